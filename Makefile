@@ -1,0 +1,40 @@
+# Each target sets up what it needs: a virtual environment in .venv with the pinned versions of constraints.txt.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench clean
+
+help:
+	@echo "make demo   generate a small newswire world, train, tag, evaluate, print a table"
+	@echo "make test   the test suite"
+	@echo "make check  ruff, mypy and the test suite"
+	@echo "make bench  speed and memory beside python-crfsuite"
+	@echo "make clean  remove the virtual environment and caches"
+
+$(INSTALLED): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "kinfolk needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,bench]'
+	touch $@
+
+demo: $(INSTALLED)
+	$(BIN)/kinfolk demo
+
+test: $(INSTALLED)
+	$(BIN)/python -m pytest
+
+check: $(INSTALLED)
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/mypy
+	$(BIN)/python -m pytest
+
+bench: $(INSTALLED)
+	$(BIN)/python benchmarks/chain.py
+
+clean:
+	rm -rf $(VENV) .pytest_cache .hypothesis .mypy_cache .ruff_cache build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""What is given: instances, their labels and the relations between them."""

@@ -1,0 +1,190 @@
+"""Documents of sentences of tokens, column by column.
+
+A column stores each distinct string once and a number per token, so whatever depends on the string
+alone (lower case, shape, affixes) is computed once a word type and spread by indexing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kinfolk.data.relational import read_only
+from kinfolk.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """Token t holds `values[codes[t]]`; a code of -1 means no value is known there."""
+
+    codes: NDArray[np.int32]
+    values: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        codes = np.asarray(self.codes, np.int32)
+        if codes.ndim != 1 or (len(codes) and not -1 <= codes.min() <= codes.max() < len(self.values)):
+            raise InputError(f"column codes must be one row of numbers from -1 to {len(self.values) - 1}")
+        object.__setattr__(self, "codes", read_only(codes))
+
+    @classmethod
+    def from_strings(cls, strings: Iterable[str | None]) -> Column:
+        """Number the distinct strings in order of appearance; None becomes -1."""
+        numbers: dict[str | None, int] = {None: -1}
+        codes = [numbers.setdefault(s, len(numbers) - 1) for s in strings]
+        del numbers[None]
+        return cls(np.array(codes, np.int32), tuple(numbers))  # type: ignore[arg-type]
+
+    def strings(self) -> list[str | None]:
+        """One string (or None) a token."""
+        table = [*self.values, None]
+        return [table[code] for code in self.codes]
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def slice(self, start: int, stop: int) -> Column:
+        return Column(self.codes[start:stop], self.values)
+
+
+@dataclass(frozen=True, eq=False)
+class Corpus:
+    """Tokens in sentences in documents; the front of the token task.
+
+    columns          name -> Column; "word" is always there, others ("pos", "chunk", ...) as read
+    sentence_starts  int64 (S + 1,), token offsets; every sentence has at least one token
+    document_starts  int64 (D + 1,), sentence offsets; a document may be empty
+    labels           Column or None; code -1 = token without a known label
+    scheme           "IOB1", "BIO", "IOBES" or "BILOU"; None when labels are not spans (e.g. POS tags)
+    source, lines    where the tokens were read from: file name, and line number of each token
+    """
+
+    columns: Mapping[str, Column]
+    sentence_starts: NDArray[np.int64]
+    document_starts: NDArray[np.int64]
+    labels: Column | None = None
+    scheme: str | None = None
+    source: str | None = None
+    lines: NDArray[np.int32] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if "word" not in self.columns:
+            raise InputError(f"a corpus needs a column named 'word'; got {', '.join(self.columns) or 'none'}")
+        n = len(self.columns["word"])
+        named = dict(self.columns) if self.labels is None else {**self.columns, "(labels)": self.labels}
+        for name, column in named.items():
+            if len(column) != n:
+                raise InputError(f"column {name!r} has {len(column)} tokens, column 'word' has {n}")
+            if name != "(labels)" and len(column) and column.codes.min() < 0:
+                raise InputError(f"column {name!r} lacks a value at token {int(column.codes.argmin())}")
+        sentences = _checked_starts(self.sentence_starts, n, "sentence_starts")
+        if (np.diff(sentences) == 0).any():
+            raise InputError("a sentence must have at least one token; drop empty sentences")
+        documents = _checked_starts(self.document_starts, len(sentences) - 1, "document_starts")
+        if self.lines is not None and len(self.lines) != n:
+            raise InputError(f"lines must give one line number a token ({n}); got {len(self.lines)}")
+        object.__setattr__(self, "columns", MappingProxyType(dict(self.columns)))
+        object.__setattr__(self, "sentence_starts", sentences)
+        object.__setattr__(self, "document_starts", documents)
+
+    @classmethod
+    def from_sentences(
+        cls,
+        sentences: Sequence[Sequence[str]],
+        labels: Sequence[Sequence[str | None]] | None = None,
+        documents: Sequence[int] | None = None,
+        scheme: str | None = None,
+        **columns: Sequence[Sequence[str]],
+    ) -> Corpus:
+        """A corpus from lists of words; `documents` gives the number of sentences of each document.
+
+        Without `documents` each sentence is a document of its own. Empty sentences are dropped.
+        """
+        lengths = [len(s) for s in sentences]
+        given: dict[str, Sequence[Sequence[str | None]]] = {"word": sentences, **columns}
+        if labels is not None:
+            given["(labels)"] = labels
+        built: dict[str, Column] = {}
+        for name, rows in given.items():
+            if [len(row) for row in rows] != lengths:
+                raise InputError(f"{name.strip('()')!r} must have the same sentence lengths as the words")
+            built[name] = Column.from_strings(token for row in rows for token in row)
+        per_document = [1] * len(sentences) if documents is None else list(documents)
+        if sum(per_document) != len(sentences):
+            raise InputError(f"documents must add up to {len(sentences)} sentences; got {sum(per_document)}")
+        kept = np.concatenate([[0], np.cumsum(np.array(lengths, np.int64) > 0)]).astype(np.int64)
+        ends = np.concatenate([[0], np.cumsum(per_document)]).astype(np.int64)
+        starts = np.concatenate([[0], np.cumsum([n for n in lengths if n])]).astype(np.int64)
+        label_column = built.pop("(labels)", None)
+        return cls(built, starts, kept[ends], label_column, scheme)
+
+    @property
+    def n_tokens(self) -> int:
+        return len(self.columns["word"])
+
+    @property
+    def n_sentences(self) -> int:
+        return len(self.sentence_starts) - 1
+
+    @property
+    def n_documents(self) -> int:
+        return len(self.document_starts) - 1
+
+    @property
+    def token_documents(self) -> NDArray[np.int32]:
+        """int32 (n,), the document of each token."""
+        token_starts = self.sentence_starts[self.document_starts]
+        return np.repeat(np.arange(self.n_documents, dtype=np.int32), np.diff(token_starts))
+
+    def rows(self, column: str = "word") -> list[list[str]]:
+        """One list of strings a sentence."""
+        strings = self.columns[column].strings()
+        return [strings[a:b] for a, b in _pairs(self.sentence_starts)]  # type: ignore[misc]
+
+    def label_rows(self) -> list[list[str | None]]:
+        """One list of labels a sentence; None where a token has none."""
+        if self.labels is None:
+            return [[None] * int(b - a) for a, b in _pairs(self.sentence_starts)]
+        strings = self.labels.strings()
+        return [strings[a:b] for a, b in _pairs(self.sentence_starts)]
+
+    def with_labels(self, labels: Column | None, scheme: str | None) -> Corpus:
+        return replace(self, labels=labels, scheme=scheme)
+
+    def documents(self, start: int, stop: int) -> Corpus:
+        """The documents start, ..., stop - 1 as a corpus of their own."""
+        first, last = self.document_starts[start], self.document_starts[stop]
+        a, b = int(self.sentence_starts[first]), int(self.sentence_starts[last])
+        return Corpus(
+            {name: column.slice(a, b) for name, column in self.columns.items()},
+            self.sentence_starts[first : last + 1] - a,
+            self.document_starts[start : stop + 1] - first,
+            None if self.labels is None else self.labels.slice(a, b),
+            self.scheme,
+            self.source,
+            None if self.lines is None else self.lines[a:b],
+        )
+
+    def __len__(self) -> int:
+        return self.n_tokens
+
+    def __repr__(self) -> str:
+        return (
+            f"Corpus({self.n_documents} documents, {self.n_sentences} sentences, {self.n_tokens} tokens, "
+            f"columns {', '.join(self.columns)}, scheme {self.scheme})"
+        )
+
+
+def _pairs(starts: NDArray[np.int64]) -> Iterable[tuple[int, int]]:
+    bounds = starts.tolist()
+    return zip(bounds[:-1], bounds[1:], strict=True)
+
+
+def _checked_starts(starts: ArrayLike, total: int, name: str) -> NDArray[np.int64]:
+    array = np.asarray(starts, np.int64)
+    if array.ndim != 1 or not len(array) or array[0] != 0 or array[-1] != total or (np.diff(array) < 0).any():
+        raise InputError(f"{name} must rise from 0 to {total}")
+    return read_only(array)

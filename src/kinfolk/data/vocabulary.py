@@ -1,0 +1,63 @@
+"""A frozen two-way map between names and consecutive integers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.errors import InputError
+
+
+class Vocabulary:
+    """Names numbered 0, 1, 2, ... in the order given; nothing can be added later.
+
+    >>> Vocabulary(["O", "B-PER"]).encode(["B-PER", "B-LOC"]).tolist()
+    [1, -1]
+    """
+
+    __slots__ = ("_index", "_names")
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = tuple(names)
+        self._index = {name: i for i, name in enumerate(self._names)}
+        if len(self._index) < len(self._names):
+            seen: set[str] = set()
+            twice = next(name for name in self._names if name in seen or seen.add(name))
+            raise InputError(f"a vocabulary needs distinct names; {twice!r} stands in it twice")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self._names
+
+    def get(self, name: str) -> int:
+        """The number of `name`, or -1."""
+        return self._index.get(name, -1)
+
+    def encode(self, names: Sequence[str]) -> NDArray[np.int32]:
+        """Numbers of many names, -1 where a name is unknown."""
+        get = self._index.get
+        return np.fromiter((get(name, -1) for name in names), np.int32, len(names))
+
+    def __getitem__(self, number: int) -> str:
+        return self._names[number]
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._index
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Vocabulary) and self._names == other._names
+
+    def __hash__(self) -> int:
+        return hash(self._names)
+
+    def __repr__(self) -> str:
+        head = ", ".join(map(repr, self._names[:5]))
+        return f"Vocabulary([{head}{', ...' if len(self) > 5 else ''}], {len(self)} names)"

@@ -1,0 +1,1 @@
+"""Raw data to feature rows."""

@@ -1,0 +1,179 @@
+"""Token features: templates to a sparse table, with a vocabulary frozen after training.
+
+Templates run on threads, each over whole columns of numbers. Features are numbered template by
+template, within a template by first appearance, so rows of the table are sorted as they are built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from scipy import sparse
+
+from kinfolk.data.corpus import Corpus
+from kinfolk.data.vocabulary import Vocabulary
+from kinfolk.errors import SettingError
+from kinfolk.features.keys import KeyTable
+from kinfolk.features.templates import Attribute, Keys, Template
+from kinfolk.features.view import TokenView
+from kinfolk.threads import run_chunks
+
+Templates = Iterable["Template | Attribute | Templates"]
+
+
+def flatten(templates: Templates) -> list[Template]:
+    """One flat list: windows (lists) are opened, a bare attribute stands for offset 0, repeats are dropped."""
+    flat: dict[str, Template] = {}
+    for item in templates:
+        if isinstance(item, Attribute):
+            item = item[0]
+        if isinstance(item, Template):
+            flat.setdefault(str(item), item)
+        elif isinstance(item, Iterable) and not isinstance(item, str):
+            flat.update({str(t): t for t in flatten(item) if str(t) not in flat})
+        else:
+            raise SettingError(f"a feature template was expected, such as word[-1] or bag(lower, -4, 4); got {item!r}")
+    return list(flat.values())
+
+
+class TokenFeatures:
+    """The feature set of a token model: `learn` on the training corpus, then `rows` for any corpus."""
+
+    def __init__(self, templates: Templates, min_count: int = 1) -> None:
+        if min_count < 1:
+            raise SettingError(f"min_count must be 1 or more; got {min_count}")
+        self.templates = flatten(templates)
+        if not self.templates:
+            raise SettingError("no feature templates: give at least one, such as word[0]")
+        self.min_count = min_count
+        self.vocabularies: dict[str, Vocabulary] = {}
+        self.tables: list[KeyTable] = []
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """(templates + 1,), the number of the first feature of each template."""
+        return np.concatenate([[0], np.cumsum([len(t) for t in self.tables])]).astype(np.int64)
+
+    @property
+    def n_features(self) -> int:
+        return sum(len(table) for table in self.tables)
+
+    def learn(self, corpus: Corpus, n_jobs: int = 1) -> sparse.csr_array:
+        """Freeze the vocabulary on `corpus` and return its rows (n, F)."""
+        self.vocabularies, self.tables = {}, []
+        view = self._view(corpus, learning=True)
+
+        def learn_one(i: int) -> tuple[KeyTable, Keys]:
+            keys = self.templates[i].keys(view)
+            table = KeyTable.learn(keys.keys.reshape(-1), self.min_count)
+            return table, Keys(table.find(keys.keys), keys.indptr)
+
+        learned = run_chunks(learn_one, len(self.templates), n_jobs)
+        self.tables = [table for table, _ in learned]
+        return self._assemble([numbers for _, numbers in learned], corpus.n_tokens)
+
+    def rows(self, corpus: Corpus, n_jobs: int = 1) -> sparse.csr_array:
+        """Rows (n, F) of any corpus; features never met in training are left out."""
+        view = self._view(corpus, learning=False)
+
+        def find_one(i: int) -> Keys:
+            keys = self.templates[i].keys(view)
+            return Keys(self.tables[i].find(keys.keys), keys.indptr)
+
+        return self._assemble(run_chunks(find_one, len(self.templates), n_jobs), corpus.n_tokens)
+
+    def _view(self, corpus: Corpus, learning: bool) -> TokenView:
+        view = TokenView(corpus, self.vocabularies, learning)
+        view.prepare([a for template in self.templates for a in template.attributes()])
+        return view
+
+    def _assemble(self, blocks: list[Keys], n: int) -> sparse.csr_array:
+        """CSR from one block of numbers a template: count each row, then write block after block."""
+        indptr = np.zeros(n + 1, np.int64)
+        for block in blocks:
+            _count(block.keys, _no_runs if block.indptr is None else block.indptr, indptr)
+        np.cumsum(indptr, out=indptr)
+        indices = np.empty(indptr[-1], np.int32)
+        cursor = indptr[:-1].copy()
+        for block, offset in zip(blocks, self.offsets, strict=False):
+            _write(block.keys, _no_runs if block.indptr is None else block.indptr, offset, cursor, indices)
+        ones = np.ones(len(indices), np.float32)
+        if indptr[-1] < 2**31:
+            indptr = indptr.astype(np.int32)
+        return sparse.csr_array((ones, indices, indptr), shape=(n, self.n_features))
+
+    def names(self) -> list[str]:
+        """The name of every feature, for people: `lower[-1]=the & lower[0]=hague`."""
+        view = TokenView(_NOTHING, self.vocabularies, learning=False)
+        return [
+            template.describe(int(key), view)
+            for template, table in zip(self.templates, self.tables, strict=True)
+            for key in table.keys
+        ]
+
+    def spec(self) -> dict[str, Any]:
+        return {"templates": [template.spec() for template in self.templates], "min_count": self.min_count}
+
+    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Sequence[str]]]:
+        """What the model file keeps: arrays and string lists."""
+        arrays = {"features.sizes": np.array([len(t) for t in self.tables], np.int64)}
+        arrays["features.keys"] = np.concatenate([t.keys for t in self.tables]).astype(np.int64)
+        return arrays, {f"values.{name}": v.names for name, v in self.vocabularies.items()}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]], strings: Mapping[str, Sequence[str]]) -> None:
+        cuts = np.cumsum(arrays["features.sizes"])[:-1]
+        self.tables = [KeyTable.of(k.copy()) for k in np.split(arrays["features.keys"], cuts)]
+        self.vocabularies = {
+            name.removeprefix("values."): Vocabulary(v) for name, v in strings.items() if name.startswith("values.")
+        }
+
+
+_NOTHING = Corpus.from_sentences([])
+_no_runs = np.empty(0, np.int64)
+
+
+@njit(nogil=True, cache=True)
+def _first_in_run(run, at):  # type: ignore[no-untyped-def]
+    """True if run[at] is a number (not -1) that does not stand earlier in the run."""
+    if run[at] < 0:
+        return False
+    for earlier in range(at):
+        if run[earlier] == run[at]:
+            return False
+    return True
+
+
+@njit(nogil=True, cache=True)
+def _run(numbers, indptr, row):  # type: ignore[no-untyped-def]
+    """The numbers of one row, of a table (no indptr) or of runs."""
+    flat = numbers.reshape(-1)
+    if len(indptr) == 0:
+        width = numbers.size // max(1, len(numbers))
+        return flat[row * width : (row + 1) * width]
+    return flat[indptr[row] : indptr[row + 1]]
+
+
+@njit(nogil=True, cache=True)
+def _count(numbers, indptr, counts):  # type: ignore[no-untyped-def]
+    """counts[row + 1] += how many distinct features the row has in this block."""
+    for row in range(len(counts) - 1):
+        run = _run(numbers, indptr, row)
+        for at in range(len(run)):
+            if _first_in_run(run, at):
+                counts[row + 1] += 1
+
+
+@njit(nogil=True, cache=True)
+def _write(numbers, indptr, offset, cursor, indices):  # type: ignore[no-untyped-def]
+    for row in range(len(cursor)):
+        run = _run(numbers, indptr, row)
+        first = cursor[row]
+        for at in range(len(run)):
+            if _first_in_run(run, at):
+                indices[cursor[row]] = run[at] + offset
+                cursor[row] += 1
+        indices[first : cursor[row]].sort()

@@ -1,0 +1,140 @@
+"""A corpus seen through a vocabulary: attribute values as numbers, shifted by offsets.
+
+While a feature set is learned the view numbers the values it meets; later it uses the frozen numbers,
+and a value never met in training has none (-1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from kinfolk.data.corpus import Column, Corpus
+from kinfolk.data.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from kinfolk.features.templates import Attribute
+
+MAX_OCCURRENCES = 20  # other occurrences of one word looked at: the nearest ones of a longer list
+
+
+@njit(nogil=True, cache=True)
+def _shift(codes, starts, offset, out):  # type: ignore[no-untyped-def]
+    """out[t] = codes[t + offset] inside the sentence of t, 0 beyond it."""
+    for s in range(len(starts) - 1):
+        first, last = starts[s], starts[s + 1]
+        for t in range(first, last):
+            at = t + offset
+            out[t] = codes[at] if first <= at < last else 0
+
+
+class TokenView:
+    """Codes of attributes for the tokens of one corpus.
+
+    Codes run from 1; 0 stands for a position beyond the sentence, -1 for no (or an unknown) value.
+    `vocabularies` maps str(attribute) to its values; it grows while `learning`, else it is only read.
+    """
+
+    def __init__(self, corpus: Corpus, vocabularies: dict[str, Vocabulary], learning: bool) -> None:
+        self.corpus = corpus
+        self.vocabularies = vocabularies
+        self._learning = learning
+        self._codes: dict[str, NDArray[np.int32]] = {}
+        self._others: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
+
+    @property
+    def n_tokens(self) -> int:
+        return self.corpus.n_tokens
+
+    def prepare(self, attributes: Sequence[Attribute]) -> None:
+        """Work out the codes of all attributes, so that `codes` only reads and threads may share the view."""
+        for attribute in attributes:
+            self.unshifted_codes(attribute)
+
+    def values(self, attribute: Attribute) -> Vocabulary:
+        return self.vocabularies[str(attribute)]
+
+    def radix(self, attribute: Attribute) -> int:
+        """Number of codes: every value, and 0."""
+        return len(self.vocabularies[str(attribute)]) + 1
+
+    def encode(self, name: str, column: Column) -> NDArray[np.int32]:
+        """Codes of a column in the vocabulary `name`, which is made here while learning."""
+        if self._learning and name not in self.vocabularies:
+            self.vocabularies[name] = Vocabulary(column.values)
+        numbers = self.vocabularies[name].encode(column.values)
+        # The entry behind the last value is where code -1 (no value) lands.
+        table = np.concatenate([np.where(numbers < 0, -1, numbers + 1), [-1]]).astype(np.int32)
+        return table[column.codes]
+
+    def unshifted_codes(self, attribute: Attribute) -> NDArray[np.int32]:
+        name = str(attribute)
+        if name not in self._codes:
+            self._codes[name] = self.encode(name, attribute.column(self.corpus))
+        return self._codes[name]
+
+    def codes(self, attribute: Attribute, offset: int) -> NDArray[np.int32]:
+        codes = self.unshifted_codes(attribute)
+        if offset == 0:
+            return codes
+        out = np.empty_like(codes)
+        _shift(codes, self.corpus.sentence_starts, offset, out)
+        return out
+
+    @property
+    def other_occurrences(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """CSR: for each capitalised token, the other tokens of its document with the same word."""
+        if self._others is None:
+            words = self.corpus.columns["word"]
+            capital = np.array([v[:1].isupper() for v in words.values], bool)
+            group = self.corpus.token_documents.astype(np.int64) * max(1, len(words.values)) + words.codes
+            tokens = np.flatnonzero(capital[words.codes]) if len(words) else np.empty(0, np.int64)
+            order = tokens[np.argsort(group[tokens], kind="stable")]
+            self._others = _occurrence_lists(order, group, self.n_tokens)
+        return self._others
+
+
+def _occurrence_lists(
+    order: NDArray[np.int64], group: NDArray[np.int64], n: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    indptr = np.zeros(n + 1, np.int64)
+    _count_others(order, group, MAX_OCCURRENCES, indptr)
+    np.cumsum(indptr, out=indptr)
+    others = np.empty(indptr[-1], np.int64)
+    _list_others(order, group, indptr, others)
+    return indptr, others
+
+
+@njit(nogil=True, cache=True)
+def _count_others(order, group, most, indptr):  # type: ignore[no-untyped-def]
+    first = 0
+    while first < len(order):
+        last = first
+        while last < len(order) and group[order[last]] == group[order[first]]:
+            last += 1
+        for i in range(first, last):
+            indptr[order[i] + 1] = min(last - first - 1, most)
+        first = last
+
+
+@njit(nogil=True, cache=True)
+def _list_others(order, group, indptr, others):  # type: ignore[no-untyped-def]
+    """The nearest occurrences around position i of a run [first, last): a window that slides with i."""
+    first = 0
+    while first < len(order):
+        last = first
+        while last < len(order) and group[order[last]] == group[order[first]]:
+            last += 1
+        for i in range(first, last):
+            wanted = indptr[order[i] + 1] - indptr[order[i]]
+            at = max(first, min(i - wanted // 2, last - wanted - 1))
+            for slot in range(indptr[order[i]], indptr[order[i] + 1]):
+                if at == i:
+                    at += 1
+                others[slot] = order[at]
+                at += 1
+        first = last

@@ -1,0 +1,1 @@
+"""Scores to answers: arrays in, arrays out."""

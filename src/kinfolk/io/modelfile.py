@@ -1,0 +1,250 @@
+"""One file per model: a safetensors file with a checked JSON header, and nothing in it that can run.
+
+The container is written and parsed here (the safetensors package reads it too): every byte of an untrusted
+file is judged before use, a full disk shows as the `OSError` it is, and arrays are views of one read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import importlib.metadata
+import io
+import itertools
+import json
+import math
+import os
+import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kinfolk.errors import ModelFileError
+
+FORMAT = "kinfolk-model"
+FORMAT_VERSION = 1
+LIBRARY_VERSION = importlib.metadata.version("kinfolk")
+MAX_HEADER_BYTES = 32 * 2**20  # parsed JSON takes many times its size in memory, so a hostile one is capped
+_CODES = "BOOL:? U8:u1 U16:<u2 U32:<u4 U64:<u8 I8:i1 I16:<i2 I32:<i4 I64:<i8 F32:<f4 F64:<f8"
+_DTYPES = {code: np.dtype(name) for code, name in (pair.split(":") for pair in _CODES.split())}
+_CODE_OF = {dtype: code for code, dtype in _DTYPES.items()}
+_DAMAGED = "damaged, altered or not a kinfolk model: copy it again, or train and save the model again"
+_ADVICE = {errno.ENOSPC: "free some space or use another path", errno.EACCES: "change the rights on the path"}
+
+
+@dataclass(frozen=True, eq=False)
+class ModelFile:
+    """What a model file holds. The arrays share one buffer: copy those to keep when the rest can go."""
+
+    header: dict[str, Any]
+    arrays: dict[str, np.ndarray]
+    strings: dict[str, list[str]]
+    path: str
+    library_version: str
+
+
+def write_model_file(
+    path: str | os.PathLike[str],
+    header: Mapping[str, Any],
+    arrays: Mapping[str, np.ndarray],
+    strings: Mapping[str, Sequence[str]] | None = None,
+) -> None:
+    """Write all or nothing: whatever goes wrong, a file already at `path` stays as it was."""
+    with _naming(path, "cannot save the model"):
+        _replace_file(os.path.realpath(path), _encode(dict(header), arrays, strings or {}))
+
+
+def read_model_file(path: str | os.PathLike[str], expected_kind: str | None = None) -> ModelFile:
+    """Read and verify; `expected_kind` is compared with "kind" in the header."""
+    with _naming(path, _DAMAGED):
+        _refuse_irregular(path)
+        with open(path, "rb") as stream:
+            return _decode(stream, os.fstat(stream.fileno()).st_size, os.fspath(path), expected_kind)
+
+
+def read_model_bytes(data: bytes, expected_kind: str | None = None, name: str = "<bytes>") -> ModelFile:
+    """The same for a file already in memory, as from a network or an archive."""
+    with _naming(name, _DAMAGED):
+        return _decode(io.BytesIO(data), len(data), name, expected_kind)
+
+
+@contextlib.contextmanager
+def _naming(path: str | os.PathLike[str], trouble: str) -> Iterator[None]:
+    """Every fault, foreseen or not, becomes a `ModelFileError` naming the file; the cause stays chained."""
+    try:
+        yield
+    except ModelFileError as fault:
+        raise ModelFileError(f"{os.fspath(path)}: {fault}") from None
+    except OSError as fault:
+        advice = _ADVICE.get(fault.errno or 0, "check the path, its directory and the disk")
+        raise ModelFileError(f"{os.fspath(path)}: {fault.strerror or fault}: {advice}") from fault
+    except Exception as fault:
+        raise ModelFileError(f"{os.fspath(path)}: {trouble} ({str(fault)[:200] or type(fault)})") from fault
+
+
+def _encode(
+    header: dict[str, Any], arrays: Mapping[str, np.ndarray], strings: Mapping[str, Sequence[str]]
+) -> list[bytes | memoryview]:
+    _check_json(header, "header")
+    _check_json([dict.fromkeys(arrays), dict.fromkeys(strings)], "names")
+    blocks: dict[str, np.ndarray] = {}
+    for name, array in arrays.items():
+        dtype = array.dtype.newbyteorder("<") if isinstance(array, np.ndarray | np.generic) else type(array)
+        if dtype not in _CODE_OF:
+            raise ValueError(f"array {name!r} is of {dtype}, expected bool, integers, float32 or float64")
+        blocks[f"array/{name}"] = np.asarray(array, dtype, order="C")
+        _check_values(name, blocks[f"array/{name}"])
+    for name, texts in strings.items():
+        blocks[f"strings/{name}/utf8"], blocks[f"strings/{name}/offsets"] = _pack_strings(name, texts)
+    body = {"format": FORMAT, "format_version": FORMAT_VERSION, "library_version": LIBRARY_VERSION}
+    body |= {"header": header, "strings": {name: len(texts) for name, texts in strings.items()}}
+    sealed = json.dumps(body | {"sha256": _checksum(body, blocks)})
+    entries: dict[str, Any] = {"__metadata__": {"kinfolk": sealed}}
+    end, order = 0, sorted(blocks, key=lambda key: (-blocks[key].itemsize, key))  # wide first: all aligned
+    for key in order:
+        block, begin, end = blocks[key], end, end + blocks[key].nbytes
+        entries[key] = dict(dtype=_CODE_OF[block.dtype], shape=block.shape, data_offsets=(begin, end))
+    text = json.dumps(entries, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    if len(text) > MAX_HEADER_BYTES:
+        raise ValueError(f"header of {len(text)} bytes, limit {MAX_HEADER_BYTES}: use `strings` for lists")
+    return [len(text).to_bytes(8, "little"), text, *(blocks[key].data for key in order)]
+
+
+def _pack_strings(name: str, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    if isinstance(texts, str):
+        raise ValueError(f"string list {name!r} is a single str, expected a sequence of str")
+    try:
+        encoded = list(map(str.encode, texts))
+    except (TypeError, UnicodeEncodeError):  # only now is it worth the time to find the item at fault
+        _check_json(list(texts), f"string list {name!r}: item ")
+        raise ValueError(f"string list {name!r} has items that are not str") from None
+    offsets = np.zeros(len(encoded) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)), out=offsets[1:])
+    return np.frombuffer(b"".join(encoded), np.uint8), offsets
+
+
+def _replace_file(target: str, parts: Iterable[bytes | memoryview]) -> None:
+    _refuse_irregular(target)
+    temporary = os.path.join(os.path.dirname(target), f".kinfolk-{secrets.token_hex(8)}.tmp")
+    stream = open(temporary, "xb")  # not mkstemp: the umask decides who may read the model
+    try:
+        with stream:
+            stream.writelines(parts)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _refuse_irregular(path: str | os.PathLike[str]) -> None:
+    """Reading a device or pipe might never end, and a rename would put a file in its place."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise ModelFileError("expected a file, found a directory, device or pipe: give the path of a file")
+
+
+def _decode(stream: io.BufferedIOBase, size: int, name: str, expected_kind: str | None) -> ModelFile:
+    length = int.from_bytes(stream.read(8), "little")
+    if size < 8 or length > min(size - 8, MAX_HEADER_BYTES):
+        raise ValueError("the file is empty" if size == 0 else f"no valid header length in {size} bytes")
+    entries = json.loads(stream.read(length).decode(), object_pairs_hook=_unique)
+    text = entries.pop("__metadata__", {}).get("kinfolk")
+    if text is None:
+        raise ModelFileError("a safetensors file, but not a kinfolk model: give one saved by kinfolk")
+    body = json.loads(text, object_pairs_hook=_unique)
+    version, writer = body["format_version"], body["library_version"]
+    if body["format"] != FORMAT or type(version) is not int or version < 1:
+        raise ValueError(f"expected format {FORMAT!r} with a version")
+    if version > FORMAT_VERSION:  # judged early: a later format may differ in all that follows
+        here = f"this is kinfolk {LIBRARY_VERSION}, which reads up to {FORMAT_VERSION}: upgrade kinfolk"
+        raise ModelFileError(f"written by kinfolk {_shown(writer)[1:-1]}, format {version}; {here}")
+    buffer = np.empty(size - 8 - length, np.uint8)
+    stream.readinto(buffer.data)  # should it fall short, the checksum will tell
+    blocks = _view_blocks(entries, buffer)
+    if json.dumps(body) != text or body.pop("sha256") != _checksum(body, blocks):  # to the letter
+        raise ValueError("the checksum does not match the content")
+    header, table = body["header"], body["strings"]
+    if not isinstance(header, dict) or not isinstance(table, dict) or not isinstance(writer, str):
+        raise ValueError("expected a header, a table of string lists and a library version")
+    _check_json([body, dict.fromkeys(blocks)], "header")
+    if expected_kind is not None and header.get("kind") != expected_kind:
+        found = f"this is of kind {_shown(header.get('kind'))}: load it as that, or give another file"
+        raise ModelFileError(f"expected a model of kind {expected_kind!r}; {found}")
+    arrays = {key[6:]: blocks.pop(key) for key in list(blocks) if key.startswith("array/")}
+    if blocks.keys() != {f"strings/{key}/{part}" for key in table for part in ("utf8", "offsets")}:
+        raise ValueError("the string lists are not those that the header names")
+    for key, array in arrays.items():
+        _check_values(key, array)
+    strings = {key: _unpack_strings(key, count, blocks) for key, count in table.items()}
+    return ModelFile(header, arrays, strings, name, writer)
+
+
+def _view_blocks(entries: dict[str, Any], buffer: np.ndarray) -> dict[str, np.ndarray]:
+    """No gaps, no overlaps, nothing beyond the end: the checksum then covers every byte once."""
+    blocks, spans = {}, [(0, 0), (buffer.size, buffer.size)]
+    for key, entry in entries.items():
+        dtype, shape, (begin, end) = _DTYPES[entry["dtype"]], entry["shape"], entry["data_offsets"]
+        whole = len(shape) <= 64 and all(type(n) is int and 0 <= n < 2**62 for n in (*shape, begin, end))
+        if not whole or end - begin != math.prod(shape) * dtype.itemsize:
+            raise ValueError(f"the shape, type and place of {_shown(key)} do not fit")
+        blocks[key] = np.require(buffer[begin:end].view(dtype).reshape(shape), requirements="A")
+        spans.append((begin, end))
+    if any(before[1] != after[0] for before, after in itertools.pairwise(sorted(spans))):
+        raise ValueError("cut short, or its blocks overlap or leave gaps")
+    return blocks
+
+
+def _unpack_strings(name: str, count: int, blocks: Mapping[str, np.ndarray]) -> list[str]:
+    data, offsets = blocks[f"strings/{name}/utf8"], blocks[f"strings/{name}/offsets"]
+    if data.dtype != np.uint8 or data.ndim != 1 or offsets.dtype != np.int64 or offsets.shape != (count + 1,):
+        raise ValueError(f"string list {_shown(name)} is of the wrong type or length")
+    if offsets[0] != 0 or offsets[-1] != data.size or (offsets[1:] < offsets[:-1]).any():
+        raise ValueError(f"string list {_shown(name)} has offsets out of order or out of range")
+    raw = data.tobytes()
+    return [raw[begin:end].decode() for begin, end in itertools.pairwise(offsets.tolist())]
+
+
+def _checksum(body: dict[str, Any], blocks: Mapping[str, np.ndarray]) -> str:
+    digest = hashlib.sha256(json.dumps(body).encode() + b"\n")
+    for key in sorted(blocks):
+        digest.update(json.dumps([key, _CODE_OF[blocks[key].dtype], blocks[key].shape]).encode() + b"\n")
+        digest.update(blocks[key].reshape(-1).data)
+    return digest.hexdigest()
+
+
+def _check_values(name: str, array: np.ndarray) -> None:
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise ValueError(f"array {_shown(name)} has NaN or infinite values, expected finite ones: retrain")
+    if array.dtype.kind == "b" and (array.view(np.uint8) > 1).any():
+        raise ValueError(f"array {_shown(name)} has values that are neither true nor false")
+
+
+def _check_json(value: Any, where: str) -> None:
+    """Refuse what would not come back the same; only tuples pass, which come back as lists."""
+    if isinstance(value, dict | list | tuple):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            if isinstance(value, dict) and not isinstance(key, str):
+                raise ValueError(f"{where}: the key {_shown(key)} is not a str, as JSON needs")
+            _check_json(key, f"{where}, a key")
+            _check_json(item, f"{where}[{_shown(key)}]")
+    elif isinstance(value, str):
+        if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+            raise ValueError(f"{where}: {_shown(value)} has a lone surrogate, not valid in UTF-8: clean it")
+    elif not isinstance(value, int | None) and not (isinstance(value, float) and math.isfinite(value)):
+        raise ValueError(f"{where} is {_shown(value)}, a {type(value).__name__} JSON cannot hold: convert it")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(dict(pairs)) != len(pairs):
+        raise ValueError("a name occurs twice")
+    return dict(pairs)
+
+
+def _shown(value: object) -> str:
+    """Text from a file may be long or hold terminal codes; a message must not."""
+    return ascii(value) if len(ascii(value)) <= 60 else ascii(value)[:57] + "..."

@@ -1,0 +1,198 @@
+"""Limited-memory BFGS with a diagonal start, and its L1 form (OWL-QN), lean enough for millions of weights.
+
+The usual two-loop recursion runs over the memory 4m times. Here every direction is a combination
+
+    d = Σ a_i s_i + H (Σ b_i y_i + c g),         H = diag(1 / curvature)
+
+of the last m steps s_i, gradient changes y_i and the gradient g, so one pass takes all inner products, the
+recursion runs on (2m + 1)² numbers, and one pass writes d (Chen, Wang and Zhou, 2014: vector-free L-BFGS).
+H comes from the objective's own curvature where it is known: features range from one occurrence to every
+token, and H evens that out. OWL-QN: Andrew and Gao, 2007.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.learning import vectors
+
+Vector = NDArray[Any]
+# loss_and_gradient(weights, gradient_out) -> loss; the smooth part of the objective, ridge included
+Objective = Callable[[Vector, Vector], float]
+
+SUFFICIENT_DECREASE = 1e-4
+MAX_BACKTRACKS = 30
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """What a callback is told after each accepted step."""
+
+    number: int
+    objective: float
+    gradient_norm: float
+    step: float
+    evaluations: int
+    weights: Vector
+
+
+@dataclass(frozen=True)
+class Minimum:
+    """Where the search ended and why. `status` is one of the words below.
+
+    converged   the objective fell by less than the tolerance over the last `window` iterations,
+                or the gradient is as good as zero
+    limit       the iteration limit came first
+    stopped     the callback asked to stop
+    stalled     no step along the direction lowers the objective (rounding, or a faulty objective)
+    """
+
+    weights: Vector
+    objective: float
+    iterations: int
+    evaluations: int
+    status: str
+
+
+class Memory:
+    """The last m steps s and gradient changes y, oldest first, with their inner products."""
+
+    def __init__(self, size: int, like: Vector) -> None:
+        self._steps = np.empty((size, len(like)), like.dtype)
+        self._changes = np.empty((size, len(like)), like.dtype)
+        self.filled = 0
+        self.step_change = np.zeros((size, size))  # s_i · y_j, by slot
+        self.change_change = np.zeros((size, size))  # y_i · H y_j
+        self._age = np.zeros(size, np.int64)
+        self._clock = 0
+
+    def forget(self) -> None:
+        self.filled = 0
+
+    def add(self, after: Vector, before: Vector, gradient: Vector, old_gradient: Vector, inverse: Vector, n_jobs: int) -> None:
+        """Keep a pair if it has positive curvature s · y > 0, in the place of the oldest when full."""
+        size = len(self._steps)
+        slot = self.filled if self.filled < size else int(self._age.argmin())
+        step, change = self._steps[slot], self._changes[slot]
+        vectors.linear(after, -1, before, n_jobs, out=step)
+        vectors.linear(gradient, -1, old_gradient, n_jobs, out=change)
+        usable = vectors.dot(step, change, n_jobs) > 0
+        if not usable:  # the slot now holds nothing of use: drop it (and what stood in it)
+            self._drop(slot)
+            return
+        self.filled = max(self.filled, slot + 1)
+        self._clock += 1
+        self._age[slot] = self._clock
+        m = self.filled
+        products = vectors.products(self._steps[:m], self._changes[:m], change, step, inverse, n_jobs)
+        self.step_change[:m, slot] = products[0]
+        self.step_change[slot, :m] = products[1]
+        self.change_change[:m, slot] = self.change_change[slot, :m] = products[2]
+
+    def _drop(self, slot: int) -> None:
+        if slot < self.filled:
+            self.forget()
+
+    def direction(self, gradient: Vector, inverse: Vector, n_jobs: int) -> Vector:
+        """-(approximate inverse Hessian) · gradient, by the two-loop recursion on coefficients."""
+        m = self.filled
+        steps, changes = self._steps[:m], self._changes[:m]
+        order = np.argsort(self._age[:m])  # oldest first
+        sy, yy = self.step_change, self.change_change
+        sg, _, yg = vectors.products(steps, changes, gradient, None, inverse, n_jobs)  # s_i · g, y_i · H g
+        on_change, on_step, alpha = np.zeros(m), np.zeros(m), np.zeros(m)
+        for i in order[::-1]:  # q = g + Σ on_change_j y_j
+            alpha[i] = (sg[i] + sy[i, :m] @ on_change) / sy[i, i]
+            on_change[i] -= alpha[i]
+        scale = sy[order[-1], order[-1]] / yy[order[-1], order[-1]] if m else 1.0
+        on_change *= scale
+        for i in order:  # r = scale · H q + Σ on_step_j s_j
+            projected = scale * yg[i] + yy[i, :m] @ on_change + on_step @ sy[:m, i]
+            on_step[i] += alpha[i] - projected / sy[i, i]
+        return vectors.combine(steps, -on_step, changes, -on_change, gradient, -scale, inverse, n_jobs)
+
+
+def minimise(
+    objective: Objective,
+    weights: Vector,
+    *,
+    inverse_curvature: Vector | None = None,
+    l1: float = 0.0,
+    max_iterations: int = 1000,
+    tolerance: float = 1e-5,
+    window: int = 5,
+    memory: int = 6,
+    callback: Callable[[Iteration], bool | None] | None = None,
+    n_jobs: int = 1,
+) -> Minimum:
+    """Minimise objective(w) + l1 · |w|₁ from `weights` (left untouched).
+
+    Stops when the objective has fallen by less than `tolerance`, relative, over `window` iterations
+    (a mean per iteration below tolerance / window cannot be noise of one lucky step).
+    `callback` may return True to stop.
+    """
+    inverse = np.ones_like(weights) if inverse_curvature is None else inverse_curvature
+    at, gradient = weights.copy(), np.empty_like(weights)
+    value = objective(at, gradient) + l1 * vectors.absolute_sum(at)
+    if not math.isfinite(value):
+        raise FloatingPointError("the objective is not finite at the start: look for huge feature values")
+    pairs = Memory(memory, weights)
+    history, evaluations = [value], 1
+    for number in range(1, max_iterations + 1):
+        slope = vectors.pseudo_gradient(at, gradient, l1) if l1 else gradient
+        norm = math.sqrt(vectors.dot(slope, slope, n_jobs))
+        if norm <= 1e-12 * max(1.0, abs(value)):
+            return Minimum(at, value, number - 1, evaluations, "converged")
+        search = _LineSearch(objective, at, value, slope, l1, n_jobs)
+        first_step = 1.0 if pairs.filled or inverse_curvature is not None else min(1.0, 1.0 / norm)
+        found = search.along(pairs.direction(slope, inverse, n_jobs), first_step)
+        if not found and pairs.filled:  # the memory may mislead: once more along the plain gradient
+            pairs.forget()
+            found = search.along(pairs.direction(slope, inverse, n_jobs), min(1.0, 1.0 / norm))
+        evaluations += search.evaluations
+        if not found:
+            return Minimum(at, value, number - 1, evaluations, "stalled")
+        pairs.add(search.at, at, search.gradient, gradient, inverse, n_jobs)
+        at, gradient, value = search.at, search.gradient, search.value
+        history.append(value)
+        if callback and callback(Iteration(number, value, norm, search.step, evaluations, at)):
+            return Minimum(at, value, number, evaluations, "stopped")
+        if number >= window and history[-1 - window] - value <= tolerance * abs(value):
+            return Minimum(at, value, number, evaluations, "converged")
+    return Minimum(at, value, max_iterations, evaluations, "limit")
+
+
+class _LineSearch:
+    """Halve the step until the objective falls by a share of what the slope promises (Armijo)."""
+
+    def __init__(self, objective: Objective, at: Vector, value: float, slope: Vector, l1: float, n_jobs: int) -> None:
+        self._objective, self._from, self._value, self._slope = objective, at, value, slope
+        self._l1, self._n_jobs = l1, n_jobs
+        self.at, self.gradient = np.empty_like(at), np.empty_like(at)
+        self.value, self.step, self.evaluations = value, 0.0, 0
+
+    def along(self, direction: Vector, step: float) -> bool:
+        """True if a point was found; it then stands in at, value, gradient, step."""
+        if self._l1:
+            vectors.keep_descent(direction, self._slope)
+            orthant = np.sign(np.where(self._from != 0, self._from, -self._slope))
+        promised = vectors.dot(direction, self._slope, self._n_jobs)
+        for tried in range(MAX_BACKTRACKS):
+            vectors.linear(self._from, step, direction, self._n_jobs, out=self.at)
+            gain = step * promised
+            if self._l1:
+                self.at[self.at * orthant <= 0] = 0  # a step may not cross zero: the L1 slope flips there
+                gain = vectors.dot(self.at - self._from, self._slope, self._n_jobs)
+            self.value = self._objective(self.at, self.gradient) + self._l1 * vectors.absolute_sum(self.at)
+            self.evaluations += 1
+            if self.value <= self._value + SUFFICIENT_DECREASE * gain:
+                self.step = step
+                return True
+            step *= 0.5 if tried < 5 else 0.1
+        return False

@@ -1,0 +1,54 @@
+"""Run nogil kernels over fixed chunks of work with plain threads.
+
+Chunks depend on the work alone, never on the number of threads, and results come back in chunk
+order. A sum over chunks therefore has the same rounding whatever `n_jobs` is: same seed, same answer.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.errors import SettingError
+
+T = TypeVar("T")
+
+
+def resolve_jobs(n_jobs: int | None) -> int:
+    """Number of threads meant by `n_jobs`: None is 1, -1 is every core, -2 all but one, and so on."""
+    if n_jobs is None:
+        return 1
+    if not isinstance(n_jobs, int) or isinstance(n_jobs, bool) or n_jobs == 0:
+        raise SettingError(f"n_jobs must be a positive number, or -1 for every core; got {n_jobs!r}")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return n_jobs if n_jobs > 0 else max(1, cores + 1 + n_jobs)
+
+
+@lru_cache(maxsize=4)
+def _pool(workers: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(workers, thread_name_prefix="kinfolk")
+
+
+def run_chunks(task: Callable[[int], T], n_chunks: int, n_jobs: int) -> list[T]:
+    """`[task(0), ..., task(n_chunks - 1)]`, on up to `n_jobs` threads (a resolved number)."""
+    if n_jobs <= 1 or n_chunks <= 1:
+        return [task(chunk) for chunk in range(n_chunks)]
+    return list(_pool(n_jobs).map(task, range(n_chunks)))
+
+
+def even_bounds(cumulative: NDArray[np.integer], n_chunks: int) -> NDArray[np.int64]:
+    """Bounds (chunks + 1,) that cut items into runs of about equal cost.
+
+    `cumulative` (items + 1,) holds the running cost, as an `indptr` does. Empty runs are dropped.
+    """
+    total = cumulative[-1] - cumulative[0]
+    targets = cumulative[0] + (np.arange(n_chunks + 1) * total) // n_chunks
+    bounds = np.searchsorted(cumulative, targets, side="left").astype(np.int64)
+    bounds[0], bounds[-1] = 0, len(cumulative) - 1
+    return np.unique(bounds)

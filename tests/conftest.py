@@ -1,0 +1,32 @@
+"""Where the real data are, for tests marked `data`; Hypothesis without a clock, as machines differ."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("kinfolk", deadline=None)
+settings.load_profile("kinfolk")
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """The folder named by KINFOLK_DATA, else ../shared/data beside the repository."""
+    folder = Path(os.environ.get("KINFOLK_DATA") or REPOSITORY.parent / "shared" / "data")
+    if not folder.is_dir():
+        pytest.skip(f"no data folder at {folder}; set KINFOLK_DATA")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def conll2003(data_folder: Path) -> Path:
+    """The folder with eng.train, eng.testa and eng.testb."""
+    folder = data_folder / "tokens" / "conll2003"
+    if not (folder / "eng.train").is_file():
+        pytest.skip(f"no CoNLL-2003 files in {folder}; set KINFOLK_DATA")
+    return folder

@@ -1,0 +1,247 @@
+"""Tag schemes against a port of conlleval, brute-force validity, and the real files."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import conlleval_oracle as oracle
+from kinfolk.data.corpus import Column
+from kinfolk.data.schemes import SCHEMES, TagError, check, convert, detect, spans, tag, transitions
+from kinfolk.errors import InputError, SettingError
+from kinfolk.io.conll import read_conll
+
+TYPES = ("PER", "LOC", "")
+ANY_TAG = ["O", None, *(f"{letter}-{kind}" for letter in "BIESLU" for kind in ("PER", "LOC")), "B", "I", "E"]
+LETTERS = {"IOB1": "IB", "BIO": "IB", "IOBES": "IBES", "BILOU": "IBLU"}
+
+Rows = list[list[str | None]]
+
+
+def column(rows: Rows) -> tuple[Column, np.ndarray]:
+    starts = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
+    return Column.from_strings(itertools.chain.from_iterable(rows)), starts
+
+
+def parse(text: str) -> tuple[Column, np.ndarray]:
+    """Sentences divided by |, tags by blanks, ? for unknown."""
+    return column([[None if t == "?" else t for t in part.split()] for part in text.split("|")])
+
+
+def strings(labels: Column) -> list[str]:
+    return ["?" if text is None else text for text in labels.strings()]
+
+
+any_rows = st.lists(st.lists(st.sampled_from(ANY_TAG), max_size=8), max_size=5)
+
+
+@st.composite
+def entities(draw: st.DrawFn) -> tuple[list[tuple[int, int, str]], np.ndarray]:
+    """Entities in sentences, often touching, and the sentence starts."""
+    found, starts = [], [0]
+    piece = st.tuples(st.integers(1, 3), st.sampled_from([*TYPES, None]))
+    for pieces in draw(st.lists(st.lists(piece, max_size=5), max_size=6)):
+        t = starts[-1]
+        for length, kind in pieces:
+            if kind is not None:
+                found.append((t, t + length, kind))
+            t += length
+        starts.append(t)
+    return found, np.array(starts)
+
+
+@given(any_rows, st.sampled_from(SCHEMES))
+def test_spans_are_those_of_conlleval_valid_or_not(rows: Rows, scheme: str) -> None:
+    assert spans(*column(rows), scheme) == oracle.chunks(rows)
+
+
+@given(any_rows, st.sampled_from(SCHEMES), st.sampled_from(SCHEMES))
+def test_conversion_keeps_spans_and_unknowns_and_is_valid(rows: Rows, source: str, target: str) -> None:
+    labels, starts = column(rows)
+    converted = convert(labels, starts, source, target)
+    assert spans(converted, starts, target) == spans(labels, starts, source)
+    assert ((converted.codes < 0) == (labels.codes < 0)).all()
+    assert check(converted, starts, target) is None
+    same = Column.from_strings(converted.strings())
+    assert same.values == converted.values and (same.codes == converted.codes).all()
+
+
+@given(entities(), st.sampled_from(SCHEMES), st.sampled_from(SCHEMES))
+def test_tags_come_back_from_any_scheme(drawn, source: str, target: str) -> None:
+    found, starts = drawn
+    labels = tag(found, starts, source)
+    assert spans(labels, starts, source) == found
+    there = convert(labels, starts, source, target)
+    assert there.strings() == tag(found, starts, target).strings()
+    assert convert(there, starts, target, source).strings() == labels.strings()
+
+
+@given(entities(), st.sampled_from(SCHEMES))
+def test_detection_finds_the_scheme_tags_were_written_in(drawn, scheme: str) -> None:
+    found, starts = drawn
+    labels = tag([e for e in found if e[2]], starts, scheme)
+    settled = detect(labels, starts)
+    if any(kind for _, _, kind in found):
+        assert settled == scheme
+    else:
+        assert settled == ("BIO" if starts[-1] else None)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "tags"),
+    [
+        ("IOB1", "I-PER I-PER B-PER I-LOC O I-LOC | I-PER"),
+        ("BIO", "B-PER I-PER B-PER B-LOC O B-LOC | B-PER"),
+        ("IOBES", "B-PER E-PER S-PER S-LOC O S-LOC | S-PER"),
+        ("BILOU", "B-PER L-PER U-PER U-LOC O U-LOC | U-PER"),
+    ],
+)
+def test_the_same_entities_in_each_scheme(scheme: str, tags: str) -> None:
+    labels, starts = parse(tags)
+    expected = [(0, 2, "PER"), (2, 3, "PER"), (3, 4, "LOC"), (5, 6, "LOC"), (6, 7, "PER")]
+    assert spans(labels, starts, scheme) == expected
+    assert detect(labels, starts) == scheme
+    assert check(labels, starts, scheme) is None
+    from_bio = convert(*parse("B-PER I-PER B-PER B-LOC O B-LOC | B-PER"), "BIO", scheme)
+    assert from_bio.strings() == labels.strings()
+
+
+@pytest.mark.parametrize("text", ["DT NN VBZ O .", "N V A I B", "PER LOC O O", "S L S", "I-PER NN NN", "?"])
+def test_labels_that_are_not_tags(text: str) -> None:
+    assert detect(*parse(text)) is None
+
+
+def test_bare_letters_and_lone_outsides_are_tags() -> None:
+    assert detect(*parse("O B I O")) == "BIO"
+    assert detect(*parse("O I I O")) == "IOB1"
+    assert detect(*parse("O O ?")) == "BIO"
+
+
+@pytest.mark.parametrize("strange", ["OO", "B_PER", "X-PER", "B-", "PER"])
+def test_a_strange_tag_among_tags_is_told_by_its_token(strange: str) -> None:
+    with pytest.raises(TagError, match=f"{strange!r} is not a tag") as caught:
+        detect(*parse(f"O B-PER I-PER O {strange}"))
+    assert caught.value.fault.token == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "token", "before", "after"),
+    [
+        ("B-PER E-PER O S-LOC | O O B-LOC I-LOC O", 7, "IOBES", "BIO or IOB1"),
+        ("B-LOC I-LOC O | B-PER E-PER O S-LOC", 4, "BIO or IOB1", "IOBES"),
+        ("B-PER L-PER O U-LOC | S-PER O", 4, "BILOU", "IOBES"),
+        ("S-PER | U-LOC", 1, "IOBES", "BILOU"),
+        ("B-PER I-PER O B-LOC | O I-LOC O I-PER", 5, "BIO", "IOB1"),
+        ("I-PER I-PER O I-LOC | O B-LOC O B-PER", 5, "IOB1", "BIO"),
+    ],
+)
+def test_a_change_of_scheme_is_told_where_it_happens(text: str, token: int, before: str, after: str) -> None:
+    with pytest.raises(TagError, match=f"is {after}, the tags before are {before}.*scheme=") as caught:
+        detect(*parse(text))
+    assert caught.value.fault.token == token
+
+
+def test_one_percent_of_odd_starts_is_borne() -> None:
+    assert detect(*parse("I-PER O " * 99 + "B-PER")) == "IOB1"
+    assert detect(*parse("B-PER O " * 99 + "I-PER")) == "BIO"
+    assert detect(*parse("S-PER O " * 99 + "B-PER")) == "IOBES"
+    with pytest.raises(TagError):
+        detect(*parse("I-PER O " * 98 + "B-PER"))
+
+
+@pytest.mark.parametrize(
+    ("scheme", "text", "token", "reason"),
+    [
+        ("BIO", "O I-PER", 1, "I-PER cannot follow O"),
+        ("BIO", "B-LOC I-PER", 1, "I-PER cannot follow B-LOC"),
+        ("BIO", "O | I-PER", 1, "I-PER cannot start a sentence"),
+        ("BIO", "B-PER ? I-PER", 2, "I-PER cannot follow O"),
+        ("BIO", "O S-PER", 1, "'S-PER' is not a tag of BIO; expected O, I-TYPE, B-TYPE"),
+        ("IOBES", "B-PER O", 1, "O cannot follow B-PER"),
+        ("IOBES", "O B-PER | O", 1, "B-PER cannot end a sentence"),
+        ("IOBES", "S-PER E-PER", 1, "E-PER cannot follow S-PER"),
+        ("BILOU", "B-PER I-PER E-PER", 2, "'E-PER' is not a tag of BILOU"),
+        ("IOB1", "O OO", 1, "'OO' is not a tag of IOB1"),
+    ],
+)
+def test_strict_check_names_the_first_fault(scheme: str, text: str, token: int, reason: str) -> None:
+    fault = check(*parse(text), scheme)
+    assert fault is not None and fault.token == token and fault.reason.startswith(reason)
+
+
+def test_iob1_takes_every_well_formed_tag() -> None:
+    assert check(*parse("B-PER O B-LOC I-PER | B-PER"), "IOB1") is None
+
+
+def permitted(path: tuple[int, ...], tables: tuple[np.ndarray, np.ndarray, np.ndarray]) -> bool:
+    allowed, start, end = tables
+    return bool(start[path[0]] and end[path[-1]] and all(allowed[a, b] for a, b in itertools.pairwise(path)))
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_transitions_permit_exactly_the_canonical_taggings(scheme: str) -> None:
+    classes = ["O", *(f"{letter}-{kind}" for letter in LETTERS[scheme] for kind in ("X", "Y"))]
+    tables = transitions(classes, scheme)
+    for length in (1, 2, 3):
+        for path in itertools.product(range(len(classes)), repeat=length):
+            labels, starts = column([[classes[i] for i in path]])
+            canonical = convert(labels, starts, scheme, scheme).strings() == labels.strings()
+            assert permitted(path, tables) == canonical, labels.strings()
+
+
+@given(st.sets(st.sampled_from(["O", *"IBES", "I-X", "B-X", "E-X", "S-X"]), min_size=1))
+def test_every_class_set_leaves_each_label_usable_and_each_length_possible(names: set[str]) -> None:
+    for scheme in SCHEMES:
+        letters = str.maketrans("ES", "LU") if scheme == "BILOU" else {}
+        classes = [name.translate(letters) for name in sorted(names)]
+        classes = [name for name in classes if name[0] in LETTERS[scheme] + "O"]
+        if not classes:
+            continue
+        tables = transitions(classes, scheme)
+        every = (path for n in (1, 2, 3) for path in itertools.product(range(len(classes)), repeat=n))
+        paths = [path for path in every if permitted(path, tables)]
+        assert {len(path) for path in paths} == {1, 2, 3}
+        assert {i for path in paths for i in path} == set(range(len(classes)))
+
+
+def test_transitions_without_scheme_and_with_foreign_labels() -> None:
+    assert all(table.all() for table in transitions(["DT", "NN"], None))
+    assert [table.shape for table in transitions([], "BIO")] == [(0, 0), (0,), (0,)]
+    with pytest.raises(InputError, match="'DT' is not a tag of BIO"):
+        transitions(["O", "DT"], "BIO")
+
+
+def test_settings_and_shapes_are_checked() -> None:
+    labels, starts = parse("O B-PER")
+    with pytest.raises(SettingError, match="scheme must be one of IOB1"):
+        spans(labels, starts, "IOB2")
+    with pytest.raises(InputError, match="must end with the number of labels, 2"):
+        spans(labels, [0, 3], "BIO")
+    with pytest.raises(InputError, match="'NN' is not a tag"):
+        spans(*parse("NN"), "BIO")
+    for wrong in [(0, 0, "X"), (1, 3, "X"), (-1, 1, "X"), (3, 5, "X")]:
+        with pytest.raises(InputError, match="leaves its sentence"):
+            tag([wrong], [0, 2, 4], "BIO")
+    with pytest.raises(InputError, match="overlaps"):
+        tag([(0, 2, "X"), (1, 2, "Y")], [0, 2], "BIO")
+
+
+@pytest.mark.data
+def test_eng_train_is_read_and_converted_in_time(conll2003: Path) -> None:
+    corpus = read_conll(conll2003 / "eng.train")
+    assert corpus.labels is not None and corpus.scheme == "IOB1"
+    begun = time.process_time()
+    found = spans(corpus.labels, corpus.sentence_starts, "IOB1")
+    bio = convert(corpus.labels, corpus.sentence_starts, "IOB1", "BIO")
+    assert time.process_time() - begun < 0.35
+    assert found == oracle.chunks(corpus.label_rows())
+    assert check(bio, corpus.sentence_starts, "BIO") is None
+    back = strings(convert(bio, corpus.sentence_starts, "BIO", "IOB1"))
+    changed = [i for i, (a, b) in enumerate(zip(back, strings(corpus.labels), strict=True)) if a != b]
+    assert corpus.lines is not None and corpus.lines[changed].tolist() == [152428, 175436]  # B-MISC after O
