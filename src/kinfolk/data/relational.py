@@ -148,7 +148,9 @@ def _checked_groups(groups: ArrayLike | None, n: int) -> NDArray[np.int32]:
 
 def _checked_relation(name: str, relation: Any, n: int) -> Any:
     if not sparse.issparse(relation):
-        raise InputError(f"relation {name!r} must be a SciPy sparse matrix (n, n); got {type(relation).__name__}")
+        raise InputError(
+            f"relation {name!r} must be a SciPy sparse matrix (n, n); got {type(relation).__name__}"
+        )
     if relation.shape != (n, n):
         raise InputError(f"relation {name!r} must have shape ({n}, {n}); got {relation.shape}")
     csr = _frozen_csr(relation)

@@ -36,12 +36,13 @@ from kinfolk.data.tags import (
     grammar,
     is_tag,
     not_a_tag,
+    parse,
     sentence_edges,
 )  # fmt: skip
 from kinfolk.errors import InputError
 
 __all__ = [
-    "SCHEMES", "Fault", "Span", "TagError", "check", "convert", "detect", "spans", "tag", "transitions"
+    "LETTERS", "SCHEMES", "Fault", "Span", "TagError", "check", "continuations", "convert", "detect", "spans", "tag", "transitions"
 ]  # fmt: skip
 
 TOLERANCE = 0.01  # share of entities that may break the habit of the others before `detect` refuses
@@ -167,6 +168,13 @@ def transitions(classes: Sequence[str], scheme: str | None) -> tuple[Bools, Bool
         if (starts & stops).any():
             return follows, starts, stops
     return np.ones((n, n), bool), np.ones(n, bool), np.ones(n, bool)
+
+
+def continuations(classes: Sequence[str]) -> Bools:
+    """(L, L), True where the second label would carry on an entity that stands in the first."""
+    roles, types, _ = parse(classes)
+    open_ended, carries = np.isin(roles, [FIRST, IN]), np.isin(roles, [IN, LAST])
+    return (types[:, None] == types) & open_ended[:, None] & carries
 
 
 def _written(tokens: Tokens, scheme: str) -> tuple[Ints, list[str]]:

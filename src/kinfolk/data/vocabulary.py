@@ -23,8 +23,7 @@ class Vocabulary:
         self._names = tuple(names)
         self._index = {name: i for i, name in enumerate(self._names)}
         if len(self._index) < len(self._names):
-            seen: set[str] = set()
-            twice = next(name for name in self._names if name in seen or seen.add(name))
+            twice = next(name for i, name in enumerate(self._names) if self._index[name] != i)
             raise InputError(f"a vocabulary needs distinct names; {twice!r} stands in it twice")
 
     @property

@@ -165,4 +165,3 @@ def per_word(name: str, function: Callable[[str], str | None]) -> PerWord:
 word, pos, chunk = Raw("word"), Raw("pos"), Raw("chunk")
 lower, shape, short_shape = Derived("lower"), Derived("shape"), Derived("short_shape")
 capitalised = Derived("capitalised")
-

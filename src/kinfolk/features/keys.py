@@ -17,7 +17,7 @@ EMPTY = np.int32(-1)
 
 
 @njit(nogil=True, cache=True)
-def _slot(key: int, mask: int) -> int:
+def _slot(key, mask):
     """First place to look for a key: the high bits of a multiplicative hash."""
     mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
     mixed ^= mixed >> np.uint64(29)
@@ -26,7 +26,7 @@ def _slot(key: int, mask: int) -> int:
 
 
 @njit(nogil=True, cache=True)
-def _number_keys(keys, slots, found, counts):  # type: ignore[no-untyped-def]
+def _number_keys(keys, slots, found, counts):
     """Number distinct keys by first appearance; returns how many. Fills found (keys) and counts."""
     mask = len(slots) - 1
     n = 0
@@ -45,7 +45,7 @@ def _number_keys(keys, slots, found, counts):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def _insert(keys, slots):  # type: ignore[no-untyped-def]
+def _insert(keys, slots):
     mask = len(slots) - 1
     for number in range(len(keys)):
         at = _slot(keys[number], mask)
@@ -55,7 +55,7 @@ def _insert(keys, slots):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def _find(queries, keys, slots, offset, out):  # type: ignore[no-untyped-def]
+def _find(queries, keys, slots, offset, out):
     mask = len(slots) - 1
     for i in range(len(queries)):
         out[i] = -1

@@ -30,7 +30,7 @@ OUTSIDE = "<outside>"  # how a position beyond the sentence is shown in feature 
 class Keys(NamedTuple):
     """Keys of all tokens: a table (n, width), -1 = none; or, with `indptr` (n + 1,), runs of any length."""
 
-    keys: NDArray[np.int64]
+    keys: NDArray[np.integer]
     indptr: NDArray[np.int64] | None = None
 
 
@@ -50,6 +50,10 @@ class Template:
     def spec(self) -> dict[str, Any]:
         """A JSON description from which the template is rebuilt."""
         raise NotImplementedError
+
+    def needs(self) -> tuple[str, ...]:
+        """Names of the corpus columns it reads."""
+        return tuple(name for attribute in self.attributes() for name in attribute.needs())
 
 
 class Attribute:
@@ -97,7 +101,9 @@ class Conjunction(Template):
         for attribute, offset in self.terms:
             room *= view.radix(attribute)
             if room >= 2**62:
-                raise SettingError(f"template {self} has more combinations than fit 62 bits: conjoin fewer attributes")
+                raise SettingError(
+                    f"template {self} has more combinations than fit 62 bits: conjoin fewer attributes"
+                )
             codes = view.codes(attribute, offset)
             if combined is None:
                 combined = codes.astype(np.int64)
@@ -207,7 +213,9 @@ class PerToken(Template):
     def _checked(self, answer: Iterable[str]) -> list[str]:
         strings = [answer] if isinstance(answer, str) else list(dict.fromkeys(answer))
         if isinstance(answer, str) or not all(isinstance(s, str) for s in strings):
-            raise SettingError(f"feature function {self.name!r} must return a list of strings; got {answer!r}")
+            raise SettingError(
+                f"feature function {self.name!r} must return a list of strings; got {answer!r}"
+            )
         return strings
 
     def describe(self, key: int, view: TokenView) -> str:

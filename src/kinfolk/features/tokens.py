@@ -17,6 +17,7 @@ from scipy import sparse
 from kinfolk.data.corpus import Corpus
 from kinfolk.data.vocabulary import Vocabulary
 from kinfolk.errors import SettingError
+from kinfolk.features.gazetteer import Gazetteer
 from kinfolk.features.keys import KeyTable
 from kinfolk.features.templates import Attribute, Keys, Template
 from kinfolk.features.view import TokenView
@@ -36,7 +37,9 @@ def flatten(templates: Templates) -> list[Template]:
         elif isinstance(item, Iterable) and not isinstance(item, str):
             flat.update({str(t): t for t in flatten(item) if str(t) not in flat})
         else:
-            raise SettingError(f"a feature template was expected, such as word[-1] or bag(lower, -4, 4); got {item!r}")
+            raise SettingError(
+                f"a feature template was expected, such as word[-1] or bag(lower, -4, 4); got {item!r}"
+            )
     return list(flat.values())
 
 
@@ -122,13 +125,20 @@ class TokenFeatures:
         """What the model file keeps: arrays and string lists."""
         arrays = {"features.sizes": np.array([len(t) for t in self.tables], np.int64)}
         arrays["features.keys"] = np.concatenate([t.keys for t in self.tables]).astype(np.int64)
-        return arrays, {f"values.{name}": v.names for name, v in self.vocabularies.items()}
+        strings: dict[str, Sequence[str]] = {f"values.{n}": v.names for n, v in self.vocabularies.items()}
+        for template in self.templates:
+            for attribute in template.attributes():
+                if isinstance(attribute, Gazetteer):
+                    strings[f"gazetteer.{attribute.name}"] = sorted(attribute.entries)
+        return arrays, strings
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], strings: Mapping[str, Sequence[str]]) -> None:
         cuts = np.cumsum(arrays["features.sizes"])[:-1]
         self.tables = [KeyTable.of(k.copy()) for k in np.split(arrays["features.keys"], cuts)]
         self.vocabularies = {
-            name.removeprefix("values."): Vocabulary(v) for name, v in strings.items() if name.startswith("values.")
+            name.removeprefix("values."): Vocabulary(v)
+            for name, v in strings.items()
+            if name.startswith("values.")
         }
 
 
@@ -137,7 +147,7 @@ _no_runs = np.empty(0, np.int64)
 
 
 @njit(nogil=True, cache=True)
-def _first_in_run(run, at):  # type: ignore[no-untyped-def]
+def _first_in_run(run, at):
     """True if run[at] is a number (not -1) that does not stand earlier in the run."""
     if run[at] < 0:
         return False
@@ -148,7 +158,7 @@ def _first_in_run(run, at):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def _run(numbers, indptr, row):  # type: ignore[no-untyped-def]
+def _run(numbers, indptr, row):
     """The numbers of one row, of a table (no indptr) or of runs."""
     flat = numbers.reshape(-1)
     if len(indptr) == 0:
@@ -158,7 +168,7 @@ def _run(numbers, indptr, row):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def _count(numbers, indptr, counts):  # type: ignore[no-untyped-def]
+def _count(numbers, indptr, counts):
     """counts[row + 1] += how many distinct features the row has in this block."""
     for row in range(len(counts) - 1):
         run = _run(numbers, indptr, row)
@@ -168,7 +178,7 @@ def _count(numbers, indptr, counts):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def _write(numbers, indptr, offset, cursor, indices):  # type: ignore[no-untyped-def]
+def _write(numbers, indptr, offset, cursor, indices):
     for row in range(len(cursor)):
         run = _run(numbers, indptr, row)
         first = cursor[row]

@@ -23,7 +23,7 @@ MAX_OCCURRENCES = 20  # other occurrences of one word looked at: the nearest one
 
 
 @njit(nogil=True, cache=True)
-def _shift(codes, starts, offset, out):  # type: ignore[no-untyped-def]
+def _shift(codes, starts, offset, out):
     """out[t] = codes[t + offset] inside the sentence of t, 0 beyond it."""
     for s in range(len(starts) - 1):
         first, last = starts[s], starts[s + 1]
@@ -110,7 +110,7 @@ def _occurrence_lists(
 
 
 @njit(nogil=True, cache=True)
-def _count_others(order, group, most, indptr):  # type: ignore[no-untyped-def]
+def _count_others(order, group, most, indptr):
     first = 0
     while first < len(order):
         last = first
@@ -122,7 +122,7 @@ def _count_others(order, group, most, indptr):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def _list_others(order, group, indptr, others):  # type: ignore[no-untyped-def]
+def _list_others(order, group, indptr, others):
     """The nearest occurrences around position i of a run [first, last): a window that slides with i."""
     first = 0
     while first < len(order):

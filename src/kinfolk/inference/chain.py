@@ -16,7 +16,14 @@ from numba import njit
 from numpy.typing import NDArray
 
 from kinfolk.inference.floats import FAST
-from kinfolk.inference.lattice import best_path, forward_scaled, log_backward, log_forward, step_back
+from kinfolk.inference.lattice import (
+    best_path,
+    exp_table,
+    forward_scaled,
+    log_backward,
+    log_forward,
+    step_back,
+)
 from kinfolk.threads import even_bounds, run_chunks
 
 Array = NDArray[Any]
@@ -33,7 +40,9 @@ class Potentials(NamedTuple):
     starts: NDArray[np.int64]
 
     @classmethod
-    def of(cls, node: Array, pair: Array, starts: Array, start: Array | None = None, end: Array | None = None) -> Potentials:
+    def of(
+        cls, node: Array, pair: Array, starts: Array, start: Array | None = None, end: Array | None = None
+    ) -> Potentials:
         zeros = np.zeros(node.shape[1])
         table = np.ascontiguousarray(pair, np.float64)
         return cls(
@@ -57,11 +66,11 @@ def _longest(starts: NDArray[np.int64]) -> int:
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def _marginals(node, pair, exp_pair, start, end, starts, longest, first_seq, last_seq, out, log_z):  # type: ignore[no-untyped-def]
+def _marginals(node, pair, exp_pair, start, exp_start, end, starts, longest, first_seq, last_seq, out, log_z):
     n_labels = node.shape[1]
     alpha, local = np.empty((longest, n_labels)), np.empty((longest, n_labels))
     beta, message = np.empty(n_labels), np.empty(n_labels)
-    exp_start, exp_end = np.exp(start), np.exp(end)
+    exp_end = np.exp(end)
     for s in range(first_seq, last_seq):
         first, m = starts[s], starts[s + 1] - starts[s]
         log_z[s] = forward_scaled(node, first, m, exp_pair, exp_start, exp_end, alpha, local)
@@ -72,6 +81,8 @@ def _marginals(node, pair, exp_pair, start, end, starts, longest, first_seq, las
             beta[k] = 1.0
         for t in range(m - 1, -1, -1):
             for k in range(n_labels):
+                if alpha[t, k] == 0:  # out of reach, so beta is of no use and free to overflow
+                    beta[k] = 0.0
                 out[first + t, k] = alpha[t, k] * beta[k]
                 message[k] = local[t, k] * beta[k]
             if t > 0:
@@ -79,7 +90,7 @@ def _marginals(node, pair, exp_pair, start, end, starts, longest, first_seq, las
 
 
 @njit(nogil=True, cache=True)
-def _log_marginals(node, first, m, pair, start, end, out):  # type: ignore[no-untyped-def]
+def _log_marginals(node, first, m, pair, start, end, out):
     """The slow twin of the scaled recursion, for scores beyond its range."""
     n_labels = node.shape[1]
     alpha, beta = np.empty((m, n_labels)), np.empty((m, n_labels))
@@ -102,11 +113,22 @@ def marginals(potentials: Potentials, n_jobs: int = 1) -> ChainMarginals:
     """Posterior of every label at every token, and log Z of every sequence. NaN where nothing is allowed."""
     p, bounds = potentials, potentials.chunks
     out, log_z = np.empty(p.node.shape), np.empty(len(p.starts) - 1)
-    exp_pair, longest = np.exp(p.pair), _longest(p.starts)
+    exp_pair, exp_start, longest = exp_table(p.pair), exp_table(p.start), _longest(p.starts)
 
     def run(chunk: int) -> None:
         _marginals(
-            p.node, p.pair, exp_pair, p.start, p.end, p.starts, longest, bounds[chunk], bounds[chunk + 1], out, log_z
+            p.node,
+            p.pair,
+            exp_pair,
+            p.start,
+            exp_start,
+            p.end,
+            p.starts,
+            longest,
+            bounds[chunk],
+            bounds[chunk + 1],
+            out,
+            log_z,
         )
 
     run_chunks(run, len(bounds) - 1, n_jobs)
@@ -117,7 +139,7 @@ def marginals(potentials: Potentials, n_jobs: int = 1) -> ChainMarginals:
 
 
 @njit(nogil=True, cache=True)
-def _viterbi(node, pair, start, end, starts, longest, first_seq, last_seq, path, scores):  # type: ignore[no-untyped-def]
+def _viterbi(node, pair, start, end, starts, longest, first_seq, last_seq, path, scores):
     n_labels = node.shape[1]
     best, back = np.empty((longest, n_labels)), np.zeros((longest, n_labels), np.int32)
     for s in range(first_seq, last_seq):
@@ -131,14 +153,16 @@ def viterbi(potentials: Potentials, n_jobs: int = 1) -> tuple[NDArray[np.int32],
     path, scores = np.empty(len(p.node), np.int32), np.empty(len(p.starts) - 1)
 
     def run(chunk: int) -> None:
-        _viterbi(p.node, p.pair, p.start, p.end, p.starts, longest, bounds[chunk], bounds[chunk + 1], path, scores)
+        _viterbi(
+            p.node, p.pair, p.start, p.end, p.starts, longest, bounds[chunk], bounds[chunk + 1], path, scores
+        )
 
     run_chunks(run, len(bounds) - 1, n_jobs)
     return path, scores
 
 
 @njit(nogil=True, cache=True)
-def _k_best(node, pair, start, end, first, m, k_best, paths, scores):  # type: ignore[no-untyped-def]
+def _k_best(node, pair, start, end, first, m, k_best, paths, scores):
     """List Viterbi: the k best prefixes for each label at each token. Returns how many labellings exist.
 
     A prefix is (label, rank); its predecessor is coded as label · k + rank.
@@ -176,7 +200,9 @@ def _k_best(node, pair, start, end, first, m, k_best, paths, scores):  # type: i
     return found
 
 
-def k_best(potentials: Potentials, k: int, n_jobs: int = 1) -> list[tuple[NDArray[np.int32], NDArray[np.float64]]]:
+def k_best(
+    potentials: Potentials, k: int, n_jobs: int = 1
+) -> list[tuple[NDArray[np.int32], NDArray[np.float64]]]:
     """For every sequence its k best labellings (≤ k, m) and their scores, falling; fewer if fewer exist."""
     p, bounds = potentials, potentials.chunks
 

@@ -9,6 +9,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from kinfolk.inference.lattice import exp_table
 from kinfolk.inference.residuals import crf_sequence, maxent_sequence, memm_sequence, workspace
 from kinfolk.threads import even_bounds, run_chunks
 
@@ -28,7 +29,7 @@ class Residuals(NamedTuple):
 
 
 @njit(nogil=True, cache=True)
-def add_outer(outer, exp_pair, pair_residual):  # type: ignore[no-untyped-def]
+def add_outer(outer, exp_pair, pair_residual):
     """Give the sums of alpha · message their common factor exp_pair, and clear them."""
     for i in range(outer.shape[0]):
         for k in range(outer.shape[1]):
@@ -38,9 +39,24 @@ def add_outer(outer, exp_pair, pair_residual):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def _chunk(kind, node, labels, weights, pair, exp_pair, start, starts, longest, first_seq, last_seq, residual, pair_residual, start_residual):  # type: ignore[no-untyped-def]
+def _chunk(
+    kind,
+    node,
+    labels,
+    weights,
+    pair,
+    exp_pair,
+    start,
+    exp_start,
+    starts,
+    longest,
+    first_seq,
+    last_seq,
+    residual,
+    pair_residual,
+    start_residual,
+):
     work = workspace(longest, node.shape[1])
-    exp_start = np.exp(start)
     loss = 0.0
     for s in range(first_seq, last_seq):
         first, m = starts[s], starts[s + 1] - starts[s]
@@ -78,14 +94,14 @@ def chain_residuals(
         residual = kept.setdefault("node", np.empty_like(node))
         shared = len(pair) == 1
         pair, start = pair.astype(np.float64), start.astype(np.float64)
-        exp_pair = np.exp(pair)
+        exp_pair, exp_start = exp_table(pair), exp_table(start)
         pair_residual = np.zeros(pair.shape)
 
         def run(chunk: int) -> tuple[float, Array, Array]:
             mine = np.zeros(pair.shape) if shared else pair_residual
             start_residual = np.zeros(len(start))
             loss = _chunk(
-                code, node, labels, weights, pair, exp_pair, start, starts, longest,
+                code, node, labels, weights, pair, exp_pair, start, exp_start, starts, longest,
                 bounds[chunk], bounds[chunk + 1], residual, mine, start_residual,
             )  # fmt: skip
             return loss, mine, start_residual

@@ -10,8 +10,9 @@ A sequence of m tokens with L labels has potentials
 all as logarithms; -inf forbids. With `one table for all`, pair[0] serves every token; else pair[t].
 
 The scaled recursions work on exponentials and rescale at every token; they cost L exponentials a
-token. They report failure (NaN) when a token's total leaves the range of float64, and the caller
-turns to the logarithmic recursions, which never do.
+token. They report failure (NaN) when a token's total leaves the range of float64, or when a label's share
+becomes so faint that float64 would lose it, though later tokens may speak for it (labels that exclude each
+other for good). The caller then turns to the logarithmic recursions, which lose nothing.
 """
 
 from __future__ import annotations
@@ -20,21 +21,33 @@ import math
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
-from kinfolk.inference.floats import FAST, TINY
+from kinfolk.inference.floats import FAINT, FAST, TINY
 
 # -- scaled -------------------------------------------------------------------------------------------
 
 
+def exp_table(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """exp(scores), with NaN (failure) for scores that are allowed but too low for the scaled recursions."""
+    with np.errstate(over="ignore"):  # infinity is failure, too
+        factors = np.exp(scores)
+    if factors.min(initial=1.0) < FAINT:
+        factors[(factors < FAINT) & (scores > -np.inf)] = np.nan
+    return factors
+
+
 @njit(nogil=True, cache=True, fastmath=FAST)
-def forward_scaled(node, first, m, exp_pair, exp_start, exp_end, alpha, local):  # type: ignore[no-untyped-def]
+def forward_scaled(node, first, m, exp_pair, exp_start, exp_end, alpha, local):
     """Fill alpha (m, L), each row summing to 1, and local (m, L) with
 
         local[t, k] = exp(node[t, k] - max) / scale_t,   alpha[t] = (alpha[t-1] · exp_pair) ∘ local[t]
 
-    and return log Z, or NaN if a scale is not a usable number. The end potential is part of local[m-1].
+    and return log Z, or NaN for failure. The end potential is part of local[m-1]. exp_pair and exp_start are
+    from `exp_table`.
     """
     n_labels = node.shape[1]
+    reached = np.empty(n_labels)
     log_z = 0.0
     for t in range(m):
         row = first + t
@@ -61,6 +74,7 @@ def forward_scaled(node, first, m, exp_pair, exp_start, exp_end, alpha, local): 
                     alpha[t, k] += weight * table[i, k]
         scale = 0.0
         for k in range(n_labels):
+            reached[k] = alpha[t, k]
             alpha[t, k] *= local[t, k]
             scale += alpha[t, k]
         if not TINY < scale < 1 / TINY:
@@ -68,12 +82,16 @@ def forward_scaled(node, first, m, exp_pair, exp_start, exp_end, alpha, local): 
         for k in range(n_labels):
             alpha[t, k] /= scale
             local[t, k] /= scale
+        if t < m - 1:  # the last share is final: if it is faint, it may go
+            for k in range(n_labels):
+                if alpha[t, k] < FAINT and reached[k] > 0 and node[row, k] > -math.inf:
+                    return math.nan
         log_z += top + math.log(scale)
     return log_z
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def step_back(table, message, beta):  # type: ignore[no-untyped-def]
+def step_back(table, message, beta):
     """beta[i] = Σ_j table[i, j] · message[j], with message = local ∘ (beta of the next token)."""
     n_labels = len(beta)
     for i in range(n_labels):
@@ -87,7 +105,7 @@ def step_back(table, message, beta):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def log_sum(values):  # type: ignore[no-untyped-def]
+def log_sum(values):
     """log Σ exp(values); -inf for no mass."""
     top = -math.inf
     for value in values:
@@ -101,7 +119,7 @@ def log_sum(values):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def log_forward(node, first, m, pair, start, end, alpha):  # type: ignore[no-untyped-def]
+def log_forward(node, first, m, pair, start, end, alpha):
     """alpha[t, k] = log of the total weight of prefixes that end in label k at t; returns log Z."""
     n_labels = node.shape[1]
     terms = np.empty(n_labels)
@@ -121,7 +139,7 @@ def log_forward(node, first, m, pair, start, end, alpha):  # type: ignore[no-unt
 
 
 @njit(nogil=True, cache=True)
-def log_backward(node, first, m, pair, end, beta):  # type: ignore[no-untyped-def]
+def log_backward(node, first, m, pair, end, beta):
     """beta[t, k] = log of the total weight of what may follow label k at t (0 at the last token).
 
     The end potential stands in alpha's last row and in the step from the last token here.
@@ -145,7 +163,7 @@ def log_backward(node, first, m, pair, end, beta):  # type: ignore[no-untyped-de
 
 
 @njit(nogil=True, cache=True)
-def best_path(node, first, m, pair, start, end, best, back, path):  # type: ignore[no-untyped-def]
+def best_path(node, first, m, pair, start, end, best, back, path):
     """Viterbi: fill path (m,) and return the score; -inf (and path -1) if every labelling is forbidden."""
     n_labels = node.shape[1]
     for k in range(n_labels):

@@ -27,14 +27,14 @@ from kinfolk.inference.lattice import forward_scaled, log_backward, log_forward,
 
 
 @njit(nogil=True, cache=True)
-def workspace(longest, n_labels):  # type: ignore[no-untyped-def]
+def workspace(longest, n_labels):
     """Scratch of one thread: alpha, local, clamped node scores (longest, L); beta, message (L,); outer sums (L, L)."""
     table = np.empty((3, longest, n_labels))
     return table, np.empty((2, n_labels)), np.zeros((n_labels, n_labels))
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def maxent_sequence(node, first, m, labels, weights, residual):  # type: ignore[no-untyped-def]
+def maxent_sequence(node, first, m, labels, weights, residual):
     n_labels = node.shape[1]
     loss = 0.0
     for t in range(first, first + m):
@@ -58,7 +58,7 @@ def maxent_sequence(node, first, m, labels, weights, residual):  # type: ignore[
 
 
 @njit(nogil=True, cache=True)
-def sequence_weight(labels, weights, first, m):  # type: ignore[no-untyped-def]
+def sequence_weight(labels, weights, first, m):
     """(mean weight of the labelled tokens, number of labelled tokens)."""
     total, known = 0.0, 0
     for t in range(first, first + m):
@@ -72,7 +72,21 @@ def sequence_weight(labels, weights, first, m):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def _add_expectations(node, shift, first, m, pair, exp_pair, start, exp_start, scale, residual, pair_residual, start_residual, work):  # type: ignore[no-untyped-def]
+def _add_expectations(
+    node,
+    shift,
+    first,
+    m,
+    pair,
+    exp_pair,
+    start,
+    exp_start,
+    scale,
+    residual,
+    pair_residual,
+    start_residual,
+    work,
+):
     """Add scale · p(k at t) to residual, scale · p(i, k at t) to pair_residual; return log Z.
 
     `node` rows start at first + shift (a clamped copy starts at 0; pair tables are always by token).
@@ -86,12 +100,16 @@ def _add_expectations(node, shift, first, m, pair, exp_pair, start, exp_start, s
     if shift == 0 or shared:
         log_z = forward_scaled(node, first + shift, m, exp_pair, exp_start, _ones(n_labels), alpha, local)
     if math.isnan(log_z):
-        return _add_log_expectations(node, shift, first, m, pair, start, scale, residual, pair_residual, start_residual)
+        return _add_log_expectations(
+            node, shift, first, m, pair, start, scale, residual, pair_residual, start_residual
+        )
     for k in range(n_labels):
         beta[k] = 1.0
     for t in range(m - 1, -1, -1):
         row = first + t
         for k in range(n_labels):
+            if alpha[t, k] == 0:  # out of reach, so beta is of no use and free to overflow
+                beta[k] = 0.0
             residual[row, k] += scale * alpha[t, k] * beta[k]
             message[k] = local[t, k] * beta[k]
         if t == 0:
@@ -113,12 +131,12 @@ def _add_expectations(node, shift, first, m, pair, exp_pair, start, exp_start, s
 
 
 @njit(nogil=True, cache=True)
-def _ones(n):  # type: ignore[no-untyped-def]
+def _ones(n):
     return np.ones(n)
 
 
 @njit(nogil=True, cache=True)
-def _add_log_expectations(node, shift, first, m, pair, start, scale, residual, pair_residual, start_residual):  # type: ignore[no-untyped-def]
+def _add_log_expectations(node, shift, first, m, pair, start, scale, residual, pair_residual, start_residual):
     """The slow twin: for scores beyond the scaled recursion, and for clamped tokens with a table a token."""
     n_labels = node.shape[1]
     shared = len(pair) == 1
@@ -144,7 +162,7 @@ def _add_log_expectations(node, shift, first, m, pair, start, scale, residual, p
 
 
 @njit(nogil=True, cache=True)
-def clamp(node, first, m, labels, clamped):  # type: ignore[no-untyped-def]
+def clamp(node, first, m, labels, clamped):
     """Copy the node scores of a sequence with all but the known label forbidden."""
     for t in range(m):
         label = labels[first + t]
@@ -153,7 +171,21 @@ def clamp(node, first, m, labels, clamped):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def crf_sequence(node, first, m, labels, weights, pair, exp_pair, start, exp_start, residual, pair_residual, start_residual, work):  # type: ignore[no-untyped-def]
+def crf_sequence(
+    node,
+    first,
+    m,
+    labels,
+    weights,
+    pair,
+    exp_pair,
+    start,
+    exp_start,
+    residual,
+    pair_residual,
+    start_residual,
+    work,
+):
     shared = len(pair) == 1
     weight, known = sequence_weight(labels, weights, first, m)
     for t in range(first, first + m):
@@ -162,7 +194,19 @@ def crf_sequence(node, first, m, labels, weights, pair, exp_pair, start, exp_sta
     if known == 0 or weight == 0:
         return 0.0
     log_z = _add_expectations(
-        node, 0, first, m, pair, exp_pair, start, exp_start, weight, residual, pair_residual, start_residual, work
+        node,
+        0,
+        first,
+        m,
+        pair,
+        exp_pair,
+        start,
+        exp_start,
+        weight,
+        residual,
+        pair_residual,
+        start_residual,
+        work,
     )
     if known < m:
         clamped = work[0][2]
@@ -191,7 +235,9 @@ def crf_sequence(node, first, m, labels, weights, pair, exp_pair, start, exp_sta
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def memm_sequence(node, first, m, labels, weights, pair, start, residual, pair_residual, start_residual, work):  # type: ignore[no-untyped-def]
+def memm_sequence(
+    node, first, m, labels, weights, pair, start, residual, pair_residual, start_residual, work
+):
     n_labels = node.shape[1]
     shared = len(pair) == 1
     mean_weight, known = sequence_weight(labels, weights, first, m)
@@ -224,25 +270,34 @@ def memm_sequence(node, first, m, labels, weights, pair, start, residual, pair_r
 
 
 @njit(nogil=True, cache=True)
-def log_conditionals(node, first, m, pair, start, log_start, log_pair):  # type: ignore[no-untyped-def]
-    """log p(y_t | y_{t-1}, x) as tables (m, L, L), and log p(y_first | x) as (L,)."""
+def log_conditionals(node, first, m, pair, start, log_start, log_pair):
+    """log p(y_t | y_{t-1}, x) as tables (m, L, L), and log p(y_first | x) as (L,).
+
+    A label that nothing may follow keeps a row of -inf.
+    """
     n_labels = node.shape[1]
     for k in range(n_labels):
         log_start[k] = start[k] + node[first, k]
-    log_start -= log_sum(log_start)
+    total = log_sum(log_start)
+    if total > -math.inf:
+        log_start -= total
     for t in range(1, m):
         table = pair[first + t if len(pair) > 1 else 0]
         for i in range(n_labels):
             for k in range(n_labels):
                 log_pair[t, i, k] = table[i, k] + node[first + t, k]
-            log_pair[t, i] -= log_sum(log_pair[t, i])
+            total = log_sum(log_pair[t, i])
+            if total > -math.inf:
+                log_pair[t, i] -= total
 
 
 @njit(nogil=True, cache=True)
-def _memm_partial(node, first, m, labels, weight, known, pair, start, residual, pair_residual, start_residual):  # type: ignore[no-untyped-def]
+def _memm_partial(
+    node, first, m, labels, weight, known, pair, start, residual, pair_residual, start_residual
+):
     """-log Σ_{y agrees} Π p(y_t | y_{t-1}). With q the posterior over labellings that agree,
 
-        residual of (i, k at t) = q(i at t-1) · p(k | i) - q(i, k at t)
+    residual of (i, k at t) = q(i at t-1) · p(k | i) - q(i, k at t)
     """
     n_labels = node.shape[1]
     shared = len(pair) == 1

@@ -75,7 +75,15 @@ class Memory:
     def forget(self) -> None:
         self.filled = 0
 
-    def add(self, after: Vector, before: Vector, gradient: Vector, old_gradient: Vector, inverse: Vector, n_jobs: int) -> None:
+    def add(
+        self,
+        after: Vector,
+        before: Vector,
+        gradient: Vector,
+        old_gradient: Vector,
+        inverse: Vector,
+        n_jobs: int,
+    ) -> None:
         """Keep a pair if it has positive curvature s · y > 0, in the place of the oldest when full."""
         size = len(self._steps)
         slot = self.filled if self.filled < size else int(self._age.argmin())
@@ -171,7 +179,9 @@ def minimise(
 class _LineSearch:
     """Halve the step until the objective falls by a share of what the slope promises (Armijo)."""
 
-    def __init__(self, objective: Objective, at: Vector, value: float, slope: Vector, l1: float, n_jobs: int) -> None:
+    def __init__(
+        self, objective: Objective, at: Vector, value: float, slope: Vector, l1: float, n_jobs: int
+    ) -> None:
         self._objective, self._from, self._value, self._slope = objective, at, value, slope
         self._l1, self._n_jobs = l1, n_jobs
         self.at, self.gradient = np.empty_like(at), np.empty_like(at)

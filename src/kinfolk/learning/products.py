@@ -24,7 +24,7 @@ FAST = {"reassoc", "contract", "nsz"}
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def _multiply(indptr, indices, values, table, out, first, last):  # type: ignore[no-untyped-def]
+def _multiply(indptr, indices, values, table, out, first, last):
     """out[r] = Σ_p values[p] · table[indices[p]] over the entries p of row r; no values means all ones."""
     width = table.shape[1]
     for row in range(first, last):
@@ -43,7 +43,7 @@ def _multiply(indptr, indices, values, table, out, first, last):  # type: ignore
 
 
 @njit(nogil=True, cache=True)
-def _transpose(indptr, indices, values, column_starts, rows, column_values):  # type: ignore[no-untyped-def]
+def _transpose(indptr, indices, values, column_starts, rows, column_values):
     """CSR to CSC; column_starts holds the first place of each column and is moved along."""
     for row in range(len(indptr) - 1):
         for p in range(indptr[row], indptr[row + 1]):
@@ -77,19 +77,29 @@ class SparseRows:
         _transpose(self.indptr, self.indices, self.values, starts[:-1].copy(), rows, values)
         return starts, rows, values, even_bounds(starts, CHUNKS)
 
-    def scores(self, weights: NDArray[Any], n_jobs: int = 1, out: NDArray[Any] | None = None) -> NDArray[Any]:
-        """X · weights, (n, K)."""
-        if out is None:
-            out = np.empty((self.n_rows, weights.shape[1]), weights.dtype)
-        bounds, result = self._row_bounds, out
+    def scores(
+        self,
+        weights: NDArray[Any],
+        n_jobs: int = 1,
+        out: NDArray[Any] | None = None,
+        rows: tuple[int, int] | None = None,
+    ) -> NDArray[Any]:
+        """X · weights, (n, K); with `rows` only of the rows first, ..., last - 1."""
+        first, last = rows or (0, self.n_rows)
+        bounds = self._row_bounds if rows is None else first + even_bounds(self.indptr[first : last + 1], CHUNKS)
+        result = np.empty((last - first, weights.shape[1]), weights.dtype) if out is None else out
+        indptr = self.indptr[first:]  # so that the first row asked for is row 0 of the result
 
         def multiply(chunk: int) -> None:
-            _multiply(self.indptr, self.indices, self.values, weights, result, bounds[chunk], bounds[chunk + 1])
+            a, b = bounds[chunk] - first, bounds[chunk + 1] - first
+            _multiply(indptr, self.indices, self.values, weights, result, a, b)
 
         run_chunks(multiply, len(bounds) - 1, n_jobs)
-        return out
+        return result
 
-    def gradient(self, residuals: NDArray[Any], out: NDArray[Any], n_jobs: int = 1, squared: bool = False) -> None:
+    def gradient(
+        self, residuals: NDArray[Any], out: NDArray[Any], n_jobs: int = 1, squared: bool = False
+    ) -> None:
         """out = Xᵀ · residuals, (F, K); with `squared`, of the squared entries of X."""
         starts, rows, values, bounds = self._columns
         if squared:

@@ -17,7 +17,7 @@ from kinfolk.threads import run_chunks
 
 Array = NDArray[Any]
 # epoch(weights in place, order of sequences, step sizes) -> loss met
-Epoch = Callable[[Array, NDArray[np.int64], NDArray[np.float64]], float]
+Epoch = Callable[[Array, NDArray[np.int64], NDArray[Any]], float]
 
 SHARDS = 2
 

@@ -23,7 +23,7 @@ FAST = {"reassoc", "contract", "nsz"}
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def _block_dot(a, b, begin, end):  # type: ignore[no-untyped-def]
+def _block_dot(a, b, begin, end):
     """Inner product over one block, in the precision of the vectors: blocks are short, their sum is float64."""
     total = a.dtype.type(0)
     for i in range(begin, end):
@@ -32,7 +32,7 @@ def _block_dot(a, b, begin, end):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def _dots(table, vector, first, last, sums):  # type: ignore[no-untyped-def]
+def _dots(table, vector, first, last, sums):
     for begin in range(first, last, BLOCK):
         end = min(begin + BLOCK, last)
         for j in range(len(table)):
@@ -40,7 +40,7 @@ def _dots(table, vector, first, last, sums):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def _products(left, on_left, right, on_right, inverse, first, last, sums):  # type: ignore[no-untyped-def]
+def _products(left, on_left, right, on_right, inverse, first, last, sums):
     """sums[0, j] = left_j · on_left, sums[1, j] = right_j · on_right, sums[2, j] = right_j · inverse on_left."""
     weighted = np.empty(BLOCK, on_left.dtype)
     for begin in range(first, last, BLOCK):
@@ -55,7 +55,7 @@ def _products(left, on_left, right, on_right, inverse, first, last, sums):  # ty
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def _combine(steps, on_steps, changes, on_changes, gradient, on_gradient, inverse, first, last, out):  # type: ignore[no-untyped-def]
+def _combine(steps, on_steps, changes, on_changes, gradient, on_gradient, inverse, first, last, out):
     for begin in range(first, last, BLOCK):
         end = min(begin + BLOCK, last)
         for i in range(begin, end):
@@ -71,7 +71,7 @@ def _combine(steps, on_steps, changes, on_changes, gradient, on_gradient, invers
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def _linear(a, scale, b, first, last, out):  # type: ignore[no-untyped-def]
+def _linear(a, scale, b, first, last, out):
     for i in range(first, last):
         out[i] = a[i] + scale * b[i]
 
@@ -121,7 +121,9 @@ def combine(
     kind = gradient.dtype
     a, b, c = on_steps.astype(kind), on_changes.astype(kind), kind.type(on_gradient)
     _over_chunks(
-        lambda first, last: _combine(steps, a, changes, b, gradient, c, inverse, first, last, out), len(out), n_jobs
+        lambda first, last: _combine(steps, a, changes, b, gradient, c, inverse, first, last, out),
+        len(out),
+        n_jobs,
     )
     return out
 

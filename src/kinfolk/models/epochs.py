@@ -18,7 +18,7 @@ NEGLIGIBLE = 1e-4
 
 
 @njit(nogil=True, cache=True)
-def _update_row(indices, values, begin, end, change, table):  # type: ignore[no-untyped-def]
+def _update_row(indices, values, begin, end, change, table):
     for p in range(begin, end):
         feature = indices[p]
         value = values[p] if len(values) else 1
@@ -27,7 +27,7 @@ def _update_row(indices, values, begin, end, change, table):  # type: ignore[no-
 
 
 @njit(nogil=True, cache=True)
-def _score_row(indices, values, begin, end, table, out):  # type: ignore[no-untyped-def]
+def _score_row(indices, values, begin, end, table, out):
     for k in range(len(out)):
         out[k] = 0
     for p in range(begin, end):
@@ -38,7 +38,9 @@ def _score_row(indices, values, begin, end, table, out):  # type: ignore[no-unty
 
 
 @njit(nogil=True, cache=True)
-def run_epoch(kind, indptr, indices, values, labels, weights, starts, order, longest, node, start, pair, rates, shrink):  # type: ignore[no-untyped-def]
+def run_epoch(
+    kind, indptr, indices, values, labels, weights, starts, order, longest, node, start, pair, rates, shrink
+):
     """Visit sequences in `order` with step sizes `rates`; changes node (F, L), start (L,), pair (L, L) in place.
 
     Returns the summed loss met on the way.
@@ -67,7 +69,17 @@ def run_epoch(kind, indptr, indices, values, labels, weights, starts, order, lon
             loss += maxent_sequence(scores, 0, m, own_labels, own_weights, residual)
         elif kind == MEMM:
             loss += memm_sequence(
-                scores, 0, m, own_labels, own_weights, pair64, start64, residual, pair_residual, start_residual, work
+                scores,
+                0,
+                m,
+                own_labels,
+                own_weights,
+                pair64,
+                start64,
+                residual,
+                pair_residual,
+                start_residual,
+                work,
             )
         else:
             for i in range(n_labels):

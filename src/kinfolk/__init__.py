@@ -1,0 +1,61 @@
+"""kinfolk: label things by the company they keep.
+
+Public names are loaded when first used, so `import kinfolk` itself costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kinfolk.data.corpus import Column as Column
+    from kinfolk.data.corpus import Corpus as Corpus
+    from kinfolk.data.newswire import generate_newswire as generate_newswire
+    from kinfolk.data.newswire import newswire_split as newswire_split
+    from kinfolk.data.relational import Relational as Relational
+    from kinfolk.data.vocabulary import Vocabulary as Vocabulary
+    from kinfolk.errors import KinfolkError as KinfolkError
+    from kinfolk.io.conll import read_conll as read_conll
+    from kinfolk.io.conll import write_conll as write_conll
+    from kinfolk.io.gazetteers import read_gazetteer as read_gazetteer
+    from kinfolk.io.plaintext import read_text as read_text
+    from kinfolk.metrics.entities import entity_scores as entity_scores
+    from kinfolk.models.crf import LinearChainCRF as LinearChainCRF
+    from kinfolk.models.maxent import MaxEnt as MaxEnt
+    from kinfolk.models.memm import MEMM as MEMM
+    from kinfolk.models.persistence import load_model as load_model
+
+_HOME = {
+    "Column": "data.corpus",
+    "Corpus": "data.corpus",
+    "KinfolkError": "errors",
+    "LinearChainCRF": "models.crf",
+    "MEMM": "models.memm",
+    "MaxEnt": "models.maxent",
+    "Relational": "data.relational",
+    "Vocabulary": "data.vocabulary",
+    "entity_scores": "metrics.entities",
+    "generate_newswire": "data.newswire",
+    "load_model": "models.persistence",
+    "newswire_split": "data.newswire",
+    "read_conll": "io.conll",
+    "read_gazetteer": "io.gazetteers",
+    "read_text": "io.plaintext",
+    "write_conll": "io.conll",
+}
+
+__version__ = "0.1.0"
+__all__ = ["__version__", *sorted(_HOME)]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'kinfolk' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"kinfolk.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,42 @@
+"""A locally normalised chain (MEMM) written as the potentials of a chain.
+
+    p(y | x) = p(y_1 | x) Π p(y_t | y_{t-1}, x),     p(k | i, x) ∝ exp(node[t, k] + pair[i, k])
+
+With log p as pair scores, every question asked of a chain can be asked of a MEMM: its log-partition is 0,
+its marginals are the forward pass of the paper, and conditioning on forced labels looks both ways.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from kinfolk.inference.chain import CHUNKS, Potentials
+from kinfolk.inference.residuals import log_conditionals
+from kinfolk.threads import even_bounds, run_chunks
+
+
+@njit(nogil=True, cache=True)
+def _tables(node, pair, start, starts, first_seq, last_seq, first_scores, tables):
+    for s in range(first_seq, last_seq):
+        first, m = starts[s], starts[s + 1] - starts[s]
+        log_conditionals(node, first, m, pair, start, first_scores[first], tables[first : first + m])
+
+
+def conditional_potentials(
+    node: NDArray[Any], pair: NDArray[Any], start: NDArray[Any], starts: NDArray[np.int64], n_jobs: int = 1
+) -> Potentials:
+    """Potentials (node (n, L), a table a token (n, L, L)) whose sum over labellings is 1."""
+    n, n_labels = node.shape
+    first_scores, tables = np.zeros((n, n_labels)), np.zeros((max(n, 2), n_labels, n_labels))
+    pair, start = np.asarray(pair, np.float64), np.asarray(start, np.float64)
+    bounds = even_bounds(starts, CHUNKS)
+
+    def run(chunk: int) -> None:
+        _tables(node, pair, start, starts, bounds[chunk], bounds[chunk + 1], first_scores, tables)
+
+    run_chunks(run, len(bounds) - 1, n_jobs)
+    return Potentials.of(first_scores, tables, starts)

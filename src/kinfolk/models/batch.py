@@ -1,0 +1,99 @@
+"""What a token model is given, in its several forms, brought to one: a corpus and rows of features.
+
+    Corpus                                 read from files or built with Corpus.from_sentences
+    sentences of words                     [["Kim", "left"], ...], labels apart
+    sentences of feature dicts or lists    as sklearn-crfsuite takes them, labels apart
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from kinfolk.data import schemes
+from kinfolk.data.corpus import Column, Corpus
+from kinfolk.data.relational import Relational
+from kinfolk.data.vocabulary import Vocabulary
+from kinfolk.errors import InputError
+from kinfolk.features.dicts import DictFeatures
+from kinfolk.features.tokens import TokenFeatures
+
+FeatureSet = TokenFeatures | DictFeatures
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Tokens with labels, and where features come as dicts, those dicts."""
+
+    corpus: Corpus
+    items: Sequence[Sequence[Any]] | None = None
+
+    @classmethod
+    def of(cls, X: Any, y: Any = None) -> Batch:
+        if isinstance(X, Batch):
+            return X
+        if isinstance(X, Corpus):
+            return cls(X if y is None else _with_labels(X, y))
+        if isinstance(X, str) or not isinstance(X, Sequence | np.ndarray):
+            raise InputError(f"expected a Corpus or a list of sentences; got {type(X).__name__}")
+        if len(X) and isinstance(X[0], str):
+            raise InputError("expected a list of sentences, each a list of tokens; got a list of strings")
+        first = next((token for sentence in X for token in sentence), "")
+        if isinstance(first, str):
+            return cls(_with_labels(Corpus.from_sentences([list(map(str, s)) for s in X]), y, X))
+        corpus = Corpus.from_sentences([["" for _ in sentence] for sentence in X])
+        return cls(_with_labels(corpus, y, X), [sentence for sentence in X if len(sentence)])
+
+    def learn(self, features: FeatureSet, n_jobs: int) -> sparse.csr_array:
+        return features.learn(self._source(features), n_jobs)
+
+    def rows(self, features: FeatureSet, n_jobs: int) -> sparse.csr_array:
+        return features.rows(self._source(features), n_jobs)
+
+    def _source(self, features: FeatureSet) -> Any:
+        if isinstance(features, DictFeatures) != (self.items is not None):
+            trained, given = ("feature dicts", "words") if self.items is None else ("words", "feature dicts")
+            raise InputError(f"the model was trained on {trained}, but was given {given}")
+        return self.corpus if self.items is None else self.items
+
+
+def _with_labels(corpus: Corpus, y: Any, X: Any = None) -> Corpus:
+    if y is None:
+        return corpus
+    if len(y) != (corpus.n_sentences if X is None else len(X)):
+        raise InputError(f"X has {corpus.n_sentences if X is None else len(X)} sentences, y has {len(y)}")
+    rows = [[None if label is None else str(label) for label in sentence] for sentence in y]
+    lengths = np.diff(corpus.sentence_starts).tolist() if X is None else [len(sentence) for sentence in X]
+    for i, (row, length) in enumerate(zip(rows, lengths, strict=True)):
+        if len(row) != length:
+            raise InputError(f"sentence {i} has {length} tokens in X but {len(row)} labels in y")
+    labels = Column.from_strings(label for row in rows for label in row)
+    return corpus.with_labels(labels, schemes.detect(labels, corpus.sentence_starts))
+
+
+def relational(
+    corpus: Corpus, rows: sparse.csr_array, labels: NDArray[np.int32], classes: Vocabulary
+) -> Relational:
+    """The corpus as instances: tokens, each looking at the one before it; documents are the groups."""
+    n = corpus.n_tokens
+    has_previous = np.ones(n, bool)
+    has_previous[corpus.sentence_starts[:-1]] = False
+    indptr = np.concatenate([[0], np.cumsum(has_previous)]).astype(np.int32)
+    previous = (np.flatnonzero(has_previous) - 1).astype(np.int32)
+    chain = sparse.csr_array((np.ones(len(previous), np.float32), previous, indptr), shape=(n, n))
+    return Relational(rows, labels, classes, {"previous": chain}, corpus.token_documents)
+
+
+def chain_starts(data: Relational) -> NDArray[np.int64]:
+    """(S + 1,), where the sequences of the relation "previous" begin: the instances that look at nobody."""
+    relation = data.relations["previous"]
+    first = np.flatnonzero(np.diff(relation.indptr) == 0)
+    follow = np.delete(np.arange(len(data)), first)
+    if len(relation.indices) != len(follow) or (relation.indices != follow - 1).any():
+        raise InputError("relation 'previous' must link each instance to the one just before it, or to none")
+    return np.append(first, len(data)).astype(np.int64)

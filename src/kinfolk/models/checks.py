@@ -1,0 +1,44 @@
+"""Settings of the chain models, checked when `fit` is called: what each may be, as data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from kinfolk.errors import SettingError
+
+
+def _whole(least: int) -> tuple[str, Callable[[Any], bool]]:
+    return f"a whole number of {least} or more", lambda v: _is_int(v) and v >= least
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+_NOT_NEGATIVE = (
+    "a number of 0 or more",
+    lambda v: isinstance(v, int | float) and not isinstance(v, bool) and math.isfinite(v) and v >= 0,
+)
+_YES_NO = ("True or False", lambda v: isinstance(v, bool))
+_RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "l2": _NOT_NEGATIVE,
+    "l1": _NOT_NEGATIVE,
+    "tolerance": _NOT_NEGATIVE,
+    "min_count": _whole(1),
+    "max_iterations": _whole(1),
+    "patience": _whole(1),
+    "dev_every": _whole(1),
+    "constrain": _YES_NO,
+    "warm_start": _YES_NO,
+    "random_state": ("a whole number of 0 or more, or None", lambda v: v is None or (_is_int(v) and v >= 0)),
+    "decode": ("'viterbi' or 'posterior'", lambda v: v in ("viterbi", "posterior")),
+}
+
+
+def check_settings(model: Any) -> None:
+    """Raise a SettingError for the first setting outside its range."""
+    for name, value in model.get_params().items():
+        if name in _RULES and not _RULES[name][1](value):
+            raise SettingError(f"{type(model).__name__}({name}=...) must be {_RULES[name][0]}; got {value!r}")

@@ -1,0 +1,190 @@
+"""From fitted weights to answers: labels, probabilities, k-best lists, entities with confidence.
+
+Works block by block through a corpus, so a label-pair table a token never exists for the whole of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.data import schemes
+from kinfolk.data.corpus import Column
+from kinfolk.inference import chain
+from kinfolk.inference.chain import Potentials
+from kinfolk.inference.spans import expected_correct, span_probabilities
+from kinfolk.learning.loglinear import Weights
+from kinfolk.learning.products import SparseRows
+from kinfolk.models.batch import Batch, FeatureSet
+from kinfolk.models.labels import LabelCoding
+
+Array = NDArray[Any]
+BLOCK_TOKENS = 20_000
+
+
+@dataclass(frozen=True)
+class Block:
+    """Scores of a run of whole sentences: node (n, L), pair (1 or n, L, L), start (L,); first token; starts."""
+
+    node: Array
+    pair: Array
+    start: Array
+    first: int
+    starts: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class ChainMethod:
+    """What sets one chain model apart from another.
+
+    kind        the loss it is trained with: "maxent", "memm" or "crf"
+    potentials  scores of a block to the chain whose labellings have the model's probabilities
+    decode      "viterbi": the best labelling; "posterior": the one with most expected right labels
+    conditions  whether probabilities are given that the tag sequence is valid (a globally normalised model
+                can say so; a directed one keeps its forward marginals and is constrained when decoding)
+    """
+
+    kind: str
+    potentials: Callable[[Block, int], Potentials]
+    decode: str
+    conditions: bool
+
+
+@dataclass(frozen=True)
+class Entity:
+    """A predicted entity: tokens start, ..., end - 1 of one sentence; `confidence` is its exact probability."""
+
+    sentence: int
+    start: int
+    end: int
+    type: str
+    confidence: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """A fitted model seen from the side of prediction."""
+
+    method: ChainMethod
+    features: FeatureSet
+    pair_features: FeatureSet | None
+    coding: LabelCoding
+    weights: Weights
+    constrain: bool
+    n_jobs: int
+
+    def blocks(self, batch: Batch) -> Iterator[Block]:
+        rows = SparseRows(batch.rows(self.features, self.n_jobs))
+        node = rows.scores(self.weights.node, self.n_jobs)
+        n_labels = len(self.coding.classes)
+        pair_rows = None if self.pair_features is None else SparseRows(batch.rows(self.pair_features, self.n_jobs))
+        for first_seq, last_seq in _runs(batch.corpus.sentence_starts):
+            starts = batch.corpus.sentence_starts[first_seq : last_seq + 1]
+            a, b = int(starts[0]), int(starts[-1])
+            pair = self.weights.pair[None]
+            if pair_rows is not None:
+                scores = pair_rows.scores(self.weights.pair_features, self.n_jobs, rows=(a, b))
+                pair = scores.reshape(-1, n_labels, n_labels) + pair
+            yield Block(node[a:b], pair, self.weights.start, a, starts - a)
+
+    def paths(self, batch: Batch, forced: bool) -> NDArray[np.int32]:
+        """Class numbers (n,) of the predicted labels."""
+        labels = self.coding.encode(batch.corpus) if forced else None
+        path = np.empty(batch.corpus.n_tokens, np.int32)
+        for block in self.blocks(batch):
+            span = slice(block.first, block.first + len(block.node))
+            potentials = self._forced(self.method.potentials(block, self.n_jobs), labels, span)
+            if self.method.decode == "posterior":
+                known = chain.marginals(potentials, self.n_jobs).node
+                potentials = self._forced(expected_correct(known, block.starts, *self._allowed()), labels, span)
+            else:
+                potentials = self._constrained(potentials)
+            path[span] = chain.viterbi(potentials, self.n_jobs)[0]
+        return path
+
+    def marginals(self, batch: Batch, forced: bool) -> Array:
+        """(n, L) probability of each class at each token."""
+        labels = self.coding.encode(batch.corpus) if forced else None
+        out = np.empty((batch.corpus.n_tokens, len(self.coding.classes)))
+        for block in self.blocks(batch):
+            span = slice(block.first, block.first + len(block.node))
+            potentials = self._forced(self.method.potentials(block, self.n_jobs), labels, span)
+            if self.method.conditions:
+                potentials = self._constrained(potentials)
+            out[span] = chain.marginals(potentials, self.n_jobs).node
+        return out
+
+    def k_best(self, batch: Batch, k: int) -> list[list[tuple[Array, float]]]:
+        """For each sentence up to k labellings and their log-probabilities, best first."""
+        answers = []
+        for block in self.blocks(batch):
+            own = self.method.potentials(block, self.n_jobs)
+            allowed = self._constrained(own)
+            log_z = chain.marginals(allowed if self.method.conditions else own, self.n_jobs).log_partition
+            for (paths, scores), z in zip(chain.k_best(allowed, k, self.n_jobs), log_z, strict=True):
+                answers.append([(path, float(score - z)) for path, score in zip(paths, scores, strict=True)])
+        return answers
+
+    def entities(self, batch: Batch, path: NDArray[np.int32]) -> list[Entity]:
+        """The entities of a labelling, each with the probability that exactly it is there."""
+        inner = self.coding.inner
+        if inner is None:
+            return []
+        found = schemes.spans(Column(path, self.coding.classes.names), batch.corpus.sentence_starts, inner)
+        words = batch.corpus.columns["word"].strings()
+        sentence = np.searchsorted(batch.corpus.sentence_starts, [s.start for s in found], side="right") - 1
+        continues = schemes.continuations(self.coding.classes.names)
+        confidence = np.empty(len(found))
+        firsts = np.array([s.start for s in found], np.int64)
+        for block in self.blocks(batch):
+            own = np.flatnonzero((firsts >= block.first) & (firsts < block.first + len(block.node)))
+            if not len(own):
+                continue
+            potentials = self.method.potentials(block, self.n_jobs)
+            potentials = self._constrained(potentials) if self.method.conditions else potentials
+            spans = [found[i] for i in own]
+            local = np.searchsorted(block.starts, firsts[own] - block.first, side="right") - 1
+            confidence[own] = span_probabilities(
+                potentials, local, firsts[own] - block.first, np.array([s.end for s in spans]) - 1 - block.first,
+                np.concatenate([path[s.start : s.end] for s in spans]), continues,
+            )  # fmt: skip
+        offset = batch.corpus.sentence_starts[sentence] if len(found) else []
+        return [
+            Entity(int(i), s.start - int(o), s.end - int(o), s.type, float(c), " ".join(map(str, words[s.start : s.end])))
+            for i, o, s, c in zip(sentence, offset, found, confidence, strict=True)
+        ]
+
+    def _allowed(self) -> tuple[Array, Array, Array]:
+        return schemes.transitions(self.coding.classes.names, self.coding.inner if self.constrain else None)
+
+    def _constrained(self, potentials: Potentials) -> Potentials:
+        """Forbid what the tag scheme forbids."""
+        if not self.constrain or self.coding.inner is None:
+            return potentials
+        pair, start, end = (np.where(mask, 0.0, -np.inf) for mask in self._allowed())
+        return potentials._replace(
+            pair=potentials.pair + pair, start=potentials.start + start, end=potentials.end + end
+        )
+
+    def _forced(self, potentials: Potentials, labels: NDArray[np.int32] | None, span: slice) -> Potentials:
+        """Forbid all labels but the known one where a token's label is known."""
+        if labels is None:
+            return potentials
+        known = labels[span, None]
+        kept = (known < 0) | (known == np.arange(len(self.coding.classes)))
+        return potentials._replace(node=np.where(kept, potentials.node, -np.inf))
+
+
+def _runs(starts: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Runs of sequences of about BLOCK_TOKENS tokens."""
+    first, n = 0, len(starts) - 1
+    while first < n:
+        last = int(np.searchsorted(starts, starts[first] + BLOCK_TOKENS, side="left"))
+        last = min(max(last, first + 1), n)
+        yield first, last
+        first = last

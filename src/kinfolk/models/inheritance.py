@@ -1,0 +1,50 @@
+"""A warm start from an earlier fit: weights found again by the names of features and labels."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.data.vocabulary import Vocabulary
+from kinfolk.learning.loglinear import Shape, Weights
+
+
+class NamedWeights(NamedTuple):
+    weights: Weights
+    features: Vocabulary
+    pair_features: Vocabulary
+    classes: Vocabulary
+
+
+def named_weights(model: Any) -> NamedWeights:
+    """The weights of a fitted model with the names that give them meaning."""
+    pairs = model.transition_features_
+    return NamedWeights(
+        model.weights_,
+        Vocabulary(model.features_.names()),
+        Vocabulary(() if pairs is None else pairs.names()),
+        model.coding_.classes,
+    )
+
+
+def inherit(before: NamedWeights, model: Any, shape: Shape) -> NDArray[Any]:
+    """A flat start for `model` (features and labels learned anew): old weights where names agree, else 0."""
+    flat = np.zeros(shape.size, np.float32)
+    new = shape.split(flat)
+    old_class = before.classes.encode(model.coding_.classes.names)
+    here, there = np.flatnonzero(old_class >= 0), old_class[old_class >= 0]
+    rows = before.features.encode(model.features_.names())
+    known = np.flatnonzero(rows >= 0)
+    new.node[np.ix_(known, here)] = before.weights.node[np.ix_(rows[known], there)]
+    new.start[here] = before.weights.start[there]
+    new.pair[np.ix_(here, here)] = before.weights.pair[np.ix_(there, there)]
+    if model.transition_features_ is not None:
+        rows = before.pair_features.encode(model.transition_features_.names())
+        known = np.flatnonzero(rows >= 0)
+        n_new, n_old = shape.labels, len(before.classes)
+        target = new.pair_features.reshape(-1, n_new, n_new)
+        source = before.weights.pair_features.reshape(-1, n_old, n_old)
+        target[np.ix_(known, here, here)] = source[np.ix_(rows[known], there, there)]
+    return flat

@@ -1,0 +1,97 @@
+"""Label strings in and out: the scheme of the data, the scheme the model works in, and the classes.
+
+A model may work in another tag scheme than its data: files in IOB1 are trained as BIO, and predictions come
+back in IOB1. Labels that are not spans (parts of speech) pass through as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.data import schemes
+from kinfolk.data.corpus import Column, Corpus
+from kinfolk.data.vocabulary import Vocabulary
+from kinfolk.errors import InputError, SettingError
+
+
+@dataclass(frozen=True)
+class LabelCoding:
+    """outer: scheme of the data and of predictions; inner: scheme of the classes (None: not spans)."""
+
+    outer: str | None
+    inner: str | None
+    classes: Vocabulary
+
+    @classmethod
+    def learn(cls, corpus: Corpus, encoding: str) -> LabelCoding:
+        """From a training corpus; `encoding` is a scheme, or "auto": the data's own, BIO for IOB1."""
+        if encoding != "auto" and encoding not in schemes.SCHEMES:
+            raise SettingError(f"encoding must be 'auto' or one of {', '.join(schemes.SCHEMES)}; got {encoding!r}")
+        if corpus.labels is None or not (corpus.labels.codes >= 0).any():
+            raise InputError("training needs labels, and this corpus has none", corpus.source)
+        outer = corpus.scheme
+        inner = outer if outer is None else ("BIO" if outer == "IOB1" else outer) if encoding == "auto" else encoding
+        labels = _inner_labels(corpus, outer, inner)
+        used = np.unique(labels.codes[labels.codes >= 0])
+        return cls(outer, inner, Vocabulary(sorted(_completed([labels.values[c] for c in used], inner))))
+
+    def encode(self, corpus: Corpus) -> NDArray[np.int32]:
+        """Class numbers (n,), -1 where the label is unknown. A label training never saw is an error."""
+        if corpus.labels is None:
+            return np.full(corpus.n_tokens, -1, np.int32)
+        if corpus.scheme is None and self.inner is not None:
+            raise InputError(
+                f"the labels are no entity tags, but the model was trained on {self.outer} tags; "
+                "read the file with scheme='auto'", corpus.source,
+            )  # fmt: skip
+        labels = _inner_labels(corpus, corpus.scheme, self.inner)
+        numbers = np.append(self.classes.encode(labels.values), np.int32(-1))
+        codes = numbers[labels.codes]
+        unseen = np.flatnonzero((codes < 0) & (labels.codes >= 0))
+        if len(unseen):
+            token = int(unseen[0])
+            raise InputError(
+                f"label {labels.values[labels.codes[token]]!r} was never seen in training; "
+                f"the model knows {', '.join(self.classes)}. Train with it, or take it out of the file.",
+                corpus.source, None if corpus.lines is None else int(corpus.lines[token]),
+            )  # fmt: skip
+        return codes
+
+    def decode(self, codes: NDArray[np.integer], sentence_starts: NDArray[np.int64]) -> Column:
+        """Labels as the data writes them."""
+        column = Column(np.asarray(codes, np.int32), self.classes.names)
+        if self.inner is None or self.outer is None or self.inner == self.outer:
+            return column
+        return schemes.convert(column, sentence_starts, self.inner, self.outer)
+
+
+def _inner_labels(corpus: Corpus, outer: str | None, inner: str | None) -> Column:
+    """The labels in the scheme of the model, repaired where they break their own scheme.
+
+    Partly labelled sentences keep their tags as they are: a gap hides whether an entity goes on.
+    """
+    assert corpus.labels is not None
+    if inner is None or outer is None:
+        return corpus.labels
+    if (corpus.labels.codes >= 0).all():
+        return schemes.convert(corpus.labels, corpus.sentence_starts, outer, inner)
+    if outer == inner:
+        return corpus.labels
+    gap = int(corpus.labels.codes.argmin())
+    raise InputError(
+        f"a token has no label, and labels with gaps cannot be rewritten from {outer} to {inner}. "
+        f"Set encoding={outer!r}, or write the file in {inner}.",
+        corpus.source, None if corpus.lines is None else int(corpus.lines[gap]),
+    )  # fmt: skip
+
+
+def _completed(classes: list[str], scheme: str | None) -> set[str]:
+    """The classes with every letter of each type: a type seen only as single tokens may yet be long."""
+    if scheme is None:
+        return set(classes)
+    letters = schemes.LETTERS[scheme]
+    names = {c[1:] for c in classes if c != "O"}  # "-PER", or "" for a bare letter
+    return {"O", *(letter + name for name in names for letter in letters)}

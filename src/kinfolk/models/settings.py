@@ -1,0 +1,53 @@
+"""Settings the way scikit-learn keeps them: arguments of `__init__`, stored untouched under their own names.
+
+`get_params`, `set_params` and `sklearn.base.clone` work; scikit-learn itself is not imported for it, which
+would cost every start of the program most of a second.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Self
+
+from kinfolk.errors import NotFittedError, SettingError
+
+
+class Settings:
+    """Mixin: the arguments of `__init__` are the settings; what `fit` learns ends in an underscore."""
+
+    @classmethod
+    def _setting_names(cls) -> list[str]:
+        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self._setting_names()}
+
+    def set_params(self, **settings: Any) -> Self:
+        known = self._setting_names()
+        for name, value in settings.items():
+            if name not in known:
+                raise SettingError(f"{type(self).__name__} has no setting {name!r}; it has: {', '.join(known)}")
+            setattr(self, name, value)
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type="classifier",
+            target_tags=TargetTags(required=False),
+            classifier_tags=ClassifierTags(),
+            input_tags=InputTags(two_d_array=False, string=True, dict=True),
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "weights_")
+
+    def _require_fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError(f"this {type(self).__name__} is not trained yet: call fit, or load a model file")
+
+    def __repr__(self) -> str:
+        defaults = inspect.signature(type(self).__init__).parameters
+        changed = [f"{n}={v!r}" for n, v in self.get_params().items() if v is not defaults[n].default]
+        return f"{type(self).__name__}({', '.join(changed)})"

@@ -1,0 +1,248 @@
+"""The face that all chain models of tokens share: fit, predict, probabilities, entities, scores."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.data import schemes
+from kinfolk.data.corpus import Column, Corpus
+from kinfolk.errors import InputError
+from kinfolk.features.dicts import DictFeatures
+from kinfolk.features.sets import for_corpus
+from kinfolk.features.tokens import Templates, TokenFeatures
+from kinfolk.learning.loglinear import Shape, Weights
+from kinfolk.learning.products import SparseRows
+from kinfolk.metrics.entities import EntityScores, entity_scores, token_accuracy
+from kinfolk.models.batch import Batch, FeatureSet, chain_starts, relational
+from kinfolk.models.checks import check_settings
+from kinfolk.models.decoder import ChainMethod, Decoder, Entity
+from kinfolk.models.inheritance import NamedWeights, inherit, named_weights
+from kinfolk.models.labels import LabelCoding
+from kinfolk.models.progress import observed
+from kinfolk.models.settings import Settings
+from kinfolk.models.training import Callback, Convergence, TrainingData, TrainingPlan, train
+from kinfolk.models.weighting import token_weights
+from kinfolk.threads import resolve_jobs
+
+Array = NDArray[Any]
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Tagger(Settings, ABC):
+    """Abstract; MaxEnt, MEMM and LinearChainCRF are its final classes.
+
+    Settings
+    --------
+    templates             "sentence" or "document" (the default sets), or a list of feature templates
+    min_count             features seen less often in training are left out
+    l2, l1                strength of the ridge, l2/2 · |w|², and of the lasso, l1 · |w|₁
+    encoding              tag scheme to work in: "BIO", "IOBES", "BILOU", "IOB1"; "auto": the data's (BIO for IOB1)
+    transition_templates  features that speak of a pair of labels instead of one
+    class_weight          label or entity type -> weight, or "balanced"
+    constrain             never emit a tag sequence that breaks the scheme
+    max_iterations, tolerance   stop when the objective fell by less than `tolerance` (relative) in 5 iterations
+    patience, dev_every   with held-out data in `fit`: score every `dev_every` iterations, give up after `patience`
+    warm_start            `fit` starts from the weights of the previous `fit`
+    random_state          seed; the same seed gives the same weights for every n_jobs
+    n_jobs                threads; -1 = every core
+    verbose               1 = a progress line on a terminal
+
+    Learned by `fit`: `classes_`, `weights_`, `convergence_` (status, objective, iterations), `features_`.
+    """
+
+    templates: str | Templates = "sentence"
+    min_count: int = 1
+    l2: float = 0.2
+    l1: float = 0.0
+    encoding: str = "auto"
+    transition_templates: Templates | None = None
+    class_weight: Mapping[str, float] | str | None = None
+    constrain: bool = True
+    max_iterations: int = 300
+    tolerance: float = 3e-4
+    patience: int = 5
+    dev_every: int = 5
+    warm_start: bool = False
+    random_state: int | None = 0
+    n_jobs: int | None = -1
+    verbose: int = 0
+
+    features_: FeatureSet = field(init=False)
+    transition_features_: TokenFeatures | None = field(init=False)
+    coding_: LabelCoding = field(init=False)
+    weights_: Weights = field(init=False)
+    convergence_: Convergence = field(init=False)
+
+    @abstractmethod
+    def _method(self) -> ChainMethod:
+        """What sets this model apart: its loss, its chain and its way of decoding."""
+
+    # -- learning -------------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        X_dev: Any = None,
+        y_dev: Any = None,
+        sample_weight: Any = None,
+        callback: Callback | None = None,
+    ) -> Self:
+        """Train on a Corpus, or on sentences `X` with labels `y`. None ("?" in a file) is an unknown label.
+
+        X_dev, y_dev    held-out data: scored every `dev_every` iterations; training stops after `patience`
+                        scores without a new best, and the best weights are kept
+        sample_weight   one number a sentence
+        callback        told a Progress after each pass and iteration; returning True stops
+        """
+        check_settings(self)
+        jobs = resolve_jobs(self.n_jobs)
+        batch = Batch.of(X, y)
+        held_out = None if X_dev is None else Batch.of(X_dev, y_dev)
+        before = named_weights(self) if self.warm_start and self.__sklearn_is_fitted__() else None
+        coding = LabelCoding.learn(batch.corpus, self.encoding)
+        features, pair_features = self._new_features(batch)
+        data = self._training_data(batch, features, pair_features, coding, sample_weight, jobs)
+        self.features_, self.transition_features_, self.coding_ = features, pair_features, coding
+        shape = Shape(data.rows.n_columns, data.n_labels, data.pair_rows.n_columns if data.pair_rows else 0)
+        plan = TrainingPlan(
+            self.l2, self.l1, self.max_iterations, self.tolerance,
+            self.patience, self.dev_every, self.random_state, jobs,
+        )  # fmt: skip
+        with observed(callback, self.verbose) as watcher:
+            flat, self.convergence_ = train(
+                self._method().kind, data, plan, self._start(before, shape), self._dev_scorer(held_out), watcher
+            )
+        self.weights_ = shape.split(flat)
+        return self
+
+    def _new_features(self, batch: Batch) -> tuple[FeatureSet, TokenFeatures | None]:
+        if batch.items is not None:
+            if self.transition_templates is not None:
+                raise InputError("transition_templates need a Corpus or sentences of words, not feature dicts")
+            return DictFeatures(self.min_count), None
+        templates = for_corpus(self.templates, batch.corpus)
+        pairs = self.transition_templates
+        return TokenFeatures(templates, self.min_count), None if pairs is None else TokenFeatures(pairs)
+
+    def _training_data(
+        self, batch: Batch, features: FeatureSet, pair_features: TokenFeatures | None,
+        coding: LabelCoding, sample_weight: Any, jobs: int,
+    ) -> TrainingData:  # fmt: skip
+        labels = coding.encode(batch.corpus)
+        data = relational(batch.corpus, batch.learn(features, jobs), labels, coding.classes)
+        return TrainingData(
+            SparseRows(data.features),
+            None if pair_features is None else SparseRows(batch.learn(pair_features, jobs)),
+            data.labels,
+            token_weights(batch.corpus, data.labels, coding.classes, self.class_weight, sample_weight),
+            chain_starts(data),
+            len(coding.classes),
+        )
+
+    def _start(self, before: NamedWeights | None, shape: Shape) -> Array | None:
+        return None if before is None else inherit(before, self, shape)
+
+    def _dev_scorer(self, held_out: Batch | None) -> Callable[[Weights], float] | None:
+        if held_out is None:
+            return None
+
+        def score(weights: Weights) -> float:
+            path = self._decoder(weights).paths(held_out, forced=False)
+            return self._score_path(held_out, path)
+
+        return score
+
+    # -- prediction -----------------------------------------------------------------------------------
+
+    @property
+    def classes_(self) -> Array:
+        """The labels that columns of `predict_proba` stand for, in the scheme the model works in."""
+        self._require_fitted()
+        return np.array(self.coding_.classes.names, object)
+
+    def predict(self, X: Any, forced: bool = False) -> list[list[str]]:
+        """One list of labels a sentence, in the tag scheme of the training data.
+
+        With `forced`, tokens of the corpus that have a label keep it, and the others are labelled given it.
+        """
+        self._require_fitted()
+        batch = Batch.of(X)
+        path = self._decoder().paths(batch, forced)
+        labels = self.coding_.decode(path, batch.corpus.sentence_starts)
+        return batch.corpus.with_labels(labels, self.coding_.outer).label_rows()  # type: ignore[return-value]
+
+    def predict_proba(self, X: Any, forced: bool = False) -> list[Array]:
+        """One array (tokens, classes) of exact label probabilities a sentence; columns as `classes_`."""
+        self._require_fitted()
+        batch = Batch.of(X)
+        table = self._decoder().marginals(batch, forced)
+        return np.split(table, batch.corpus.sentence_starts[1:-1]) if batch.corpus.n_sentences else []
+
+    def predict_entities(self, X: Any) -> list[Entity]:
+        """The predicted entities, each with the exact probability that this very entity is there."""
+        self._require_fitted()
+        batch, decoder = Batch.of(X), self._decoder()
+        return decoder.entities(batch, decoder.paths(batch, forced=False))
+
+    def _k_best(self, X: Any, k: int) -> list[list[tuple[list[str], float]]]:
+        self._require_fitted()
+        if not isinstance(k, int) or k < 1:
+            raise InputError(f"k must be a whole number of 1 or more; got {k!r}")
+        answers = []
+        for labellings in self._decoder().k_best(Batch.of(X), k):
+            ends = np.array([0, len(labellings[0][0])], np.int64)
+            answers.append([(self.coding_.decode(p, ends).strings(), log_p) for p, log_p in labellings])
+        return answers  # type: ignore[return-value]
+
+    def _decoder(self, weights: Weights | None = None) -> Decoder:
+        return Decoder(
+            self._method(), self.features_, self.transition_features_, self.coding_,
+            self.weights_ if weights is None else weights, self.constrain, resolve_jobs(self.n_jobs),
+        )  # fmt: skip
+
+    # -- scores ---------------------------------------------------------------------------------------
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Entity F1 as conlleval counts it, from 0 to 1; token accuracy when the labels are not spans."""
+        self._require_fitted()
+        batch = Batch.of(X, y)
+        return self._score_path(batch, self._decoder().paths(batch, forced=False))
+
+    def evaluate(self, X: Any, y: Any = None) -> tuple[EntityScores | None, float]:
+        """Entity scores (None when labels are not spans) and token accuracy, in percent."""
+        self._require_fitted()
+        batch = Batch.of(X, y)
+        return self._evaluate_path(batch, self._decoder().paths(batch, forced=False))
+
+    def _score_path(self, batch: Batch, path: NDArray[np.int32]) -> float:
+        entities, accuracy = self._evaluate_path(batch, path)
+        return (accuracy if entities is None else entities.f1) / 100
+
+    def _evaluate_path(self, batch: Batch, path: NDArray[np.int32]) -> tuple[EntityScores | None, float]:
+        corpus, names = batch.corpus, self.coding_.classes.names
+        if corpus.labels is None:
+            raise InputError("scoring needs labels, and there are none", corpus.source)
+        gold = self.coding_.encode(corpus)
+        accuracy = token_accuracy(gold, path)
+        if self.coding_.inner is None:
+            return None, accuracy
+        gold_column, guess = (Column(codes, names) for codes in (gold, path))
+        spans = [schemes.spans(c, corpus.sentence_starts, self.coding_.inner) for c in (gold_column, guess)]
+        return entity_scores(*spans), accuracy
+
+    # -- files ----------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write one model file; `kinfolk.load_model(path)` reads it back."""
+        from kinfolk.models.persistence import save_model
+
+        self._require_fitted()
+        save_model(self, path)

@@ -1,0 +1,54 @@
+"""Weights of tokens in training: of their class, of their sentence, or both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.data.corpus import Corpus
+from kinfolk.data.vocabulary import Vocabulary
+from kinfolk.errors import InputError, SettingError
+
+
+def token_weights(
+    corpus: Corpus,
+    labels: NDArray[np.int32],
+    classes: Vocabulary,
+    class_weight: Mapping[str, float] | str | None,
+    sample_weight: Any,
+) -> NDArray[np.float64]:
+    """(n,) weight of the class of a token times the weight of its sentence."""
+    by_class = np.append(_class_weights(labels, classes, class_weight), 1.0)[labels]
+    if sample_weight is None:
+        return by_class
+    weights = np.asarray(sample_weight, np.float64)
+    if weights.shape != (corpus.n_sentences,):
+        raise InputError(f"sample_weight must have one number a sentence ({corpus.n_sentences}); got {weights.shape}")
+    if not np.isfinite(weights).all() or (weights < 0).any() or not (weights > 0).any():
+        raise InputError("sample_weight must be finite, not negative, and not all zero")
+    return by_class * np.repeat(weights, np.diff(corpus.sentence_starts))
+
+
+def _class_weights(
+    labels: NDArray[np.int32], classes: Vocabulary, class_weight: Mapping[str, float] | str | None
+) -> NDArray[np.float64]:
+    """(L,). "balanced" gives every class that occurs the same total; a key may be a label or an entity type."""
+    weights = np.ones(len(classes))
+    if class_weight is None:
+        return weights
+    if isinstance(class_weight, str):
+        if class_weight != "balanced":
+            raise SettingError(f"class_weight must be a dict, 'balanced' or None; got {class_weight!r}")
+        counts = np.bincount(labels[labels >= 0], minlength=len(classes))
+        return np.where(counts > 0, counts.sum() / (np.count_nonzero(counts) * np.maximum(counts, 1)), 1.0)
+    for key, weight in class_weight.items():
+        hit = [i for i, name in enumerate(classes) if name == key or name[1:] == f"-{key}"]
+        if not hit:
+            raise SettingError(f"class_weight names {key!r}, which is no label or type; there are {', '.join(classes)}")
+        if not np.isfinite(weight) or weight < 0:
+            raise SettingError(f"class_weight[{key!r}] must be finite and not negative; got {weight!r}")
+        weights[hit] = weight
+    return weights
