@@ -66,11 +66,12 @@ def _longest(starts: NDArray[np.int64]) -> int:
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def _marginals(node, pair, exp_pair, start, exp_start, end, starts, longest, first_seq, last_seq, out, log_z):
+def _marginals(
+    node, pair, exp_pair, start, exp_start, end, exp_end, starts, longest, first_seq, last_seq, out, log_z
+):
     n_labels = node.shape[1]
     alpha, local = np.empty((longest, n_labels)), np.empty((longest, n_labels))
     beta, message = np.empty(n_labels), np.empty(n_labels)
-    exp_end = np.exp(end)
     for s in range(first_seq, last_seq):
         first, m = starts[s], starts[s + 1] - starts[s]
         log_z[s] = forward_scaled(node, first, m, exp_pair, exp_start, exp_end, alpha, local)
@@ -113,7 +114,8 @@ def marginals(potentials: Potentials, n_jobs: int = 1) -> ChainMarginals:
     """Posterior of every label at every token, and log Z of every sequence. NaN where nothing is allowed."""
     p, bounds = potentials, potentials.chunks
     out, log_z = np.empty(p.node.shape), np.empty(len(p.starts) - 1)
-    exp_pair, exp_start, longest = exp_table(p.pair), exp_table(p.start), _longest(p.starts)
+    exp_pair, exp_start, exp_end = exp_table(p.pair), exp_table(p.start), exp_table(p.end)
+    longest = _longest(p.starts)
 
     def run(chunk: int) -> None:
         _marginals(
@@ -123,6 +125,7 @@ def marginals(potentials: Potentials, n_jobs: int = 1) -> ChainMarginals:
             p.start,
             exp_start,
             p.end,
+            exp_end,
             p.starts,
             longest,
             bounds[chunk],

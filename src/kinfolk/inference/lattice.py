@@ -43,8 +43,8 @@ def forward_scaled(node, first, m, exp_pair, exp_start, exp_end, alpha, local):
 
         local[t, k] = exp(node[t, k] - max) / scale_t,   alpha[t] = (alpha[t-1] · exp_pair) ∘ local[t]
 
-    and return log Z, or NaN for failure. The end potential is part of local[m-1]. exp_pair and exp_start are
-    from `exp_table`.
+    and return log Z, or NaN for failure. The end potential is part of local[m-1]. exp_pair, exp_start and
+    exp_end are from `exp_table`.
     """
     n_labels = node.shape[1]
     reached = np.empty(n_labels)
@@ -57,10 +57,7 @@ def forward_scaled(node, first, m, exp_pair, exp_start, exp_end, alpha, local):
         if top == -math.inf:
             return math.nan
         for k in range(n_labels):
-            local[t, k] = math.exp(node[row, k] - top)
-        if t == m - 1:
-            for k in range(n_labels):
-                local[t, k] *= exp_end[k]
+            local[t, k] = math.exp(np.float64(node[row, k]) - top)
         if t == 0:
             for k in range(n_labels):
                 alpha[0, k] = exp_start[k]
@@ -72,9 +69,15 @@ def forward_scaled(node, first, m, exp_pair, exp_start, exp_end, alpha, local):
                 weight = alpha[t - 1, i]
                 for k in range(n_labels):
                     alpha[t, k] += weight * table[i, k]
-        scale = 0.0
         for k in range(n_labels):
             reached[k] = alpha[t, k]
+            if local[t, k] < FAINT and reached[k] > 0 and node[row, k] > -math.inf:
+                return math.nan
+        if t == m - 1:
+            for k in range(n_labels):
+                local[t, k] *= exp_end[k]
+        scale = 0.0
+        for k in range(n_labels):
             alpha[t, k] *= local[t, k]
             scale += alpha[t, k]
         if not TINY < scale < 1 / TINY:

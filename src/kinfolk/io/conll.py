@@ -39,7 +39,8 @@ def read_conll(
 
     columns    names of the columns; by default word, label / word, pos, label / word, pos, chunk, label /
                word, c2, c3, ..., label for two, three, four, more
-    label      the column that holds the labels; "auto" is the last of two or more, None is none
+    label      the column that holds the labels; "auto" is the last of two or more, None is none;
+               "optional" is one more than the `columns`, which the file may have or lack
     scheme     "auto" finds the tag scheme (None for labels that are not spans); a named one is checked
     documents  "docstart": a line starting with -DOCSTART- starts one; "blank": two blank lines end one;
                "none": every sentence is one; "auto": the first of these that the file shows
@@ -54,7 +55,10 @@ def read_conll(
     lines = np.flatnonzero(widths)
     if not len(lines):
         raise InputError("no tokens: expected one token a line, found none", name)
-    names = _column_names(columns, int(widths[lines[0]]), name, int(lines[0]) + 1)
+    width, line = int(widths[lines[0]]), int(lines[0]) + 1
+    if label == "optional" and columns is not None:
+        columns, label = _with_optional_label(columns, width)
+    names = _column_names(columns, width, name, line)
     _check_widths(widths, lines, names, name)
     cells = list(chain.from_iterable(rows))
     table = {key: _coded(cells[i :: len(names)], name, lines) for i, key in enumerate(names)}
@@ -143,6 +147,11 @@ def _column_names(columns: Sequence[str] | None, width: int, name: str, line: in
         return ["word"]
     middle = {3: ["pos"], 4: ["pos", "chunk"]}.get(width, [f"c{i}" for i in range(2, width)])
     return ["word", *middle, "label"]
+
+
+def _with_optional_label(columns: Sequence[str], width: int) -> tuple[list[str], str | None]:
+    """One column more than the names is the label; as many as the names means there is none."""
+    return ([*columns, "label"], "label") if width == len(columns) + 1 else (list(columns), None)
 
 
 def _check_widths(widths: Ints, lines: Ints, names: Sequence[str], name: str) -> None:

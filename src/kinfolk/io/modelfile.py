@@ -57,6 +57,15 @@ def write_model_file(
         _replace_file(os.path.realpath(path), _encode(dict(header), arrays, strings or {}))
 
 
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Fail now rather than after hours of training: is there a directory to write into?"""
+    with _naming(path, "cannot save the model"):
+        target = os.path.realpath(path)
+        _refuse_irregular(target)
+        if not os.access(os.path.dirname(target), os.W_OK):
+            raise ModelFileError("the directory does not exist or cannot be written to: create it first")
+
+
 def read_model_file(path: str | os.PathLike[str], expected_kind: str | None = None) -> ModelFile:
     """Read and verify; `expected_kind` is compared with "kind" in the header."""
     with _naming(path, _DAMAGED):

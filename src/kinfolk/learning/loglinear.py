@@ -70,6 +70,7 @@ class LogLinear:
         self.shape = Shape(rows.n_columns, n_labels, pair_rows.n_columns if pair_rows else 0)
         self.l2, self.n_jobs = l2, n_jobs
         self._scores: Array | None = None
+        self._node_residuals: Array | None = None
 
     def pair_scores(self, weights: Weights) -> Array:
         """(1, L, L) shared, or (n, L, L) when there are features of label pairs."""
@@ -84,6 +85,7 @@ class LogLinear:
             self._scores = np.empty((self.rows.n_rows, self.shape.labels), flat.dtype)
         self.rows.scores(weights.node, self.n_jobs, out=self._scores)
         loss, node, pair, start = self.residuals(self._scores, self.pair_scores(weights), weights.start)
+        self._node_residuals = node
         self.rows.gradient(node, out.node, self.n_jobs)
         out.start[:] = start
         out.pair[:] = pair.sum(axis=0)
@@ -94,18 +96,16 @@ class LogLinear:
         vectors.linear(gradient, self.l2, flat, self.n_jobs, out=gradient)
         return loss + 0.5 * self.l2 * vectors.dot(flat, flat, self.n_jobs)
 
-    def inverse_curvature(self, flat: Array) -> Array:
-        """1 / (an estimate of the diagonal of the Hessian), for the optimiser to start from.
+    def inverse_curvature(self) -> Array:
+        """1 / (an estimate of the diagonal of the Hessian) where the objective was last evaluated.
 
         The variance of label k at a token is p(1 - p); its residual r is p or p - 1, and |r|(1 - |r|) is
         the same number. Pair and start weights get an even share of the total variance.
         """
-        weights = self.shape.split(flat)
-        scores = self.rows.scores(weights.node, self.n_jobs)
-        _, node, _, _ = self.residuals(scores, self.pair_scores(weights), weights.start)
-        size = np.abs(node)
+        assert self._node_residuals is not None, "evaluate the objective first"
+        size = np.abs(self._node_residuals)
         variance = np.maximum(size * (1 - size), 0)
-        diagonal = np.empty_like(flat)
+        diagonal = np.empty(self.shape.size, size.dtype)
         self.rows.gradient(variance, self.shape.split(diagonal).node, self.n_jobs, squared=True)
         n = self.shape.labels
         diagonal[self.shape.features * n :] = variance.sum() / (n * n)

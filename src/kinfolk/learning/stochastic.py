@@ -34,8 +34,12 @@ def warm_start(
     n_jobs: int = 1,
     callback: Callable[[int, float], bool | None] | None = None,
 ) -> Array:
-    """Weights after `passes` passes; `shrink` is l2 / n_sequences. `callback(pass, loss met)` may stop it."""
+    """Weights after `passes` passes; `shrink` is l2 / n_sequences. `callback(pass, loss met)` may stop it.
+
+    A strong ridge lowers the rate, so that no step shrinks the weights by more than half.
+    """
     weights = weights.copy()
+    rate = min(rate, 0.5 / shrink) if shrink > 0 else rate
     shards = np.array_split(rng.permutation(n_sequences), SHARDS)
     visits = 0
     for number in range(1, passes + 1):

@@ -40,6 +40,7 @@ def save_model(model: Tagger, path: str | os.PathLike[str]) -> None:
         "method": type(model).__name__,
         "settings": settings,
         "templates_name": model.templates if isinstance(model.templates, str) else None,
+        "columns": list(model.columns_),
         "labels": {"outer": model.coding_.outer, "inner": model.coding_.inner, "classes": list(model.coding_.classes)},
         "features": model.features_.spec(),
         "transition_features": None if pairs is None else pairs.spec(),
@@ -79,6 +80,7 @@ def _restore(file: ModelFile, functions: Mapping[str, Callable[..., Any]]) -> Ta
         parts[prefix].restore(arrays, strings)
     node, pair = parts["node"], parts["pair"]
     labels = header["labels"]
+    model.columns_ = tuple(header["columns"])
     model.coding_ = LabelCoding(labels["outer"], labels["inner"], Vocabulary(labels["classes"]))
     model.features_, model.transition_features_ = node, pair
     model.templates = header["templates_name"] or (node.templates if isinstance(node, TokenFeatures) else "sentence")

@@ -77,6 +77,7 @@ class Tagger(Settings, ABC):
     features_: FeatureSet = field(init=False)
     transition_features_: TokenFeatures | None = field(init=False)
     coding_: LabelCoding = field(init=False)
+    columns_: tuple[str, ...] = field(init=False)
     weights_: Weights = field(init=False)
     convergence_: Convergence = field(init=False)
 
@@ -111,6 +112,7 @@ class Tagger(Settings, ABC):
         features, pair_features = self._new_features(batch)
         data = self._training_data(batch, features, pair_features, coding, sample_weight, jobs)
         self.features_, self.transition_features_, self.coding_ = features, pair_features, coding
+        self.columns_ = tuple(batch.corpus.columns)
         shape = Shape(data.rows.n_columns, data.n_labels, data.pair_rows.n_columns if data.pair_rows else 0)
         plan = TrainingPlan(
             self.l2, self.l1, self.max_iterations, self.tolerance,

@@ -23,9 +23,9 @@ from kinfolk.models.epochs import run_epoch
 log = logging.getLogger("kinfolk")
 Array = NDArray[Any]
 
-WARM_PASSES = 8
+WARM_PASSES = 12
 # A warm-start step moves the score of a token by about this many times its residual.
-SCORE_STEP = 5.0
+SCORE_STEP = 3.0
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def train(
     found = minimise(
         objective,
         weights,
-        inverse_curvature=objective.inverse_curvature(weights),
+        inverse_curvature=objective.inverse_curvature,
         l1=plan.l1,
         max_iterations=plan.max_iterations,
         tolerance=plan.tolerance,
@@ -145,12 +145,13 @@ def _remedy(status: str) -> str:
 def _warmed(
     kind: str, data: TrainingData, objective: LogLinear, weights: Array, plan: TrainingPlan, watch: _Watch
 ) -> Array:
-    """A few stochastic passes; the start is kept should they not lower the objective."""
+    """A few stochastic passes; the start is kept should they end worse than knowing nothing (huge features)."""
     n = len(data.starts) - 1
     squares = data.rows.values.astype(np.float64) ** 2 if len(data.rows.values) else None
     mean_square = (len(data.rows.indices) if squares is None else squares.sum()) / max(1, data.rows.n_rows)
     shrink = plan.l2 / n
     longest = int(np.diff(data.starts).max())
+    met: list[float] = []
     largest_weight = max(1.0, float(data.token_weights.max()))
 
     def epoch(flat: Array, order: Array, rates: Array) -> float:
@@ -162,6 +163,10 @@ def _warmed(
             )  # fmt: skip
         )
 
+    def after_pass(number: int, loss: float) -> bool:
+        met.append(loss)
+        return watch.after_pass(number, loss)
+
     warmed = warm_start(
         epoch,
         weights,
@@ -171,11 +176,10 @@ def _warmed(
         passes=WARM_PASSES,
         rng=np.random.default_rng(plan.seed),
         n_jobs=plan.n_jobs,
-        callback=watch.after_pass,
+        callback=after_pass,
     )
-    gradient = np.empty_like(weights)
-    better = np.isfinite(warmed).all() and objective(warmed, gradient) < objective(weights, gradient)
-    return warmed if better else weights
+    knowing_nothing = data.token_weights[data.labels >= 0].sum() * np.log(data.n_labels)
+    return warmed if met and met[-1] < knowing_nothing and np.isfinite(warmed).all() else weights
 
 
 class _Watch:

@@ -1,0 +1,187 @@
+"""`kinfolk tokens train | tag | evaluate`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from kinfolk.errors import SettingError
+
+app = typer.Typer(help="Tag tokens: train a tagger, tag files, evaluate.", no_args_is_help=True)
+
+
+class Method(StrEnum):
+    crf = "crf"
+    memm = "memm"
+    maxent = "maxent"
+
+
+class Format(StrEnum):
+    conll = "conll"
+    text = "text"
+
+
+Columns = Annotated[
+    str | None, typer.Option(help="Names of the columns, e.g. word,pos,label. Default: by their number.")
+]
+Label = Annotated[str, typer.Option(help="Name of the label column; auto = the last.")]
+Scheme = Annotated[str, typer.Option(help="Tag scheme of the files: auto, IOB1, BIO, IOBES, BILOU or none.")]
+Jobs = Annotated[int, typer.Option(help="Threads; -1 = every core.")]
+
+
+@app.command()
+def train(
+    train: Annotated[str, typer.Option(help="Labelled column file to train on; - = standard input.")],
+    out: Annotated[Path, typer.Option(help="Model file to write.")],
+    model: Annotated[Method, typer.Option(help="Method.")] = Method.crf,
+    dev: Annotated[str | None, typer.Option(help="Held-out file: stops training when its F1 no longer rises.")] = None,
+    templates: Annotated[str, typer.Option(help="Feature set: sentence or document.")] = "sentence",
+    min_count: Annotated[int, typer.Option(help="Leave out features seen less often.")] = 1,
+    l2: Annotated[float | None, typer.Option(help="Strength of the ridge.")] = None,
+    l1: Annotated[float, typer.Option(help="Strength of the lasso.")] = 0.0,
+    encoding: Annotated[str, typer.Option(help="Tag scheme to work in: auto, BIO, IOBES, BILOU.")] = "auto",
+    decode: Annotated[str, typer.Option(help="memm only: viterbi or posterior.")] = "viterbi",
+    class_weight: Annotated[
+        list[str] | None, typer.Option(help="label=weight, e.g. PER=2; may be repeated; or: balanced.")
+    ] = None,
+    max_iterations: Annotated[int, typer.Option(help="Limit of optimiser iterations.")] = 300,
+    tolerance: Annotated[float, typer.Option(help="Stop when the objective falls by less, relative.")] = 3e-4,
+    patience: Annotated[int, typer.Option(help="Held-out scores without a new best before stopping.")] = 5,
+    columns: Columns = None,
+    label: Label = "auto",
+    scheme: Scheme = "auto",
+    seed: Annotated[int, typer.Option(help="Seed of the random order.")] = 0,
+    jobs: Jobs = -1,
+    quiet: Annotated[bool, typer.Option(help="No progress and no summary.")] = False,
+) -> None:
+    """Train a tagger and write one model file."""
+    from kinfolk.io.conll import read_conll
+    from kinfolk.io.modelfile import check_writable
+
+    check_writable(out)
+    options: dict[str, Any] = _reading(columns, label, scheme)
+    settings: dict[str, Any] = dict(
+        templates=templates, min_count=min_count, l1=l1, encoding=encoding, max_iterations=max_iterations,
+        tolerance=tolerance, patience=patience, class_weight=_class_weight(class_weight),
+        random_state=seed, n_jobs=jobs, verbose=0 if quiet else 1,
+    )  # fmt: skip
+    if l2 is not None:
+        settings["l2"] = l2
+    tagger = _new_model(model, decode, settings)
+    corpus = read_conll(train, **options)
+    held_out = None if dev is None else read_conll(dev, **options)
+    tagger.fit(corpus, X_dev=held_out)
+    tagger.save(out)
+    if not quiet:
+        outcome = tagger.convergence_
+        typer.echo(f"trained on {corpus.n_documents} documents, {corpus.n_sentences} sentences, {corpus.n_tokens} tokens; "
+                   f"{tagger.features_.n_features} features", err=True)  # fmt: skip
+        typer.echo(str(outcome), err=True)
+        if outcome.best_iteration is not None:
+            typer.echo(f"held-out score {100 * outcome.dev_scores[outcome.best_iteration]:.2f}", err=True)
+        typer.echo(f"wrote {out}", err=True)
+
+
+@app.command()
+def tag(
+    model: Annotated[Path, typer.Argument(help="Model file.")],
+    file: Annotated[str, typer.Argument(help="File to tag; - = standard input.")] = "-",
+    output: Annotated[str, typer.Option("--output", "-o", help="Where to write; - = standard output.")] = "-",
+    format: Annotated[Format, typer.Option(help="conll: columns; text: a sentence a line.")] = Format.conll,
+    forced: Annotated[bool, typer.Option(help="Keep the labels the file has; ? marks those to fill in.")] = False,
+    entities: Annotated[bool, typer.Option(help="One JSON object an entity, with its probability.")] = False,
+    k_best: Annotated[int | None, typer.Option(help="JSON: the k best labellings of each sentence.")] = None,
+    scheme: Scheme = "auto",
+    jobs: Jobs = -1,
+) -> None:
+    """Tag a file: its columns with the predicted label as the last one, or JSON lines."""
+    from kinfolk.io.conll import write_conll
+    from kinfolk.io.textfiles import write_utf8
+
+    tagger = _load(model, jobs)
+    corpus = _read(tagger, file, format, scheme)
+    if entities:
+        write_utf8(output, (json.dumps(vars(e), ensure_ascii=False) + "\n" for e in tagger.predict_entities(corpus)))
+    elif k_best is not None:
+        if not hasattr(tagger, "predict_k_best"):
+            raise SettingError("--k-best needs a crf or memm model")
+        rows = tagger.predict_k_best(corpus, k_best)
+        write_utf8(output, (json.dumps([{"labels": y, "log_probability": p} for y, p in row]) + "\n" for row in rows))
+    else:
+        write_conll(corpus, output, labels=tagger.predict(corpus, forced=forced))
+
+
+@app.command()
+def evaluate(
+    model: Annotated[Path, typer.Argument(help="Model file.")],
+    file: Annotated[str, typer.Argument(help="Labelled file; - = standard input.")] = "-",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    scheme: Scheme = "auto",
+    jobs: Jobs = -1,
+) -> None:
+    """Compare predictions with the labels of a file, as conlleval counts."""
+    tagger = _load(model, jobs)
+    corpus = _read(tagger, file, Format.conll, scheme)
+    scores, accuracy = tagger.evaluate(corpus)
+    if as_json:
+        answer = {"tokens": corpus.n_tokens, "accuracy": accuracy, **(scores.as_dict() if scores else {})}
+        typer.echo(json.dumps(answer, indent=2))
+        return
+    typer.echo(f"{corpus.n_tokens} tokens; accuracy {accuracy:.2f} %")
+    if scores is not None:
+        typer.echo(scores.table())
+
+
+def _reading(columns: str | None, label: str, scheme: str) -> dict[str, Any]:
+    names = None if columns is None else [name.strip() for name in columns.split(",")]
+    return {"columns": names, "label": label, "scheme": None if scheme == "none" else scheme}
+
+
+def _new_model(method: Method, decode: str, settings: dict[str, Any]) -> Any:
+    from kinfolk.models.crf import LinearChainCRF
+    from kinfolk.models.maxent import MaxEnt
+    from kinfolk.models.memm import MEMM
+
+    if method is Method.memm:
+        return MEMM(decode=decode, **settings)
+    if decode != "viterbi":
+        raise SettingError(f"--decode {decode} is for --model memm; {method} decodes with viterbi")
+    return (LinearChainCRF if method is Method.crf else MaxEnt)(**settings)
+
+
+def _class_weight(given: list[str] | None) -> dict[str, float] | str | None:
+    if not given:
+        return None
+    if given == ["balanced"]:
+        return "balanced"
+    weights = {}
+    for pair in given:
+        name, _, number = pair.rpartition("=")
+        try:
+            weights[name] = float(number)
+        except ValueError:
+            raise SettingError(f"--class-weight takes label=number, e.g. PER=2; got {pair!r}") from None
+    return weights
+
+
+def _load(path: Path, jobs: int) -> Any:
+    from kinfolk.models.persistence import load_model
+
+    return load_model(path).set_params(n_jobs=jobs)
+
+
+def _read(tagger: Any, file: str, format: Format, scheme: str) -> Any:
+    """The file with the columns the model was trained on; a column of labels may follow them."""
+    from kinfolk.io.conll import read_conll
+    from kinfolk.io.plaintext import read_text
+
+    if file == "-" and sys.stdin.isatty():
+        typer.echo("reading from the terminal; end with Ctrl-D", err=True)
+    if format is Format.text:
+        return read_text(file)
+    return read_conll(file, columns=tagger.columns_, label="optional", scheme=None if scheme == "none" else scheme)
