@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from kinfolk import __version__
-from kinfolk.cli import demo, tokens
+from kinfolk.cli import demo, reproduce, tokens
 from kinfolk.errors import KinfolkError
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ app = typer.Typer(
 )
 app.add_typer(tokens.app, name="tokens")
 app.command("demo")(demo.demo)
+app.command("reproduce")(reproduce.reproduce)
 
 
 def _version(asked: bool) -> None:
@@ -33,7 +34,9 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def _options(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Log what happens to standard error.")] = False,
 ) -> None:
     logging.basicConfig(level=logging.DEBUG if verbose else logging.WARNING, format="%(message)s", stream=sys.stderr)

@@ -79,8 +79,8 @@ def train(
     tagger.save(out)
     if not quiet:
         outcome = tagger.convergence_
-        typer.echo(f"trained on {corpus.n_documents} documents, {corpus.n_sentences} sentences, {corpus.n_tokens} tokens; "
-                   f"{tagger.features_.n_features} features", err=True)  # fmt: skip
+        size = f"{corpus.n_documents} documents, {corpus.n_sentences} sentences, {corpus.n_tokens} tokens"
+        typer.echo(f"trained on {size}; {tagger.features_.n_features} features", err=True)
         typer.echo(str(outcome), err=True)
         if outcome.best_iteration is not None:
             typer.echo(f"held-out score {100 * outcome.dev_scores[outcome.best_iteration]:.2f}", err=True)

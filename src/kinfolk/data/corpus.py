@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from types import MappingProxyType
 
 import numpy as np
@@ -33,10 +34,11 @@ class Column:
     @classmethod
     def from_strings(cls, strings: Iterable[str | None]) -> Column:
         """Number the distinct strings in order of appearance; None becomes -1."""
-        numbers: dict[str | None, int] = {None: -1}
-        codes = [numbers.setdefault(s, len(numbers) - 1) for s in strings]
-        del numbers[None]
-        return cls(np.array(codes, np.int32), tuple(numbers))  # type: ignore[arg-type]
+        given = list(strings)
+        values = [s for s in dict.fromkeys(given) if s is not None]
+        numbers: dict[str | None, int] = {s: i for i, s in enumerate(values)}
+        numbers[None] = -1
+        return cls(np.fromiter(map(numbers.__getitem__, given), np.int32, len(given)), tuple(values))
 
     def strings(self) -> list[str | None]:
         """One string (or None) a token."""
@@ -179,8 +181,7 @@ class Corpus:
 
 
 def _pairs(starts: NDArray[np.int64]) -> Iterable[tuple[int, int]]:
-    bounds = starts.tolist()
-    return zip(bounds[:-1], bounds[1:], strict=True)
+    return pairwise(starts.tolist())
 
 
 def _checked_starts(starts: ArrayLike, total: int, name: str) -> NDArray[np.int64]:

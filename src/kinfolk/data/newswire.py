@@ -89,9 +89,7 @@ def generate_newswire(
     return _corpus(list(newswire_documents(documents, seed=seed, **world)))
 
 
-def newswire_split(
-    train: int = 200, test: int = 100, *, seed: int = 0, **world: float
-) -> tuple[Corpus, Corpus]:
+def newswire_split(train: int = 200, test: int = 100, *, seed: int = 0, **world: float) -> tuple[Corpus, Corpus]:
     """The first `train` documents of a world and the `test` after them; `world` as in `generate_newswire`."""
     _check("train", train, whole=True)
     _check("test", test, whole=True)

@@ -101,9 +101,7 @@ def _checked_features(features: Any) -> Any:
         return csr
     dense = np.asarray(features)
     if dense.ndim != 2 or dense.dtype.kind not in "fiub":
-        raise InputError(
-            f"features must be a numeric table (n, F); got shape {dense.shape} and type {dense.dtype}"
-        )
+        raise InputError(f"features must be a numeric table (n, F); got shape {dense.shape} and type {dense.dtype}")
     if dense.dtype.kind == "f" and not np.isfinite(dense).all():
         row, column = (int(i) for i in np.argwhere(~np.isfinite(dense))[0])
         raise InputError(_not_finite(dense[row, column], row, column))
@@ -148,9 +146,7 @@ def _checked_groups(groups: ArrayLike | None, n: int) -> NDArray[np.int32]:
 
 def _checked_relation(name: str, relation: Any, n: int) -> Any:
     if not sparse.issparse(relation):
-        raise InputError(
-            f"relation {name!r} must be a SciPy sparse matrix (n, n); got {type(relation).__name__}"
-        )
+        raise InputError(f"relation {name!r} must be a SciPy sparse matrix (n, n); got {type(relation).__name__}")
     if relation.shape != (n, n):
         raise InputError(f"relation {name!r} must have shape ({n}, {n}); got {relation.shape}")
     csr = _frozen_csr(relation)

@@ -42,7 +42,8 @@ from kinfolk.data.tags import (
 from kinfolk.errors import InputError
 
 __all__ = [
-    "LETTERS", "SCHEMES", "Fault", "Span", "TagError", "check", "continuations", "convert", "detect", "spans", "tag", "transitions"
+    "LETTERS", "SCHEMES", "Fault", "Span", "TagError",
+    "check", "continuations", "convert", "detect", "spans", "tag", "transitions",
 ]  # fmt: skip
 
 TOLERANCE = 0.01  # share of entities that may break the habit of the others before `detect` refuses
@@ -174,7 +175,7 @@ def continuations(classes: Sequence[str]) -> Bools:
     """(L, L), True where the second label would carry on an entity that stands in the first."""
     roles, types, _ = parse(classes)
     open_ended, carries = np.isin(roles, [FIRST, IN]), np.isin(roles, [IN, LAST])
-    return (types[:, None] == types) & open_ended[:, None] & carries
+    return np.asarray((types[:, None] == types) & open_ended[:, None] & carries)
 
 
 def _written(tokens: Tokens, scheme: str) -> tuple[Ints, list[str]]:
@@ -207,9 +208,7 @@ def _are_tags(labels: Column) -> bool:
     """Whether these are span tags at all. Bare letters are only in company of O and of B or I."""
     used = {labels.values[code] for code in np.unique(labels.codes[labels.codes >= 0])}
     bare = "O" in used and not used.isdisjoint("BI")
-    strange = _marked(
-        labels, lambda name: not TAG.fullmatch(name) or (len(name) == 1 and name != "O" and not bare)
-    )
+    strange = _marked(labels, lambda name: not TAG.fullmatch(name) or (len(name) == 1 and name != "O" and not bare))
     tagged = (labels.codes >= 0) & ~strange & ~_marked(labels, lambda name: name == "O")
     if not used or strange.sum() > tagged.sum():
         return False

@@ -45,16 +45,26 @@ class Raw(Attribute):
 
 def _shape(values: Values) -> list[str]:
     """Letters to X, x, digits to d, the rest as it is: `McCall-9` is `XxXxxx-d`."""
-    return [_LOWER.sub("x", _UPPER.sub("X", _DIGIT.sub("d", v))) for v in values]
+    return [v.translate(_ASCII_SHAPE) if v.isascii() else "".join(map(_shape_of, v)) for v in values]
+
+
+def _shape_of(character: str) -> str:
+    if character.isdecimal():
+        return "d"
+    if not character.isalpha():
+        return character
+    return "X" if character.isupper() or character.istitle() else "x"
 
 
 def _short_shape(values: Values) -> list[str]:
     """The shape with runs folded: `McCall-9` is `XxXx-d`."""
-    return [_RUN.sub(r"\1", shape) for shape in _shape(values)]
+    shapes = _shape(values)
+    folded = {shape: _RUN.sub(r"\1", shape) for shape in set(shapes)}
+    return [folded[shape] for shape in shapes]
 
 
-_DIGIT, _UPPER = re.compile(r"\d"), re.compile(r"[^\W\d_a-z\u00df-\u00f6\u00f8-\u00ff]")
-_LOWER, _RUN = re.compile(r"[a-z\u00df-\u00f6\u00f8-\u00ff]"), re.compile(r"(.)\1+")
+_ASCII_SHAPE = {i: _shape_of(chr(i)) for i in range(128)}
+_RUN = re.compile(r"(.)\1+")
 
 # kind -> function from all distinct values to what is said of them; None = nothing to say.
 _KINDS: dict[str, Callable[..., MaybeValues]] = {
@@ -115,8 +125,7 @@ class PerWord(Attribute):
         answer = self.function(value)
         if answer is not None and not isinstance(answer, str):
             raise SettingError(
-                f"feature function {self.name!r} must return a string or None; "
-                f"for {value!r} it returned {answer!r}"
+                f"feature function {self.name!r} must return a string or None; for {value!r} it returned {answer!r}"
             )
         return answer
 

@@ -104,7 +104,9 @@ def _run_word(corpus: Corpus, which: str) -> Column:
     codes, values = _lower_cased(corpus)
     at = {"first": first, "last": last, "before": first - 1, "after": last + 1}[which]
     lengths = np.diff(corpus.sentence_starts)
-    inside = (at >= np.repeat(corpus.sentence_starts[:-1], lengths)) & (at < np.repeat(corpus.sentence_starts[1:], lengths))
+    inside = (at >= np.repeat(corpus.sentence_starts[:-1], lengths)) & (
+        at < np.repeat(corpus.sentence_starts[1:], lengths)
+    )
     found = np.where(inside, codes[np.where(inside, at, 0)], len(values))
     return Column(np.where(capital, found, -1).astype(np.int32), (*values, OUTSIDE))
 

@@ -87,7 +87,7 @@ class KeyTable:
         return cls(keys, slots)
 
     @classmethod
-    def learn(cls, keys: NDArray[np.int64], min_count: int) -> KeyTable:
+    def learn(cls, keys: NDArray[np.integer], min_count: int) -> KeyTable:
         """The keys that occur at least `min_count` times, by first appearance."""
         slots = np.full(_capacity(len(keys)), EMPTY)
         found = np.empty(len(keys), np.int64)
@@ -97,7 +97,7 @@ class KeyTable:
             return cls.of(found[:n].copy())
         return cls.of(found[:n][counts[:n] >= min_count])
 
-    def find(self, queries: NDArray[np.int64], offset: int = 0) -> NDArray[np.int32]:
+    def find(self, queries: NDArray[np.integer], offset: int = 0) -> NDArray[np.int32]:
         """`offset` plus the number of each key, -1 where it is not in the table."""
         out = np.empty(queries.shape, np.int32)
         _find(queries.reshape(-1), self.keys, self.slots, offset, out.reshape(-1))

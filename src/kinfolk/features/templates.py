@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -101,9 +102,7 @@ class Conjunction(Template):
         for attribute, offset in self.terms:
             room *= view.radix(attribute)
             if room >= 2**62:
-                raise SettingError(
-                    f"template {self} has more combinations than fit 62 bits: conjoin fewer attributes"
-                )
+                raise SettingError(f"template {self} has more combinations than fit 62 bits: conjoin fewer attributes")
             codes = view.codes(attribute, offset)
             if combined is None:
                 combined = codes.astype(np.int64)
@@ -205,7 +204,7 @@ class PerToken(Template):
         values = zip(*(c.strings() for c in corpus.columns.values()), strict=True)
         tokens = [dict(zip(names, token, strict=True)) for token in values]
         rows = []
-        for a, b in zip(bounds[:-1], bounds[1:], strict=True):
+        for a, b in pairwise(bounds):
             sentence = tokens[a:b]
             rows += [self._checked(self.function(sentence, i)) for i in range(b - a)]  # type: ignore[arg-type]
         return rows
@@ -213,9 +212,7 @@ class PerToken(Template):
     def _checked(self, answer: Iterable[str]) -> list[str]:
         strings = [answer] if isinstance(answer, str) else list(dict.fromkeys(answer))
         if isinstance(answer, str) or not all(isinstance(s, str) for s in strings):
-            raise SettingError(
-                f"feature function {self.name!r} must return a list of strings; got {answer!r}"
-            )
+            raise SettingError(f"feature function {self.name!r} must return a list of strings; got {answer!r}")
         return strings
 
     def describe(self, key: int, view: TokenView) -> str:

@@ -24,6 +24,7 @@ from kinfolk.features.view import TokenView
 from kinfolk.threads import run_chunks
 
 Templates = Iterable["Template | Attribute | Templates"]
+CHUNKS = 32
 
 
 def flatten(templates: Templates) -> list[Template]:
@@ -37,9 +38,7 @@ def flatten(templates: Templates) -> list[Template]:
         elif isinstance(item, Iterable) and not isinstance(item, str):
             flat.update({str(t): t for t in flatten(item) if str(t) not in flat})
         else:
-            raise SettingError(
-                f"a feature template was expected, such as word[-1] or bag(lower, -4, 4); got {item!r}"
-            )
+            raise SettingError(f"a feature template was expected, such as word[-1] or bag(lower, -4, 4); got {item!r}")
     return list(flat.values())
 
 
@@ -77,7 +76,7 @@ class TokenFeatures:
 
         learned = run_chunks(learn_one, len(self.templates), n_jobs)
         self.tables = [table for table, _ in learned]
-        return self._assemble([numbers for _, numbers in learned], corpus.n_tokens)
+        return self._assemble([numbers for _, numbers in learned], corpus.n_tokens, n_jobs)
 
     def rows(self, corpus: Corpus, n_jobs: int = 1) -> sparse.csr_array:
         """Rows (n, F) of any corpus; features never met in training are left out."""
@@ -87,24 +86,34 @@ class TokenFeatures:
             keys = self.templates[i].keys(view)
             return Keys(self.tables[i].find(keys.keys), keys.indptr)
 
-        return self._assemble(run_chunks(find_one, len(self.templates), n_jobs), corpus.n_tokens)
+        return self._assemble(run_chunks(find_one, len(self.templates), n_jobs), corpus.n_tokens, n_jobs)
 
     def _view(self, corpus: Corpus, learning: bool) -> TokenView:
         view = TokenView(corpus, self.vocabularies, learning)
         view.prepare([a for template in self.templates for a in template.attributes()])
         return view
 
-    def _assemble(self, blocks: list[Keys], n: int) -> sparse.csr_array:
+    def _assemble(self, blocks: list[Keys], n: int, n_jobs: int) -> sparse.csr_array:
         """CSR from one block of numbers a template: count each row, then write block after block."""
+        bounds = np.linspace(0, n, CHUNKS + 1).astype(np.int64)
+        parts = [(b.keys, _NO_RUNS if b.indptr is None else b.indptr) for b in blocks]
         indptr = np.zeros(n + 1, np.int64)
-        for block in blocks:
-            _count(block.keys, _no_runs if block.indptr is None else block.indptr, indptr)
+
+        def count(chunk: int) -> None:
+            for numbers, runs in parts:
+                _count(numbers, runs, bounds[chunk], bounds[chunk + 1], indptr)
+
+        run_chunks(count, CHUNKS, n_jobs)
         np.cumsum(indptr, out=indptr)
         indices = np.empty(indptr[-1], np.int32)
         cursor = indptr[:-1].copy()
-        for block, offset in zip(blocks, self.offsets, strict=False):
-            _write(block.keys, _no_runs if block.indptr is None else block.indptr, offset, cursor, indices)
-        ones = np.ones(len(indices), np.float32)
+
+        def write(chunk: int) -> None:
+            for (numbers, runs), offset in zip(parts, self.offsets, strict=False):
+                _write(numbers, runs, offset, bounds[chunk], bounds[chunk + 1], cursor, indices)
+
+        run_chunks(write, CHUNKS, n_jobs)
+        ones = np.broadcast_to(np.float32(1), len(indices))  # every value is 1: one number stands for all
         if indptr[-1] < 2**31:
             indptr = indptr.astype(np.int32)
         return sparse.csr_array((ones, indices, indptr), shape=(n, self.n_features))
@@ -136,54 +145,51 @@ class TokenFeatures:
         cuts = np.cumsum(arrays["features.sizes"])[:-1]
         self.tables = [KeyTable.of(k.copy()) for k in np.split(arrays["features.keys"], cuts)]
         self.vocabularies = {
-            name.removeprefix("values."): Vocabulary(v)
-            for name, v in strings.items()
-            if name.startswith("values.")
+            name.removeprefix("values."): Vocabulary(v) for name, v in strings.items() if name.startswith("values.")
         }
 
 
 _NOTHING = Corpus.from_sentences([])
-_no_runs = np.empty(0, np.int64)
+_NO_RUNS = np.empty(0, np.int64)
 
 
 @njit(nogil=True, cache=True)
-def _first_in_run(run, at):
-    """True if run[at] is a number (not -1) that does not stand earlier in the run."""
-    if run[at] < 0:
-        return False
-    for earlier in range(at):
-        if run[earlier] == run[at]:
-            return False
-    return True
+def _is_repeat(flat, begin, at):
+    """True if flat[at] stands earlier in the run that starts at `begin`."""
+    for earlier in range(begin, at):
+        if flat[earlier] == flat[at]:
+            return True
+    return False
 
 
 @njit(nogil=True, cache=True)
-def _run(numbers, indptr, row):
-    """The numbers of one row, of a table (no indptr) or of runs."""
+def _count(numbers, runs, first, last, counts):
+    """counts[row + 1] += how many distinct features the row has in this block.
+
+    Row r of a table of width w is flat[r w : (r + 1) w]; of runs it is flat[runs[r] : runs[r + 1]].
+    """
     flat = numbers.reshape(-1)
-    if len(indptr) == 0:
-        width = numbers.size // max(1, len(numbers))
-        return flat[row * width : (row + 1) * width]
-    return flat[indptr[row] : indptr[row + 1]]
-
-
-@njit(nogil=True, cache=True)
-def _count(numbers, indptr, counts):
-    """counts[row + 1] += how many distinct features the row has in this block."""
-    for row in range(len(counts) - 1):
-        run = _run(numbers, indptr, row)
-        for at in range(len(run)):
-            if _first_in_run(run, at):
+    width = len(flat) // max(1, len(counts) - 1)
+    for row in range(first, last):
+        begin, end = (runs[row], runs[row + 1]) if len(runs) else (row * width, (row + 1) * width)
+        for at in range(begin, end):
+            if flat[at] >= 0 and not _is_repeat(flat, begin, at):
                 counts[row + 1] += 1
 
 
 @njit(nogil=True, cache=True)
-def _write(numbers, indptr, offset, cursor, indices):
-    for row in range(len(cursor)):
-        run = _run(numbers, indptr, row)
-        first = cursor[row]
-        for at in range(len(run)):
-            if _first_in_run(run, at):
-                indices[cursor[row]] = run[at] + offset
+def _write(numbers, runs, offset, first, last, cursor, indices):
+    """Append the distinct features of each row, in rising order."""
+    flat = numbers.reshape(-1)
+    width = len(flat) // max(1, len(cursor))
+    for row in range(first, last):
+        begin, end = (runs[row], runs[row + 1]) if len(runs) else (row * width, (row + 1) * width)
+        start = cursor[row]
+        for at in range(begin, end):
+            if flat[at] >= 0 and not _is_repeat(flat, begin, at):
+                place = cursor[row]
+                while place > start and indices[place - 1] > flat[at] + offset:  # insertion: runs are short
+                    indices[place] = indices[place - 1]
+                    place -= 1
+                indices[place] = flat[at] + offset
                 cursor[row] += 1
-        indices[first : cursor[row]].sort()

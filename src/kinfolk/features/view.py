@@ -66,6 +66,7 @@ class TokenView:
         """Codes of a column in the vocabulary `name`, which is made here while learning."""
         if self._learning and name not in self.vocabularies:
             self.vocabularies[name] = Vocabulary(column.values)
+            return column.codes + (column.codes >= 0)  # values are numbered as in the column itself
         numbers = self.vocabularies[name].encode(column.values)
         # The entry behind the last value is where code -1 (no value) lands.
         table = np.concatenate([np.where(numbers < 0, -1, numbers + 1), [-1]]).astype(np.int32)

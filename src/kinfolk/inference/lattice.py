@@ -23,7 +23,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from kinfolk.inference.floats import FAINT, FAST, TINY
+from kinfolk.inference.floats import FAINT, FAINT_SINGLE, FAST, TINY
 
 # -- scaled -------------------------------------------------------------------------------------------
 
@@ -57,7 +57,9 @@ def forward_scaled(node, first, m, exp_pair, exp_start, exp_end, alpha, local):
         if top == -math.inf:
             return math.nan
         for k in range(n_labels):
-            local[t, k] = math.exp(np.float64(node[row, k]) - top)
+            local[t, k] = math.exp(node[row, k] - top)
+            if local[t, k] < FAINT_SINGLE:  # beyond float32, should that be what the scores are
+                local[t, k] = math.exp(np.float64(node[row, k]) - top)
         if t == 0:
             for k in range(n_labels):
                 alpha[0, k] = exp_start[k]

@@ -182,9 +182,7 @@ def minimise(
 class _LineSearch:
     """Halve the step until the objective falls by a share of what the slope promises (Armijo)."""
 
-    def __init__(
-        self, objective: Objective, at: Vector, value: float, slope: Vector, l1: float, n_jobs: int
-    ) -> None:
+    def __init__(self, objective: Objective, at: Vector, value: float, slope: Vector, l1: float, n_jobs: int) -> None:
         self._objective, self._from, self._value, self._slope = objective, at, value, slope
         self._l1, self._n_jobs = l1, n_jobs
         self.at, self.gradient = np.empty_like(at), np.empty_like(at)

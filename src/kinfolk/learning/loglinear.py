@@ -90,9 +90,7 @@ class LogLinear:
         out.start[:] = start
         out.pair[:] = pair.sum(axis=0)
         if self.pair_rows is not None:
-            self.pair_rows.gradient(
-                pair.reshape(len(pair), -1).astype(flat.dtype), out.pair_features, self.n_jobs
-            )
+            self.pair_rows.gradient(pair.reshape(len(pair), -1).astype(flat.dtype), out.pair_features, self.n_jobs)
         vectors.linear(gradient, self.l2, flat, self.n_jobs, out=gradient)
         return loss + 0.5 * self.l2 * vectors.dot(flat, flat, self.n_jobs)
 

@@ -97,9 +97,7 @@ class SparseRows:
         run_chunks(multiply, len(bounds) - 1, n_jobs)
         return result
 
-    def gradient(
-        self, residuals: NDArray[Any], out: NDArray[Any], n_jobs: int = 1, squared: bool = False
-    ) -> None:
+    def gradient(self, residuals: NDArray[Any], out: NDArray[Any], n_jobs: int = 1, squared: bool = False) -> None:
         """out = Xᵀ · residuals, (F, K); with `squared`, of the squared entries of X."""
         starts, rows, values, bounds = self._columns
         if squared:

@@ -1,8 +1,8 @@
 """What a token model is given, in its several forms, brought to one: a corpus and rows of features.
 
-    Corpus                                 read from files or built with Corpus.from_sentences
-    sentences of words                     [["Kim", "left"], ...], labels apart
-    sentences of feature dicts or lists    as sklearn-crfsuite takes them, labels apart
+Corpus                                 read from files or built with Corpus.from_sentences
+sentences of words                     [["Kim", "left"], ...], labels apart
+sentences of feature dicts or lists    as sklearn-crfsuite takes them, labels apart
 """
 
 from __future__ import annotations
@@ -76,9 +76,7 @@ def _with_labels(corpus: Corpus, y: Any, X: Any = None) -> Corpus:
     return corpus.with_labels(labels, schemes.detect(labels, corpus.sentence_starts))
 
 
-def relational(
-    corpus: Corpus, rows: sparse.csr_array, labels: NDArray[np.int32], classes: Vocabulary
-) -> Relational:
+def relational(corpus: Corpus, rows: sparse.csr_array, labels: NDArray[np.int32], classes: Vocabulary) -> Relational:
     """The corpus as instances: tokens, each looking at the one before it; documents are the groups."""
     n = corpus.n_tokens
     has_previous = np.ones(n, bool)

@@ -1,6 +1,6 @@
 """The linear-chain conditional random field (Lafferty, McCallum and Pereira, 2001).
 
-    p(y | x) ∝ exp( a[y_1] + Σ_t x_t · W[:, y_t] + Σ_t T[y_{t-1}, y_t] )
+p(y | x) ∝ exp( a[y_1] + Σ_t x_t · W[:, y_t] + Σ_t T[y_{t-1}, y_t] )
 """
 
 from __future__ import annotations

@@ -153,9 +153,16 @@ class Decoder:
                 potentials, local, firsts[own] - block.first, np.array([s.end for s in spans]) - 1 - block.first,
                 np.concatenate([path[s.start : s.end] for s in spans]), continues,
             )  # fmt: skip
-        offset = batch.corpus.sentence_starts[sentence] if len(found) else []
+        offset = batch.corpus.sentence_starts[sentence].tolist() if found else []
         return [
-            Entity(int(i), s.start - int(o), s.end - int(o), s.type, float(c), " ".join(map(str, words[s.start : s.end])))
+            Entity(
+                int(i),
+                s.start - int(o),
+                s.end - int(o),
+                s.type,
+                float(c),
+                " ".join(map(str, words[s.start : s.end])),
+            )
             for i, o, s, c in zip(sentence, offset, found, confidence, strict=True)
         ]
 

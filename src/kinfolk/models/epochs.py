@@ -38,9 +38,7 @@ def _score_row(indices, values, begin, end, table, out):
 
 
 @njit(nogil=True, cache=True)
-def run_epoch(
-    kind, indptr, indices, values, labels, weights, starts, order, longest, node, start, pair, rates, shrink
-):
+def run_epoch(kind, indptr, indices, values, labels, weights, starts, order, longest, node, start, pair, rates, shrink):
     """Visit sequences in `order` with step sizes `rates`; changes node (F, L), start (L,), pair (L, L) in place.
 
     Returns the summed loss met on the way.

@@ -1,6 +1,6 @@
 """The maximum entropy classifier: each token by itself.
 
-    p(y_t = k | x) ∝ exp( x_t · W[:, k] )
+p(y_t = k | x) ∝ exp( x_t · W[:, k] )
 """
 
 from __future__ import annotations

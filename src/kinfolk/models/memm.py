@@ -1,6 +1,6 @@
 """The maximum entropy Markov model (McCallum, Freitag and Pereira, 2000).
 
-    p(y | x) = p(y_1 | x) Π_t p(y_t | y_{t-1}, x),     p(k | i, x) ∝ exp( x_t · W[:, k] + T[i, k] )
+p(y | x) = p(y_1 | x) Π_t p(y_t | y_{t-1}, x),     p(k | i, x) ∝ exp( x_t · W[:, k] + T[i, k] )
 """
 
 from __future__ import annotations

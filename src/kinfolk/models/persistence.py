@@ -8,6 +8,7 @@ from typing import Any
 
 from kinfolk.data.vocabulary import Vocabulary
 from kinfolk.errors import ModelFileError
+from kinfolk.features.dicts import DictFeatures
 from kinfolk.features.rebuild import feature_set
 from kinfolk.features.tokens import TokenFeatures
 from kinfolk.io.modelfile import ModelFile, read_model_file, write_model_file
@@ -69,25 +70,34 @@ def _restore(file: ModelFile, functions: Mapping[str, Callable[..., Any]]) -> Ta
     if header["method"] not in METHODS:
         raise ModelFileError(f"method {header['method']!r} is not one of {', '.join(METHODS)}: upgrade kinfolk")
     model = METHODS[header["method"]]().set_params(**header["settings"])
-    parts = {}
-    for prefix, spec in (("node", header["features"]), ("pair", header["transition_features"])):
-        if spec is None:
-            parts[prefix] = None
-            continue
-        arrays = {n.removeprefix(f"{prefix}."): a for n, a in file.arrays.items() if n.startswith(f"{prefix}.")}
-        strings = {n.removeprefix(f"{prefix}."): s for n, s in file.strings.items() if n.startswith(f"{prefix}.")}
-        parts[prefix] = feature_set(spec, functions, strings)
-        parts[prefix].restore(arrays, strings)
-    node, pair = parts["node"], parts["pair"]
+    node = _features(file, "node", header["features"], functions)
+    pair = (
+        None
+        if header["transition_features"] is None
+        else _features(file, "pair", header["transition_features"], functions)
+    )
+    assert pair is None or isinstance(pair, TokenFeatures)
     labels = header["labels"]
     model.columns_ = tuple(header["columns"])
     model.coding_ = LabelCoding(labels["outer"], labels["inner"], Vocabulary(labels["classes"]))
     model.features_, model.transition_features_ = node, pair
     model.templates = header["templates_name"] or (node.templates if isinstance(node, TokenFeatures) else "sentence")
     model.transition_templates = None if pair is None else pair.templates
-    model.weights_ = _checked_weights(file, Shape(node.n_features, len(model.coding_.classes), pair.n_features if pair else 0))
+    model.weights_ = _checked_weights(
+        file, Shape(node.n_features, len(model.coding_.classes), pair.n_features if pair else 0)
+    )
     model.convergence_ = Convergence(**header["convergence"])
     return model
+
+
+def _features(
+    file: ModelFile, prefix: str, spec: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]
+) -> TokenFeatures | DictFeatures:
+    arrays = {n.removeprefix(f"{prefix}."): a for n, a in file.arrays.items() if n.startswith(f"{prefix}.")}
+    strings = {n.removeprefix(f"{prefix}."): s for n, s in file.strings.items() if n.startswith(f"{prefix}.")}
+    features = feature_set(spec, functions, strings)
+    features.restore(arrays, strings)
+    return features
 
 
 def _checked_weights(file: ModelFile, shape: Shape) -> Weights:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.data import schemes
-from kinfolk.data.corpus import Column, Corpus
+from kinfolk.data.corpus import Column
 from kinfolk.errors import InputError
 from kinfolk.features.dicts import DictFeatures
 from kinfolk.features.sets import for_corpus
@@ -120,7 +120,12 @@ class Tagger(Settings, ABC):
         )  # fmt: skip
         with observed(callback, self.verbose) as watcher:
             flat, self.convergence_ = train(
-                self._method().kind, data, plan, self._start(before, shape), self._dev_scorer(held_out), watcher
+                self._method().kind,
+                data,
+                plan,
+                self._start(before, shape),
+                self._dev_scorer(held_out),
+                watcher,
             )
         self.weights_ = shape.split(flat)
         return self

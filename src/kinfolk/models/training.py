@@ -63,7 +63,9 @@ class Convergence:
             "stalled": "could not lower the objective further",
         }[self.status]
         best = "" if self.best_iteration is None else f"; weights of iteration {self.best_iteration} kept"
-        return f"{words} after {self.iterations} iterations ({self.seconds:.1f} s), objective {self.objective:.6g}{best}"
+        return (
+            f"{words} after {self.iterations} iterations ({self.seconds:.1f} s), objective {self.objective:.6g}{best}"
+        )
 
 
 @dataclass(frozen=True)
@@ -155,13 +157,12 @@ def _warmed(
     largest_weight = max(1.0, float(data.token_weights.max()))
 
     def epoch(flat: Array, order: Array, rates: Array) -> float:
-        part = objective.shape.split(flat)
-        return float(
-            run_epoch(
-                KINDS[kind], data.rows.indptr, data.rows.indices, data.rows.values, data.labels, data.token_weights,
-                data.starts, order, longest, part.node, part.start, part.pair, rates, shrink,
-            )  # fmt: skip
-        )
+        part, rows = objective.shape.split(flat), data.rows
+        loss = run_epoch(
+            KINDS[kind], rows.indptr, rows.indices, rows.values, data.labels, data.token_weights, data.starts,
+            order, longest, part.node, part.start, part.pair, rates, shrink,
+        )  # fmt: skip
+        return float(loss)
 
     def after_pass(number: int, loss: float) -> bool:
         met.append(loss)

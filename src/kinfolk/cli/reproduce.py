@@ -1,0 +1,51 @@
+"""`kinfolk reproduce ID --data DIR [--json FILE]`: one table or figure, beside the paper's figures."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kinfolk.errors import InputError, SettingError
+
+EXPERIMENTS = ("chain-conll",)
+
+
+def reproduce(
+    experiment: Annotated[str, typer.Argument(help=f"One of: {', '.join(EXPERIMENTS)}.")],
+    data: Annotated[Path | None, typer.Option(help="Data folder; default $KINFOLK_DATA, else ../shared/data.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Also write the rows as JSON.")] = None,
+    jobs: Annotated[int, typer.Option(help="Threads; -1 = every core.")] = -1,
+) -> None:
+    """Run an experiment and print its table."""
+    if experiment not in EXPERIMENTS:
+        raise SettingError(f"no experiment {experiment!r}; there are: {', '.join(EXPERIMENTS)}")
+    folder = data or Path(os.environ.get("KINFOLK_DATA", "../shared/data"))
+    if not folder.is_dir():
+        raise InputError("no such data folder; pass --data DIR or set KINFOLK_DATA", str(folder))
+    from rich.console import Console
+    from rich.table import Table
+
+    from kinfolk.experiments import chain_conll
+    from kinfolk.io.textfiles import write_utf8
+
+    report = chain_conll.run(folder, lambda line: typer.echo(line, err=True), jobs)
+    if json_file is not None:
+        write_utf8(json_file, [json.dumps(report.as_dict(), indent=2), "\n"])
+    metrics = [key for key in report.rows[0] if key not in ("model", "dataset", "split")]
+    table = Table("model", "dataset", "split", *metrics, "paper")
+    for row in report.rows:
+        paper = report.paper.get((row["model"], row["split"]), {})
+        figures = [f"{row[key]:.2f}" for key in metrics]
+        table.add_row(
+            row["model"],
+            row["dataset"],
+            row["split"],
+            *figures,
+            ", ".join(f"{k} {v}" for k, v in paper.items()),
+        )
+    Console().print(table)
+    typer.echo(f"{report.seconds:.0f} s")
