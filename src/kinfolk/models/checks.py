@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from numbers import Integral, Real
 from typing import Any
 
 from kinfolk.errors import SettingError
@@ -14,12 +15,12 @@ def _whole(least: int) -> tuple[str, Callable[[Any], bool]]:
 
 
 def _is_int(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, Integral) and not isinstance(value, bool)  # numpy's numbers too
 
 
 _NOT_NEGATIVE = (
     "a number of 0 or more",
-    lambda v: isinstance(v, int | float) and not isinstance(v, bool) and math.isfinite(v) and v >= 0,
+    lambda v: isinstance(v, Real) and not isinstance(v, bool) and math.isfinite(v) and v >= 0,
 )
 _YES_NO = ("True or False", lambda v: isinstance(v, bool))
 _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {

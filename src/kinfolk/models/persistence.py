@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from kinfolk.data.vocabulary import Vocabulary
 from kinfolk.errors import ModelFileError
 from kinfolk.features.dicts import DictFeatures
@@ -48,7 +50,16 @@ def save_model(model: Tagger, path: str | os.PathLike[str]) -> None:
         "convergence": {"status": outcome.status, "objective": outcome.objective, "iterations": outcome.iterations,
                         "evaluations": outcome.evaluations, "seconds": outcome.seconds},
     }  # fmt: skip
-    write_model_file(path, header, arrays, strings)
+    write_model_file(path, _plain(header), arrays, strings)
+
+
+def _plain(value: Any) -> Any:
+    """The header as JSON can hold it: numpy's numbers as Python's."""
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def load_model(path: str | os.PathLike[str], functions: Mapping[str, Callable[..., Any]] | None = None) -> Tagger:

@@ -49,5 +49,5 @@ class Settings:
 
     def __repr__(self) -> str:
         defaults = inspect.signature(type(self).__init__).parameters
-        changed = [f"{n}={v!r}" for n, v in self.get_params().items() if v is not defaults[n].default]
+        changed = [f"{n}={v!r}" for n, v in self.get_params().items() if repr(v) != repr(defaults[n].default)]
         return f"{type(self).__name__}({', '.join(changed)})"

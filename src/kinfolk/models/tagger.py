@@ -115,7 +115,7 @@ class Tagger(Settings, ABC):
         self.columns_ = tuple(batch.corpus.columns)
         shape = Shape(data.rows.n_columns, data.n_labels, data.pair_rows.n_columns if data.pair_rows else 0)
         plan = TrainingPlan(
-            self.l2, self.l1, self.max_iterations, self.tolerance,
+            float(self.l2), float(self.l1), self.max_iterations, float(self.tolerance),
             self.patience, self.dev_every, self.random_state, jobs,
         )  # fmt: skip
         with observed(callback, self.verbose) as watcher:
