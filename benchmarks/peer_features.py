@@ -19,12 +19,22 @@ Value = str | None
 Function = Callable[[Value], Value]
 Sentence = Mapping[str, Sequence[str]]  # column -> one value a token
 
-_DIGIT, _UPPER = re.compile(r"\d"), re.compile(r"[^\W\d_a-z\u00df-\u00f6\u00f8-\u00ff]")
-_LOWER, _RUN = re.compile(r"[a-z\u00df-\u00f6\u00f8-\u00ff]"), re.compile(r"(.)\1+")
+_RUN = re.compile(r"(.)\1+")
+
+
+def _shape_of(character: str) -> str:
+    if character.isdecimal():
+        return "d"
+    if not character.isalpha():
+        return character
+    return "X" if character.isupper() or character.istitle() else "x"
+
+
+_ASCII_SHAPE = {i: _shape_of(chr(i)) for i in range(128)}
 
 
 def _shape(value: str) -> str:
-    return _LOWER.sub("x", _UPPER.sub("X", _DIGIT.sub("d", value)))
+    return value.translate(_ASCII_SHAPE) if value.isascii() else "".join(map(_shape_of, value))
 
 
 # What can be said of one value; None = nothing.

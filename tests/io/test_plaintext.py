@@ -13,7 +13,7 @@ from kinfolk.io.plaintext import read_text
 
 
 def test_plain_text() -> None:
-    text = 'He said: "I\'m in the U.S., (really)..."\nJ. paid $5.30 (10%).\n\n\n-- it\'s co-op.\n'
+    text = "He said: \"I'm in the U.S., (really)...\"\nJ. paid $5.30 (10%).\n\n\n-- it's co-op.\n"
     corpus = read_text(io.StringIO(text))
     assert [" ".join(row) for row in corpus.rows()] == [
         'He said : " I\'m in the U.S. , ( really ) ... "',

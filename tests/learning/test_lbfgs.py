@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.optimize
+import scipy.special
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -16,7 +18,7 @@ from kinfolk.learning import vectors
 from kinfolk.learning.lbfgs import Iteration, Memory, Objective, _LineSearch, minimise
 from strategies import SEEDS
 
-quick = settings(max_examples=60, database=None)
+quick = settings(max_examples=80, database=None)
 few = settings(max_examples=25, database=None)
 
 Array = np.ndarray
@@ -42,7 +44,7 @@ def logistic(rng: np.random.Generator, n: int, l2: float) -> Objective:
 
     def f(w: Array, gradient: Array) -> float:
         margin = y * (X @ w)
-        gradient[:] = l2 * w - X.T @ (y / (1 + np.exp(margin)))
+        gradient[:] = l2 * w - X.T @ (y * scipy.special.expit(-margin))
         return float(np.logaddexp(0, -margin).sum() + 0.5 * l2 * w @ w)
 
     return f
@@ -58,7 +60,7 @@ def gradient_of(f: Objective, x: Array) -> Array:
     return gradient
 
 
-def proximal_gradient(f: Objective, x: Array, l1: float, lipschitz: float, iterations: int = 3000) -> Array:
+def proximal_gradient(f: Objective, x: Array, l1: float, lipschitz: float, iterations: int = 2000) -> Array:
     """FISTA with restarts: minimises f(x) + l1 |x|₁."""
     y, momentum, best = x, 1.0, np.inf
     for _ in range(iterations):
@@ -78,7 +80,7 @@ def proximal_gradient(f: Objective, x: Array, l1: float, lipschitz: float, itera
 # ----------------------------------------------------------------------------------------------- the optimum
 
 
-@quick
+@few
 @given(st.integers(1, 12), st.sampled_from([0.1, 1.0, 10.0]), st.integers(1, 8), SEEDS)
 def test_quadratics_end_at_the_closed_form(n: int, l2: float, memory: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -92,7 +94,7 @@ def test_quadratics_end_at_the_closed_form(n: int, l2: float, memory: int, seed:
     assert found.objective == value_of(f, found.weights)
 
 
-@quick
+@few
 @given(st.integers(1, 10), st.sampled_from([0.01, 1.0]), SEEDS)
 def test_logistic_regression_as_scipy(n: int, l2: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -105,7 +107,7 @@ def test_logistic_regression_as_scipy(n: int, l2: float, seed: int) -> None:
     assert_allclose(found.objective, theirs.fun, rtol=1e-8)
 
 
-@quick
+@few
 @given(st.integers(2, 12), SEEDS, st.booleans())
 def test_preconditioning_changes_the_path_not_the_end(n: int, seed: int, exact: bool) -> None:
     rng = np.random.default_rng(seed)
@@ -151,7 +153,7 @@ def test_curvature_is_asked_for_once_after_the_start_was_evaluated() -> None:
 # -------------------------------------------------------------------------------------------------------- L1
 
 
-@quick
+@few
 @given(st.integers(1, 10), st.sampled_from([0.1, 0.5, 2.0, 100.0]), st.booleans(), st.integers(1, 6), SEEDS)
 def test_lasso_is_optimal(n: int, l1: float, preconditioned: bool, memory: int, seed: int) -> None:
     """Subgradient conditions, and the value of a proximal method."""
@@ -218,7 +220,7 @@ def test_the_objective_never_rises(n: int, l1: float, convex: bool, seed: int, d
     seen: list[Iteration] = []
     found = minimise(f, start, l1=l1, callback=seen.append, max_iterations=60)
     values = [value_of(f, start, l1), *(step.objective for step in seen)]
-    assert all(after <= before for before, after in zip(values[:-1], values[1:], strict=True))
+    assert all(after <= before for before, after in itertools.pairwise(values))
     assert found.weights.dtype == dtype
     assert found.objective == values[-1]
     assert found.iterations == len(seen)
@@ -268,20 +270,21 @@ def test_statuses() -> None:
     f, _, _ = quadratic(np.random.default_rng(2), 8, 0.1)
     start = np.ones(8)
 
-    def uphill(x: Array, gradient: Array) -> float:
-        value = f(x, gradient)
-        gradient *= -1
-        return value
+    tries = iter(range(1000))
+
+    def rising(x: Array, gradient: Array) -> float:
+        """Higher at every evaluation, wherever it is."""
+        gradient[:] = 1.0
+        return float(next(tries))
 
     assert minimise(f, start).status == "converged"
     limited = minimise(f, start, max_iterations=2)
     assert (limited.status, limited.iterations) == ("limit", 2)
     stopped = minimise(f, start, callback=lambda step: step.number == 3)
     assert (stopped.status, stopped.iterations) == ("stopped", 3)
-    stalled = minimise(uphill, start)
-    assert (stalled.status, stalled.iterations) == ("stalled", 0)
+    stalled = minimise(rising, start)
+    assert (stalled.status, stalled.iterations, stalled.objective) == ("stalled", 0, 0.0)
     assert_array_equal(stalled.weights, start)
-    assert stalled.objective == value_of(f, start)
 
 
 def test_no_iterations_and_no_weights() -> None:
@@ -349,7 +352,12 @@ def test_the_start_is_left_untouched(n: int, l1: float, preconditioned: bool, se
 
 
 @few
-@given(st.sampled_from([1, 31, 2049, 70_000]), st.sampled_from([0.0, 0.01]), st.sampled_from([np.float32, np.float64]), SEEDS)
+@given(
+    st.sampled_from([1, 31, 2049, 70_000]),
+    st.sampled_from([0.0, 0.01]),
+    st.sampled_from([np.float32, np.float64]),
+    SEEDS,
+)
 def test_threads_change_nothing(n: int, l1: float, dtype: type, seed: int) -> None:
     rng = np.random.default_rng(seed)
     curvature, target = rng.uniform(0.1, 10, size=n).astype(dtype), rng.standard_normal(n).astype(dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 
@@ -53,7 +54,7 @@ def test_even_bounds_cover_all_items_once(costs: list[int], n_chunks: int, offse
 def test_even_bounds_balance(costs: list[int], n_chunks: int) -> None:
     """A run never costs more than an even share and one item."""
     bounds = even_bounds(np.cumsum([0, *costs]), n_chunks)
-    runs = [sum(costs[a:b]) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+    runs = [sum(costs[a:b]) for a, b in itertools.pairwise(bounds)]
     assert max(runs) <= sum(costs) / n_chunks + 1 + max(costs)
 
 

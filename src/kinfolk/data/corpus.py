@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,6 +37,9 @@ class Column:
         """Number the distinct strings in order of appearance; None becomes -1."""
         given = list(strings)
         values = [s for s in dict.fromkeys(given) if s is not None]
+        strange = next((s for s in values if not isinstance(s, str)), None)
+        if strange is not None:
+            raise InputError(f"expected strings; got {strange!r}, a {type(strange).__name__}")
         numbers: dict[str | None, int] = {s: i for i, s in enumerate(values)}
         numbers[None] = -1
         return cls(np.fromiter(map(numbers.__getitem__, given), np.int32, len(given)), tuple(values))
@@ -47,6 +51,10 @@ class Column:
 
     def __len__(self) -> int:
         return len(self.codes)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copied and sent to other processes by building it anew, so the copy is read-only too."""
+        return Column, (self.codes, self.values)
 
     def slice(self, start: int, stop: int) -> Column:
         return Column(self.codes[start:stop], self.values)
@@ -105,6 +113,8 @@ class Corpus:
 
         Without `documents` each sentence is a document of its own. Empty sentences are dropped.
         """
+        if any(isinstance(s, str) for s in sentences):
+            raise InputError("a sentence is a list of words; got a string: split it, or use read_text")
         lengths = [len(s) for s in sentences]
         given: dict[str, Sequence[Sequence[str | None]]] = {"word": sentences, **columns}
         if labels is not None:
@@ -115,8 +125,8 @@ class Corpus:
                 raise InputError(f"{name.strip('()')!r} must have the same sentence lengths as the words")
             built[name] = Column.from_strings(token for row in rows for token in row)
         per_document = [1] * len(sentences) if documents is None else list(documents)
-        if sum(per_document) != len(sentences):
-            raise InputError(f"documents must add up to {len(sentences)} sentences; got {sum(per_document)}")
+        if sum(per_document) != len(sentences) or min(per_document, default=0) < 0:
+            raise InputError(f"documents must add up to {len(sentences)} sentences; got {per_document[:10]}")
         kept = np.concatenate([[0], np.cumsum(np.array(lengths, np.int64) > 0)]).astype(np.int64)
         ends = np.concatenate([[0], np.cumsum(per_document)]).astype(np.int64)
         starts = np.concatenate([[0], np.cumsum([n for n in lengths if n])]).astype(np.int64)
@@ -158,6 +168,8 @@ class Corpus:
 
     def documents(self, start: int, stop: int) -> Corpus:
         """The documents start, ..., stop - 1 as a corpus of their own."""
+        if not 0 <= start <= stop <= self.n_documents:
+            raise InputError(f"documents go from 0 to {self.n_documents}; asked for {start} to {stop}")
         first, last = self.document_starts[start], self.document_starts[stop]
         a, b = int(self.sentence_starts[first]), int(self.sentence_starts[last])
         return Corpus(
@@ -172,6 +184,10 @@ class Corpus:
 
     def __len__(self) -> int:
         return self.n_tokens
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        parts = (self.sentence_starts, self.document_starts, self.labels, self.scheme, self.source, self.lines)
+        return Corpus, (dict(self.columns), *parts)
 
     def __repr__(self) -> str:
         return (

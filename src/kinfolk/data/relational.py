@@ -56,6 +56,13 @@ class Relational:
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"Relational is frozen: build a new one instead of setting {name!r}")
 
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"Relational is frozen: it keeps {name!r}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copied and sent to other processes by building it anew."""
+        return Relational, (self.features, self.labels, self.classes, dict(self.relations), self.groups)
+
     @property
     def n_instances(self) -> int:
         return int(self.features.shape[0])
@@ -85,21 +92,23 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
 
 def _frozen_csr(matrix: Any) -> Any:
     shallow = sparse.csr_array(matrix, copy=False)
-    shallow.sum_duplicates()
+    if not shallow.has_canonical_format:
+        shallow = shallow.copy()  # the arrays are the caller's: sorting them would change his matrix
+        shallow.sum_duplicates()
     for part in ("data", "indices", "indptr"):
         setattr(shallow, part, read_only(getattr(shallow, part)))
     return shallow
 
 
 def _checked_features(features: Any) -> Any:
-    if sparse.issparse(features):
+    if sparse.issparse(features) and features.dtype.kind in "fiub":
         csr = _frozen_csr(features)
         if not np.isfinite(csr.data).all():
             entry = int(np.flatnonzero(~np.isfinite(csr.data))[0])
             row = int(np.searchsorted(csr.indptr, entry, side="right")) - 1
             raise InputError(_not_finite(csr.data[entry], row, int(csr.indices[entry])))
         return csr
-    dense = np.asarray(features)
+    dense = features if sparse.issparse(features) else np.asarray(features)
     if dense.ndim != 2 or dense.dtype.kind not in "fiub":
         raise InputError(f"features must be a numeric table (n, F); got shape {dense.shape} and type {dense.dtype}")
     if dense.dtype.kind == "f" and not np.isfinite(dense).all():
@@ -118,7 +127,7 @@ def _not_finite(value: float, row: int, column: int) -> str:
 def _checked_labels(labels: ArrayLike | None, n: int, classes: Vocabulary) -> NDArray[np.int32]:
     if labels is None:
         return read_only(np.full(n, -1, np.int32))
-    array = np.asarray(labels)
+    array = np.asarray(labels if np.size(labels) else np.empty(0, np.int32))
     if array.shape != (n,) or array.dtype.kind not in "iu":
         raise InputError(
             f"labels must be {n} whole numbers, one an instance (-1 = unknown); "
@@ -136,7 +145,7 @@ def _checked_labels(labels: ArrayLike | None, n: int, classes: Vocabulary) -> ND
 def _checked_groups(groups: ArrayLike | None, n: int) -> NDArray[np.int32]:
     if groups is None:
         return read_only(np.zeros(n, np.int32))
-    array = np.asarray(groups)
+    array = np.asarray(groups if np.size(groups) else np.empty(0, np.int32))
     if array.shape != (n,) or array.dtype.kind not in "iu":
         raise InputError(f"groups must be {n} whole numbers, one an instance; got shape {array.shape}")
     if n and (array.min() < 0 or (np.diff(array) < 0).any()):

@@ -6,6 +6,7 @@ Every template stands for itself: those that read a column the corpus lacks may 
 from __future__ import annotations
 
 from kinfolk.features.attributes import lower, pos, prefix, shape, short_shape, suffix, word
+from kinfolk.features.document import document_start
 from kinfolk.features.templates import bag, elsewhere
 from kinfolk.features.tokens import Templates
 
@@ -44,6 +45,6 @@ DOCUMENT: Templates = [
     elsewhere(pos[-1]),
     elsewhere(pos[0]),
     elsewhere(pos[1]),
-    elsewhere(short_shape[-1]),
-    elsewhere(short_shape[1]),
+    # the topic: reports of one sport open with the same word
+    document_start & short_shape,
 ]

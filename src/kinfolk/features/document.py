@@ -148,7 +148,7 @@ def _document_case(corpus: Corpus) -> Column:
     words, group = corpus.columns["word"], _word_in_document(corpus)
     tokens = np.flatnonzero(_mid_sentence(corpus))
     forms, counts = np.unique(group[tokens] * len(words.values) + words.codes[tokens], return_counts=True)
-    by_count = np.argsort(counts, kind="stable")  # of several forms of a word the most frequent is written last
+    by_count = np.argsort(counts, kind="stable")  # the most frequent form of a word is written last
     chosen = np.full(int(group.max()) + 1, -1, np.int64)
     chosen[forms[by_count] // len(words.values)] = forms[by_count] % len(words.values)
     known = chosen[group]

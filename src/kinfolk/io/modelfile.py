@@ -1,7 +1,7 @@
 """One file per model: a safetensors file with a checked JSON header, and nothing in it that can run.
 
-The container is written and parsed here (the safetensors package reads it too): every byte of an untrusted
-file is judged before use, a full disk shows as the `OSError` it is, and arrays are views of one read.
+The header stands in safetensors' own metadata. A checksum covers it and the name, type, shape and bytes of
+every array, so an altered file is refused before anything in it is used.
 """
 
 from __future__ import annotations
@@ -10,34 +10,34 @@ import contextlib
 import errno
 import hashlib
 import importlib.metadata
-import io
 import itertools
 import json
 import math
 import os
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from safetensors import safe_open
+from safetensors.numpy import save as encode_tensors
 
 from kinfolk.errors import ModelFileError
 
 FORMAT = "kinfolk-model"
 FORMAT_VERSION = 1
 LIBRARY_VERSION = importlib.metadata.version("kinfolk")
-MAX_HEADER_BYTES = 32 * 2**20  # parsed JSON takes many times its size in memory, so a hostile one is capped
+MAX_HEADER_BYTES = 32 * 2**20  # parsed JSON takes many times its size in memory
 _CODES = "BOOL:? U8:u1 U16:<u2 U32:<u4 U64:<u8 I8:i1 I16:<i2 I32:<i4 I64:<i8 F32:<f4 F64:<f8"
-_DTYPES = {code: np.dtype(name) for code, name in (pair.split(":") for pair in _CODES.split())}
-_CODE_OF = {dtype: code for code, dtype in _DTYPES.items()}
+_CODE_OF = {np.dtype(name): code for code, name in (pair.split(":") for pair in _CODES.split())}
 _DAMAGED = "damaged, altered or not a kinfolk model: copy it again, or train and save the model again"
 _ADVICE = {errno.ENOSPC: "free some space or use another path", errno.EACCES: "change the rights on the path"}
 
 
 @dataclass(frozen=True, eq=False)
 class ModelFile:
-    """What a model file holds. The arrays share one buffer: copy those to keep when the rest can go."""
+    """What a model file holds."""
 
     header: dict[str, Any]
     arrays: dict[str, np.ndarray]
@@ -70,14 +70,10 @@ def read_model_file(path: str | os.PathLike[str], expected_kind: str | None = No
     """Read and verify; `expected_kind` is compared with "kind" in the header."""
     with _naming(path, _DAMAGED):
         _refuse_irregular(path)
-        with open(path, "rb") as stream:
-            return _decode(stream, os.fstat(stream.fileno()).st_size, os.fspath(path), expected_kind)
-
-
-def read_model_bytes(data: bytes, expected_kind: str | None = None, name: str = "<bytes>") -> ModelFile:
-    """The same for a file already in memory, as from a network or an archive."""
-    with _naming(name, _DAMAGED):
-        return _decode(io.BytesIO(data), len(data), name, expected_kind)
+        if os.path.getsize(path) == 0:  # also raises what the system says of a missing file
+            raise ValueError("the file is empty")
+        with safe_open(path, framework="numpy") as tensors:
+            return _decode(tensors, os.fspath(path), expected_kind)
 
 
 @contextlib.contextmanager
@@ -94,9 +90,7 @@ def _naming(path: str | os.PathLike[str], trouble: str) -> Iterator[None]:
         raise ModelFileError(f"{os.fspath(path)}: {trouble} ({str(fault)[:200] or type(fault)})") from fault
 
 
-def _encode(
-    header: dict[str, Any], arrays: Mapping[str, np.ndarray], strings: Mapping[str, Sequence[str]]
-) -> list[bytes | memoryview]:
+def _encode(header: dict[str, Any], arrays: Mapping[str, np.ndarray], strings: Mapping[str, Sequence[str]]) -> bytes:
     _check_json(header, "header")
     _check_json([dict.fromkeys(arrays), dict.fromkeys(strings)], "names")
     blocks: dict[str, np.ndarray] = {}
@@ -111,16 +105,9 @@ def _encode(
     body = {"format": FORMAT, "format_version": FORMAT_VERSION, "library_version": LIBRARY_VERSION}
     body |= {"header": header, "strings": {name: len(texts) for name, texts in strings.items()}}
     sealed = json.dumps(body | {"sha256": _checksum(body, blocks)})
-    entries: dict[str, Any] = {"__metadata__": {"kinfolk": sealed}}
-    end, order = 0, sorted(blocks, key=lambda key: (-blocks[key].itemsize, key))  # wide first: all aligned
-    for key in order:
-        block, begin, end = blocks[key], end, end + blocks[key].nbytes
-        entries[key] = dict(dtype=_CODE_OF[block.dtype], shape=block.shape, data_offsets=(begin, end))
-    text = json.dumps(entries, separators=(",", ":"), ensure_ascii=False).encode()
-    text += b" " * (-len(text) % 8)
-    if len(text) > MAX_HEADER_BYTES:
-        raise ValueError(f"header of {len(text)} bytes, limit {MAX_HEADER_BYTES}: use `strings` for lists")
-    return [len(text).to_bytes(8, "little"), text, *(blocks[key].data for key in order)]
+    if len(sealed) > MAX_HEADER_BYTES:
+        raise ValueError(f"header of {len(sealed)} bytes, limit {MAX_HEADER_BYTES}: use `strings` for lists")
+    return encode_tensors(blocks, {"kinfolk": sealed})
 
 
 def _pack_strings(name: str, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -136,13 +123,13 @@ def _pack_strings(name: str, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarr
     return np.frombuffer(b"".join(encoded), np.uint8), offsets
 
 
-def _replace_file(target: str, parts: Iterable[bytes | memoryview]) -> None:
+def _replace_file(target: str, data: bytes) -> None:
     _refuse_irregular(target)
     temporary = os.path.join(os.path.dirname(target), f".kinfolk-{secrets.token_hex(8)}.tmp")
     stream = open(temporary, "xb")  # not mkstemp: the umask decides who may read the model
     try:
         with stream:
-            stream.writelines(parts)
+            stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(temporary, target)
@@ -157,14 +144,12 @@ def _refuse_irregular(path: str | os.PathLike[str]) -> None:
         raise ModelFileError("expected a file, found a directory, device or pipe: give the path of a file")
 
 
-def _decode(stream: io.BufferedIOBase, size: int, name: str, expected_kind: str | None) -> ModelFile:
-    length = int.from_bytes(stream.read(8), "little")
-    if size < 8 or length > min(size - 8, MAX_HEADER_BYTES):
-        raise ValueError("the file is empty" if size == 0 else f"no valid header length in {size} bytes")
-    entries = json.loads(stream.read(length).decode(), object_pairs_hook=_unique)
-    text = entries.pop("__metadata__", {}).get("kinfolk")
+def _decode(tensors: Any, name: str, expected_kind: str | None) -> ModelFile:
+    text = (tensors.metadata() or {}).get("kinfolk")
     if text is None:
         raise ModelFileError("a safetensors file, but not a kinfolk model: give one saved by kinfolk")
+    if len(text) > MAX_HEADER_BYTES:
+        raise ValueError(f"header of {len(text)} characters, limit {MAX_HEADER_BYTES}")
     body = json.loads(text, object_pairs_hook=_unique)
     version, writer = body["format_version"], body["library_version"]
     if body["format"] != FORMAT or type(version) is not int or version < 1:
@@ -172,9 +157,7 @@ def _decode(stream: io.BufferedIOBase, size: int, name: str, expected_kind: str 
     if version > FORMAT_VERSION:  # judged early: a later format may differ in all that follows
         here = f"this is kinfolk {LIBRARY_VERSION}, which reads up to {FORMAT_VERSION}: upgrade kinfolk"
         raise ModelFileError(f"written by kinfolk {_shown(writer)[1:-1]}, format {version}; {here}")
-    buffer = np.empty(size - 8 - length, np.uint8)
-    stream.readinto(buffer.data)  # should it fall short, the checksum will tell
-    blocks = _view_blocks(entries, buffer)
+    blocks = {key: tensors.get_tensor(key) for key in tensors.keys()}
     if json.dumps(body) != text or body.pop("sha256") != _checksum(body, blocks):  # to the letter
         raise ValueError("the checksum does not match the content")
     header, table = body["header"], body["strings"]
@@ -193,21 +176,6 @@ def _decode(stream: io.BufferedIOBase, size: int, name: str, expected_kind: str 
     return ModelFile(header, arrays, strings, name, writer)
 
 
-def _view_blocks(entries: dict[str, Any], buffer: np.ndarray) -> dict[str, np.ndarray]:
-    """No gaps, no overlaps, nothing beyond the end: the checksum then covers every byte once."""
-    blocks, spans = {}, [(0, 0), (buffer.size, buffer.size)]
-    for key, entry in entries.items():
-        dtype, shape, (begin, end) = _DTYPES[entry["dtype"]], entry["shape"], entry["data_offsets"]
-        whole = len(shape) <= 64 and all(type(n) is int and 0 <= n < 2**62 for n in (*shape, begin, end))
-        if not whole or end - begin != math.prod(shape) * dtype.itemsize:
-            raise ValueError(f"the shape, type and place of {_shown(key)} do not fit")
-        blocks[key] = np.require(buffer[begin:end].view(dtype).reshape(shape), requirements="A")
-        spans.append((begin, end))
-    if any(before[1] != after[0] for before, after in itertools.pairwise(sorted(spans))):
-        raise ValueError("cut short, or its blocks overlap or leave gaps")
-    return blocks
-
-
 def _unpack_strings(name: str, count: int, blocks: Mapping[str, np.ndarray]) -> list[str]:
     data, offsets = blocks[f"strings/{name}/utf8"], blocks[f"strings/{name}/offsets"]
     if data.dtype != np.uint8 or data.ndim != 1 or offsets.dtype != np.int64 or offsets.shape != (count + 1,):
@@ -222,7 +190,7 @@ def _checksum(body: dict[str, Any], blocks: Mapping[str, np.ndarray]) -> str:
     digest = hashlib.sha256(json.dumps(body).encode() + b"\n")
     for key in sorted(blocks):
         digest.update(json.dumps([key, _CODE_OF[blocks[key].dtype], blocks[key].shape]).encode() + b"\n")
-        digest.update(blocks[key].reshape(-1).data)
+        digest.update(np.ascontiguousarray(blocks[key]).reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
 
 

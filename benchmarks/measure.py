@@ -1,0 +1,63 @@
+"""What both measured processes share: a stopwatch by stage, peak memory, and the score of predictions."""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+TAGGING_RUNS = 3
+
+
+class Stopwatch:
+    """Seconds by stage; a stage entered many times adds up."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = defaultdict(float)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] += time.perf_counter() - began
+
+
+def peak_megabytes() -> float:
+    """The most memory this process has held, in units of 10^6 bytes."""
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most / 1e6 if sys.platform == "darwin" else most * 1024 / 1e6
+
+
+def best_of(run: Callable[[], list[list[str]]]) -> tuple[float, list[list[str]]]:
+    """The shortest time of several runs, and the answer."""
+    times = []
+    for _ in range(TAGGING_RUNS):
+        began = time.perf_counter()
+        answer = run()
+        times.append(time.perf_counter() - began)
+    return min(times), answer
+
+
+def entity_f1(test: Path, predicted: Sequence[Sequence[str]]) -> float:
+    """F1 in percent as conlleval counts it. Called after memory was measured: it loads kinfolk."""
+    from kinfolk import Column, entity_scores, read_conll
+    from kinfolk.data.schemes import spans
+
+    corpus = read_conll(test)
+    assert corpus.labels is not None
+    guess = Column.from_strings(label for sentence in predicted for label in sentence)
+    return entity_scores(*(spans(c, corpus.sentence_starts, "BIO") for c in (corpus.labels, guess))).f1
+
+
+def request() -> dict[str, Any]:
+    """What to do, from the command line: one JSON object."""
+    asked: dict[str, Any] = json.loads(sys.argv[1])
+    return asked | {"folder": Path(asked["folder"])}
