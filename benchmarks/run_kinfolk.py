@@ -11,7 +11,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from measure import Stopwatch, best_of, entity_f1, peak_megabytes, request
+from measure import Stopwatch, entity_f1, request, timed_tagging
 
 BEGAN = time.perf_counter()
 
@@ -71,10 +71,8 @@ def _tagged(model: LinearChainCRF, corpus: Corpus, folder: Path, watch: Stopwatc
     loaded = load_model(file)
     loaded.set_params(n_jobs=n_jobs)
     test = read_conll(folder / "test.txt")
-    seconds, predicted = best_of(lambda: loaded.predict(test))
-    peak = peak_megabytes()
-    tokens = {"tag_seconds": seconds, "tokens_per_second": test.n_tokens / seconds, "peak_mb": peak}
-    return {**tokens, "f1": entity_f1(folder / "test.txt", predicted)}
+    figures, predicted = timed_tagging(lambda: loaded.predict(test), test.n_tokens)
+    return {**figures, "f1": entity_f1(folder / "test.txt", predicted)}
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
+from numbers import Integral
 from typing import TypeVar
 
 import numpy as np
@@ -24,22 +25,26 @@ def resolve_jobs(n_jobs: int | None) -> int:
     """Number of threads meant by `n_jobs`: None is 1, -1 is every core, -2 all but one, and so on."""
     if n_jobs is None:
         return 1
-    if not isinstance(n_jobs, int) or isinstance(n_jobs, bool) or n_jobs == 0:
+    if not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool) or n_jobs == 0:
         raise SettingError(f"n_jobs must be a positive number, or -1 for every core; got {n_jobs!r}")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return n_jobs if n_jobs > 0 else max(1, cores + 1 + n_jobs)
+    return int(n_jobs) if n_jobs > 0 else max(1, cores + 1 + int(n_jobs))
 
 
 @lru_cache(maxsize=4)
-def _pool(workers: int) -> ThreadPoolExecutor:
+def _pool(workers: int, process: int) -> ThreadPoolExecutor:
+    """Threads do not survive a fork, so a forked process (another number) gets a pool of its own."""
     return ThreadPoolExecutor(workers, thread_name_prefix="kinfolk")
 
 
 def run_chunks(task: Callable[[int], T], n_chunks: int, n_jobs: int) -> list[T]:
-    """`[task(0), ..., task(n_chunks - 1)]`, on up to `n_jobs` threads (a resolved number)."""
+    """`[task(0), ..., task(n_chunks - 1)]`, on up to `n_jobs` threads (a resolved number).
+
+    A task must not call `run_chunks` itself: it would wait for the thread it runs on.
+    """
     if n_jobs <= 1 or n_chunks <= 1:
         return [task(chunk) for chunk in range(n_chunks)]
-    return list(_pool(n_jobs).map(task, range(n_chunks)))
+    return list(_pool(n_jobs, os.getpid()).map(task, range(n_chunks)))
 
 
 def even_bounds(cumulative: NDArray[np.integer], n_chunks: int) -> NDArray[np.int64]:

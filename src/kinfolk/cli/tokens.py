@@ -41,7 +41,9 @@ def train(
     model: Annotated[Method, typer.Option(help="Method.")] = Method.crf,
     dev: Annotated[str | None, typer.Option(help="Held-out file: stops training when its F1 no longer rises.")] = None,
     templates: Annotated[str, typer.Option(help="Feature set: sentence or document.")] = "sentence",
-    min_count: Annotated[int, typer.Option(help="Leave out features seen less often.")] = 1,
+    min_count: Annotated[
+        int | None, typer.Option(help="Leave out features seen less often. Default: 1, or 2 beyond 50,000 tokens.")
+    ] = None,
     l2: Annotated[float | None, typer.Option(help="Strength of the ridge.")] = None,
     l1: Annotated[float, typer.Option(help="Strength of the lasso.")] = 0.0,
     encoding: Annotated[str, typer.Option(help="Tag scheme to work in: auto, BIO, IOBES, BILOU.")] = "auto",
@@ -66,7 +68,7 @@ def train(
     check_writable(out)
     options: dict[str, Any] = _reading(columns, label, scheme)
     settings: dict[str, Any] = dict(
-        templates=templates, min_count=min_count, l1=l1, encoding=encoding, max_iterations=max_iterations,
+        templates=templates, min_count="auto" if min_count is None else min_count, l1=l1, encoding=encoding, max_iterations=max_iterations,
         tolerance=tolerance, patience=patience, class_weight=_class_weight(class_weight),
         random_state=seed, n_jobs=jobs, verbose=0 if quiet else 1,
     )  # fmt: skip

@@ -19,7 +19,7 @@ from kinfolk.models.maxent import MaxEnt
 from kinfolk.models.memm import MEMM
 from kinfolk.models.tagger import Tagger
 
-GRID: dict[str, tuple[Any, ...]] = {"l2": (0.1, 0.3, 1.0), "encoding": ("BIO", "IOBES")}
+GRID: dict[str, tuple[Any, ...]] = {"l2": (0.01, 0.03, 0.1, 0.3), "encoding": ("BIO", "IOBES")}
 HELD_OUT = 0.2
 # (model of the table, feature set) -> the method, and how its rows decode
 METHODS: list[tuple[type[Tagger], str, dict[str, dict[str, Any]]]] = [

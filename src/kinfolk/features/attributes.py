@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from kinfolk.data.corpus import Column, Corpus
 from kinfolk.errors import InputError, SettingError
 from kinfolk.features.templates import Attribute
@@ -105,7 +107,8 @@ class Derived(Attribute):
         return self.of.needs()
 
     def __str__(self) -> str:
-        return f"{self.kind}({', '.join([*map(str, self.arguments), *([] if self.of == word else [str(self.of)])])})"
+        shown = [*map(str, self.arguments), *([] if self.of == word else [str(self.of)])]
+        return f"{self.kind}({', '.join(shown)})" if shown else self.kind
 
 
 @dataclass(frozen=True)
@@ -139,9 +142,7 @@ class PerWord(Attribute):
 def _mapped(column: Column, function: Callable[[Values], MaybeValues]) -> Column:
     """Apply a function of all distinct values and renumber: tokens follow by indexing."""
     types = Column.from_strings(function(column.values))
-    if not len(types):
-        return Column(column.codes, ())
-    return Column(types.codes[column.codes], types.values)
+    return Column(np.append(types.codes, -1)[column.codes], types.values)  # the last is where code -1 points
 
 
 def column(name: str) -> Raw:
@@ -150,11 +151,19 @@ def column(name: str) -> Raw:
 
 
 def prefix(length: int, of: Attribute | None = None) -> Derived:
-    return Derived("prefix", (length,), of or word)
+    """The first `length` characters; nothing for a shorter word."""
+    return Derived("prefix", (_checked_length(length),), of or word)
 
 
 def suffix(length: int, of: Attribute | None = None) -> Derived:
-    return Derived("suffix", (length,), of or word)
+    """The last `length` characters; nothing for a shorter word."""
+    return Derived("suffix", (_checked_length(length),), of or word)
+
+
+def _checked_length(length: int) -> int:
+    if not isinstance(length, int) or length < 1:
+        raise SettingError(f"the length of a prefix or suffix must be a whole number of 1 or more; got {length!r}")
+    return length
 
 
 def matches(name: str, pattern: str, of: Attribute | None = None) -> Derived:

@@ -11,7 +11,6 @@ An item (token) is a dict or a list of strings:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any
@@ -23,6 +22,7 @@ from scipy import sparse
 from kinfolk.data.vocabulary import Vocabulary
 from kinfolk.errors import InputError
 
+LARGEST = float(np.finfo(np.float32).max)  # values are kept as float32
 Item = Mapping[str, Any] | Iterable[str]
 
 
@@ -100,9 +100,9 @@ def _expand(name: str, value: Any, s: int, t: int) -> Iterator[tuple[str, float]
         if value:
             yield name, 1.0
     elif isinstance(value, Real):
-        if not math.isfinite(value):
+        if not abs(value) <= LARGEST:  # type: ignore[operator]
             raise InputError(
-                f"feature values must be finite; sequence {s}, item {t} has {name!r} = {value}. "
+                f"feature values must be finite (and fit 32 bits); sequence {s}, item {t} has {name!r} = {value}. "
                 "Replace or drop missing values."
             )
         yield name, float(value)

@@ -70,6 +70,8 @@ class Attribute:
         """Names of the corpus columns it reads."""
         return ("word",)
 
+    __iter__ = None  # __getitem__ alone would make an attribute an endless sequence
+
     def __getitem__(self, offset: int) -> Conjunction:
         if not isinstance(offset, int):
             raise SettingError(f"{self}[...] takes one offset such as -1; for several use .window(-2, 2)")
@@ -77,6 +79,8 @@ class Attribute:
 
     def window(self, first: int, last: int) -> list[Conjunction]:
         """One template for each offset from `first` to `last`, both included."""
+        if first > last:
+            raise SettingError(f"{self}.window({first}, {last}) is empty: the first offset comes before the last")
         return [self[offset] for offset in range(first, last + 1)]
 
     def __and__(self, other: Attribute | Conjunction) -> Conjunction:
@@ -90,6 +94,8 @@ class Conjunction(Template):
     terms: tuple[tuple[Attribute, int], ...]
 
     def __and__(self, other: Attribute | Conjunction) -> Conjunction:
+        if not isinstance(other, Attribute | Conjunction):
+            return NotImplemented
         right = other[0] if isinstance(other, Attribute) else other
         return Conjunction(self.terms + right.terms)
 
@@ -227,12 +233,19 @@ class PerToken(Template):
 
 def bag(attribute: Attribute, first: int, last: int) -> Bag:
     """The values of `attribute` from offset `first` to `last`, without their places and without offset 0."""
+    if not isinstance(attribute, Attribute):
+        raise SettingError(f"bag takes an attribute, as in bag(lower, -4, 4); got {attribute}")
+    if first > last or first == last == 0:
+        raise SettingError(f"bag({attribute}, {first}, {last}) is empty: give a first and a last offset around 0")
     return Bag(attribute, first, last)
 
 
 def elsewhere(template: Attribute | Conjunction) -> Elsewhere:
     """Read a template at the other occurrences of this capitalised word in the same document."""
-    return Elsewhere(template[0] if isinstance(template, Attribute) else template)
+    inner = template[0] if isinstance(template, Attribute) else template
+    if not isinstance(inner, Conjunction):
+        raise SettingError(f"elsewhere takes an attribute or a conjunction, as in elsewhere(lower[1]); got {inner}")
+    return Elsewhere(inner)
 
 
 def per_token(name: str, function: Callable[[list[dict[str, str]], int], Iterable[str]]) -> PerToken:

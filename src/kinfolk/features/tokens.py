@@ -30,15 +30,14 @@ CHUNKS = 32
 def flatten(templates: Templates) -> list[Template]:
     """One flat list: windows (lists) are opened, a bare attribute stands for offset 0, repeats are dropped."""
     flat: dict[str, Template] = {}
-    for item in templates:
+    for item in [templates] if isinstance(templates, Attribute | Template) else templates:
         if isinstance(item, Attribute):
             item = item[0]
-        if isinstance(item, Template):
-            flat.setdefault(str(item), item)
-        elif isinstance(item, Iterable) and not isinstance(item, str):
-            flat.update({str(t): t for t in flatten(item) if str(t) not in flat})
-        else:
+        if isinstance(item, str) or not isinstance(item, Template | Iterable):
             raise SettingError(f"a feature template was expected, such as word[-1] or bag(lower, -4, 4); got {item!r}")
+        for template in [item] if isinstance(item, Template) else flatten(item):
+            if flat.setdefault(str(template), template) != template:
+                raise SettingError(f"two different features are named {str(template)!r}: name them apart")
     return list(flat.values())
 
 
@@ -51,6 +50,7 @@ class TokenFeatures:
         self.templates = flatten(templates)
         if not self.templates:
             raise SettingError("no feature templates: give at least one, such as word[0]")
+        _check_names(self.templates)
         self.min_count = min_count
         self.vocabularies: dict[str, Vocabulary] = {}
         self.tables: list[KeyTable] = []
@@ -137,6 +137,8 @@ class TokenFeatures:
         strings: dict[str, Sequence[str]] = {f"values.{n}": v.names for n, v in self.vocabularies.items()}
         for template in self.templates:
             for attribute in template.attributes():
+                while hasattr(attribute, "of"):
+                    attribute = attribute.of
                 if isinstance(attribute, Gazetteer):
                     strings[f"gazetteer.{attribute.name}"] = sorted(attribute.entries)
         return arrays, strings
@@ -147,6 +149,15 @@ class TokenFeatures:
         self.vocabularies = {
             name.removeprefix("values."): Vocabulary(v) for name, v in strings.items() if name.startswith("values.")
         }
+
+
+def _check_names(templates: Iterable[Template]) -> None:
+    """Values are kept by the name of their attribute, so two things may not share one."""
+    named: dict[str, Attribute | Template] = {}
+    for template in templates:
+        for part in template.attributes() or (template,):
+            if named.setdefault(str(part), part) != part:
+                raise SettingError(f"two different features are named {str(part)!r}: name them apart")
 
 
 _NOTHING = Corpus.from_sentences([])

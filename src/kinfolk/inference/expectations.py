@@ -91,7 +91,9 @@ def chain_residuals(
     kept: dict[str, Array] = {}
 
     def evaluate(node: Array, pair: Array, start: Array) -> Residuals:
-        residual = kept.setdefault("node", np.empty_like(node))
+        residual = kept.get("node")
+        if residual is None or residual.dtype != node.dtype:
+            residual = kept["node"] = np.empty_like(node)
         shared = len(pair) == 1
         pair, start = pair.astype(np.float64), start.astype(np.float64)
         exp_pair, exp_start = exp_table(pair), exp_table(start)

@@ -40,7 +40,7 @@ def warm_start(
     """
     weights = weights.copy()
     rate = min(rate, 0.5 / shrink) if shrink > 0 else rate
-    shards = np.array_split(rng.permutation(n_sequences), SHARDS)
+    shards = np.array_split(rng.permutation(n_sequences), min(SHARDS, n_sequences))
     visits = 0
     for number in range(1, passes + 1):
         orders = [rng.permutation(shard) for shard in shards]
@@ -51,9 +51,9 @@ def warm_start(
             steps = rate / (1 + rate * shrink * (visits + np.arange(len(order))))  # noqa: B023
             return mine, epoch(mine, order, steps)
 
-        results = run_chunks(run, SHARDS, n_jobs)
+        results = run_chunks(run, len(shards), n_jobs)
         visits += max(len(order) for order in orders)
-        share = weights.dtype.type(1 / SHARDS)
+        share = weights.dtype.type(1 / len(shards))
         weights = results[0][0]
         for other, _ in results[1:]:
             weights += other

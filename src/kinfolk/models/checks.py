@@ -20,14 +20,14 @@ def _is_int(value: Any) -> bool:
 
 _NOT_NEGATIVE = (
     "a number of 0 or more",
-    lambda v: isinstance(v, Real) and not isinstance(v, bool) and math.isfinite(v) and v >= 0,
+    lambda v: isinstance(v, Real) and not isinstance(v, bool) and math.isfinite(v) and float(v) >= 0,
 )
 _YES_NO = ("True or False", lambda v: isinstance(v, bool))
 _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "l2": _NOT_NEGATIVE,
     "l1": _NOT_NEGATIVE,
     "tolerance": _NOT_NEGATIVE,
-    "min_count": _whole(1),
+    "min_count": ("a whole number of 1 or more, or 'auto'", lambda v: v == "auto" or (_is_int(v) and v >= 1)),
     "max_iterations": _whole(1),
     "patience": _whole(1),
     "dev_every": _whole(1),

@@ -32,6 +32,7 @@ from kinfolk.models.weighting import token_weights
 from kinfolk.threads import resolve_jobs
 
 Array = NDArray[Any]
+LARGE_CORPUS = 50_000  # tokens; beyond it features seen once are left out unless asked for
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -41,7 +42,8 @@ class Tagger(Settings, ABC):
     Settings
     --------
     templates             "sentence" or "document" (the default sets), or a list of feature templates
-    min_count             features seen less often in training are left out
+    min_count             features seen less often in training are left out; "auto": 1, or 2 for a corpus of more than
+                          50,000 tokens, where it halves the weights at the same accuracy
     l2, l1                strength of the ridge, l2/2 · |w|², and of the lasso, l1 · |w|₁
     encoding              tag scheme to work in: "BIO", "IOBES", "BILOU", "IOB1"; "auto": the data's (BIO for IOB1)
     transition_templates  features that speak of a pair of labels instead of one
@@ -58,8 +60,8 @@ class Tagger(Settings, ABC):
     """
 
     templates: str | Templates = "sentence"
-    min_count: int = 1
-    l2: float = 0.2
+    min_count: int | str = "auto"
+    l2: float = 0.1
     l1: float = 0.0
     encoding: str = "auto"
     transition_templates: Templates | None = None
@@ -131,13 +133,16 @@ class Tagger(Settings, ABC):
         return self
 
     def _new_features(self, batch: Batch) -> tuple[FeatureSet, TokenFeatures | None]:
+        least = self.min_count
+        if not isinstance(least, int):  # "auto"
+            least = 1 if batch.corpus.n_tokens <= LARGE_CORPUS else 2
         if batch.items is not None:
             if self.transition_templates is not None:
                 raise InputError("transition_templates need a Corpus or sentences of words, not feature dicts")
-            return DictFeatures(self.min_count), None
+            return DictFeatures(least), None
         templates = for_corpus(self.templates, batch.corpus)
         pairs = self.transition_templates
-        return TokenFeatures(templates, self.min_count), None if pairs is None else TokenFeatures(pairs)
+        return TokenFeatures(templates, least), None if pairs is None else TokenFeatures(pairs, least)
 
     def _training_data(
         self, batch: Batch, features: FeatureSet, pair_features: TokenFeatures | None,
