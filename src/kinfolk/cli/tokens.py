@@ -68,9 +68,9 @@ def train(
     check_writable(out)
     options: dict[str, Any] = _reading(columns, label, scheme)
     settings: dict[str, Any] = dict(
-        templates=templates, min_count="auto" if min_count is None else min_count, l1=l1, encoding=encoding, max_iterations=max_iterations,
-        tolerance=tolerance, patience=patience, class_weight=_class_weight(class_weight),
-        random_state=seed, n_jobs=jobs, verbose=0 if quiet else 1,
+        templates=templates, min_count="auto" if min_count is None else min_count, l1=l1, encoding=encoding,
+        max_iterations=max_iterations, tolerance=tolerance, patience=patience,
+        class_weight=_class_weight(class_weight), random_state=seed, n_jobs=jobs, verbose=0 if quiet else 1,
     )  # fmt: skip
     if l2 is not None:
         settings["l2"] = l2

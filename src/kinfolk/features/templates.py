@@ -216,10 +216,11 @@ class PerToken(Template):
         return rows
 
     def _checked(self, answer: Iterable[str]) -> list[str]:
-        strings = [answer] if isinstance(answer, str) else list(dict.fromkeys(answer))
-        if isinstance(answer, str) or not all(isinstance(s, str) for s in strings):
+        listed = isinstance(answer, Iterable) and not isinstance(answer, str)
+        strings = list(answer) if listed else []
+        if not listed or not all(isinstance(s, str) for s in strings):
             raise SettingError(f"feature function {self.name!r} must return a list of strings; got {answer!r}")
-        return strings
+        return list(dict.fromkeys(strings))
 
     def describe(self, key: int, view: TokenView) -> str:
         return f"{self.name}={view.vocabularies[self.name][key - 1]}"

@@ -65,6 +65,8 @@ class TokenView:
     def encode(self, name: str, column: Column) -> NDArray[np.int32]:
         """Codes of a column in the vocabulary `name`, which is made here while learning."""
         if self._learning and name not in self.vocabularies:
+            if len(set(column.values)) < len(column.values):  # two codes for one string: number them anew
+                column = Column.from_strings(column.strings())
             self.vocabularies[name] = Vocabulary(column.values)
             return column.codes + (column.codes >= 0)  # values are numbered as in the column itself
         numbers = self.vocabularies[name].encode(column.values)

@@ -46,7 +46,7 @@ class Potentials(NamedTuple):
         zeros = np.zeros(node.shape[1])
         table = np.ascontiguousarray(pair, np.float64)
         return cls(
-            node,
+            np.ascontiguousarray(node, np.float64),
             table if table.ndim == 3 else table[None],
             zeros if start is None else np.asarray(start, np.float64),
             zeros if end is None else np.asarray(end, np.float64),
