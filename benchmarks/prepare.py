@@ -88,7 +88,7 @@ def check_agreement(templates: list[Template], plan: dict[str, Any], corpus: Cor
     """Stop unless both sides give every token of a sample of sentences the same set of feature names."""
     step = max(1, corpus.n_sentences // SAMPLE)
     columns = {name: corpus.rows(name)[::step] for name in corpus.columns}
-    sample = Corpus.from_sentences(columns.pop("word"), **columns)
+    sample = Corpus.from_sentences(columns.pop("word"), **columns)  # type: ignore[arg-type]
     features = TokenFeatures(templates)
     table, names = features.learn(sample), features.names()
     ours = [{names[i] for i in indices} for indices in np.split(table.indices, table.indptr[1:-1])]

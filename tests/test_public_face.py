@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 import kinfolk as kf
@@ -114,10 +116,20 @@ def test_clone_copies_settings_and_nothing_learned(model: Any):
 @EVERY_MODEL
 def test_scikit_learn_knows_what_it_is_looking_at(model: Any):
     made = model(n_jobs=1)
-    assert is_classifier(made)
+    assert isinstance(made.__sklearn_tags__(), Tags)
     with pytest.raises(SklearnNotFittedError):
         check_is_fitted(made)
     check_is_fitted(made.fit(SENTENCES, LABELS))
+
+
+def test_cross_validation_and_grids_work_on_feature_dicts():
+    corpus = kf.generate_newswire(4)
+    X = [[{"word": w, "capital": w[0].isupper(), "bias": 1.0} for w in s] for s in corpus.rows()]
+    y = corpus.label_rows()
+    scores = cross_val_score(kf.MaxEnt(n_jobs=1), X, y, cv=2)
+    assert scores.shape == (2,) and (scores > 0.1).all()
+    grid = GridSearchCV(kf.MaxEnt(n_jobs=1), {"l2": np.array([0.1, 1000.0])}, cv=2).fit(X, y)
+    assert grid.best_params_ == {"l2": 0.1}
 
 
 @EVERY_MODEL

@@ -7,9 +7,9 @@ sentences of feature dicts or lists    as sklearn-crfsuite takes them, labels ap
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,14 +24,19 @@ from kinfolk.features.dicts import DictFeatures
 from kinfolk.features.tokens import TokenFeatures
 
 FeatureSet = TokenFeatures | DictFeatures
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Tokens with labels, and where features come as dicts, those dicts."""
+    """Tokens with labels, and where features come as dicts, those dicts.
+
+    A corpus has no sentence without tokens. Lists may: `filled` then tells which of the sentences given have any.
+    """
 
     corpus: Corpus
     items: Sequence[Sequence[Any]] | None = None
+    filled: NDArray[np.bool_] | None = None
 
     @classmethod
     def of(cls, X: Any, y: Any = None) -> Batch:
@@ -43,23 +48,43 @@ class Batch:
             raise InputError(f"expected a Corpus or a list of sentences; got {type(X).__name__}")
         if len(X) and isinstance(X[0], str):
             raise InputError("expected a list of sentences, each a list of tokens; got a list of strings")
+        filled = np.array([len(sentence) > 0 for sentence in X], bool)
         first = next((token for sentence in X for token in sentence), "")
         if isinstance(first, str):
-            return cls(_with_labels(Corpus.from_sentences([list(map(str, s)) for s in X]), y, X))
+            _check_words(X)
+            return cls(_with_labels(Corpus.from_sentences([list(s) for s in X]), y, X), None, filled)
         corpus = Corpus.from_sentences([["" for _ in sentence] for sentence in X])
-        return cls(_with_labels(corpus, y, X), [sentence for sentence in X if len(sentence)])
+        return cls(_with_labels(corpus, y, X), [sentence for sentence in X if len(sentence)], filled)
 
     def learn(self, features: FeatureSet, n_jobs: int) -> sparse.csr_array:
         return features.learn(self._source(features), n_jobs)
 
     def rows(self, features: FeatureSet, n_jobs: int) -> sparse.csr_array:
+        if not self.corpus.n_tokens:  # nothing, whether of words or of dicts
+            return sparse.csr_array((0, features.n_features), dtype=np.float32)
         return features.rows(self._source(features), n_jobs)
+
+    def for_each(self, answers: Sequence[T], without_tokens: Callable[[], T]) -> list[T]:
+        """One answer for each sentence given, from one for each sentence of the corpus."""
+        if self.filled is None:
+            return list(answers)
+        known = iter(answers)
+        return [next(known) if has_tokens else without_tokens() for has_tokens in self.filled]
 
     def _source(self, features: FeatureSet) -> Any:
         if isinstance(features, DictFeatures) != (self.items is not None):
             trained, given = ("feature dicts", "words") if self.items is None else ("words", "feature dicts")
             raise InputError(f"the model was trained on {trained}, but was given {given}")
         return self.corpus if self.items is None else self.items
+
+
+def _check_words(X: Any) -> None:
+    """Sentences whose first token is a word hold words only."""
+    for s, sentence in enumerate(X):
+        for t, token in enumerate(sentence):
+            if not isinstance(token, str):
+                what = f"sentence {s}, token {t} is a {type(token).__name__}"
+                raise InputError(f"expected words or feature dicts throughout; the first token is a word, {what}")
 
 
 def _with_labels(corpus: Corpus, y: Any, X: Any = None) -> Corpus:

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.data import schemes
-from kinfolk.data.corpus import Column
+from kinfolk.data.corpus import Column, Corpus
+from kinfolk.errors import InputError
 from kinfolk.inference import chain
 from kinfolk.inference.chain import Potentials
 from kinfolk.inference.spans import expected_correct, span_probabilities
@@ -94,7 +95,7 @@ class Decoder:
 
     def paths(self, batch: Batch, forced: bool) -> NDArray[np.int32]:
         """Class numbers (n,) of the predicted labels."""
-        labels = self.coding.encode(batch.corpus) if forced else None
+        labels = self.coding.encode(batch.corpus, repair=False) if forced else None
         path = np.empty(batch.corpus.n_tokens, np.int32)
         for block in self.blocks(batch):
             span = slice(block.first, block.first + len(block.node))
@@ -104,19 +105,21 @@ class Decoder:
                 potentials = self._forced(expected_correct(known, block.starts, *self._allowed()), labels, span)
             else:
                 potentials = self._constrained(potentials)
-            path[span] = chain.viterbi(potentials, self.n_jobs)[0]
+            path[span], scores = chain.viterbi(potentials, self.n_jobs)
+            _check_possible(scores, block, batch.corpus)
         return path
 
     def marginals(self, batch: Batch, forced: bool) -> Array:
         """(n, L) probability of each class at each token."""
-        labels = self.coding.encode(batch.corpus) if forced else None
+        labels = self.coding.encode(batch.corpus, repair=False) if forced else None
         out = np.empty((batch.corpus.n_tokens, len(self.coding.classes)))
         for block in self.blocks(batch):
             span = slice(block.first, block.first + len(block.node))
             potentials = self._forced(self.method.potentials(block, self.n_jobs), labels, span)
             if self.method.conditions:
                 potentials = self._constrained(potentials)
-            out[span] = chain.marginals(potentials, self.n_jobs).node
+            out[span], log_z = chain.marginals(potentials, self.n_jobs)
+            _check_possible(log_z, block, batch.corpus)
         return out
 
     def k_best(self, batch: Batch, k: int) -> list[list[tuple[Array, float]]]:
@@ -154,6 +157,7 @@ class Decoder:
                 np.concatenate([path[s.start : s.end] for s in spans]), continues,
             )  # fmt: skip
         offset = batch.corpus.sentence_starts[sentence].tolist() if found else []
+        given = sentence if batch.filled is None else np.flatnonzero(batch.filled)[sentence]
         return [
             Entity(
                 int(i),
@@ -163,7 +167,7 @@ class Decoder:
                 float(c),
                 " ".join(map(str, words[s.start : s.end])),
             )
-            for i, o, s, c in zip(sentence, offset, found, confidence, strict=True)
+            for i, o, s, c in zip(given, offset, found, confidence, strict=True)
         ]
 
     def _allowed(self) -> tuple[Array, Array, Array]:
@@ -185,6 +189,19 @@ class Decoder:
         known = labels[span, None]
         kept = (known < 0) | (known == np.arange(len(self.coding.classes)))
         return potentials._replace(node=np.where(kept, potentials.node, -np.inf))
+
+
+def _check_possible(scores: Array, block: Block, corpus: Corpus) -> None:
+    """Labels that are forced may leave no valid labelling of their sentence."""
+    if not (scores == -np.inf).any():
+        return
+    token = block.first + int(block.starts[int((scores == -np.inf).argmax())])
+    sentence = int(np.searchsorted(corpus.sentence_starts, token))
+    raise InputError(
+        f"the labels given in sentence {sentence} break the tag scheme, so no valid labelling keeps them. "
+        "Correct them, or set constrain=False",
+        corpus.source, None if corpus.lines is None else int(corpus.lines[token]),
+    )  # fmt: skip
 
 
 def _runs(starts: NDArray[np.int64]) -> Iterator[tuple[int, int]]:

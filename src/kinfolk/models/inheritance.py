@@ -13,8 +13,8 @@ from kinfolk.learning.loglinear import Shape, Weights
 
 class NamedWeights(NamedTuple):
     weights: Weights
-    features: Vocabulary
-    pair_features: Vocabulary
+    features: dict[str, int]
+    pair_features: dict[str, int]
     classes: Vocabulary
 
 
@@ -23,10 +23,19 @@ def named_weights(model: Any) -> NamedWeights:
     pairs = model.transition_features_
     return NamedWeights(
         model.weights_,
-        Vocabulary(model.features_.names()),
-        Vocabulary(() if pairs is None else pairs.names()),
+        _numbered(model.features_.names()),
+        _numbered([] if pairs is None else pairs.names()),
         model.coding_.classes,
     )
+
+
+def _numbered(names: list[str]) -> dict[str, int]:
+    """Names are made for people: two features may share one (a word "<outside>"), and the last then counts."""
+    return {name: i for i, name in enumerate(names)}
+
+
+def _rows(before: dict[str, int], names: list[str]) -> NDArray[np.int64]:
+    return np.array([before.get(name, -1) for name in names], np.int64)
 
 
 def inherit(before: NamedWeights, model: Any, shape: Shape) -> NDArray[Any]:
@@ -35,13 +44,13 @@ def inherit(before: NamedWeights, model: Any, shape: Shape) -> NDArray[Any]:
     new = shape.split(flat)
     old_class = before.classes.encode(model.coding_.classes.names)
     here, there = np.flatnonzero(old_class >= 0), old_class[old_class >= 0]
-    rows = before.features.encode(model.features_.names())
+    rows = _rows(before.features, model.features_.names())
     known = np.flatnonzero(rows >= 0)
     new.node[np.ix_(known, here)] = before.weights.node[np.ix_(rows[known], there)]
     new.start[here] = before.weights.start[there]
     new.pair[np.ix_(here, here)] = before.weights.pair[np.ix_(there, there)]
     if model.transition_features_ is not None:
-        rows = before.pair_features.encode(model.transition_features_.names())
+        rows = _rows(before.pair_features, model.transition_features_.names())
         known = np.flatnonzero(rows >= 0)
         n_new, n_old = shape.labels, len(before.classes)
         target = new.pair_features.reshape(-1, n_new, n_new)

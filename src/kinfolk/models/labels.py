@@ -38,8 +38,11 @@ class LabelCoding:
         used = np.unique(labels.codes[labels.codes >= 0])
         return cls(outer, inner, Vocabulary(sorted(_completed([labels.values[c] for c in used], inner))))
 
-    def encode(self, corpus: Corpus) -> NDArray[np.int32]:
-        """Class numbers (n,), -1 where the label is unknown. A label training never saw is an error."""
+    def encode(self, corpus: Corpus, repair: bool = True) -> NDArray[np.int32]:
+        """Class numbers (n,), -1 where the label is unknown. A label training never saw is an error.
+
+        Tags that break their scheme are repaired, unless they are to be taken at their word.
+        """
         if corpus.labels is None:
             return np.full(corpus.n_tokens, -1, np.int32)
         if corpus.scheme is None and self.inner is not None:
@@ -47,7 +50,8 @@ class LabelCoding:
                 f"the labels are no entity tags, but the model was trained on {self.outer} tags; "
                 "read the file with scheme='auto'", corpus.source,
             )  # fmt: skip
-        labels = _inner_labels(corpus, corpus.scheme, self.inner)
+        as_they_are = not repair and corpus.scheme == self.inner
+        labels = corpus.labels if as_they_are else _inner_labels(corpus, corpus.scheme, self.inner)
         numbers = np.append(self.classes.encode(labels.values), np.int32(-1))
         codes = numbers[labels.codes]
         unseen = np.flatnonzero((codes < 0) & (labels.codes >= 0))

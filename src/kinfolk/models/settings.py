@@ -7,6 +7,8 @@ would cost every start of the program most of a second.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Self
 
 from kinfolk.errors import NotFittedError, SettingError
@@ -31,17 +33,27 @@ class Settings:
         return self
 
     def __sklearn_tags__(self) -> Any:
-        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+        from sklearn.utils import InputTags, Tags, TargetTags
 
+        # Not "classifier": cross-validation would try to stratify by sequences of labels, and fail.
         return Tags(
-            estimator_type="classifier",
+            estimator_type=None,
             target_tags=TargetTags(required=False),
-            classifier_tags=ClassifierTags(),
             input_tags=InputTags(two_d_array=False, string=True, dict=True),
         )
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "weights_")
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Should learning fail or be interrupted, the model stays what it was."""
+        before = dict(vars(self))
+        try:
+            yield
+        except BaseException:
+            self.__dict__ = before
+            raise
 
     def _require_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():

@@ -111,16 +111,18 @@ class Tagger(Settings, ABC):
         held_out = None if X_dev is None else Batch.of(X_dev, y_dev)
         before = named_weights(self) if self.warm_start and self.__sklearn_is_fitted__() else None
         coding = LabelCoding.learn(batch.corpus, self.encoding)
+        if held_out is not None:
+            _gold(coding, held_out)  # what cannot be scored is told now, not in the midst of training
         features, pair_features = self._new_features(batch)
         data = self._training_data(batch, features, pair_features, coding, sample_weight, jobs)
-        self.features_, self.transition_features_, self.coding_ = features, pair_features, coding
-        self.columns_ = tuple(batch.corpus.columns)
         shape = Shape(data.rows.n_columns, data.n_labels, data.pair_rows.n_columns if data.pair_rows else 0)
         plan = TrainingPlan(
             float(self.l2), float(self.l1), self.max_iterations, float(self.tolerance),
             self.patience, self.dev_every, self.random_state, jobs,
         )  # fmt: skip
-        with observed(callback, self.verbose) as watcher:
+        with self._all_or_nothing(), observed(callback, self.verbose, self.tolerance) as watcher:
+            self.features_, self.transition_features_, self.coding_ = features, pair_features, coding
+            self.columns_ = tuple(batch.corpus.columns)
             flat, self.convergence_ = train(
                 self._method().kind,
                 data,
@@ -129,12 +131,12 @@ class Tagger(Settings, ABC):
                 self._dev_scorer(held_out),
                 watcher,
             )
-        self.weights_ = shape.split(flat)
+            self.weights_ = shape.split(flat)
         return self
 
     def _new_features(self, batch: Batch) -> tuple[FeatureSet, TokenFeatures | None]:
         least = self.min_count
-        if not isinstance(least, int):  # "auto"
+        if isinstance(least, str):  # "auto"
             least = 1 if batch.corpus.n_tokens <= LARGE_CORPUS else 2
         if batch.items is not None:
             if self.transition_templates is not None:
@@ -154,7 +156,7 @@ class Tagger(Settings, ABC):
             SparseRows(data.features),
             None if pair_features is None else SparseRows(batch.learn(pair_features, jobs)),
             data.labels,
-            token_weights(batch.corpus, data.labels, coding.classes, self.class_weight, sample_weight),
+            token_weights(batch, data.labels, coding.classes, self.class_weight, sample_weight),
             chain_starts(data),
             len(coding.classes),
         )
@@ -189,14 +191,16 @@ class Tagger(Settings, ABC):
         batch = Batch.of(X)
         path = self._decoder().paths(batch, forced)
         labels = self.coding_.decode(path, batch.corpus.sentence_starts)
-        return batch.corpus.with_labels(labels, self.coding_.outer).label_rows()  # type: ignore[return-value]
+        rows = batch.corpus.with_labels(labels, self.coding_.outer).label_rows()
+        return batch.for_each(rows, list)  # type: ignore[arg-type]
 
     def predict_proba(self, X: Any, forced: bool = False) -> list[Array]:
         """One array (tokens, classes) of exact label probabilities a sentence; columns as `classes_`."""
         self._require_fitted()
         batch = Batch.of(X)
         table = self._decoder().marginals(batch, forced)
-        return np.split(table, batch.corpus.sentence_starts[1:-1]) if batch.corpus.n_sentences else []
+        tables = np.split(table, batch.corpus.sentence_starts[1:-1]) if batch.corpus.n_sentences else []
+        return batch.for_each(tables, lambda: np.empty((0, table.shape[1])))
 
     def predict_entities(self, X: Any) -> list[Entity]:
         """The predicted entities, each with the exact probability that this very entity is there."""
@@ -206,13 +210,13 @@ class Tagger(Settings, ABC):
 
     def _k_best(self, X: Any, k: int) -> list[list[tuple[list[str], float]]]:
         self._require_fitted()
-        if not isinstance(k, int) or k < 1:
+        if not isinstance(k, int | np.integer) or k < 1:
             raise InputError(f"k must be a whole number of 1 or more; got {k!r}")
-        answers = []
-        for labellings in self._decoder().k_best(Batch.of(X), k):
+        answers, batch = [], Batch.of(X)
+        for labellings in self._decoder().k_best(batch, int(k)):
             ends = np.array([0, len(labellings[0][0])], np.int64)
             answers.append([(self.coding_.decode(p, ends).strings(), log_p) for p, log_p in labellings])
-        return answers  # type: ignore[return-value]
+        return batch.for_each(answers, lambda: [([], 0.0)])  # type: ignore[arg-type]
 
     def _decoder(self, weights: Weights | None = None) -> Decoder:
         return Decoder(
@@ -240,9 +244,7 @@ class Tagger(Settings, ABC):
 
     def _evaluate_path(self, batch: Batch, path: NDArray[np.int32]) -> tuple[EntityScores | None, float]:
         corpus, names = batch.corpus, self.coding_.classes.names
-        if corpus.labels is None:
-            raise InputError("scoring needs labels, and there are none", corpus.source)
-        gold = self.coding_.encode(corpus)
+        gold = _gold(self.coding_, batch)
         accuracy = token_accuracy(gold, path)
         if self.coding_.inner is None:
             return None, accuracy
@@ -258,3 +260,10 @@ class Tagger(Settings, ABC):
 
         self._require_fitted()
         save_model(self, path)
+
+
+def _gold(coding: LabelCoding, batch: Batch) -> NDArray[np.int32]:
+    """The labels to compare predictions with."""
+    if batch.corpus.labels is None:
+        raise InputError("scoring needs labels, and there are none", batch.corpus.source)
+    return coding.encode(batch.corpus)

@@ -6,7 +6,7 @@ import logging
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -117,11 +117,13 @@ def train(
         weights,
         inverse_curvature=objective.inverse_curvature,
         l1=plan.l1,
-        max_iterations=plan.max_iterations,
+        max_iterations=0 if watch.stopped else plan.max_iterations,
         tolerance=plan.tolerance,
         callback=watch.after_iteration,
         n_jobs=plan.n_jobs,
     )
+    if watch.stopped:  # perhaps before the first iteration
+        found = replace(found, status="stopped")
     best = found.weights if watch.best_weights is None else watch.best_weights
     convergence = Convergence(
         found.status,
@@ -134,7 +136,7 @@ def train(
     )
     log.info("training %s", convergence)
     if found.status in ("limit", "stalled"):
-        warnings.warn(f"training {convergence}. {_remedy(found.status)}", ConvergenceWarning, stacklevel=4)
+        warnings.warn(f"training {convergence}. {_remedy(found.status)}", ConvergenceWarning, stacklevel=3)
     return best, convergence
 
 
@@ -199,6 +201,7 @@ class _Watch:
         self.dev_scores: dict[int, float] = {}
         self.best_iteration: int | None = None
         self.best_weights: Array | None = None
+        self.stopped = False  # the callback said so
 
     def after_pass(self, number: int, loss: float) -> bool:
         return self._tell("warm start", number, WARM_PASSES, loss, None)
@@ -222,4 +225,5 @@ class _Watch:
         log.debug("%s %d: objective %.6g, %.2f s, held-out %s", stage, n, objective, seconds, score)
         if self._callback is None:
             return False
-        return bool(self._callback(Progress(stage, n, limit, objective, seconds, score)))
+        self.stopped = bool(self._callback(Progress(stage, n, limit, objective, seconds, score)))
+        return self.stopped

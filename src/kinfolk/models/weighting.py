@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.data.corpus import Corpus
 from kinfolk.data.vocabulary import Vocabulary
 from kinfolk.errors import InputError, SettingError
+from kinfolk.models.batch import Batch
 
 
 def token_weights(
-    corpus: Corpus,
+    batch: Batch,
     labels: NDArray[np.int32],
     classes: Vocabulary,
     class_weight: Mapping[str, float] | str | None,
@@ -24,12 +25,19 @@ def token_weights(
     by_class = np.append(_class_weights(labels, classes, class_weight), 1.0)[labels]
     if sample_weight is None:
         return by_class
-    weights = np.asarray(sample_weight, np.float64)
-    if weights.shape != (corpus.n_sentences,):
-        raise InputError(f"sample_weight must have one number a sentence ({corpus.n_sentences}); got {weights.shape}")
+    corpus = batch.corpus
+    filled = np.ones(corpus.n_sentences, bool) if batch.filled is None else batch.filled
+    try:
+        weights: NDArray[np.float64] = np.asarray(sample_weight, np.float64)
+    except (TypeError, ValueError):
+        raise InputError("sample_weight must hold numbers, one a sentence") from None
+    if weights.shape != filled.shape:
+        raise InputError(f"sample_weight must have one number a sentence ({len(filled)}); got {weights.shape}")
+    weights = weights[filled]
     if not np.isfinite(weights).all() or (weights < 0).any() or not (weights > 0).any():
         raise InputError("sample_weight must be finite, not negative, and not all zero")
-    return by_class * np.repeat(weights, np.diff(corpus.sentence_starts))
+    by_sentence: NDArray[np.float64] = np.repeat(weights, np.diff(corpus.sentence_starts))
+    return by_class * by_sentence
 
 
 def _class_weights(
@@ -44,11 +52,13 @@ def _class_weights(
             raise SettingError(f"class_weight must be a dict, 'balanced' or None; got {class_weight!r}")
         counts = np.bincount(labels[labels >= 0], minlength=len(classes))
         return np.where(counts > 0, counts.sum() / (np.count_nonzero(counts) * np.maximum(counts, 1)), 1.0)
+    if not isinstance(class_weight, Mapping):
+        raise SettingError(f"class_weight must be a dict, 'balanced' or None; got {class_weight!r}")
     for key, weight in class_weight.items():
         hit = [i for i, name in enumerate(classes) if name == key or name[1:] == f"-{key}"]
         if not hit:
             raise SettingError(f"class_weight names {key!r}, which is no label or type; there are {', '.join(classes)}")
-        if not np.isfinite(weight) or weight < 0:
+        if not isinstance(weight, Real) or not np.isfinite(float(weight)) or float(weight) < 0:
             raise SettingError(f"class_weight[{key!r}] must be finite and not negative; got {weight!r}")
-        weights[hit] = weight
+        weights[hit] = float(weight)
     return weights
