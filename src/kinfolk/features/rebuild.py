@@ -5,17 +5,19 @@ A user's functions are not in the file: it keeps their names, and they are passe
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kinfolk.errors import ModelFileError
-from kinfolk.features.attributes import Derived, PerWord, Raw
+from kinfolk.features.attributes import Derived, PerWord, Raw, matches, prefix, suffix
 from kinfolk.features.dicts import DictFeatures
 from kinfolk.features.document import Context
 from kinfolk.features.gazetteer import Gazetteer
-from kinfolk.features.templates import Attribute, Bag, Conjunction, Elsewhere, PerToken, Template
+from kinfolk.features.templates import Attribute, Conjunction, Elsewhere, PerToken, Template, bag
 from kinfolk.features.tokens import TokenFeatures
 
+_CHECKED: dict[str, Callable[..., Attribute]] = {"prefix": prefix, "suffix": suffix, "matches": matches}
 Functions = Mapping[str, Callable[..., Any]]
 Strings = Mapping[str, Sequence[str]]
 
@@ -36,7 +38,7 @@ class _Rebuild:
         if "conjunction" in spec:
             return self._conjunction(spec)
         if "bag" in spec:
-            return Bag(self.attribute(spec["bag"]), spec["first"], spec["last"])
+            return bag(self.attribute(spec["bag"]), int(spec["first"]), int(spec["last"]))
         if "elsewhere" in spec:
             return Elsewhere(self._conjunction(spec["elsewhere"]))
         if "per_token" in spec:
@@ -50,7 +52,8 @@ class _Rebuild:
         if "column" in spec:
             return Raw(spec["column"])
         if "kind" in spec:
-            return Derived(spec["kind"], tuple(spec["arguments"]), self.attribute(spec["of"]))
+            make = _CHECKED.get(spec["kind"], functools.partial(Derived, spec["kind"], ()))
+            return make(*spec["arguments"], of=self.attribute(spec["of"]))
         if "function" in spec:
             return PerWord(spec["function"], self._function(spec["function"]))
         if "document" in spec:

@@ -69,7 +69,7 @@ def load_model(path: str | os.PathLike[str], functions: Mapping[str, Callable[..
         return _restore(file, functions or {})
     except ModelFileError as error:
         raise ModelFileError(f"{os.fspath(path)}: {error}") from None
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+    except Exception as error:  # the file is sound, what it holds is not: whatever comes of that is its fault
         raise ModelFileError(
             f"{os.fspath(path)}: the parts of the model do not fit together ({type(error).__name__}: {error}); "
             "save the model again with this version of kinfolk"
