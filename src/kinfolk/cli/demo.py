@@ -36,7 +36,7 @@ def demo(
         ("linear-chain CRF", "sentence", LinearChainCRF(verbose=1)),
         ("linear-chain CRF", "document", LinearChainCRF(templates="document", verbose=1)),
     ]
-    table = Table("model", "features", "precision", "recall", "F1", "train s", "tag tokens/s")
+    table = Table("model", "features", "precision", "recall", "F1", "train s", "tokens/s", pad_edge=False)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "test.conll"
         write_conll(test, file)

@@ -2,19 +2,55 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import sys
 import warnings
-from typing import Annotated
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 from kinfolk import __version__
 from kinfolk.cli import demo, reproduce, tokens
 from kinfolk.errors import KinfolkError
 
+
+class Guarded(TyperGroup):
+    """Faults of the input, the disk or the user end in a message and a status, whatever runs underneath."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KinfolkError as error:
+            _end(2, f"error: {error}")
+        except BrokenPipeError:  # the reader of our output went away, as `head` does: no fault of anybody
+            _drop_output()
+            _end(0)
+        except OSError as error:
+            _drop_output()
+            _end(2, f"error: {error.filename or 'standard output'}: {error.strerror or error}")
+        except KeyboardInterrupt:
+            _end(130, "interrupted; nothing was written")
+        except MemoryError:
+            _end(2, "error: out of memory; use fewer features (min_count) or less data at a time")
+
+
+def _end(status: int, message: str | None = None) -> NoReturn:
+    if message is not None:
+        typer.echo(message, err=True)
+    raise typer.Exit(status)
+
+
+def _drop_output() -> None:
+    """What is still to be flushed when the program ends would fail again."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # not a file at all, as in tests
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 app = typer.Typer(
+    cls=Guarded,
     help="Label things by the company they keep.",
     no_args_is_help=True,
     add_completion=False,
@@ -47,17 +83,4 @@ def _options(
 def run() -> None:
     """Entry point of the command."""
     warnings.showwarning = lambda message, *_: typer.echo(f"warning: {message}", err=True)
-    try:
-        app()
-    except KinfolkError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise SystemExit(2) from None
-    except BrokenPipeError:  # the reader of our output went away, as `head` does: no fault of anybody
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(0) from None
-    except KeyboardInterrupt:
-        typer.echo("interrupted; nothing was written", err=True)
-        raise SystemExit(130) from None
-    except MemoryError:
-        typer.echo("error: out of memory; use fewer features (min_count) or less data at a time", err=True)
-        raise SystemExit(2) from None
+    app()

@@ -35,17 +35,11 @@ def reproduce(
     report = chain_conll.run(folder, lambda line: typer.echo(line, err=True), jobs)
     if json_file is not None:
         write_utf8(json_file, [json.dumps(report.as_dict(), indent=2), "\n"])
-    metrics = [key for key in report.rows[0] if key not in ("model", "dataset", "split")]
-    table = Table("model", "dataset", "split", *metrics, "paper")
+    metrics = [key for key in report.shown if key in report.rows[0]]
+    table = Table("model", "split", *metrics, "paper")
     for row in report.rows:
         paper = report.paper.get((row["model"], row["split"]), {})
         figures = [f"{row[key]:.2f}" for key in metrics]
-        table.add_row(
-            row["model"],
-            row["dataset"],
-            row["split"],
-            *figures,
-            ", ".join(f"{k} {v}" for k, v in paper.items()),
-        )
+        table.add_row(row["model"], row["split"], *figures, " ".join(f"{paper[k]:.1f}" for k in metrics if k in paper))
     Console().print(table)
     typer.echo(f"{report.seconds:.0f} s")

@@ -55,7 +55,7 @@ def run(data: Path, tell: Tell, n_jobs: int = -1) -> Report:
         "chosen on the last fifth of eng.train": chosen,
         "grid": {k: list(v) for k, v in GRID.items()},
     }
-    return Report("chain-conll", rows, time.perf_counter() - began, settings_used, PAPER)
+    return Report("chain-conll", rows, time.perf_counter() - began, settings_used, ("f1", "fp", "fn"), PAPER)
 
 
 def _choose(method: type[Tagger], templates: str, train: Corpus, tell: Tell, n_jobs: int) -> dict[str, Any]:

@@ -12,12 +12,14 @@ Tell = Callable[[str], None]  # where an experiment says what it is doing
 
 @dataclass(frozen=True)
 class Report:
-    """What an experiment found. `paper` maps (model, split) to the metrics the paper prints."""
+    """What an experiment found. `paper` maps (model, split) to the metrics the paper prints; `shown` are the
+    metrics of the printed table, in order (JSON has all)."""
 
     experiment: str
     rows: list[Row]
     seconds: float
     settings: dict[str, Any]
+    shown: tuple[str, ...]
     paper: dict[tuple[str, str], dict[str, float]] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:

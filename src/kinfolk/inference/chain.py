@@ -66,9 +66,7 @@ def _longest(starts: NDArray[np.int64]) -> int:
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def _marginals(
-    node, pair, exp_pair, start, exp_start, end, exp_end, starts, longest, first_seq, last_seq, out, log_z
-):
+def _marginals(node, pair, exp_pair, start, exp_start, end, exp_end, starts, longest, first_seq, last_seq, out, log_z):
     n_labels = node.shape[1]
     alpha, local = np.empty((longest, n_labels)), np.empty((longest, n_labels))
     beta, message = np.empty(n_labels), np.empty(n_labels)
@@ -156,9 +154,7 @@ def viterbi(potentials: Potentials, n_jobs: int = 1) -> tuple[NDArray[np.int32],
     path, scores = np.empty(len(p.node), np.int32), np.empty(len(p.starts) - 1)
 
     def run(chunk: int) -> None:
-        _viterbi(
-            p.node, p.pair, p.start, p.end, p.starts, longest, bounds[chunk], bounds[chunk + 1], path, scores
-        )
+        _viterbi(p.node, p.pair, p.start, p.end, p.starts, longest, bounds[chunk], bounds[chunk + 1], path, scores)
 
     run_chunks(run, len(bounds) - 1, n_jobs)
     return path, scores
@@ -203,9 +199,7 @@ def _k_best(node, pair, start, end, first, m, k_best, paths, scores):
     return found
 
 
-def k_best(
-    potentials: Potentials, k: int, n_jobs: int = 1
-) -> list[tuple[NDArray[np.int32], NDArray[np.float64]]]:
+def k_best(potentials: Potentials, k: int, n_jobs: int = 1) -> list[tuple[NDArray[np.int32], NDArray[np.float64]]]:
     """For every sequence its k best labellings (≤ k, m) and their scores, falling; fewer if fewer exist."""
     p, bounds = potentials, potentials.chunks
 

@@ -100,9 +100,7 @@ def _add_expectations(
     if shift == 0 or shared:
         log_z = forward_scaled(node, first + shift, m, exp_pair, exp_start, _ones(n_labels), alpha, local)
     if math.isnan(log_z):
-        return _add_log_expectations(
-            node, shift, first, m, pair, start, scale, residual, pair_residual, start_residual
-        )
+        return _add_log_expectations(node, shift, first, m, pair, start, scale, residual, pair_residual, start_residual)
     for k in range(n_labels):
         beta[k] = 1.0
     for t in range(m - 1, -1, -1):
@@ -235,9 +233,7 @@ def crf_sequence(
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def memm_sequence(
-    node, first, m, labels, weights, pair, start, residual, pair_residual, start_residual, work
-):
+def memm_sequence(node, first, m, labels, weights, pair, start, residual, pair_residual, start_residual, work):
     n_labels = node.shape[1]
     shared = len(pair) == 1
     mean_weight, known = sequence_weight(labels, weights, first, m)
@@ -292,9 +288,7 @@ def log_conditionals(node, first, m, pair, start, log_start, log_pair):
 
 
 @njit(nogil=True, cache=True)
-def _memm_partial(
-    node, first, m, labels, weight, known, pair, start, residual, pair_residual, start_residual
-):
+def _memm_partial(node, first, m, labels, weight, known, pair, start, residual, pair_residual, start_residual):
     """-log Σ_{y agrees} Π p(y_t | y_{t-1}). With q the posterior over labellings that agree,
 
     residual of (i, k at t) = q(i at t-1) · p(k | i) - q(i, k at t)

@@ -20,9 +20,7 @@ from kinfolk.inference.lattice import log_backward, log_forward, log_sum
 
 
 @njit(nogil=True, cache=True)
-def _span_probabilities(
-    node, pair, start, end, starts, sequence, first_token, last_token, labels, continues, out
-):
+def _span_probabilities(node, pair, start, end, starts, sequence, first_token, last_token, labels, continues, out):
     """Spans stand in sentence order; alpha and beta are worked out once a sequence that has any."""
     n_labels = node.shape[1]
     done = -1

@@ -1,0 +1,73 @@
+"""The command as the shell sees it: its own process, real pipes, real exit statuses."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+COMMAND = [sys.executable, "-c", "from kinfolk.cli.main import run; run()"]
+
+
+def kinfolk(*arguments: object, **options: Any) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, timeout=120, **options)
+
+
+def test_training_and_tagging(world: Path, tmp_path: Path):
+    """Without a terminal there is no progress to see, only the summary; a warning is one line."""
+    options = ["--max-iterations", "2", "--jobs", "1"]
+    done = kinfolk("tokens", "train", "--train", world / "train.conll", "--out", tmp_path / "m", *options)
+    assert (done.returncode, done.stdout) == (0, b"")
+    lines = done.stderr.decode().splitlines()
+    assert lines[0].startswith("warning: training hit the iteration limit") and lines[-1] == f"wrote {tmp_path / 'm'}"
+    assert len(lines) == 4
+    text = (world / "test.conll").read_bytes()
+    tagged = kinfolk("tokens", "tag", tmp_path / "m", "--jobs", "1", input=text)
+    assert (tagged.returncode, tagged.stderr) == (0, b"")
+    assert tagged.stdout.count(b"\n") == text.count(b"\n")
+
+
+def test_utf8_whatever_the_locale(world: Path):
+    told = kinfolk(
+        "tokens", "tag", world / "words.kinfolk", "--jobs", "1", input="Łódź\n".encode(),
+        env={**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+    )  # fmt: skip
+    assert told.returncode == 0 and told.stdout.startswith("Łódź ".encode())
+
+
+def test_a_mistake_is_one_line_and_status_2(tmp_path: Path):
+    (tmp_path / "bad.conll").write_text("Kim NNP B-PER\nleft\n")
+    told = kinfolk("tokens", "train", "--train", tmp_path / "bad.conll", "--out", tmp_path / "m")
+    assert (told.returncode, told.stdout) == (2, b"")
+    assert told.stderr.startswith(f"error: {tmp_path / 'bad.conll'}, line 2: expected 3 columns".encode())
+    assert told.stderr.count(b"\n") == 1
+
+
+def test_a_reader_that_goes_away_is_no_fault(world: Path, tmp_path: Path):
+    """As `head` does: no message, no traceback."""
+    (tmp_path / "long.conll").write_text((world / "test.conll").read_text() * 12)  # more than a pipe holds
+    tagging = subprocess.Popen(
+        [*COMMAND, "tokens", "tag", str(world / "crf.kinfolk"), str(tmp_path / "long.conll"), "--jobs", "1"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert tagging.stdout is not None and tagging.stderr is not None
+    assert tagging.stdout.readline().startswith(b"-DOCSTART-")
+    tagging.stdout.close()
+    assert tagging.stderr.read() == b""
+    tagging.stderr.close()
+    assert tagging.wait(60) == 0
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full on this system")
+@pytest.mark.parametrize("verb", ["tag", "evaluate"])
+def test_a_full_disk_behind_standard_output(world: Path, verb: str):
+    with open("/dev/full", "wb") as full:
+        told = subprocess.run(
+            [*COMMAND, "tokens", verb, str(world / "crf.kinfolk"), str(world / "test.conll"), "--jobs", "1"],
+            stdout=full, stderr=subprocess.PIPE, timeout=120,
+        )  # fmt: skip
+    assert (told.returncode, told.stderr) == (2, b"error: standard output: No space left on device\n")
