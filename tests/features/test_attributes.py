@@ -111,14 +111,8 @@ def test_a_function_of_a_sentence_and_a_place():
     assert rows_of(own, other) == [set(), {"near=b/Y", "near=a/X"}, set()], "new values are left out"
 
 
-@pytest.mark.parametrize("answer", ["word", [3], [None], [("a",)]])
+@pytest.mark.parametrize("answer", ["word", None, 3, [3], [None], [["a"]]])
 def test_a_function_of_a_place_returns_a_list_of_strings(answer: Any):
-    with pytest.raises(SettingError, match="'mine' must return a list of strings; got"):
-        TokenFeatures([per_token("mine", lambda s, i: answer)]).learn(Corpus.from_sentences([["Kim"]]))
-
-
-@pytest.mark.parametrize("answer", [None, 3])
-def test_a_function_of_a_place_returns_something_to_go_through(answer: Any):
     with pytest.raises(SettingError, match="'mine' must return a list of strings; got"):
         TokenFeatures([per_token("mine", lambda s, i: answer)]).learn(Corpus.from_sentences([["Kim"]]))
 

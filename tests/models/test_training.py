@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_world import MODELS, TEST, TINY, TINY_LABELS, TRAIN
+from small_world import MODELS, TEST, TINY, TINY_LABELS, TRAIN, in_scheme
 
 import kinfolk as kf
 from kinfolk.errors import ConvergenceWarning, InputError
@@ -53,11 +53,12 @@ def test_no_seed_is_allowed(make: Any):
 # -- warm start
 
 
-@EVERY_METHOD
-@pytest.mark.parametrize("pairs", [None, [lower[0]]], ids=["plain", "pair features"])
+@pytest.mark.parametrize(
+    ("make", "pairs"),
+    [*((make, None) for make in THREE.values()), (kf.MEMM, [lower[0]]), (kf.LinearChainCRF, [lower[0]])],
+    ids=[*THREE, "MEMM with pair features", "LinearChainCRF with pair features"],
+)
 def test_a_warm_start_goes_on_from_what_was_learned(make: Any, pairs: Any):
-    if pairs is not None and make is kf.MaxEnt:
-        pytest.skip("MaxEnt has no label pairs")
     settings = dict(templates=FEW, transition_templates=pairs, tolerance=1e-5, n_jobs=1)
     cold = make(**settings).fit(SHORT)
     warm = make(**settings, warm_start=True).fit(SHORT)
@@ -160,8 +161,6 @@ def test_unlabelled_sentences_change_nothing(make: Any):
 @EVERY_METHOD
 @pytest.mark.parametrize("scheme", ["BIO", "IOBES"])
 def test_training_goes_on_with_gaps_in_the_labels(make: Any, scheme: str):
-    from small_world import in_scheme
-
     corpus = in_scheme(TRAIN, scheme)
     gaps = [[None if (s + t) % 4 == 0 else y for t, y in enumerate(row)] for s, row in enumerate(corpus.label_rows())]
     column = kf.Column.from_strings(label for row in gaps for label in row)

@@ -28,6 +28,7 @@ Objective = Callable[[Vector, Vector], float]
 
 SUFFICIENT_DECREASE = 1e-4
 MAX_BACKTRACKS = 30
+REFRESH = (5, 10, 20)  # iterations after which the curvature is taken anew: the start was far from the optimum
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,13 @@ class Memory:
         self.step_change[slot, :m] = products[1]
         self.change_change[:m, slot] = self.change_change[slot, :m] = products[2]
 
+    def weigh_anew(self, inverse: Vector, n_jobs: int) -> None:
+        """Take the inner products y_i · H y_j for another H."""
+        steps, changes = self._steps[: self.filled], self._changes[: self.filled]
+        for slot in range(self.filled):
+            products = vectors.products(steps, changes, changes[slot], None, inverse, n_jobs)
+            self.change_change[: self.filled, slot] = products[2]
+
     def _drop(self, slot: int) -> None:
         if slot < self.filled:
             self.forget()
@@ -172,6 +180,9 @@ def minimise(
         pairs.add(search.at, at, search.gradient, gradient, inverse, n_jobs)
         at, gradient, value = search.at, search.gradient, search.value
         history.append(value)
+        if inverse_curvature is not None and number in REFRESH:
+            inverse = inverse_curvature()
+            pairs.weigh_anew(inverse, n_jobs)
         if callback and callback(Iteration(number, value, norm, search.step, evaluations, at)):
             return Minimum(at, value, number, evaluations, "stopped")
         if number >= window and history[-1 - window] - value <= tolerance * abs(value):

@@ -23,7 +23,7 @@ from kinfolk.models.epochs import run_epoch
 log = logging.getLogger("kinfolk")
 Array = NDArray[Any]
 
-WARM_PASSES = 12
+WARM_PASSES = 16
 # A warm-start step moves the score of a token by about this many times its residual.
 SCORE_STEP = 3.0
 
