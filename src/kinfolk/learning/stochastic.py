@@ -39,6 +39,8 @@ def warm_start(
     A strong ridge lowers the rate, so that no step shrinks the weights by more than half.
     """
     weights = weights.copy()
+    if n_sequences == 0:
+        return weights
     rate = min(rate, 0.5 / shrink) if shrink > 0 else rate
     shards = np.array_split(rng.permutation(n_sequences), min(SHARDS, n_sequences))
     visits = 0
