@@ -17,14 +17,21 @@ class Vocabulary:
     [1, -1]
     """
 
-    __slots__ = ("_index", "_names")
+    __slots__ = ("_names", "_numbers")
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names = tuple(names)
-        self._index = {name: i for i, name in enumerate(self._names)}
-        if len(self._index) < len(self._names):
+        self._numbers: dict[str, int] | None = None
+        if len(set(self._names)) < len(self._names):
             twice = next(name for i, name in enumerate(self._names) if self._index[name] != i)
             raise InputError(f"a vocabulary needs distinct names; {twice!r} stands in it twice")
+
+    @property
+    def _index(self) -> dict[str, int]:
+        """Made when first asked for: training never looks names up, and the map is most of the memory."""
+        if self._numbers is None:
+            self._numbers = {name: i for i, name in enumerate(self._names)}
+        return self._numbers
 
     @property
     def names(self) -> tuple[str, ...]:

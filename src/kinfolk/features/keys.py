@@ -45,6 +45,13 @@ def _number_keys(keys, slots, found, counts):
 
 
 @njit(nogil=True, cache=True)
+def _count_keys(keys, counts):
+    for key in keys:
+        if key >= 0:
+            counts[key] += 1
+
+
+@njit(nogil=True, cache=True)
 def _insert(keys, slots):
     mask = len(slots) - 1
     for number in range(len(keys)):
@@ -88,7 +95,13 @@ class KeyTable:
 
     @classmethod
     def learn(cls, keys: NDArray[np.integer], min_count: int) -> KeyTable:
-        """The keys that occur at least `min_count` times, by first appearance."""
+        """The keys that occur at least `min_count` times: in rising order, or if they are sparse, as they appear."""
+        flat = keys.reshape(-1)
+        top = int(flat.max(initial=-1)) + 1
+        if top <= len(flat):  # few possible keys, as with a single attribute: count them all
+            counts = np.zeros(top, np.int32)
+            _count_keys(flat, counts)
+            return cls.of(np.flatnonzero(counts >= min_count).astype(np.int64))
         slots = np.full(_capacity(len(keys)), EMPTY)
         found = np.empty(len(keys), np.int64)
         counts = np.zeros(len(keys), np.int32)

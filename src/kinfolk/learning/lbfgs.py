@@ -33,7 +33,7 @@ REFRESH = (5, 10, 20)  # iterations after which the curvature is taken anew: the
 
 @dataclass(frozen=True)
 class Iteration:
-    """What a callback is told after each accepted step."""
+    """What a callback is told after each accepted step. `weights` is used again: copy it to keep it."""
 
     number: int
     objective: float
@@ -115,7 +115,7 @@ class Memory:
         if slot < self.filled:
             self.forget()
 
-    def direction(self, gradient: Vector, inverse: Vector, n_jobs: int) -> Vector:
+    def direction(self, gradient: Vector, inverse: Vector, n_jobs: int, out: Vector) -> Vector:
         """-(approximate inverse Hessian) · gradient, by the two-loop recursion on coefficients."""
         m = self.filled
         steps, changes = self._steps[:m], self._changes[:m]
@@ -131,7 +131,7 @@ class Memory:
         for i in order:  # r = scale · H q + Σ on_step_j s_j
             projected = scale * yg[i] + yy[i, :m] @ on_change + on_step @ sy[:m, i]
             on_step[i] += alpha[i] - projected / sy[i, i]
-        return vectors.combine(steps, -on_step, changes, -on_change, gradient, -scale, inverse, n_jobs)
+        return vectors.combine(steps, -on_step, changes, -on_change, gradient, -scale, inverse, n_jobs, out)
 
 
 def minimise(
@@ -143,47 +143,52 @@ def minimise(
     max_iterations: int = 1000,
     tolerance: float = 1e-5,
     window: int = 5,
-    memory: int = 4,
+    memory: int = 3,
     callback: Callable[[Iteration], bool | None] | None = None,
     n_jobs: int = 1,
 ) -> Minimum:
     """Minimise objective(w) + l1 · |w|₁ from `weights` (left untouched).
 
-    `inverse_curvature()` gives the diagonal H; it is asked for once, when the objective has just been
-    evaluated at the start. A memory of 4 pairs does as well as a longer one with it, at half the cost.
+    `inverse_curvature()` gives the diagonal H where the objective was just evaluated: at the start, and after
+    the iterations of REFRESH. A memory of 3 pairs does as well as a longer one with it, at half the cost.
 
     Stops when the objective has fallen by less than `tolerance`, relative, over `window` iterations
     (a mean per iteration below tolerance / window cannot be noise of one lucky step).
     `callback` may return True to stop.
     """
-    at, gradient = weights, np.empty_like(weights)
+    # Vectors are long: two points, two gradients and a direction are allocated once and take turns.
+    points, gradients = np.empty((2, len(weights)), weights.dtype), np.empty((2, len(weights)), weights.dtype)
+    direction = np.empty_like(weights)
+    pairs = Memory(memory, weights)
+    at, gradient = weights, gradients[0]
+    del weights  # so that it can go once `at` has moved on
     value = objective(at, gradient) + l1 * vectors.absolute_sum(at)
-    inverse = np.ones_like(weights) if inverse_curvature is None else inverse_curvature()
+    inverse = np.ones_like(at) if inverse_curvature is None else inverse_curvature()
     if not math.isfinite(value):
         raise FloatingPointError("the objective is not finite at the start: look for huge feature values")
-    pairs = Memory(memory, weights)
     history, evaluations = [value], 1
     for number in range(1, max_iterations + 1):
         slope = vectors.pseudo_gradient(at, gradient, l1) if l1 else gradient
         norm = math.sqrt(vectors.dot(slope, slope, n_jobs))
         if norm <= 1e-12 * max(1.0, abs(value)):
             return Minimum(at, value, number - 1, evaluations, "converged")
-        search = _LineSearch(objective, at, value, slope, l1, n_jobs)
+        turn = number % 2
+        search = _LineSearch(objective, at, value, slope, l1, n_jobs, points[turn], gradients[turn])
         first_step = 1.0 if pairs.filled or inverse_curvature is not None else min(1.0, 1.0 / norm)
-        found = search.along(pairs.direction(slope, inverse, n_jobs), first_step)
+        found = search.along(pairs.direction(slope, inverse, n_jobs, direction), first_step)
         if not found and pairs.filled:  # the memory may mislead: once more along the plain gradient
             pairs.forget()
-            found = search.along(pairs.direction(slope, inverse, n_jobs), min(1.0, 1.0 / norm))
+            found = search.along(pairs.direction(slope, inverse, n_jobs, direction), min(1.0, 1.0 / norm))
         evaluations += search.evaluations
         if not found:
             return Minimum(at, value, number - 1, evaluations, "stalled")
         pairs.add(search.at, at, search.gradient, gradient, inverse, n_jobs)
-        at, gradient, value = search.at, search.gradient, search.value
+        at, gradient, value, step = search.at, search.gradient, search.value, search.step
         history.append(value)
         if inverse_curvature is not None and number in REFRESH:
             inverse = inverse_curvature()
             pairs.weigh_anew(inverse, n_jobs)
-        if callback and callback(Iteration(number, value, norm, search.step, evaluations, at)):
+        if callback and callback(Iteration(number, value, norm, step, evaluations, at)):
             return Minimum(at, value, number, evaluations, "stopped")
         if number >= window and history[-1 - window] - value <= tolerance * abs(value):
             return Minimum(at, value, number, evaluations, "converged")
@@ -193,10 +198,14 @@ def minimise(
 class _LineSearch:
     """Halve the step until the objective falls by a share of what the slope promises (Armijo)."""
 
-    def __init__(self, objective: Objective, at: Vector, value: float, slope: Vector, l1: float, n_jobs: int) -> None:
+    def __init__(
+        self, objective: Objective, at: Vector, value: float, slope: Vector, l1: float, n_jobs: int,
+        point: Vector, gradient: Vector,
+    ) -> None:  # fmt: skip
+        """From `at`; the point found and its gradient are written to `point` and `gradient`."""
         self._objective, self._from, self._value, self._slope = objective, at, value, slope
         self._l1, self._n_jobs = l1, n_jobs
-        self.at, self.gradient = np.empty_like(at), np.empty_like(at)
+        self.at, self.gradient = point, gradient
         self.value, self.step, self.evaluations = value, 0.0, 0
 
     def along(self, direction: Vector, step: float) -> bool:

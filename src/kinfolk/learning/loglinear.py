@@ -101,8 +101,13 @@ class LogLinear:
         the same number. Pair and start weights get an even share of the total variance.
         """
         assert self._node_residuals is not None, "evaluate the objective first"
-        size = np.abs(self._node_residuals)
-        variance = np.maximum(size * (1 - size), 0)
+        assert self._scores is not None
+        # Both arrays are written anew by the next evaluation, so they serve as scratch: no memory for this.
+        size = np.abs(self._node_residuals, out=self._node_residuals)
+        variance = np.subtract(1, size, out=self._scores)
+        variance *= size
+        np.maximum(variance, 0, out=variance)
+        self._node_residuals = None
         diagonal = np.empty(self.shape.size, size.dtype)
         self.rows.gradient(variance, self.shape.split(diagonal).node, self.n_jobs, squared=True)
         n = self.shape.labels
@@ -110,4 +115,4 @@ class LogLinear:
         diagonal += self.l2
         if self.l2 == 0:
             diagonal += diagonal.mean() * 1e-3 + 1e-6
-        return 1 / diagonal
+        return np.reciprocal(diagonal, out=diagonal)

@@ -8,8 +8,7 @@ Each output cell is summed by one thread in a fixed order, so the result does no
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from kinfolk.threads import even_bounds, run_chunks
 
+TRANSPOSE_CHUNKS = 4
 CHUNKS = 32  # fixed pieces of work: enough to balance threads, few enough to cost nothing
 
 # Reassociation lets short sums run in vector registers; NaN and infinity keep their meaning.
@@ -43,15 +43,30 @@ def _multiply(indptr, indices, values, table, out, first, last):
 
 
 @njit(nogil=True, cache=True)
-def _transpose(indptr, indices, values, column_starts, rows, column_values):
-    """CSR to CSC; column_starts holds the first place of each column and is moved along."""
-    for row in range(len(indptr) - 1):
+def _count_columns(indptr, indices, first, last, counts):
+    for p in range(indptr[first], indptr[last]):
+        counts[indices[p]] += 1
+
+
+@njit(nogil=True, cache=True)
+def _transpose(indptr, indices, values, first, last, places, rows, column_values):
+    """CSR to CSC for some rows; `places` holds where each column goes on, and is moved along."""
+    for row in range(first, last):
         for p in range(indptr[row], indptr[row + 1]):
-            at = column_starts[indices[p]]
+            at = places[indices[p]]
             rows[at] = row
             if len(values):
                 column_values[at] = values[p]
-            column_starts[indices[p]] = at + 1
+            places[indices[p]] = at + 1
+
+
+class ByColumn(NamedTuple):
+    """CSC: where columns start (F + 1,), the row of each entry, its value (none: all ones); chunks of columns."""
+
+    starts: NDArray[np.int64]
+    rows: NDArray[np.int32]
+    values: NDArray[Any]
+    bounds: NDArray[np.int64]
 
 
 class SparseRows:
@@ -61,6 +76,7 @@ class SparseRows:
     """
 
     def __init__(self, matrix: Any, dtype: type = np.float32) -> None:
+        self._by_column: ByColumn | None = None
         self.n_rows, self.n_columns = matrix.shape
         self.indptr = matrix.indptr.astype(np.int64)
         self.indices = matrix.indices.astype(np.int32, copy=False)
@@ -68,14 +84,32 @@ class SparseRows:
         self.values: NDArray[Any] = np.empty(0, dtype) if (values == 1).all() else values
         self._row_bounds = even_bounds(self.indptr, CHUNKS)
 
-    @cached_property
-    def _columns(self) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[Any], NDArray[np.int64]]:
-        counts = np.bincount(self.indices, minlength=self.n_columns)
-        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        rows = np.empty(len(self.indices), np.int32)
-        values = np.empty(len(self.values), self.values.dtype)
-        _transpose(self.indptr, self.indices, self.values, starts[:-1].copy(), rows, values)
-        return starts, rows, values, even_bounds(starts, CHUNKS)
+    def _columns(self, n_jobs: int) -> ByColumn:
+        """The CSC copy, made when first asked for.
+
+        Each of a few chunks of rows counts its columns, so each knows where its entries go and threads can write.
+        """
+        if self._by_column is not None:
+            return self._by_column
+        bounds = even_bounds(self.indptr, TRANSPOSE_CHUNKS)
+        counts = np.zeros((len(bounds) - 1, self.n_columns), np.int32 if len(self.indices) < 2**31 else np.int64)
+
+        def count(chunk: int) -> None:
+            _count_columns(self.indptr, self.indices, bounds[chunk], bounds[chunk + 1], counts[chunk])
+
+        run_chunks(count, len(counts), n_jobs)
+        starts = np.concatenate([[0], np.cumsum(counts.sum(axis=0))]).astype(np.int64)
+        places = np.cumsum(counts, axis=0, dtype=counts.dtype) - counts  # behind the entries of the chunks before
+        places += starts[:-1].astype(counts.dtype)
+        rows, values = np.empty(len(self.indices), np.int32), np.empty(len(self.values), self.values.dtype)
+
+        def write(chunk: int) -> None:
+            first, last = bounds[chunk], bounds[chunk + 1]
+            _transpose(self.indptr, self.indices, self.values, first, last, places[chunk], rows, values)
+
+        run_chunks(write, len(counts), n_jobs)
+        self._by_column = ByColumn(starts, rows, values, even_bounds(starts, CHUNKS))
+        return self._by_column
 
     def scores(
         self,
@@ -99,7 +133,7 @@ class SparseRows:
 
     def gradient(self, residuals: NDArray[Any], out: NDArray[Any], n_jobs: int = 1, squared: bool = False) -> None:
         """out = Xᵀ · residuals, (F, K); with `squared`, of the squared entries of X."""
-        starts, rows, values, bounds = self._columns
+        starts, rows, values, bounds = self._columns(n_jobs)
         if squared:
             values = values * values
 

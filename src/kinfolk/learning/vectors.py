@@ -114,10 +114,9 @@ def linear(a: Vector, scale: float, b: Vector, n_jobs: int, out: Vector | None =
 
 def combine(
     steps: Table, on_steps: Vector, changes: Table, on_changes: Vector,
-    gradient: Vector, on_gradient: float, inverse: Vector, n_jobs: int,
+    gradient: Vector, on_gradient: float, inverse: Vector, n_jobs: int, out: Vector,
 ) -> Vector:  # fmt: skip
-    """Σ on_steps_j steps_j + inverse · (Σ on_changes_j changes_j + on_gradient · gradient)."""
-    out = np.empty_like(gradient)
+    """out = Σ on_steps_j steps_j + inverse · (Σ on_changes_j changes_j + on_gradient · gradient)."""
     kind = gradient.dtype
     a, b, c = on_steps.astype(kind), on_changes.astype(kind), kind.type(on_gradient)
     _over_chunks(

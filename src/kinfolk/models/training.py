@@ -109,12 +109,9 @@ def train(
     residuals = chain_residuals(kind, data.labels, data.token_weights, data.starts, plan.n_jobs)
     objective = LogLinear(data.rows, residuals, data.n_labels, data.pair_rows, plan.l2, plan.n_jobs)
     watch = _Watch(objective, plan, score_dev, callback, began)
-    weights = np.zeros(objective.shape.size, np.float32) if initial is None else initial
-    if initial is None and plan.l1 == 0:
-        weights = _warmed(kind, data, objective, weights, plan, watch)
     found = minimise(
         objective,
-        weights,
+        _starting_point(kind, data, objective, plan, watch) if initial is None else initial,
         inverse_curvature=objective.inverse_curvature,
         l1=plan.l1,
         max_iterations=0 if watch.stopped else plan.max_iterations,
@@ -124,7 +121,7 @@ def train(
     )
     if watch.stopped:  # perhaps before the first iteration
         found = replace(found, status="stopped")
-    best = found.weights if watch.best_weights is None else watch.best_weights
+    best = found.weights.copy() if watch.best_weights is None else watch.best_weights
     convergence = Convergence(
         found.status,
         found.objective,
@@ -146,10 +143,14 @@ def _remedy(status: str) -> str:
     return "Usually harmless: rounding. Scale down very large feature values if accuracy is poor."
 
 
-def _warmed(
-    kind: str, data: TrainingData, objective: LogLinear, weights: Array, plan: TrainingPlan, watch: _Watch
-) -> Array:
-    """A few stochastic passes; the start is kept should they end worse than knowing nothing (huge features)."""
+def _starting_point(kind: str, data: TrainingData, objective: LogLinear, plan: TrainingPlan, watch: _Watch) -> Array:
+    """Weights after a few stochastic passes, or zeros with a lasso, which wants them.
+
+    Zeros also if the passes end worse than knowing nothing, as with huge feature values.
+    """
+    zeros = np.zeros(objective.shape.size, np.float32)
+    if plan.l1 > 0:
+        return zeros
     n = len(data.starts) - 1
     squares = data.rows.values.astype(np.float64) ** 2 if len(data.rows.values) else None
     mean_square = (len(data.rows.indices) if squares is None else squares.sum()) / max(1, data.rows.n_rows)
@@ -172,7 +173,7 @@ def _warmed(
 
     warmed = warm_start(
         epoch,
-        weights,
+        zeros,
         n,
         shrink=shrink,
         rate=min(1.0, SCORE_STEP / max(mean_square, 1e-12)) / largest_weight,
@@ -182,7 +183,7 @@ def _warmed(
         callback=after_pass,
     )
     knowing_nothing = data.token_weights[data.labels >= 0].sum() * np.log(data.n_labels)
-    return warmed if met and met[-1] < knowing_nothing and np.isfinite(warmed).all() else weights
+    return warmed if met and met[-1] < knowing_nothing and np.isfinite(warmed).all() else zeros
 
 
 class _Watch:
