@@ -10,13 +10,11 @@ from numba import njit
 from numpy.typing import NDArray
 
 from kinfolk.inference.lattice import exp_table
-from kinfolk.inference.residuals import crf_sequence, maxent_sequence, memm_sequence, workspace
+from kinfolk.inference.residuals import KINDS, add_outer, sequence_residuals, workspace
 from kinfolk.threads import even_bounds, run_chunks
 
 Array = NDArray[Any]
 CHUNKS = 32
-MAXENT, MEMM, CRF = 0, 1, 2
-KINDS = {"maxent": MAXENT, "memm": MEMM, "crf": CRF}
 
 
 class Residuals(NamedTuple):
@@ -29,48 +27,19 @@ class Residuals(NamedTuple):
 
 
 @njit(nogil=True, cache=True)
-def add_outer(outer, exp_pair, pair_residual):
-    """Give the sums of alpha · message their common factor exp_pair, and clear them."""
-    for i in range(outer.shape[0]):
-        for k in range(outer.shape[1]):
-            if outer[i, k] != 0:
-                pair_residual[0, i, k] += outer[i, k] * exp_pair[0, i, k]
-                outer[i, k] = 0
-
-
-@njit(nogil=True, cache=True)
 def _chunk(
-    kind,
-    node,
-    labels,
-    weights,
-    pair,
-    exp_pair,
-    start,
-    exp_start,
-    starts,
-    longest,
-    first_seq,
-    last_seq,
-    residual,
-    pair_residual,
-    start_residual,
-):
+    kind, node, labels, weights, pair, exp_pair, start, exp_start, starts, longest, first_seq, last_seq,
+    residual, pair_residual, start_residual,
+):  # fmt: skip
     work = workspace(longest, node.shape[1])
     loss = 0.0
     for s in range(first_seq, last_seq):
-        first, m = starts[s], starts[s + 1] - starts[s]
-        if kind == MAXENT:
-            loss += maxent_sequence(node, first, m, labels, weights, residual)
-        elif kind == MEMM:
-            loss += memm_sequence(
-                node, first, m, labels, weights, pair, start, residual, pair_residual, start_residual, work
-            )
-        else:
-            loss += crf_sequence(
-                node, first, m, labels, weights, pair, exp_pair, start, exp_start,
-                residual, pair_residual, start_residual, work,
-            )  # fmt: skip
+        a, b = starts[s], starts[s + 1]
+        c, d = (a, b) if len(pair) > 1 else (np.int64(0), np.int64(1))
+        loss += sequence_residuals(
+            kind, node[a:b], labels[a:b], weights[a:b], pair[c:d], exp_pair[c:d], start, exp_start,
+            residual[a:b], pair_residual[c:d], start_residual, work,
+        )  # fmt: skip
     if len(pair) == 1:
         add_outer(work[2], exp_pair, pair_residual)
     return loss

@@ -22,8 +22,9 @@ from kinfolk.threads import even_bounds, run_chunks
 @njit(nogil=True, cache=True)
 def _tables(node, pair, start, starts, first_seq, last_seq, first_scores, tables):
     for s in range(first_seq, last_seq):
-        first, m = starts[s], starts[s + 1] - starts[s]
-        log_conditionals(node, first, m, pair, start, first_scores[first], tables[first : first + m])
+        a, b = starts[s], starts[s + 1]
+        c, d = (a, b) if len(pair) > 1 else (np.int64(0), np.int64(1))
+        log_conditionals(node[a:b], pair[c:d], start, first_scores[a], tables[a:b])
 
 
 def conditional_potentials(

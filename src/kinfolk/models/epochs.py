@@ -11,8 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from kinfolk.inference.expectations import CRF, MAXENT, MEMM, add_outer
-from kinfolk.inference.residuals import crf_sequence, maxent_sequence, memm_sequence, workspace
+from kinfolk.inference.residuals import add_outer, sequence_residuals, workspace
 
 NEGLIGIBLE = 1e-4
 
@@ -62,32 +61,14 @@ def run_epoch(kind, indptr, indices, values, labels, weights, starts, order, lon
                 pair64[0, i, k] = pair[i, k] * scale
                 pair_residual[0, i, k] = 0.0
         start64 = start.astype(np.float64) * scale
-        own_labels, own_weights = labels[first : first + m], weights[first : first + m]
-        if kind == MAXENT:
-            loss += maxent_sequence(scores, 0, m, own_labels, own_weights, residual)
-        elif kind == MEMM:
-            loss += memm_sequence(
-                scores,
-                0,
-                m,
-                own_labels,
-                own_weights,
-                pair64,
-                start64,
-                residual,
-                pair_residual,
-                start_residual,
-                work,
-            )
-        else:
-            for i in range(n_labels):
-                for k in range(n_labels):
-                    exp_pair[0, i, k] = np.exp(pair64[0, i, k])
-            loss += crf_sequence(
-                scores, 0, m, own_labels, own_weights, pair64, exp_pair, start64, np.exp(start64),
-                residual, pair_residual, start_residual, work,
-            )  # fmt: skip
-            add_outer(work[2], exp_pair, pair_residual)
+        for i in range(n_labels):
+            for k in range(n_labels):
+                exp_pair[0, i, k] = np.exp(pair64[0, i, k])
+        loss += sequence_residuals(
+            kind, scores[:m], labels[first : first + m], weights[first : first + m], pair64, exp_pair,
+            start64, np.exp(start64), residual[:m], pair_residual, start_residual, work,
+        )  # fmt: skip
+        add_outer(work[2], exp_pair, pair_residual)
         rate = rates[visit]
         scale *= 1 - rate * shrink
         step = rate / scale
@@ -110,6 +91,3 @@ def run_epoch(kind, indptr, indices, values, labels, weights, starts, order, lon
         for k in range(n_labels):
             pair[i, k] *= scale
     return loss
-
-
-KINDS = {"maxent": MAXENT, "memm": MEMM, "crf": CRF}

@@ -7,13 +7,15 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.errors import ConvergenceWarning, InputError
-from kinfolk.inference.expectations import KINDS, chain_residuals
+from kinfolk.inference.expectations import chain_residuals
+from kinfolk.inference.residuals import KINDS
 from kinfolk.learning.lbfgs import Iteration, minimise
 from kinfolk.learning.loglinear import LogLinear, Weights
 from kinfolk.learning.products import SparseRows
@@ -106,6 +108,8 @@ def train(
     began = time.perf_counter()
     if not (data.labels >= 0).any():
         raise InputError("training needs at least one labelled token")
+    if _kernels_are_cold():
+        log.warning("first use: compiling numeric kernels, about half a minute; later runs load them from disk")
     residuals = chain_residuals(kind, data.labels, data.token_weights, data.starts, plan.n_jobs)
     objective = LogLinear(data.rows, residuals, data.n_labels, data.pair_rows, plan.l2, plan.n_jobs)
     watch = _Watch(objective, plan, score_dev, callback, began)
@@ -135,6 +139,12 @@ def train(
     if found.status in ("limit", "stalled"):
         warnings.warn(f"training {convergence}. {_remedy(found.status)}", ConvergenceWarning, stacklevel=3)
     return best, convergence
+
+
+def _kernels_are_cold() -> bool:
+    """Whether the largest kernel is neither compiled in this process nor in numba's cache on disk."""
+    folder = run_epoch.stats.cache_path
+    return not run_epoch.signatures and (folder is None or not any(Path(folder).glob("epochs.run_epoch-*.nbi")))
 
 
 def _remedy(status: str) -> str:
