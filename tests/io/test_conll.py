@@ -220,6 +220,7 @@ def corpora(draw: st.DrawFn) -> Corpus:
         [[word for word, _, _ in row] for row in sentences],
         draw(st.sampled_from([labels, None])),
         draw(st.sampled_from([np.diff(bounds).tolist(), None])),
+        scheme=None,
         pos=[[pos for _, pos, _ in row] for row in sentences],
     )
 

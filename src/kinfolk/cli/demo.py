@@ -29,8 +29,8 @@ def demo(
     train, test = newswire_split(documents, max(1, documents // 2), seed=seed)
     console.print(f"a world of names that mean different things in different documents: {train.n_tokens} tokens to "
                   f"train on, {test.n_tokens} to tag")  # fmt: skip
-    for model in (MaxEnt(), MEMM(), MEMM(decode="posterior"), LinearChainCRF()):  # compiles kernels if they are new
-        model.fit(train.documents(0, 1)).predict(test.documents(0, 1))
+    for first in (MaxEnt(), MEMM(), MEMM(decode="posterior"), LinearChainCRF()):  # compiles kernels if they are new
+        first.fit(train.documents(0, 1)).predict(test.documents(0, 1))
     rows = [
         ("MaxEnt", "sentence", MaxEnt(verbose=1)),
         ("MEMM, Viterbi", "sentence", MEMM(verbose=1)),

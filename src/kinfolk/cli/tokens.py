@@ -46,7 +46,7 @@ def train(
     ] = None,
     l2: Annotated[float | None, typer.Option(help="Strength of the ridge.")] = None,
     l1: Annotated[float, typer.Option(help="Strength of the lasso.")] = 0.0,
-    encoding: Annotated[str, typer.Option(help="Tag scheme to work in: auto, BIO, IOBES, BILOU.")] = "auto",
+    encoding: Annotated[str, typer.Option(help="Tag scheme to work in: auto, BIO, IOBES, BILOU, IOB1.")] = "auto",
     decode: Annotated[str, typer.Option(help="memm only: viterbi or posterior.")] = "viterbi",
     class_weight: Annotated[
         list[str] | None, typer.Option(help="label=weight, e.g. PER=2; may be repeated; or: balanced.")

@@ -106,13 +106,16 @@ class Corpus:
         sentences: Sequence[Sequence[str]],
         labels: Sequence[Sequence[str | None]] | None = None,
         documents: Sequence[int] | None = None,
-        scheme: str | None = None,
+        scheme: str | None = "auto",
         **columns: Sequence[Sequence[str]],
     ) -> Corpus:
         """A corpus from lists of words; `documents` gives the number of sentences of each document.
 
-        Without `documents` each sentence is a document of its own. Empty sentences are dropped.
+        Without `documents` each sentence is a document of its own. Empty sentences are dropped. The tag scheme
+        of the labels is found unless given; None: they are not spans.
         """
+        from kinfolk.data.schemes import detect  # here, as schemes are about columns
+
         if any(isinstance(s, str) for s in sentences):
             raise InputError("a sentence is a list of words; got a string: split it, or use read_text")
         lengths = [len(s) for s in sentences]
@@ -131,6 +134,8 @@ class Corpus:
         ends = np.concatenate([[0], np.cumsum(per_document)]).astype(np.int64)
         starts = np.concatenate([[0], np.cumsum([n for n in lengths if n])]).astype(np.int64)
         label_column = built.pop("(labels)", None)
+        if scheme == "auto":
+            scheme = None if label_column is None else detect(label_column, starts)
         return cls(built, starts, kept[ends], label_column, scheme)
 
     @property

@@ -37,6 +37,7 @@ class Batch:
     corpus: Corpus
     items: Sequence[Sequence[Any]] | None = None
     filled: NDArray[np.bool_] | None = None
+    kept_rows: dict[int, sparse.csr_array] | None = None  # rows by feature set, where they are asked for again
 
     @classmethod
     def of(cls, X: Any, y: Any = None) -> Batch:
@@ -62,7 +63,11 @@ class Batch:
     def rows(self, features: FeatureSet, n_jobs: int) -> sparse.csr_array:
         if not self.corpus.n_tokens:  # nothing, whether of words or of dicts
             return sparse.csr_array((0, features.n_features), dtype=np.float32)
-        return features.rows(self._source(features), n_jobs)
+        if self.kept_rows is None:
+            return features.rows(self._source(features), n_jobs)
+        if id(features) not in self.kept_rows:
+            self.kept_rows[id(features)] = features.rows(self._source(features), n_jobs)
+        return self.kept_rows[id(features)]
 
     def for_each(self, answers: Sequence[T], without_tokens: Callable[[], T]) -> list[T]:
         """One answer for each sentence given, from one for each sentence of the corpus."""

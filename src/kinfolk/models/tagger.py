@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -168,9 +168,10 @@ class Tagger(Settings, ABC):
         if held_out is None:
             return None
 
+        kept = replace(held_out, kept_rows={})  # its features are extracted once, not at every scoring
+
         def score(weights: Weights) -> float:
-            path = self._decoder(weights).paths(held_out, forced=False)
-            return self._score_path(held_out, path)
+            return self._score_path(kept, self._decoder(weights).paths(kept, forced=False))
 
         return score
 

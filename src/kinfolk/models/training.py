@@ -125,6 +125,7 @@ def train(
     )
     if watch.stopped:  # perhaps before the first iteration
         found = replace(found, status="stopped")
+    watch.score(found.iterations, found.weights)  # the last weights may be the best
     best = found.weights.copy() if watch.best_weights is None else watch.best_weights
     convergence = Convergence(
         found.status,
@@ -218,13 +219,19 @@ class _Watch:
         return self._tell("warm start", number, WARM_PASSES, loss, None)
 
     def after_iteration(self, iteration: Iteration) -> bool:
-        n, score = iteration.number, None
-        if self._score is not None and n % self._plan.dev_every == 0:
-            score = self.dev_scores[n] = self._score(self._shape.split(iteration.weights))
-            if self.best_iteration is None or score > self.dev_scores[self.best_iteration]:
-                self.best_iteration, self.best_weights = n, iteration.weights.copy()
+        n = iteration.number
+        score = self.score(n, iteration.weights) if n % self._plan.dev_every == 0 else None
         stop = self._tell("optimise", n, self._plan.max_iterations, iteration.objective, score)
         return stop or self._out_of_patience(n)
+
+    def score(self, n: int, weights: Array) -> float | None:
+        """Score the held-out data, if there is any and these weights are new; the best weights are kept."""
+        if self._score is None or n in self.dev_scores:
+            return None
+        score = self.dev_scores[n] = self._score(self._shape.split(weights))
+        if self.best_iteration is None or score > self.dev_scores[self.best_iteration]:
+            self.best_iteration, self.best_weights = n, weights.copy()
+        return score
 
     def _out_of_patience(self, n: int) -> bool:
         if self.best_iteration is None:
