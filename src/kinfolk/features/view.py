@@ -104,34 +104,22 @@ class TokenView:
 def _occurrence_lists(
     order: NDArray[np.int64], group: NDArray[np.int64], n: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    indptr = np.zeros(n + 1, np.int64)
-    _count_others(order, group, MAX_OCCURRENCES, indptr)
-    np.cumsum(indptr, out=indptr)
+    """`order` lists tokens group by group; a group is a run in it."""
+    runs = np.flatnonzero(np.diff(group[order], prepend=-1))  # where each run begins
+    sizes = np.diff(np.append(runs, len(order)))
+    counts = np.zeros(n + 1, np.int64)
+    counts[order + 1] = np.repeat(np.minimum(sizes - 1, MAX_OCCURRENCES), sizes)
+    indptr = np.cumsum(counts)
     others = np.empty(indptr[-1], np.int64)
-    _list_others(order, group, indptr, others)
+    _list_others(order, runs, sizes, indptr, others)
     return indptr, others
 
 
 @njit(nogil=True, cache=True)
-def _count_others(order, group, most, indptr):
-    first = 0
-    while first < len(order):
-        last = first
-        while last < len(order) and group[order[last]] == group[order[first]]:
-            last += 1
-        for i in range(first, last):
-            indptr[order[i] + 1] = min(last - first - 1, most)
-        first = last
-
-
-@njit(nogil=True, cache=True)
-def _list_others(order, group, indptr, others):
-    """The nearest occurrences around position i of a run [first, last): a window that slides with i."""
-    first = 0
-    while first < len(order):
-        last = first
-        while last < len(order) and group[order[last]] == group[order[first]]:
-            last += 1
+def _list_others(order, runs, sizes, indptr, others):
+    """The nearest occurrences around position i of a run: a window that slides with i."""
+    for run in range(len(runs)):
+        first, last = runs[run], runs[run] + sizes[run]
         for i in range(first, last):
             wanted = indptr[order[i] + 1] - indptr[order[i]]
             at = max(first, min(i - wanted // 2, last - wanted - 1))
@@ -140,4 +128,3 @@ def _list_others(order, group, indptr, others):
                     at += 1
                 others[slot] = order[at]
                 at += 1
-        first = last
