@@ -31,6 +31,9 @@ Columns = Annotated[
 ]
 Label = Annotated[str, typer.Option(help="Name of the label column; auto = the last.")]
 Scheme = Annotated[str, typer.Option(help="Tag scheme of the files: auto, IOB1, BIO, IOBES, BILOU or none.")]
+Separator = Annotated[
+    str | None, typer.Option(help="What stands between columns: one character, or tab. Default: blanks.")
+]
 Jobs = Annotated[int, typer.Option(help="Threads; -1 = every core.")]
 
 
@@ -52,11 +55,12 @@ def train(
         list[str] | None, typer.Option(help="label=weight, e.g. PER=2; may be repeated; or: balanced.")
     ] = None,
     max_iterations: Annotated[int, typer.Option(help="Limit of optimiser iterations.")] = 300,
-    tolerance: Annotated[float, typer.Option(help="Stop when the objective falls by less, relative.")] = 3e-4,
+    tolerance: Annotated[float, typer.Option(help="Stop when the objective falls by less, relative.")] = 1.5e-4,
     patience: Annotated[int, typer.Option(help="Held-out scores without a new best before stopping.")] = 5,
     columns: Columns = None,
     label: Label = "auto",
     scheme: Scheme = "auto",
+    separator: Separator = None,
     seed: Annotated[int, typer.Option(help="Seed of the random order.")] = 0,
     jobs: Jobs = -1,
     quiet: Annotated[bool, typer.Option(help="No progress and no summary.")] = False,
@@ -66,7 +70,9 @@ def train(
     from kinfolk.io.modelfile import check_writable
 
     check_writable(out)
-    options: dict[str, Any] = _reading(columns, label, scheme)
+    if str(out) in (train, dev):
+        raise SettingError(f"--out {out} would overwrite the data it is trained on: name another file")
+    options: dict[str, Any] = _reading(columns, label, scheme, separator)
     settings: dict[str, Any] = dict(
         templates=templates, min_count="auto" if min_count is None else min_count, l1=l1, encoding=encoding,
         max_iterations=max_iterations, tolerance=tolerance, patience=patience,
@@ -99,6 +105,7 @@ def tag(
     entities: Annotated[bool, typer.Option(help="One JSON object an entity, with its probability.")] = False,
     k_best: Annotated[int | None, typer.Option(help="JSON: the k best labellings of each sentence.")] = None,
     scheme: Scheme = "auto",
+    separator: Separator = None,
     jobs: Jobs = -1,
 ) -> None:
     """Tag a file: its columns with the predicted label as the last one, or JSON lines."""
@@ -106,13 +113,16 @@ def tag(
     from kinfolk.io.textfiles import write_utf8
 
     tagger = _load(model, jobs)
-    corpus = _read(tagger, file, format, scheme)
+    corpus = _read(tagger, file, format, scheme, separator)
     if entities:
-        write_utf8(output, (json.dumps(vars(e), ensure_ascii=False) + "\n" for e in tagger.predict_entities(corpus)))
+        write_utf8(
+            output,
+            (json.dumps(vars(e), ensure_ascii=False) + "\n" for e in tagger.predict_entities(corpus, forced=forced)),
+        )
     elif k_best is not None:
         if not hasattr(tagger, "predict_k_best"):
             raise SettingError("--k-best needs a crf or memm model")
-        rows = tagger.predict_k_best(corpus, k_best)
+        rows = tagger.predict_k_best(corpus, k_best, forced=forced)
         write_utf8(output, (json.dumps([{"labels": y, "log_probability": p} for y, p in row]) + "\n" for row in rows))
     else:
         write_conll(corpus, output, labels=tagger.predict(corpus, forced=forced))
@@ -124,11 +134,12 @@ def evaluate(
     file: Annotated[str, typer.Argument(help="Labelled file; - = standard input.")] = "-",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     scheme: Scheme = "auto",
+    separator: Separator = None,
     jobs: Jobs = -1,
 ) -> None:
     """Compare predictions with the labels of a file, as conlleval counts."""
     tagger = _load(model, jobs)
-    corpus = _read(tagger, file, Format.conll, scheme)
+    corpus = _read(tagger, file, Format.conll, scheme, separator)
     scores, accuracy = tagger.evaluate(corpus)
     if as_json:
         answer = {"tokens": corpus.n_tokens, "accuracy": accuracy, **(scores.as_dict() if scores else {})}
@@ -139,9 +150,13 @@ def evaluate(
         typer.echo(scores.table())
 
 
-def _reading(columns: str | None, label: str, scheme: str) -> dict[str, Any]:
+def _reading(columns: str | None, label: str, scheme: str, separator: str | None) -> dict[str, Any]:
     names = None if columns is None else [name.strip() for name in columns.split(",")]
-    return {"columns": names, "label": label, "scheme": None if scheme == "none" else scheme}
+    return {"columns": names, "label": label, **_form(scheme, separator)}
+
+
+def _form(scheme: str, separator: str | None) -> dict[str, Any]:
+    return {"scheme": None if scheme == "none" else scheme, "separator": "\t" if separator == "tab" else separator}
 
 
 def _new_model(method: Method, decode: str, settings: dict[str, Any]) -> Any:
@@ -177,7 +192,7 @@ def _load(path: Path, jobs: int) -> Any:
     return load_model(path).set_params(n_jobs=jobs)
 
 
-def _read(tagger: Any, file: str, format: Format, scheme: str) -> Any:
+def _read(tagger: Any, file: str, format: Format, scheme: str, separator: str | None) -> Any:
     """The file with the columns the model was trained on; a column of labels may follow them."""
     from kinfolk.io.conll import read_conll
     from kinfolk.io.plaintext import read_text
@@ -186,4 +201,4 @@ def _read(tagger: Any, file: str, format: Format, scheme: str) -> Any:
         typer.echo("reading from the terminal; end with Ctrl-D", err=True)
     if format is Format.text:
         return read_text(file)
-    return read_conll(file, columns=tagger.columns_, label="optional", scheme=None if scheme == "none" else scheme)
+    return read_conll(file, columns=tagger.columns_, label="optional", **_form(scheme, separator))

@@ -7,7 +7,7 @@ sentences of feature dicts or lists    as sklearn-crfsuite takes them, labels ap
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -47,8 +47,9 @@ class Batch:
             return cls(X if y is None else _with_labels(X, y))
         if isinstance(X, str) or not isinstance(X, Sequence | np.ndarray):
             raise InputError(f"expected a Corpus or a list of sentences; got {type(X).__name__}")
-        if len(X) and isinstance(X[0], str):
-            raise InputError("expected a list of sentences, each a list of tokens; got a list of strings")
+        if len(X) and isinstance(X[0], str | Mapping):
+            what = "strings" if isinstance(X[0], str) else "dicts"
+            raise InputError(f"expected a list of sentences, each a list of tokens; got a list of {what}")
         filled = np.array([len(sentence) > 0 for sentence in X], bool)
         first = next((token for sentence in X for token in sentence), "")
         if isinstance(first, str):
@@ -97,6 +98,8 @@ def _with_labels(corpus: Corpus, y: Any, X: Any = None) -> Corpus:
         return corpus
     if len(y) != (corpus.n_sentences if X is None else len(X)):
         raise InputError(f"X has {corpus.n_sentences if X is None else len(X)} sentences, y has {len(y)}")
+    if any(isinstance(labels, str) for labels in y):
+        raise InputError("y must hold a list of labels for each sentence; got a string")
     rows = [[None if label is None else str(label) for label in sentence] for sentence in y]
     lengths = np.diff(corpus.sentence_starts).tolist() if X is None else [len(sentence) for sentence in X]
     for i, (row, length) in enumerate(zip(rows, lengths, strict=True)):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from kinfolk.inference.chain import Potentials
-from kinfolk.models.decoder import Block, ChainMethod
+from kinfolk.models.decoder import Block, ChainMethod, from_the_top
 from kinfolk.models.tagger import Tagger
 
 
@@ -25,10 +25,10 @@ class LinearChainCRF(Tagger):
     def _method(self) -> ChainMethod:
         return ChainMethod("crf", _potentials, "viterbi", conditions=True)
 
-    def predict_k_best(self, X: Any, k: int) -> list[list[tuple[list[str], float]]]:
+    def predict_k_best(self, X: Any, k: int, forced: bool = False) -> list[list[tuple[list[str], float]]]:
         """For each sentence its k most probable labellings, (labels, log-probability), best first."""
-        return self._k_best(X, k)
+        return self._k_best(X, k, forced)
 
 
 def _potentials(block: Block, n_jobs: int) -> Potentials:
-    return Potentials.of(block.node, block.pair, block.starts, block.start)
+    return Potentials.of(from_the_top(block.node), block.pair, block.starts, block.start)

@@ -38,6 +38,11 @@ class Block:
     starts: NDArray[np.int64]
 
 
+def from_the_top(node: Array) -> Array:
+    """Scores less the best one of their token: the same probabilities, however large the scores are."""
+    return np.asarray(node - node.max(axis=1, keepdims=True)) if node.size else node
+
+
 @dataclass(frozen=True)
 class ChainMethod:
     """What sets one chain model apart from another.
@@ -122,19 +127,24 @@ class Decoder:
             _check_possible(log_z, block, batch.corpus)
         return out
 
-    def k_best(self, batch: Batch, k: int) -> list[list[tuple[Array, float]]]:
+    def k_best(self, batch: Batch, k: int, forced: bool) -> list[list[tuple[Array, float]]]:
         """For each sentence up to k labellings and their log-probabilities, best first."""
+        labels = self.coding.encode(batch.corpus, repair=False) if forced else None
         answers = []
         for block in self.blocks(batch):
-            own = self.method.potentials(block, self.n_jobs)
+            span = slice(block.first, block.first + len(block.node))
+            own = self._forced(self.method.potentials(block, self.n_jobs), labels, span)
             allowed = self._constrained(own)
             log_z = chain.marginals(allowed if self.method.conditions else own, self.n_jobs).log_partition
-            for (paths, scores), z in zip(chain.k_best(allowed, k, self.n_jobs), log_z, strict=True):
+            found = chain.k_best(allowed, k, self.n_jobs)
+            _check_possible(np.array([max(scores, default=-np.inf) for _, scores in found]), block, batch.corpus)
+            for (paths, scores), z in zip(found, log_z, strict=True):
                 answers.append([(path, float(score - z)) for path, score in zip(paths, scores, strict=True)])
         return answers
 
-    def entities(self, batch: Batch, path: NDArray[np.int32]) -> list[Entity]:
+    def entities(self, batch: Batch, path: NDArray[np.int32], forced: bool) -> list[Entity]:
         """The entities of a labelling, each with the probability that exactly it is there."""
+        labels = self.coding.encode(batch.corpus, repair=False) if forced else None
         inner = self.coding.inner
         if inner is None:
             return []
@@ -148,7 +158,8 @@ class Decoder:
             own = np.flatnonzero((firsts >= block.first) & (firsts < block.first + len(block.node)))
             if not len(own):
                 continue
-            potentials = self.method.potentials(block, self.n_jobs)
+            span = slice(block.first, block.first + len(block.node))
+            potentials = self._forced(self.method.potentials(block, self.n_jobs), labels, span)
             potentials = self._constrained(potentials) if self.method.conditions else potentials
             spans = [found[i] for i in own]
             local = np.searchsorted(block.starts, firsts[own] - block.first, side="right") - 1

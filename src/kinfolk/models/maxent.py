@@ -12,7 +12,7 @@ import numpy as np
 
 from kinfolk.errors import SettingError
 from kinfolk.inference.chain import Potentials
-from kinfolk.models.decoder import Block, ChainMethod
+from kinfolk.models.decoder import Block, ChainMethod, from_the_top
 from kinfolk.models.tagger import Tagger
 
 
@@ -32,4 +32,4 @@ class MaxEnt(Tagger):
 
 def _potentials(block: Block, n_jobs: int) -> Potentials:
     n_labels = block.node.shape[1]
-    return Potentials.of(block.node, np.zeros((n_labels, n_labels)), block.starts)
+    return Potentials.of(from_the_top(block.node), np.zeros((n_labels, n_labels)), block.starts)

@@ -30,9 +30,9 @@ class MEMM(Tagger):
     def _method(self) -> ChainMethod:
         return ChainMethod("memm", _potentials, self.decode, conditions=False)
 
-    def predict_k_best(self, X: Any, k: int) -> list[list[tuple[list[str], float]]]:
+    def predict_k_best(self, X: Any, k: int, forced: bool = False) -> list[list[tuple[list[str], float]]]:
         """For each sentence its k most probable valid labellings, (labels, log-probability), best first."""
-        return self._k_best(X, k)
+        return self._k_best(X, k, forced)
 
 
 def _potentials(block: Block, n_jobs: int) -> Potentials:

@@ -68,7 +68,7 @@ class Tagger(Settings, ABC):
     class_weight: Mapping[str, float] | str | None = None
     constrain: bool = True
     max_iterations: int = 300
-    tolerance: float = 3e-4
+    tolerance: float = 1.5e-4
     patience: int = 5
     dev_every: int = 5
     warm_start: bool = False
@@ -203,18 +203,18 @@ class Tagger(Settings, ABC):
         tables = np.split(table, batch.corpus.sentence_starts[1:-1]) if batch.corpus.n_sentences else []
         return batch.for_each(tables, lambda: np.empty((0, table.shape[1])))
 
-    def predict_entities(self, X: Any) -> list[Entity]:
+    def predict_entities(self, X: Any, forced: bool = False) -> list[Entity]:
         """The predicted entities, each with the exact probability that this very entity is there."""
         self._require_fitted()
         batch, decoder = Batch.of(X), self._decoder()
-        return decoder.entities(batch, decoder.paths(batch, forced=False))
+        return decoder.entities(batch, decoder.paths(batch, forced), forced)
 
-    def _k_best(self, X: Any, k: int) -> list[list[tuple[list[str], float]]]:
+    def _k_best(self, X: Any, k: int, forced: bool) -> list[list[tuple[list[str], float]]]:
         self._require_fitted()
         if not isinstance(k, int | np.integer) or k < 1:
             raise InputError(f"k must be a whole number of 1 or more; got {k!r}")
         answers, batch = [], Batch.of(X)
-        for labellings in self._decoder().k_best(batch, int(k)):
+        for labellings in self._decoder().k_best(batch, int(k), forced):
             ends = np.array([0, len(labellings[0][0])], np.int64)
             answers.append([(self.coding_.decode(p, ends).strings(), log_p) for p, log_p in labellings])
         return batch.for_each(answers, lambda: [([], 0.0)])  # type: ignore[arg-type]

@@ -20,12 +20,14 @@ from kinfolk.learning.lbfgs import Iteration, minimise
 from kinfolk.learning.loglinear import LogLinear, Weights
 from kinfolk.learning.products import SparseRows
 from kinfolk.learning.stochastic import warm_start
+from kinfolk.memory import release_free_memory
 from kinfolk.models.epochs import run_epoch
 
 log = logging.getLogger("kinfolk")
 Array = NDArray[Any]
 
 WARM_PASSES = 16
+LARGEST_VALUE = 1e12  # beyond it squares and sums of float32 scores lose all meaning
 # A warm-start step moves the score of a token by about this many times its residual.
 SCORE_STEP = 3.0
 
@@ -108,8 +110,14 @@ def train(
     began = time.perf_counter()
     if not (data.labels >= 0).any():
         raise InputError("training needs at least one labelled token")
+    largest = float(np.abs(data.rows.values).max(initial=0.0))
+    if largest > LARGEST_VALUE:
+        raise InputError(
+            f"feature values must lie within ±{LARGEST_VALUE:g}; the largest is {largest:g}. Scale them down."
+        )
     if _kernels_are_cold():
         log.warning("first use: compiling numeric kernels, about half a minute; later runs load them from disk")
+    release_free_memory()
     residuals = chain_residuals(kind, data.labels, data.token_weights, data.starts, plan.n_jobs)
     objective = LogLinear(data.rows, residuals, data.n_labels, data.pair_rows, plan.l2, plan.n_jobs)
     watch = _Watch(objective, plan, score_dev, callback, began)
@@ -193,6 +201,7 @@ def _starting_point(kind: str, data: TrainingData, objective: LogLinear, plan: T
         n_jobs=plan.n_jobs,
         callback=after_pass,
     )
+    release_free_memory()
     knowing_nothing = data.token_weights[data.labels >= 0].sum() * np.log(data.n_labels)
     return warmed if met and met[-1] < knowing_nothing and np.isfinite(warmed).all() else zeros
 

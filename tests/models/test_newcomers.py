@@ -1,0 +1,64 @@
+"""Mistakes and odd wishes of first days: each ends in a right answer or in a clear message."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import kinfolk as kf
+from kinfolk.errors import InputError
+
+WORDS = [["Kim", "left", "Paris"], ["Paris", "slept"]] * 3
+LABELS = [["B-PER", "O", "B-LOC"], ["B-LOC", "O"]] * 3
+MODELS = [kf.MaxEnt(n_jobs=1), kf.MEMM(n_jobs=1), kf.LinearChainCRF(n_jobs=1)]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=repr)
+@pytest.mark.parametrize("size", [1.0, 1e8, 1e15, 1e30])
+def test_probabilities_of_huge_features_add_up(model: kf.LinearChainCRF, size: float) -> None:
+    model.fit([[{"w": 1}, {"c": 1}]], [["B-PER", "O"]])
+    (table,) = model.predict_proba([[{"w": size}, {"c": 1}]])
+    np.testing.assert_allclose(table.sum(axis=1), 1)
+    assert model.predict([[{"w": size}, {"c": 1}]]) == [["B-PER", "O"]]
+
+
+def test_features_too_large_to_train_on() -> None:
+    with pytest.raises(InputError, match=r"within ±1e\+12; the largest is 1e\+30"):
+        kf.LinearChainCRF().fit([[{"w": 1e30}]], [["A"]])
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "message"),
+    [
+        ([{"w": "a"}, {"w": "b"}], ["A", "B"], "got a list of dicts"),
+        (["Kim left"], [["A"]], "got a list of strings"),
+        ([["Kim", "left"]], ["AB"], "got a string"),
+    ],
+)
+def test_a_level_of_lists_forgotten(X: list[object], y: list[object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        kf.LinearChainCRF().fit(X, y)
+
+
+def test_forced_labels_hold_for_entities_and_k_best() -> None:
+    crf = kf.LinearChainCRF(n_jobs=1).fit(WORDS, LABELS)
+    given = kf.Corpus.from_sentences([["Kim", "left", "Paris"]], [[None, None, "B-PER"]], scheme="BIO")
+    found = crf.predict_entities(given, forced=True)
+    assert [(e.text, e.type) for e in found][-1] == ("Paris", "PER")
+    assert found[-1].confidence == pytest.approx(1)
+    listed = crf.predict_k_best(given, 100, forced=True)[0]
+    assert all(labels[-1] == "B-PER" for labels, _ in listed)
+    assert sum(np.exp(log_p) for _, log_p in listed) == pytest.approx(1)
+
+
+def test_schemes_of_lists_are_found() -> None:
+    assert kf.Corpus.from_sentences(WORDS, LABELS).scheme == "BIO"
+    assert kf.Corpus.from_sentences([["a"]], [["NN"]]).scheme is None
+
+
+def test_module_is_the_command() -> None:
+    done = subprocess.run([sys.executable, "-m", "kinfolk", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == f"kinfolk {kf.__version__}"
