@@ -186,6 +186,7 @@ def minimise(
         at, gradient, value, step = search.at, search.gradient, search.value, search.step
         history.append(value)
         if inverse_curvature is not None and number in REFRESH:
+            del inverse  # one long vector less while the new one is made
             inverse = inverse_curvature()
             pairs.weigh_anew(inverse, n_jobs)
         if callback and callback(Iteration(number, value, norm, step, evaluations, at)):
