@@ -1,0 +1,203 @@
+"""Marginals, predictions, losses and residuals of a mixture of parents against enumeration."""
+
+from __future__ import annotations
+
+import mixture_oracle as oracle
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from mixture_oracle import worlds
+
+from kinfolk.errors import InputError
+from kinfolk.inference.dag import START, Dag, build_dag
+from kinfolk.inference.mixture import (
+    Scores,
+    Wiring,
+    beliefs,
+    check_weights,
+    gated_weights,
+    residuals,
+    uniform_weights,
+)
+
+
+def wired(world, params):
+    """The world as arrays: for each relation scores of all nodes as children and as parents, then as starts."""
+    n, n_labels = len(world.X), world.n_labels
+    dag = build_dag([r.edges for r in world.relations], world.groups, world.start)
+    ends = [np.zeros((0, n_labels))]
+    for r, relation in enumerate(world.relations):
+        parent = world.X @ params.parent[r] if relation.parent_features else np.zeros((n, n_labels))
+        ends += [world.X @ params.child[r], parent]
+    ends.append(world.X @ params.start_child)
+    child, is_start = dag.child, dag.relation == START
+    child_slot = np.where(is_start, 2 * len(world.relations), 2 * dag.relation) * n + child
+    has_parent = np.array([*(r.parent_features for r in world.relations), False])[dag.relation]
+    parent_slot = np.where(has_parent & ~is_start, (2 * dag.relation + 1) * n + dag.parent, -1)
+    pair = np.array(params.pair).reshape(-1, n_labels, n_labels)
+    rows = np.concatenate([np.zeros((0, n_labels**2)), *(u.reshape(-1, n_labels**2) for u in params.edge)])
+    scores = Scores(np.concatenate(ends), pair, params.start, rows)
+    return Wiring(dag, child_slot, parent_slot, pair_rows(world, dag)), scores
+
+
+def pair_rows(world, dag: Dag):
+    sizes = [r.edge_features.shape[1] for r in world.relations]
+    if not sum(sizes):
+        return np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0)
+    offsets = np.cumsum([0, *sizes])
+    dense = np.zeros((dag.n_components, offsets[-1]))
+    for c, (r, e) in enumerate(zip(dag.relation, dag.edge, strict=True)):
+        if r != START:
+            dense[c, offsets[r] : offsets[r + 1]] = world.relations[r].edge_features[e]
+    at, columns = np.nonzero(dense)
+    starts = np.concatenate([[0], np.cumsum(np.bincount(at, minlength=len(dense)))]).astype(np.int64)
+    return starts, columns.astype(np.int32), dense[at, columns]
+
+
+def alphas(world, params, dag):
+    if world.given is not None:
+        return check_weights(dag, world.given)
+    return gated_weights(dag, world.gate_features @ params.gate)
+
+
+def evaluate(world, params, clamp, n_jobs=1):
+    wiring, scores = wired(world, params)
+    alpha = alphas(world, params, wiring.dag)
+    labels = world.labels.astype(np.int32)
+    return residuals([wiring], scores, [alpha], labels, world.weights, clamp, n_jobs)[0]
+
+
+def gradient(world, params, clamp):
+    """∂loss by the parameters in the order of the oracle, from the residuals."""
+    found = evaluate(world, params, clamp)
+    n, n_relations = len(world.X), len(world.relations)
+    slots = found.scores.ends.reshape(2 * n_relations + 1, n, world.n_labels) if n else None
+    parts, at = [], 0
+    for r, relation in enumerate(world.relations):
+        parts.append(params.child[r] * 0 if slots is None else world.X.T @ slots[2 * r])
+        if relation.parent_features:
+            parts.append(params.parent[r] * 0 if slots is None else world.X.T @ slots[2 * r + 1])
+        size = relation.edge_features.shape[1]
+        parts += [found.scores.pair[r], found.scores.rows[at : at + size]]
+        at += size
+    parts.append(params.start_child * 0 if slots is None else world.X.T @ slots[-1])
+    parts += [found.scores.start, world.gate_features.T @ found.gate]
+    return np.concatenate([part.reshape(-1) for part in parts])
+
+
+@settings(max_examples=60, deadline=None)
+@given(worlds(with_edge_features=True, with_gate=True))
+def test_marginals_and_predictions_equal_enumeration(drawn):
+    world, params = drawn
+    wiring, scores = wired(world, params)
+    found = beliefs(wiring, scores, alphas(world, params, wiring.dag))
+    np.testing.assert_allclose(found.marginals, oracle.marginals(world, params), atol=1e-10)
+    np.testing.assert_allclose(found.predicted, oracle.predictive(world, params), atol=1e-10)
+
+
+@settings(max_examples=40, deadline=None)
+@given(worlds())
+def test_marginals_with_uniform_and_given_weights(drawn):
+    world, params = drawn
+    wiring, scores = wired(world, params)
+    alpha = alphas(world, params, wiring.dag)
+    if world.given is None:
+        np.testing.assert_allclose(alpha, uniform_weights(wiring.dag))
+    np.testing.assert_allclose(alpha, oracle.mixing_weights(world, params), atol=1e-12)
+    found = beliefs(wiring, scores, alpha, n_jobs=2)
+    np.testing.assert_allclose(found.marginals, oracle.marginals(world, params), atol=1e-10)
+
+
+@settings(max_examples=40, deadline=None)
+@given(worlds(max_nodes=5, unknown=True, with_edge_features=True, with_gate=True))
+def test_marginal_loss_and_gradient(drawn):
+    world, params = drawn
+    assert evaluate(world, params, clamp=False).loss == pytest.approx(-oracle.marginal_log_likelihood(world, params))
+    expected = oracle.objective_gradient(world, params, "marginal")
+    np.testing.assert_allclose(gradient(world, params, clamp=False), expected, rtol=1e-6, atol=1e-6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(worlds(max_nodes=5, with_edge_features=True, with_gate=True))
+def test_conditional_loss_and_gradient(drawn):
+    world, params = drawn
+    assert evaluate(world, params, clamp=True).loss == pytest.approx(-oracle.conditional_log_likelihood(world, params))
+    expected = oracle.objective_gradient(world, params, "conditional")
+    np.testing.assert_allclose(gradient(world, params, clamp=True), expected, rtol=1e-6, atol=1e-6)
+
+
+@settings(max_examples=20, deadline=None)
+@given(worlds(min_nodes=1, min_relations=1))
+def test_huge_scores_take_the_slow_way_and_stay_exact(drawn):
+    world, params = drawn
+    params.pair = [pair * 1000 for pair in params.pair]
+    wiring, scores = wired(world, params)
+    found = beliefs(wiring, scores, alphas(world, params, wiring.dag)).marginals
+    np.testing.assert_allclose(found, oracle.marginals(world, params), atol=1e-10)
+    assert np.isfinite(evaluate(world, params, clamp=False).scores.ends).all()
+
+
+@settings(max_examples=20, deadline=None)
+@given(worlds(unknown=True, with_gate=True))
+def test_threads_do_not_change_the_answer(drawn):
+    world, params = drawn
+    one, two = (evaluate(world, params, False, n_jobs) for n_jobs in (1, 2))
+    assert one.loss == two.loss
+    np.testing.assert_array_equal(one.scores.ends, two.scores.ends)
+    np.testing.assert_array_equal(one.scores.pair, two.scores.pair)
+
+
+def test_a_known_label_is_passed_on():
+    """0 -> 1 with a known label at 0: its child sees the label, itself keeps its own marginal."""
+    dag = build_dag([np.array([[1, 0]])], np.zeros(2, int))
+    pair = np.log(np.array([[[0.9, 0.1], [0.2, 0.8]]]))
+    scores = Scores(np.zeros((2, 2)), pair, np.zeros(2), np.zeros((0, 4)))
+    wiring = Wiring(dag, dag.child, np.full(2, -1))
+    found = beliefs(wiring, scores, np.ones(2), np.array([1, -1], np.int32)).marginals
+    np.testing.assert_allclose(found, [[0.5, 0.5], [0.2, 0.8]])
+
+
+# -- the shape ----------------------------------------------------------------------------------------
+
+
+def test_orders_put_parents_first():
+    groups = np.array([0, 0, 0, 1, 1])
+    backward = build_dag([np.array([[0, 1], [1, 2], [3, 4]])], groups)
+    assert backward.order.tolist() == [2, 1, 0, 4, 3]
+    mixed = build_dag([np.array([[0, 2], [1, 0], [3, 4]])], groups)
+    assert mixed.order.tolist() == [2, 0, 1, 4, 3]
+    assert mixed.rank[mixed.order].tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("edges", "message"),
+    [
+        ([[0, 1], [1, 2], [2, 0]], "cycle: 0 -> 1 -> 2 -> 0"),
+        ([[0, 1], [1, 0], [0, 3], [1, 2]], "cycle: 0 -> 1 -> 0"),
+        ([[1, 1]], "relation 'cites': instance 1 is its own parent"),
+        ([[4, 0]], r"'cites': instance 4 \(group 1\) looks at instance 0 \(group 0\)"),
+        ([[0, 9]], r"'cites': edge 0 is \(0, 9\), but there are 5 instances"),
+    ],
+)
+def test_edges_that_cannot_be(edges, message):
+    with pytest.raises(InputError, match=message):
+        build_dag([np.array(edges)], np.array([0, 0, 0, 0, 1]), names=["cites"])
+
+
+def test_mixing_weights_that_cannot_be():
+    dag = build_dag([np.array([[1, 0], [2, 0], [2, 1]])], np.zeros(3, int))
+    assert check_weights(dag, [1, 1, 0.25, 0.75]).tolist() == [1, 1, 0.25, 0.75]
+    with pytest.raises(InputError, match="that of instance 2 for parent 0 is -1"):
+        check_weights(dag, [1, 1, -1, 2])
+    with pytest.raises(InputError, match=r"those of instance 2 sum to 0.75"):
+        check_weights(dag, [1, 1, 0.5, 0.25])
+    with pytest.raises(InputError, match="expected 4 mixing weights"):
+        check_weights(dag, [1, 1])
+
+
+def test_nobody():
+    dag = build_dag([], np.zeros(0, int))
+    scores = Scores(np.zeros((0, 2)), np.zeros((0, 2, 2)), np.zeros(2), np.zeros((0, 4)))
+    wiring = Wiring(dag, np.zeros(0, np.int64), np.zeros(0, np.int64))
+    assert beliefs(wiring, scores, uniform_weights(dag)).marginals.shape == (0, 2)
+    assert residuals([wiring], scores, [np.empty(0)], np.empty(0, np.int32), np.empty(0), False)[0].loss == 0
