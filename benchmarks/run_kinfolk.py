@@ -18,7 +18,7 @@ BEGAN = time.perf_counter()
 from kinfolk import Corpus, LinearChainCRF, load_model, read_conll  # noqa: E402
 from kinfolk.errors import ConvergenceWarning  # noqa: E402
 from kinfolk.features.tokens import TokenFeatures  # noqa: E402
-from kinfolk.models.training import Progress  # noqa: E402
+from kinfolk.models.optimise import Progress  # noqa: E402
 
 IMPORTED = time.perf_counter() - BEGAN
 

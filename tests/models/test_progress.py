@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kinfolk.models.progress import WINDOW, Description, RemainingTime
-from kinfolk.models.training import Progress
+from kinfolk.models.optimise import Progress
 
 
 def geometric(n: int) -> Progress:

@@ -12,7 +12,7 @@ from small_world import MODELS, TEST, TINY, TINY_LABELS, TRAIN, in_scheme
 import kinfolk as kf
 from kinfolk.errors import ConvergenceWarning, InputError
 from kinfolk.features.attributes import capitalised, lower, shape, suffix, word
-from kinfolk.models.training import Progress
+from kinfolk.models.optimise import Progress
 
 EVERY_MODEL = pytest.mark.parametrize("make", MODELS.values(), ids=MODELS.keys())
 THREE = {name: make for name, make in MODELS.items() if name != "MEMM posterior"}  # trained as MEMM is

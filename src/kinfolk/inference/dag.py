@@ -104,9 +104,7 @@ def _check_edges(pairs: Array, groups: Array, name: str) -> None:
         raise InputError(f"relation {name!r}: edge {row} is {tuple(pairs[row].tolist())}, but there are {n} instances")
     loops = np.flatnonzero(pairs[:, 0] == pairs[:, 1])
     if len(loops):
-        raise InputError(
-            f"relation {name!r}: instance {pairs[loops[0], 0]} is its own parent. Take self loops out."
-        )
+        raise InputError(f"relation {name!r}: instance {pairs[loops[0], 0]} is its own parent. Take self loops out.")
     across = np.flatnonzero(groups[pairs[:, 0]] != groups[pairs[:, 1]])
     if len(across):
         child, parent = pairs[across[0]].tolist()

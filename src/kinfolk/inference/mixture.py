@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,7 +58,7 @@ class Wiring:
     def chunks(self) -> list[tuple[int, int]]:
         """Runs of whole groups, as places of the order."""
         places = self.dag.group_starts[self._bounds].tolist()
-        return list(zip(places[:-1], places[1:], strict=True))
+        return list(pairwise(places))
 
     def kernel_arrays(self) -> tuple[Array, ...]:
         dag = self.dag

@@ -135,7 +135,7 @@ def _see(marginal, label, clamp, belief):
 def _conditional(c, dag, model, local, table, out):
     """p_c(y | i), from the scores of both ends: for tables of their own, and for scores beyond the fast way."""
     relation, child_slot, parent_slot = dag[2], dag[4], dag[5]
-    scores, pair, row_starts, rows, row_values, weights = model[0], model[1], *model[4:]
+    scores, pair, row_starts, rows, row_values, weights = model[0], model[1], model[4], model[5], model[6], model[7]
     _local_scores(scores, child_slot[c], parent_slot[c], local)
     begin, end = (row_starts[c], row_starts[c + 1]) if len(row_starts) > 1 else (0, 0)
     _own_table(pair[relation[c]], begin, end, rows, row_values, weights, table)

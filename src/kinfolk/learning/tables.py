@@ -136,7 +136,7 @@ class Tables:
         rest = sum(self.shape.features) * n
         diagonal[rest:] = variance.sum() / (n * n)
         diagonal += self.l2
-        parts.gate += self.gate_l2
+        diagonal[self.shape.size - self.shape.gate :] += self.gate_l2
         if self.l2 == 0:
             diagonal += diagonal.mean() * 1e-3 + 1e-6
         return np.reciprocal(diagonal, out=diagonal)

@@ -20,7 +20,7 @@ from kinfolk.models.labels import LabelCoding
 from kinfolk.models.maxent import MaxEnt
 from kinfolk.models.memm import MEMM
 from kinfolk.models.tagger import Tagger
-from kinfolk.models.training import Convergence
+from kinfolk.models.optimise import Convergence
 
 KIND = "tokens"
 METHODS: dict[str, type[Tagger]] = {cls.__name__: cls for cls in (MaxEnt, MEMM, LinearChainCRF)}

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kinfolk.models.training import Callback, Progress
+from kinfolk.models.optimise import Callback, Progress
 
 WINDOW = 5  # iterations between the objectives that the tolerance compares
 

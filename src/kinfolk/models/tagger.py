@@ -25,9 +25,10 @@ from kinfolk.models.checks import check_settings
 from kinfolk.models.decoder import ChainMethod, Decoder, Entity
 from kinfolk.models.inheritance import NamedWeights, inherit, named_weights
 from kinfolk.models.labels import LabelCoding
+from kinfolk.models.optimise import Callback, Convergence, TrainingPlan
 from kinfolk.models.progress import observed
 from kinfolk.models.settings import Settings
-from kinfolk.models.training import Callback, Convergence, TrainingData, TrainingPlan, train
+from kinfolk.models.training import TrainingData, train
 from kinfolk.models.weighting import token_weights
 from kinfolk.threads import resolve_jobs
 

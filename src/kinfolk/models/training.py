@@ -1,27 +1,26 @@
-"""From a relational data set to weights: a stochastic warm start, then L-BFGS, watched on held-out data."""
+"""From chains to weights: a stochastic warm start, then L-BFGS."""
 
 from __future__ import annotations
 
 import logging
 import time
-import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.errors import ConvergenceWarning, InputError
+from kinfolk.errors import InputError
 from kinfolk.inference.expectations import chain_residuals
 from kinfolk.inference.residuals import KINDS
-from kinfolk.learning.lbfgs import Iteration, minimise
 from kinfolk.learning.loglinear import LogLinear, Weights
 from kinfolk.learning.products import SparseRows
 from kinfolk.learning.stochastic import warm_start
 from kinfolk.memory import release_free_memory
 from kinfolk.models.epochs import run_epoch
+from kinfolk.models.optimise import Callback, Convergence, TrainingPlan, Watch, optimise
 
 log = logging.getLogger("kinfolk")
 Array = NDArray[Any]
@@ -30,46 +29,6 @@ WARM_PASSES = 16
 LARGEST_VALUE = 1e12  # beyond it squares and sums of float32 scores lose all meaning
 # A warm-start step moves the score of a token by about this many times its residual.
 SCORE_STEP = 3.0
-
-
-@dataclass(frozen=True)
-class Progress:
-    """What a callback is told; it may return True to stop training with what there is."""
-
-    stage: str  # "warm start" or "optimise"
-    iteration: int
-    limit: int
-    objective: float
-    seconds: float
-    dev_score: float | None = None
-
-
-Callback = Callable[[Progress], bool | None]
-
-
-@dataclass(frozen=True)
-class Convergence:
-    """How training ended. `status`: converged, limit, stopped (by a callback or by held-out patience), stalled."""
-
-    status: str
-    objective: float
-    iterations: int
-    evaluations: int
-    seconds: float
-    dev_scores: dict[int, float] = field(default_factory=dict)
-    best_iteration: int | None = None
-
-    def __str__(self) -> str:
-        words = {
-            "converged": "converged",
-            "limit": "hit the iteration limit before the tolerance",
-            "stopped": "stopped early",
-            "stalled": "could not lower the objective further",
-        }[self.status]
-        best = "" if self.best_iteration is None else f"; weights of iteration {self.best_iteration} kept"
-        return (
-            f"{words} after {self.iterations} iterations ({self.seconds:.1f} s), objective {self.objective:.6g}{best}"
-        )
 
 
 @dataclass(frozen=True)
@@ -82,20 +41,6 @@ class TrainingData:
     token_weights: Array
     starts: NDArray[np.int64]
     n_labels: int
-
-
-@dataclass(frozen=True)
-class TrainingPlan:
-    """Settings of the optimiser."""
-
-    l2: float
-    l1: float
-    max_iterations: int
-    tolerance: float
-    patience: int
-    dev_every: int
-    seed: int | None
-    n_jobs: int
 
 
 def train(
@@ -120,34 +65,9 @@ def train(
     release_free_memory()
     residuals = chain_residuals(kind, data.labels, data.token_weights, data.starts, plan.n_jobs)
     objective = LogLinear(data.rows, residuals, data.n_labels, data.pair_rows, plan.l2, plan.n_jobs)
-    watch = _Watch(objective, plan, score_dev, callback, began)
-    found = minimise(
-        objective,
-        _starting_point(kind, data, objective, plan, watch) if initial is None else initial,
-        inverse_curvature=objective.inverse_curvature,
-        l1=plan.l1,
-        max_iterations=0 if watch.stopped else plan.max_iterations,
-        tolerance=plan.tolerance,
-        callback=watch.after_iteration,
-        n_jobs=plan.n_jobs,
-    )
-    if watch.stopped:  # perhaps before the first iteration
-        found = replace(found, status="stopped")
-    watch.score(found.iterations, found.weights)  # the last weights may be the best
-    best = found.weights.copy() if watch.best_weights is None else watch.best_weights
-    convergence = Convergence(
-        found.status,
-        found.objective,
-        found.iterations,
-        found.evaluations,
-        time.perf_counter() - began,
-        watch.dev_scores,
-        watch.best_iteration,
-    )
-    log.info("training %s", convergence)
-    if found.status in ("limit", "stalled"):
-        warnings.warn(f"training {convergence}. {_remedy(found.status)}", ConvergenceWarning, stacklevel=3)
-    return best, convergence
+    watch = Watch(objective.shape, plan, score_dev, callback, began)
+    start = _starting_point(kind, data, objective, plan, watch) if initial is None else initial
+    return optimise(objective, start, plan, watch, began)
 
 
 def _kernels_are_cold() -> bool:
@@ -156,13 +76,7 @@ def _kernels_are_cold() -> bool:
     return not run_epoch.signatures and (folder is None or not any(Path(folder).glob("epochs.run_epoch-*.nbi")))
 
 
-def _remedy(status: str) -> str:
-    if status == "limit":
-        return "Raise max_iterations or tolerance."
-    return "Usually harmless: rounding. Scale down very large feature values if accuracy is poor."
-
-
-def _starting_point(kind: str, data: TrainingData, objective: LogLinear, plan: TrainingPlan, watch: _Watch) -> Array:
+def _starting_point(kind: str, data: TrainingData, objective: LogLinear, plan: TrainingPlan, watch: Watch) -> Array:
     """Weights after a few stochastic passes, or zeros with a lasso, which wants them.
 
     Zeros also if the passes end worse than knowing nothing, as with huge feature values.
@@ -170,6 +84,7 @@ def _starting_point(kind: str, data: TrainingData, objective: LogLinear, plan: T
     zeros = np.zeros(objective.shape.size, np.float32)
     if plan.l1 > 0:
         return zeros
+    watch.passes = WARM_PASSES
     n = len(data.starts) - 1
     squares = data.rows.values.astype(np.float64) ** 2 if len(data.rows.values) else None
     mean_square = (len(data.rows.indices) if squares is None else squares.sum()) / max(1, data.rows.n_rows)
@@ -204,53 +119,3 @@ def _starting_point(kind: str, data: TrainingData, objective: LogLinear, plan: T
     release_free_memory()
     knowing_nothing = data.token_weights[data.labels >= 0].sum() * np.log(data.n_labels)
     return warmed if met and met[-1] < knowing_nothing and np.isfinite(warmed).all() else zeros
-
-
-class _Watch:
-    """Tells the callback, scores the held-out data, and remembers the best weights."""
-
-    def __init__(
-        self,
-        objective: LogLinear,
-        plan: TrainingPlan,
-        score_dev: Callable[[Weights], float] | None,
-        callback: Callback | None,
-        began: float,
-    ) -> None:
-        self._shape, self._plan, self._score, self._callback = objective.shape, plan, score_dev, callback
-        self._began = began
-        self.dev_scores: dict[int, float] = {}
-        self.best_iteration: int | None = None
-        self.best_weights: Array | None = None
-        self.stopped = False  # the callback said so
-
-    def after_pass(self, number: int, loss: float) -> bool:
-        return self._tell("warm start", number, WARM_PASSES, loss, None)
-
-    def after_iteration(self, iteration: Iteration) -> bool:
-        n = iteration.number
-        score = self.score(n, iteration.weights) if n % self._plan.dev_every == 0 else None
-        stop = self._tell("optimise", n, self._plan.max_iterations, iteration.objective, score)
-        return stop or self._out_of_patience(n)
-
-    def score(self, n: int, weights: Array) -> float | None:
-        """Score the held-out data, if there is any and these weights are new; the best weights are kept."""
-        if self._score is None or n in self.dev_scores:
-            return None
-        score = self.dev_scores[n] = self._score(self._shape.split(weights))
-        if self.best_iteration is None or score > self.dev_scores[self.best_iteration]:
-            self.best_iteration, self.best_weights = n, weights.copy()
-        return score
-
-    def _out_of_patience(self, n: int) -> bool:
-        if self.best_iteration is None:
-            return False
-        return n - self.best_iteration >= self._plan.patience * self._plan.dev_every
-
-    def _tell(self, stage: str, n: int, limit: int, objective: float, score: float | None) -> bool:
-        seconds = time.perf_counter() - self._began
-        log.debug("%s %d: objective %.6g, %.2f s, held-out %s", stage, n, objective, seconds, score)
-        if self._callback is None:
-            return False
-        self.stopped = bool(self._callback(Progress(stage, n, limit, objective, seconds, score)))
-        return self.stopped

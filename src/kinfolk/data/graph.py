@@ -1,0 +1,189 @@
+"""Nodes with features, labels and typed links: the front of the node task.
+
+Ids, class names and group names go in as they are; what comes out is the `Relational` the models work on. Everything
+is checked once, when the graph is built, and the order of the nodes is the caller's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from kinfolk.data.nodes import checked_ids, checked_links, checked_names, checked_rows, coded_groups, coded_labels
+from kinfolk.data.relational import Relational
+from kinfolk.data.vocabulary import Vocabulary
+from kinfolk.errors import InputError, SettingError
+
+SELF_LOOPS = ("drop", "refuse")
+
+
+class Graph:
+    """n nodes, frozen once built.
+
+    features       CSR or dense (n, F), finite numbers
+    labels         one class name a node, None = unknown; or codes into `classes`, -1 = unknown
+    relations      name -> int (E, 2), rows (source, target), meaning that source looks at target: a pair told twice is
+                   one link of weight 1; or name -> SciPy sparse (n, n), row = source, entries are weights (0 = no link)
+    ids            distinct strings or whole numbers (kept as strings); by default "0", "1", ...
+    groups         name or number of the graph each node belongs to; the nodes of one group stand together, and the
+                   groups are numbered as they appear. Links may cross groups.
+    feature_names  F distinct strings: lets a trained model find its columns in another graph
+    classes        the label names; by default those in `labels`, sorted
+    group_names    what the numbers in `groups` stand for
+    self_loops     "drop" them, with a warning, or "refuse" them
+    """
+
+    __slots__ = ("_relational", "feature_names", "group_names", "ids")
+
+    _relational: Relational
+    ids: tuple[str, ...]
+    feature_names: tuple[str, ...] | None
+    group_names: tuple[str, ...]
+
+    def __init__(
+        self,
+        features: Any,
+        labels: Sequence[str | None] | ArrayLike | None = None,
+        relations: Mapping[str, Any] | None = None,
+        ids: Iterable[str | int] | None = None,
+        groups: Sequence[str | int] | ArrayLike | None = None,
+        feature_names: Iterable[str] | None = None,
+        classes: Iterable[str] | Vocabulary | None = None,
+        group_names: Iterable[str] | None = None,
+        *,
+        self_loops: str = "drop",
+    ) -> None:
+        if self_loops not in SELF_LOOPS:
+            raise SettingError(f"self_loops must be one of {', '.join(SELF_LOOPS)}; got {self_loops!r}")
+        table = features if sparse.issparse(features) else np.asarray(features)
+        if table.ndim != 2:
+            raise InputError(f"features must be a table (n, F), one row a node; got shape {table.shape}")
+        n, width = table.shape
+        codes, known = coded_labels(labels, n, classes)
+        numbers, names = coded_groups(groups, n, group_names)
+        links = {name: checked_links(name, given, n, self_loops) for name, given in (relations or {}).items()}
+        put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731 (frozen below)
+        put("_relational", Relational(table, codes, known, links, numbers))
+        put("ids", checked_ids(ids, n))
+        put("feature_names", None if feature_names is None else checked_names(feature_names, width))
+        put("group_names", names)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"Graph is frozen: build a new one instead of setting {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"Graph is frozen: it keeps {name!r}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copied and sent to other processes by building it anew, so the copy is read-only too."""
+        return Graph, self._parts(self.label_codes, self.classes)
+
+    def _parts(self, labels: Any, classes: Any) -> tuple[Any, ...]:
+        names = (self.feature_names, classes, self.group_names)
+        return self.features, labels, dict(self.relations), self.ids, self.group_codes, *names
+
+    @property
+    def features(self) -> Any:
+        """CSR or dense (n, F), read-only."""
+        return self._relational.features
+
+    @property
+    def relations(self) -> Mapping[str, Any]:
+        """Name -> CSR (n, n); row i lists the nodes that i looks at."""
+        return self._relational.relations
+
+    @property
+    def classes(self) -> Vocabulary:
+        return self._relational.classes
+
+    @property
+    def label_codes(self) -> NDArray[np.int32]:
+        """int32 (n,), index into `classes`, -1 = unknown."""
+        return self._relational.labels
+
+    @property
+    def labels(self) -> list[str | None]:
+        """One class name a node, None where it is unknown."""
+        table = [*self.classes, None]
+        return [table[code] for code in self.label_codes]
+
+    @property
+    def group_codes(self) -> NDArray[np.int32]:
+        """int32 (n,), index into `group_names`; rises along the nodes."""
+        return self._relational.groups
+
+    @property
+    def n_nodes(self) -> int:
+        return self._relational.n_instances
+
+    @property
+    def n_features(self) -> int:
+        return self._relational.n_features
+
+    @property
+    def n_groups(self) -> int:
+        return len(self.group_names)
+
+    def relational(self) -> Relational:
+        """What the models work on: the same nodes in the same order."""
+        return self._relational
+
+    def with_labels(
+        self, labels: Sequence[str | None] | ArrayLike | None, classes: Iterable[str] | Vocabulary | None = None
+    ) -> Graph:
+        """The same nodes with other labels; the classes stay unless they are given or there were none."""
+        return Graph(*self._parts(labels, classes if classes is not None or not len(self.classes) else self.classes))
+
+    def subset(self, nodes: ArrayLike) -> Graph:
+        """The nodes of a mask (n,) or of a list of indices, in that order, with the links among them."""
+        rows = checked_rows(nodes, self.n_nodes)
+        return Graph(
+            self.features[rows],
+            self.label_codes[rows],
+            {name: links[rows][:, rows] for name, links in self.relations.items()},
+            [self.ids[i] for i in rows],
+            self.group_codes[rows],
+            self.feature_names,
+            self.classes,
+            self.group_names,
+        )
+
+    def feature_rows(self, columns: Sequence[str] | int) -> Any:
+        """The features with the columns of another graph: its names, or how many it has if it has no names.
+
+        Columns it does not know are left out, columns only it has are zero. Without names on both sides columns
+        are matched by place, so their numbers have to agree.
+        """
+        if isinstance(columns, int) or self.feature_names is None:
+            width = columns if isinstance(columns, int) else len(columns)
+            if width != self.n_features:
+                raise InputError(
+                    f"expected {width} features, got {self.n_features}, and without names on both sides columns "
+                    "cannot be matched; build both graphs with feature_names=..."
+                )
+            return self.features
+        if tuple(columns) == self.feature_names:
+            return self.features
+        place = Vocabulary(columns).encode(self.feature_names)
+        kept = np.flatnonzero(place >= 0)
+        if sparse.issparse(self.features):
+            part = self.features[:, kept]
+            arrays = (part.data, place[kept][part.indices], part.indptr)
+            return sparse.csr_array(arrays, shape=(self.n_nodes, len(columns)))
+        rows = np.zeros((self.n_nodes, len(columns)), self.features.dtype)
+        rows[:, place[kept]] = self.features[:, kept]
+        return rows
+
+    def __len__(self) -> int:
+        return self.n_nodes
+
+    def __repr__(self) -> str:
+        links = ", ".join(f"{name} {r.nnz}" for name, r in self.relations.items()) or "none"
+        return (
+            f"Graph({self.n_nodes} nodes, {self.n_features} features, {len(self.classes)} classes, "
+            f"relations: {links}, {self.n_groups} groups)"
+        )

@@ -1,0 +1,157 @@
+"""What is told of nodes, checked and numbered: labels, groups, ids, names and links, for `Graph`.
+
+Each function takes what the caller wrote and gives what `Relational` stores, or says which node is at fault.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from kinfolk.data.vocabulary import Vocabulary
+from kinfolk.errors import InputError
+
+log = logging.getLogger("kinfolk")
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool | np.bool_)
+
+
+def _per_node(values: Any, n: int, what: str) -> list[Any]:
+    given = [values] if isinstance(values, str) else list(values)
+    if len(given) != n:
+        raise InputError(f"{what} must have one entry a node ({n}); got {len(given)}")
+    return given
+
+
+def coded_labels(labels: Any, n: int, classes: Any) -> tuple[Any, Vocabulary]:
+    """Codes for the labels, and the classes: names are looked up, codes go on to be checked against the classes."""
+    known = classes if classes is None or isinstance(classes, Vocabulary) else Vocabulary(classes)
+    given = [None] * n if labels is None else _per_node(labels, n, "labels")
+    if given and all(map(_is_whole, given)):
+        if known is None:
+            raise InputError("labels that are numbers need classes=[...], the names they stand for; or pass the names")
+        return np.array(given, np.int64), known
+    names = {label for label in given if label is not None}
+    strange = next((i for i, label in enumerate(given) if label is not None and not isinstance(label, str)), None)
+    if strange is not None:
+        got = f"node {strange} has {given[strange]!r}"
+        raise InputError(f"labels must be class names, None where unknown; {got}: turn it into a string or None")
+    if known is None:
+        known = Vocabulary(sorted(names))
+    codes = np.fromiter((-1 if label is None else known.get(label) for label in given), np.int32, n)
+    for i in np.flatnonzero(codes < 0):
+        if given[i] is not None:
+            listed = ", ".join(known.names[:10])
+            raise InputError(f"node {i} has the label {given[i]!r}, not one of the classes ({listed}); add it to them")
+    return codes, known
+
+
+def coded_groups(groups: Any, n: int, group_names: Any) -> tuple[NDArray[np.int32] | None, tuple[str, ...]]:
+    """Groups numbered in order of appearance, each checked to stand together, and their names."""
+    if groups is None:
+        return None, ("0",) if n else ()
+    given = _per_node(groups, n, "groups")
+    strange = next((i for i, group in enumerate(given) if not (_is_whole(group) or isinstance(group, str))), None)
+    if strange is not None:
+        raise InputError(f"groups must be names or whole numbers; node {strange} has {given[strange]!r}")
+    if group_names is not None:
+        table = Vocabulary(group_names)
+        wrong = next((i for i, g in enumerate(given) if not (_is_whole(g) and 0 <= g < len(table))), None)
+        if wrong is not None:
+            allowed = f"with group_names groups must be numbers from 0 to {len(table) - 1}"
+            raise InputError(f"{allowed}; node {wrong} has {given[wrong]!r}")
+        given = [table[g] for g in given]
+    names = [str(group) for group in given]
+    number = {name: g for g, name in enumerate(dict.fromkeys(names))}
+    codes = np.fromiter((number[name] for name in names), np.int32, n)
+    back = np.flatnonzero(np.diff(codes) < 0)
+    if len(back):
+        i = int(back[0]) + 1
+        raise InputError(
+            f"the nodes of one group must stand together; group {names[i]!r} comes again at node {i} after group "
+            f"{names[i - 1]!r}: sort the nodes by group, e.g. by np.argsort(groups, kind='stable')"
+        )
+    return codes, tuple(number)
+
+
+def checked_ids(ids: Iterable[str | int] | None, n: int) -> tuple[str, ...]:
+    if ids is None:
+        return tuple(map(str, range(n)))
+    given = _per_node(ids, n, "ids")
+    first: dict[str, int] = {}
+    for i, key in enumerate(given):
+        if not (isinstance(key, str) or _is_whole(key)):
+            raise InputError(f"ids must be strings or whole numbers; node {i} has {key!r}")
+        if first.setdefault(str(key), i) != i:
+            raise InputError(f"ids must be distinct; {str(key)!r} is node {first[str(key)]} and node {i}: keep one")
+    return tuple(first)
+
+
+def checked_names(names: Iterable[str], width: int) -> tuple[str, ...]:
+    known = Vocabulary(names).names
+    strange = next((name for name in known if not isinstance(name, str)), None)
+    if strange is not None or len(known) != width:
+        got = f"{len(known)} names" if strange is None else repr(strange)
+        raise InputError(f"feature_names must be {width} strings, one a column of the features; got {got}")
+    return known
+
+
+def checked_rows(nodes: ArrayLike, n: int) -> NDArray[np.int64]:
+    array = np.asarray(nodes if np.size(nodes) else np.empty(0, np.int64))
+    if array.shape == (n,) and array.dtype.kind == "b":
+        return np.flatnonzero(array)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise InputError(f"a subset needs a mask ({n},) or a list of indices; got {array.dtype} {array.shape}")
+    if len(array) and not 0 <= array.min() <= array.max() < n:
+        raise InputError(f"nodes are numbered from 0 to {n - 1}; asked for {array.min()} to {array.max()}")
+    return array.astype(np.int64)
+
+
+def checked_links(name: str, given: Any, n: int, self_loops: str) -> Any:
+    """CSR (n, n) without self loops; what was left out is logged."""
+    repeated = 0
+    if sparse.issparse(given):
+        if given.shape != (n, n) or given.dtype.kind not in "fiub":
+            raise InputError(f"relation {name!r} must be numbers ({n}, {n}); got {given.dtype} {given.shape}")
+        pairs = sparse.coo_array(sparse.csr_array(given))  # a copy, with repeated entries added up
+        source, target = pairs.coords
+        weights = pairs.data if pairs.dtype.kind == "f" else pairs.data.astype(np.float64)
+    else:
+        edges = _checked_edges(name, given, n)
+        distinct = np.unique(edges[:, 0] * n + edges[:, 1])
+        source, target = np.divmod(distinct, n) if n else (distinct, distinct)
+        repeated, weights = len(edges) - len(distinct), np.ones(len(distinct))
+    loops = source == target
+    if self_loops == "refuse" and loops.any():
+        node = int(source[loops][0])
+        raise InputError(f"relation {name!r} links node {node} to itself; take the link out or pass self_loops='drop'")
+    if repeated or loops.any():
+        told = "relation %r: %d self loops dropped, %d repeated links counted once"
+        log.warning(told, name, int(loops.sum()), repeated)
+    kept = ~loops & (weights != 0)
+    return sparse.csr_array((weights[kept], (source[kept], target[kept])), shape=(n, n))
+
+
+def _checked_edges(name: str, given: Any, n: int) -> NDArray[np.int64]:
+    edges = np.asarray(given if np.size(given) else np.empty((0, 2), np.int64))
+    if edges.ndim != 2 or edges.shape[1] != 2 or edges.dtype.kind not in "iu":
+        raise InputError(
+            f"relation {name!r} must be whole numbers (E, 2), rows (source, target), or a SciPy sparse matrix "
+            f"({n}, {n}); got {edges.dtype} {edges.shape}"
+        )
+    outside = np.flatnonzero((edges < 0).any(axis=1) | (edges >= n).any(axis=1))
+    if len(outside):
+        row = int(outside[0])
+        raise InputError(
+            f"relation {name!r}, row {row}: link from {edges[row, 0]} to {edges[row, 1]}, but nodes are numbered from "
+            f"0 to {n - 1}; add the node or leave out the {len(outside)} links that dangle"
+        )
+    return edges.astype(np.int64)

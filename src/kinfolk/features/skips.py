@@ -1,0 +1,250 @@
+"""Skip edges for text: which earlier tokens a token looks at besides its neighbour.
+
+A builder is a setting; `learn` freezes on the training corpus what it must know of a whole collection, so
+the edges of a document never depend on which other documents are in the file. An edge is a row
+(child, parent) of token offsets within one document, the parent before the child: taken from left to right,
+every parent is done before its children, and inference is one pass. For a model that runs from right to
+left (`backward`) the two change roles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.data.corpus import Column, Corpus
+from kinfolk.errors import ModelFileError, SettingError
+
+Pairs = NDArray[np.int64]  # (E, 2)
+PairFunction = Callable[[Corpus], Iterable[tuple[int, int]]]
+
+
+class SkipBuilder:
+    """A rule that links tokens of one document."""
+
+    @property
+    def name(self) -> str:
+        raise NotImplementedError
+
+    def learn(self, corpus: Corpus) -> LearnedSkips:
+        """The rule with what it needs to know of the training corpus."""
+        return LearnedSkips(self)
+
+    def pairs(self, corpus: Corpus, left_out: frozenset[str]) -> Pairs:
+        """(later, earlier) token offsets, in any order; `left_out` is what `learn` found."""
+        raise NotImplementedError
+
+    def spec(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class LearnedSkips:
+    """A builder after training. `left_out` are the words it never links."""
+
+    builder: SkipBuilder
+    left_out: frozenset[str] = frozenset()
+
+    @property
+    def name(self) -> str:
+        return self.builder.name
+
+    def edges(self, corpus: Corpus, backward: bool = False) -> Pairs:
+        """int64 (E, 2), rows (child, parent) sorted, each once; `backward` makes the later token the parent."""
+        pairs = self.builder.pairs(corpus, self.left_out)
+        child, parent = pairs.T[::-1] if backward else pairs.T
+        keys = np.unique(child * corpus.n_tokens + parent)
+        return np.stack(np.divmod(keys, max(1, corpus.n_tokens)), axis=1)
+
+    def spec(self) -> dict[str, Any]:
+        """A JSON description; `learned_skips` makes the edges again from it and `state`."""
+        return self.builder.spec()
+
+    def state(self) -> list[str]:
+        return sorted(self.left_out)
+
+
+@dataclass(frozen=True)
+class SameWord(SkipBuilder):
+    """Links each token to the nearest earlier tokens of its document with the identical word.
+
+    capitalised             only words that begin with an upper-case letter
+    max_document_frequency  leaves out words found in more training documents than this: common words are easy
+                            to label, and would make most of the edges; None = no limit
+    most_recent             parents a token has at most, the nearest ones; None = all
+    """
+
+    capitalised: bool = True
+    max_document_frequency: int | None = 100
+    most_recent: int | None = 5
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.capitalised, bool | np.bool_):
+            raise SettingError(f"SameWord: capitalised must be True or False; got {self.capitalised!r}")
+        for setting in ("max_document_frequency", "most_recent"):
+            value = getattr(self, setting)
+            if value is not None and not (_whole(value) and value >= 1):
+                raise SettingError(f"SameWord: {setting} must be a whole number of 1 or more, or None; got {value!r}")
+
+    @property
+    def name(self) -> str:
+        return "same word"
+
+    def learn(self, corpus: Corpus) -> LearnedSkips:
+        if self.max_document_frequency is None:
+            return LearnedSkips(self)
+        words = corpus.columns["word"]
+        groups, _ = self._groups(corpus, frozenset())
+        frequency = np.bincount(np.unique(groups) % max(1, len(words.values)), minlength=len(words.values))
+        common = np.flatnonzero(frequency > self.max_document_frequency)
+        return LearnedSkips(self, frozenset(words.values[i] for i in common))
+
+    def pairs(self, corpus: Corpus, left_out: frozenset[str]) -> Pairs:
+        """The r-th nearest earlier occurrence stands r places before in a list ordered by (group, offset)."""
+        groups, tokens = self._groups(corpus, left_out)
+        order = np.argsort(groups, kind="stable")
+        groups, tokens = groups[order], tokens[order]
+        found, r = [np.empty((0, 2), np.int64)], 0
+        at = np.arange(len(tokens))
+        while len(at) and (self.most_recent is None or r < self.most_recent):
+            r += 1
+            at = at[at >= r]
+            at = at[groups[at] == groups[at - r]]  # who has no r-th has no (r + 1)-th
+            found.append(np.stack([tokens[at], tokens[at - r]], axis=1))
+        return np.concatenate(found)
+
+    def _groups(self, corpus: Corpus, left_out: frozenset[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Tokens that may be linked, in order, and for each the number of its (document, word)."""
+        words = corpus.columns["word"]
+        usable = [v not in left_out and (not self.capitalised or v[:1].isupper()) for v in words.values]
+        tokens = np.flatnonzero(np.array(usable, bool)[words.codes])
+        documents = corpus.token_documents[tokens].astype(np.int64)
+        return documents * len(words.values) + _one_code_a_string(words)[words.codes[tokens]], tokens
+
+    def spec(self) -> dict[str, Any]:
+        limits = {"max_document_frequency": self.max_document_frequency, "most_recent": self.most_recent}
+        numbers = {setting: value if value is None else int(value) for setting, value in limits.items()}
+        return {"same_word": {"capitalised": bool(self.capitalised), **numbers}}
+
+
+@dataclass(frozen=True, init=False)
+class SkipFunction(SkipBuilder):
+    """A user's rule: `function(document)` takes a Corpus of one document and returns (later, earlier) pairs.
+
+    The pairs are token offsets within the document, which comes without labels. The model file keeps the
+    name (that of the function unless given); the function is passed in again on load.
+    """
+
+    function: PairFunction
+    label: str
+
+    def __init__(self, function: PairFunction, name: str | None = None) -> None:
+        if isinstance(function, type) or not callable(function):
+            raise SettingError(f"SkipFunction takes a function of a one-document Corpus; got {function!r}")
+        if name is not None and not (isinstance(name, str) and name):
+            raise SettingError(f"SkipFunction: name must be a string that is not empty; got {name!r}")
+        object.__setattr__(self, "function", function)
+        object.__setattr__(self, "label", name or getattr(function, "__name__", type(function).__name__))
+
+    @property
+    def name(self) -> str:
+        return self.label
+
+    def pairs(self, corpus: Corpus, left_out: frozenset[str]) -> Pairs:
+        unlabelled = corpus.with_labels(None, None)  # edges are drawn where no labels are known
+        bounds = corpus.sentence_starts[corpus.document_starts].tolist()
+        found = [np.empty((0, 2), np.int64)]
+        for number, (first, last) in enumerate(pairwise(bounds)):
+            if first < last:
+                document = unlabelled.documents(number, number + 1)
+                found.append(first + self._checked(self.function(document), document, number))
+        return np.concatenate(found)
+
+    def _checked(self, answer: Any, document: Corpus, number: int) -> Pairs:
+        says = f"skip function {self.name!r}, document {number} (counted from 0)"
+        if isinstance(answer, str | Mapping) or not isinstance(answer, Iterable) or getattr(answer, "ndim", 1) == 0:
+            raise SettingError(f"{says}: expected pairs (later token, earlier token); got {answer!r}")
+        n = document.n_tokens
+        if not (isinstance(answer, np.ndarray) and answer.dtype.kind in "iu" and answer.shape[1:] == (2,)):
+            answer = list(answer)
+            for pair in answer:
+                if not (isinstance(pair, Sequence | np.ndarray) and len(pair) == 2 and all(map(_whole, pair))):
+                    raise SettingError(f"{says}: expected two whole numbers (later token, earlier token); got {pair!r}")
+            answer = np.array([[int(i) for i in pair] for pair in answer], object).reshape(-1, 2)  # of any size
+        outside = answer[((answer < 0) | (answer >= n)).any(axis=1)]
+        if len(outside):
+            pair = tuple(map(int, outside[0]))
+            raise SettingError(f"{says}: tokens are numbered 0 to {n - 1} within the document; got {pair}")
+        pairs: Pairs = answer.astype(np.int64)
+        wrong = pairs[pairs[:, 0] <= pairs[:, 1]]
+        if len(wrong):
+            words = document.columns["word"]
+            later, earlier = (f"{i} ({words.values[words.codes[i]]!r})" for i in wrong[0])
+            if wrong[0, 0] == wrong[0, 1]:
+                raise SettingError(f"{says}: token {later} is linked to itself; leave such pairs out")
+            raise SettingError(
+                f"{says}: the pair {tuple(wrong[0].tolist())} names token {later} as the later one, yet it stands "
+                f"before token {earlier}; swap them: edges must point back, so that inference is one pass"
+            )
+        return pairs
+
+    def spec(self) -> dict[str, Any]:
+        return {"skip_function": self.name}
+
+
+def as_builders(skip_edges: Any) -> list[SkipBuilder]:
+    """None, one builder or function, or a list of them, as a list of builders with distinct names."""
+    given = [] if skip_edges is None else skip_edges if isinstance(skip_edges, list | tuple) else [skip_edges]
+    builders: dict[str, SkipBuilder] = {}
+    for item in given:
+        if isinstance(item, type) or not (isinstance(item, SkipBuilder) or callable(item)):
+            raise SettingError(
+                "skip_edges must be None, a builder such as SameWord(), a function of a one-document Corpus, "
+                f"or a list of these; got {item!r}"
+            )
+        builder = item if isinstance(item, SkipBuilder) else SkipFunction(item)
+        if builder.name in builders:
+            raise SettingError(
+                f"two skip edges are named {builder.name!r}: give one SameWord, and functions names of their own, "
+                "as in SkipFunction(function, name='...')"
+            )
+        builders[builder.name] = builder
+    return list(builders.values())
+
+
+def learned_skips(
+    spec: Mapping[str, Any], strings: Sequence[str], functions: Mapping[str, Callable[..., Any]]
+) -> LearnedSkips:
+    """What `LearnedSkips.spec` and `state` describe; `functions` gives a user's functions again, by name."""
+    if "same_word" in spec:
+        return LearnedSkips(SameWord(**spec["same_word"]), frozenset(strings))
+    if "skip_function" not in spec:
+        raise ModelFileError(f"the model uses skip edges this version does not know: {sorted(spec)}")
+    name = spec["skip_function"]
+    return LearnedSkips(SkipFunction(given_again(name, functions, "a skip function"), name))
+
+
+def given_again(name: str, functions: Mapping[str, Callable[..., Any]], kind: str) -> Callable[..., Any]:
+    """A user's function on load: a model file keeps its name alone."""
+    if name not in functions:
+        raise ModelFileError(
+            f"the model uses {kind} named {name!r}, which a file cannot hold; pass it in again: "
+            f"load_model(path, functions={{{name!r}: ...}}). Given: {', '.join(functions) or 'none'}"
+        )
+    return functions[name]
+
+
+def _one_code_a_string(words: Column) -> NDArray[np.int64]:
+    """For each value the first number of that string: a column may hold one string under two numbers."""
+    first: dict[str, int] = {}
+    return np.array([first.setdefault(v, i) for i, v in enumerate(words.values)], np.int64)
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
