@@ -27,10 +27,9 @@ TAG = re.compile(r"(/?)([a-zA-Z][a-zA-Z0-9]*)")
 ATTRIBUTE = re.compile(r"""([a-zA-Z-]+)\s*=\s*(?:"([^"]*)"?|'([^']*)'?|([^\s"']+))""")
 INDEX = re.compile(r"/(?:index|home|welcome|default)\.html?$", re.IGNORECASE)
 HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
-BREAKS = frozenset(
-    {"address", "body", "blockquote", "dd", "dl", "dt", "form", "hr", "li", "ol", "p", "pre", "table", "ul"}
-)
-UNSEEN = frozenset({"script", "style"})
+BREAKS = frozenset("address body blockquote dd dl dt form hr li ol p pre table ul".split())
+LINKING = frozenset({"a", "area", "base", "frame", "img"})
+UNSEEN = {name: re.compile(f"</{name}", re.IGNORECASE) for name in ("script", "style")}
 
 
 @dataclass(frozen=True)
@@ -89,23 +88,27 @@ class _Parser:
         self.title: list[str] = []
         self.text: list[str] = []
         self.headings: list[list[str]] = []
-        self.links: list[tuple[str, list[str], int]] = []  # target, words, headings so far
+        self.links: list[tuple[str, list[str], int]] = []  # target, what it says, headings so far
         self.in_title = self.in_heading = self.in_link = False
-        self.comments_end = True  # whether there is still an end of comment ahead
+        self.said_heading = self.said_link = False  # whether the open one holds more than blanks
+        self.comments_end = True  # whether there may be an end of comment ahead
 
     def write(self, text: str) -> None:
         if self.in_title:
             self.title.append(text)
             return
         self.text.append(text)
+        said = bool(text.strip())
         if self.in_heading:
             self.headings[-1].append(text)
+            self.said_heading |= said
         if self.in_link:
             self.links[-1][1].append(text)
+            self.said_link |= said
 
     def tag(self, text: str, start: int) -> int:
         """Read what begins at the "<" and say where it ends."""
-        if text.startswith("<!--", start) and self.comments_end:
+        if self.comments_end and text.startswith("<!--", start):
             end = text.find("-->", start + 4)
             if end >= 0:
                 return end + 3
@@ -119,43 +122,41 @@ class _Parser:
         if match is not None:
             name = match[2].lower()
             if name in UNSEEN and not match[1]:
-                close = re.compile(f"</{name}", re.IGNORECASE).search(text, end)
+                close = UNSEEN[name].search(text, end)
                 return close.start() if close else len(text)
             self.place(name, bool(match[1]), text[match.end() : end])
         return end + 1
 
     def place(self, name: str, closing: bool, rest: str) -> None:
         """Open and close places; one left open ends where the next block begins."""
-        if name in HEADINGS or (name in BREAKS and not closing):
-            if self.in_heading and (name in HEADINGS or any(map(str.strip, self.headings[-1]))):
-                self.in_heading = False
-            self.in_title = False
-        if name in BREAKS and self.in_link and any(map(str.strip, self.links[-1][1])):
+        if name in HEADINGS or (name in BREAKS and self.said_heading):
+            self.in_heading = False
+        if name in BREAKS and self.said_link:
             self.in_link = False
-        if name == "title":
-            self.in_title = not closing
-        elif name in HEADINGS and not closing:
-            self.headings.append([])
-            self.in_heading = True
-        elif name in ("a", "area", "frame", "base", "img"):
-            self.link(name, closing, rest)
+        if name == "title" or name in HEADINGS or name in BREAKS:
+            self.in_title = name == "title" and not closing
         self.write(" ")
+        if name in HEADINGS and not closing:
+            self.headings.append([])
+            self.in_heading, self.said_heading = True, False
+        elif name in LINKING:
+            self.link(name, closing, rest)
 
     def link(self, name: str, closing: bool, rest: str) -> None:
         if name == "a":
             self.in_link = False
         if closing:
             return
-        told = {key.lower(): a or b or c for key, a, b, c in ATTRIBUTE.findall(rest)}
+        told = {key.lower(): a or b or c for key, a, b, c in reversed(ATTRIBUTE.findall(rest))}  # the first counts
         if name == "img":
-            self.write(" " + told.get("alt", "") + " ")
+            self.write(told.get("alt", "") + " ")
             return
         target = _join(self.address, html.unescape(told.get("src" if name == "frame" else "href", "")))
         if target and name == "base":
             self.address = target
         elif target:
             self.links.append((target, [told.get("alt", "")], len(self.headings)))
-            self.in_link = name == "a"
+            self.in_link, self.said_link = name == "a", False
 
     def page(self) -> Page:
         headings = [words_of("".join(parts)) for parts in self.headings]
@@ -177,23 +178,25 @@ def _join(address: str, reference: str) -> str:
         return ""
 
 
-def fold_address(address: str) -> str:
-    """One spelling for the addresses of one page.
-
-    Host in lower case, without www. and :80; %7E is ~; index, home, welcome and default .html and the last slash go.
-    """
+def plain_address(address: str) -> str:
+    """The address as written, but for what no server tells apart: case of the host, :80, %7E for ~, the fragment."""
     try:
         parts = urlsplit(address)
-        host = (parts.hostname or "").removeprefix("www.")
-        port = f":{parts.port}" if parts.port not in (None, 80) else ""
     except ValueError:
         return ""
-    path = INDEX.sub("/", unquote(parts.path, "latin-1")).rstrip("/")
-    return f"{parts.scheme}://{host}{port}{path}" + (f"?{parts.query}" if parts.query else "")
+    host = parts.netloc.lower().removesuffix(":80")
+    path = parts.path.replace("%7E", "~").replace("%7e", "~")
+    return f"{parts.scheme}://{host}{path}" + (f"?{parts.query}" if parts.query else "")
+
+
+def fold_address(address: str) -> str:
+    """One spelling for what are mostly one page: no www., no last slash, no index, home, welcome or default .html."""
+    scheme, _, rest = plain_address(unquote(address, "latin-1")).partition("://")
+    return f"{scheme}://{INDEX.sub('', rest.removeprefix('www.')).rstrip('/')}"
 
 
 def bag_rows(bags: Iterable[Iterable[str]], min_count: int = 1) -> tuple[Any, Words]:
-    """One row a bag, 1 where a word is in it; and the words, sorted. Words in fewer than `min_count` bags are left out."""
+    """One row a bag, 1 where a word is in it, and the words, sorted; those in fewer than `min_count` bags left out."""
     sets: Sequence[set[str]] = [set(bag) for bag in bags]
     counts = Counter(chain.from_iterable(sets))
     names = tuple(sorted(word for word, count in counts.items() if count >= min_count))

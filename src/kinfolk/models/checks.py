@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from numbers import Integral, Real
 from typing import Any
 
@@ -16,6 +16,10 @@ def _whole(least: int) -> tuple[str, Callable[[Any], bool]]:
 
 def _is_int(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)  # numpy's numbers too
+
+
+def _one_of(*words: str) -> tuple[str, Callable[[Any], bool]]:
+    return " or ".join(map(repr, words)), lambda v: isinstance(v, str) and v in words
 
 
 _NOT_NEGATIVE = (
@@ -34,7 +38,15 @@ _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "constrain": _YES_NO,
     "warm_start": _YES_NO,
     "random_state": ("a whole number of 0 or more, or None", lambda v: v is None or (_is_int(v) and v >= 0)),
-    "decode": ("'viterbi' or 'posterior'", lambda v: v in ("viterbi", "posterior")),
+    "decode": _one_of("viterbi", "posterior"),
+    "training": _one_of("separate", "conditional", "joint"),
+    "parent_features": _one_of("none", "own", "shared"),
+    "order": _one_of("forward", "backward", "both"),
+    "gate_l2": _NOT_NEGATIVE,
+    "mixing": (
+        "'uniform', 'learned', 'given' or a dict of shares by relation",
+        lambda v: isinstance(v, Mapping) or v in ("uniform", "learned", "given"),
+    ),
 }
 
 

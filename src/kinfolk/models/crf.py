@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from kinfolk.inference.chain import Potentials
+from kinfolk.models.chain_tagger import ChainTagger
 from kinfolk.models.decoder import Block, ChainMethod, from_the_top
-from kinfolk.models.tagger import Tagger
 
 
 @final
 @dataclass(kw_only=True, eq=False, repr=False)
-class LinearChainCRF(Tagger):
+class LinearChainCRF(ChainTagger):
     """Sequences of labels, with exact inference over the whole sentence. Settings: see `Tagger`.
 
     In training a sentence counts with the mean weight of its labelled tokens (`class_weight`,

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.data import schemes
-from kinfolk.data.corpus import Column, Corpus
+from kinfolk.data.corpus import Corpus
 from kinfolk.errors import InputError
 from kinfolk.inference import chain
 from kinfolk.inference.chain import Potentials
@@ -21,6 +21,7 @@ from kinfolk.inference.spans import expected_correct, span_probabilities
 from kinfolk.learning.loglinear import Weights
 from kinfolk.learning.products import SparseRows
 from kinfolk.models.batch import Batch, FeatureSet
+from kinfolk.models.entities import Entity, entity_list, found_spans
 from kinfolk.models.labels import LabelCoding
 
 Array = NDArray[Any]
@@ -61,18 +62,6 @@ class ChainMethod:
 
 
 @dataclass(frozen=True)
-class Entity:
-    """A predicted entity: tokens start, ..., end - 1 of one sentence; `confidence` is its exact probability."""
-
-    sentence: int
-    start: int
-    end: int
-    type: str
-    confidence: float
-    text: str
-
-
-@dataclass(frozen=True)
 class Decoder:
     """A fitted model seen from the side of prediction."""
 
@@ -107,11 +96,12 @@ class Decoder:
             potentials = self._forced(self.method.potentials(block, self.n_jobs), labels, span)
             if self.method.decode == "posterior":
                 known = chain.marginals(potentials, self.n_jobs).node
-                potentials = self._forced(expected_correct(known, block.starts, *self._allowed()), labels, span)
+                allowed = allowed_steps(self.coding, self.constrain)
+                potentials = self._forced(expected_correct(known, block.starts, *allowed), labels, span)
             else:
                 potentials = self._constrained(potentials)
             path[span], scores = chain.viterbi(potentials, self.n_jobs)
-            _check_possible(scores, block, batch.corpus)
+            check_possible(scores, block.first, block.starts, batch.corpus)
         return path
 
     def marginals(self, batch: Batch, forced: bool) -> Array:
@@ -124,7 +114,7 @@ class Decoder:
             if self.method.conditions:
                 potentials = self._constrained(potentials)
             out[span], log_z = chain.marginals(potentials, self.n_jobs)
-            _check_possible(log_z, block, batch.corpus)
+            check_possible(log_z, block.first, block.starts, batch.corpus)
         return out
 
     def k_best(self, batch: Batch, k: int, forced: bool) -> list[list[tuple[Array, float]]]:
@@ -137,7 +127,9 @@ class Decoder:
             allowed = self._constrained(own)
             log_z = chain.marginals(allowed if self.method.conditions else own, self.n_jobs).log_partition
             found = chain.k_best(allowed, k, self.n_jobs)
-            _check_possible(np.array([max(scores, default=-np.inf) for _, scores in found]), block, batch.corpus)
+            check_possible(
+                np.array([max(scores, default=-np.inf) for _, scores in found]), block.first, block.starts, batch.corpus
+            )
             for (paths, scores), z in zip(found, log_z, strict=True):
                 answers.append([(path, float(score - z)) for path, score in zip(paths, scores, strict=True)])
         return answers
@@ -145,12 +137,9 @@ class Decoder:
     def entities(self, batch: Batch, path: NDArray[np.int32], forced: bool) -> list[Entity]:
         """The entities of a labelling, each with the probability that exactly it is there."""
         labels = self.coding.encode(batch.corpus, repair=False) if forced else None
-        inner = self.coding.inner
-        if inner is None:
+        found = found_spans(batch, self.coding, path)
+        if not found:
             return []
-        found = schemes.spans(Column(path, self.coding.classes.names), batch.corpus.sentence_starts, inner)
-        words = batch.corpus.columns["word"].strings()
-        sentence = np.searchsorted(batch.corpus.sentence_starts, [s.start for s in found], side="right") - 1
         continues = schemes.continuations(self.coding.classes.names)
         confidence = np.empty(len(found))
         firsts = np.array([s.start for s in found], np.int64)
@@ -167,46 +156,39 @@ class Decoder:
                 potentials, local, firsts[own] - block.first, np.array([s.end for s in spans]) - 1 - block.first,
                 np.concatenate([path[s.start : s.end] for s in spans]), continues,
             )  # fmt: skip
-        offset = batch.corpus.sentence_starts[sentence].tolist() if found else []
-        given = sentence if batch.filled is None else np.flatnonzero(batch.filled)[sentence]
-        return [
-            Entity(
-                int(i),
-                s.start - int(o),
-                s.end - int(o),
-                s.type,
-                float(c),
-                " ".join(map(str, words[s.start : s.end])),
-            )
-            for i, o, s, c in zip(given, offset, found, confidence, strict=True)
-        ]
-
-    def _allowed(self) -> tuple[Array, Array, Array]:
-        return schemes.transitions(self.coding.classes.names, self.coding.inner if self.constrain else None)
+        return entity_list(batch, found, confidence)
 
     def _constrained(self, potentials: Potentials) -> Potentials:
         """Forbid what the tag scheme forbids."""
         if not self.constrain or self.coding.inner is None:
             return potentials
-        pair, start, end = (np.where(mask, 0.0, -np.inf) for mask in self._allowed())
+        pair, start, end = (np.where(mask, 0.0, -np.inf) for mask in allowed_steps(self.coding, self.constrain))
         return potentials._replace(
             pair=potentials.pair + pair, start=potentials.start + start, end=potentials.end + end
         )
 
     def _forced(self, potentials: Potentials, labels: NDArray[np.int32] | None, span: slice) -> Potentials:
         """Forbid all labels but the known one where a token's label is known."""
-        if labels is None:
-            return potentials
-        known = labels[span, None]
-        kept = (known < 0) | (known == np.arange(len(self.coding.classes)))
-        return potentials._replace(node=np.where(kept, potentials.node, -np.inf))
+        return potentials if labels is None else only_known(potentials, labels[span])
 
 
-def _check_possible(scores: Array, block: Block, corpus: Corpus) -> None:
+def allowed_steps(coding: LabelCoding, constrain: bool) -> tuple[Array, Array, Array]:
+    """Which label may follow which, begin and end a sentence: by the tag scheme, or all."""
+    return schemes.transitions(coding.classes.names, coding.inner if constrain else None)
+
+
+def only_known(potentials: Potentials, labels: NDArray[np.int32]) -> Potentials:
+    """Forbid all labels but the known one where one is known."""
+    known = labels[:, None]
+    kept = (known < 0) | (known == np.arange(potentials.node.shape[1]))
+    return potentials._replace(node=np.where(kept, potentials.node, -np.inf))
+
+
+def check_possible(scores: Array, first: int, starts: NDArray[np.int64], corpus: Corpus) -> None:
     """Labels that are forced may leave no valid labelling of their sentence."""
     if not (scores == -np.inf).any():
         return
-    token = block.first + int(block.starts[int((scores == -np.inf).argmax())])
+    token = first + int(starts[int((scores == -np.inf).argmax())])
     sentence = int(np.searchsorted(corpus.sentence_starts, token))
     raise InputError(
         f"the labels given in sentence {sentence} break the tag scheme, so no valid labelling keeps them. "

@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.data.vocabulary import Vocabulary
-from kinfolk.learning.loglinear import Shape, Weights
+from kinfolk.learning.loglinear import Shape
+from kinfolk.learning.tables import MixtureShape, MixtureWeights
 
 
 class NamedWeights(NamedTuple):
-    weights: Weights
+    weights: Any  # Weights of a chain model, or one MixtureWeights a direction
     features: dict[str, int]
     pair_features: dict[str, int]
     classes: Vocabulary
@@ -57,3 +58,27 @@ def inherit(before: NamedWeights, model: Any, shape: Shape) -> NDArray[Any]:
         source = before.weights.pair_features.reshape(-1, n_old, n_old)
         target[np.ix_(known, here, here)] = source[np.ix_(rows[known], there, there)]
     return flat
+
+
+def inherit_mixture(before: NamedWeights, direction: int, model: Any, shape: MixtureShape) -> MixtureWeights | None:
+    """The same for a mixture of parents; None if its old weights are of another make (other relations)."""
+    if direction >= len(before.weights):
+        return None
+    old, new = before.weights[direction], shape.split(np.zeros(shape.size, np.float32))
+    sizes = [[len(w.tables), len(w.pair), len(w.rows), len(w.gate)] for w in (old, new)]
+    if sizes[0] != sizes[1]:
+        return None
+    old_class = before.classes.encode(model.coding_.classes.names)
+    here, there = np.flatnonzero(old_class >= 0), old_class[old_class >= 0]
+    rows = _rows(before.features, model.features_.names())
+    known = np.flatnonzero(rows >= 0)
+    for table, old_table in zip(new.tables, old.tables, strict=True):
+        table[np.ix_(known, here)] = old_table[np.ix_(rows[known], there)]
+    new.start[here] = old.start[there]
+    relations = np.arange(len(new.pair))
+    new.pair[np.ix_(relations, here, here)] = old.pair[np.ix_(relations, there, there)]
+    n_new, n_old, n_rows = shape.labels, len(before.classes), np.arange(len(new.rows))
+    paired, old_paired = new.rows.reshape(-1, n_new, n_new), old.rows.reshape(-1, n_old, n_old)
+    paired[np.ix_(n_rows, here, here)] = old_paired[np.ix_(n_rows, there, there)]
+    new.gate[:] = old.gate
+    return new

@@ -55,6 +55,14 @@ class Sample:
         self, weights: MixtureWeights, labels: NDArray[np.int32] | None = None, n_jobs: int = 1
     ) -> list[Beliefs]:
         """Marginals of each wiring."""
+        scores = self.scores(weights, n_jobs)
+        return [
+            beliefs(wiring, scores, alpha, labels, n_jobs)
+            for wiring, alpha in zip(self.wired.wirings, self.alphas(weights.gate), strict=True)
+        ]
+
+    def scores(self, weights: MixtureWeights, n_jobs: int) -> Scores:
+        """What the tables say of the instances that they are asked about."""
         ends = np.concatenate(
             [np.empty((0, len(weights.start)), weights.start.dtype)]
             + [
@@ -62,12 +70,7 @@ class Sample:
                 for instances, table in zip(self.wired.rows, weights.tables, strict=True)
             ]
         )
-        scores = Scores(ends, weights.pair, weights.start, weights.rows)
-        wirings = self.wired.wirings
-        return [
-            beliefs(wiring, scores, alpha, labels, n_jobs)
-            for wiring, alpha in zip(wirings, self.alphas(weights.gate), strict=True)
-        ]
+        return Scores(ends, weights.pair, weights.start, weights.rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,14 +141,20 @@ def _with_starts(data: EdgeData, starts: NDArray[np.int64]) -> EdgeData:
 
 
 def train_together(
-    examples: Examples, start: MixtureWeights, clamp: bool, gate_l2: float, plan: TrainingPlan,
+    examples: Examples, start: MixtureWeights, clamp: bool, with_gate: bool, gate_l2: float, plan: TrainingPlan,
     score_dev: Callable[[MixtureWeights], float] | None, callback: Callback | None,
 ) -> tuple[MixtureWeights, Convergence]:  # fmt: skip
-    """All relations at once, from given weights: L_C with `clamp`, else L_M.
+    """All relations at once, from given weights: L_C with `clamp`, else L_M. The gate is learned along, or left.
 
     A table has weights only for the features that occur among its rows: the others have no gradient.
     """
     began = time.perf_counter()
+    gate = start.gate
+    if not with_gate:  # it stays as it is: its weights are given
+        fixed = replace(
+            examples.sample, gates=[g[:, :0] for g in examples.sample.gates], given=examples.sample.alphas(gate)
+        )
+        examples, start = replace(examples, sample=fixed), start._replace(gate=gate[:0])
     sample = examples.sample
     full = shape_of(sample, examples.n_labels)
     blocks, used = [], []
@@ -166,7 +175,7 @@ def train_together(
         wide = full.split(np.zeros(full.size, np.float32))
         for table, columns, found in zip(wide.tables, used, weights.tables, strict=True):
             table[columns] = found
-        return MixtureWeights(wide.tables, *weights[1:])
+        return MixtureWeights(wide.tables, *weights[1:-1], weights.gate if with_gate else gate)
 
     score = None if score_dev is None else lambda weights: score_dev(spread(weights))
     watch = Watch(shape, plan, score, callback, began)

@@ -12,13 +12,13 @@ import numpy as np
 
 from kinfolk.errors import SettingError
 from kinfolk.inference.chain import Potentials
+from kinfolk.models.chain_tagger import ChainTagger
 from kinfolk.models.decoder import Block, ChainMethod, from_the_top
-from kinfolk.models.tagger import Tagger
 
 
 @final
 @dataclass(kw_only=True, eq=False, repr=False)
-class MaxEnt(Tagger):
+class MaxEnt(ChainTagger):
     """Labels that know nothing of each other, but for the tag scheme when decoding. Settings: see `Tagger`.
 
     With `constrain`, the labels are the most probable valid sequence under independent tokens.

@@ -10,13 +10,13 @@ from typing import Any, final
 
 from kinfolk.inference.chain import Potentials
 from kinfolk.inference.memm import conditional_potentials
+from kinfolk.models.chain_tagger import ChainTagger
 from kinfolk.models.decoder import Block, ChainMethod
-from kinfolk.models.tagger import Tagger
 
 
 @final
 @dataclass(kw_only=True, eq=False, repr=False)
-class MEMM(Tagger):
+class MEMM(ChainTagger):
     """Each label given the one before it, trained on the gold one. Settings: see `Tagger`, and
 
     decode   "viterbi": the most probable valid labelling; "posterior": from the exact marginals p(y_t | x) the

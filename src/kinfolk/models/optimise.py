@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -72,6 +73,15 @@ class Convergence:
         )
 
 
+def combined(outcomes: Sequence[Convergence]) -> Convergence:
+    """Of several trainings: the sums, and the status of the one that went worst."""
+    worst = max(outcomes, key=lambda o: ("converged", "stopped", "stalled", "limit").index(o.status))
+    if len(outcomes) == 1:
+        return worst
+    total = [sum(getattr(o, name) for o in outcomes) for name in ("objective", "iterations", "evaluations", "seconds")]
+    return Convergence(worst.status, *total)
+
+
 @dataclass(frozen=True)
 class TrainingPlan:
     """Settings of the optimiser."""
@@ -116,8 +126,18 @@ def optimise(
     )
     log.info("training %s", convergence)
     if found.status in ("limit", "stalled"):
-        warnings.warn(f"training {convergence}. {_remedy(found.status)}", ConvergenceWarning, stacklevel=4)
+        warnings.warn(
+            f"training {convergence}. {_remedy(found.status)}", ConvergenceWarning, stacklevel=_level_of_caller()
+        )
     return best, convergence
+
+
+def _level_of_caller() -> int:
+    """The stack level, for a warning, of the first frame outside this library."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == "kinfolk":
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def _remedy(status: str) -> str:

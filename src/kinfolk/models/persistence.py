@@ -19,8 +19,8 @@ from kinfolk.models.crf import LinearChainCRF
 from kinfolk.models.labels import LabelCoding
 from kinfolk.models.maxent import MaxEnt
 from kinfolk.models.memm import MEMM
-from kinfolk.models.tagger import Tagger
 from kinfolk.models.optimise import Convergence
+from kinfolk.models.tagger import Tagger
 
 KIND = "tokens"
 METHODS: dict[str, type[Tagger]] = {cls.__name__: cls for cls in (MaxEnt, MEMM, LinearChainCRF)}

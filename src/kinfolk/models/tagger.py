@@ -1,4 +1,4 @@
-"""The face that all chain models of tokens share: fit, predict, probabilities, entities, scores."""
+"""The face that all models of tokens share: fit, predict, probabilities, entities, scores."""
 
 from __future__ import annotations
 
@@ -6,29 +6,27 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.data import schemes
-from kinfolk.data.corpus import Column
+from kinfolk.data.corpus import Column, Corpus
+from kinfolk.data.relational import Relational
 from kinfolk.errors import InputError
 from kinfolk.features.dicts import DictFeatures
 from kinfolk.features.sets import for_corpus
 from kinfolk.features.tokens import Templates, TokenFeatures
-from kinfolk.learning.loglinear import Shape, Weights
-from kinfolk.learning.products import SparseRows
 from kinfolk.metrics.entities import EntityScores, entity_scores, token_accuracy
-from kinfolk.models.batch import Batch, FeatureSet, chain_starts, relational
+from kinfolk.models.batch import Batch, FeatureSet, relational
 from kinfolk.models.checks import check_settings
-from kinfolk.models.decoder import ChainMethod, Decoder, Entity
-from kinfolk.models.inheritance import NamedWeights, inherit, named_weights
+from kinfolk.models.entities import Entity
+from kinfolk.models.inheritance import NamedWeights, named_weights
 from kinfolk.models.labels import LabelCoding
 from kinfolk.models.optimise import Callback, Convergence, TrainingPlan
 from kinfolk.models.progress import observed
 from kinfolk.models.settings import Settings
-from kinfolk.models.training import TrainingData, train
 from kinfolk.models.weighting import token_weights
 from kinfolk.threads import resolve_jobs
 
@@ -36,9 +34,34 @@ Array = NDArray[Any]
 LARGE_CORPUS = 50_000  # tokens; beyond it features seen once are left out unless asked for
 
 
+class TokenDecoder(Protocol):
+    """What a tagger asks of its method once it is trained; labels known beforehand are kept if `forced`."""
+
+    def paths(self, batch: Batch, forced: bool) -> NDArray[np.int32]: ...
+
+    def marginals(self, batch: Batch, forced: bool) -> Array: ...
+
+    def entities(self, batch: Batch, path: NDArray[np.int32], forced: bool) -> list[Entity]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Lesson:
+    """What a method learns from: tokens as instances, rows of label-pair features, weights of tokens; how; with what
+    to start from, what to be scored on, and whom to tell."""
+
+    corpus: Corpus
+    data: Relational
+    pair_rows: Any
+    weights: Array
+    plan: TrainingPlan
+    before: NamedWeights | None
+    held_out: Batch | None
+    callback: Callback | None
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class Tagger(Settings, ABC):
-    """Abstract; MaxEnt, MEMM and LinearChainCRF are its final classes.
+    """Abstract; MaxEnt, MEMM, LinearChainCRF and MixtureOfParents are its final classes.
 
     Settings
     --------
@@ -81,12 +104,16 @@ class Tagger(Settings, ABC):
     transition_features_: TokenFeatures | None = field(init=False)
     coding_: LabelCoding = field(init=False)
     columns_: tuple[str, ...] = field(init=False)
-    weights_: Weights = field(init=False)
+    weights_: Any = field(init=False)
     convergence_: Convergence = field(init=False)
 
     @abstractmethod
-    def _method(self) -> ChainMethod:
-        """What sets this model apart: its loss, its chain and its way of decoding."""
+    def _train(self, lesson: Lesson) -> None:
+        """Learn `weights_`, and tell in `convergence_` how it went."""
+
+    @abstractmethod
+    def _decoder(self, weights: Any = None) -> TokenDecoder:
+        """The model from the side of prediction, with other weights than the learned ones if given."""
 
     # -- learning -------------------------------------------------------------------------------------
 
@@ -115,8 +142,10 @@ class Tagger(Settings, ABC):
         if held_out is not None:
             _gold(coding, held_out)  # what cannot be scored is told now, not in the midst of training
         features, pair_features = self._new_features(batch)
-        data = self._training_data(batch, features, pair_features, coding, sample_weight, jobs)
-        shape = Shape(data.rows.n_columns, data.n_labels, data.pair_rows.n_columns if data.pair_rows else 0)
+        rows = batch.learn(features, jobs)
+        pair_rows = None if pair_features is None else batch.learn(pair_features, jobs)
+        data = relational(batch.corpus, rows, coding.encode(batch.corpus), coding.classes)
+        weights = token_weights(batch, data.labels, coding.classes, self.class_weight, sample_weight)
         plan = TrainingPlan(
             float(self.l2), float(self.l1), self.max_iterations, float(self.tolerance),
             self.patience, self.dev_every, self.random_state, jobs,
@@ -124,15 +153,8 @@ class Tagger(Settings, ABC):
         with self._all_or_nothing(), observed(callback, self.verbose, self.tolerance) as watcher:
             self.features_, self.transition_features_, self.coding_ = features, pair_features, coding
             self.columns_ = tuple(batch.corpus.columns)
-            flat, self.convergence_ = train(
-                self._method().kind,
-                data,
-                plan,
-                self._start(before, shape),
-                self._dev_scorer(held_out),
-                watcher,
-            )
-            self.weights_ = shape.split(flat)
+            kept = None if held_out is None else replace(held_out, kept_rows={})  # its features are extracted once
+            self._train(Lesson(batch.corpus, data, pair_rows, weights, plan, before, kept, watcher))
         return self
 
     def _new_features(self, batch: Batch) -> tuple[FeatureSet, TokenFeatures | None]:
@@ -147,34 +169,10 @@ class Tagger(Settings, ABC):
         pairs = self.transition_templates
         return TokenFeatures(templates, least), None if pairs is None else TokenFeatures(pairs, least)
 
-    def _training_data(
-        self, batch: Batch, features: FeatureSet, pair_features: TokenFeatures | None,
-        coding: LabelCoding, sample_weight: Any, jobs: int,
-    ) -> TrainingData:  # fmt: skip
-        labels = coding.encode(batch.corpus)
-        data = relational(batch.corpus, batch.learn(features, jobs), labels, coding.classes)
-        return TrainingData(
-            SparseRows(data.features),
-            None if pair_features is None else SparseRows(batch.learn(pair_features, jobs)),
-            data.labels,
-            token_weights(batch, data.labels, coding.classes, self.class_weight, sample_weight),
-            chain_starts(data),
-            len(coding.classes),
-        )
-
-    def _start(self, before: NamedWeights | None, shape: Shape) -> Array | None:
-        return None if before is None else inherit(before, self, shape)
-
-    def _dev_scorer(self, held_out: Batch | None) -> Callable[[Weights], float] | None:
+    def _dev_scorer(self, held_out: Batch | None) -> Callable[[Any], float] | None:
         if held_out is None:
             return None
-
-        kept = replace(held_out, kept_rows={})  # its features are extracted once, not at every scoring
-
-        def score(weights: Weights) -> float:
-            return self._score_path(kept, self._decoder(weights).paths(kept, forced=False))
-
-        return score
+        return lambda weights: self._score_path(held_out, self._decoder(weights).paths(held_out, forced=False))
 
     # -- prediction -----------------------------------------------------------------------------------
 
@@ -209,22 +207,6 @@ class Tagger(Settings, ABC):
         self._require_fitted()
         batch, decoder = Batch.of(X), self._decoder()
         return decoder.entities(batch, decoder.paths(batch, forced), forced)
-
-    def _k_best(self, X: Any, k: int, forced: bool) -> list[list[tuple[list[str], float]]]:
-        self._require_fitted()
-        if not isinstance(k, int | np.integer) or k < 1:
-            raise InputError(f"k must be a whole number of 1 or more; got {k!r}")
-        answers, batch = [], Batch.of(X)
-        for labellings in self._decoder().k_best(batch, int(k), forced):
-            ends = np.array([0, len(labellings[0][0])], np.int64)
-            answers.append([(self.coding_.decode(p, ends).strings(), log_p) for p, log_p in labellings])
-        return batch.for_each(answers, lambda: [([], 0.0)])  # type: ignore[arg-type]
-
-    def _decoder(self, weights: Weights | None = None) -> Decoder:
-        return Decoder(
-            self._method(), self.features_, self.transition_features_, self.coding_,
-            self.weights_ if weights is None else weights, self.constrain, resolve_jobs(self.n_jobs),
-        )  # fmt: skip
 
     # -- scores ---------------------------------------------------------------------------------------
 

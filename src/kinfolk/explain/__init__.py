@@ -1,0 +1,1 @@
+"""Why an answer."""
