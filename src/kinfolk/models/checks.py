@@ -43,6 +43,10 @@ _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "parent_features": _one_of("none", "own", "shared"),
     "order": _one_of("forward", "backward", "both"),
     "gate_l2": _NOT_NEGATIVE,
+    "gate_folds": ("0, or a whole number of 2 or more", lambda v: _is_int(v) and (v == 0 or v >= 2)),
+    "orders": _whole(1),
+    "predict_orders": _whole(1),
+    "everybody_starts": _YES_NO,
     "mixing": (
         "'uniform', 'learned', 'given' or a dict of shares by relation",
         lambda v: isinstance(v, Mapping) or v in ("uniform", "learned", "given"),

@@ -6,24 +6,33 @@ word in a document or of linked pages, reach each other, and marginals stay exac
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Self, final
 
 import numpy as np
 
+from kinfolk.data.graph import Graph
+from kinfolk.data.relational import Relational
 from kinfolk.errors import InputError, SettingError
 from kinfolk.explain.parents import Explanation, explanation
 from kinfolk.features.edges import DEFAULT, EdgeFeature, EdgeFeatures
 from kinfolk.features.skips import SameWord, as_builders
 from kinfolk.learning.tables import MixtureWeights
+from kinfolk.metrics.entities import EntityScores, token_accuracy
 from kinfolk.models.batch import Batch
+from kinfolk.models.checks import check_settings
 from kinfolk.models.gate import LocalModel, checked_shares, train_local
-from kinfolk.models.gate_training import folds_by_group, train_gate
 from kinfolk.models.inheritance import inherit_mixture
-from kinfolk.models.joint import Examples, shape_of, train_relations, train_together
-from kinfolk.models.mixture_decoder import Direction, MixtureDecoder
-from kinfolk.models.optimise import Convergence, combined
+from kinfolk.models.joint import Examples, shape_of
+from kinfolk.models.labels import LabelCoding
+from kinfolk.models.mixture_decoder import Direction, MixtureDecoder, one_document
+from kinfolk.models.mixture_training import MixtureSettings, folds_by_group, train_mixture
+from kinfolk.models.node_mixture import NodeModel, Nodes, node_number
+from kinfolk.models.node_training import fit_nodes
+from kinfolk.models.optimise import Callback, combined
+from kinfolk.models.progress import observed
 from kinfolk.models.tagger import Lesson, Tagger
 from kinfolk.models.token_parents import CHAIN, TokenParents
 from kinfolk.threads import resolve_jobs
@@ -49,7 +58,10 @@ class MixtureOfParents(Tagger):
     gate_l2          strength of the ridge that draws a learned gate towards uniform weights
     gate_folds       the gate is learned on documents that the models of the relations have not seen, in so many folds;
                      0: on the training data itself, together with them
-    order            "forward": parents are earlier tokens; "backward": later ones; "both": the mean of two models
+    order            tokens: parents are earlier ("forward") or later ones ("backward"); "both": the mean of two models
+    relations        nodes: the links to use; None: all
+    orders, predict_orders   nodes: how many random orders to train on, and to average marginals over
+    everybody_starts nodes: whether a node with parents also keeps a component that looks at its own features alone
 
     `predict` gives the valid labelling with the greatest expected number of right labels; with constrain=False the
     arg-max of each marginal. With forced labels, whoever looks at a labelled token sees its label; tokens before it
@@ -64,34 +76,107 @@ class MixtureOfParents(Tagger):
     gate_l2: float = 1.0
     gate_folds: int = 3
     order: str = "forward"
+    relations: Sequence[str] | None = None
+    orders: int = 10
+    predict_orders: int = 50
+    everybody_starts: bool = False
 
-    parents_: tuple[TokenParents, ...] = field(init=False)
+    task_: str = field(init=False)
+    parents_: tuple[Any, ...] = field(init=False)
+    node_columns_: Sequence[str] | int = field(init=False)
     local_: LocalModel | None = field(init=False)
     weights_: tuple[MixtureWeights, ...] = field(init=False)
 
     # -- learning -------------------------------------------------------------------------------------
 
+    def fit(self, X: Any, y: Any = None, X_dev: Any = None, y_dev: Any = None, sample_weight: Any = None,
+            callback: Callback | None = None, train: Any = None) -> Self:  # fmt: skip
+        """Train on tokens (a Corpus, or sentences `X` with labels `y`) or on nodes (a Graph, or a Relational whose
+        relations form a DAG). The arguments of `Tagger.fit`, and
+
+        train   nodes only: a mask or numbers of the nodes whose labels may be used; None: all labelled ones
+        """
+        if not isinstance(X, Graph | Relational):
+            if train is not None:
+                raise InputError("train=... chooses nodes of a graph; for tokens give the documents to train on")
+            return super().fit(X, y, X_dev, y_dev, sample_weight, callback)
+        if y is not None or y_dev is not None:
+            raise InputError("a graph brings its own labels: build it with labels=..., or use graph.with_labels(y)")
+        check_settings(self)
+        nodes, plan = Nodes.of(X), self._plan(resolve_jobs(self.n_jobs))
+        with self._all_or_nothing(), observed(callback, self.verbose, self.tolerance) as watcher:
+            fitted = fit_nodes(
+                self,
+                nodes,
+                self._stages(),
+                plan,
+                sample_weight,
+                train,
+                partial(self._node_scorer, X_dev, nodes),
+                watcher,
+            )
+            self.task_, self.node_columns_ = "nodes", nodes.columns
+            self.coding_ = LabelCoding(None, None, fitted.classes)
+            self.parents_, self.weights_, self.local_ = (fitted.parents,), (fitted.weights,), fitted.local
+            self.convergence_ = fitted.convergence
+        return self
+
+    def _node_scorer(self, X_dev: Any, nodes: Nodes, parents: Any, local: Any, classes: Any) -> Any:
+        """Accuracy on a held-out graph for given weights; None if there is none."""
+        if X_dev is None:
+            return None
+        dev = Nodes.of(X_dev, nodes.columns)
+        gold, jobs = dev.codes(classes), resolve_jobs(self.n_jobs)
+        orders, seed = self.predict_orders, self.random_state
+
+        def score(weights: MixtureWeights) -> float:
+            model = NodeModel(parents, weights, local, orders, seed, jobs)
+            return token_accuracy(gold, model.marginals(dev).argmax(axis=1)) / 100
+
+        return score
+
     def _train(self, lesson: Lesson) -> None:
-        n_labels = len(lesson.data.classes)
-        if self.mixing == "learned" and self.training == "separate" and not self.gate_folds:
+        """On tokens, one direction after the other."""
+        n_labels, data = len(lesson.data.classes), lesson.data
+        if self.mixing == "given":
             raise SettingError(
-                "a learned gate needs training='joint' or 'conditional'; separate training has no weights"
+                "mixing='given' takes weights from the relations of a Relational; for tokens give shares"
             )
         skips = tuple(builder.learn(lesson.corpus) for builder in as_builders(self.skip_edges))
+        self.task_ = "tokens"
         self.parents_ = tuple(self._parents(skips, backward, lesson) for backward in BACKWARD[self.order])
-        self.local_, doubt, fold = None, None, None
+        fold, doubt = None, None
         if self.mixing == "learned":
-            fold = folds_by_group(lesson.data.groups, max(2, self.gate_folds), lesson.plan.seed)
-            data, plan = lesson.data, lesson.plan
-            self.local_, doubt = train_local(data.features, data.labels, lesson.weights, fold, n_labels, plan)
+            fold = folds_by_group(data.groups, max(2, self.gate_folds), lesson.plan.seed)
+            self.local_, doubt = train_local(data.features, data.labels, lesson.weights, fold, n_labels, lesson.plan)
+        else:
+            self.local_ = None
         weights, outcomes = [], []
         for number, parents in enumerate(self.parents_):
-            sample, edges, starts = parents.compile(lesson.corpus, lesson.data.features, lesson.pair_rows, doubt)
-            examples = Examples(sample, lesson.data.labels, lesson.weights, n_labels, edges, starts)
-            found, outcome = self._train_direction(examples, parents, number, fold, lesson)
+            sample, edges, starts = parents.compile(lesson.corpus, data.features, lesson.pair_rows, doubt)
+            examples = Examples(sample, data.labels, lesson.weights, n_labels, edges, starts)
+            shape = shape_of(sample, n_labels)
+            start = None if lesson.before is None else inherit_mixture(lesson.before, number, self, shape)
+            score = self._score_direction(parents, lesson.held_out)
+            found, outcome = train_mixture(examples, self._stages(), fold, start, lesson.plan, score, lesson.callback)
             weights.append(found)
             outcomes.append(outcome)
         self.weights_, self.convergence_ = tuple(weights), combined(outcomes)
+
+    def _stages(self) -> MixtureSettings:
+        if self.mixing == "learned" and self.training == "separate" and not self.gate_folds:
+            raise SettingError("mixing='learned' with training='separate' needs gate_folds of 2 or more")
+        return MixtureSettings(self.training, float(self.gate_l2), self.gate_folds)
+
+    def _score_direction(self, parents: TokenParents, held_out: Batch | None) -> Any:
+        if held_out is None:
+            return None
+
+        def score(weights: MixtureWeights) -> float:
+            decoder = self._mixture_decoder((Direction(parents, weights),))
+            return self._score_path(held_out, decoder.paths(held_out, forced=False))
+
+        return score
 
     def _parents(self, skips: Any, backward: bool, lesson: Lesson) -> TokenParents:
         names = [CHAIN[backward], *(skip.name for skip in skips)]
@@ -109,34 +194,62 @@ class MixtureOfParents(Tagger):
             0 if lesson.pair_rows is None else lesson.pair_rows.shape[1],
         )
 
-    def _train_direction(
-        self, examples: Examples, parents: TokenParents, number: int, fold: Any, lesson: Lesson
-    ) -> tuple[MixtureWeights, Convergence]:
-        """Separately, or from what an earlier fit found; then together."""
-        shape = shape_of(examples.sample, examples.n_labels)
-        start = None if lesson.before is None else inherit_mixture(lesson.before, number, self, shape)
-        outcome = None
-        if start is None or self.training == "separate":
-            start, outcomes = train_relations(examples, lesson.plan, lesson.callback)
-            outcome = combined(outcomes)
-        plan = replace(lesson.plan, stage=self.training)
-        held_out, score = lesson.held_out, None
-        if held_out is not None:
-
-            def score(weights: MixtureWeights) -> float:
-                decoder = self._mixture_decoder((Direction(parents, weights),))
-                return self._score_path(held_out, decoder.paths(held_out, forced=False))
-
-        if fold is not None and self.gate_folds:
-            gate = train_gate(examples, fold, float(self.gate_l2), lesson.plan, lesson.callback)
-            start = start._replace(gate=gate.astype(np.float32))
-        if self.training == "separate":
-            assert outcome is not None
-            return start, outcome
-        clamp, together = self.training == "conditional", not self.gate_folds
-        return train_together(examples, start, clamp, together, float(self.gate_l2), plan, score, lesson.callback)
-
     # -- prediction -----------------------------------------------------------------------------------
+
+    @property
+    def classes_(self) -> Any:
+        """The labels that columns of `predict_proba` stand for."""
+        self._require_fitted()
+        return np.array(self.coding_.classes.names, object)
+
+    def predict(self, X: Any, forced: bool = False) -> Any:
+        """Tokens: one list of labels a sentence, in the tag scheme of the training data. Nodes: an array of labels.
+
+        With `forced`, instances that have a label keep it, and those that look at them see it.
+        """
+        if not isinstance(X, Graph | Relational):
+            self._require_task("tokens")
+            return super().predict(X, forced)
+        return self.classes_[self.predict_proba(X, forced).argmax(axis=1)]
+
+    def predict_proba(self, X: Any, forced: bool = False) -> Any:
+        """Exact marginals; tokens: one array (tokens, classes) a sentence; nodes: one array (nodes, classes)."""
+        if not isinstance(X, Graph | Relational):
+            self._require_task("tokens")
+            return super().predict_proba(X, forced)
+        nodes = self._nodes(X)
+        return self._node_model().marginals(nodes, nodes.codes(self.coding_.classes) if forced else None)
+
+    def evaluate(self, X: Any, y: Any = None) -> tuple[EntityScores | None, float]:
+        """Entity scores (None for nodes, or when labels are not spans) and accuracy, in percent."""
+        if not isinstance(X, Graph | Relational):
+            self._require_task("tokens")
+            return super().evaluate(X, y)
+        nodes = self._nodes(X)
+        gold = nodes.codes(self.coding_.classes)
+        if not (gold >= 0).any():
+            raise InputError("scoring needs labels, and this graph has none")
+        return None, token_accuracy(gold, self._node_model().marginals(nodes).argmax(axis=1))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Tokens: entity F1, or accuracy when labels are not spans; nodes: accuracy. From 0 to 1."""
+        if not isinstance(X, Graph | Relational):
+            self._require_task("tokens")
+            return super().score(X, y)
+        return self.evaluate(X)[1] / 100
+
+    def _require_task(self, task: str) -> None:
+        self._require_fitted()
+        if self.task_ != task:
+            raise InputError(f"this model was trained on {self.task_}, and is given {task}")
+
+    def _nodes(self, X: Any) -> Nodes:
+        self._require_task("nodes")
+        return Nodes.of(X, self.node_columns_)
+
+    def _node_model(self) -> NodeModel:
+        (parents,), (weights,), jobs = self.parents_, self.weights_, resolve_jobs(self.n_jobs)
+        return NodeModel(parents, weights, self.local_, self.predict_orders, self.random_state, jobs)
 
     def _decoder(self, weights: Any = None) -> MixtureDecoder:
         found = self.weights_ if weights is None else weights
@@ -148,34 +261,23 @@ class MixtureOfParents(Tagger):
             resolve_jobs(self.n_jobs),
         )  # fmt: skip
 
-    def explain(self, X: Any, document: int, token: int) -> Explanation:
-        """Why a token has its marginal: each parent, its weight, what it predicts, its exact share of the answer.
+    def explain(self, X: Any, document: int | None = None, token: int | None = None, node: Any = None) -> Explanation:
+        """Why an instance has its marginal: each parent, its weight, what it predicts, its exact share of the answer.
 
-        `document` and `token` count from 0, the token within its document. Parents are numbered the same way.
+        document, token   numbers from 0, the token within its document; parents are numbered the same way
+        node              of a graph: an id, or a number from 0
         """
-        self._require_fitted()
-        batch = Batch.of(X)
-        corpus = batch.corpus
-        if not 0 <= document < corpus.n_documents:
-            raise InputError(f"there is no document {document}: there are {corpus.n_documents}, numbered from 0")
-        one = corpus.documents(document, document + 1)
-        if not 0 <= token < one.n_tokens:
-            raise InputError(f"document {document} has no token {token}: it has {one.n_tokens}, numbered from 0")
-        if batch.items is not None:
-            first, last = corpus.document_starts[document : document + 2]
-            batch = Batch(one, batch.items[first:last])
-        else:
-            batch = Batch(one)
-        words = one.columns["word"].strings()
-        name_of = lambda t: f"{words[t]} ({t})"  # noqa: E731
-        return explanation(token, self._decoder().voices(batch, token), self.coding_.classes.names, name_of)
+        if isinstance(X, Graph | Relational):
+            nodes = self._nodes(X)
+            at = node_number(nodes, node)
+            voices = self._node_model().voices(nodes, at)
+            return explanation(at, voices, self.coding_.classes.names, lambda i: nodes.ids[i])
+        self._require_task("tokens")
+        batch, place = one_document(Batch.of(X), document, token)
+        words = batch.corpus.columns["word"].strings()
+        voices = self._decoder().voices(batch, place)
+        return explanation(place, voices, self.coding_.classes.names, lambda t: f"{words[t]} ({t})")
 
 
 def _listed(features: EdgeFeatureList) -> Any:
     return DEFAULT if features == "default" else features
-
-
-def top_gate_weights(names: list[str], gate: np.ndarray[Any, Any], n: int = 10) -> list[tuple[str, float]]:
-    """The gate features with the greatest weights, for people."""
-    order = np.argsort(-np.abs(gate))[:n]
-    return [(names[i], float(gate[i])) for i in order]

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.data import schemes
+from kinfolk.errors import InputError
 from kinfolk.explain.parents import Voice
 from kinfolk.inference import chain
 from kinfolk.inference.mixture import Beliefs
@@ -110,3 +111,19 @@ class MixtureDecoder:
                 weight = float(alpha[c]) / len(self.directions)
                 spoken.append(Voice(j, names[dag.relation[c]], weight, own, found.predicted[c]))
         return spoken
+
+
+def one_document(batch: Batch, document: Any, token: Any) -> tuple[Batch, int]:
+    """The document of a token to be explained; numbers count from 0."""
+    corpus = batch.corpus
+    whole = isinstance(document, int | np.integer) and isinstance(token, int | np.integer)
+    if not whole or not 0 <= document < corpus.n_documents:
+        last = corpus.n_documents - 1
+        raise InputError(f"give a document from 0 to {last} and a token; got document={document!r}, token={token!r}")
+    one = corpus.documents(document, document + 1)
+    if not 0 <= token < one.n_tokens:
+        raise InputError(f"document {document} has no token {token}: it has {one.n_tokens}, numbered from 0")
+    if batch.items is None:
+        return Batch(one), int(token)
+    first, last = corpus.document_starts[document : document + 2]
+    return Batch(one, batch.items[first:last]), int(token)

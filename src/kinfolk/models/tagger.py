@@ -146,16 +146,19 @@ class Tagger(Settings, ABC):
         pair_rows = None if pair_features is None else batch.learn(pair_features, jobs)
         data = relational(batch.corpus, rows, coding.encode(batch.corpus), coding.classes)
         weights = token_weights(batch, data.labels, coding.classes, self.class_weight, sample_weight)
-        plan = TrainingPlan(
-            float(self.l2), float(self.l1), self.max_iterations, float(self.tolerance),
-            self.patience, self.dev_every, self.random_state, jobs,
-        )  # fmt: skip
+        plan = self._plan(jobs)
         with self._all_or_nothing(), observed(callback, self.verbose, self.tolerance) as watcher:
             self.features_, self.transition_features_, self.coding_ = features, pair_features, coding
             self.columns_ = tuple(batch.corpus.columns)
             kept = None if held_out is None else replace(held_out, kept_rows={})  # its features are extracted once
             self._train(Lesson(batch.corpus, data, pair_rows, weights, plan, before, kept, watcher))
         return self
+
+    def _plan(self, jobs: int) -> TrainingPlan:
+        return TrainingPlan(
+            float(self.l2), float(self.l1), self.max_iterations, float(self.tolerance),
+            self.patience, self.dev_every, self.random_state, jobs,
+        )  # fmt: skip
 
     def _new_features(self, batch: Batch) -> tuple[FeatureSet, TokenFeatures | None]:
         least = self.min_count

@@ -22,7 +22,7 @@ def token_weights(
     sample_weight: Any,
 ) -> NDArray[np.float64]:
     """(n,) weight of the class of a token times the weight of its sentence."""
-    by_class = np.append(_class_weights(labels, classes, class_weight), 1.0)[labels]
+    by_class = np.append(class_weights(labels, classes, class_weight), 1.0)[labels]
     if sample_weight is None:
         return by_class
     corpus = batch.corpus
@@ -40,7 +40,7 @@ def token_weights(
     return by_class * by_sentence
 
 
-def _class_weights(
+def class_weights(
     labels: NDArray[np.int32], classes: Vocabulary, class_weight: Mapping[str, float] | str | None
 ) -> NDArray[np.float64]:
     """(L,). "balanced" gives every class that occurs the same total; a key may be a label or an entity type."""

@@ -1,0 +1,148 @@
+"""A mixture of parents on nodes: pages with links, or any instances whose relations form a DAG."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from kinfolk.data.graph import Graph
+from kinfolk.data.vocabulary import Vocabulary
+from kinfolk.errors import InputError
+from kinfolk.explain.parents import Voice
+from kinfolk.learning.tables import MixtureWeights
+from kinfolk.models.gate import LocalModel
+from kinfolk.models.joint import Sample
+from kinfolk.models.node_parents import NodeParents
+
+log = logging.getLogger("kinfolk")
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Nodes:
+    """A graph or a relational data set, brought to one form: rows (CSR), labels and classes, relations, groups, ids."""
+
+    rows: sparse.csr_array
+    labels: NDArray[np.int32]
+    classes: Vocabulary
+    relations: Any
+    groups: NDArray[np.int32]
+    ids: Sequence[str]
+    feature_names: tuple[str, ...] | None
+    is_graph: bool
+
+    @classmethod
+    def of(cls, X: Any, columns: Sequence[str] | int | None = None) -> Nodes:
+        """`columns`: the features a trained model knows, by name or by number."""
+        if isinstance(X, Graph):
+            rows = X.features if columns is None else X.feature_rows(columns)
+            data, ids, names = X.relational(), X.ids, X.feature_names
+        else:
+            rows, data, names = X.features, X, None
+            ids = tuple(str(i) for i in range(len(X)))
+            width = columns if isinstance(columns, int) or columns is None else len(columns)
+            if width is not None and rows.shape[1] != width:
+                raise InputError(f"the model was trained on {width} features; got {rows.shape[1]}")
+        csr = sparse.csr_array(rows, dtype=np.float32)
+        return cls(csr, data.labels, data.classes, data.relations, data.groups, ids, names, isinstance(X, Graph))
+
+    @property
+    def columns(self) -> Sequence[str] | int:
+        return self.rows.shape[1] if self.feature_names is None else self.feature_names
+
+    def codes(self, classes: Vocabulary) -> NDArray[np.int32]:
+        """Labels as numbers of `classes`; one the model does not know is an error."""
+        table = np.append(classes.encode(self.classes.names), np.int32(-1)).astype(np.int32)
+        codes = table[self.labels]
+        strange = np.flatnonzero((codes < 0) & (self.labels >= 0))
+        if len(strange):
+            name = self.classes.names[self.labels[strange[0]]]
+            raise InputError(
+                f"label {name!r} of node {self.ids[strange[0]]!r} was never seen in training; the model knows "
+                f"{', '.join(classes)}"
+            )
+        return codes
+
+    def only(self, train: ArrayLike | None) -> NDArray[np.int32]:
+        """The labels of the nodes to train on, -1 for the others."""
+        if train is None:
+            return self.labels
+        chosen = np.asarray(train)
+        kept = np.full(len(self.labels), -1, np.int32)
+        try:
+            kept[chosen] = self.labels[chosen]
+        except IndexError:
+            raise InputError(
+                f"train must be a mask of {len(kept)} truth values or node numbers below it; got an array of "
+                f"{chosen.dtype} of shape {chosen.shape}"
+            ) from None
+        return kept
+
+
+@dataclass(frozen=True, eq=False)
+class NodeModel:
+    """A fitted model seen from the side of prediction."""
+
+    parents: NodeParents
+    weights: MixtureWeights
+    local: LocalModel | None
+    n_orders: int
+    seed: int | None
+    n_jobs: int
+
+    def sample(self, nodes: Nodes) -> Sample:
+        known, given = set(self.parents.links), set(nodes.relations)
+        for name in sorted(given - known):
+            log.warning("relation %r was not used in training, and is left out", name)
+        relations = dict(nodes.relations)
+        for name in sorted(known - given):
+            log.warning("relation %r, which training used, is not here: its nodes go without these parents", name)
+            relations[name] = sparse.csr_array((len(nodes.labels), len(nodes.labels)))
+        doubt = None if self.local is None else self.local.doubt(nodes.rows, self.n_jobs)
+        rng = np.random.default_rng(None if self.seed is None else [self.seed, 1])  # not the orders of training
+        sample, _ = self.parents.compile(nodes.rows, relations, nodes.groups, doubt, self.n_orders, rng)
+        return sample
+
+    def marginals(self, nodes: Nodes, labels: NDArray[np.int32] | None = None) -> Array:
+        """(n, L), the mean over orders; with `labels` (-1 unknown) neighbours see the known ones."""
+        found = self.sample(nodes).beliefs(self.weights, labels, self.n_jobs)
+        table = np.asarray(sum(one.marginals for one in found) / len(found))
+        if labels is not None:
+            known = np.flatnonzero(labels >= 0)
+            table[known] = np.eye(table.shape[1])[labels[known]]
+        return table
+
+    def voices(self, nodes: Nodes, node: int) -> list[Voice]:
+        """Who speaks for a node, in every order; weights of all sum to 1."""
+        sample = self.sample(nodes)
+        names = (*self.parents.names, "start")
+        alphas, found = sample.alphas(self.weights.gate), sample.beliefs(self.weights, None, self.n_jobs)
+        spoken = []
+        for wiring, alpha, known in zip(sample.wired.wirings, alphas, found, strict=True):
+            dag = wiring.dag
+            for c in range(dag.indptr[node], dag.indptr[node + 1]):
+                j = int(dag.parent[c])
+                own = None if j < 0 else known.marginals[j]
+                weight = float(alpha[c]) / len(found)
+                spoken.append(Voice(j, names[dag.relation[c]], weight, own, known.predicted[c]))
+        return spoken
+
+    def with_weights(self, weights: MixtureWeights) -> NodeModel:
+        return replace(self, weights=weights)
+
+
+def node_number(nodes: Nodes, node: Any) -> int:
+    """The number of a node given by id or number."""
+    if isinstance(node, str):
+        if node not in nodes.ids:
+            raise InputError(f"there is no node {node!r} in this graph")
+        return list(nodes.ids).index(node)
+    if not isinstance(node, int | np.integer) or not 0 <= node < len(nodes.labels):
+        raise InputError(f"node must be an id or a number from 0 to {len(nodes.labels) - 1}; got {node!r}")
+    return int(node)

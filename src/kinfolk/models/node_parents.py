@@ -1,0 +1,117 @@
+"""Who the parents of a node are: its neighbours that come before it in an order of the nodes.
+
+Links may run in circles, so the nodes are put in random orders, and in each order a link leads from the earlier node to
+the later one. Two models serve one kind of link (section 5.2 of the paper): the child has the link to its parent
+("outgoing"), or the parent has it to the child ("incoming"). Marginals are the mean over many orders.
+
+Relations that are a DAG already (a `Relational`) are taken as they are: row i lists the parents of i.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from kinfolk.errors import InputError
+from kinfolk.inference.dag import Dag, build_dag
+from kinfolk.inference.mixture import check_weights
+from kinfolk.models.gate import gate_rows, shared_weights
+from kinfolk.models.joint import Sample
+from kinfolk.models.layout import Layout, RelationLayout, wire
+from kinfolk.models.separate import EdgeData
+
+Array = NDArray[Any]
+Pairs = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class NodeParents:
+    """The rule after training.
+
+    links            names of the relations used
+    ordered          True: links put in random orders, two models a relation; False: each relation is a DAG
+    parent_features  features of the parent: "none", with weights of their "own", or "shared" ones
+    everybody_starts whether nodes with parents have a start component too
+    gated, shares, given   mixing weights: by a gate; by fixed shares (R + 1,); by the entries of the relations
+    """
+
+    links: tuple[str, ...]
+    ordered: bool
+    parent_features: str
+    everybody_starts: bool
+    gated: bool = False
+    shares: Array | None = None
+    given: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        if not self.ordered:
+            return self.links
+        return tuple(f"{name} ({side})" for name in self.links for side in ("outgoing", "incoming"))
+
+    @property
+    def layout(self) -> Layout:
+        return Layout(tuple(RelationLayout(name, self.parent_features) for name in self.names))
+
+    def edges(self, relations: Mapping[str, Any]) -> list[Pairs]:
+        """All (child, parent) pairs of each of `names`, whatever the order."""
+        found = []
+        for name in self.links:
+            rows, columns = relations[name].tocoo().coords
+            pairs = np.stack([rows, columns], axis=1).astype(np.int64)
+            found += [pairs, pairs[:, ::-1]] if self.ordered else [pairs]
+        return [pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))] for pairs in found]
+
+    def compile(
+        self, rows: sparse.csr_array, relations: Mapping[str, Any], groups: Array, doubt: Array | None,
+        n_orders: int, rng: np.random.Generator,
+    ) -> tuple[Sample, list[EdgeData]]:  # fmt: skip
+        """A sample with one wiring an order; and for separate training all edges, in both directions."""
+        edges, n = self.edges(relations), rows.shape[0]
+        start = np.full(n, self.everybody_starts)
+        dags = []
+        for _ in range(n_orders if self.ordered else 1):
+            kept = edges
+            if self.ordered:
+                rank = rng.permutation(n)
+                kept = [pairs[rank[pairs[:, 1]] < rank[pairs[:, 0]]] for pairs in edges]
+            dags.append(build_dag(kept, groups, start, self.names))
+        layout = self.layout
+        uncertain = np.zeros(n) if doubt is None else doubt
+        no_edge_features = [None] * len(edges)
+        width = len(edges)
+        gates = [
+            gate_rows(dag, width, uncertain, no_edge_features) if self.gated else np.zeros((dag.n_components, 0))
+            for dag in dags
+        ]
+        sample = Sample(layout, rows, wire(layout, dags), gates, self._given(dags, relations))
+        return sample, [EdgeData(pairs, self.parent_features) for pairs in edges]
+
+    def _given(self, dags: list[Dag], relations: Mapping[str, Any]) -> list[Array] | None:
+        if self.shares is not None:
+            return [shared_weights(dag, self.shares) for dag in dags]
+        if not self.given:
+            return None
+        dag = dags[0]
+        alpha = np.ones(dag.n_components)  # a start component stands alone
+        for r, name in enumerate(self.links):
+            here = np.flatnonzero(dag.relation == r)
+            alpha[here] = relations[name][dag.child[here], dag.parent[here]]
+        return [check_weights(dag, alpha)]
+
+
+def used_links(wanted: Sequence[str] | None, relations: Mapping[str, Any]) -> tuple[str, ...]:
+    """The relations to use: all, or those named."""
+    names = tuple(relations) if wanted is None else tuple(wanted)
+    missing = [name for name in names if name not in relations]
+    if missing:
+        known = ", ".join(map(repr, relations)) or "none"
+        raise InputError(f"there is no relation {missing[0]!r} here; there are: {known}")
+    if not names:
+        raise InputError("a mixture of parents needs at least one relation, and this graph has none")
+    return names
