@@ -38,6 +38,7 @@ from kinfolk.models.token_parents import CHAIN, TokenParents
 from kinfolk.threads import resolve_jobs
 
 BACKWARD = {"forward": (False,), "backward": (True,), "both": (False, True)}
+SAME_WORD = SameWord()
 EdgeFeatureList = list[str | EdgeFeature] | tuple[str | EdgeFeature, ...] | str | None
 
 
@@ -69,7 +70,7 @@ class MixtureOfParents(Tagger):
     """
 
     training: str = "joint"
-    skip_edges: Any = field(default_factory=SameWord)
+    skip_edges: Any = SAME_WORD
     parent_features: str = "own"
     edge_features: EdgeFeatureList = None
     mixing: str | Mapping[str, float] = "uniform"

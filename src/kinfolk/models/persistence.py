@@ -19,38 +19,54 @@ from kinfolk.models.crf import LinearChainCRF
 from kinfolk.models.labels import LabelCoding
 from kinfolk.models.maxent import MaxEnt
 from kinfolk.models.memm import MEMM
+from kinfolk.models.mixture import MixtureOfParents
+from kinfolk.models.mixture_files import mixture_parts, restore_mixture
 from kinfolk.models.optimise import Convergence
 from kinfolk.models.tagger import Tagger
 
-KIND = "tokens"
-METHODS: dict[str, type[Tagger]] = {cls.__name__: cls for cls in (MaxEnt, MEMM, LinearChainCRF)}
+KINDS = ("tokens", "nodes")
+METHODS: dict[str, type[Tagger]] = {cls.__name__: cls for cls in (MaxEnt, MEMM, LinearChainCRF, MixtureOfParents)}
+# Settings that are objects are kept as what they became: feature sets, rules for parents.
+NOT_KEPT = ("templates", "transition_templates", "skip_edges", "edge_features")
+Functions = Mapping[str, Callable[..., Any]]
 
 
 def save_model(model: Tagger, path: str | os.PathLike[str]) -> None:
-    """Write a fitted model. Settings that are templates are kept as what they became: the feature set."""
-    settings = {n: v for n, v in model.get_params().items() if n not in ("templates", "transition_templates")}
-    pairs = model.transition_features_
-    arrays = {f"weights.{name}": array for name, array in model.weights_._asdict().items()}
+    """Write a fitted model."""
+    outcome = model.convergence_
+    kind = model.task_ if isinstance(model, MixtureOfParents) else "tokens"
+    header = {
+        "kind": kind,
+        "method": type(model).__name__,
+        "settings": {name: value for name, value in model.get_params().items() if name not in NOT_KEPT},
+        "labels": {"outer": model.coding_.outer, "inner": model.coding_.inner, "classes": list(model.coding_.classes)},
+        "convergence": {"status": outcome.status, "objective": outcome.objective, "iterations": outcome.iterations,
+                        "evaluations": outcome.evaluations, "seconds": outcome.seconds},
+    }  # fmt: skip
+    arrays: dict[str, Any] = {}
     strings: dict[str, Any] = {}
+    if kind == "tokens":
+        _put_features(model, header, arrays, strings)
+    if isinstance(model, MixtureOfParents):
+        header["mixture"], own_arrays, own_strings = mixture_parts(model)
+        arrays.update(own_arrays)
+        strings.update(own_strings)
+    else:
+        arrays.update({f"weights.{name}": array for name, array in model.weights_._asdict().items()})
+    write_model_file(path, _plain(header), arrays, strings)
+
+
+def _put_features(model: Tagger, header: dict[str, Any], arrays: dict[str, Any], strings: dict[str, Any]) -> None:
+    pairs = model.transition_features_
+    header["templates_name"] = model.templates if isinstance(model.templates, str) else None
+    header["columns"] = list(model.columns_)
+    header["features"] = model.features_.spec()
+    header["transition_features"] = None if pairs is None else pairs.spec()
     for prefix, features in (("node", model.features_), ("pair", pairs)):
         if features is not None:
             own_arrays, own_strings = features.state()
             arrays.update({f"{prefix}.{name}": array for name, array in own_arrays.items()})
             strings.update({f"{prefix}.{name}": names for name, names in own_strings.items()})
-    outcome = model.convergence_
-    header = {
-        "kind": KIND,
-        "method": type(model).__name__,
-        "settings": settings,
-        "templates_name": model.templates if isinstance(model.templates, str) else None,
-        "columns": list(model.columns_),
-        "labels": {"outer": model.coding_.outer, "inner": model.coding_.inner, "classes": list(model.coding_.classes)},
-        "features": model.features_.spec(),
-        "transition_features": None if pairs is None else pairs.spec(),
-        "convergence": {"status": outcome.status, "objective": outcome.objective, "iterations": outcome.iterations,
-                        "evaluations": outcome.evaluations, "seconds": outcome.seconds},
-    }  # fmt: skip
-    write_model_file(path, _plain(header), arrays, strings)
 
 
 def _plain(value: Any) -> Any:
@@ -62,9 +78,12 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def load_model(path: str | os.PathLike[str], functions: Mapping[str, Callable[..., Any]] | None = None) -> Tagger:
-    """A model from a file. `functions` gives a user's own feature functions again, by name."""
-    file = read_model_file(path, expected_kind=KIND)
+def load_model(path: str | os.PathLike[str], functions: Functions | None = None, kind: str | None = None) -> Any:
+    """A model from a file. `functions` gives a user's own functions (features, skip edges) again, by name.
+
+    kind   "tokens" or "nodes", where only such a model will do
+    """
+    file = read_model_file(path, expected_kind=kind)
     try:
         return _restore(file, functions or {})
     except ModelFileError as error:
@@ -76,33 +95,59 @@ def load_model(path: str | os.PathLike[str], functions: Mapping[str, Callable[..
         ) from error
 
 
-def _restore(file: ModelFile, functions: Mapping[str, Callable[..., Any]]) -> Tagger:
+def _restore(file: ModelFile, functions: Functions) -> Tagger:
     header = file.header
+    if header["kind"] not in KINDS:
+        raise ModelFileError(f"a model of kind {header['kind']!r} is not known; expected {' or '.join(KINDS)}")
     if header["method"] not in METHODS:
         raise ModelFileError(f"method {header['method']!r} is not one of {', '.join(METHODS)}: upgrade kinfolk")
     model = METHODS[header["method"]]().set_params(**header["settings"])
-    node = _features(file, "node", header["features"], functions)
-    pair = (
-        None
-        if header["transition_features"] is None
-        else _features(file, "pair", header["transition_features"], functions)
-    )
-    assert pair is None or isinstance(pair, TokenFeatures)
     labels = header["labels"]
-    model.columns_ = tuple(header["columns"])
     model.coding_ = LabelCoding(labels["outer"], labels["inner"], Vocabulary(labels["classes"]))
-    model.features_, model.transition_features_ = node, pair
-    model.templates = header["templates_name"] or (node.templates if isinstance(node, TokenFeatures) else "sentence")
-    model.transition_templates = None if pair is None else pair.templates
-    model.weights_ = _checked_weights(
-        file, Shape(node.n_features, len(model.coding_.classes), pair.n_features if pair else 0)
-    )
+    if header["kind"] == "tokens":
+        width = _set_features(model, file, functions)
+    if isinstance(model, MixtureOfParents):
+        model.task_ = header["kind"]
+        if model.task_ == "nodes":
+            known = header["mixture"]["columns"]
+            names = tuple(file.strings["mixture.columns"]) if known is None else ()
+            model.node_columns_, width = (names, len(names)) if known is None else (int(known), int(known))
+        restore_mixture(model, file, width, functions)
+        _set_rules(model)
+    else:
+        pairs = model.transition_features_
+        shape = Shape(width, len(model.coding_.classes), pairs.n_features if pairs else 0)
+        model.weights_ = _checked_weights(file, shape)
     model.convergence_ = Convergence(**header["convergence"])
     return model
 
 
+def _set_features(model: Tagger, file: ModelFile, functions: Functions) -> int:
+    """Set the feature sets of a token model; returns the number of features."""
+    header = file.header
+    node = _features(file, "node", header["features"], functions)
+    pair = None
+    if header["transition_features"] is not None:
+        pair = _features(file, "pair", header["transition_features"], functions)
+    assert pair is None or isinstance(pair, TokenFeatures)
+    model.columns_ = tuple(header["columns"])
+    model.features_, model.transition_features_ = node, pair
+    model.templates = header["templates_name"] or (node.templates if isinstance(node, TokenFeatures) else "sentence")
+    model.transition_templates = None if pair is None else pair.templates
+    return node.n_features
+
+
+def _set_rules(model: MixtureOfParents) -> None:
+    """The settings that became rules for parents, from those."""
+    if model.task_ == "tokens":
+        builders = [skip.builder for skip in model.parents_[0].skips]
+        features = model.parents_[0].edge_features
+        model.skip_edges = builders[0] if len(builders) == 1 else builders or None
+        model.edge_features = None if features is None else features.features
+
+
 def _features(
-    file: ModelFile, prefix: str, spec: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]
+    file: ModelFile, prefix: str, spec: Mapping[str, Any], functions: Functions
 ) -> TokenFeatures | DictFeatures:
     arrays = {n.removeprefix(f"{prefix}."): a for n, a in file.arrays.items() if n.startswith(f"{prefix}.")}
     strings = {n.removeprefix(f"{prefix}."): s for n, s in file.strings.items() if n.startswith(f"{prefix}.")}

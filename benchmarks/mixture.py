@@ -1,0 +1,266 @@
+"""What a mixture of parents costs: one evaluation of L_M with its gradient beside one of a linear-chain CRF.
+
+    python benchmarks/mixture.py               the comparison, then growth with edges and labels, and memory
+    python benchmarks/mixture.py --quick       a smoke test on a few documents
+    python benchmarks/mixture.py --jobs 1      threads, 2 unless told
+    python benchmarks/mixture.py --json FILE   write all figures
+
+World: CoNLL-2003 (eng.train) where the data folder named by KINFOLK_DATA, or ../shared/data beside the checkout,
+has it, else a generated newswire. Objectives are the very ones `fit` hands to the optimiser, at the weights it starts
+from. They take turns in one process, so that whatever else the machine does falls on all; a ratio is the median of
+the ratios of all rounds, beside it those of the fastest runs and of CPU time. Growth is measured on the inference
+alone (`kinfolk.inference.mixture.residuals`) with random scores and labels; the extra edges join tokens that have
+skip edges already. "dense" is what a table (L, L) for every edge would take.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+import tracemalloc
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import numpy as np
+from measure import Stopwatch
+from prepare import data_folder
+
+from kinfolk import Corpus, LinearChainCRF, generate_newswire, read_conll
+from kinfolk.inference.dag import Dag, build_dag
+from kinfolk.inference.mixture import Scores, residuals, uniform_weights
+from kinfolk.learning.products import SparseRows
+from kinfolk.models.layout import wire
+from kinfolk.models.mixture import MixtureOfParents
+from kinfolk.models.optimise import Convergence
+from kinfolk.models.token_parents import TokenParents
+
+CRF, JOINT, CONDITIONAL, SEPARATE = "CRF", "L_M (joint)", "L_C (conditional)", "separate"
+STAGES = ("scores", "inference", "gradient")
+FACTORS, LABELS = (0, 1, 2, 4, 8), (5, 9, 17, 33)
+RATIO, GROWTH = "L_M / CRF", "8x skip edges / 1x"
+BARS = {RATIO: 2.0, GROWTH: 10.0}
+QUICK_DOCUMENTS, NEWSWIRE_DOCUMENTS = 30, 500
+WARM_UP = 2
+
+Answer = dict[str, Any]
+Runs = dict[Any, dict[str, list[float]]]  # by contender, by stage: seconds of each round
+WATCH = Stopwatch()
+
+
+def main() -> None:
+    options = _options()
+    rounds = 3 if options.quick else options.rounds
+    name, corpus = world(QUICK_DOCUMENTS if options.quick else None)
+    contenders, parents, facts = compile_objectives(corpus, options.jobs)
+    edges = parents.edges(corpus)[0][1]
+    facts |= {"skip edges": len(edges), "components": corpus.n_tokens + len(edges)}  # one is on the chain or a start
+    figures: Answer = {"world": name, "rounds": rounds, "load_average": os.getloadavg()[0], **facts}
+    print(f"{name}: " + ", ".join(f"{value:,} {key}" for key, value in facts.items()))
+    figures["evaluations"] = compare(contenders, rounds)
+    del contenders
+    cases = {
+        factor: Case.make(corpus, parents, some, facts["labels"], options.jobs)
+        for factor, some in multiplied(corpus, edges).items()
+    }
+    figures["by_edges"] = growth_with_edges(cases, rounds)
+    by_labels = {n: Case.make(corpus, parents, edges, n, options.jobs) for n in LABELS}
+    figures["by_labels"] = growth_with_labels(by_labels, rounds)
+    found = {RATIO: figures["evaluations"][JOINT]["ratio"], GROWTH: figures["by_edges"].get("8", {}).get("ratio")}
+    figures["bars"] = {bar: {"most": most, "found": found[bar]} for bar, most in BARS.items()}
+    for bar, most in BARS.items():
+        print(f"{bar}: {'not measured' if found[bar] is None else f'{found[bar]:.2f}'}; wanted: at most {most:g}")
+    if options.json:
+        options.json.write_text(json.dumps(figures, indent=1) + "\n")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="what an evaluation of a mixture of parents costs")
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK_DOCUMENTS} documents, 3 rounds")
+    parser.add_argument("--jobs", type=int, default=2, help="threads (default 2)")
+    parser.add_argument("--rounds", type=int, default=15, help="rounds after the warm-up (default 15)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures here")
+    return parser.parse_args()
+
+
+def world(documents: int | None) -> tuple[str, Corpus]:
+    file = data_folder() / "eng.train"
+    if not file.exists():
+        return "generated newswire", generate_newswire(documents or NEWSWIRE_DOCUMENTS)
+    corpus = read_conll(file)
+    return "CoNLL-2003, eng.train", corpus.documents(0, documents or corpus.n_documents)
+
+
+def compile_objectives(corpus: Corpus, jobs: int) -> tuple[Mapping[str, Callable[[], Any]], TokenParents, Answer]:
+    """What evaluates each objective, the parents of the mixture, and counts."""
+    settings: Answer = {"templates": "sentence", "min_count": 2, "n_jobs": jobs}
+    for stage in ("scores", "gradient"):
+        setattr(SparseRows, stage, staged(stage, getattr(SparseRows, stage)))
+    (crf,) = objectives_of(LinearChainCRF(**settings), corpus)
+    model = MixtureOfParents(training="joint", **settings)
+    *separate, joint = objectives_of(model, corpus)
+    conditional = objectives_of(MixtureOfParents(training="conditional", **settings), corpus)[-1]
+    parts = {CRF: [crf], JOINT: [joint], CONDITIONAL: [conditional], SEPARATE: separate}
+    facts = {
+        "documents": corpus.n_documents, "tokens": corpus.n_tokens, "features": model.features_.n_features,
+        "labels": len(model.classes_), "CRF weights": len(crf[1]), "L_M weights": len(joint[1]), "threads": jobs,
+    }  # fmt: skip
+    return {name: evaluation(some) for name, some in parts.items()}, model.parents_[0], facts
+
+
+def staged(stage: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def timed(*arguments: Any, **named: Any) -> Any:
+        with WATCH.stage(stage):
+            return function(*arguments, **named)
+
+    return timed
+
+
+def objectives_of(model: Any, corpus: Corpus) -> list[tuple[Any, Any]]:
+    """Each (objective, start) that fitting hands to the optimiser, which here gives the start back."""
+    met = []
+
+    def note(objective: Any, start: Any, *_: Any) -> tuple[Any, Convergence]:
+        loss = "residuals" if hasattr(objective, "residuals") else "loss"  # LogLinear or Tables
+        setattr(objective, loss, staged("inference", getattr(objective, loss)))
+        met.append((objective, start.copy()))
+        return start, Convergence("converged", 0.0, 0, 0, 0.0)
+
+    with patch("kinfolk.models.training.optimise", note), patch("kinfolk.models.joint.optimise", note):
+        model.fit(corpus)
+    return met
+
+
+def evaluation(parts: list[tuple[Any, Any]]) -> Callable[[], list[float]]:
+    gradients = [np.empty_like(start) for _, start in parts]
+    return lambda: [objective(start, out) for (objective, start), out in zip(parts, gradients, strict=True)]
+
+
+def alternate(contenders: Mapping[Any, Callable[[], Any]], rounds: int) -> Runs:
+    """Contenders take turns; the first rounds do not count."""
+    runs: Runs = {name: {} for name in contenders}
+    for number in range(WARM_UP + rounds):
+        for name, run in contenders.items():
+            WATCH.seconds.clear()
+            began = time.process_time()
+            with WATCH.stage("total"):
+                run()
+            WATCH.seconds["cpu"] = time.process_time() - began  # of all threads
+            for stage, seconds in WATCH.seconds.items() if number >= WARM_UP else ():
+                runs[name].setdefault(stage, []).append(seconds)
+    return runs
+
+
+def compare(contenders: Mapping[str, Callable[[], Any]], rounds: int) -> Answer:
+    """Median seconds by stage ("rest": the ridge), ratios to the CRF, and what one evaluation allocates at its peak."""
+    runs, rows = alternate(contenders, rounds), {}
+    shown = ("total", *STAGES, "rest")
+    _print_row("ms, median", *shown, "/ CRF", "fastest", "CPU", "peak MB")
+    for name, run in runs.items():
+        run["rest"] = [total - sum(parts) for total, *parts in zip(*(run[s] for s in ("total", *STAGES)), strict=True)]
+        row: Answer = {stage: median(seconds) for stage, seconds in run.items()}
+        row["ratio"] = median(a / b for a, b in zip(run["total"], runs[CRF]["total"], strict=True))
+        row["fastest_ratio"] = min(run["total"]) / min(runs[CRF]["total"])
+        row["cpu_ratio"] = row["cpu"] / median(runs[CRF]["cpu"])
+        rows[name] = row | {"rounds": run["total"], "peak_bytes": peak_bytes(contenders[name])}
+        ratios = [row[f"{kind}ratio"] for kind in ("", "fastest_", "cpu_")]
+        _print_row(name, *(1e3 * row[stage] for stage in shown), *ratios, rows[name]["peak_bytes"] / 1e6)
+    return rows
+
+
+class Case(NamedTuple):
+    """Inference on a corpus with given skip edges: what runs it, its peak of memory, and that of dense tables."""
+
+    run: Callable[[], Any]
+    dag: Dag
+    peak_bytes: int
+    dense_bytes: int
+
+    @classmethod
+    def make(cls, corpus: Corpus, parents: TokenParents, skip: Any, n_labels: int, jobs: int) -> Case:
+        (chain, _), first = parents.edges(corpus)
+        start = np.zeros(corpus.n_tokens, bool)
+        start[first] = True
+        dag, rng = build_dag([chain, skip], corpus.token_documents, start), np.random.default_rng(0)
+        rows, (wiring,) = (wired := wire(parents.layout, [dag])).rows, wired.wirings
+        shapes = (sum(map(len, rows)), n_labels), (2, n_labels, n_labels), (n_labels,), (0, n_labels**2)
+        scores = Scores(*(rng.normal(scale=2, size=shape).astype(np.float32) for shape in shapes))
+        labels = rng.integers(n_labels, size=corpus.n_tokens).astype(np.int32)
+        given = [wiring], scores, [uniform_weights(dag)], labels, np.ones(corpus.n_tokens), False, jobs
+        run = lambda: residuals(*given)  # noqa: E731
+        largest = max(dag.indptr[b] - dag.indptr[a] for a, b in wiring.chunks)
+        inside = int(jobs * largest * 3 * n_labels * 8)  # tables of the kernels, which NumPy does not know of
+        return cls(run, dag, peak_bytes(run) + inside, (len(chain) + len(skip)) * n_labels**2 * 8)
+
+
+def peak_bytes(run: Callable[[], Any]) -> int:
+    """The most that NumPy and Python held during one run beyond what they held before."""
+    tracemalloc.start()
+    run()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
+
+
+def multiplied(corpus: Corpus, edges: Any) -> dict[int, Any]:
+    """No skip edges, those there are, and several times as many: the children with other earlier parents at random."""
+    child, parent = np.unique(edges[:, 0]), np.unique(edges[:, 1])
+    begins = corpus.sentence_starts[corpus.document_starts][corpus.token_documents[child]]
+    first, counts = np.searchsorted(parent, begins), np.searchsorted(parent, child) - np.searchsorted(parent, begins)
+    nth = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    pairs = np.stack([np.repeat(child, counts), parent[np.repeat(first, counts) + nth]], axis=1)
+    new = pairs[~np.isin(pairs @ [corpus.n_tokens, 1], edges @ [corpus.n_tokens, 1])]
+    every = np.concatenate([edges, np.random.default_rng(0).permutation(new)])
+    return {factor: every[: factor * len(edges)] for factor in FACTORS if factor * len(edges) <= len(every)}
+
+
+def growth_with_edges(cases: dict[int, Case], rounds: int) -> Answer:
+    """Seconds of the edges alone: each round's time less that without skip edges."""
+    runs, rows = alternate({factor: case.run for factor, case in cases.items()}, rounds), {}
+    _print_row("skip edges", "inference", "edges, ms", "/ 1x", "fastest", "CPU", "peak MB", "dense MB")
+    spent: dict[int, list[float]] = {}
+    for f, case in cases.items():
+        pairwise = [median(np.subtract(runs[f][kind], runs[0][kind])) for kind in ("total", "cpu")]
+        spent[f] = [pairwise[0], min(runs[f]["total"]) - min(runs[0]["total"]), pairwise[1]]
+        ratios = [float(a / b) for a, b in zip(spent[f], spent[1], strict=True)] if f else [0.0] * 3
+        edges, seconds = int((case.dag.relation == 1).sum()), median(runs[f]["total"])
+        rows[str(f)] = {"skip_edges": edges, "seconds": seconds, "edge_seconds": float(spent[f][0])}
+        rows[str(f)] |= dict(zip(("ratio", "fastest_ratio", "cpu_ratio"), ratios, strict=True)) | _memory(case)
+        _print_row(f"{edges:,}", 1e3 * seconds, 1e3 * spent[f][0], *ratios, *_megabytes(case))
+    return rows
+
+
+def growth_with_labels(cases: dict[int, Case], rounds: int) -> Answer:
+    """Time of the inference by component and L²."""
+    runs, rows = alternate({n: case.run for n, case in cases.items()}, rounds), {}
+    _print_row("labels", "inference", "us / L²", "ns/comp/L²", "peak MB", "dense MB")
+    for n, case in cases.items():
+        seconds = median(runs[n]["total"])
+        each = seconds / n**2
+        rows[str(n)] = {"seconds": seconds, "seconds_by_squared_labels": each, **_memory(case)}
+        _print_row(str(n), 1e3 * seconds, 1e6 * each, 1e9 * each / case.dag.n_components, *_megabytes(case))
+    print()
+    return rows
+
+
+def _memory(case: Case) -> Answer:
+    return {"peak_bytes": case.peak_bytes, "dense_bytes": case.dense_bytes}
+
+
+def _megabytes(case: Case) -> tuple[float, float]:
+    return case.peak_bytes / 1e6, case.dense_bytes / 1e6
+
+
+def _print_row(name: str, *cells: float | str) -> None:
+    """A heading, where all cells are words, stands below an empty line."""
+    heading = all(isinstance(cell, str) for cell in cells)
+    shown = (f"{cell:>11}" if isinstance(cell, str) else f"{cell:11.2f}" for cell in cells)
+    print(f"{chr(10) * heading}{name:>18}" + "".join(shown))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""What a model file keeps of a mixture of parents, and the model from it again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.errors import ModelFileError
+from kinfolk.features.edges import EdgeFeatures, edge_features
+from kinfolk.features.skips import learned_skips
+from kinfolk.io.modelfile import ModelFile
+from kinfolk.learning.tables import MixtureWeights
+from kinfolk.models.gate import LocalModel
+from kinfolk.models.layout import PARENT_FEATURES
+from kinfolk.models.node_parents import NodeParents
+from kinfolk.models.token_parents import TokenParents
+
+Array = NDArray[Any]
+Functions = Mapping[str, Callable[..., Any]]
+Parts = tuple[dict[str, Any], dict[str, Array], dict[str, Any]]
+
+
+def mixture_parts(model: Any) -> Parts:
+    """(header, arrays, strings). Rows of a table that are all zero are left out."""
+    arrays: dict[str, Array] = {}
+    strings: dict[str, Any] = {}
+    for d, weights in enumerate(model.weights_):
+        for t, table in enumerate(weights.tables):
+            rows = np.flatnonzero(table.any(axis=1))
+            arrays[f"mixture.{d}.table.{t}.rows"], arrays[f"mixture.{d}.table.{t}.values"] = rows, table[rows]
+        for name in ("start", "pair", "rows", "gate"):
+            arrays[f"mixture.{d}.{name}"] = getattr(weights, name)
+    if model.local_ is not None:
+        arrays["mixture.local"] = model.local_.table
+    specs = []
+    for d, parents in enumerate(model.parents_):
+        if parents.shares is not None:
+            arrays[f"mixture.{d}.shares"] = parents.shares
+        if isinstance(parents, NodeParents):
+            specs.append(_node_spec(parents))
+            continue
+        specs.append(_token_spec(parents))
+        for s, skip in enumerate(parents.skips):
+            strings[f"mixture.{d}.skip.{s}"] = skip.state()
+    header: dict[str, Any] = {"parents": specs, "local": model.local_ is not None}
+    if model.task_ == "nodes":
+        named = not isinstance(model.node_columns_, int)
+        header["columns"] = None if named else model.node_columns_
+        if named:
+            strings["mixture.columns"] = list(model.node_columns_)
+    return header, arrays, strings
+
+
+def _token_spec(parents: TokenParents) -> dict[str, Any]:
+    return {
+        "skips": [skip.spec() for skip in parents.skips],
+        "backward": parents.backward,
+        "parent_features": parents.parent_features,
+        "edge_features": None if parents.edge_features is None else parents.edge_features.spec(),
+        "gate_features": None if parents.gate_features is None else parents.gate_features.spec(),
+        "pair_features": parents.n_pair_features,
+        "shares": parents.shares is not None,
+    }
+
+
+def _node_spec(parents: NodeParents) -> dict[str, Any]:
+    return {
+        "links": list(parents.links),
+        "ordered": parents.ordered,
+        "parent_features": parents.parent_features,
+        "everybody_starts": parents.everybody_starts,
+        "gated": parents.gated,
+        "given": parents.given,
+        "shares": parents.shares is not None,
+    }
+
+
+def restore_mixture(model: Any, file: ModelFile, n_features: int, functions: Functions) -> None:
+    """Set what `mixture_parts` kept; `n_features` is the width of the rows that tables are for."""
+    header, n_labels = file.header["mixture"], len(model.coding_.classes)
+    parents, weights = [], []
+    for d, spec in enumerate(header["parents"]):
+        shares = file.arrays[f"mixture.{d}.shares"] if spec["shares"] else None
+        if spec["parent_features"] not in PARENT_FEATURES:
+            raise ModelFileError(f"parent features {spec['parent_features']!r} are not known: upgrade kinfolk")
+        rule = _node_rule(spec, shares) if model.task_ == "nodes" else _token_rule(file, d, spec, shares, functions)
+        parents.append(rule)
+        weights.append(_weights(file, d, rule, n_features, n_labels))
+    model.parents_, model.weights_ = tuple(parents), tuple(weights)
+    model.local_ = LocalModel(_shaped(file, "mixture.local", (n_features, n_labels))) if header["local"] else None
+
+
+def _node_rule(spec: Mapping[str, Any], shares: Array | None) -> NodeParents:
+    links = tuple(spec["links"])
+    flags = (spec["ordered"], spec["parent_features"], spec["everybody_starts"], spec["gated"])
+    return NodeParents(links, *flags, shares, spec["given"])
+
+
+def _token_rule(
+    file: ModelFile, d: int, spec: Mapping[str, Any], shares: Array | None, functions: Functions
+) -> TokenParents:
+    skips = tuple(
+        learned_skips(skip, file.strings[f"mixture.{d}.skip.{s}"], functions) for s, skip in enumerate(spec["skips"])
+    )
+    edge, gate = (_edge_features(spec[name], functions) for name in ("edge_features", "gate_features"))
+    return TokenParents(skips, spec["backward"], spec["parent_features"], edge, gate, shares, spec["pair_features"])
+
+
+def _edge_features(spec: Mapping[str, Any] | None, functions: Functions) -> EdgeFeatures | None:
+    return None if spec is None else edge_features(spec, functions)
+
+
+def _weights(file: ModelFile, d: int, rule: Any, n_features: int, n_labels: int) -> MixtureWeights:
+    layout = rule.layout
+    tables = []
+    for t in range(layout.n_tables):
+        rows = file.arrays[f"mixture.{d}.table.{t}.rows"]
+        table = np.zeros((n_features, n_labels), np.float32)
+        table[rows] = _shaped(file, f"mixture.{d}.table.{t}.values", (len(rows), n_labels))
+        tables.append(table)
+    n = n_labels
+    return MixtureWeights(
+        tables,
+        _shaped(file, f"mixture.{d}.start", (n,)),
+        _shaped(file, f"mixture.{d}.pair", (len(layout.relations), n, n)),
+        _shaped(file, f"mixture.{d}.rows", (layout.n_pair_features, n * n)),
+        file.arrays[f"mixture.{d}.gate"],
+    )
+
+
+def _shaped(file: ModelFile, name: str, shape: tuple[int, ...]) -> Array:
+    array = file.arrays[name]
+    if array.shape != shape:
+        raise ModelFileError(f"{name!r} has shape {array.shape}; the model asks for {shape}")
+    return array
