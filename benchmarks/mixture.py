@@ -199,6 +199,7 @@ class Case(NamedTuple):
 
 def peak_bytes(run: Callable[[], Any]) -> int:
     """The most that NumPy and Python held during one run beyond what they held before."""
+    run()  # what the first run leaves behind does not count
     tracemalloc.start()
     run()
     peak = tracemalloc.get_traced_memory()[1]
