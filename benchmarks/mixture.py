@@ -8,9 +8,9 @@
 World: CoNLL-2003 (eng.train) where the data folder named by KINFOLK_DATA, or ../shared/data beside the checkout,
 has it, else a generated newswire. Objectives are the very ones `fit` hands to the optimiser, at the weights it starts
 from. They take turns in one process, so that whatever else the machine does falls on all; a ratio is the median of
-the ratios of all rounds, beside it those of the fastest runs and of CPU time. Growth is measured on the inference
-alone (`kinfolk.inference.mixture.residuals`) with random scores and labels; the extra edges join tokens that have
-skip edges already. "dense" is what a table (L, L) for every edge would take.
+the ratios of all rounds, beside it that of CPU time. Growth is measured on the inference alone
+(`kinfolk.inference.mixture.residuals`) with random scores and labels; the extra edges join tokens that have skip edges
+already. "dense" is what a table (L, L) for every edge would take.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import os
 import time
 import tracemalloc
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -31,7 +32,7 @@ from measure import Stopwatch
 from prepare import data_folder
 
 from kinfolk import Corpus, LinearChainCRF, generate_newswire, read_conll
-from kinfolk.inference.dag import Dag, build_dag
+from kinfolk.inference.dag import build_dag
 from kinfolk.inference.mixture import Scores, residuals, uniform_weights
 from kinfolk.learning.products import SparseRows
 from kinfolk.models.layout import wire
@@ -58,18 +59,15 @@ def main() -> None:
     name, corpus = world(QUICK_DOCUMENTS if options.quick else None)
     contenders, parents, facts = compile_objectives(corpus, options.jobs)
     edges = parents.edges(corpus)[0][1]
-    facts |= {"skip edges": len(edges), "components": corpus.n_tokens + len(edges)}  # one is on the chain or a start
+    facts |= {"skip_edges": len(edges), "components": corpus.n_tokens + len(edges)}  # one is on the chain or a start
     figures: Answer = {"world": name, "rounds": rounds, "load_average": os.getloadavg()[0], **facts}
-    print(f"{name}: " + ", ".join(f"{value:,} {key}" for key, value in facts.items()))
+    print(f"{name}: " + ", ".join(f"{value:,} {key.replace('_', ' ')}" for key, value in facts.items()))
     figures["evaluations"] = compare(contenders, rounds)
     del contenders
-    cases = {
-        factor: Case.make(corpus, parents, some, facts["labels"], options.jobs)
-        for factor, some in multiplied(corpus, edges).items()
-    }
-    figures["by_edges"] = growth_with_edges(cases, rounds)
-    by_labels = {n: Case.make(corpus, parents, edges, n, options.jobs) for n in LABELS}
-    figures["by_labels"] = growth_with_labels(by_labels, rounds)
+    case = partial(Case.make, corpus, parents, options.jobs)
+    by_edges = {factor: case(some, facts["labels"]) for factor, some in multiplied(corpus, edges).items()}
+    figures["by_edges"] = growth_with_edges(by_edges, rounds)
+    figures["by_labels"] = growth_with_labels({n: case(edges, n) for n in LABELS}, rounds)
     found = {RATIO: figures["evaluations"][JOINT]["ratio"], GROWTH: figures["by_edges"].get("8", {}).get("ratio")}
     figures["bars"] = {bar: {"most": most, "found": found[bar]} for bar, most in BARS.items()}
     for bar, most in BARS.items():
@@ -107,7 +105,7 @@ def compile_objectives(corpus: Corpus, jobs: int) -> tuple[Mapping[str, Callable
     parts = {CRF: [crf], JOINT: [joint], CONDITIONAL: [conditional], SEPARATE: separate}
     facts = {
         "documents": corpus.n_documents, "tokens": corpus.n_tokens, "features": model.features_.n_features,
-        "labels": len(model.classes_), "CRF weights": len(crf[1]), "L_M weights": len(joint[1]), "threads": jobs,
+        "labels": len(model.classes_), "CRF_weights": len(crf[1]), "L_M_weights": len(joint[1]), "threads": jobs,
     }  # fmt: skip
     return {name: evaluation(some) for name, some in parts.items()}, model.parents_[0], facts
 
@@ -158,43 +156,43 @@ def alternate(contenders: Mapping[Any, Callable[[], Any]], rounds: int) -> Runs:
 def compare(contenders: Mapping[str, Callable[[], Any]], rounds: int) -> Answer:
     """Median seconds by stage ("rest": the ridge), ratios to the CRF, and what one evaluation allocates at its peak."""
     runs, rows = alternate(contenders, rounds), {}
-    shown = ("total", *STAGES, "rest")
-    _print_row("ms, median", *shown, "/ CRF", "fastest", "CPU", "peak MB")
+    _print_row("ms, median", "total", *STAGES, "rest", "/ CRF", "CPU / CRF", "peak MB")
     for name, run in runs.items():
         run["rest"] = [total - sum(parts) for total, *parts in zip(*(run[s] for s in ("total", *STAGES)), strict=True)]
         row: Answer = {stage: median(seconds) for stage, seconds in run.items()}
         row["ratio"] = median(a / b for a, b in zip(run["total"], runs[CRF]["total"], strict=True))
-        row["fastest_ratio"] = min(run["total"]) / min(runs[CRF]["total"])
         row["cpu_ratio"] = row["cpu"] / median(runs[CRF]["cpu"])
-        rows[name] = row | {"rounds": run["total"], "peak_bytes": peak_bytes(contenders[name])}
-        ratios = [row[f"{kind}ratio"] for kind in ("", "fastest_", "cpu_")]
-        _print_row(name, *(1e3 * row[stage] for stage in shown), *ratios, rows[name]["peak_bytes"] / 1e6)
+        row["peak_bytes"] = peak_bytes(contenders[name])
+        rows[name] = row | {"rounds": run["total"]}
+        times = (1e3 * row[stage] for stage in ("total", *STAGES, "rest"))
+        _print_row(name, *times, row["ratio"], row["cpu_ratio"], row["peak_bytes"] / 1e6)
     return rows
 
 
 class Case(NamedTuple):
-    """Inference on a corpus with given skip edges: what runs it, its peak of memory, and that of dense tables."""
+    """Inference on a corpus with given skip edges, and bytes: its peak, and that of dense tables."""
 
     run: Callable[[], Any]
-    dag: Dag
-    peak_bytes: int
-    dense_bytes: int
+    n_skips: int
+    n_components: int
+    memory: dict[str, int]
 
     @classmethod
-    def make(cls, corpus: Corpus, parents: TokenParents, skip: Any, n_labels: int, jobs: int) -> Case:
+    def make(cls, corpus: Corpus, parents: TokenParents, jobs: int, skip: Any, n_labels: int) -> Case:
         (chain, _), first = parents.edges(corpus)
         start = np.zeros(corpus.n_tokens, bool)
         start[first] = True
         dag, rng = build_dag([chain, skip], corpus.token_documents, start), np.random.default_rng(0)
-        rows, (wiring,) = (wired := wire(parents.layout, [dag])).rows, wired.wirings
-        shapes = (sum(map(len, rows)), n_labels), (2, n_labels, n_labels), (n_labels,), (0, n_labels**2)
+        wired = wire(parents.layout, [dag])
+        shapes = (sum(map(len, wired.rows)), n_labels), (2, n_labels, n_labels), (n_labels,), (0, n_labels**2)
         scores = Scores(*(rng.normal(scale=2, size=shape).astype(np.float32) for shape in shapes))
         labels = rng.integers(n_labels, size=corpus.n_tokens).astype(np.int32)
-        given = [wiring], scores, [uniform_weights(dag)], labels, np.ones(corpus.n_tokens), False, jobs
-        run = lambda: residuals(*given)  # noqa: E731
-        largest = max(dag.indptr[b] - dag.indptr[a] for a, b in wiring.chunks)
+        ones, alphas = np.ones(corpus.n_tokens), [uniform_weights(dag)]
+        run = partial(residuals, wired.wirings, scores, alphas, labels, ones, clamp=False, n_jobs=jobs)
+        largest = max(dag.indptr[b] - dag.indptr[a] for a, b in wired.wirings[0].chunks)
         inside = int(jobs * largest * 3 * n_labels * 8)  # tables of the kernels, which NumPy does not know of
-        return cls(run, dag, peak_bytes(run) + inside, (len(chain) + len(skip)) * n_labels**2 * 8)
+        dense = (len(chain) + len(skip)) * n_labels**2 * 8
+        return cls(run, len(skip), dag.n_components, {"peak_bytes": peak_bytes(run) + inside, "dense_bytes": dense})
 
 
 def peak_bytes(run: Callable[[], Any]) -> int:
@@ -222,38 +220,32 @@ def multiplied(corpus: Corpus, edges: Any) -> dict[int, Any]:
 def growth_with_edges(cases: dict[int, Case], rounds: int) -> Answer:
     """Seconds of the edges alone: each round's time less that without skip edges."""
     runs, rows = alternate({factor: case.run for factor, case in cases.items()}, rounds), {}
-    _print_row("skip edges", "inference", "edges, ms", "/ 1x", "fastest", "CPU", "peak MB", "dense MB")
-    spent: dict[int, list[float]] = {}
+    spent = {
+        kind: {f: float(median(np.subtract(run[kind], runs[0][kind]))) for f, run in runs.items()}
+        for kind in ("total", "cpu")
+    }
+    _print_row("skip edges", "ms, median", "edges alone", "/ 1x", "CPU / 1x", "peak MB", "dense MB")
     for f, case in cases.items():
-        pairwise = [median(np.subtract(runs[f][kind], runs[0][kind])) for kind in ("total", "cpu")]
-        spent[f] = [pairwise[0], min(runs[f]["total"]) - min(runs[0]["total"]), pairwise[1]]
-        ratios = [float(a / b) for a, b in zip(spent[f], spent[1], strict=True)] if f else [0.0] * 3
-        edges, seconds = int((case.dag.relation == 1).sum()), median(runs[f]["total"])
-        rows[str(f)] = {"skip_edges": edges, "seconds": seconds, "edge_seconds": float(spent[f][0])}
-        rows[str(f)] |= dict(zip(("ratio", "fastest_ratio", "cpu_ratio"), ratios, strict=True)) | _memory(case)
-        _print_row(f"{edges:,}", 1e3 * seconds, 1e3 * spent[f][0], *ratios, *_megabytes(case))
+        ratio, cpu_ratio = (seconds[f] / seconds[1] for seconds in spent.values())
+        row = {"skip_edges": case.n_skips, "seconds": median(runs[f]["total"]), "edge_seconds": spent["total"][f]}
+        rows[str(f)] = row | {"ratio": ratio, "cpu_ratio": cpu_ratio, **case.memory}
+        times = (1e3 * row[key] for key in ("seconds", "edge_seconds"))
+        _print_row(f"{case.n_skips:,}", *times, ratio, cpu_ratio, *(size / 1e6 for size in case.memory.values()))
     return rows
 
 
 def growth_with_labels(cases: dict[int, Case], rounds: int) -> Answer:
-    """Time of the inference by component and L²."""
+    """Time of the inference by L², and by component."""
     runs, rows = alternate({n: case.run for n, case in cases.items()}, rounds), {}
-    _print_row("labels", "inference", "us / L²", "ns/comp/L²", "peak MB", "dense MB")
+    _print_row("labels", "ms, median", "us / L²", "ns / C L²", "peak MB", "dense MB")
     for n, case in cases.items():
         seconds = median(runs[n]["total"])
         each = seconds / n**2
-        rows[str(n)] = {"seconds": seconds, "seconds_by_squared_labels": each, **_memory(case)}
-        _print_row(str(n), 1e3 * seconds, 1e6 * each, 1e9 * each / case.dag.n_components, *_megabytes(case))
+        rows[str(n)] = {"seconds": seconds, "seconds_by_squared_labels": each, **case.memory}
+        times = 1e3 * seconds, 1e6 * each, 1e9 * each / case.n_components
+        _print_row(str(n), *times, *(size / 1e6 for size in case.memory.values()))
     print()
     return rows
-
-
-def _memory(case: Case) -> Answer:
-    return {"peak_bytes": case.peak_bytes, "dense_bytes": case.dense_bytes}
-
-
-def _megabytes(case: Case) -> tuple[float, float]:
-    return case.peak_bytes / 1e6, case.dense_bytes / 1e6
 
 
 def _print_row(name: str, *cells: float | str) -> None:

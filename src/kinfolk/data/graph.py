@@ -158,8 +158,8 @@ class Graph:
         Columns it does not know are left out, columns only it has are zero. Without names on both sides columns
         are matched by place, so their numbers have to agree.
         """
-        if isinstance(columns, int) or self.feature_names is None:
-            width = columns if isinstance(columns, int) else len(columns)
+        if isinstance(columns, int | np.integer) or self.feature_names is None:
+            width = columns if isinstance(columns, int | np.integer) else len(columns)
             if width != self.n_features:
                 raise InputError(
                     f"expected {width} features, got {self.n_features}, and without names on both sides columns "

@@ -11,9 +11,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from kinfolk.data.corpus import Corpus
+from kinfolk.experiments.conll import Conll, choose, read, rows
 from kinfolk.experiments.report import Report, Row, Tell
-from kinfolk.io.conll import read_conll
 from kinfolk.models.crf import LinearChainCRF
 from kinfolk.models.maxent import MaxEnt
 from kinfolk.models.memm import MEMM
@@ -21,9 +20,8 @@ from kinfolk.models.tagger import Tagger
 
 # A loose tolerance stops early, which regularises too: how long to train is chosen like the ridge.
 GRID: dict[str, tuple[Any, ...]] = {"l2": (0.01, 0.1), "encoding": ("BIO", "IOBES"), "tolerance": (0.3, 1.5e-4)}
-HELD_OUT = 0.2
-# (model of the table, feature set) -> the method, and how its rows decode
-METHODS: list[tuple[type[Tagger], str, dict[str, dict[str, Any]]]] = [
+Variants = dict[str, dict[str, Any]]  # model of the table -> how it decodes
+METHODS: list[tuple[type[Tagger], str, Variants]] = [
     (MaxEnt, "sentence", {"MaxEnt": {}}),
     (MEMM, "sentence", {"MEMM Viterbi": {"decode": "viterbi"}, "MEMM posterior": {"decode": "posterior"}}),
     (LinearChainCRF, "sentence", {"linear-chain CRF": {}}),
@@ -39,41 +37,24 @@ PAPER = {
 def run(data: Path, tell: Tell, n_jobs: int = -1) -> Report:
     """All rows; `data` has the layout of the data folder (tokens/conll2003/eng.train, ...)."""
     began = time.perf_counter()
-    folder = data / "tokens" / "conll2003"
-    train, *tests = (read_conll(folder / f"eng.{part}") for part in ("train", "testa", "testb"))
-    rows: list[Row] = []
-    chosen = {}
+    found: list[Row] = []
+    chosen: dict[str, Any] = {}
+    corpora = read(data)
     for method, templates, variants in METHODS:
-        settings = _choose(method, templates, train, tell, n_jobs)
-        model = method(templates=templates, n_jobs=n_jobs, **settings).fit(train)
-        chosen[f"{method.__name__}, {templates}"] = settings
-        for name, decoding in variants.items():
-            model.set_params(**decoding)
-            for split, test in zip(("testa", "testb"), tests, strict=True):
-                rows.append(_row(model, name, split, test))
-                tell(f"{name}, {split}: F1 {rows[-1]['f1']:.2f}")
-    settings_used = {
-        "chosen on the last fifth of eng.train": chosen,
-        "grid": {k: list(v) for k, v in GRID.items()},
-    }
-    return Report("chain-conll", rows, time.perf_counter() - began, settings_used, ("f1", "fp", "fn"), PAPER)
+        chosen[f"{method.__name__}, {templates}"] = settings = best_settings(method, templates, corpora, tell, n_jobs)
+        found += chain_rows(method, settings, variants, corpora, tell, n_jobs)
+    used = {"chosen on the last fifth of eng.train": chosen, "grid": {k: list(v) for k, v in GRID.items()}}
+    return Report("chain-conll", found, time.perf_counter() - began, used, ("f1", "fp", "fn"), PAPER)
 
 
-def _choose(method: type[Tagger], templates: str, train: Corpus, tell: Tell, n_jobs: int) -> dict[str, Any]:
-    """The settings of the grid with the best F1 on held-out training documents."""
-    cut = round(train.n_documents * (1 - HELD_OUT))
-    fit, held_out = train.documents(0, cut), train.documents(cut, train.n_documents)
-    scores: dict[tuple[Any, ...], float] = {}
-    for values in product(*GRID.values()):
-        settings: dict[str, Any] = dict(zip(GRID, values, strict=True))
-        scores[values] = method(templates=templates, n_jobs=n_jobs, **settings).fit(fit).score(held_out)
-        tell(f"{method.__name__}, {templates}, {settings}: held-out F1 {100 * scores[values]:.2f}")
-    best = max(scores, key=lambda values: scores[values])
-    return dict(zip(GRID, best, strict=True))
+def best_settings(method: type[Tagger], templates: str, data: Conll, tell: Tell, n_jobs: int) -> dict[str, Any]:
+    grid = ({"templates": templates, **dict(zip(GRID, values, strict=True))} for values in product(*GRID.values()))
+    return choose(method, data, grid, tell, n_jobs)[0]
 
 
-def _row(model: Tagger, name: str, split: str, test: Corpus) -> Row:
-    scores, accuracy = model.evaluate(test)
-    assert scores is not None
-    figures = {key: getattr(scores, key) for key in ("f1", "fp", "fn", "precision", "recall")}
-    return {"model": name, "dataset": "conll2003", "split": split, **figures, "accuracy": accuracy}
+def chain_rows(
+    method: type[Tagger], settings: dict[str, Any], variants: Variants, data: Conll, tell: Tell, n_jobs: int
+) -> list[Row]:
+    """Train on all of eng.train; a row for each variant and test file."""
+    model = method(n_jobs=n_jobs, **settings).fit(data.train)
+    return [row for name, decoding in variants.items() for row in rows(model.set_params(**decoding), name, data, tell)]

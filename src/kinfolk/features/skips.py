@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.data.corpus import Column, Corpus
+from kinfolk.data.corpus import Corpus
 from kinfolk.errors import ModelFileError, SettingError
 
 Pairs = NDArray[np.int64]  # (E, 2)
@@ -78,15 +78,18 @@ class SameWord(SkipBuilder):
     max_document_frequency  leaves out words found in more training documents than this: common words are easy
                             to label, and would make most of the edges; None = no limit
     most_recent             parents a token has at most, the nearest ones; None = all
+    ignore_case             CLINTON in a headline is the same word as Clinton
     """
 
     capitalised: bool = True
     max_document_frequency: int | None = 100
     most_recent: int | None = 5
+    ignore_case: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.capitalised, bool | np.bool_):
-            raise SettingError(f"SameWord: capitalised must be True or False; got {self.capitalised!r}")
+        for flag in ("capitalised", "ignore_case"):
+            if not isinstance(getattr(self, flag), bool | np.bool_):
+                raise SettingError(f"SameWord: {flag} must be True or False; got {getattr(self, flag)!r}")
         for setting in ("max_document_frequency", "most_recent"):
             value = getattr(self, setting)
             if value is not None and not (_whole(value) and value >= 1):
@@ -103,7 +106,7 @@ class SameWord(SkipBuilder):
         groups, _ = self._groups(corpus, frozenset())
         frequency = np.bincount(np.unique(groups) % max(1, len(words.values)), minlength=len(words.values))
         common = np.flatnonzero(frequency > self.max_document_frequency)
-        return LearnedSkips(self, frozenset(words.values[i] for i in common))
+        return LearnedSkips(self, frozenset(self._key(words.values[i]) for i in common))
 
     def pairs(self, corpus: Corpus, left_out: frozenset[str]) -> Pairs:
         """The r-th nearest earlier occurrence stands r places before in a list ordered by (group, offset)."""
@@ -122,15 +125,21 @@ class SameWord(SkipBuilder):
     def _groups(self, corpus: Corpus, left_out: frozenset[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Tokens that may be linked, in order, and for each the number of its (document, word)."""
         words = corpus.columns["word"]
-        usable = [v not in left_out and (not self.capitalised or v[:1].isupper()) for v in words.values]
+        usable = [self._key(v) not in left_out and (not self.capitalised or v[:1].isupper()) for v in words.values]
         tokens = np.flatnonzero(np.array(usable, bool)[words.codes])
         documents = corpus.token_documents[tokens].astype(np.int64)
-        return documents * len(words.values) + _one_code_a_string(words)[words.codes[tokens]], tokens
+        first: dict[str, int] = {}  # one number a string: a column may hold one under two
+        codes = np.array([first.setdefault(self._key(v), i) for i, v in enumerate(words.values)], np.int64)
+        return documents * len(words.values) + codes[words.codes[tokens]], tokens
+
+    def _key(self, word: str) -> str:
+        return word.lower() if self.ignore_case else word
 
     def spec(self) -> dict[str, Any]:
         limits = {"max_document_frequency": self.max_document_frequency, "most_recent": self.most_recent}
         numbers = {setting: value if value is None else int(value) for setting, value in limits.items()}
-        return {"same_word": {"capitalised": bool(self.capitalised), **numbers}}
+        flags = {"capitalised": bool(self.capitalised), "ignore_case": bool(self.ignore_case)}
+        return {"same_word": {**flags, **numbers}}
 
 
 @dataclass(frozen=True, init=False)
@@ -238,12 +247,6 @@ def given_again(name: str, functions: Mapping[str, Callable[..., Any]], kind: st
             f"load_model(path, functions={{{name!r}: ...}}). Given: {', '.join(functions) or 'none'}"
         )
     return functions[name]
-
-
-def _one_code_a_string(words: Column) -> NDArray[np.int64]:
-    """For each value the first number of that string: a column may hold one string under two numbers."""
-    first: dict[str, int] = {}
-    return np.array([first.setdefault(v, i) for i, v in enumerate(words.values)], np.int64)
 
 
 def _whole(value: Any) -> bool:

@@ -22,6 +22,7 @@ schools, ten pages or so are not the same. Folding more spellings of an address 
 
 from __future__ import annotations
 
+import gzip
 import os
 import tarfile
 import zlib
@@ -137,7 +138,7 @@ def _files(path: Path) -> Iterator[File]:
         yield from _in_folder(path) if path.is_dir() else _in_archive(path)
     except FileNotFoundError:
         raise InputError(f"no such file or folder (looked in {os.getcwd()}); check the path", str(path)) from None
-    except (tarfile.TarError, EOFError, zlib.error) as error:
+    except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
         reason = f"not a readable tar archive ({str(error).rstrip('.') or 'bad data'})"
         raise InputError(f"{reason}; fetch webkb.tar.gz again, or name the folder it unpacks to", str(path)) from None
     except OSError as error:
@@ -162,6 +163,8 @@ def _in_archive(path: Path) -> Iterator[File]:
                     raise InputError(f"{member.name!r} has {member.size} bytes, too many for a page", str(path))
                 content = archive.extractfile(member)
                 yield kind, school, name, content.read() if content else b""
+        while archive.fileobj and archive.fileobj.read(1 << 20):
+            pass  # up to the checksum behind the last member
 
 
 def _parsed(file: File) -> _Entry:

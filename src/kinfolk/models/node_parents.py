@@ -105,9 +105,17 @@ class NodeParents:
         return [check_weights(dag, alpha)]
 
 
-def used_links(wanted: Sequence[str] | None, relations: Mapping[str, Any]) -> tuple[str, ...]:
-    """The relations to use: all, or those named."""
+def used_links(wanted: Sequence[str] | None, relations: Mapping[str, Any], ordered: bool) -> tuple[str, ...]:
+    """The relations to use: those named, or all. Of two that are each other's reverse (cites, cited_by) one will do
+    where both directions of a link are used anyway.
+    """
     names = tuple(relations) if wanted is None else tuple(wanted)
+    if wanted is None and ordered:
+        kept: list[str] = []
+        for name in names:
+            if not any(_same_links(relations[name], relations[other].T) for other in kept):
+                kept.append(name)
+        names = tuple(kept)
     missing = [name for name in names if name not in relations]
     if missing:
         known = ", ".join(map(repr, relations)) or "none"
@@ -115,3 +123,7 @@ def used_links(wanted: Sequence[str] | None, relations: Mapping[str, Any]) -> tu
     if not names:
         raise InputError("a mixture of parents needs at least one relation, and this graph has none")
     return names
+
+
+def _same_links(a: Any, b: Any) -> bool:
+    return bool(a.nnz == b.nnz and (a.astype(bool) != sparse.csr_array(b).astype(bool)).nnz == 0)

@@ -35,7 +35,7 @@ class FittedNodes(NamedTuple):
 
 def node_parents(model: Any, nodes: Nodes) -> NodeParents:
     """The rule for parents that the settings of a model ask for."""
-    links = used_links(model.relations, nodes.relations)
+    links = used_links(model.relations, nodes.relations, nodes.is_graph)
     mixing = model.mixing
     if mixing == "given" and nodes.is_graph:
         raise InputError(
