@@ -10,7 +10,7 @@ has it, else a generated newswire. Objectives are the very ones `fit` hands to t
 from. They take turns in one process, so that whatever else the machine does falls on all; a ratio is the median of
 the ratios of all rounds, beside it that of CPU time. Growth is measured on the inference alone
 (`kinfolk.inference.mixture.residuals`) with random scores and labels; the extra edges join tokens that have skip edges
-already. "dense" is what a table (L, L) for every edge would take.
+already. "dense" is what a table (L, L) for every edge, chain included, would take.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ import json
 import os
 import time
 import tracemalloc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -43,10 +43,9 @@ from kinfolk.models.token_parents import TokenParents
 CRF, JOINT, CONDITIONAL, SEPARATE = "CRF", "L_M (joint)", "L_C (conditional)", "separate"
 STAGES = ("scores", "inference", "gradient")
 FACTORS, LABELS = (0, 1, 2, 4, 8), (5, 9, 17, 33)
-RATIO, GROWTH = "L_M / CRF", "8x skip edges / 1x"
-BARS = {RATIO: 2.0, GROWTH: 10.0}
+MOST = {"L_M / CRF": 2.0, "8x skip edges / 1x": 10.0}
 QUICK_DOCUMENTS, NEWSWIRE_DOCUMENTS = 30, 500
-WARM_UP = 2
+WARM_UP, ROUNDS, QUICK_ROUNDS = 2, 15, 3
 
 Answer = dict[str, Any]
 Runs = dict[Any, dict[str, list[float]]]  # by contender, by stage: seconds of each round
@@ -55,7 +54,7 @@ WATCH = Stopwatch()
 
 def main() -> None:
     options = _options()
-    rounds = 3 if options.quick else options.rounds
+    rounds = QUICK_ROUNDS if options.quick else ROUNDS
     name, corpus = world(QUICK_DOCUMENTS if options.quick else None)
     contenders, parents, facts = compile_objectives(corpus, options.jobs)
     edges = parents.edges(corpus)[0][1]
@@ -64,23 +63,21 @@ def main() -> None:
     print(f"{name}: " + ", ".join(f"{value:,} {key.replace('_', ' ')}" for key, value in facts.items()))
     figures["evaluations"] = compare(contenders, rounds)
     del contenders
-    case = partial(Case.make, corpus, parents, options.jobs)
+    case = partial(inference_case, corpus, parents, options.jobs)
     by_edges = {factor: case(some, facts["labels"]) for factor, some in multiplied(corpus, edges).items()}
     figures["by_edges"] = growth_with_edges(by_edges, rounds)
     figures["by_labels"] = growth_with_labels({n: case(edges, n) for n in LABELS}, rounds)
-    found = {RATIO: figures["evaluations"][JOINT]["ratio"], GROWTH: figures["by_edges"].get("8", {}).get("ratio")}
-    figures["bars"] = {bar: {"most": most, "found": found[bar]} for bar, most in BARS.items()}
-    for bar, most in BARS.items():
-        print(f"{bar}: {'not measured' if found[bar] is None else f'{found[bar]:.2f}'}; wanted: at most {most:g}")
+    found = figures["evaluations"][JOINT]["ratio"], figures["by_edges"][8]["ratio"]
+    figures["bars"] = [{"what": w, "most": m, "found": f} for (w, m), f in zip(MOST.items(), found, strict=True)]
+    print("\n" + "\n".join("{what}: {found:.2f}; wanted: at most {most:g}".format(**bar) for bar in figures["bars"]))
     if options.json:
         options.json.write_text(json.dumps(figures, indent=1) + "\n")
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="what an evaluation of a mixture of parents costs")
-    parser.add_argument("--quick", action="store_true", help=f"{QUICK_DOCUMENTS} documents, 3 rounds")
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK_DOCUMENTS} documents, {QUICK_ROUNDS} rounds")
     parser.add_argument("--jobs", type=int, default=2, help="threads (default 2)")
-    parser.add_argument("--rounds", type=int, default=15, help="rounds after the warm-up (default 15)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures here")
     return parser.parse_args()
 
@@ -93,21 +90,22 @@ def world(documents: int | None) -> tuple[str, Corpus]:
     return "CoNLL-2003, eng.train", corpus.documents(0, documents or corpus.n_documents)
 
 
-def compile_objectives(corpus: Corpus, jobs: int) -> tuple[Mapping[str, Callable[[], Any]], TokenParents, Answer]:
+def compile_objectives(corpus: Corpus, jobs: int) -> tuple[dict[str, Callable[[], Any]], TokenParents, Answer]:
     """What evaluates each objective, the parents of the mixture, and counts."""
     settings: Answer = {"templates": "sentence", "min_count": 2, "n_jobs": jobs}
     for stage in ("scores", "gradient"):
         setattr(SparseRows, stage, staged(stage, getattr(SparseRows, stage)))
-    (crf,) = objectives_of(LinearChainCRF(**settings), corpus)
+    crf = objectives_of(LinearChainCRF(**settings), corpus)
     model = MixtureOfParents(training="joint", **settings)
     *separate, joint = objectives_of(model, corpus)
     conditional = objectives_of(MixtureOfParents(training="conditional", **settings), corpus)[-1]
-    parts = {CRF: [crf], JOINT: [joint], CONDITIONAL: [conditional], SEPARATE: separate}
+    parts = {CRF: crf, JOINT: [joint], CONDITIONAL: [conditional], SEPARATE: separate}
     facts = {
         "documents": corpus.n_documents, "tokens": corpus.n_tokens, "features": model.features_.n_features,
-        "labels": len(model.classes_), "CRF_weights": len(crf[1]), "L_M_weights": len(joint[1]), "threads": jobs,
+        "labels": len(model.classes_), "crf_weights": len(crf[0][1]), "mixture_weights": len(joint[1]), "threads": jobs,
     }  # fmt: skip
-    return {name: evaluation(some) for name, some in parts.items()}, model.parents_[0], facts
+    run = lambda some: [objective(start, out) for objective, start, out in some]  # noqa: E731
+    return {name: partial(run, some) for name, some in parts.items()}, model.parents_[0], facts
 
 
 def staged(stage: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -118,14 +116,14 @@ def staged(stage: str, function: Callable[..., Any]) -> Callable[..., Any]:
     return timed
 
 
-def objectives_of(model: Any, corpus: Corpus) -> list[tuple[Any, Any]]:
-    """Each (objective, start) that fitting hands to the optimiser, which here gives the start back."""
+def objectives_of(model: Any, corpus: Corpus) -> list[tuple[Any, Any, Any]]:
+    """Each (objective, start, room for a gradient) that fitting hands to the optimiser, which gives the start back."""
     met = []
 
     def note(objective: Any, start: Any, *_: Any) -> tuple[Any, Convergence]:
         loss = "residuals" if hasattr(objective, "residuals") else "loss"  # LogLinear or Tables
         setattr(objective, loss, staged("inference", getattr(objective, loss)))
-        met.append((objective, start.copy()))
+        met.append((objective, start.copy(), np.empty_like(start)))
         return start, Convergence("converged", 0.0, 0, 0, 0.0)
 
     with patch("kinfolk.models.training.optimise", note), patch("kinfolk.models.joint.optimise", note):
@@ -133,12 +131,7 @@ def objectives_of(model: Any, corpus: Corpus) -> list[tuple[Any, Any]]:
     return met
 
 
-def evaluation(parts: list[tuple[Any, Any]]) -> Callable[[], list[float]]:
-    gradients = [np.empty_like(start) for _, start in parts]
-    return lambda: [objective(start, out) for (objective, start), out in zip(parts, gradients, strict=True)]
-
-
-def alternate(contenders: Mapping[Any, Callable[[], Any]], rounds: int) -> Runs:
+def alternate(contenders: dict[Any, Callable[[], Any]], rounds: int) -> Runs:
     """Contenders take turns; the first rounds do not count."""
     runs: Runs = {name: {} for name in contenders}
     for number in range(WARM_UP + rounds):
@@ -153,7 +146,7 @@ def alternate(contenders: Mapping[Any, Callable[[], Any]], rounds: int) -> Runs:
     return runs
 
 
-def compare(contenders: Mapping[str, Callable[[], Any]], rounds: int) -> Answer:
+def compare(contenders: dict[str, Callable[[], Any]], rounds: int) -> Answer:
     """Median seconds by stage ("rest": the ridge), ratios to the CRF, and what one evaluation allocates at its peak."""
     runs, rows = alternate(contenders, rounds), {}
     _print_row("ms, median", "total", *STAGES, "rest", "/ CRF", "CPU / CRF", "peak MB")
@@ -169,35 +162,25 @@ def compare(contenders: Mapping[str, Callable[[], Any]], rounds: int) -> Answer:
     return rows
 
 
-class Case(NamedTuple):
-    """Inference on a corpus with given skip edges, and bytes: its peak, and that of dense tables."""
-
-    run: Callable[[], Any]
-    n_skips: int
-    n_components: int
-    memory: dict[str, int]
-
-    @classmethod
-    def make(cls, corpus: Corpus, parents: TokenParents, jobs: int, skip: Any, n_labels: int) -> Case:
-        (chain, _), first = parents.edges(corpus)
-        start = np.zeros(corpus.n_tokens, bool)
-        start[first] = True
-        dag, rng = build_dag([chain, skip], corpus.token_documents, start), np.random.default_rng(0)
-        wired = wire(parents.layout, [dag])
-        shapes = (sum(map(len, wired.rows)), n_labels), (2, n_labels, n_labels), (n_labels,), (0, n_labels**2)
-        scores = Scores(*(rng.normal(scale=2, size=shape).astype(np.float32) for shape in shapes))
-        labels = rng.integers(n_labels, size=corpus.n_tokens).astype(np.int32)
-        ones, alphas = np.ones(corpus.n_tokens), [uniform_weights(dag)]
-        run = partial(residuals, wired.wirings, scores, alphas, labels, ones, clamp=False, n_jobs=jobs)
-        largest = max(dag.indptr[b] - dag.indptr[a] for a, b in wired.wirings[0].chunks)
-        inside = int(jobs * largest * 3 * n_labels * 8)  # tables of the kernels, which NumPy does not know of
-        dense = (len(chain) + len(skip)) * n_labels**2 * 8
-        return cls(run, len(skip), dag.n_components, {"peak_bytes": peak_bytes(run) + inside, "dense_bytes": dense})
+def inference_case(corpus: Corpus, parents: TokenParents, jobs: int, skip: Any, n_labels: int) -> Answer:
+    """What runs the inference with given skip edges, its counts, and bytes: its peak, and that of dense tables."""
+    (chain, _), first = parents.edges(corpus)
+    start = np.zeros(corpus.n_tokens, bool)
+    start[first] = True
+    dag, rng = build_dag([chain, skip], corpus.token_documents, start), np.random.default_rng(0)
+    wired = wire(parents.layout, [dag])
+    shapes = (sum(map(len, wired.rows)), n_labels), (2, n_labels, n_labels), (n_labels,), (0, n_labels**2)
+    scores = Scores(*(rng.normal(scale=2, size=shape).astype(np.float32) for shape in shapes))
+    labels = rng.integers(n_labels, size=corpus.n_tokens).astype(np.int32)
+    ones, alphas = np.ones(corpus.n_tokens), [uniform_weights(dag)]
+    run = partial(residuals, wired.wirings, scores, alphas, labels, ones, clamp=False, n_jobs=jobs)
+    sizes = {"skip_edges": len(skip), "components": dag.n_components, "peak_bytes": peak_bytes(run)}
+    return {"run": run, **sizes, "dense_bytes": (len(chain) + len(skip)) * n_labels**2 * 8}
 
 
 def peak_bytes(run: Callable[[], Any]) -> int:
-    """The most that NumPy and Python held during one run beyond what they held before."""
-    run()  # what the first run leaves behind does not count
+    """The most that one run held beyond what there was before: NumPy and the kernels both tell tracemalloc."""
+    run()  # what a first run leaves behind does not count
     tracemalloc.start()
     run()
     peak = tracemalloc.get_traced_memory()[1]
@@ -206,52 +189,49 @@ def peak_bytes(run: Callable[[], Any]) -> int:
 
 
 def multiplied(corpus: Corpus, edges: Any) -> dict[int, Any]:
-    """No skip edges, those there are, and several times as many: the children with other earlier parents at random."""
+    """No skip edges, those there are, and several times as many: the children with other earlier parents at random.
+
+    Where a document has too few such pairs, some stand twice: parallel edges cost as much as any.
+    """
     child, parent = np.unique(edges[:, 0]), np.unique(edges[:, 1])
     begins = corpus.sentence_starts[corpus.document_starts][corpus.token_documents[child]]
-    first, counts = np.searchsorted(parent, begins), np.searchsorted(parent, child) - np.searchsorted(parent, begins)
-    nth = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    pairs = np.stack([np.repeat(child, counts), parent[np.repeat(first, counts) + nth]], axis=1)
+    first, last = np.searchsorted(parent, begins), np.searchsorted(parent, child)  # parents before it in its document
+    nth = np.concatenate([np.arange(a, b) for a, b in zip(first, last, strict=True)])
+    pairs = np.stack([np.repeat(child, last - first), parent[nth]], axis=1)
     new = pairs[~np.isin(pairs @ [corpus.n_tokens, 1], edges @ [corpus.n_tokens, 1])]
     every = np.concatenate([edges, np.random.default_rng(0).permutation(new)])
-    return {factor: every[: factor * len(edges)] for factor in FACTORS if factor * len(edges) <= len(every)}
+    return {factor: np.resize(every, (factor * len(edges), 2)) for factor in FACTORS}
 
 
-def growth_with_edges(cases: dict[int, Case], rounds: int) -> Answer:
+def growth_with_edges(cases: dict[int, Answer], rounds: int) -> Answer:
     """Seconds of the edges alone: each round's time less that without skip edges."""
-    runs, rows = alternate({factor: case.run for factor, case in cases.items()}, rounds), {}
-    spent = {
-        kind: {f: float(median(np.subtract(run[kind], runs[0][kind]))) for f, run in runs.items()}
-        for kind in ("total", "cpu")
-    }
-    _print_row("skip edges", "ms, median", "edges alone", "/ 1x", "CPU / 1x", "peak MB", "dense MB")
+    runs = alternate({factor: case.pop("run") for factor, case in cases.items()}, rounds)
+    alone = {f: [median(np.subtract(run[k], runs[0][k]).tolist()) for k in ("total", "cpu")] for f, run in runs.items()}
+    _print_row("skip edges", "ms, median", "edges only", "/ 1x", "CPU / 1x", "peak MB", "dense MB")
     for f, case in cases.items():
-        ratio, cpu_ratio = (seconds[f] / seconds[1] for seconds in spent.values())
-        row = {"skip_edges": case.n_skips, "seconds": median(runs[f]["total"]), "edge_seconds": spent["total"][f]}
-        rows[str(f)] = row | {"ratio": ratio, "cpu_ratio": cpu_ratio, **case.memory}
-        times = (1e3 * row[key] for key in ("seconds", "edge_seconds"))
-        _print_row(f"{case.n_skips:,}", *times, ratio, cpu_ratio, *(size / 1e6 for size in case.memory.values()))
-    return rows
+        case |= {"seconds": median(runs[f]["total"]), "edge_seconds": alone[f][0], "edge_cpu_seconds": alone[f][1]}
+        case["ratio"], case["cpu_ratio"] = (a / b for a, b in zip(alone[f], alone[1], strict=True))
+        times = 1e3 * case["seconds"], 1e3 * case["edge_seconds"], case["ratio"], case["cpu_ratio"]
+        _print_row(f"{case['skip_edges']:,}", *times, case["peak_bytes"] / 1e6, case["dense_bytes"] / 1e6)
+    return cases
 
 
-def growth_with_labels(cases: dict[int, Case], rounds: int) -> Answer:
+def growth_with_labels(cases: dict[int, Answer], rounds: int) -> Answer:
     """Time of the inference by L², and by component."""
-    runs, rows = alternate({n: case.run for n, case in cases.items()}, rounds), {}
+    runs = alternate({n: case.pop("run") for n, case in cases.items()}, rounds)
     _print_row("labels", "ms, median", "us / L²", "ns / C L²", "peak MB", "dense MB")
     for n, case in cases.items():
-        seconds = median(runs[n]["total"])
-        each = seconds / n**2
-        rows[str(n)] = {"seconds": seconds, "seconds_by_squared_labels": each, **case.memory}
-        times = 1e3 * seconds, 1e6 * each, 1e9 * each / case.n_components
-        _print_row(str(n), *times, *(size / 1e6 for size in case.memory.values()))
-    print()
-    return rows
+        case["seconds"] = median(runs[n]["total"])
+        case["seconds_by_squared_labels"] = each = case["seconds"] / n**2
+        times = 1e3 * case["seconds"], 1e6 * each, 1e9 * each / case["components"]
+        _print_row(str(n), *times, case["peak_bytes"] / 1e6, case["dense_bytes"] / 1e6)
+    return cases
 
 
 def _print_row(name: str, *cells: float | str) -> None:
     """A heading, where all cells are words, stands below an empty line."""
     heading = all(isinstance(cell, str) for cell in cells)
-    shown = (f"{cell:>11}" if isinstance(cell, str) else f"{cell:11.2f}" for cell in cells)
+    shown = (f"{cell:>12}" if isinstance(cell, str) else f"{cell:12.2f}" for cell in cells)
     print(f"{chr(10) * heading}{name:>18}" + "".join(shown))
 
 

@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from kinfolk import __version__
-from kinfolk.cli import demo, reproduce, tokens
+from kinfolk.cli import demo, explain, nodes, reproduce, tokens
 from kinfolk.errors import KinfolkError
 
 
@@ -58,6 +58,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(tokens.app, name="tokens")
+app.add_typer(nodes.app, name="nodes")
+app.command("explain")(explain.explain)
 app.command("demo")(demo.demo)
 app.command("reproduce")(reproduce.reproduce)
 

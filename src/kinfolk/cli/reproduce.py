@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 from pathlib import Path
@@ -11,7 +12,8 @@ import typer
 
 from kinfolk.errors import InputError, SettingError
 
-EXPERIMENTS = ("chain-conll",)
+# experiment -> its module in kinfolk.experiments, loaded when it is run
+EXPERIMENTS = {"chain-conll": "chain_conll", "mop-conll": "mop_conll", "mop-webkb": "mop_webkb"}
 
 
 def reproduce(
@@ -29,14 +31,17 @@ def reproduce(
     from rich.console import Console
     from rich.table import Table
 
-    from kinfolk.experiments import chain_conll
+    from kinfolk.io.modelfile import check_writable
     from kinfolk.io.textfiles import write_utf8
 
-    report = chain_conll.run(folder, lambda line: typer.echo(line, err=True), jobs)
+    if json_file is not None:
+        check_writable(json_file)  # before the work, not after it
+    module = importlib.import_module(f"kinfolk.experiments.{EXPERIMENTS[experiment]}")
+    report = module.run(folder, lambda line: typer.echo(line, err=True), jobs)
     if json_file is not None:
         write_utf8(json_file, [json.dumps(report.as_dict(), indent=2), "\n"])
     metrics = [key for key in report.shown if key in report.rows[0]]
-    table = Table("model", "split", *metrics, "paper")
+    table = Table("model", "split", *(name.replace("_", " ") for name in metrics), "paper")
     for row in report.rows:
         paper = report.paper.get((row["model"], row["split"]), {})
         figures = [f"{row[key]:.2f}" for key in metrics]

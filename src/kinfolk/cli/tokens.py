@@ -19,6 +19,29 @@ class Method(StrEnum):
     crf = "crf"
     memm = "memm"
     maxent = "maxent"
+    mop = "mop"
+
+
+class Training(StrEnum):
+    separate = "separate"
+    conditional = "conditional"
+    joint = "joint"
+
+
+class Mixing(StrEnum):
+    uniform = "uniform"
+    learned = "learned"
+
+
+class Skip(StrEnum):
+    same_word = "same-word"
+    none = "none"
+
+
+class Order(StrEnum):
+    forward = "forward"
+    backward = "backward"
+    both = "both"
 
 
 class Format(StrEnum):
@@ -51,6 +74,15 @@ def train(
     l1: Annotated[float, typer.Option(help="Strength of the lasso.")] = 0.0,
     encoding: Annotated[str, typer.Option(help="Tag scheme to work in: auto, BIO, IOBES, BILOU, IOB1.")] = "auto",
     decode: Annotated[str, typer.Option(help="memm only: viterbi or posterior.")] = "viterbi",
+    training: Annotated[Training | None, typer.Option(help="mop only: what is optimised. Default: joint.")] = None,
+    skip: Annotated[Skip | None, typer.Option(help="mop only: edges to earlier tokens. Default: same-word.")] = None,
+    most_recent: Annotated[int | None, typer.Option(help="mop only: edges a token, 0 = all. Default: 5.")] = None,
+    max_document_frequency: Annotated[
+        int | None, typer.Option(help="mop only: no edges for words in more documents, 0 = no limit. Default: 100.")
+    ] = None,
+    mixing: Annotated[Mixing | None, typer.Option(help="mop only: weights of parents. Default: uniform.")] = None,
+    order: Annotated[Order | None, typer.Option(help="mop only: where parents stand. Default: forward.")] = None,
+    edge_features: Annotated[bool | None, typer.Option(help="mop only: features of edges. Default: no.")] = None,
     class_weight: Annotated[
         list[str] | None, typer.Option(help="label=weight, e.g. PER=2; may be repeated; or: balanced.")
     ] = None,
@@ -76,11 +108,16 @@ def train(
     settings: dict[str, Any] = dict(
         templates=templates, min_count="auto" if min_count is None else min_count, l1=l1, encoding=encoding,
         max_iterations=max_iterations, tolerance=tolerance, patience=patience,
-        class_weight=_class_weight(class_weight), random_state=seed, n_jobs=jobs, verbose=0 if quiet else 1,
+        class_weight=class_weights(class_weight), random_state=seed, n_jobs=jobs, verbose=0 if quiet else 1,
     )  # fmt: skip
     if l2 is not None:
         settings["l2"] = l2
-    tagger = _new_model(model, decode, settings)
+    mixture = {
+        "--training": training, "--skip": skip, "--most-recent": most_recent, "--mixing": mixing, "--order": order,
+        "--max-document-frequency": max_document_frequency, "--edge-features": edge_features,
+    }  # fmt: skip
+    given = {option: value for option, value in mixture.items() if value is not None}
+    tagger = _new_model(model, decode, given, settings)
     corpus = read_conll(train, **options)
     held_out = None if dev is None else read_conll(dev, **options)
     tagger.fit(corpus, X_dev=held_out)
@@ -113,7 +150,7 @@ def tag(
     from kinfolk.io.textfiles import write_utf8
 
     tagger = _load(model, jobs)
-    corpus = _read(tagger, file, format, scheme, separator)
+    corpus = read_corpus(tagger, file, format, scheme, separator)
     if entities:
         write_utf8(
             output,
@@ -139,7 +176,7 @@ def evaluate(
 ) -> None:
     """Compare predictions with the labels of a file, as conlleval counts."""
     tagger = _load(model, jobs)
-    corpus = _read(tagger, file, Format.conll, scheme, separator)
+    corpus = read_corpus(tagger, file, Format.conll, scheme, separator)
     scores, accuracy = tagger.evaluate(corpus)
     if as_json:
         answer = {"tokens": corpus.n_tokens, "accuracy": accuracy, **(scores.as_dict() if scores else {})}
@@ -159,19 +196,40 @@ def _form(scheme: str, separator: str | None) -> dict[str, Any]:
     return {"scheme": None if scheme == "none" else scheme, "separator": "\t" if separator == "tab" else separator}
 
 
-def _new_model(method: Method, decode: str, settings: dict[str, Any]) -> Any:
+def _new_model(method: Method, decode: str, mixture: dict[str, Any], settings: dict[str, Any]) -> Any:
+    """`mixture`: the options given that only a mixture of parents has."""
     from kinfolk.models.crf import LinearChainCRF
     from kinfolk.models.maxent import MaxEnt
     from kinfolk.models.memm import MEMM
+    from kinfolk.models.mixture import MixtureOfParents
 
+    if decode != "viterbi" and method is not Method.memm:
+        raise SettingError(f"--decode {decode} is for --model memm; leave it out for --model {method}")
+    if method is Method.mop:
+        return MixtureOfParents(**_mixture_settings(mixture), **settings)
+    if mixture:
+        raise SettingError(f"{next(iter(mixture))} is for --model mop; leave it out for --model {method}")
     if method is Method.memm:
         return MEMM(decode=decode, **settings)
-    if decode != "viterbi":
-        raise SettingError(f"--decode {decode} is for --model memm; {method} decodes with viterbi")
     return (LinearChainCRF if method is Method.crf else MaxEnt)(**settings)
 
 
-def _class_weight(given: list[str] | None) -> dict[str, float] | str | None:
+def _mixture_settings(given: dict[str, Any]) -> dict[str, Any]:
+    from kinfolk.features.skips import SameWord
+
+    words = {name: str(given[f"--{name}"]) for name in ("training", "mixing", "order") if f"--{name}" in given}
+    limits: dict[str, Any] = {
+        name: given[f"--{name}"] or None for name in ("most-recent", "max-document-frequency") if f"--{name}" in given
+    }
+    linked = given.get("--skip") is not Skip.none
+    if limits and not linked:
+        raise SettingError(f"--{next(iter(limits))} is for --skip same-word; leave it out for --skip none")
+    skips = SameWord(**{name.replace("-", "_"): limit for name, limit in limits.items()}) if linked else None
+    return {**words, "skip_edges": skips, "edge_features": "default" if given.get("--edge-features") else None}
+
+
+def class_weights(given: list[str] | None) -> dict[str, float] | str | None:
+    """Those of --class-weight as the models take them."""
     if not given:
         return None
     if given == ["balanced"]:
@@ -189,10 +247,10 @@ def _class_weight(given: list[str] | None) -> dict[str, float] | str | None:
 def _load(path: Path, jobs: int) -> Any:
     from kinfolk.models.persistence import load_model
 
-    return load_model(path).set_params(n_jobs=jobs)
+    return load_model(path, kind="tokens").set_params(n_jobs=jobs)
 
 
-def _read(tagger: Any, file: str, format: Format, scheme: str, separator: str | None) -> Any:
+def read_corpus(tagger: Any, file: str, format: Format, scheme: str, separator: str | None) -> Any:
     """The file with the columns the model was trained on; a column of labels may follow them."""
     from kinfolk.io.conll import read_conll
     from kinfolk.io.plaintext import read_text

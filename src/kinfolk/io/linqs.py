@@ -23,7 +23,7 @@ from kinfolk.io.textfiles import Source, read_utf8
 
 log = logging.getLogger("kinfolk")
 
-UNKNOWN = "?"
+UNKNOWN = b"?"
 DANGLING = ("drop", "refuse")
 TAB, ZERO, ONE = b"\t"[0], b"0"[0], b"1"[0]
 
@@ -122,7 +122,7 @@ def _read_content(source: Source) -> _Content:
             raise InputError(f"expected {what}, got an empty cell; fill it", name, number)
         table.ids.append(key.decode())
         table.lines.append(number)
-        table.labels.append(None if label == b"?" else label.decode())
+        table.labels.append(None if label == UNKNOWN else label.decode())
         table.cells.append(row)
     if not table.ids:
         raise InputError("no nodes: expected a line <id> TAB features TAB <class> for each, found none", name)
@@ -186,9 +186,10 @@ def _check_together(tables: Sequence[_Content]) -> None:
         if table.width != tables[0].width:
             wanted = f"expected {tables[0].width} features as in {tables[0].name}, got {table.width}"
             raise InputError(f"{wanted}; graphs read together need the same features", table.name, table.lines[0])
-        other = names.setdefault(_stem(table.name), table.name)
-        if table is not tables[0] and other == table.name or other != table.name:
-            raise InputError(f"its group would have the name of that of {other}; rename one of the files", table.name)
+        if _stem(table.name) in names:
+            other = names[_stem(table.name)]
+            raise InputError(f"the group would be named as that of {other} is; rename one of the files", table.name)
+        names[_stem(table.name)] = table.name
 
 
 def _rows(tables: Sequence[_Content]) -> sparse.csr_array:

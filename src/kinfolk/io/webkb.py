@@ -4,7 +4,7 @@ Taskar, Abbeel and Koller (UAI 2002) kept a part of the pages, and later papers 
 as a list. `subset="taskar"` rebuilds it: of the pages of the four schools, leave out
 
 - staff and department pages,
-- the 79 pages that only say that the document has moved (their header has a location),
+- the 79 pages whose header names another location: all but one say only that the document has moved,
 - pages of fewer than 12 words, title and text together,
 - pages of the class other that link to fewer than three of the pages not left out so far, of the same school, where a
   link leads to a page only if it spells its address as the page does (see `plain_address`).
@@ -62,7 +62,7 @@ FIELDS = ("text", "title", "heading", "anchor", "above", "address")
 SUBSETS = ("taskar", None)
 ADDRESSES = ("exact", "folded")
 FEWEST_WORDS, FEWEST_LINKS = 12, 3
-LARGEST_PAGE = 1 << 24  # bytes; the largest of the data has less than 2 MB
+LARGEST_PAGE = 1 << 24  # bytes; the largest of the data has 0.5 MB
 File = tuple[str, str, str, bytes]  # class folder, school, file name, content
 LAYOUT = "webkb/<class>/<school>/<address with / written as ^>"
 

@@ -74,6 +74,7 @@ def _node_spec(parents: NodeParents) -> dict[str, Any]:
         "everybody_starts": parents.everybody_starts,
         "gated": parents.gated,
         "given": parents.given,
+        "not_used": list(parents.not_used),
         "shares": parents.shares is not None,
     }
 
@@ -96,7 +97,7 @@ def restore_mixture(model: Any, file: ModelFile, n_features: int, functions: Fun
 def _node_rule(spec: Mapping[str, Any], shares: Array | None) -> NodeParents:
     links = tuple(spec["links"])
     flags = (spec["ordered"], spec["parent_features"], spec["everybody_starts"], spec["gated"])
-    return NodeParents(links, *flags, shares, spec["given"])
+    return NodeParents(links, *flags, shares, spec["given"], tuple(spec["not_used"]))
 
 
 def _token_rule(

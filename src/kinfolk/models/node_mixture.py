@@ -98,8 +98,8 @@ class NodeModel:
 
     def sample(self, nodes: Nodes) -> Sample:
         known, given = set(self.parents.links), set(nodes.relations)
-        for name in sorted(given - known):
-            log.warning("relation %r was not used in training, and is left out", name)
+        for name in sorted(given - known - set(self.parents.not_used)):
+            log.warning("relation %r was not there in training, and is left out", name)
         relations = dict(nodes.relations)
         for name in sorted(known - given):
             log.warning("relation %r, which training used, is not here: its nodes go without these parents", name)

@@ -38,6 +38,7 @@ class NodeParents:
     parent_features  features of the parent: "none", with weights of their "own", or "shared" ones
     everybody_starts whether nodes with parents have a start component too
     gated, shares, given   mixing weights: by a gate; by fixed shares (R + 1,); by the entries of the relations
+    not_used         relations of the training data that were left aside on purpose
     """
 
     links: tuple[str, ...]
@@ -47,6 +48,7 @@ class NodeParents:
     gated: bool = False
     shares: Array | None = None
     given: bool = False
+    not_used: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -120,8 +122,11 @@ def used_links(wanted: Sequence[str] | None, relations: Mapping[str, Any], order
     if missing:
         known = ", ".join(map(repr, relations)) or "none"
         raise InputError(f"there is no relation {missing[0]!r} here; there are: {known}")
-    if not names:
-        raise InputError("a mixture of parents needs at least one relation, and this graph has none")
+    if not names and wanted is None:
+        raise InputError(
+            "this graph has no relation, so nobody has a parent. Give it links; or set relations=[] for a model of the "
+            "nodes alone"
+        )
     return names
 
 

@@ -50,6 +50,7 @@ def node_parents(model: Any, nodes: Nodes) -> NodeParents:
         mixing == "learned",
         None,
         mixing == "given",
+        tuple(name for name in nodes.relations if name not in links),
     )
     if not isinstance(mixing, Mapping):
         return rule

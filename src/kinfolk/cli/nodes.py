@@ -1,0 +1,231 @@
+"""`kinfolk nodes train | predict | evaluate`."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kinfolk.cli.tokens import Jobs, Mixing, Training, class_weights
+from kinfolk.errors import InputError, SettingError
+
+if TYPE_CHECKING:
+    from kinfolk.data.graph import Graph
+
+app = typer.Typer(help="Label the nodes of a graph: train a model, predict, evaluate.", no_args_is_help=True)
+
+
+class Method(StrEnum):
+    mop = "mop"
+
+
+class Format(StrEnum):
+    linqs = "linqs"
+    webkb = "webkb"
+
+
+class ParentFeatures(StrEnum):
+    own = "own"
+    shared = "shared"
+    none = "none"
+
+
+Nodes = Annotated[
+    list[str],
+    typer.Option(help="linqs: file of nodes (.content), may be repeated; webkb: the folder or archive of pages."),
+]
+Links = Annotated[
+    list[str] | None, typer.Option(help="linqs: file of links (.cites), one for each --nodes, in the same order.")
+]
+GraphFormat = Annotated[
+    Format, typer.Option(help="linqs: id, features, class in columns; webkb: pages as CMU has them.")
+]
+Model = Annotated[Path, typer.Argument(help="Model file.")]
+
+
+@app.command()
+def train(
+    nodes: Nodes,
+    out: Annotated[Path, typer.Option(help="Model file to write.")],
+    links: Links = None,
+    format: GraphFormat = Format.linqs,
+    model: Annotated[Method, typer.Option(help="Method.")] = Method.mop,
+    training: Annotated[Training, typer.Option(help="What is optimised.")] = Training.joint,
+    relations: Annotated[str | None, typer.Option(help="Links to use, e.g. cites,cited_by. Default: all.")] = None,
+    parent_features: Annotated[
+        ParentFeatures, typer.Option(help="Weights for the features of a neighbour.")
+    ] = ParentFeatures.own,
+    mixing: Annotated[Mixing, typer.Option(help="Weights of neighbours.")] = Mixing.uniform,
+    orders: Annotated[int, typer.Option(help="Random orders of the nodes to train on.")] = 10,
+    predict_orders: Annotated[int, typer.Option(help="Random orders to average predictions over.")] = 50,
+    everybody_starts: Annotated[
+        bool, typer.Option("--everybody-starts", help="Nodes with neighbours also speak for themselves.")
+    ] = False,
+    l2: Annotated[float | None, typer.Option(help="Strength of the ridge.")] = None,
+    class_weight: Annotated[list[str] | None, typer.Option(help="class=weight, may be repeated; or: balanced.")] = None,
+    max_iterations: Annotated[int, typer.Option(help="Limit of optimiser iterations.")] = 300,
+    tolerance: Annotated[float, typer.Option(help="Stop when the objective falls by less, relative.")] = 1.5e-4,
+    train_ids: Annotated[
+        str | None, typer.Option(help="File of ids, one a line: only their labels are used. Default: all labels.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the random orders.")] = 0,
+    jobs: Jobs = -1,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no summary.")] = False,
+) -> None:
+    """Train a model on a graph and write one model file."""
+    from kinfolk.io.modelfile import check_writable
+    from kinfolk.models.mixture import MixtureOfParents
+
+    check_writable(out)
+    if os.path.realpath(out) in map(os.path.realpath, [*nodes, *(links or []), *([train_ids] if train_ids else [])]):
+        raise SettingError(f"--out {out} would overwrite the data it is trained on: name another file")
+    settings: dict[str, Any] = dict(
+        training=str(training), parent_features=str(parent_features), mixing=str(mixing), orders=orders,
+        predict_orders=predict_orders, everybody_starts=everybody_starts, class_weight=class_weights(class_weight),
+        relations=None if relations is None else [name.strip() for name in relations.split(",")],
+        max_iterations=max_iterations, tolerance=tolerance, random_state=seed, n_jobs=jobs, verbose=0 if quiet else 1,
+    )  # fmt: skip
+    if l2 is not None:
+        settings["l2"] = l2
+    labeller = MixtureOfParents(**settings)
+    graph = read_graph(nodes, links, format)
+    chosen = None if train_ids is None else _numbers(train_ids, graph)
+    labeller.fit(graph, train=chosen)
+    labeller.save(out)
+    if not quiet:
+        known = graph.label_codes if chosen is None else graph.label_codes[chosen]
+        size = f"{graph.n_nodes} nodes, {int((known >= 0).sum())} of them with labels to learn from"
+        typer.echo(f"trained on {size}; {graph.n_features} features; {_link_counts(labeller, graph)}", err=True)
+        typer.echo(str(labeller.convergence_), err=True)
+        typer.echo(f"wrote {out}", err=True)
+
+
+@app.command()
+def predict(
+    model: Model,
+    nodes: Nodes,
+    links: Links = None,
+    format: GraphFormat = Format.linqs,
+    output: Annotated[str, typer.Option("--output", "-o", help="Where to write; - = standard output.")] = "-",
+    forced: Annotated[
+        bool, typer.Option("--forced", help="Keep the labels the file has, and let neighbours see them.")
+    ] = False,
+    proba: Annotated[bool, typer.Option("--proba", help="A third column: the probability of the label.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="A JSON object a node, with all probabilities.")] = False,
+    jobs: Jobs = -1,
+) -> None:
+    """Label a graph: a line with id and label for each node, a tab between them."""
+    from kinfolk.io.textfiles import write_utf8
+
+    labeller = _load(model, jobs)
+    graph = read_graph(nodes, links, format)
+    table = labeller.predict_proba(graph, forced=forced)
+    classes = [str(name) for name in labeller.classes_]
+
+    def written() -> Iterator[str]:
+        for key, row in zip(graph.ids, table, strict=True):
+            best = int(row.argmax())
+            if as_json:
+                chances = dict(zip(classes, row.tolist(), strict=True))
+                answer = {"id": key, "label": classes[best], "probabilities": chances}
+                yield json.dumps(answer, ensure_ascii=False) + "\n"
+            else:
+                yield "\t".join([key, classes[best], *([f"{row[best]:.6f}"] if proba else [])]) + "\n"
+
+    write_utf8(output, written())
+
+
+@app.command()
+def evaluate(
+    model: Model,
+    nodes: Nodes,
+    links: Links = None,
+    format: GraphFormat = Format.linqs,
+    ids: Annotated[
+        str | None, typer.Option(help="File of ids, one a line: only these nodes count. Default: all labelled ones.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    jobs: Jobs = -1,
+) -> None:
+    """Compare predictions with the labels of a graph; nodes without a label do not count."""
+    from kinfolk.io.textfiles import write_utf8
+    from kinfolk.metrics.entities import entity_scores
+
+    labeller = _load(model, jobs)
+    graph = read_graph(nodes, links, format)
+    chosen = range(graph.n_nodes) if ids is None else sorted(set(_numbers(ids, graph)))
+    labels = graph.labels
+    gold = {i: label for i in chosen if (label := labels[i]) is not None}
+    if not gold:
+        raise InputError("scoring needs labels, and none of the nodes to score has one")
+    _check_known(gold, graph, labeller.classes_)
+    predicted = labeller.predict(graph)
+    scores = entity_scores(((i, i + 1, g) for i, g in gold.items()), ((i, i + 1, str(predicted[i])) for i in gold))
+    if as_json:
+        answer = {"nodes": len(gold), "accuracy": scores.recall, "classes": scores.as_dict()["types"]}
+        write_utf8("-", [json.dumps(answer, indent=2, ensure_ascii=False), "\n"])
+        return
+    told = [f"{len(gold)} nodes; accuracy {scores.recall:.2f} %\n"]
+    width = max(map(len, scores.types))
+    for name, c in scores.types.items():
+        rates = f"precision {c.precision:6.2f}  recall {c.recall:6.2f}  F1 {c.f1:6.2f}"
+        told.append(f"{name:>{width}}  {rates}  nodes {c.gold}  predicted {c.predicted}\n")
+    write_utf8("-", told)
+
+
+def read_graph(nodes: list[str], links: list[str] | None, format: Format) -> Graph:
+    """The graph that --nodes, --links and --format name."""
+    from kinfolk.io.linqs import read_linqs
+    from kinfolk.io.webkb import read_webkb
+
+    if format is Format.linqs:
+        if not links:
+            raise SettingError("--format linqs needs --links, the file of links, beside --nodes")
+        return read_linqs(nodes, links)
+    if links:
+        raise SettingError("--links is for --format linqs; webkb finds the links in the pages")
+    if len(nodes) != 1:
+        raise SettingError(f"--format webkb takes one --nodes, the folder or archive; got {len(nodes)}")
+    return read_webkb(nodes[0])
+
+
+def _numbers(file: str, graph: Graph) -> list[int]:
+    """The numbers of the nodes whose ids a file lists."""
+    from kinfolk.io.textfiles import read_utf8
+
+    data, name = read_utf8(file)
+    place = {key: i for i, key in enumerate(graph.ids)}
+    found = []
+    for line, text in enumerate(data.decode().split("\n"), 1):
+        if key := text.strip():
+            if key not in place:
+                raise InputError(f"expected the id of a node, got {key!r}, which the graph does not have", name, line)
+            found.append(place[key])
+    if not found:
+        raise InputError("no ids: expected one a line, found none", name)
+    return found
+
+
+def _check_known(gold: dict[int, str], graph: Graph, classes: Any) -> None:
+    known = set(classes)
+    for i, label in gold.items():
+        if label not in known:
+            raise InputError(
+                f"label {label!r} of node {graph.ids[i]!r} was never seen in training; the model knows "
+                f"{', '.join(classes)}"
+            )
+
+
+def _link_counts(labeller: Any, graph: Graph) -> str:
+    return ", ".join(f"{graph.relations[name].nnz} links {name!r}" for name in labeller.parents_[0].links)
+
+
+def _load(path: Path, jobs: int) -> Any:
+    from kinfolk.models.persistence import load_model
+
+    return load_model(path, kind="nodes").set_params(n_jobs=jobs)
