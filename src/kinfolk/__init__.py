@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kinfolk.io.conll import read_conll as read_conll
     from kinfolk.io.conll import write_conll as write_conll
     from kinfolk.io.gazetteers import read_gazetteer as read_gazetteer
+    from kinfolk.io.linqs import read_linqs as read_linqs
     from kinfolk.io.plaintext import read_text as read_text
     from kinfolk.io.webkb import read_webkb as read_webkb
     from kinfolk.metrics.entities import entity_scores as entity_scores
@@ -52,6 +53,7 @@ _HOME = {
     "newswire_split": "data.newswire",
     "read_conll": "io.conll",
     "read_gazetteer": "io.gazetteers",
+    "read_linqs": "io.linqs",
     "read_text": "io.plaintext",
     "read_webkb": "io.webkb",
     "write_conll": "io.conll",

@@ -39,7 +39,7 @@ def reproduce(
     module = importlib.import_module(f"kinfolk.experiments.{EXPERIMENTS[experiment]}")
     report = module.run(folder, lambda line: typer.echo(line, err=True), jobs)
     if json_file is not None:
-        write_utf8(json_file, [json.dumps(report.as_dict(), indent=2), "\n"])
+        write_utf8(json_file, [json.dumps(report.as_dict(), indent=2, default=repr), "\n"])
     metrics = [key for key in report.shown if key in report.rows[0]]
     table = Table("model", "split", *(name.replace("_", " ") for name in metrics), "paper")
     for row in report.rows:

@@ -56,9 +56,8 @@ class Wiring:
 
     @property
     def chunks(self) -> list[tuple[int, int]]:
-        """Runs of whole groups, as places of the order."""
-        places = self.dag.group_starts[self._bounds].tolist()
-        return list(pairwise(places))
+        """Runs of whole groups, of about equal cost."""
+        return list(pairwise(self._bounds.tolist()))
 
     def kernel_arrays(self) -> tuple[Array, ...]:
         dag = self.dag
@@ -133,19 +132,34 @@ def _forward_chunk(dag, model, first, last, labels, clamp, alpha, marginals, pre
 
 
 @njit(nogil=True, cache=True)
-def _both_chunks(
-    dag, model, first, last, labels, clamp, weights, alpha, marginals, slope, residual, pair_residual,
-    start_residual, row_residual, gate_residual,
+def _both_ways(
+    dag, model, group_starts, first_group, last_group, labels, clamp, weights, alpha, marginals, slope, residual,
+    pair_residual, start_residual, row_residual, gate_residual,
 ):  # fmt: skip
-    base, n_labels = dag[0][first], marginals.shape[1]
-    size = dag[0][last] - base
-    local, share, predicted = np.empty((size, n_labels)), np.empty((size, n_labels)), np.empty((size, n_labels))
-    sweep_forward(dag, model, first, last, labels, clamp, alpha, marginals, predicted, local, share)
+    """Forward and back, group by group. A group without labels that count has no loss, and is passed over."""
+    indptr, n_labels = dag[0], marginals.shape[1]
+    largest = 0
+    for g in range(first_group, last_group):
+        largest = max(largest, indptr[group_starts[g + 1]] - indptr[group_starts[g]])
+    local, share, predicted = (
+        np.empty((largest, n_labels)),
+        np.empty((largest, n_labels)),
+        np.empty((largest, n_labels)),
+    )
     outer = np.zeros(pair_residual.shape)
-    loss = sweep_back(
-        dag, model, first, last, labels, clamp, weights, alpha, marginals, predicted, local, share,
-        slope, residual, outer, pair_residual, start_residual, row_residual, gate_residual,
-    )  # fmt: skip
+    loss = 0.0
+    for g in range(first_group, last_group):
+        first, last = group_starts[g], group_starts[g + 1]
+        counts = False
+        for k in range(first, last):
+            counts = counts or (labels[k] >= 0 and weights[k] > 0)
+        if not counts:
+            continue
+        sweep_forward(dag, model, first, last, labels, clamp, alpha, marginals, predicted, local, share)
+        loss += sweep_back(
+            dag, model, first, last, labels, clamp, weights, alpha, marginals, predicted, local, share,
+            slope, residual, outer, pair_residual, start_residual, row_residual, gate_residual,
+        )  # fmt: skip
     exp_pair = model[2]
     for r in range(outer.shape[0]):
         for i in range(n_labels):
@@ -165,7 +179,8 @@ def beliefs(
     chunks = wiring.chunks
 
     def run(chunk: int) -> None:
-        _forward_chunk(arrays, model, *chunks[chunk], known, labels is not None, alpha, marginals, predicted)
+        first, last = wiring.dag.group_starts[list(chunks[chunk])]
+        _forward_chunk(arrays, model, first, last, known, labels is not None, alpha, marginals, predicted)
 
     run_chunks(run, len(chunks), n_jobs)
     return Beliefs(marginals, predicted)
@@ -194,9 +209,9 @@ def residuals(
         w, first, last = tasks[task]
         wiring, (_, out, gate) = wirings[w], answers[w]
         pair, start, rows = np.zeros(out.pair.shape), np.zeros(out.start.shape), np.zeros(out.rows.shape)
-        loss = _both_chunks(
-            wiring.kernel_arrays(), model[id(wiring)], first, last, labels, clamp, weights, alphas[w],
-            marginals[w], slopes[w], out.ends, pair, start, rows, gate,
+        loss = _both_ways(
+            wiring.kernel_arrays(), model[id(wiring)], wiring.dag.group_starts, first, last,
+            labels, clamp, weights, alphas[w], marginals[w], slopes[w], out.ends, pair, start, rows, gate,
         )  # fmt: skip
         return loss, pair, start, rows
 

@@ -73,15 +73,17 @@ class Nodes:
         """The labels of the nodes to train on, -1 for the others."""
         if train is None:
             return self.labels
-        chosen = np.asarray(train)
-        kept = np.full(len(self.labels), -1, np.int32)
-        try:
-            kept[chosen] = self.labels[chosen]
-        except IndexError:
+        chosen = np.asarray(train if np.size(train) else np.empty(0, np.int64))
+        n = len(self.labels)
+        is_mask = chosen.dtype == bool and chosen.shape == (n,)
+        is_list = chosen.ndim == 1 and chosen.dtype.kind in "iu" and 0 <= chosen.min(initial=0)
+        if not is_mask and not (is_list and chosen.max(initial=-1) < n):
             raise InputError(
-                f"train must be a mask of {len(kept)} truth values or node numbers below it; got an array of "
+                f"train must be {n} truth values, or a list of node numbers from 0 to {n - 1}; got an array of "
                 f"{chosen.dtype} of shape {chosen.shape}"
-            ) from None
+            )
+        kept = np.full(n, -1, np.int32)
+        kept[chosen] = self.labels[chosen]
         return kept
 
 

@@ -43,7 +43,7 @@ def observed(callback: Callback | None, verbose: int, tolerance: float) -> Itera
 
 
 class Description:
-    """`optimise 12 · objective 2436.5 · held-out F1 89.31`; the held-out score stays until the next one."""
+    """`optimise 12 · objective 2436.5 · held-out score 89.31`; the held-out score stays until the next one."""
 
     def __init__(self) -> None:
         self._score: float | None = None
@@ -52,7 +52,7 @@ class Description:
         self._score = self._score if progress.dev_score is None else progress.dev_score
         parts = [f"{progress.stage} {progress.iteration}", f"objective {progress.objective:.6g}"]
         if self._score is not None:
-            parts.append(f"held-out F1 {100 * self._score:.2f}")
+            parts.append(f"held-out score {100 * self._score:.2f}")
         return " · ".join(parts)
 
 
