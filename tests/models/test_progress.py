@@ -31,5 +31,5 @@ def test_no_guess_without_progress_or_while_warming() -> None:
 def test_description_keeps_the_last_held_out_score() -> None:
     told = Description()
     first = told(Progress("optimise", 5, 100, 1234.5, 1.0, 0.8931))
-    assert first == "optimise 5 · objective 1234.5 · held-out F1 89.31"
-    assert told(Progress("optimise", 6, 100, 1200.0, 1.2)).endswith("held-out F1 89.31")
+    assert first == "optimise 5 · objective 1234.5 · held-out score 89.31"
+    assert told(Progress("optimise", 6, 100, 1200.0, 1.2)).endswith("held-out score 89.31")
