@@ -1,16 +1,16 @@
-"""A mixture of parents on nodes: random orders of a graph, relations that are a DAG, and what may be wrong with them."""
+"""A mixture of parents on nodes: graphs in random orders, relations that are a DAG, and what may be wrong with them."""
 
 from __future__ import annotations
 
 import logging
 from typing import Any
 
-import mixture_oracle as oracle
 import numpy as np
 import pytest
 from scipy import sparse
 
 import kinfolk as kf
+import mixture_oracle as oracle
 from kinfolk.errors import InputError, SettingError
 from kinfolk.models.node_mixture import Nodes
 from kinfolk.models.optimise import Progress
@@ -268,16 +268,10 @@ def test_some_nodes_may_be_trained_on():
     assert list(only_cats.classes_) == ["cat"], "classes are those trained on"
 
 
-@pytest.mark.parametrize("train", [[True, False], [99], [0.0, 1.0], ["p1"], np.ones((40, 1), bool)])
+@pytest.mark.parametrize("train", [[True, False], [99], [0.0, 1.0], ["p1"], np.ones((40, 1), bool),
+                                   [-1, 0], [[0, 1], [2, 3]]])  # fmt: skip
 def test_nodes_that_cannot_be_trained_on(train: Any):
-    with pytest.raises(InputError, match="train must be a mask of 40 truth values or node numbers"):
-        mixture().fit(GRAPH, train=train)
-
-
-@pytest.mark.xfail(reason="numpy's negative and two-dimensional indices go through", strict=True)
-@pytest.mark.parametrize("train", [[-1, 0], [[0, 1], [2, 3]]])
-def test_numbers_that_are_no_nodes(train: Any):
-    with pytest.raises(InputError, match="train must be"):
+    with pytest.raises(InputError, match="train must be 40 truth values, or a list of node numbers from 0 to 39"):
         mixture().fit(GRAPH, train=train)
 
 
@@ -378,7 +372,7 @@ def test_a_dag_is_taken_as_it_is():
 def test_a_dag_that_is_none():
     with pytest.raises(InputError, match=r"a cycle: 0 -> 2 -> 1 -> 0 \(each looks at the next\)"):
         mixture().fit(dag_of([(1, 0), (2, 1), (0, 2)]))
-    with pytest.raises(InputError, match="relation 'p': instance 1 is its own parent. Take self loops out"):
+    with pytest.raises(InputError, match=r"relation 'p': instance 1 is its own parent\. Take self loops out"):
         mixture().fit(dag_of([(1, 1)]))
     with pytest.raises(InputError, match=r"relation 'p': instance 5 \(group 1\) looks at instance 0 \(group 0\)"):
         mixture().fit(dag_of([(5, 0)], groups=[0, 0, 0, 1, 1, 1]))

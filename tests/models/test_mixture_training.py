@@ -6,17 +6,16 @@ import warnings
 from dataclasses import replace
 from typing import Any
 
-import mixture_oracle as oracle
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mixture_oracle import worlds
 from scipy import sparse
-from small_world import TEST, TINY, TINY_LABELS, TRAIN
 from sklearn.base import clone
+from small_world import TEST, TINY, TINY_LABELS, TRAIN
 
 import kinfolk as kf
+import mixture_oracle as oracle
 from kinfolk.errors import ConvergenceWarning, InputError, NotFittedError, SettingError
 from kinfolk.features.attributes import capitalised, lower, shape, word
 from kinfolk.inference.dag import build_dag
@@ -29,6 +28,7 @@ from kinfolk.models.layout import Layout, RelationLayout, wire
 from kinfolk.models.mixture_training import folds_by_group, train_gate
 from kinfolk.models.optimise import Progress, TrainingPlan
 from kinfolk.models.separate import EdgeData
+from mixture_oracle import worlds
 from oracles import finite_difference_gradient, ridge
 
 FEW = [word[0], lower.window(-1, 1), shape[0], capitalised[0]]
