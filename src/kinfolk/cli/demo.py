@@ -23,20 +23,25 @@ def demo(
     from kinfolk.models.crf import LinearChainCRF
     from kinfolk.models.maxent import MaxEnt
     from kinfolk.models.memm import MEMM
+    from kinfolk.models.mixture import MixtureOfParents
     from kinfolk.models.persistence import load_model
 
     console = Console()
     train, test = newswire_split(documents, max(1, documents // 2), seed=seed)
     console.print(f"a world of names that mean different things in different documents: {train.n_tokens} tokens to "
                   f"train on, {test.n_tokens} to tag")  # fmt: skip
-    for first in (MaxEnt(), MEMM(), MEMM(decode="posterior"), LinearChainCRF()):  # compiles kernels if they are new
+    mixture = MixtureOfParents(order="both", verbose=1)
+    new = (MaxEnt(), MEMM(), MEMM(decode="posterior"), LinearChainCRF(), MixtureOfParents())
+    for first in new:  # compiles kernels if they are new
         first.fit(train.documents(0, 1)).predict(test.documents(0, 1))
     rows = [
         ("MaxEnt", "sentence", MaxEnt(verbose=1)),
         ("MEMM, Viterbi", "sentence", MEMM(verbose=1)),
         ("MEMM, posterior", "sentence", MEMM(decode="posterior", verbose=1)),
         ("linear-chain CRF", "sentence", LinearChainCRF(verbose=1)),
+        ("mixture of parents", "sentence", mixture),
         ("linear-chain CRF", "document", LinearChainCRF(templates="document", verbose=1)),
+        ("mixture of parents", "document", MixtureOfParents(templates="document", order="both", verbose=1)),
     ]
     table = Table("model", "features", "precision", "recall", "F1", "train s", "tokens/s", pad_edge=False)
     with tempfile.TemporaryDirectory() as folder:
