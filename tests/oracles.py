@@ -350,9 +350,7 @@ def crf_loss(
 # -------------------------------------------------------------------- the locally normalised chain (MEMM)
 
 
-def memm_log_probabilities(
-    node: FloatArray, pair: FloatArray, start: FloatArray, labellings: IntArray
-) -> FloatArray:
+def memm_log_probabilities(node: FloatArray, pair: FloatArray, start: FloatArray, labellings: IntArray) -> FloatArray:
     """log P(y) of each row of ``labellings`` (N, T), where P(y) = P(y_0) prod_{t>=1} P(y_t | y_{t-1}).
 
     P(y_0 = j) = exp(node[0, j] + start[j]) / sum_j' exp(node[0, j'] + start[j']);
@@ -393,9 +391,7 @@ def _memm_table(
     return labellings, memm_log_probabilities(node, pair, start, labellings)
 
 
-def memm_log_total(
-    node: FloatArray, pair: FloatArray, start: FloatArray, allowed: BoolArray | None = None
-) -> float:
+def memm_log_total(node: FloatArray, pair: FloatArray, start: FloatArray, allowed: BoolArray | None = None) -> float:
     """log sum P(y) over the allowed labellings; 0 when all are allowed."""
     _, log_probabilities = _memm_table(node, pair, start, allowed)
     return log_sum_exp(log_probabilities)
@@ -476,9 +472,7 @@ def lasso(w: FloatArray, l1: float) -> float:
 # ------------------------------------------------------------------------------------------------ gradients
 
 
-def finite_difference_gradient(
-    f: Callable[[FloatArray], float], x: FloatArray, step: float = 1e-5
-) -> FloatArray:
+def finite_difference_gradient(f: Callable[[FloatArray], float], x: FloatArray, step: float = 1e-5) -> FloatArray:
     """df/dx_i ~ (f(x - 2h e_i) - 8 f(x - h e_i) + 8 f(x + h e_i) - f(x + 2h e_i)) / 12h, for flat x.
 
     The error is about h^4 from the formula plus 1e-16 |f| / h from rounding.

@@ -86,9 +86,7 @@ def chains(
 
 
 @st.composite
-def allowed_masks(
-    draw: st.DrawFn, n_tokens: int, n_labels: int, keep: Sequence[int] | None = None
-) -> BoolArray:
+def allowed_masks(draw: st.DrawFn, n_tokens: int, n_labels: int, keep: Sequence[int] | None = None) -> BoolArray:
     """A (T, L) mask whose rows are unknown (all True), forced (one True) or any non-empty subset.
 
     ``keep`` is a labelling the mask must permit; by default any may be ruled out.

@@ -140,9 +140,7 @@ def test_per_token_pairs_are_read_at_their_own_token() -> None:
         (0, [], {1}, 14),  # 00, 01
     ],
 )
-def test_span_probability_by_hand(
-    span_start: int, labels: list[int], forbidden_next: set[int], mass: int
-) -> None:
+def test_span_probability_by_hand(span_start: int, labels: list[int], forbidden_next: set[int], mass: int) -> None:
     assert o.chain_span_probability(*HAND, span_start, labels, forbidden_next) == pytest.approx(mass / 56)
 
 
@@ -197,9 +195,7 @@ def test_pair_features_add_to_transitions() -> None:
     T, U = PAIR - a - 2 * b, np.stack([a, b])
     conjoined = sequence([1, -1], 1.0, Z=np.array([[7.0, -7.0], [1.0, 2.0]]))
     assert o.crf_loss([conjoined], NODE, T, START, END, U) == pytest.approx(log(56 / 42))
-    assert o.memm_loss([sequence([-1, 0], 1.0, conjoined["Z"])], NODE, T, START, U) == pytest.approx(
-        log(15 / 11)
-    )
+    assert o.memm_loss([sequence([-1, 0], 1.0, conjoined["Z"])], NODE, T, START, U) == pytest.approx(log(15 / 11))
     plain = sequence([1, -1])  # no Z: U has nothing to act on
     assert o.crf_loss([plain], NODE, PAIR, START, END, U) == pytest.approx(log(56 / 42))
 
@@ -245,9 +241,7 @@ def test_memm_dead_end() -> None:
 
 def test_maxent_loss_by_hand() -> None:
     X = np.eye(2)
-    assert o.maxent_loss(X, np.array([1, 0]), NODE, np.array([2.0, 1.0])) == pytest.approx(
-        2 * log(4 / 3) + log(3 / 2)
-    )
+    assert o.maxent_loss(X, np.array([1, 0]), NODE, np.array([2.0, 1.0])) == pytest.approx(2 * log(4 / 3) + log(3 / 2))
     assert o.maxent_loss(X, np.array([-1, 0]), NODE, np.array([2.0, 1.0])) == pytest.approx(log(3 / 2))
     assert o.maxent_loss(X, np.array([0, 1]), NODE) == pytest.approx(log(4) + log(3))
     assert o.maxent_loss(X, np.array([-1, -1]), NODE) == 0
@@ -430,11 +424,7 @@ def test_memm_joint_is_a_distribution(chain: Chain) -> None:
 def test_memm_masks_condition_the_joint(chain_and_mask: tuple[Chain, o.BoolArray]) -> None:
     chain, allowed = chain_and_mask
     T, L = chain.node.shape
-    kept = {
-        y: p
-        for y, p in o.memm_joint(*chain[:3]).items()
-        if all(allowed[t, label] for t, label in enumerate(y))
-    }
+    kept = {y: p for y, p in o.memm_joint(*chain[:3]).items() if all(allowed[t, label] for t, label in enumerate(y))}
     log_total = o.memm_log_total(*chain[:3], allowed)
     assert exp(log_total) == pytest.approx(sum(kept.values()))
     ranked = o.memm_k_best(*chain[:3], L**T, allowed)

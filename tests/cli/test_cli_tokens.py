@@ -51,8 +51,18 @@ def test_every_method_and_setting_reaches_the_model(kinfolk: Any, world: Path, t
     assert (done.status, done.out, done.err) == (0, "", "")
     loaded = kf.load_model(model)
     assert type(loaded).__name__ == kind
-    told = {"l2": 0.7, "l1": 0.01, "min_count": 2, "encoding": "IOBES", "random_state": 3, "tolerance": 0.01,
-            "patience": 2, "max_iterations": 50, "templates": "document", "class_weight": {"PER": 2.0, "B-LOC": 0.5}}
+    told = {
+        "l2": 0.7,
+        "l1": 0.01,
+        "min_count": 2,
+        "encoding": "IOBES",
+        "random_state": 3,
+        "tolerance": 0.01,
+        "patience": 2,
+        "max_iterations": 50,
+        "templates": "document",
+        "class_weight": {"PER": 2.0, "B-LOC": 0.5},
+    }
     assert {name: loaded.get_params()[name] for name in told} == told
     assert loaded.coding_.inner == "IOBES" and getattr(loaded, "decode", "posterior") == "posterior"
 

@@ -145,9 +145,7 @@ def test_the_rest_of_the_document_tells_it() -> None:
 
 
 @pytest.mark.parametrize(("introduction_first", "low", "high"), [(0.0, 0, 0), (0.8, 0.75, 0.85), (1.0, 1, 1)])
-def test_introduction_comes_first_as_often_as_asked(
-    introduction_first: float, low: float, high: float
-) -> None:
+def test_introduction_comes_first_as_often_as_asked(introduction_first: float, low: float, high: float) -> None:
     firsts = []
     for document in newswire_documents(300, ambiguity=1.0, introduction_first=introduction_first, seed=8):
         body = [s for s in document if not all(map(str.isupper, filter(str.isalpha, s.words)))]
@@ -205,9 +203,7 @@ def test_extreme_settings(ambiguity: float, other: float) -> None:
     assert (silent > 0) == (ambiguity > 0)
     words = {word.lower() for document in documents for s in document for word in s.words}
     assert bool(words & AMBIGUOUS) == (ambiguity > 0 and other == 0)
-    assert silent_share(ambiguity, 3 * other) == pytest.approx(
-        ambiguity * (12.8 / 16.8 if other else 0.8 / 4.8)
-    )
+    assert silent_share(ambiguity, 3 * other) == pytest.approx(ambiguity * (12.8 / 16.8 if other else 0.8 / 4.8))
 
 
 def test_no_documents() -> None:

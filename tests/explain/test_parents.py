@@ -162,9 +162,9 @@ def test_a_dag_is_explained():
     ("node", "message"),
     [
         ("nowhere", "no node 'nowhere' in this graph"),
-        (6, "a number from 0 to 5; got 6"),
-        (-1, "a number from 0 to 5; got -1"),
-        (None, "node must be an id or a number from 0 to 5; got None"),
+        (6, "a number from 0, below the 6 nodes there are; got 6"),
+        (-1, "a number from 0, below the 6 nodes there are; got -1"),
+        (None, "node must be an id or a number from 0, below the 6 nodes there are; got None"),
         (1.5, "got 1.5"),
     ],
 )

@@ -104,9 +104,7 @@ def test_a_document_is_described_the_same_alone_as_among_others(kind: str, docum
     corpus = corpus_of(documents)
     together = Context(kind).column(corpus).strings()
     alone = [
-        value
-        for d in range(corpus.n_documents)
-        for value in Context(kind).column(corpus.documents(d, d + 1)).strings()
+        value for d in range(corpus.n_documents) for value in Context(kind).column(corpus.documents(d, d + 1)).strings()
     ]
     assert together == alone
 

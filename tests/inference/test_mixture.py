@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import mixture_oracle as oracle
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from mixture_oracle import worlds
 
+import mixture_oracle as oracle
 from kinfolk.errors import InputError
 from kinfolk.inference.dag import START, Dag, build_dag
 from kinfolk.inference.mixture import (
@@ -19,6 +18,7 @@ from kinfolk.inference.mixture import (
     residuals,
     uniform_weights,
 )
+from mixture_oracle import worlds
 
 
 def wired(world, params):

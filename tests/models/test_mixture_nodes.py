@@ -227,7 +227,6 @@ def test_of_two_relations_that_are_each_other_s_reverse_one_is_used():
     assert mixture(relations=["cites", "cited_by"]).fit(both).parents_[0].links == ("cites", "cited_by")
 
 
-@pytest.mark.xfail(reason="no check: a string is taken letter by letter, a number is a TypeError", strict=True)
 @pytest.mark.parametrize("wrong", ["cites", 3])
 def test_relations_that_are_no_list_of_names(wrong: Any):
     with pytest.raises(SettingError, match="relations"):
@@ -290,7 +289,6 @@ def test_a_graph_brings_its_own_labels():
         mixture().fit(GRAPH, X_dev=OTHER, y_dev=OTHER.labels)
 
 
-@pytest.mark.xfail(reason="score and evaluate leave y out without a word", strict=True)
 def test_labels_beside_a_graph_are_not_ignored_when_scoring(fitted: Any):
     for call in (fitted.score, fitted.evaluate):
         with pytest.raises(InputError, match="a graph brings its own labels"):
@@ -411,13 +409,11 @@ def test_given_weights_need_a_dag():
         mixture(mixing="given").fit(GRAPH)
 
 
-@pytest.mark.xfail(reason="the error tells to divide weights by their sum, which does not help", strict=True)
 def test_given_weights_and_a_start_for_everybody_do_not_go_together():
     with pytest.raises((SettingError, InputError), match="everybody_starts"):
         mixture(mixing="given", everybody_starts=True).fit(dag_of(CHAIN, [1, 0.5, 0.5, 1]))
 
 
-@pytest.mark.xfail(reason="entries that are stored zeros count as links; a Graph drops them", strict=True)
 def test_a_stored_zero_is_no_link():
     model = mixture().fit(dag_of(CHAIN))
     (only,) = model.explain(dag_of([*CHAIN, (4, 3)], [1, 1, 1, 1, 0]), node=4).contributions
@@ -443,7 +439,6 @@ def test_shares_of_links_serve_both_directions():
     assert mixture(mixing=sided).fit(graph).parents_[0].shares.tolist() == [2, 3, 1, 1, 4]
 
 
-@pytest.mark.xfail(reason="a share for 'a' also takes the relations whose names begin with 'a ('", strict=True)
 def test_shares_of_links_with_names_alike():
     links = GRAPH.relations["cites"]
     graph = kf.Graph(GRAPH.features, GRAPH.labels, {"a": links, "a (x)": links})
@@ -476,11 +471,10 @@ def test_a_node_of_weight_zero_teaches_nothing():
 
 @pytest.mark.parametrize("weights", [[1.0] * 3, [-1.0] * 40, [np.nan] * 40])
 def test_sample_weights_that_cannot_be(weights: Any):
-    with pytest.raises(InputError, match="sample_weight must be 40 finite numbers, none negative"):
+    with pytest.raises(InputError, match="sample_weight must (have one number a node .40.|be finite, not negative)"):
         mixture().fit(GRAPH, sample_weight=weights)
 
 
-@pytest.mark.xfail(reason="ValueError of numpy, or of max() of nothing", strict=True)
 @pytest.mark.parametrize("weights", [["heavy"] * 40, [0.0] * 40])
 def test_sample_weights_that_mean_nothing(weights: Any):
     with pytest.raises(InputError, match="sample_weight"):
@@ -502,7 +496,6 @@ def test_held_out_nodes_with_a_label_never_seen():
     assert told == []
 
 
-@pytest.mark.xfail(reason="scores of 0 for no labels, AttributeError for tokens", strict=True)
 @pytest.mark.parametrize("dev", [OTHER.with_labels(None), TOKENS], ids=["no labels", "tokens"])
 def test_held_out_data_that_cannot_be_scored(dev: Any):
     with pytest.raises(InputError):
@@ -543,7 +536,6 @@ def test_nodes_for_a_model_of_tokens_and_the_reverse(fitted: Any):
             call(TOKENS)
 
 
-@pytest.mark.xfail(reason="predict_entities is the only call that does not ask for the task", strict=True)
 def test_a_model_of_nodes_has_no_entities(fitted: Any):
     with pytest.raises(InputError, match="trained on nodes"):
         fitted.predict_entities(TOKENS)

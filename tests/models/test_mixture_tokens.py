@@ -225,9 +225,7 @@ def test_spans_with_independent_parents_outside_are_exact(drawn_: Any):
     Z = rng.standard_normal((len(edges), 1))
     start |= ~np.isin(np.arange(n), edges[:, 0])
     relation = oracle.Relation(edges, True, Z)
-    world = oracle.World(
-        X, n_labels, [relation], start, np.zeros(n, int), np.ones(n), np.zeros((0, 0)), None, groups
-    )
+    world = oracle.World(X, n_labels, [relation], start, np.zeros(n, int), np.ones(n), np.zeros((0, 0)), None, groups)
     world.gate_features = np.zeros((len(oracle.components(world)), 0))
     new = lambda *shape_: rng.standard_normal(shape_)  # noqa: E731
     tables, a, pair = [new(2, n_labels) for _ in range(3)], new(n_labels), new(1, n_labels, n_labels)
@@ -288,7 +286,6 @@ def test_entities_are_those_of_the_labels():
         assert labels[e.sentence][e.start] == f"B-{e.type}" and e.text == " ".join(words[e.sentence][e.start : e.end])
 
 
-@pytest.mark.xfail(reason="spans are scored as if nothing were forced", strict=True)
 def test_an_entity_whose_labels_are_forced_is_certain():
     found = trained().predict_entities(TEST, forced=True)
     np.testing.assert_allclose([e.confidence for e in found], 1, atol=1e-6)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kinfolk.models.progress import WINDOW, Description, RemainingTime
 from kinfolk.models.optimise import Progress
+from kinfolk.models.progress import WINDOW, Description, RemainingTime
 
 
 def geometric(n: int) -> Progress:

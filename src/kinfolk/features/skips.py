@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from kinfolk.data.corpus import Corpus
 from kinfolk.errors import ModelFileError, SettingError
 
+RESERVED = ("previous", "next", "start")  # relations that every model of tokens has
 Pairs = NDArray[np.int64]  # (E, 2)
 PairFunction = Callable[[Corpus], Iterable[tuple[int, int]]]
 
@@ -125,7 +126,9 @@ class SameWord(SkipBuilder):
     def _groups(self, corpus: Corpus, left_out: frozenset[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Tokens that may be linked, in order, and for each the number of its (document, word)."""
         words = corpus.columns["word"]
-        usable = [self._key(v) not in left_out and (not self.capitalised or v[:1].isupper()) for v in words.values]
+        usable = [
+            v != "" and self._key(v) not in left_out and (not self.capitalised or v[:1].isupper()) for v in words.values
+        ]
         tokens = np.flatnonzero(np.array(usable, bool)[words.codes])
         documents = corpus.token_documents[tokens].astype(np.int64)
         first: dict[str, int] = {}  # one number a string: a column may hold one under two
@@ -218,6 +221,8 @@ def as_builders(skip_edges: Any) -> list[SkipBuilder]:
                 f"or a list of these; got {item!r}"
             )
         builder = item if isinstance(item, SkipBuilder) else SkipFunction(item)
+        if builder.name in RESERVED:
+            raise SettingError(f"skip edges cannot be named {builder.name!r}: every mixture has that relation already")
         if builder.name in builders:
             raise SettingError(
                 f"two skip edges are named {builder.name!r}: give one SameWord, and functions names of their own, "

@@ -130,8 +130,7 @@ def _order(indptr: Array, parent: Array, group_starts: Array) -> NDArray[np.int6
         cycle = _find_cycle(indptr, parent, order[:found])
         raise InputError(
             f"the relations have a cycle: {' -> '.join(map(str, cycle))} (each looks at the next), so no order puts "
-            "parents before children. Leave out an edge of it, or give the links as a Graph, which is put in random "
-            "orders."
+            "parents before children. Leave out an edge of it, or train on a Graph, which is put in random orders."
         )
     return order
 

@@ -31,13 +31,20 @@ class LabelledSpan(NamedTuple):
 
 
 def mixture_span_probabilities(
-    wiring: Wiring, scores: Scores, alpha: Array, found: Beliefs, spans: Sequence[LabelledSpan], continues: Array
-) -> NDArray[np.float64]:
-    """The probability of each span. `continues` (L, L): True where label y behind label i carries a span on."""
-    return np.array([_one(wiring, scores, alpha, found, span, continues) for span in spans], np.float64)
+    wiring: Wiring, scores: Scores, alpha: Array, found: Beliefs, spans: Sequence[LabelledSpan], continues: Array,
+    known: NDArray[np.int32] | None = None,
+) -> NDArray[np.float64]:  # fmt: skip
+    """The probability of each span. `continues` (L, L): True where label y behind label i carries a span on.
+
+    known   labels that are certain, -1 for the others
+    """
+    return np.array([_one(wiring, scores, alpha, found, span, continues, known) for span in spans], np.float64)
 
 
-def _one(wiring: Wiring, scores: Scores, alpha: Array, found: Beliefs, span: LabelledSpan, continues: Array) -> float:
+def _one(
+    wiring: Wiring, scores: Scores, alpha: Array, found: Beliefs, span: LabelledSpan, continues: Array,
+    known: NDArray[np.int32] | None,
+) -> float:  # fmt: skip
     dag, n_labels = wiring.dag, len(scores.start)
     size = len(span.labels)
     # One labelling of the span for each label that may follow it; a single one where nothing follows.
@@ -48,6 +55,9 @@ def _one(wiring: Wiring, scores: Scores, alpha: Array, found: Beliefs, span: Lab
     for offset in range(size + span.follower):
         k = span.first + offset
         own, factor = labels[:, offset], np.zeros(len(after))
+        if known is not None and known[k] >= 0:
+            product *= own == known[k]
+            continue
         for c in range(dag.indptr[k], dag.indptr[k + 1]):
             inside = dag.parent[c] - span.first
             if dag.parent[c] >= 0 and 0 <= inside < size + span.follower:

@@ -44,6 +44,10 @@ _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "order": _one_of("forward", "backward", "both"),
     "gate_l2": _NOT_NEGATIVE,
     "gate_folds": ("0, or a whole number of 2 or more", lambda v: _is_int(v) and (v == 0 or v >= 2)),
+    "relations": (
+        "a list of names, or None for all",
+        lambda v: v is None or (isinstance(v, list | tuple) and all(isinstance(name, str) for name in v)),
+    ),
     "orders": _whole(1),
     "predict_orders": _whole(1),
     "everybody_starts": _YES_NO,

@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -23,7 +23,7 @@ from scipy import sparse
 from kinfolk.errors import SettingError
 from kinfolk.inference.dag import START, Dag
 from kinfolk.learning.products import SparseRows
-from kinfolk.models.optimise import TrainingPlan
+from kinfolk.models.optimise import Callback, TrainingPlan
 from kinfolk.models.training import TrainingData, train
 
 Array = NDArray[Any]
@@ -103,8 +103,9 @@ class LocalModel:
 
 
 def train_local(
-    rows: sparse.csr_array, labels: NDArray[np.int32], weights: Array, fold: Array, n_labels: int, plan: TrainingPlan
-) -> tuple[LocalModel, Array]:
+    rows: sparse.csr_array, labels: NDArray[np.int32], weights: Array, fold: Array, n_labels: int, plan: TrainingPlan,
+    callback: Callback | None,
+) -> tuple[LocalModel, Array]:  # fmt: skip
     """The model trained on everything, and the doubts (n,) of models that have not seen the fold of an instance:
     one that has seen it never doubts it.
     """
@@ -112,13 +113,15 @@ def train_local(
     for number in np.unique(fold):
         held = fold == number
         if held.any() and (labels[~held] >= 0).any():
-            model = _fit(rows[np.flatnonzero(~held)], labels[~held], weights[~held], n_labels, plan)
+            model = _fit(rows[np.flatnonzero(~held)], labels[~held], weights[~held], n_labels, plan, callback)
             doubt[held] = model.doubt(rows[np.flatnonzero(held)], plan.n_jobs)
-    return _fit(rows, labels, weights, n_labels, plan), doubt
+    return _fit(rows, labels, weights, n_labels, plan, callback), doubt
 
 
-def _fit(rows: sparse.csr_array, labels: Array, weights: Array, n_labels: int, plan: TrainingPlan) -> LocalModel:
+def _fit(
+    rows: sparse.csr_array, labels: Array, weights: Array, n_labels: int, plan: TrainingPlan, callback: Callback | None
+) -> LocalModel:
     starts = np.append(np.arange(0, len(labels), RUN), len(labels)).astype(np.int64)
     data = TrainingData(SparseRows(rows), None, labels, weights, starts, n_labels)
-    flat, _ = train("maxent", data, plan, None, None, None)
+    flat, _ = train("maxent", data, replace(plan, stage="local", warns=False), None, None, callback)
     return LocalModel(flat[: rows.shape[1] * n_labels].reshape(-1, n_labels))

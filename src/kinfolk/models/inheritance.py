@@ -30,6 +30,13 @@ def named_weights(model: Any) -> NamedWeights:
     )
 
 
+def named_node_weights(model: Any) -> NamedWeights:
+    """The same of a mixture of parents on nodes."""
+    columns = model.node_columns_
+    names = list(map(str, range(columns))) if isinstance(columns, int) else list(columns)
+    return NamedWeights(model.weights_, _numbered(names), {}, model.coding_.classes)
+
+
 def _numbered(names: list[str]) -> dict[str, int]:
     """Names are made for people: two features may share one (a word "<outside>"), and the last then counts."""
     return {name: i for i, name in enumerate(names)}
@@ -60,7 +67,9 @@ def inherit(before: NamedWeights, model: Any, shape: Shape) -> NDArray[Any]:
     return flat
 
 
-def inherit_mixture(before: NamedWeights, direction: int, model: Any, shape: MixtureShape) -> MixtureWeights | None:
+def inherit_mixture(
+    before: NamedWeights, direction: int, names: list[str], classes: Vocabulary, shape: MixtureShape
+) -> MixtureWeights | None:
     """The same for a mixture of parents; None if its old weights are of another make (other relations)."""
     if direction >= len(before.weights):
         return None
@@ -68,9 +77,9 @@ def inherit_mixture(before: NamedWeights, direction: int, model: Any, shape: Mix
     sizes = [[len(w.tables), len(w.pair), len(w.rows), len(w.gate)] for w in (old, new)]
     if sizes[0] != sizes[1]:
         return None
-    old_class = before.classes.encode(model.coding_.classes.names)
+    old_class = before.classes.encode(classes.names)
     here, there = np.flatnonzero(old_class >= 0), old_class[old_class >= 0]
-    rows = _rows(before.features, model.features_.names())
+    rows = _rows(before.features, names)
     known = np.flatnonzero(rows >= 0)
     for table, old_table in zip(new.tables, old.tables, strict=True):
         table[np.ix_(known, here)] = old_table[np.ix_(rows[known], there)]

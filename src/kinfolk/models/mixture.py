@@ -7,7 +7,7 @@ word in a document or of linked pages, reach each other, and marginals stay exac
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Self, final
 
@@ -17,27 +17,27 @@ from kinfolk.data.graph import Graph
 from kinfolk.data.relational import Relational
 from kinfolk.errors import InputError, SettingError
 from kinfolk.explain.parents import Explanation, explanation
-from kinfolk.features.edges import DEFAULT, EdgeFeature, EdgeFeatures
-from kinfolk.features.skips import SameWord, as_builders
+from kinfolk.features.edges import EdgeFeature
+from kinfolk.features.skips import SameWord
 from kinfolk.learning.tables import MixtureWeights
 from kinfolk.metrics.entities import EntityScores, token_accuracy
 from kinfolk.models.batch import Batch
 from kinfolk.models.checks import check_settings
-from kinfolk.models.gate import LocalModel, checked_shares, train_local
-from kinfolk.models.inheritance import inherit_mixture
-from kinfolk.models.joint import Examples, shape_of
+from kinfolk.models.entities import Entity
+from kinfolk.models.gate import LocalModel
+from kinfolk.models.inheritance import named_node_weights
 from kinfolk.models.labels import LabelCoding
 from kinfolk.models.mixture_decoder import Direction, MixtureDecoder, one_document
-from kinfolk.models.mixture_training import MixtureSettings, folds_by_group, train_mixture
+from kinfolk.models.mixture_training import MixtureSettings, UntilStopped
 from kinfolk.models.node_mixture import NodeModel, Nodes, node_number
-from kinfolk.models.node_training import fit_nodes
-from kinfolk.models.optimise import Callback, combined
+from kinfolk.models.node_training import fit_nodes, node_scorer
+from kinfolk.models.optimise import Callback, warn_unless_converged
 from kinfolk.models.progress import observed
 from kinfolk.models.tagger import Lesson, Tagger
-from kinfolk.models.token_parents import CHAIN, TokenParents
+from kinfolk.models.token_parents import TokenParents
+from kinfolk.models.token_training import fit_tokens
 from kinfolk.threads import resolve_jobs
 
-BACKWARD = {"forward": (False,), "backward": (True,), "both": (False, True)}
 SAME_WORD = SameWord()
 EdgeFeatureList = list[str | EdgeFeature] | tuple[str | EdgeFeature, ...] | str | None
 
@@ -101,10 +101,12 @@ class MixtureOfParents(Tagger):
             if train is not None:
                 raise InputError("train=... chooses nodes of a graph; for tokens give the documents to train on")
             return super().fit(X, y, X_dev, y_dev, sample_weight, callback)
-        if y is not None or y_dev is not None:
-            raise InputError("a graph brings its own labels: build it with labels=..., or use graph.with_labels(y)")
+        _no_labels_beside(y)
+        _no_labels_beside(y_dev)
         check_settings(self)
+        self._check_held_out(X_dev)
         nodes, plan = Nodes.of(X), self._plan(resolve_jobs(self.n_jobs))
+        before = named_node_weights(self) if self.warm_start and self._knows("nodes") else None
         with self._all_or_nothing(), observed(callback, self.verbose, self.tolerance) as watcher:
             fitted = fit_nodes(
                 self,
@@ -113,87 +115,59 @@ class MixtureOfParents(Tagger):
                 plan,
                 sample_weight,
                 train,
-                partial(self._node_scorer, X_dev, nodes),
-                watcher,
+                partial(node_scorer, X_dev, nodes, self),
+                None if watcher is None else UntilStopped(watcher),
+                before,
             )
             self.task_, self.node_columns_ = "nodes", nodes.columns
             self.coding_ = LabelCoding(None, None, fitted.classes)
             self.parents_, self.weights_, self.local_ = (fitted.parents,), (fitted.weights,), fitted.local
             self.convergence_ = fitted.convergence
+        warn_unless_converged(self.convergence_)
         return self
 
-    def _node_scorer(self, X_dev: Any, nodes: Nodes, parents: Any, local: Any, classes: Any) -> Any:
-        """Accuracy on a held-out graph for given weights; None if there is none."""
-        if X_dev is None:
-            return None
-        dev = Nodes.of(X_dev, nodes.columns)
-        gold, jobs = dev.codes(classes), resolve_jobs(self.n_jobs)
-        orders, seed = self.predict_orders, self.random_state
+    def _check_held_out(self, X_dev: Any) -> None:
+        if X_dev is not None and self.training == "separate":
+            raise InputError(
+                "separate training fits each relation on its own, so held-out data cannot stop it: leave X_dev out, or "
+                "set training='joint' or 'conditional'"
+            )
 
-        def score(weights: MixtureWeights) -> float:
-            model = NodeModel(parents, weights, local, orders, seed, jobs)
-            return token_accuracy(gold, model.marginals(dev).argmax(axis=1)) / 100
+    def _knows_tokens(self) -> bool:
+        return self._knows("tokens")
 
-        return score
+    def _knows(self, task: str) -> bool:
+        return self.__sklearn_is_fitted__() and self.task_ == task
 
     def _train(self, lesson: Lesson) -> None:
-        """On tokens, one direction after the other."""
-        n_labels, data = len(lesson.data.classes), lesson.data
-        if self.mixing == "given":
-            raise SettingError(
-                "mixing='given' takes weights from the relations of a Relational; for tokens give shares"
+        """On tokens."""
+        held_out = lesson.held_out
+        self._check_held_out(held_out)
+        fitted = fit_tokens(self, lesson, self._stages(), partial(self._token_scorer, held_out))
+        self.task_, self.parents_, self.weights_, self.local_, self.convergence_ = "tokens", *fitted
+        if held_out is not None and len(self.weights_) > 1:  # each direction was stopped by its own score
+            score, last = (
+                self._score_path(held_out, self._decoder().paths(held_out, False)),
+                self.convergence_.iterations,
             )
-        skips = tuple(builder.learn(lesson.corpus) for builder in as_builders(self.skip_edges))
-        self.task_ = "tokens"
-        self.parents_ = tuple(self._parents(skips, backward, lesson) for backward in BACKWARD[self.order])
-        fold, doubt = None, None
-        if self.mixing == "learned":
-            fold = folds_by_group(data.groups, max(2, self.gate_folds), lesson.plan.seed)
-            self.local_, doubt = train_local(data.features, data.labels, lesson.weights, fold, n_labels, lesson.plan)
-        else:
-            self.local_ = None
-        weights, outcomes = [], []
-        for number, parents in enumerate(self.parents_):
-            sample, edges, starts = parents.compile(lesson.corpus, data.features, lesson.pair_rows, doubt)
-            examples = Examples(sample, data.labels, lesson.weights, n_labels, edges, starts)
-            shape = shape_of(sample, n_labels)
-            start = None if lesson.before is None else inherit_mixture(lesson.before, number, self, shape)
-            score = self._score_direction(parents, lesson.held_out)
-            found, outcome = train_mixture(examples, self._stages(), fold, start, lesson.plan, score, lesson.callback)
-            weights.append(found)
-            outcomes.append(outcome)
-        self.weights_, self.convergence_ = tuple(weights), combined(outcomes)
+            self.convergence_ = replace(self.convergence_, dev_scores={last: score}, best_iteration=last)
+        warn_unless_converged(self.convergence_)
+
+    def _token_scorer(self, held_out: Batch | None, parents: TokenParents, local: LocalModel | None) -> Any:
+        """F1 on held-out data of one direction for given weights; None without such data."""
+        if held_out is None:
+            return None
+
+        def score(weights: MixtureWeights) -> float:
+            decoder = self._mixture_decoder((Direction(parents, weights),), local)
+            return self._score_path(held_out, decoder.paths(held_out, forced=False))
+
+        return score
 
     def _stages(self) -> MixtureSettings:
         if self.mixing == "learned" and self.training == "separate" and not self.gate_folds:
             raise SettingError("mixing='learned' with training='separate' needs gate_folds of 2 or more")
         return MixtureSettings(self.training, float(self.gate_l2), self.gate_folds)
-
-    def _score_direction(self, parents: TokenParents, held_out: Batch | None) -> Any:
-        if held_out is None:
-            return None
-
-        def score(weights: MixtureWeights) -> float:
-            decoder = self._mixture_decoder((Direction(parents, weights),))
-            return self._score_path(held_out, decoder.paths(held_out, forced=False))
-
-        return score
-
-    def _parents(self, skips: Any, backward: bool, lesson: Lesson) -> TokenParents:
-        names = [CHAIN[backward], *(skip.name for skip in skips)]
-        shares = None
-        if isinstance(self.mixing, Mapping):
-            given = {CHAIN[backward] if name in CHAIN.values() else name: s for name, s in self.mixing.items()}
-            shares = checked_shares(given, names, names[0])
-        return TokenParents(
-            skips,
-            backward,
-            self.parent_features,
-            None if self.edge_features is None else EdgeFeatures(_listed(self.edge_features)),
-            EdgeFeatures(_listed(self.edge_features or "default")) if self.mixing == "learned" else None,
-            shares,
-            0 if lesson.pair_rows is None else lesson.pair_rows.shape[1],
-        )
 
     # -- prediction -----------------------------------------------------------------------------------
 
@@ -221,11 +195,17 @@ class MixtureOfParents(Tagger):
         nodes = self._nodes(X)
         return self._node_model().marginals(nodes, nodes.codes(self.coding_.classes) if forced else None)
 
+    def predict_entities(self, X: Any, forced: bool = False) -> list[Entity]:
+        """The predicted entities of tokens, each with the probability that this very entity is there."""
+        self._require_task("tokens")
+        return super().predict_entities(X, forced)
+
     def evaluate(self, X: Any, y: Any = None) -> tuple[EntityScores | None, float]:
         """Entity scores (None for nodes, or when labels are not spans) and accuracy, in percent."""
         if not isinstance(X, Graph | Relational):
             self._require_task("tokens")
             return super().evaluate(X, y)
+        _no_labels_beside(y)
         nodes = self._nodes(X)
         gold = nodes.codes(self.coding_.classes)
         if not (gold >= 0).any():
@@ -237,7 +217,7 @@ class MixtureOfParents(Tagger):
         if not isinstance(X, Graph | Relational):
             self._require_task("tokens")
             return super().score(X, y)
-        return self.evaluate(X)[1] / 100
+        return self.evaluate(X, y)[1] / 100
 
     def _require_task(self, task: str) -> None:
         self._require_fitted()
@@ -254,11 +234,12 @@ class MixtureOfParents(Tagger):
 
     def _decoder(self, weights: Any = None) -> MixtureDecoder:
         found = self.weights_ if weights is None else weights
-        return self._mixture_decoder(tuple(Direction(p, w) for p, w in zip(self.parents_, found, strict=True)))
+        directions = tuple(Direction(p, w) for p, w in zip(self.parents_, found, strict=True))
+        return self._mixture_decoder(directions, self.local_)
 
-    def _mixture_decoder(self, directions: tuple[Direction, ...]) -> MixtureDecoder:
+    def _mixture_decoder(self, directions: tuple[Direction, ...], local: LocalModel | None) -> MixtureDecoder:
         return MixtureDecoder(
-            directions, self.local_, self.features_, self.transition_features_, self.coding_, self.constrain,
+            directions, local, self.features_, self.transition_features_, self.coding_, self.constrain,
             resolve_jobs(self.n_jobs),
         )  # fmt: skip
 
@@ -280,5 +261,6 @@ class MixtureOfParents(Tagger):
         return explanation(place, voices, self.coding_.classes.names, lambda t: f"{words[t]} ({t})")
 
 
-def _listed(features: EdgeFeatureList) -> Any:
-    return DEFAULT if features == "default" else features
+def _no_labels_beside(y: Any) -> None:
+    if y is not None:
+        raise InputError("a graph brings its own labels: build it with labels=..., or use graph.with_labels(y)")

@@ -95,7 +95,7 @@ class MixtureDecoder:
         for direction, sample, known in self.passes(batch, labels):
             wiring, scores = sample.wired.wirings[0], sample.scores(direction.weights, self.n_jobs)
             alpha = sample.alphas(direction.weights.gate)[0]
-            part = mixture_span_probabilities(wiring, scores, alpha, known, spans, continues)
+            part = mixture_span_probabilities(wiring, scores, alpha, known, spans, continues, labels)
             confidence += part / len(self.directions)
         return entity_list(batch, found, confidence)
 

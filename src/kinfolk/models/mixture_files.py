@@ -13,7 +13,7 @@ from kinfolk.features.edges import EdgeFeatures, edge_features
 from kinfolk.features.skips import learned_skips
 from kinfolk.io.modelfile import ModelFile
 from kinfolk.learning.tables import MixtureWeights
-from kinfolk.models.gate import LocalModel
+from kinfolk.models.gate import LocalModel, gate_names
 from kinfolk.models.layout import PARENT_FEATURES
 from kinfolk.models.node_parents import NodeParents
 from kinfolk.models.token_parents import TokenParents
@@ -83,6 +83,9 @@ def restore_mixture(model: Any, file: ModelFile, n_features: int, functions: Fun
     """Set what `mixture_parts` kept; `n_features` is the width of the rows that tables are for."""
     header, n_labels = file.header["mixture"], len(model.coding_.classes)
     parents, weights = [], []
+    directions = 2 if model.task_ == "tokens" and model.order == "both" else 1
+    if len(header["parents"]) != directions:
+        raise ModelFileError(f"expected {directions} rule(s) for parents; the file has {len(header['parents'])}")
     for d, spec in enumerate(header["parents"]):
         shares = file.arrays[f"mixture.{d}.shares"] if spec["shares"] else None
         if spec["parent_features"] not in PARENT_FEATURES:
@@ -122,13 +125,15 @@ def _weights(file: ModelFile, d: int, rule: Any, n_features: int, n_labels: int)
         table = np.zeros((n_features, n_labels), np.float32)
         table[rows] = _shaped(file, f"mixture.{d}.table.{t}.values", (len(rows), n_labels))
         tables.append(table)
-    n = n_labels
+    n, n_gates = n_labels, _gate_size(rule)
+    if rule.shares is not None and rule.shares.shape != (len(layout.relations) + 1,):
+        raise ModelFileError(f"'mixture.{d}.shares' has shape {rule.shares.shape}; the relations ask for another")
     return MixtureWeights(
         tables,
         _shaped(file, f"mixture.{d}.start", (n,)),
         _shaped(file, f"mixture.{d}.pair", (len(layout.relations), n, n)),
         _shaped(file, f"mixture.{d}.rows", (layout.n_pair_features, n * n)),
-        file.arrays[f"mixture.{d}.gate"],
+        _shaped(file, f"mixture.{d}.gate", (n_gates,)),
     )
 
 
@@ -137,3 +142,11 @@ def _shaped(file: ModelFile, name: str, shape: tuple[int, ...]) -> Array:
     if array.shape != shape:
         raise ModelFileError(f"{name!r} has shape {array.shape}; the model asks for {shape}")
     return array
+
+
+def _gate_size(rule: Any) -> int:
+    if isinstance(rule, NodeParents):
+        return len(gate_names(rule.names, [[]] * len(rule.names))) if rule.gated else 0
+    if rule.gate_features is None:
+        return 0
+    return len(gate_names(rule.names, [[], *([rule.gate_features.names()] * len(rule.skips))]))

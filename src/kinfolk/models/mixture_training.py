@@ -21,9 +21,21 @@ from kinfolk.inference.mixture import residuals
 from kinfolk.learning.lbfgs import minimise
 from kinfolk.learning.tables import MixtureWeights
 from kinfolk.models.joint import Examples, train_relations, train_together
-from kinfolk.models.optimise import Callback, Convergence, TrainingPlan, combined
+from kinfolk.models.optimise import Callback, Convergence, Progress, TrainingPlan, combined
 
 Array = NDArray[Any]
+
+
+class UntilStopped:
+    """A callback that, once it has said stop, says so to every stage that follows."""
+
+    def __init__(self, callback: Callback) -> None:
+        self._callback = callback
+        self.stopped = False
+
+    def __call__(self, progress: Progress) -> bool:
+        self.stopped = self.stopped or bool(self._callback(progress))
+        return self.stopped
 
 
 @dataclass(frozen=True)
@@ -43,7 +55,7 @@ def folds_by_group(groups: Array, n_folds: int, seed: int | None) -> NDArray[np.
 
 
 def train_gate(
-    examples: Examples, fold: NDArray[np.int64], gate_l2: float, plan: TrainingPlan, callback: Callback | None
+    examples: Examples, fold: NDArray[np.int64], gate_l2: float, plan: TrainingPlan, callback: UntilStopped | None
 ) -> Array:
     """γ (D,)."""
     sample, n_gates = examples.sample, examples.sample.n_gate_features
@@ -66,17 +78,17 @@ def train_gate(
                 gradient += one.gate @ features / len(found)
         return loss
 
-    if not parts:
+    if not parts or (callback is not None and callback.stopped):
         return np.zeros(n_gates)
     return minimise(objective, np.zeros(n_gates), tolerance=1e-4, max_iterations=100, memory=6).weights
 
 
 def train_mixture(
     examples: Examples, settings: MixtureSettings, fold: NDArray[np.int64] | None, start: MixtureWeights | None,
-    plan: TrainingPlan, score_dev: Callable[[MixtureWeights], float] | None, callback: Callback | None,
+    plan: TrainingPlan, score_dev: Callable[[MixtureWeights], float] | None, callback: UntilStopped | None,
 ) -> tuple[MixtureWeights, Convergence]:  # fmt: skip
     """The relations one by one, or from `start`; then the gate; then all together, as the settings say."""
-    outcome = None
+    outcome, plan = None, replace(plan, warns=False)  # one warning at the end, not one a stage
     if start is None or settings.training == "separate":
         start, outcomes = train_relations(examples, plan, callback)
         outcome = combined(outcomes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,11 @@ class Nodes:
         return cls(csr, data.labels, data.classes, data.relations, data.groups, ids, names, isinstance(X, Graph))
 
     @property
+    def names(self) -> list[str]:
+        """Of the features: as given, else their numbers."""
+        return [str(i) for i in range(self.rows.shape[1])] if self.feature_names is None else list(self.feature_names)
+
+    @property
     def columns(self) -> Sequence[str] | int:
         return self.rows.shape[1] if self.feature_names is None else self.feature_names
 
@@ -75,6 +80,8 @@ class Nodes:
             return self.labels
         chosen = np.asarray(train if np.size(train) else np.empty(0, np.int64))
         n = len(self.labels)
+        if chosen.shape == (n,) and chosen.dtype.kind in "iu" and n > 2 and set(np.unique(chosen)) == {0, 1}:
+            raise InputError("train looks like a mask of 0 and 1: give truth values (train == 1), or node numbers")
         is_mask = chosen.dtype == bool and chosen.shape == (n,)
         is_list = chosen.ndim == 1 and chosen.dtype.kind in "iu" and 0 <= chosen.min(initial=0)
         if not is_mask and not (is_list and chosen.max(initial=-1) < n):
@@ -99,22 +106,11 @@ class NodeModel:
     n_jobs: int
 
     def sample(self, nodes: Nodes) -> Sample:
-        known, given = set(self.parents.links), set(nodes.relations)
-        for name in sorted(given - known - set(self.parents.not_used)):
-            log.warning("relation %r was not there in training, and is left out", name)
-        relations = dict(nodes.relations)
-        for name in sorted(known - given):
-            log.warning("relation %r, which training used, is not here: its nodes go without these parents", name)
-            relations[name] = sparse.csr_array((len(nodes.labels), len(nodes.labels)))
-        doubt = None if self.local is None else self.local.doubt(nodes.rows, self.n_jobs)
-        rng = np.random.default_rng(None if self.seed is None else [self.seed, 1])  # not the orders of training
-        sample, _ = self.parents.compile(nodes.rows, relations, nodes.groups, doubt, self.n_orders, rng)
-        return sample
+        return node_sample(self.parents, nodes, self.local, self.n_orders, self.seed, self.n_jobs)
 
     def marginals(self, nodes: Nodes, labels: NDArray[np.int32] | None = None) -> Array:
         """(n, L), the mean over orders; with `labels` (-1 unknown) neighbours see the known ones."""
-        found = self.sample(nodes).beliefs(self.weights, labels, self.n_jobs)
-        table = np.asarray(sum(one.marginals for one in found) / len(found))
+        table = mean_marginals(self.sample(nodes), self.weights, labels, self.n_jobs)
         if labels is not None:
             known = np.flatnonzero(labels >= 0)
             table[known] = np.eye(table.shape[1])[labels[known]]
@@ -135,8 +131,28 @@ class NodeModel:
                 spoken.append(Voice(j, names[dag.relation[c]], weight, own, known.predicted[c]))
         return spoken
 
-    def with_weights(self, weights: MixtureWeights) -> NodeModel:
-        return replace(self, weights=weights)
+
+def node_sample(
+    parents: NodeParents, nodes: Nodes, local: LocalModel | None, n_orders: int, seed: int | None, n_jobs: int
+) -> Sample:
+    """A new graph ready for inference, in orders of its own."""
+    known, given = set(parents.links), set(nodes.relations)
+    for name in sorted(given - known - set(parents.not_used)):
+        log.warning("relation %r was not there in training, and is left out", name)
+    relations = dict(nodes.relations)
+    for name in sorted(known - given):
+        log.warning("relation %r, which training used, is not here: its nodes go without these parents", name)
+        relations[name] = sparse.csr_array((len(nodes.labels), len(nodes.labels)))
+    doubt = None if local is None else local.doubt(nodes.rows, n_jobs)
+    rng = np.random.default_rng(None if seed is None else [seed, 1])  # not the orders of training
+    sample, _ = parents.compile(nodes.rows, relations, nodes.groups, doubt, n_orders, rng)
+    return sample
+
+
+def mean_marginals(sample: Sample, weights: MixtureWeights, labels: NDArray[np.int32] | None, n_jobs: int) -> Array:
+    """(n, L), the mean over the orders of a sample."""
+    found = sample.beliefs(weights, labels, n_jobs)
+    return np.asarray(sum(one.marginals for one in found) / len(found))
 
 
 def node_number(nodes: Nodes, node: Any) -> int:
@@ -145,6 +161,7 @@ def node_number(nodes: Nodes, node: Any) -> int:
         if node not in nodes.ids:
             raise InputError(f"there is no node {node!r} in this graph")
         return list(nodes.ids).index(node)
-    if not isinstance(node, int | np.integer) or not 0 <= node < len(nodes.labels):
-        raise InputError(f"node must be an id or a number from 0 to {len(nodes.labels) - 1}; got {node!r}")
+    n = len(nodes.labels)
+    if not isinstance(node, int | np.integer) or isinstance(node, bool) or not 0 <= node < n:
+        raise InputError(f"node must be an id or a number from 0, below the {n} nodes there are; got {node!r}")
     return int(node)

@@ -64,7 +64,9 @@ class NodeParents:
         """All (child, parent) pairs of each of `names`, whatever the order."""
         found = []
         for name in self.links:
-            rows, columns = relations[name].tocoo().coords
+            links = relations[name].tocoo()
+            told = slice(None) if self.given else links.data != 0  # an entry of 0 is no link, unless it is a weight
+            rows, columns = links.coords[0][told], links.coords[1][told]
             pairs = np.stack([rows, columns], axis=1).astype(np.int64)
             found += [pairs, pairs[:, ::-1]] if self.ordered else [pairs]
         return [pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))] for pairs in found]

@@ -9,16 +9,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.data.graph import Graph
+from kinfolk.data.relational import Relational
 from kinfolk.data.vocabulary import Vocabulary
-from kinfolk.errors import InputError
+from kinfolk.errors import InputError, SettingError
 from kinfolk.learning.tables import MixtureWeights
+from kinfolk.metrics.entities import token_accuracy
 from kinfolk.models.gate import LocalModel, checked_shares, train_local
-from kinfolk.models.joint import Examples
-from kinfolk.models.mixture_training import MixtureSettings, folds_by_group, train_mixture
-from kinfolk.models.node_mixture import Nodes
+from kinfolk.models.inheritance import NamedWeights, inherit_mixture
+from kinfolk.models.joint import Examples, shape_of
+from kinfolk.models.mixture_training import MixtureSettings, UntilStopped, folds_by_group, train_mixture
+from kinfolk.models.node_mixture import Nodes, mean_marginals, node_sample
 from kinfolk.models.node_parents import NodeParents, used_links
-from kinfolk.models.optimise import Callback, Convergence, TrainingPlan
+from kinfolk.models.optimise import Convergence, TrainingPlan
 from kinfolk.models.weighting import class_weights
+from kinfolk.threads import resolve_jobs
 
 Array = NDArray[Any]
 
@@ -42,6 +47,10 @@ def node_parents(model: Any, nodes: Nodes) -> NodeParents:
             "mixing='given' needs relations that are a DAG, given as a Relational; a Graph is put in random orders, "
             "and each has other parents"
         )
+    if mixing == "given" and model.everybody_starts:
+        raise SettingError(
+            "mixing='given' has no weight for the start components of everybody_starts=True: leave one of them out"
+        )
     rule = NodeParents(
         links,
         nodes.is_graph,
@@ -56,7 +65,7 @@ def node_parents(model: Any, nodes: Nodes) -> NodeParents:
         return rule
     given: dict[str, float] = {}
     for name, share in mixing.items():  # a share for a kind of link serves both of its models
-        both = [n for n in rule.names if n.startswith(f"{name} (")] if name in links and nodes.is_graph else [name]
+        both = [f"{name} (outgoing)", f"{name} (incoming)"] if name in links and nodes.is_graph else [name]
         given.update(dict.fromkeys(both, share))
     shares = checked_shares(given, rule.names, None)
     return replace(rule, shares=shares)
@@ -65,7 +74,7 @@ def node_parents(model: Any, nodes: Nodes) -> NodeParents:
 def fit_nodes(
     model: Any, nodes: Nodes, settings: MixtureSettings, plan: TrainingPlan, sample_weight: Any, train: Any,
     scorer: Callable[[NodeParents, LocalModel | None, Vocabulary], Callable[[MixtureWeights], float] | None],
-    callback: Callback | None,
+    callback: UntilStopped | None, before: NamedWeights | None,
 ) -> FittedNodes:  # fmt: skip
     """Separate training uses every link in both directions; the rest works on `model.orders` random orders."""
     labels = nodes.only(train)
@@ -81,12 +90,13 @@ def fit_nodes(
     local, doubt, fold = None, None, None
     if parents.gated:
         fold = folds_by_group(nodes.groups, max(2, settings.gate_folds), plan.seed)
-        local, doubt = train_local(nodes.rows, labels, weights, fold, len(classes), plan)
+        local, doubt = train_local(nodes.rows, labels, weights, fold, len(classes), plan, callback)
     rng = np.random.default_rng(None if plan.seed is None else [plan.seed, 0])
     sample, edges = parents.compile(nodes.rows, nodes.relations, nodes.groups, doubt, model.orders, rng)
     examples = Examples(sample, labels, weights, len(classes), edges, np.arange(len(labels)))
     score = scorer(parents, local, classes)
-    found, convergence = train_mixture(examples, settings, fold, None, plan, score, callback)
+    start = None if before is None else inherit_mixture(before, 0, nodes.names, classes, shape_of(sample, len(classes)))
+    found, convergence = train_mixture(examples, settings, fold, start, plan, score, callback)
     return FittedNodes(parents, found, local, classes, convergence)
 
 
@@ -95,7 +105,32 @@ def _weights(labels: Array, classes: Vocabulary, class_weight: Any, sample_weigh
     by_class = np.append(class_weights(labels, classes, class_weight), 1.0)[labels]
     if sample_weight is None:
         return by_class
-    own = np.asarray(sample_weight, np.float64)
-    if own.shape != labels.shape or not np.isfinite(own).all() or (own < 0).any():
-        raise InputError(f"sample_weight must be {len(labels)} finite numbers, none negative; got shape {own.shape}")
+    try:
+        own = np.asarray(sample_weight, np.float64)
+    except (TypeError, ValueError):
+        raise InputError("sample_weight must hold numbers, one a node") from None
+    if own.shape != labels.shape:
+        raise InputError(f"sample_weight must have one number a node ({len(labels)}); got shape {own.shape}")
+    if not np.isfinite(own).all() or (own < 0).any() or not (own[labels >= 0] > 0).any():
+        raise InputError("sample_weight must be finite, not negative, and not all zero")
     return np.asarray(by_class * own)
+
+
+def node_scorer(
+    X_dev: Any, nodes: Nodes, model: Any, parents: NodeParents, local: LocalModel | None, classes: Vocabulary
+) -> Callable[[MixtureWeights], float] | None:
+    """Accuracy on a held-out graph for given weights; None without one. The orders are drawn once."""
+    if X_dev is None:
+        return None
+    if not isinstance(X_dev, Graph | Relational):
+        raise InputError(f"X_dev must be a graph, as the training data is; got {type(X_dev).__name__}")
+    dev, jobs = Nodes.of(X_dev, nodes.columns), resolve_jobs(model.n_jobs)
+    gold = dev.codes(classes)
+    if not (gold >= 0).any():
+        raise InputError("scoring needs labels, and X_dev has none")
+    sample = node_sample(parents, dev, local, model.predict_orders, model.random_state, jobs)
+
+    def score(weights: MixtureWeights) -> float:
+        return token_accuracy(gold, mean_marginals(sample, weights, None, jobs).argmax(axis=1)) / 100
+
+    return score

@@ -74,7 +74,9 @@ class Convergence:
 
 
 def combined(outcomes: Sequence[Convergence]) -> Convergence:
-    """Of several trainings: the sums, and the status of the one that went worst."""
+    """Of several trainings: the sums, and the status of the one that went worst; nothing to train is converged."""
+    if not outcomes:
+        return Convergence("converged", 0.0, 0, 0, 0.0)
     worst = max(outcomes, key=lambda o: ("converged", "stopped", "stalled", "limit").index(o.status))
     if len(outcomes) == 1:
         return worst
@@ -95,6 +97,7 @@ class TrainingPlan:
     seed: int | None
     n_jobs: int
     stage: str = "optimise"  # what a callback is told is going on
+    warns: bool = True  # whether an end without convergence is a warning
 
 
 def optimise(
@@ -125,11 +128,15 @@ def optimise(
         watch.best_iteration,
     )
     log.info("training %s", convergence)
-    if found.status in ("limit", "stalled"):
-        warnings.warn(
-            f"training {convergence}. {_remedy(found.status)}", ConvergenceWarning, stacklevel=_level_of_caller()
-        )
+    if plan.warns:
+        warn_unless_converged(convergence)
     return best, convergence
+
+
+def warn_unless_converged(convergence: Convergence) -> None:
+    if convergence.status in ("limit", "stalled"):
+        message = f"training {convergence}. {_remedy(convergence.status)}"
+        warnings.warn(message, ConvergenceWarning, stacklevel=_level_of_caller())
 
 
 def _level_of_caller() -> int:

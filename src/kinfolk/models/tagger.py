@@ -137,7 +137,7 @@ class Tagger(Settings, ABC):
         jobs = resolve_jobs(self.n_jobs)
         batch = Batch.of(X, y)
         held_out = None if X_dev is None else Batch.of(X_dev, y_dev)
-        before = named_weights(self) if self.warm_start and self.__sklearn_is_fitted__() else None
+        before = named_weights(self) if self.warm_start and self._knows_tokens() else None
         coding = LabelCoding.learn(batch.corpus, self.encoding)
         if held_out is not None:
             _gold(coding, held_out)  # what cannot be scored is told now, not in the midst of training
@@ -153,6 +153,10 @@ class Tagger(Settings, ABC):
             kept = None if held_out is None else replace(held_out, kept_rows={})  # its features are extracted once
             self._train(Lesson(batch.corpus, data, pair_rows, weights, plan, before, kept, watcher))
         return self
+
+    def _knows_tokens(self) -> bool:
+        """Whether an earlier fit left weights of token features."""
+        return self.__sklearn_is_fitted__()
 
     def _plan(self, jobs: int) -> TrainingPlan:
         return TrainingPlan(

@@ -5,6 +5,7 @@ From right to left (`backward`) everything is mirrored: the token behind it, and
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,7 @@ from kinfolk.models.joint import Sample
 from kinfolk.models.layout import Layout, RelationLayout, wire
 from kinfolk.models.separate import EdgeData
 
+log = logging.getLogger("kinfolk")
 Array = NDArray[Any]
 CHAIN = {False: "previous", True: "next"}
 
@@ -93,3 +95,14 @@ class TokenParents:
     @staticmethod
     def _on_edges(features: EdgeFeatures | None, corpus: Corpus, edges: Array) -> Any:
         return None if features is None else features.rows(corpus, edges[:, 0], edges[:, 1])
+
+
+def warn_without_edges(skips: tuple[LearnedSkips, ...], corpus: Corpus) -> None:
+    """Skip edges that join nothing are most often a misunderstanding."""
+    for skip in skips:
+        if corpus.n_tokens and not len(skip.edges(corpus)):
+            log.warning(
+                "skip edges %r join no two tokens of the training data. They look within a document: sentences in a "
+                "list are a document each (Corpus.from_sentences can join them), and feature dicts have no words",
+                skip.name,
+            )
