@@ -471,7 +471,7 @@ def test_a_node_of_weight_zero_teaches_nothing():
 
 @pytest.mark.parametrize("weights", [[1.0] * 3, [-1.0] * 40, [np.nan] * 40])
 def test_sample_weights_that_cannot_be(weights: Any):
-    with pytest.raises(InputError, match="sample_weight must (have one number a node .40.|be finite, not negative)"):
+    with pytest.raises(InputError, match=r"sample_weight must (have one number a node .40.|be finite, not negative)"):
         mixture().fit(GRAPH, sample_weight=weights)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,7 @@ import typer
 
 from kinfolk.errors import InputError, SettingError
 
+WIDE = 160  # columns of a table that goes to a file: nothing is wrapped
 # experiment -> its module in kinfolk.experiments, loaded when it is run
 EXPERIMENTS = {"chain-conll": "chain_conll", "mop-conll": "mop_conll", "mop-webkb": "mop_webkb"}
 
@@ -46,5 +48,5 @@ def reproduce(
         paper = report.paper.get((row["model"], row["split"]), {})
         figures = [f"{row[key]:.2f}" for key in metrics]
         table.add_row(row["model"], row["split"], *figures, " ".join(f"{paper[k]:.1f}" for k in metrics if k in paper))
-    Console().print(table)
+    Console(width=None if sys.stdout.isatty() else WIDE).print(table)
     typer.echo(f"{report.seconds:.0f} s")
