@@ -35,6 +35,7 @@ class Mixing(StrEnum):
 
 class Skip(StrEnum):
     same_word = "same-word"
+    any_case = "same-word-any-case"
     none = "none"
 
 
@@ -224,7 +225,8 @@ def _mixture_settings(given: dict[str, Any]) -> dict[str, Any]:
     linked = given.get("--skip") is not Skip.none
     if limits and not linked:
         raise SettingError(f"--{next(iter(limits))} is for --skip same-word; leave it out for --skip none")
-    skips = SameWord(**{name.replace("-", "_"): limit for name, limit in limits.items()}) if linked else None
+    settings = {name.replace("-", "_"): limit for name, limit in limits.items()}
+    skips = SameWord(ignore_case=given.get("--skip") is Skip.any_case, **settings) if linked else None
     return {**words, "skip_edges": skips, "edge_features": "default" if given.get("--edge-features") else None}
 
 

@@ -1,0 +1,266 @@
+"""Pairwise models on any graph: marginals, the best labelling and the Bethe free energy by loopy belief propagation.
+
+    score(y) = Σ_i node[i, y_i] + Σ_e ψ_e[y_a, y_b]
+
+Exact on trees (and so on chains); elsewhere the fixed point of sum-product, when it is reached, is a stationary point
+of the Bethe free energy, whose value stands for -log Z:
+
+    log Z_Bethe = Σ_e ( E_b[ψ_e + node_a + node_b] + H(b_e) ) - Σ_i (d_i - 1) ( E_b[node_i] + H(b_i) )
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from kinfolk.inference.messages import SEQUENTIAL, SYNCHRONOUS, propagate_group
+from kinfolk.threads import even_bounds, run_chunks
+
+Array = NDArray[Any]
+CHUNKS = 32
+SCHEDULES = {"sequential": SEQUENTIAL, "synchronous": SYNCHRONOUS}
+
+
+@dataclass(frozen=True, eq=False)
+class PairGraph:
+    """E undirected edges between n nodes, ready for messages.
+
+    edges   int64 (E, 2), first and second end        table    int64 (E,), number of the edge's table of pair scores
+    groups  int (n,), rising; no edge leaves its group
+    Tables 0, ..., n_shared - 1 may serve many edges, each of the others serves one.
+    """
+
+    edges: NDArray[np.int64]
+    table: NDArray[np.int64]
+    groups: NDArray[np.integer]
+    group_starts: NDArray[np.int64]
+    links: tuple[Array, ...]  # as the kernels take them
+    n_shared: int
+
+    @property
+    def n_nodes(self) -> int:
+        return len(self.groups)
+
+    @property
+    def degree(self) -> NDArray[np.int64]:
+        return np.diff(self.links[0])
+
+
+def pair_graph(edges: Array, table: Array, groups: Array, n_shared: int | None = None) -> PairGraph:
+    """Links of each node, from a list of edges. n_shared None: every table may serve many edges."""
+    edges = np.asarray(edges, np.int64).reshape(-1, 2)
+    n, half = len(groups), len(edges)
+    # link 2e belongs to the first end of edge e, link 2e + 1 to the second; the message that comes in goes towards it
+    node = edges.reshape(-1)
+    other = edges[:, ::-1].reshape(-1)
+    number = np.arange(half)
+    incoming = np.stack([number + half, number], axis=1).reshape(-1)
+    flipped = np.tile([False, True], half)
+    tables = np.repeat(np.asarray(table, np.int64), 2)
+    by = np.lexsort((other, node))
+    starts = np.concatenate([[0], np.cumsum(np.bincount(node, minlength=n))]).astype(np.int64)
+    later = np.bincount(node[other > node], minlength=n).astype(np.int64)
+    group_starts = np.append(np.flatnonzero(np.diff(groups, prepend=-1)), n).astype(np.int64)
+    links = (starts, incoming[by], other[by], tables[by], flipped[by], later)
+    shared = int(np.max(table, initial=-1)) + 1 if n_shared is None else n_shared
+    return PairGraph(edges, np.asarray(table, np.int64), groups, group_starts, links, shared)
+
+
+class Settings(NamedTuple):
+    """schedule: "sequential" or "synchronous"; damping 0 (none) to 1; stop when no message changes by more than the
+    tolerance, as a probability, or after `limit` rounds."""
+
+    schedule: str = "sequential"
+    damping: float = 0.0
+    tolerance: float = 1e-6
+    limit: int = 100
+
+
+DEFAULT = Settings()
+
+
+class Fixed(NamedTuple):
+    """Where propagation ended: log messages (2E, L), and by group rounds and the last change."""
+
+    messages: Array
+    rounds: NDArray[np.int64]
+    change: NDArray[np.float64]
+
+    def converged(self, tolerance: float) -> NDArray[np.bool_]:
+        return self.change <= tolerance
+
+
+@njit(nogil=True, cache=True)
+def _propagate_groups(
+    group_starts, first, last, node, graph, tables, log_tables, schedule, maximise, damping, tolerance, limit,
+    messages, spare, fresh, rounds, change,
+):  # fmt: skip
+    for g in range(first, last):
+        rounds[g], change[g] = propagate_group(
+            group_starts[g], group_starts[g + 1], node, graph, tables, log_tables, schedule, maximise, damping,
+            tolerance, limit, messages, spare, fresh,
+        )  # fmt: skip
+
+
+def propagate(
+    graph: PairGraph, node: Array, tables: Array, settings: Settings = DEFAULT, maximise: bool = False,
+    messages: Array | None = None, n_jobs: int = 1,
+) -> Fixed:  # fmt: skip
+    """Messages to their fixed point, groups in parallel. Those of an earlier call are a warm start, and are changed."""
+    n_labels, half = node.shape[1], len(graph.edges)
+    log_tables = np.asarray(tables, np.float64)
+    scores = np.asarray(node, np.float64)
+    # what is common to a table or to a node changes no message
+    tops = log_tables.max(axis=(1, 2), keepdims=True) if log_tables.size else log_tables
+    log_tables = log_tables - np.where(np.isfinite(tops), tops, 0)
+    found = np.zeros((2 * half, n_labels)) if messages is None else messages
+    spare = np.empty_like(found) if settings.schedule == "synchronous" else found
+    fresh = np.ones((2, graph.n_nodes), bool)
+    n_groups = len(graph.group_starts) - 1
+    rounds, change = np.zeros(n_groups, np.int64), np.zeros(n_groups)
+    bounds = even_bounds(graph.links[0][graph.group_starts] + graph.group_starts, CHUNKS)
+    exp_tables, schedule = np.exp(log_tables), SCHEDULES[settings.schedule]
+
+    def run(chunk: int) -> None:
+        _propagate_groups(
+            graph.group_starts, bounds[chunk], bounds[chunk + 1], scores, graph.links, exp_tables, log_tables, schedule,
+            maximise, settings.damping, settings.tolerance, settings.limit, found, spare, fresh, rounds, change,
+        )  # fmt: skip
+
+    if n_groups:
+        run_chunks(run, len(bounds) - 1, n_jobs)
+    return Fixed(found, rounds, change)
+
+
+class PairBeliefs(NamedTuple):
+    """node (n, L), summed edge beliefs by table (tables, L, L), and log Z of Bethe by group."""
+
+    node: Array
+    pair: Array
+    log_partition: Array
+
+
+@njit(nogil=True, cache=True)
+def _entropy(p):
+    return -p * np.log(p) if p > 0 else 0.0
+
+
+@njit(nogil=True, cache=True)
+def _node_beliefs(group_starts, first_group, last_group, node, graph, messages, out, log_z):
+    """b_i ∝ exp(node_i + Σ messages); adds (1 - d_i)(E[node_i] + H(b_i)) to log_z of the group."""
+    starts, links = graph[0], graph[1]
+    n_labels = node.shape[1]
+    for g in range(first_group, last_group):
+        for k in range(group_starts[g], group_starts[g + 1]):
+            top = -np.inf
+            for y in range(n_labels):
+                out[k, y] = node[k, y]
+                for link in range(starts[k], starts[k + 1]):
+                    out[k, y] += messages[links[link], y]
+                top = max(top, out[k, y])
+            total = 0.0
+            for y in range(n_labels):
+                out[k, y] = np.exp(out[k, y] - top) if top > -np.inf else 1.0
+                total += out[k, y]
+            value = 0.0
+            for y in range(n_labels):
+                out[k, y] /= total
+                if out[k, y] > 0:
+                    value += out[k, y] * node[k, y] + _entropy(out[k, y])
+            log_z[g] += (1 - (starts[k + 1] - starts[k])) * value
+
+
+@njit(nogil=True, cache=True)
+def _edge_belief(e, edges, node_beliefs, messages, table, out):
+    """b_e ∝ ψ · (cavity of first end) · (cavity of second end), from node beliefs and the messages between them."""
+    half, n_labels = len(edges), table.shape[0]
+    a, b = edges[e]
+    total = 0.0
+    for x in range(n_labels):
+        for y in range(n_labels):
+            out[x, y] = 0.0
+            if node_beliefs[a, x] > 0 and node_beliefs[b, y] > 0:
+                back = messages[half + e, x] + messages[e, y]  # what each end had heard from the other
+                out[x, y] = node_beliefs[a, x] * node_beliefs[b, y] * np.exp(table[x, y] - back)
+            total += out[x, y]
+    for x in range(n_labels):
+        for y in range(n_labels):
+            out[x, y] = out[x, y] / total if total > 0 else node_beliefs[a, x] * node_beliefs[b, y]
+
+
+@njit(nogil=True, cache=True)
+def _edge_beliefs(
+    first, last, edges, table_of, group_of, weights, node, tables, node_beliefs, messages, shared, pair, log_z
+):
+    """Beliefs added up by table: those of `shared` tables into it, those of one edge alone into `pair`."""
+    n_labels = node.shape[1]
+    own = np.empty((n_labels, n_labels))
+    for e in range(first, last):
+        t = table_of[e]
+        a, b = edges[e]
+        _edge_belief(e, edges, node_beliefs, messages, tables[t], own)
+        value = 0.0
+        for x in range(n_labels):
+            for y in range(n_labels):
+                p = own[x, y]
+                if t < len(shared):
+                    shared[t, x, y] += weights[group_of[a]] * p
+                else:
+                    pair[t, x, y] = weights[group_of[a]] * p
+                if p > 0:
+                    value += p * (tables[t, x, y] + node[a, x] + node[b, y]) + _entropy(p)
+        log_z[group_of[a]] += value
+
+
+def pair_beliefs(
+    graph: PairGraph, node: Array, tables: Array, messages: Array, weights: Array | None = None, n_jobs: int = 1
+) -> PairBeliefs:
+    """Node beliefs, edge beliefs added up by table, and the Bethe log Z of each group, from messages at rest.
+
+    weights   (groups,), how often the edges of a group count; None: once
+    """
+    scores, pair_scores = np.asarray(node, np.float64), np.asarray(tables, np.float64)
+    n_groups = len(graph.group_starts) - 1
+    beliefs, log_z = np.empty(scores.shape), np.zeros(n_groups)
+    if not n_groups:
+        return PairBeliefs(beliefs, np.zeros(pair_scores.shape), log_z)
+    counts = np.ones(n_groups) if weights is None else np.asarray(weights, np.float64)
+    group_of = np.repeat(np.arange(n_groups), np.diff(graph.group_starts))
+    bounds = even_bounds(graph.group_starts, CHUNKS)
+
+    def nodes(chunk: int) -> None:
+        _node_beliefs(
+            graph.group_starts, bounds[chunk], bounds[chunk + 1], scores, graph.links, messages, beliefs, log_z
+        )
+
+    run_chunks(nodes, len(bounds) - 1, n_jobs)
+    cuts = np.linspace(0, len(graph.edges), CHUNKS + 1).astype(np.int64)
+
+    total = np.zeros(pair_scores.shape)
+    shape = (min(graph.n_shared, len(total)), *total.shape[1:])
+
+    def edges(chunk: int) -> tuple[Array, Array]:
+        shared, value = np.zeros(shape), np.zeros(n_groups)
+        _edge_beliefs(
+            cuts[chunk], cuts[chunk + 1], graph.edges, graph.table, group_of, counts, scores, pair_scores, beliefs,
+            messages, shared, total, value,
+        )  # fmt: skip
+        return shared, value
+
+    for shared, value in run_chunks(edges, CHUNKS, n_jobs):
+        total[: len(shared)] += shared
+        log_z += value
+    return PairBeliefs(beliefs, total, log_z)
+
+
+def edge_beliefs(graph: PairGraph, tables: Array, beliefs: Array, messages: Array, wanted: Array) -> Array:
+    """(wanted, L, L), the beliefs of some edges."""
+    n_labels = beliefs.shape[1]
+    out = np.empty((len(wanted), n_labels, n_labels))
+    for at, e in enumerate(wanted):
+        _edge_belief(int(e), graph.edges, beliefs, messages, np.asarray(tables[graph.table[e]], np.float64), out[at])
+    return out

@@ -1,0 +1,129 @@
+"""Losses of a pairwise model and their derivatives by node scores and pair scores.
+
+    bethe       log Z_Bethe - score(y): belief propagation stands for the sums that cannot be done; exact on trees
+    pseudo      -Σ_i log p(y_i | labels of the neighbours)
+    piecewise   each factor normalised on its own: -Σ_i log softmax(node_i)[y_i] - Σ_e log softmax(ψ_e)[y_a, y_b]
+
+A label of -1 is unknown. Bethe: the loss is log Z less the log Z of what agrees with the known labels. The other two
+leave out factors that an unknown label has a part in.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.inference.loopy import Fixed, PairGraph, Settings, pair_beliefs, propagate
+
+Array = NDArray[Any]
+
+
+class PairResiduals(NamedTuple):
+    """Loss, derivatives by node scores (n, L) and by tables of pair scores (tables, L, L); where messages ended."""
+
+    loss: float
+    node: Array
+    pair: Array
+    fixed: Fixed | None = None
+
+
+class BetheLoss:
+    """A function of (node scores, tables) for one data set. Messages of one call are the start of the next."""
+
+    def __init__(
+        self, graph: PairGraph, labels: NDArray[np.int32], weights: Array, settings: Settings, n_jobs: int
+    ) -> None:
+        """`weights` (groups,): how often a group counts."""
+        self.graph, self.labels, self.weights = graph, labels, np.asarray(weights, np.float64)
+        self.settings, self.n_jobs = settings, n_jobs
+        self._messages: dict[str, Array] = {}
+
+    def __call__(self, node: Array, tables: Array) -> PairResiduals:
+        scores = np.asarray(node, np.float64)
+        log_z, own, pair, fixed = self._run("all", scores, tables)
+        if (self.labels >= 0).all():
+            gold = self._gold(scores, tables)
+        else:
+            known = self.labels[:, None]
+            agree = (known < 0) | (known == np.arange(scores.shape[1]))
+            gold = self._run("agreeing", np.where(agree, scores, -np.inf), tables)[:3]
+        per_group = np.diff(self.graph.group_starts)
+        loss = float(self.weights @ (log_z - gold[0]))
+        residual = (own - gold[1]) * np.repeat(self.weights, per_group)[:, None]
+        return PairResiduals(loss, residual.astype(node.dtype), pair - gold[2], fixed)
+
+    def _run(self, name: str, scores: Array, tables: Array) -> tuple[Array, Array, Array, Fixed]:
+        fixed = propagate(self.graph, scores, tables, self.settings, False, self._messages.get(name), self.n_jobs)
+        self._messages[name] = fixed.messages
+        found = pair_beliefs(self.graph, scores, tables, fixed.messages, self.weights, self.n_jobs)
+        return found.log_partition, found.node, found.pair, fixed
+
+    def _gold(self, scores: Array, tables: Array) -> tuple[Array, Array, Array]:
+        """Score of the labels by group, and what they show: nodes, pairs by table."""
+        graph, labels = self.graph, self.labels
+        n_groups = len(graph.group_starts) - 1
+        group_of = np.repeat(np.arange(n_groups), np.diff(graph.group_starts))
+        at = np.arange(len(labels))
+        value = np.bincount(group_of, weights=scores[at, labels], minlength=n_groups)
+        shown = np.zeros(scores.shape)
+        shown[at, labels] = 1
+        pair = np.zeros(tables.shape)
+        if len(graph.edges):
+            a, b = labels[graph.edges].T
+            of_edge = group_of[graph.edges[:, 0]]
+            value += np.bincount(of_edge, weights=tables[graph.table, a, b], minlength=n_groups)
+            np.add.at(pair, (graph.table, a, b), self.weights[of_edge])
+        return value, shown, pair
+
+
+def pseudo_loss(
+    graph: PairGraph, labels: NDArray[np.int32], weights: Array, node: Array, tables: Array
+) -> PairResiduals:
+    """`weights` (n,), how often a node counts."""
+    known = (labels[graph.edges] >= 0).all(axis=1)
+    (a, b), table = graph.edges[known].T, graph.table[known]
+    scores = np.asarray(node, np.float64).copy()
+    np.add.at(scores, a, tables[table, :, labels[b]])
+    np.add.at(scores, b, tables[table, labels[a], :])
+    loss, residual = _softmax_loss(scores, labels, weights)
+    pair, every = np.zeros(tables.shape), np.arange(scores.shape[1])[None]
+    np.add.at(pair, (table[:, None], every, labels[b][:, None]), residual[a])
+    np.add.at(pair, (table[:, None], labels[a][:, None], every), residual[b])
+    return PairResiduals(loss, residual.astype(node.dtype), pair)
+
+
+def piecewise_loss(
+    graph: PairGraph, labels: NDArray[np.int32], weights: Array, node: Array, tables: Array
+) -> PairResiduals:
+    """`weights` (n,); an edge counts as often as its ends on average."""
+    loss, residual = _softmax_loss(np.asarray(node, np.float64), labels, weights)
+    known = (labels[graph.edges] >= 0).all(axis=1)
+    (a, b), table = graph.edges[known].T, graph.table[known]
+    counts = np.zeros(tables.shape)
+    np.add.at(counts, (table, labels[a], labels[b]), (weights[a] + weights[b]) / 2)
+    flat = np.asarray(tables, np.float64).reshape(len(tables), -1)
+    total = counts.sum(axis=(1, 2))
+    top = flat.max(axis=1, keepdims=True) if flat.size else flat
+    log_z = (top + np.log(np.exp(flat - top).sum(axis=1, keepdims=True)))[:, 0] if flat.size else np.zeros(0)
+    loss += float(total @ log_z - (counts * tables).sum())
+    pair = total[:, None, None] * np.exp(flat - log_z[:, None]).reshape(tables.shape) - counts
+    return PairResiduals(loss, residual.astype(node.dtype), pair)
+
+
+def _softmax_loss(scores: Array, labels: NDArray[np.int32], weights: Array) -> tuple[float, Array]:
+    """-Σ w_i log softmax(scores_i)[y_i] over known labels, and its derivative by the scores."""
+    known = np.flatnonzero(labels >= 0)
+    residual = np.zeros(scores.shape)
+    if not len(known):
+        return 0.0, residual
+    chosen = scores[known]
+    top = chosen.max(axis=1, keepdims=True)
+    log_z = top[:, 0] + np.log(np.exp(chosen - top).sum(axis=1))
+    at = np.arange(len(known))
+    loss = float(weights[known] @ (log_z - chosen[at, labels[known]]))
+    own = np.exp(chosen - log_z[:, None])
+    own[at, labels[known]] -= 1
+    residual[known] = own * weights[known, None]
+    return loss, residual

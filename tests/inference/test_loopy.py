@@ -1,0 +1,194 @@
+"""Belief propagation against enumeration: exact on forests, a fixed point elsewhere; losses and their derivatives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pairwise_oracle as oracle
+import pytest
+from hypothesis import given, settings
+from pairwise_oracle import pairwise_worlds
+
+from kinfolk.inference.loopy import Settings, edge_beliefs, pair_beliefs, pair_graph, propagate
+from kinfolk.inference.pair_losses import BetheLoss, piecewise_loss, pseudo_loss
+
+TIGHT = Settings(tolerance=1e-13, limit=500)
+
+
+def wired(world):
+    """Graph and tables: one a relation, or one an edge where edges have scores of their own."""
+    if world.edge_scores is None:
+        return pair_graph(world.edges, world.relation, world.groups), world.pair
+    n_relations = len(world.pair)
+    graph = pair_graph(world.edges, n_relations + np.arange(len(world.edges)), world.groups, n_shared=n_relations)
+    return graph, np.concatenate([world.pair, world.pair[world.relation] + world.edge_scores])
+
+
+def beliefs(world, how=TIGHT, n_jobs=1):
+    graph, tables = wired(world)
+    fixed = propagate(graph, world.node, tables, how, n_jobs=n_jobs)
+    return graph, tables, fixed, pair_beliefs(graph, world.node, tables, fixed.messages, n_jobs=n_jobs)
+
+
+@pytest.mark.parametrize("schedule", ["sequential", "synchronous"])
+@settings(max_examples=40, deadline=None)
+@given(world=pairwise_worlds(tree=True, edge_scores=True))
+def test_forests_are_exact(world, schedule):
+    graph, tables, fixed, found = beliefs(world, TIGHT._replace(schedule=schedule))
+    assert fixed.converged(1e-13).all()
+    np.testing.assert_allclose(found.node, oracle.node_marginals(world), atol=1e-8)
+    assert found.log_partition.sum() == pytest.approx(oracle.log_partition(world), abs=1e-8)
+    own = edge_beliefs(graph, tables, found.node, fixed.messages, np.arange(len(world.edges)))
+    np.testing.assert_allclose(own, oracle.edge_marginals(world), atol=1e-8)
+
+
+@settings(max_examples=40, deadline=None)
+@given(world=pairwise_worlds(tree=True, forbidden=True))
+def test_forbidden_labels_on_forests(world):
+    if np.isfinite(oracle.log_partition(world)):
+        np.testing.assert_allclose(beliefs(world)[3].node, oracle.node_marginals(world), atol=1e-8)
+
+
+@settings(max_examples=40, deadline=None)
+@given(world=pairwise_worlds(tree=True))
+def test_max_product_finds_the_best_on_forests(world):
+    graph, tables = wired(world)
+    fixed = propagate(graph, world.node, tables, TIGHT, maximise=True)
+    path = pair_beliefs(graph, world.node, tables, fixed.messages).node.argmax(axis=1)
+    score = world.node[np.arange(len(path)), path].sum() + sum(
+        world.pair[r, path[a], path[b]] for (a, b), r in zip(world.edges, world.relation, strict=True)
+    )
+    assert score == pytest.approx(oracle.best(world)[1], abs=1e-8)
+
+
+@settings(max_examples=40, deadline=None)
+@given(world=pairwise_worlds(scale=0.7))
+def test_elsewhere_the_end_is_a_fixed_point(world):
+    graph, tables, fixed, found = beliefs(world, TIGHT._replace(damping=0.2))
+    if fixed.converged(1e-13).all():
+        messages = np.exp(fixed.messages)
+        messages = messages / messages.sum(axis=1, keepdims=True)
+        assert oracle.check_fixed_point(world, messages) < 1e-8
+        own = edge_beliefs(graph, tables, found.node, fixed.messages, np.arange(len(world.edges)))
+        expected = oracle.bethe_log_partition(world, found.node, own)
+        assert found.log_partition.sum() == pytest.approx(expected, abs=1e-8)
+
+
+@settings(max_examples=20, deadline=None)
+@given(world=pairwise_worlds())
+def test_threads_and_schedules_agree(world):
+    one, two = (beliefs(world, TIGHT._replace(damping=0.3), n_jobs) for n_jobs in (1, 2))
+    np.testing.assert_array_equal(one[3].node, two[3].node)
+    both = beliefs(world, TIGHT._replace(schedule="synchronous", damping=0.3))
+    if one[2].converged(1e-13).all() and both[2].converged(1e-13).all() and oracle.is_tree(world):
+        np.testing.assert_allclose(one[3].node, both[3].node, atol=1e-8)
+
+
+def oscillator():
+    """A frustrated complete graph: neighbours want to differ, and there are only two labels."""
+    edges = np.array([(a, b) for a in range(4) for b in range(a + 1, 4)])
+    return pair_graph(edges, np.zeros(6, int), np.zeros(4, int)), np.array([[[-3.0, 3.0], [3.0, -3.0]]])
+
+
+def test_a_graph_that_oscillates_without_damping():
+    graph, tables = oscillator()
+    node = np.array([[0.1, 0.0], [0.0, 0.2], [0.05, 0.0], [0.0, 0.1]])
+    wild = propagate(graph, node, tables, Settings("synchronous", limit=200))
+    assert wild.rounds[0] == 200 and not wild.converged(1e-6)[0]
+    calm = propagate(graph, node, tables, Settings("synchronous", damping=0.7, limit=2000))
+    assert calm.converged(1e-6)[0]
+
+
+def test_a_chain_takes_one_round():
+    edges = np.array([(i, i + 1) for i in range(9)])
+    graph = pair_graph(edges, np.zeros(9, int), np.zeros(10, int))
+    rng = np.random.default_rng(0)
+    fixed = propagate(graph, rng.normal(size=(10, 3)), rng.normal(size=(1, 3, 3)))
+    assert fixed.rounds.tolist() == [1]
+
+
+def test_messages_at_rest_stay():
+    edges = np.array([(0, 1), (1, 2), (0, 2)])
+    graph = pair_graph(edges, np.zeros(3, int), np.zeros(3, int))
+    rng = np.random.default_rng(1)
+    node, tables = rng.normal(size=(3, 2)), rng.normal(size=(1, 2, 2))
+    first = propagate(graph, node, tables)
+    again = propagate(graph, node, tables, messages=first.messages.copy())
+    assert again.rounds[0] <= 2 and first.rounds[0] > again.rounds[0]
+
+
+# -- losses -------------------------------------------------------------------------------------------
+
+
+def table_gradient(world, pair):
+    """By relation and by edge, from residuals by table."""
+    if world.edge_scores is None:
+        return pair, None
+    n_relations = len(world.pair)
+    by_relation = pair[:n_relations].copy()
+    np.add.at(by_relation, world.relation, pair[n_relations:])
+    return by_relation, pair[n_relations:]
+
+
+@settings(max_examples=40, deadline=None)
+@given(world=pairwise_worlds(tree=True, unknown=True, edge_scores=True))
+def test_bethe_loss_is_the_likelihood_on_forests(world):
+    graph, tables = wired(world)
+    loss = BetheLoss(graph, world.labels.astype(np.int32), np.ones(len(graph.group_starts) - 1), TIGHT, 1)
+    found = loss(world.node, tables)
+    expected = oracle.loss(world)
+    assert found.loss == pytest.approx(expected, abs=1e-8)
+    node, pair, edge = oracle.loss_gradient(world)
+    by_relation, by_edge = table_gradient(world, found.pair)
+    np.testing.assert_allclose(found.node, node, atol=1e-7)
+    np.testing.assert_allclose(by_relation, pair, atol=1e-7)
+    if by_edge is not None:
+        np.testing.assert_allclose(by_edge, edge, atol=1e-7)
+
+
+def differences(function, array, step=1e-5):
+    slope = np.zeros(array.shape)
+    for at in np.ndindex(array.shape):
+        ends = []
+        for sign in (1, -1):
+            moved = array.copy()
+            moved[at] += sign * step
+            ends.append(function(moved))
+        slope[at] = (ends[0] - ends[1]) / (2 * step)
+    return slope
+
+
+@settings(max_examples=15, deadline=None)
+@given(world=pairwise_worlds(max_nodes=4, scale=0.5))
+def test_bethe_gradient_where_it_converged(world):
+    graph, tables = wired(world)
+    labels, weights = world.labels.astype(np.int32), np.linspace(0.5, 2, len(graph.group_starts) - 1)
+    value = lambda node, pair: BetheLoss(graph, labels, weights, TIGHT, 1)(node, pair)  # noqa: E731
+    found = value(world.node, tables)
+    if found.fixed.converged(1e-13).all():
+        by_node = differences(lambda node: value(node, tables).loss, world.node)
+        by_pair = differences(lambda pair: value(world.node, pair).loss, tables)
+        np.testing.assert_allclose(found.node, by_node, atol=1e-6)
+        np.testing.assert_allclose(found.pair, by_pair, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("loss", "truth"),
+    [(pseudo_loss, oracle.pseudo_log_likelihood), (piecewise_loss, oracle.piecewise_log_likelihood)],
+)
+@settings(max_examples=25, deadline=None)
+@given(world=pairwise_worlds(edge_scores=True))
+def test_cheap_losses_and_their_gradients(world, loss, truth):
+    graph, tables = wired(world)
+    labels, ones = world.labels.astype(np.int32), np.ones(len(world.node))
+    found = loss(graph, labels, ones, world.node, tables)
+    assert found.loss == pytest.approx(-truth(world), abs=1e-8)
+    by_node = differences(lambda node: loss(graph, labels, ones, node, tables).loss, world.node)
+    by_pair = differences(lambda pair: loss(graph, labels, ones, world.node, pair).loss, tables)
+    np.testing.assert_allclose(found.node, by_node, atol=1e-6)
+    np.testing.assert_allclose(found.pair, by_pair, atol=1e-6)
+
+
+def test_nobody():
+    graph = pair_graph(np.zeros((0, 2)), np.zeros(0, int), np.zeros(0, int))
+    fixed = propagate(graph, np.zeros((0, 2)), np.zeros((1, 2, 2)))
+    assert pair_beliefs(graph, np.zeros((0, 2)), np.zeros((1, 2, 2)), fixed.messages).node.shape == (0, 2)
