@@ -145,6 +145,9 @@ class SameWord(SkipBuilder):
         return {"same_word": {**flags, **numbers}}
 
 
+SAME_WORD = SameWord()  # the default of models
+
+
 @dataclass(frozen=True, init=False)
 class SkipFunction(SkipBuilder):
     """A user's rule: `function(document)` takes a Corpus of one document and returns (later, earlier) pairs.

@@ -38,8 +38,10 @@ _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "constrain": _YES_NO,
     "warm_start": _YES_NO,
     "random_state": ("a whole number of 0 or more, or None", lambda v: v is None or (_is_int(v) and v >= 0)),
-    "decode": _one_of("viterbi", "posterior"),
-    "training": _one_of("separate", "conditional", "joint"),
+    "schedule": _one_of("sequential", "synchronous"),
+    "damping": ("a number from 0 to below 1", lambda v: _NOT_NEGATIVE[1](v) and float(v) < 1),
+    "max_rounds": _whole(1),
+    "message_tolerance": _NOT_NEGATIVE,
     "parent_features": _one_of("none", "own", "shared"),
     "order": _one_of("forward", "backward", "both"),
     "gate_l2": _NOT_NEGATIVE,
@@ -61,5 +63,8 @@ _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
 def check_settings(model: Any) -> None:
     """Raise a SettingError for the first setting outside its range."""
     for name, value in model.get_params().items():
-        if name in _RULES and not _RULES[name][1](value):
-            raise SettingError(f"{type(model).__name__}({name}=...) must be {_RULES[name][0]}; got {value!r}")
+        rule = _RULES.get(name)
+        if name in type(model).CHOICES:
+            rule = _one_of(*type(model).CHOICES[name])
+        if rule is not None and not rule[1](value):
+            raise SettingError(f"{type(model).__name__}({name}=...) must be {rule[0]}; got {value!r}")

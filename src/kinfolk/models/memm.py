@@ -5,8 +5,9 @@ p(y | x) = p(y_1 | x) Π_t p(y_t | y_{t-1}, x),     p(k | i, x) ∝ exp( x_t · 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 from kinfolk.inference.chain import Potentials
 from kinfolk.inference.memm import conditional_potentials
@@ -24,6 +25,8 @@ class MEMM(ChainTagger):
 
     `predict_proba` gives the forward marginals of the model; with forced labels, given those.
     """
+
+    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {"decode": ("viterbi", "posterior")}
 
     decode: str = "viterbi"
 

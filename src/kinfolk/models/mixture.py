@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Self, final
+from typing import Any, ClassVar, Self, final
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from kinfolk.data.relational import Relational
 from kinfolk.errors import InputError, SettingError
 from kinfolk.explain.parents import Explanation, explanation
 from kinfolk.features.edges import EdgeFeature
-from kinfolk.features.skips import SameWord
+from kinfolk.features.skips import SAME_WORD
 from kinfolk.learning.tables import MixtureWeights
 from kinfolk.metrics.entities import EntityScores, token_accuracy
 from kinfolk.models.batch import Batch
@@ -38,7 +38,6 @@ from kinfolk.models.token_parents import TokenParents
 from kinfolk.models.token_training import fit_tokens
 from kinfolk.threads import resolve_jobs
 
-SAME_WORD = SameWord()
 EdgeFeatureList = list[str | EdgeFeature] | tuple[str | EdgeFeature, ...] | str | None
 
 
@@ -68,6 +67,8 @@ class MixtureOfParents(Tagger):
     arg-max of each marginal. With forced labels, whoever looks at a labelled token sees its label; tokens before it
     are not revised.
     """
+
+    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {"training": ("separate", "conditional", "joint")}
 
     training: str = "joint"
     skip_edges: Any = SAME_WORD

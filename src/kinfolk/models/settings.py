@@ -7,15 +7,20 @@ would cost every start of the program most of a second.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from kinfolk.errors import NotFittedError, SettingError
 
 
 class Settings:
-    """Mixin: the arguments of `__init__` are the settings; what `fit` learns ends in an underscore."""
+    """Mixin: the arguments of `__init__` are the settings; what `fit` learns ends in an underscore.
+
+    CHOICES names settings whose words are the model's own.
+    """
+
+    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {}
 
     @classmethod
     def _setting_names(cls) -> list[str]:

@@ -40,17 +40,17 @@ def token_parents(model: Any, corpus: Corpus, n_pair_features: int) -> tuple[Tok
     warn_without_edges(skips, corpus)
     edge, gate = model.edge_features, None
     if model.mixing == "learned":
-        gate = _edge_features(edge or "default")
+        gate = edge_feature_set(edge or "default")
     return tuple(
         TokenParents(
-            skips, backward, model.parent_features, None if edge is None else _edge_features(edge), gate,
+            skips, backward, model.parent_features, None if edge is None else edge_feature_set(edge), gate,
             _shares(model.mixing, skips, backward), n_pair_features,
         )
         for backward in BACKWARD[model.order]
     )  # fmt: skip
 
 
-def _edge_features(wanted: Any) -> EdgeFeatures:
+def edge_feature_set(wanted: Any) -> EdgeFeatures:
     return EdgeFeatures(DEFAULT if isinstance(wanted, str) and wanted == "default" else wanted)
 
 

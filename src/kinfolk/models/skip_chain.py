@@ -1,0 +1,204 @@
+"""The skip-chain conditional random field (Sutton and McCallum, 2004).
+
+A linear chain with further edges between tokens that should agree, such as two occurrences of the same word. The graph
+has loops, so inference is loopy belief propagation: approximate, and not sure to settle; what did not is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.data import schemes
+from kinfolk.features.edges import EdgeFeatures
+from kinfolk.features.skips import SAME_WORD, LearnedSkips, as_builders
+from kinfolk.inference import chain
+from kinfolk.inference.loopy import Settings, edge_beliefs
+from kinfolk.inference.spans import expected_correct
+from kinfolk.learning.loglinear import Shape
+from kinfolk.learning.products import SparseRows
+from kinfolk.learning.tables import MixtureWeights
+from kinfolk.models.batch import Batch, chain_starts
+from kinfolk.models.decoder import allowed_steps, check_possible, only_known
+from kinfolk.models.entities import Entity, entity_list, found_spans
+from kinfolk.models.optimise import TrainingPlan
+from kinfolk.models.pairwise import (
+    REMEDY,
+    TRAININGS,
+    InferenceReport,
+    PairSample,
+    PairTraining,
+    infer,
+    pair_sample,
+    train_pairwise,
+)
+from kinfolk.models.tagger import Lesson, Tagger
+from kinfolk.models.token_parents import warn_without_edges
+from kinfolk.models.token_training import edge_feature_set
+from kinfolk.models.training import TrainingData, train
+from kinfolk.threads import resolve_jobs
+
+Array = NDArray[Any]
+
+
+@final
+@dataclass(kw_only=True, eq=False, repr=False)
+class SkipChainCRF(Tagger):
+    """A linear-chain CRF with skip edges. Settings: see `Tagger`, and
+
+    training       "bethe": the likelihood with belief propagation in the place of exact sums; "pseudo": each label
+                   given its neighbours'; "piecewise": each factor on its own. All start from the linear chain.
+    skip_edges     as in `MixtureOfParents`: `SameWord(...)`, a function, a list, None
+    edge_features  features of skip edges that speak of label pairs: "default", a list, or None
+    decode         "posterior": the valid labelling with most expected right labels; "map": by max-product
+    schedule       of messages: "sequential" (measured 5 times as fast) or "synchronous"
+    damping        from 0 to below 1: the share of the old message that is kept
+    max_rounds, message_tolerance   when belief propagation stops
+
+    `inference_report(X)` tells in which documents it settled; so does `training_report_` for the training data.
+    """
+
+    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {"training": TRAININGS, "decode": ("posterior", "map")}
+
+    training: str = "bethe"
+    skip_edges: Any = SAME_WORD
+    edge_features: Any = None
+    decode: str = "posterior"
+    schedule: str = "sequential"
+    damping: float = 0.0
+    max_rounds: int = 100
+    message_tolerance: float = 1e-4
+
+    weights_: MixtureWeights = field(init=False)
+    skips_: tuple[LearnedSkips, ...] = field(init=False)
+    edge_features_: EdgeFeatures | None = field(init=False)
+    training_report_: InferenceReport | None = field(init=False)
+
+    def _propagation(self) -> Settings:
+        return Settings(self.schedule, float(self.damping), float(self.message_tolerance), self.max_rounds)
+
+    # -- learning -------------------------------------------------------------------------------------
+
+    def _train(self, lesson: Lesson) -> None:
+        self.skips_ = tuple(builder.learn(lesson.corpus) for builder in as_builders(self.skip_edges))
+        warn_without_edges(self.skips_, lesson.corpus)
+        self.edge_features_ = None if self.edge_features is None else edge_feature_set(self.edge_features)
+        sample, n_labels = self._sample(lesson.corpus, lesson.data.features), len(lesson.data.classes)
+        start = self._chain_start(lesson, sample.shape(n_labels), n_labels)
+        plan = replace(lesson.plan, stage=self.training)
+        score = self._dev_scorer(lesson.held_out)
+        how = PairTraining(self.training, self._propagation())
+        self.weights_, self.convergence_, self.training_report_ = train_pairwise(
+            sample, lesson.data.labels, lesson.weights, n_labels, how, start, plan, score, lesson.callback
+        )
+        if self.training_report_ is not None:
+            self.training_report_.warn(REMEDY)
+
+    def _chain_start(self, lesson: Lesson, shape: Any, n_labels: int) -> MixtureWeights:
+        """Weights of a linear-chain CRF, and no opinion on skip edges."""
+        rows = SparseRows(lesson.data.features)
+        data = TrainingData(rows, None, lesson.data.labels, lesson.weights, chain_starts(lesson.data), n_labels)
+        plan: TrainingPlan = replace(lesson.plan, stage="linear chain", warns=False)
+        flat, _ = train("crf", data, plan, None, None, lesson.callback)
+        linear = Shape(rows.n_columns, n_labels).split(flat)
+        weights: MixtureWeights = shape.split(np.zeros(shape.size, np.float32))
+        weights.tables[0][:] = linear.node
+        weights.start[:] = linear.start
+        weights.pair[0] = linear.pair
+        return weights
+
+    def _sample(self, corpus: Any, rows: Any) -> PairSample:
+        first = corpus.sentence_starts[:-1]
+        later = np.delete(np.arange(corpus.n_tokens), first)
+        edges = [np.stack([later - 1, later], axis=1)]
+        features: list[Any] = [None]
+        for skip in self.skips_:
+            pairs = skip.edges(corpus)  # (later, earlier)
+            edges.append(pairs[:, ::-1])
+            own = self.edge_features_
+            features.append(None if own is None else own.rows(corpus, pairs[:, 0], pairs[:, 1]))
+        return pair_sample(rows, edges, features, corpus.token_documents, first)
+
+    # -- prediction -----------------------------------------------------------------------------------
+
+    def inference_report(self, X: Any) -> InferenceReport:
+        """In which documents of X belief propagation settles."""
+        self._require_fitted()
+        return self._decoder().run(Batch.of(X), False)[1]
+
+    def _decoder(self, weights: Any = None) -> SkipChainDecoder:
+        return SkipChainDecoder(self, self.weights_ if weights is None else weights, resolve_jobs(self.n_jobs))
+
+
+@dataclass(frozen=True, eq=False)
+class SkipChainDecoder:
+    """The model from the side of prediction."""
+
+    model: SkipChainCRF
+    weights: MixtureWeights
+    n_jobs: int
+
+    def run(self, batch: Batch, forced: bool, maximise: bool = False) -> tuple[Any, InferenceReport, Any, PairSample]:
+        """Beliefs, given that the tag sequence is valid and that forced labels are as they are."""
+        model, corpus = self.model, batch.corpus
+        sample = model._sample(corpus, batch.rows(model.features_, self.n_jobs))
+        pair, start, end = (np.where(m, 0.0, -np.inf) for m in allowed_steps(model.coding_, model.constrain))
+        node = np.zeros((corpus.n_tokens, len(start)))
+        if corpus.n_tokens:
+            node[corpus.sentence_starts[:-1]] += start
+            node[corpus.sentence_starts[1:] - 1] += end
+        if forced:
+            known = model.coding_.encode(corpus, repair=False)[:, None]
+            node[(known >= 0) & (known != np.arange(len(start)))] = -np.inf
+        found, report, scores = infer(sample, self.weights, model._propagation(), self.n_jobs, maximise, (node, pair))
+        report.warn(REMEDY)
+        return found, report, scores, sample
+
+    def marginals(self, batch: Batch, forced: bool) -> Array:
+        return np.asarray(self.run(batch, forced)[0].node)
+
+    def paths(self, batch: Batch, forced: bool) -> NDArray[np.int32]:
+        """The valid labelling that the beliefs speak for most."""
+        model, corpus = self.model, batch.corpus
+        beliefs = self.run(batch, forced, maximise=model.decode == "map")[0].node
+        if model.decode == "map":  # beliefs are best scores with a label fixed: their logarithms add up
+            with np.errstate(divide="ignore"):
+                beliefs = np.log(beliefs)
+        potentials = expected_correct(beliefs, corpus.sentence_starts, *allowed_steps(model.coding_, model.constrain))
+        if forced:
+            potentials = only_known(potentials, model.coding_.encode(corpus, repair=False))
+        path, scores = chain.viterbi(potentials, self.n_jobs)
+        check_possible(scores, 0, corpus.sentence_starts, corpus)
+        return path
+
+    def entities(self, batch: Batch, path: NDArray[np.int32], forced: bool) -> list[Entity]:
+        """Each with its probability along the chain, Π b(y_t, y_t+1) / Π b(y_t): exact without skip edges."""
+        spans = found_spans(batch, self.model.coding_, path)
+        if not spans:
+            return []
+        found, _, (_, tables, fixed), sample = self.run(batch, forced)
+        continues = schemes.continuations(self.model.coding_.classes.names)
+        later = sample.graph.edges[sample.relation == 0][:, 1]
+        last = set((batch.corpus.sentence_starts[1:] - 1).tolist())
+        confidence = np.empty(len(spans))
+        for i, span in enumerate(spans):
+            stop = span.end if span.end - 1 not in last else span.end - 1  # one step beyond, unless the sentence ends
+            steps = np.searchsorted(later, np.arange(span.start + 1, stop + 1))
+            joint = edge_beliefs(sample.graph, tables, found.node, fixed.messages, steps)
+            labels = path[span.start : span.end]
+            value = found.node[span.start, labels[0]]
+            for t in range(len(labels) - 1):
+                value *= _share(joint[t][labels[t], labels[t + 1]], joint[t][labels[t]].sum())
+            if stop == span.end:
+                after = joint[-1][labels[-1]]
+                value *= _share(after[~continues[labels[-1]]].sum(), after.sum())
+            confidence[i] = value
+        return entity_list(batch, spans, confidence)
+
+
+def _share(part: float, whole: float) -> float:
+    return float(part / whole) if whole > 0 else 0.0
