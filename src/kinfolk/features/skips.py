@@ -145,9 +145,6 @@ class SameWord(SkipBuilder):
         return {"same_word": {**flags, **numbers}}
 
 
-SAME_WORD = SameWord()  # the default of models
-
-
 @dataclass(frozen=True, init=False)
 class SkipFunction(SkipBuilder):
     """A user's rule: `function(document)` takes a Corpus of one document and returns (later, earlier) pairs.
@@ -259,3 +256,6 @@ def given_again(name: str, functions: Mapping[str, Callable[..., Any]], kind: st
 
 def _whole(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+SAME_WORD = SameWord()  # the default of models
