@@ -28,10 +28,12 @@ if TYPE_CHECKING:
     from kinfolk.io.webkb import read_webkb as read_webkb
     from kinfolk.metrics.entities import entity_scores as entity_scores
     from kinfolk.models.crf import LinearChainCRF as LinearChainCRF
+    from kinfolk.models.link import LinkModel as LinkModel
     from kinfolk.models.maxent import MaxEnt as MaxEnt
     from kinfolk.models.memm import MEMM as MEMM
     from kinfolk.models.mixture import MixtureOfParents as MixtureOfParents
     from kinfolk.models.persistence import load_model as load_model
+    from kinfolk.models.skip_chain import SkipChainCRF as SkipChainCRF
 
 _HOME = {
     "Column": "data.corpus",
@@ -39,11 +41,13 @@ _HOME = {
     "Graph": "data.graph",
     "KinfolkError": "errors",
     "LinearChainCRF": "models.crf",
+    "LinkModel": "models.link",
     "MEMM": "models.memm",
     "MaxEnt": "models.maxent",
     "MixtureOfParents": "models.mixture",
     "Relational": "data.relational",
     "SameWord": "features.skips",
+    "SkipChainCRF": "models.skip_chain",
     "SkipFunction": "features.skips",
     "Vocabulary": "data.vocabulary",
     "edge_feature": "features.edges",

@@ -137,11 +137,12 @@ def propagate(
 
 
 class PairBeliefs(NamedTuple):
-    """node (n, L), summed edge beliefs by table (tables, L, L), and log Z of Bethe by group."""
+    """node (n, L); edge beliefs b added up by table (tables, L, L); log Z of Bethe by group; the sums of b (1 - b)."""
 
     node: Array
     pair: Array
     log_partition: Array
+    spread: Array
 
 
 @njit(nogil=True, cache=True)
@@ -194,7 +195,7 @@ def _edge_belief(e, edges, node_beliefs, messages, table, out):
 
 @njit(nogil=True, cache=True)
 def _edge_beliefs(
-    first, last, edges, table_of, group_of, weights, node, tables, node_beliefs, messages, shared, pair, log_z
+    first, last, edges, table_of, group_of, weights, node, tables, node_beliefs, messages, shared, pair, spread, log_z
 ):
     """Beliefs added up by table: those of `shared` tables into it, those of one edge alone into `pair`."""
     n_labels = node.shape[1]
@@ -207,10 +208,13 @@ def _edge_beliefs(
         for x in range(n_labels):
             for y in range(n_labels):
                 p = own[x, y]
-                if t < len(shared):
-                    shared[t, x, y] += weights[group_of[a]] * p
+                weight = weights[group_of[a]]
+                if t < shared.shape[1]:
+                    shared[0, t, x, y] += weight * p
+                    shared[1, t, x, y] += weight * p * (1 - p)
                 else:
-                    pair[t, x, y] = weights[group_of[a]] * p
+                    pair[t, x, y] = weight * p
+                    spread[t, x, y] = weight * p * (1 - p)
                 if p > 0:
                     value += p * (tables[t, x, y] + node[a, x] + node[b, y]) + _entropy(p)
         log_z[group_of[a]] += value
@@ -227,7 +231,7 @@ def pair_beliefs(
     n_groups = len(graph.group_starts) - 1
     beliefs, log_z = np.empty(scores.shape), np.zeros(n_groups)
     if not n_groups:
-        return PairBeliefs(beliefs, np.zeros(pair_scores.shape), log_z)
+        return PairBeliefs(beliefs, np.zeros(pair_scores.shape), log_z, np.zeros(pair_scores.shape))
     counts = np.ones(n_groups) if weights is None else np.asarray(weights, np.float64)
     group_of = np.repeat(np.arange(n_groups), np.diff(graph.group_starts))
     bounds = even_bounds(graph.group_starts, CHUNKS)
@@ -240,21 +244,22 @@ def pair_beliefs(
     run_chunks(nodes, len(bounds) - 1, n_jobs)
     cuts = np.linspace(0, len(graph.edges), CHUNKS + 1).astype(np.int64)
 
-    total = np.zeros(pair_scores.shape)
-    shape = (min(graph.n_shared, len(total)), *total.shape[1:])
+    total, spread = np.zeros(pair_scores.shape), np.zeros(pair_scores.shape)
+    shape = (2, min(graph.n_shared, len(total)), *total.shape[1:])
 
     def edges(chunk: int) -> tuple[Array, Array]:
         shared, value = np.zeros(shape), np.zeros(n_groups)
         _edge_beliefs(
             cuts[chunk], cuts[chunk + 1], graph.edges, graph.table, group_of, counts, scores, pair_scores, beliefs,
-            messages, shared, total, value,
+            messages, shared, total, spread, value,
         )  # fmt: skip
         return shared, value
 
     for shared, value in run_chunks(edges, CHUNKS, n_jobs):
-        total[: len(shared)] += shared
+        total[: shape[1]] += shared[0]
+        spread[: shape[1]] += shared[1]
         log_z += value
-    return PairBeliefs(beliefs, total, log_z)
+    return PairBeliefs(beliefs, total, log_z, spread)
 
 
 def edge_beliefs(graph: PairGraph, tables: Array, beliefs: Array, messages: Array, wanted: Array) -> Array:

@@ -15,18 +15,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.inference.loopy import Fixed, PairGraph, Settings, pair_beliefs, propagate
+from kinfolk.inference.loopy import Fixed, PairBeliefs, PairGraph, Settings, pair_beliefs, propagate
 
 Array = NDArray[Any]
 
 
 class PairResiduals(NamedTuple):
-    """Loss, derivatives by node scores (n, L) and by tables of pair scores (tables, L, L); where messages ended."""
+    """Loss, derivatives by node scores (n, L) and by tables of pair scores (tables, L, L); where messages ended, and
+    an estimate of the second derivatives by the tables."""
 
     loss: float
     node: Array
     pair: Array
     fixed: Fixed | None = None
+    curvature: Array | None = None
 
 
 class BetheLoss:
@@ -42,23 +44,23 @@ class BetheLoss:
 
     def __call__(self, node: Array, tables: Array) -> PairResiduals:
         scores = np.asarray(node, np.float64)
-        log_z, own, pair, fixed = self._run("all", scores, tables)
+        (own, pair, log_z, spread), fixed = self._run("all", scores, tables)
         if (self.labels >= 0).all():
             gold = self._gold(scores, tables)
         else:
             known = self.labels[:, None]
             agree = (known < 0) | (known == np.arange(scores.shape[1]))
-            gold = self._run("agreeing", np.where(agree, scores, -np.inf), tables)[:3]
+            agreeing, _ = self._run("agreeing", np.where(agree, scores, -np.inf), tables)
+            gold = agreeing.log_partition, agreeing.node, agreeing.pair
         per_group = np.diff(self.graph.group_starts)
         loss = float(self.weights @ (log_z - gold[0]))
         residual = (own - gold[1]) * np.repeat(self.weights, per_group)[:, None]
-        return PairResiduals(loss, residual.astype(node.dtype), pair - gold[2], fixed)
+        return PairResiduals(loss, residual.astype(node.dtype), pair - gold[2], fixed, spread)
 
-    def _run(self, name: str, scores: Array, tables: Array) -> tuple[Array, Array, Array, Fixed]:
+    def _run(self, name: str, scores: Array, tables: Array) -> tuple[PairBeliefs, Fixed]:
         fixed = propagate(self.graph, scores, tables, self.settings, False, self._messages.get(name), self.n_jobs)
         self._messages[name] = fixed.messages
-        found = pair_beliefs(self.graph, scores, tables, fixed.messages, self.weights, self.n_jobs)
-        return found.log_partition, found.node, found.pair, fixed
+        return pair_beliefs(self.graph, scores, tables, fixed.messages, self.weights, self.n_jobs), fixed
 
     def _gold(self, scores: Array, tables: Array) -> tuple[Array, Array, Array]:
         """Score of the labels by group, and what they show: nodes, pairs by table."""

@@ -67,7 +67,8 @@ class MixtureShape:
 
 
 class Answer(NamedTuple):
-    """Loss, and its derivatives by the stacked scores, pair, start, rows and gate."""
+    """Loss, and its derivatives by the stacked scores, pair, start, rows and gate; where it is known, an estimate of
+    the second derivatives by pair and rows."""
 
     loss: float
     ends: Array
@@ -75,6 +76,7 @@ class Answer(NamedTuple):
     start: Array
     rows: Array
     gate: Array
+    curvature: tuple[Array, Array] | None = None
 
 
 # (stacked scores, weights) -> Answer
@@ -92,6 +94,7 @@ class Tables:
         self._cuts = np.cumsum([0, *(block.n_rows for block in blocks)]).tolist()
         self._scores: Array | None = None
         self._residuals: Array | None = None
+        self._pair_curvature: tuple[Array, Array] | None = None
 
     def scores(self, weights: MixtureWeights, out: Array | None = None) -> Array:
         """(S, L), table after table."""
@@ -111,7 +114,7 @@ class Tables:
         else:
             self.scores(weights, self._scores)
         answer = self.loss(self._scores, weights)
-        self._residuals = answer.ends
+        self._residuals, self._pair_curvature = answer.ends, answer.curvature
         for block, table, first, last in self._parts(out.tables):
             block.gradient(answer.ends[first:last], table, self.n_jobs)
         out.start[:], out.pair[:], out.rows[:], out.gate[:] = answer.start, answer.pair, answer.rows, answer.gate
@@ -135,6 +138,8 @@ class Tables:
             block.gradient(variance[first:last], table, self.n_jobs, squared=True)
         rest = sum(self.shape.features) * n
         diagonal[rest:] = variance.sum() / (n * n)
+        if self._pair_curvature is not None:
+            parts.pair[:], parts.rows[:] = self._pair_curvature
         diagonal += self.l2
         diagonal[self.shape.size - self.shape.gate :] += self.gate_l2
         if self.l2 == 0:

@@ -20,7 +20,7 @@ from kinfolk.explain.parents import Explanation, explanation
 from kinfolk.features.edges import EdgeFeature
 from kinfolk.features.skips import SAME_WORD
 from kinfolk.learning.tables import MixtureWeights
-from kinfolk.metrics.entities import EntityScores, token_accuracy
+from kinfolk.metrics.entities import EntityScores
 from kinfolk.models.batch import Batch
 from kinfolk.models.checks import check_settings
 from kinfolk.models.entities import Entity
@@ -29,7 +29,7 @@ from kinfolk.models.inheritance import named_node_weights
 from kinfolk.models.labels import LabelCoding
 from kinfolk.models.mixture_decoder import Direction, MixtureDecoder, one_document
 from kinfolk.models.mixture_training import MixtureSettings, UntilStopped
-from kinfolk.models.node_mixture import NodeModel, Nodes, node_number
+from kinfolk.models.node_mixture import NodeModel, Nodes, node_accuracy, node_number
 from kinfolk.models.node_training import fit_nodes, node_scorer
 from kinfolk.models.optimise import Callback, warn_unless_converged
 from kinfolk.models.progress import observed
@@ -208,10 +208,7 @@ class MixtureOfParents(Tagger):
             return super().evaluate(X, y)
         _no_labels_beside(y)
         nodes = self._nodes(X)
-        gold = nodes.codes(self.coding_.classes)
-        if not (gold >= 0).any():
-            raise InputError("scoring needs labels, and this graph has none")
-        return None, token_accuracy(gold, self._node_model().marginals(nodes).argmax(axis=1))
+        return None, node_accuracy(nodes.codes(self.coding_.classes), self._node_model().marginals(nodes))
 
     def score(self, X: Any, y: Any = None) -> float:
         """Tokens: entity F1, or accuracy when labels are not spans; nodes: accuracy. From 0 to 1."""

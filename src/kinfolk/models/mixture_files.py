@@ -79,9 +79,13 @@ def _node_spec(parents: NodeParents) -> dict[str, Any]:
     }
 
 
-def restore_mixture(model: Any, file: ModelFile, n_features: int, functions: Functions) -> None:
-    """Set what `mixture_parts` kept; `n_features` is the width of the rows that tables are for."""
+def restore_mixture(model: Any, file: ModelFile, n_features: int | None, functions: Functions) -> None:
+    """Set what `mixture_parts` kept. n_features: of the rows; None: as many as the file names."""
     header, n_labels = file.header["mixture"], len(model.coding_.classes)
+    if n_features is None:
+        known = header["columns"]
+        names = tuple(file.strings["mixture.columns"]) if known is None else ()
+        model.node_columns_, n_features = (names, len(names)) if known is None else (int(known), int(known))
     parents, weights = [], []
     directions = 2 if model.task_ == "tokens" and model.order == "both" else 1
     if len(header["parents"]) != directions:

@@ -16,6 +16,7 @@ from kinfolk.data.vocabulary import Vocabulary
 from kinfolk.errors import InputError
 from kinfolk.explain.parents import Voice
 from kinfolk.learning.tables import MixtureWeights
+from kinfolk.metrics.entities import token_accuracy
 from kinfolk.models.gate import LocalModel
 from kinfolk.models.joint import Sample
 from kinfolk.models.node_parents import NodeParents
@@ -136,17 +137,29 @@ def node_sample(
     parents: NodeParents, nodes: Nodes, local: LocalModel | None, n_orders: int, seed: int | None, n_jobs: int
 ) -> Sample:
     """A new graph ready for inference, in orders of its own."""
-    known, given = set(parents.links), set(nodes.relations)
-    for name in sorted(given - known - set(parents.not_used)):
-        log.warning("relation %r was not there in training, and is left out", name)
-    relations = dict(nodes.relations)
-    for name in sorted(known - given):
-        log.warning("relation %r, which training used, is not here: its nodes go without these parents", name)
-        relations[name] = sparse.csr_array((len(nodes.labels), len(nodes.labels)))
+    relations = told_relations(nodes, parents.links, parents.not_used)
     doubt = None if local is None else local.doubt(nodes.rows, n_jobs)
     rng = np.random.default_rng(None if seed is None else [seed, 1])  # not the orders of training
     sample, _ = parents.compile(nodes.rows, relations, nodes.groups, doubt, n_orders, rng)
     return sample
+
+
+def told_relations(nodes: Nodes, used: Sequence[str], not_used: Sequence[str]) -> dict[str, Any]:
+    """The relations of a new graph, with a word about those that training did not see, and those it lacks."""
+    for name in sorted(set(nodes.relations) - {*used, *not_used}):
+        log.warning("relation %r was not there in training, and is left out", name)
+    relations = dict(nodes.relations)
+    for name in sorted(set(used) - set(nodes.relations)):
+        log.warning("relation %r, which training used, is not here: nodes go without those neighbours", name)
+        relations[name] = sparse.csr_array((len(nodes.labels), len(nodes.labels)))
+    return relations
+
+
+def node_accuracy(gold: NDArray[np.int32], beliefs: Array) -> float:
+    """Percent of the labelled nodes whose most probable label is right."""
+    if not (gold >= 0).any():
+        raise InputError("scoring needs labels, and this graph has none")
+    return token_accuracy(gold, beliefs.argmax(axis=1))
 
 
 def mean_marginals(sample: Sample, weights: MixtureWeights, labels: NDArray[np.int32] | None, n_jobs: int) -> Array:

@@ -14,12 +14,11 @@ from kinfolk.data.relational import Relational
 from kinfolk.data.vocabulary import Vocabulary
 from kinfolk.errors import InputError, SettingError
 from kinfolk.learning.tables import MixtureWeights
-from kinfolk.metrics.entities import token_accuracy
 from kinfolk.models.gate import LocalModel, checked_shares, train_local
 from kinfolk.models.inheritance import NamedWeights, inherit_mixture
 from kinfolk.models.joint import Examples, shape_of
 from kinfolk.models.mixture_training import MixtureSettings, UntilStopped, folds_by_group, train_mixture
-from kinfolk.models.node_mixture import Nodes, mean_marginals, node_sample
+from kinfolk.models.node_mixture import Nodes, mean_marginals, node_accuracy, node_sample
 from kinfolk.models.node_parents import NodeParents, used_links
 from kinfolk.models.optimise import Convergence, TrainingPlan
 from kinfolk.models.weighting import class_weights
@@ -77,15 +76,8 @@ def fit_nodes(
     callback: UntilStopped | None, before: NamedWeights | None,
 ) -> FittedNodes:  # fmt: skip
     """Separate training uses every link in both directions; the rest works on `model.orders` random orders."""
-    labels = nodes.only(train)
-    used = np.unique(labels[labels >= 0])
-    if not len(used):
-        raise InputError("training needs labels, and none of the nodes to train on has one")
-    classes = Vocabulary([nodes.classes.names[i] for i in used])
-    codes = np.full(len(nodes.classes) + 1, -1, np.int32)
-    codes[used] = np.arange(len(used))
-    labels = codes[labels]
-    weights = _weights(labels, classes, model.class_weight, sample_weight)
+    labels, classes = training_labels(nodes, train)
+    weights = node_weights(labels, classes, model.class_weight, sample_weight)
     parents = node_parents(model, nodes)
     local, doubt, fold = None, None, None
     if parents.gated:
@@ -100,7 +92,19 @@ def fit_nodes(
     return FittedNodes(parents, found, local, classes, convergence)
 
 
-def _weights(labels: Array, classes: Vocabulary, class_weight: Any, sample_weight: Any) -> Array:
+def training_labels(nodes: Nodes, train: Any) -> tuple[NDArray[np.int32], Vocabulary]:
+    """Labels of the nodes to train on, as numbers of the classes that occur among them."""
+    labels = nodes.only(train)
+    used = np.unique(labels[labels >= 0])
+    if not len(used):
+        raise InputError("training needs labels, and none of the nodes to train on has one")
+    classes = Vocabulary([nodes.classes.names[i] for i in used])
+    codes = np.full(len(nodes.classes) + 1, -1, np.int32)
+    codes[used] = np.arange(len(used))
+    return codes[labels], classes
+
+
+def node_weights(labels: Array, classes: Vocabulary, class_weight: Any, sample_weight: Any) -> Array:
     """(n,), the weight of the class of a node times its own."""
     by_class = np.append(class_weights(labels, classes, class_weight), 1.0)[labels]
     if sample_weight is None:
@@ -126,11 +130,9 @@ def node_scorer(
         raise InputError(f"X_dev must be a graph, as the training data is; got {type(X_dev).__name__}")
     dev, jobs = Nodes.of(X_dev, nodes.columns), resolve_jobs(model.n_jobs)
     gold = dev.codes(classes)
-    if not (gold >= 0).any():
-        raise InputError("scoring needs labels, and X_dev has none")
     sample = node_sample(parents, dev, local, model.predict_orders, model.random_state, jobs)
 
     def score(weights: MixtureWeights) -> float:
-        return token_accuracy(gold, mean_marginals(sample, weights, None, jobs).argmax(axis=1)) / 100
+        return node_accuracy(gold, mean_marginals(sample, weights, None, jobs)) / 100
 
     return score

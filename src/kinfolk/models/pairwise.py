@@ -166,7 +166,9 @@ def train_pairwise(
         last["fixed"] = answer.fixed
         pair, rows = sample.pair_gradient(answer.pair)
         own = answer.node.astype(ends.dtype)
-        return Answer(answer.loss, own, pair, answer.node[sample.starts].sum(axis=0), rows, np.zeros(0))
+        curvature = None if answer.curvature is None else sample.pair_gradient(answer.curvature)
+        start = answer.node[sample.starts].sum(axis=0)
+        return Answer(answer.loss, own, pair, start, rows, np.zeros(0), curvature)
 
     objective = Tables([SparseRows(sample.rows)], shape, loss, plan.l2, 0.0, plan.n_jobs)
     watch = Watch(shape, plan, score_dev, callback, began)

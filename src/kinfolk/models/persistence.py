@@ -15,28 +15,33 @@ from kinfolk.features.rebuild import feature_set
 from kinfolk.features.tokens import TokenFeatures
 from kinfolk.io.modelfile import ModelFile, read_model_file, write_model_file
 from kinfolk.learning.loglinear import Shape, Weights
+from kinfolk.models.chain_tagger import ChainTagger
 from kinfolk.models.crf import LinearChainCRF
 from kinfolk.models.labels import LabelCoding
+from kinfolk.models.link import LinkModel
 from kinfolk.models.maxent import MaxEnt
 from kinfolk.models.memm import MEMM
 from kinfolk.models.mixture import MixtureOfParents
 from kinfolk.models.mixture_files import mixture_parts, restore_mixture
 from kinfolk.models.optimise import Convergence
+from kinfolk.models.pairwise_files import pairwise_parts, restore_pairwise
+from kinfolk.models.skip_chain import SkipChainCRF
 from kinfolk.models.tagger import Tagger
 
 KINDS = ("tokens", "nodes")
-METHODS: dict[str, type[Tagger]] = {cls.__name__: cls for cls in (MaxEnt, MEMM, LinearChainCRF, MixtureOfParents)}
+METHODS: dict[str, Any] = {
+    cls.__name__: cls for cls in (MaxEnt, MEMM, LinearChainCRF, MixtureOfParents, SkipChainCRF, LinkModel)
+}
 # Settings that are objects are kept as what they became: feature sets, rules for parents.
 NOT_KEPT = ("templates", "transition_templates", "skip_edges", "edge_features")
 Functions = Mapping[str, Callable[..., Any]]
 
 
-def save_model(model: Tagger, path: str | os.PathLike[str]) -> None:
+def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted model."""
     outcome = model.convergence_
-    kind = model.task_ if isinstance(model, MixtureOfParents) else "tokens"
     header = {
-        "kind": kind,
+        "kind": _kind(model),
         "method": type(model).__name__,
         "settings": {name: value for name, value in model.get_params().items() if name not in NOT_KEPT},
         "labels": {"outer": model.coding_.outer, "inner": model.coding_.inner, "classes": list(model.coding_.classes)},
@@ -45,15 +50,25 @@ def save_model(model: Tagger, path: str | os.PathLike[str]) -> None:
     }  # fmt: skip
     arrays: dict[str, Any] = {}
     strings: dict[str, Any] = {}
-    if kind == "tokens":
+    if header["kind"] == "tokens":
         _put_features(model, header, arrays, strings)
-    if isinstance(model, MixtureOfParents):
-        header["mixture"], own_arrays, own_strings = mixture_parts(model)
+    if isinstance(model, ChainTagger):
+        arrays.update({f"weights.{name}": array for name, array in model.weights_._asdict().items()})
+    else:
+        name, parts = (
+            ("mixture", mixture_parts) if isinstance(model, MixtureOfParents) else ("pairwise", pairwise_parts)
+        )
+        header[name], own_arrays, own_strings = parts(model)
         arrays.update(own_arrays)
         strings.update(own_strings)
-    else:
-        arrays.update({f"weights.{name}": array for name, array in model.weights_._asdict().items()})
     write_model_file(path, _plain(header), arrays, strings)
+
+
+def _kind(model: Any) -> str:
+    """What a model labels."""
+    if isinstance(model, MixtureOfParents):
+        return model.task_
+    return "nodes" if isinstance(model, LinkModel) else "tokens"
 
 
 def _put_features(model: Tagger, header: dict[str, Any], arrays: dict[str, Any], strings: dict[str, Any]) -> None:
@@ -95,7 +110,7 @@ def load_model(path: str | os.PathLike[str], functions: Functions | None = None,
         ) from error
 
 
-def _restore(file: ModelFile, functions: Functions) -> Tagger:
+def _restore(file: ModelFile, functions: Functions) -> Any:
     header = file.header
     if header["kind"] not in KINDS:
         raise ModelFileError(f"a model of kind {header['kind']!r} is not known; expected {' or '.join(KINDS)}")
@@ -104,20 +119,18 @@ def _restore(file: ModelFile, functions: Functions) -> Tagger:
     model = METHODS[header["method"]]().set_params(**header["settings"])
     labels = header["labels"]
     model.coding_ = LabelCoding(labels["outer"], labels["inner"], Vocabulary(labels["classes"]))
-    if header["kind"] == "tokens":
-        width = _set_features(model, file, functions)
+    width = _set_features(model, file, functions) if header["kind"] == "tokens" else None
     if isinstance(model, MixtureOfParents):
         model.task_ = header["kind"]
-        if model.task_ == "nodes":
-            known = header["mixture"]["columns"]
-            names = tuple(file.strings["mixture.columns"]) if known is None else ()
-            model.node_columns_, width = (names, len(names)) if known is None else (int(known), int(known))
         restore_mixture(model, file, width, functions)
         _set_rules(model)
+    elif isinstance(model, SkipChainCRF | LinkModel):
+        restore_pairwise(model, file, width, functions)
     else:
         pairs = model.transition_features_
-        shape = Shape(width, len(model.coding_.classes), pairs.n_features if pairs else 0)
-        model.weights_ = _checked_weights(file, shape)
+        model.weights_ = _checked_weights(
+            file, Shape(width, len(model.coding_.classes), pairs.n_features if pairs else 0)
+        )
     model.convergence_ = Convergence(**header["convergence"])
     return model
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.data import schemes
+from kinfolk.errors import SettingError
 from kinfolk.features.edges import EdgeFeatures
 from kinfolk.features.skips import SAME_WORD, LearnedSkips, as_builders
 from kinfolk.inference import chain
@@ -25,6 +26,7 @@ from kinfolk.learning.tables import MixtureWeights
 from kinfolk.models.batch import Batch, chain_starts
 from kinfolk.models.decoder import allowed_steps, check_possible, only_known
 from kinfolk.models.entities import Entity, entity_list, found_spans
+from kinfolk.models.inheritance import inherit_mixture
 from kinfolk.models.optimise import TrainingPlan
 from kinfolk.models.pairwise import (
     REMEDY,
@@ -84,11 +86,17 @@ class SkipChainCRF(Tagger):
     # -- learning -------------------------------------------------------------------------------------
 
     def _train(self, lesson: Lesson) -> None:
+        if lesson.pair_rows is not None:
+            raise SettingError("SkipChainCRF takes no transition_templates; features of skip edges are edge_features")
         self.skips_ = tuple(builder.learn(lesson.corpus) for builder in as_builders(self.skip_edges))
         warn_without_edges(self.skips_, lesson.corpus)
         self.edge_features_ = None if self.edge_features is None else edge_feature_set(self.edge_features)
         sample, n_labels = self._sample(lesson.corpus, lesson.data.features), len(lesson.data.classes)
-        start = self._chain_start(lesson, sample.shape(n_labels), n_labels)
+        shape, start = sample.shape(n_labels), None
+        if lesson.before is not None:
+            before = lesson.before._replace(weights=(lesson.before.weights,))
+            start = inherit_mixture(before, 0, self.features_.names(), lesson.data.classes, shape)
+        start = self._chain_start(lesson, shape, n_labels) if start is None else start
         plan = replace(lesson.plan, stage=self.training)
         score = self._dev_scorer(lesson.held_out)
         how = PairTraining(self.training, self._propagation())

@@ -1,0 +1,213 @@
+"""The link model: a relational Markov network over linked nodes (Taskar, Abbeel and Koller, 2002).
+
+p(y | x) ∝ exp( Σ_i ( a + x_i · W )[y_i] + Σ_links T_r[y_source, y_target] ), by loopy belief propagation.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self, final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from kinfolk.data.vocabulary import Vocabulary
+from kinfolk.errors import InputError
+from kinfolk.inference.loopy import Settings as Propagation
+from kinfolk.learning.tables import MixtureWeights
+from kinfolk.models.checks import check_settings
+from kinfolk.models.labels import LabelCoding
+from kinfolk.models.node_mixture import Nodes, node_accuracy, told_relations
+from kinfolk.models.node_parents import used_links
+from kinfolk.models.node_training import node_weights, training_labels
+from kinfolk.models.optimise import Callback, Convergence, TrainingPlan
+from kinfolk.models.pairwise import (
+    REMEDY,
+    TRAININGS,
+    InferenceReport,
+    PairSample,
+    PairTraining,
+    infer,
+    pair_sample,
+    train_pairwise,
+)
+from kinfolk.models.progress import observed
+from kinfolk.models.separate import EdgeData, train_separately
+from kinfolk.models.settings import Settings
+from kinfolk.threads import resolve_jobs
+
+Array = NDArray[Any]
+
+
+@final
+@dataclass(kw_only=True, eq=False, repr=False)
+class LinkModel(Settings):
+    """Nodes of a Graph, labelled together with those they are linked to.
+
+    Settings
+    --------
+    l2, l1            strength of the ridge and of the lasso
+    training          "bethe": the likelihood with belief propagation in the place of exact sums; "pseudo": each label
+                      given its neighbours'; "piecewise": each factor on its own. All start from the node model.
+    relations         the links to use; None: all (of two that are each other's reverse, one)
+    class_weight      label -> weight, or "balanced"
+    schedule, damping, max_rounds, message_tolerance   of belief propagation: see `SkipChainCRF`
+    max_iterations, tolerance, patience, dev_every, random_state, n_jobs, verbose   see `Tagger`
+
+    Learned by `fit`: `classes_`, `weights_`, `convergence_`, `training_report_` (where belief propagation settled).
+    """
+
+    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {"training": TRAININGS}
+
+    l2: float = 1.0
+    l1: float = 0.0
+    training: str = "bethe"
+    relations: Sequence[str] | None = None
+    class_weight: Mapping[str, float] | str | None = None
+    schedule: str = "sequential"
+    damping: float = 0.3
+    max_rounds: int = 200
+    message_tolerance: float = 1e-4
+    max_iterations: int = 300
+    tolerance: float = 1.5e-4
+    patience: int = 5
+    dev_every: int = 5
+    random_state: int | None = 0
+    n_jobs: int | None = -1
+    verbose: int = 0
+
+    coding_: LabelCoding = field(init=False)
+    links_: tuple[str, ...] = field(init=False)
+    not_used_: tuple[str, ...] = field(init=False)
+    node_columns_: Sequence[str] | int = field(init=False)
+    weights_: MixtureWeights = field(init=False)
+    convergence_: Convergence = field(init=False)
+    training_report_: InferenceReport | None = field(init=False)
+
+    def fit(
+        self, X: Any, y: Any = None, X_dev: Any = None, sample_weight: Any = None,
+        callback: Callback | None = None, train: Any = None,
+    ) -> Self:  # fmt: skip
+        """Train on a Graph (or a Relational). Nodes without a label take part as neighbours.
+
+        X_dev           a held-out graph: scored every `dev_every` iterations; the best weights are kept
+        sample_weight   one number a node; a graph counts with the mean of its labelled nodes
+        train           a mask or numbers of the nodes whose labels may be used; None: all labelled ones
+        """
+        if y is not None:
+            raise InputError("a graph brings its own labels: build it with labels=..., or use graph.with_labels(y)")
+        check_settings(self)
+        nodes, jobs = Nodes.of(X), resolve_jobs(self.n_jobs)
+        labels, classes = training_labels(nodes, train)
+        weights = node_weights(labels, classes, self.class_weight, sample_weight)
+        plan = TrainingPlan(
+            float(self.l2), float(self.l1), self.max_iterations, float(self.tolerance), self.patience,
+            self.dev_every, self.random_state, jobs, self.training,
+        )  # fmt: skip
+        with self._all_or_nothing(), observed(callback, self.verbose, self.tolerance) as watcher:
+            self.links_ = used_links(self.relations, nodes.relations, ordered=True)
+            self.not_used_ = tuple(name for name in nodes.relations if name not in self.links_)
+            self.node_columns_, self.coding_ = nodes.columns, LabelCoding(None, None, classes)
+            sample, n_labels = self._sample(nodes), len(classes)
+            start = self._node_start(sample, labels, weights, n_labels, plan, watcher)
+            how, score = PairTraining(self.training, self._propagation()), self._dev_scorer(X_dev, classes)
+            self.weights_, self.convergence_, self.training_report_ = train_pairwise(
+                sample, labels, weights, n_labels, how, start, plan, score, watcher
+            )
+        if self.training_report_ is not None:
+            self.training_report_.warn(REMEDY)
+        return self
+
+    def _node_start(
+        self, sample: PairSample, labels: Any, weights: Array, n_labels: int, plan: TrainingPlan, watcher: Any
+    ) -> MixtureWeights:
+        """Weights of the node model, and no opinion on links."""
+        alone = np.stack([np.arange(len(labels)), np.full(len(labels), -1)], axis=1)
+        named = replace(plan, stage="node model", warns=False)
+        model, _ = train_separately(sample.rows, labels, weights, n_labels, EdgeData(alone, "none"), named, watcher)
+        shape = sample.shape(n_labels)
+        found = shape.split(np.zeros(shape.size, np.float32))
+        found.tables[0][:] = model.child
+        found.start[:] = model.start
+        return found
+
+    def _propagation(self) -> Propagation:
+        return Propagation(self.schedule, float(self.damping), float(self.message_tolerance), self.max_rounds)
+
+    def _sample(self, nodes: Nodes) -> PairSample:
+        """Links as pairs (source, target), each once."""
+        relations = told_relations(nodes, self.links_, self.not_used_)
+        edges = []
+        for name in self.links_:
+            links = sparse.coo_array(relations[name])
+            told = links.data != 0
+            edges.append(np.stack([c[told] for c in links.coords], axis=1).astype(np.int64))
+        across = [e for e in edges if len(e) and (nodes.groups[e[:, 0]] != nodes.groups[e[:, 1]]).any()]
+        if across:
+            raise InputError("a link leads from one group to another; groups are the unit of inference: join them")
+        return pair_sample(nodes.rows, edges, [None] * len(edges), nodes.groups, np.arange(len(nodes.labels)))
+
+    def _dev_scorer(self, X_dev: Any, classes: Vocabulary) -> Any:
+        if X_dev is None:
+            return None
+        dev = Nodes.of(X_dev, self.node_columns_)
+        gold, sample, jobs = dev.codes(classes), self._sample(dev), resolve_jobs(self.n_jobs)
+        return lambda weights: node_accuracy(gold, infer(sample, weights, self._propagation(), jobs)[0].node) / 100
+
+    # -- prediction -----------------------------------------------------------------------------------
+
+    @property
+    def classes_(self) -> Array:
+        """The labels that columns of `predict_proba` stand for."""
+        self._require_fitted()
+        return np.array(self.coding_.classes.names, object)
+
+    def _run(self, X: Any, forced: bool) -> tuple[Array, InferenceReport, Nodes]:
+        self._require_fitted()
+        nodes = Nodes.of(X, self.node_columns_)
+        sample, n_labels = self._sample(nodes), len(self.coding_.classes)
+        forbid = np.zeros((len(nodes.labels), n_labels))
+        if forced:
+            known = nodes.codes(self.coding_.classes)[:, None]
+            forbid[(known >= 0) & (known != np.arange(n_labels))] = -np.inf
+        given = (forbid, np.zeros((n_labels, n_labels))) if forced and self.links_ else None
+        found, report, _ = infer(sample, self.weights_, self._propagation(), resolve_jobs(self.n_jobs), False, given)
+        return found.node, report, nodes
+
+    def predict_proba(self, X: Any, forced: bool = False) -> Array:
+        """(n, L), beliefs at the fixed point. With `forced`, labels of the graph are certain, and all others are given
+        them: information flows both ways along a link."""
+        beliefs, report, _ = self._run(X, forced)
+        report.warn(REMEDY)
+        return beliefs
+
+    def predict(self, X: Any, forced: bool = False) -> Array:
+        """One label a node."""
+        answer: Array = self.classes_[self.predict_proba(X, forced).argmax(axis=1)]
+        return answer
+
+    def inference_report(self, X: Any) -> InferenceReport:
+        """In which groups of X belief propagation settles."""
+        return self._run(X, False)[1]
+
+    def evaluate(self, X: Any, y: Any = None) -> tuple[None, float]:
+        """(None, accuracy over labelled nodes in percent), as other models give it."""
+        if y is not None:
+            raise InputError("a graph brings its own labels: build it with labels=..., or use graph.with_labels(y)")
+        beliefs, report, nodes = self._run(X, False)
+        report.warn(REMEDY)
+        return None, node_accuracy(nodes.codes(self.coding_.classes), beliefs)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Accuracy, from 0 to 1."""
+        return self.evaluate(X, y)[1] / 100
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write one model file; `kinfolk.load_model(path)` reads it back."""
+        from kinfolk.models.persistence import save_model
+
+        self._require_fitted()
+        save_model(self, path)
