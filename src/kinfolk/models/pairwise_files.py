@@ -26,9 +26,9 @@ def pairwise_parts(model: Any) -> tuple[dict[str, Any], dict[str, Array], dict[s
     arrays |= {f"pairwise.{name}": getattr(weights, name) for name in ("start", "pair", "rows")}
     if isinstance(model, LinkModel):
         header: dict[str, Any] = {"links": list(model.links_), "not_used": list(model.not_used_)}
-        named = not isinstance(model.node_columns_, int)
-        header["columns"] = None if named else model.node_columns_
-        return header, arrays, {"pairwise.columns": list(model.node_columns_)} if named else {}
+        columns = model.node_columns_
+        header["columns"] = columns if isinstance(columns, int) else None
+        return header, arrays, {} if isinstance(columns, int) else {"pairwise.columns": list(columns)}
     edge = model.edge_features_
     header = {"skips": [skip.spec() for skip in model.skips_], "edge_features": None if edge is None else edge.spec()}
     return header, arrays, {f"pairwise.skip.{s}": skip.state() for s, skip in enumerate(model.skips_)}

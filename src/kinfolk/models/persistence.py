@@ -128,9 +128,8 @@ def _restore(file: ModelFile, functions: Functions) -> Any:
         restore_pairwise(model, file, width, functions)
     else:
         pairs = model.transition_features_
-        model.weights_ = _checked_weights(
-            file, Shape(width, len(model.coding_.classes), pairs.n_features if pairs else 0)
-        )
+        shape = Shape(width or 0, len(model.coding_.classes), pairs.n_features if pairs else 0)
+        model.weights_ = _checked_weights(file, shape)
     model.convergence_ = Convergence(**header["convergence"])
     return model
 
