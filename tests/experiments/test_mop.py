@@ -21,6 +21,7 @@ CONLL_MODELS = [
     "mixture separate, as in the paper",
     "mixture joint",
     "mixture joint, as in the paper",
+    "skip-chain CRF",
     "mixture, best configuration",
 ]
 
@@ -35,6 +36,7 @@ def small_conll(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(chain_conll, "GRID", {"l2": (0.1,)})
     monkeypatch.setattr(mop_conll, "TRAINING", ({"l2": 0.1},))
     monkeypatch.setattr(mop_conll, "EDGES", ({}, {"edge_features": "default"}))
+    monkeypatch.setattr(mop_conll, "SKIP_CHAIN", ({}, {"decode": "map"}))
     monkeypatch.setattr(mop_conll, "BEYOND", ({"order": "both"},))
     return tmp_path
 
@@ -50,6 +52,7 @@ def test_rows_of_figure_2(small_conll: Path, tmp_path: Path) -> None:
     assert [row["split"] for row in report["rows"]] == ["testa", "testb"] * len(CONLL_MODELS)
     base = next(row for row in report["rows"] if row["model"] == "MEMM posterior")
     assert base["fp_improvement"] == base["fn_improvement"] == 0
+    assert [row["not_converged"] for row in report["rows"] if row["model"] == "skip-chain CRF"] == [0, 0]
     trials = report["settings"]["held-out F1 of all that was tried"]
     assert any("ignore_case=True" in str(trial["settings"]) for trial in trials)
     assert "90.9" in result.output  # the paper's figure stands beside ours
@@ -75,14 +78,15 @@ def tiny_school_world(seed: int = 0) -> kf.Graph:
 def test_rows_of_figure_3(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(mop_webkb, "read_webkb", lambda path: tiny_school_world())
     monkeypatch.setattr(mop_webkb, "RIDGE", ({"l2": 0.1},))
-    models = {name: (base, (({"l2": 0.1},),)) for name, (base, _) in mop_webkb.MODELS.items()}
+    models = {name: (method, base, (({"l2": 1.0},),)) for name, (method, base, _) in mop_webkb.MODELS.items()}
     monkeypatch.setattr(mop_webkb, "MODELS", models)
     report = mop_webkb.run(tmp_path, lambda line: None, n_jobs=1)
-    assert [row["split"] for row in report.rows] == ["cornell", "texas", "washington", "wisconsin", "mean"] * 3
+    assert [row["split"] for row in report.rows] == ["cornell", "texas", "washington", "wisconsin", "mean"] * 4
     mean = {row["model"]: row["error"] for row in report.rows if row["split"] == "mean"}
     schools = [row["error"] for row in report.rows if row["model"] == "node" and row["split"] != "mean"]
     assert mean["node"] == pytest.approx(np.mean(schools))
-    assert max(mean["mixture separate"], mean["mixture joint"]) < 0.8 * mean["node"]
+    assert max(mean["mixture separate"], mean["mixture joint"], mean["link"]) < 0.8 * mean["node"]
+    assert sum("not_converged" in row for row in report.rows) == 5
 
 
 @pytest.mark.data

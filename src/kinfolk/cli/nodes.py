@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kinfolk.cli.tokens import Jobs, Mixing, Training, class_weights
+from kinfolk.cli.methods import Mixing, ParentFeatures, class_weights, new_labeller, outcome
+from kinfolk.cli.tokens import Jobs
 from kinfolk.errors import InputError, SettingError
 
 if TYPE_CHECKING:
@@ -22,17 +23,12 @@ app = typer.Typer(help="Label the nodes of a graph: train a model, predict, eval
 
 class Method(StrEnum):
     mop = "mop"
+    link = "link"
 
 
 class Format(StrEnum):
     linqs = "linqs"
     webkb = "webkb"
-
-
-class ParentFeatures(StrEnum):
-    own = "own"
-    shared = "shared"
-    none = "none"
 
 
 Nodes = Annotated[
@@ -50,22 +46,39 @@ Model = Annotated[Path, typer.Argument(help="Model file.")]
 
 @app.command()
 def train(
+    context: typer.Context,
     nodes: Nodes,
     out: Annotated[Path, typer.Option(help="Model file to write.")],
     links: Links = None,
     format: GraphFormat = Format.linqs,
     model: Annotated[Method, typer.Option(help="Method.")] = Method.mop,
-    training: Annotated[Training, typer.Option(help="What is optimised.")] = Training.joint,
+    training: Annotated[
+        str | None,
+        typer.Option(
+            help="What is optimised. mop: separate, conditional or joint (default); "
+            "link: bethe (default), pseudo or piecewise."
+        ),
+    ] = None,
     relations: Annotated[str | None, typer.Option(help="Links to use, e.g. cites,cited_by. Default: all.")] = None,
     parent_features: Annotated[
-        ParentFeatures, typer.Option(help="Weights for the features of a neighbour.")
-    ] = ParentFeatures.own,
-    mixing: Annotated[Mixing, typer.Option(help="Weights of neighbours.")] = Mixing.uniform,
-    orders: Annotated[int, typer.Option(help="Random orders of the nodes to train on.")] = 10,
-    predict_orders: Annotated[int, typer.Option(help="Random orders to average predictions over.")] = 50,
+        ParentFeatures | None, typer.Option(help="mop only: weights for the features of a neighbour. Default: own.")
+    ] = None,
+    mixing: Annotated[Mixing | None, typer.Option(help="mop only: weights of neighbours. Default: uniform.")] = None,
+    orders: Annotated[
+        int | None, typer.Option(help="mop only: random orders of the nodes to train on. Default: 10.")
+    ] = None,
+    predict_orders: Annotated[
+        int | None, typer.Option(help="mop only: random orders to average predictions over. Default: 50.")
+    ] = None,
     everybody_starts: Annotated[
-        bool, typer.Option("--everybody-starts", help="Nodes with neighbours also speak for themselves.")
-    ] = False,
+        bool | None, typer.Option("--everybody-starts", help="mop only: nodes with neighbours also speak for themselves.")
+    ] = None,
+    damping: Annotated[
+        float | None, typer.Option(help="link only: share of an old message kept, 0 to below 1. Default: 0.3.")
+    ] = None,
+    max_rounds: Annotated[
+        int | None, typer.Option(help="link only: limit of rounds of belief propagation. Default: 200.")
+    ] = None,
     l2: Annotated[float | None, typer.Option(help="Strength of the ridge.")] = None,
     class_weight: Annotated[list[str] | None, typer.Option(help="class=weight, may be repeated; or: balanced.")] = None,
     max_iterations: Annotated[int, typer.Option(help="Limit of optimiser iterations.")] = 300,
@@ -79,20 +92,23 @@ def train(
 ) -> None:
     """Train a model on a graph and write one model file."""
     from kinfolk.io.modelfile import check_writable
-    from kinfolk.models.mixture import MixtureOfParents
 
     check_writable(out)
     if os.path.realpath(out) in map(os.path.realpath, [*nodes, *(links or []), *([train_ids] if train_ids else [])]):
         raise SettingError(f"--out {out} would overwrite the data it is trained on: name another file")
     settings: dict[str, Any] = dict(
-        training=str(training), parent_features=str(parent_features), mixing=str(mixing), orders=orders,
-        predict_orders=predict_orders, everybody_starts=everybody_starts, class_weight=class_weights(class_weight),
+        class_weight=class_weights(class_weight),
         relations=None if relations is None else [name.strip() for name in relations.split(",")],
         max_iterations=max_iterations, tolerance=tolerance, random_state=seed, n_jobs=jobs, verbose=0 if quiet else 1,
     )  # fmt: skip
     if l2 is not None:
         settings["l2"] = l2
-    labeller = MixtureOfParents(**settings)
+    own = {
+        "--training": training, "--parent-features": parent_features, "--mixing": mixing, "--orders": orders,
+        "--predict-orders": predict_orders, "--everybody-starts": everybody_starts, "--damping": damping,
+        "--max-rounds": max_rounds,
+    }  # fmt: skip
+    labeller = new_labeller(context, model, own, settings)
     graph = read_graph(nodes, links, format)
     chosen = None if train_ids is None else _numbers(train_ids, graph)
     labeller.fit(graph, train=chosen)
@@ -101,7 +117,8 @@ def train(
         known = graph.label_codes if chosen is None else graph.label_codes[chosen]
         size = f"{graph.n_nodes} nodes, {int((known >= 0).sum())} of them with labels to learn from"
         typer.echo(f"trained on {size}; {graph.n_features} features; {_link_counts(labeller, graph)}", err=True)
-        typer.echo(str(labeller.convergence_), err=True)
+        for line in outcome(labeller):
+            typer.echo(line, err=True)
         typer.echo(f"wrote {out}", err=True)
 
 
@@ -222,7 +239,8 @@ def _check_known(gold: dict[int, str], graph: Graph, classes: Any) -> None:
 
 
 def _link_counts(labeller: Any, graph: Graph) -> str:
-    return ", ".join(f"{graph.relations[name].nnz} links {name!r}" for name in labeller.parents_[0].links)
+    used = labeller.links_ if hasattr(labeller, "links_") else labeller.parents_[0].links
+    return ", ".join(f"{graph.relations[name].nnz} links {name!r}" for name in used)
 
 
 def _load(path: Path, jobs: int) -> Any:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from kinfolk.cli.methods import Mixing, Order, Skip, class_weights, new_tagger, outcome
 from kinfolk.errors import SettingError
 
 app = typer.Typer(help="Tag tokens: train a tagger, tag files, evaluate.", no_args_is_help=True)
@@ -20,29 +21,7 @@ class Method(StrEnum):
     memm = "memm"
     maxent = "maxent"
     mop = "mop"
-
-
-class Training(StrEnum):
-    separate = "separate"
-    conditional = "conditional"
-    joint = "joint"
-
-
-class Mixing(StrEnum):
-    uniform = "uniform"
-    learned = "learned"
-
-
-class Skip(StrEnum):
-    same_word = "same-word"
-    any_case = "same-word-any-case"
-    none = "none"
-
-
-class Order(StrEnum):
-    forward = "forward"
-    backward = "backward"
-    both = "both"
+    skip_chain = "skip-chain"
 
 
 class Format(StrEnum):
@@ -63,6 +42,7 @@ Jobs = Annotated[int, typer.Option(help="Threads; -1 = every core.")]
 
 @app.command()
 def train(
+    context: typer.Context,
     train: Annotated[str, typer.Option(help="Labelled column file to train on; - = standard input.")],
     out: Annotated[Path, typer.Option(help="Model file to write.")],
     model: Annotated[Method, typer.Option(help="Method.")] = Method.crf,
@@ -74,16 +54,37 @@ def train(
     l2: Annotated[float | None, typer.Option(help="Strength of the ridge.")] = None,
     l1: Annotated[float, typer.Option(help="Strength of the lasso.")] = 0.0,
     encoding: Annotated[str, typer.Option(help="Tag scheme to work in: auto, BIO, IOBES, BILOU, IOB1.")] = "auto",
-    decode: Annotated[str, typer.Option(help="memm only: viterbi or posterior.")] = "viterbi",
-    training: Annotated[Training | None, typer.Option(help="mop only: what is optimised. Default: joint.")] = None,
-    skip: Annotated[Skip | None, typer.Option(help="mop only: edges to earlier tokens. Default: same-word.")] = None,
-    most_recent: Annotated[int | None, typer.Option(help="mop only: edges a token, 0 = all. Default: 5.")] = None,
+    decode: Annotated[
+        str | None, typer.Option(help="memm: viterbi (default) or posterior; skip-chain: posterior (default) or map.")
+    ] = None,
+    training: Annotated[
+        str | None,
+        typer.Option(
+            help="What is optimised. mop: separate, conditional or joint (default); "
+            "skip-chain: bethe (default), pseudo or piecewise."
+        ),
+    ] = None,
+    skip: Annotated[
+        Skip | None, typer.Option(help="mop, skip-chain: edges to earlier tokens. Default: same-word.")
+    ] = None,
+    most_recent: Annotated[
+        int | None, typer.Option(help="mop, skip-chain: edges a token, 0 = all. Default: 5.")
+    ] = None,
     max_document_frequency: Annotated[
-        int | None, typer.Option(help="mop only: no edges for words in more documents, 0 = no limit. Default: 100.")
+        int | None,
+        typer.Option(help="mop, skip-chain: no edges for words in more documents, 0 = no limit. Default: 100."),
+    ] = None,
+    edge_features: Annotated[
+        bool | None, typer.Option(help="mop, skip-chain: features of edges. Default: no.")
     ] = None,
     mixing: Annotated[Mixing | None, typer.Option(help="mop only: weights of parents. Default: uniform.")] = None,
     order: Annotated[Order | None, typer.Option(help="mop only: where parents stand. Default: forward.")] = None,
-    edge_features: Annotated[bool | None, typer.Option(help="mop only: features of edges. Default: no.")] = None,
+    damping: Annotated[
+        float | None, typer.Option(help="skip-chain only: share of an old message kept, 0 to below 1. Default: 0.")
+    ] = None,
+    max_rounds: Annotated[
+        int | None, typer.Option(help="skip-chain only: limit of rounds of belief propagation. Default: 100.")
+    ] = None,
     class_weight: Annotated[
         list[str] | None, typer.Option(help="label=weight, e.g. PER=2; may be repeated; or: balanced.")
     ] = None,
@@ -113,23 +114,21 @@ def train(
     )  # fmt: skip
     if l2 is not None:
         settings["l2"] = l2
-    mixture = {
-        "--training": training, "--skip": skip, "--most-recent": most_recent, "--mixing": mixing, "--order": order,
-        "--max-document-frequency": max_document_frequency, "--edge-features": edge_features,
+    own = {
+        "--decode": decode, "--training": training, "--skip": skip, "--most-recent": most_recent,
+        "--max-document-frequency": max_document_frequency, "--edge-features": edge_features, "--mixing": mixing,
+        "--order": order, "--damping": damping, "--max-rounds": max_rounds,
     }  # fmt: skip
-    given = {option: value for option, value in mixture.items() if value is not None}
-    tagger = _new_model(model, decode, given, settings)
+    tagger = new_tagger(context, model, own, settings)
     corpus = read_conll(train, **options)
     held_out = None if dev is None else read_conll(dev, **options)
     tagger.fit(corpus, X_dev=held_out)
     tagger.save(out)
     if not quiet:
-        outcome = tagger.convergence_
         size = f"{corpus.n_documents} documents, {corpus.n_sentences} sentences, {corpus.n_tokens} tokens"
         typer.echo(f"trained on {size}; {tagger.features_.n_features} features", err=True)
-        typer.echo(str(outcome), err=True)
-        if outcome.best_iteration is not None:
-            typer.echo(f"held-out score {100 * outcome.dev_scores[outcome.best_iteration]:.2f}", err=True)
+        for line in outcome(tagger):
+            typer.echo(line, err=True)
         typer.echo(f"wrote {out}", err=True)
 
 
@@ -195,55 +194,6 @@ def _reading(columns: str | None, label: str, scheme: str, separator: str | None
 
 def _form(scheme: str, separator: str | None) -> dict[str, Any]:
     return {"scheme": None if scheme == "none" else scheme, "separator": "\t" if separator == "tab" else separator}
-
-
-def _new_model(method: Method, decode: str, mixture: dict[str, Any], settings: dict[str, Any]) -> Any:
-    """`mixture`: the options given that only a mixture of parents has."""
-    from kinfolk.models.crf import LinearChainCRF
-    from kinfolk.models.maxent import MaxEnt
-    from kinfolk.models.memm import MEMM
-    from kinfolk.models.mixture import MixtureOfParents
-
-    if decode != "viterbi" and method is not Method.memm:
-        raise SettingError(f"--decode {decode} is for --model memm; leave it out for --model {method}")
-    if method is Method.mop:
-        return MixtureOfParents(**_mixture_settings(mixture), **settings)
-    if mixture:
-        raise SettingError(f"{next(iter(mixture))} is for --model mop; leave it out for --model {method}")
-    if method is Method.memm:
-        return MEMM(decode=decode, **settings)
-    return (LinearChainCRF if method is Method.crf else MaxEnt)(**settings)
-
-
-def _mixture_settings(given: dict[str, Any]) -> dict[str, Any]:
-    from kinfolk.features.skips import SameWord
-
-    words = {name: str(given[f"--{name}"]) for name in ("training", "mixing", "order") if f"--{name}" in given}
-    limits: dict[str, Any] = {
-        name: given[f"--{name}"] or None for name in ("most-recent", "max-document-frequency") if f"--{name}" in given
-    }
-    linked = given.get("--skip") is not Skip.none
-    if limits and not linked:
-        raise SettingError(f"--{next(iter(limits))} is for --skip same-word; leave it out for --skip none")
-    settings = {name.replace("-", "_"): limit for name, limit in limits.items()}
-    skips = SameWord(ignore_case=given.get("--skip") is Skip.any_case, **settings) if linked else None
-    return {**words, "skip_edges": skips, "edge_features": "default" if given.get("--edge-features") else None}
-
-
-def class_weights(given: list[str] | None) -> dict[str, float] | str | None:
-    """Those of --class-weight as the models take them."""
-    if not given:
-        return None
-    if given == ["balanced"]:
-        return "balanced"
-    weights = {}
-    for pair in given:
-        name, _, number = pair.rpartition("=")
-        try:
-            weights[name] = float(number)
-        except ValueError:
-            raise SettingError(f"--class-weight takes label=number, e.g. PER=2; got {pair!r}") from None
-    return weights
 
 
 def _load(path: Path, jobs: int) -> Any:

@@ -39,7 +39,7 @@ def choose(
 
     `trials` is told the F1 of all of them, and spares what was tried before.
     """
-    known = {repr(trial["settings"]): trial["f1"] for trial in trials or ()}
+    known = {repr(trial["settings"]): trial["f1"] for trial in trials or () if trial["method"] == method.__name__}
     fit, held_out = data.held_out()
     best: tuple[dict[str, Any], float] = ({}, -1.0)
     for settings in grid:
@@ -48,7 +48,7 @@ def choose(
             score = 100 * method(n_jobs=n_jobs, **settings).fit(fit).score(held_out)
             tell(f"{method.__name__}, {settings}: held-out F1 {score:.2f}")
             if trials is not None:
-                trials.append({"settings": settings, "f1": score})
+                trials.append({"method": method.__name__, "settings": settings, "f1": score})
         if score > best[1]:
             best = settings, score
     return best

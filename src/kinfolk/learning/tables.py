@@ -139,7 +139,8 @@ class Tables:
         rest = sum(self.shape.features) * n
         diagonal[rest:] = variance.sum() / (n * n)
         if self._pair_curvature is not None:
-            parts.pair[:], parts.rows[:] = self._pair_curvature
+            for part, known in zip((parts.pair, parts.rows), self._pair_curvature, strict=True):
+                np.maximum(part, known, out=part)  # pairs that are all but ruled out have next to none of their own
         diagonal += self.l2
         diagonal[self.shape.size - self.shape.gate :] += self.gate_l2
         if self.l2 == 0:

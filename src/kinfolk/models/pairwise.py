@@ -25,6 +25,7 @@ from kinfolk.models.optimise import Callback, Convergence, TrainingPlan, Watch, 
 
 log = logging.getLogger("kinfolk")
 Array = NDArray[Any]
+TRAINING_TOLERANCE = 1e-8  # messages half at rest would make the objective rough; from a warm start it costs little
 TRAININGS = ("bethe", "pseudo", "piecewise")
 
 
@@ -92,6 +93,11 @@ class PairSample:
     @property
     def n_edge_features(self) -> int:
         return 0 if self.edge_rows is None else int(self.edge_rows.shape[1])
+
+    @property
+    def overlap(self) -> float:
+        """How many features an edge has on average, the table of its relation included."""
+        return 1.0 if self.edge_rows is None else 1.0 + self.edge_rows.nnz / max(1, self.edge_rows.shape[0])
 
     def shape(self, n_labels: int) -> MixtureShape:
         return MixtureShape((self.rows.shape[1],), n_labels, self.n_relations, self.n_edge_features)
@@ -166,7 +172,10 @@ def train_pairwise(
         last["fixed"] = answer.fixed
         pair, rows = sample.pair_gradient(answer.pair)
         own = answer.node.astype(ends.dtype)
-        curvature = None if answer.curvature is None else sample.pair_gradient(answer.curvature)
+        curvature = None
+        if answer.curvature is not None:
+            pair_curvature, row_curvature = sample.pair_gradient(answer.curvature)
+            curvature = pair_curvature, row_curvature * sample.overlap  # features that fire together step together
         start = answer.node[sample.starts].sum(axis=0)
         return Answer(answer.loss, own, pair, start, rows, np.zeros(0), curvature)
 
@@ -191,7 +200,8 @@ def _losses(
     group_of = np.repeat(np.arange(len(graph.group_starts) - 1), np.diff(graph.group_starts))
     counts = np.bincount(group_of[known], minlength=len(graph.group_starts) - 1)
     sums = np.bincount(group_of[known], weights=weights[known], minlength=len(counts))
-    return BetheLoss(graph, labels, sums / np.maximum(counts, 1), how.settings, n_jobs)
+    settled = how.settings._replace(tolerance=min(how.settings.tolerance, TRAINING_TOLERANCE))
+    return BetheLoss(graph, labels, sums / np.maximum(counts, 1), settled, n_jobs)
 
 
 def infer(

@@ -1,0 +1,155 @@
+"""Options of `train` that only some models have: whose they are, and the settings they stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import Any
+
+import typer
+
+from kinfolk.errors import SettingError
+
+
+class Mixing(StrEnum):
+    uniform = "uniform"
+    learned = "learned"
+
+
+class Skip(StrEnum):
+    same_word = "same-word"
+    any_case = "same-word-any-case"
+    none = "none"
+
+
+class Order(StrEnum):
+    forward = "forward"
+    backward = "backward"
+    both = "both"
+
+
+class ParentFeatures(StrEnum):
+    own = "own"
+    shared = "shared"
+    none = "none"
+
+
+# option -> the models that have it; what all models have is not here
+Owners = Mapping[str, tuple[str, ...]]
+TOKENS: Owners = {
+    **dict.fromkeys(
+        ("--training", "--skip", "--most-recent", "--max-document-frequency", "--edge-features"), ("mop", "skip-chain")
+    ),
+    "--decode": ("memm", "skip-chain"),
+    **dict.fromkeys(("--mixing", "--order"), ("mop",)),
+    **dict.fromkeys(("--damping", "--max-rounds"), ("skip-chain",)),
+}
+NODES: Owners = {
+    "--training": ("mop", "link"),
+    **dict.fromkeys(("--parent-features", "--mixing", "--orders", "--predict-orders", "--everybody-starts"), ("mop",)),
+    **dict.fromkeys(("--damping", "--max-rounds"), ("link",)),
+}
+LIMITS = ("--most-recent", "--max-document-frequency")
+SKIP_OPTIONS = ("--skip", *LIMITS, "--edge-features")
+
+
+def new_tagger(context: typer.Context, method: str, options: dict[str, Any], settings: dict[str, Any]) -> Any:
+    """The model that `tokens train` asks for. An option that is None was not given."""
+    from kinfolk.models.crf import LinearChainCRF
+    from kinfolk.models.maxent import MaxEnt
+    from kinfolk.models.memm import MEMM
+    from kinfolk.models.mixture import MixtureOfParents
+    from kinfolk.models.skip_chain import SkipChainCRF
+
+    kinds = {"crf": LinearChainCRF, "memm": MEMM, "maxent": MaxEnt, "mop": MixtureOfParents, "skip-chain": SkipChainCRF}
+    return _new(context, kinds[method], _given(method, TOKENS, options), settings)
+
+
+def new_labeller(context: typer.Context, method: str, options: dict[str, Any], settings: dict[str, Any]) -> Any:
+    """The model that `nodes train` asks for. An option that is None was not given."""
+    from kinfolk.models.link import LinkModel
+    from kinfolk.models.mixture import MixtureOfParents
+
+    kinds = {"mop": MixtureOfParents, "link": LinkModel}
+    return _new(context, kinds[method], _given(method, NODES, options), settings)
+
+
+def _given(method: str, owners: Owners, options: dict[str, Any]) -> dict[str, Any]:
+    """The options given, all of them the model's."""
+    given = {option: value for option, value in options.items() if value is not None}
+    for option, value in given.items():
+        first, *others = owners[option]
+        if method not in owners[option]:
+            named = f"{option} {value}" if option == "--decode" else option
+            also = f" ({', '.join(others)} has it too)" if others else ""
+            raise SettingError(f"{named} is for --model {first}; leave it out for --model {method}{also}")
+    return given
+
+
+def _new(context: typer.Context, kind: Any, given: dict[str, Any], settings: dict[str, Any]) -> Any:
+    own = _skip_settings(given)
+    for option, value in given.items():
+        if option not in SKIP_OPTIONS:
+            own[_setting(option)] = str(value) if isinstance(value, str) else value
+    if "training" in own:
+        _check_training(context, kind, own["training"])
+    return kind(**own, **settings)
+
+
+def _setting(option: str) -> str:
+    return option.removeprefix("--").replace("-", "_")
+
+
+def _check_training(context: typer.Context, kind: Any, word: str) -> None:
+    """What may be optimised is the model's to say; a word it does not know is told before any file is read."""
+    from kinfolk.models.checks import check_settings
+
+    try:
+        check_settings(kind(training=word))
+    except SettingError as error:
+        raise typer.BadParameter(str(error), ctx=context, param_hint="'--training'") from None
+
+
+def _skip_settings(given: dict[str, Any]) -> dict[str, Any]:
+    """Skip edges and their features; a limit of 0 is none."""
+    from kinfolk.features.skips import SameWord
+
+    settings: dict[str, Any] = {}
+    limits = {_setting(option): given[option] or None for option in LIMITS if option in given}
+    if given.get("--skip") is Skip.none:
+        if limits:
+            wrong = next(option for option in LIMITS if option in given)
+            raise SettingError(f"{wrong} is for --skip same-word; leave it out for --skip none")
+        settings["skip_edges"] = None
+    elif limits or "--skip" in given:
+        settings["skip_edges"] = SameWord(ignore_case=given.get("--skip") is Skip.any_case, **limits)
+    if "--edge-features" in given:
+        settings["edge_features"] = "default" if given["--edge-features"] else None
+    return settings
+
+
+def class_weights(given: list[str] | None) -> dict[str, float] | str | None:
+    """Those of --class-weight as the models take them."""
+    if not given:
+        return None
+    if given == ["balanced"]:
+        return "balanced"
+    weights = {}
+    for pair in given:
+        name, _, number = pair.rpartition("=")
+        try:
+            weights[name] = float(number)
+        except ValueError:
+            raise SettingError(f"--class-weight takes label=number, e.g. PER=2; got {pair!r}") from None
+    return weights
+
+
+def outcome(model: Any) -> Iterator[str]:
+    """How training went, a line each: the optimiser, the held-out score, belief propagation, where there was any."""
+    convergence = model.convergence_
+    yield str(convergence)
+    if convergence.best_iteration is not None:
+        yield f"held-out score {100 * convergence.dev_scores[convergence.best_iteration]:.2f}"
+    report = getattr(model, "training_report_", None)
+    if report is not None:
+        yield str(report)
