@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import pairwise_oracle as oracle
 import pytest
 from hypothesis import given, settings
-from pairwise_oracle import pairwise_worlds
 
+import pairwise_oracle as oracle
 from kinfolk.inference.loopy import Settings, edge_beliefs, pair_beliefs, pair_graph, propagate
 from kinfolk.inference.pair_losses import BetheLoss, piecewise_loss, pseudo_loss
+from pairwise_oracle import pairwise_worlds
 
 TIGHT = Settings(tolerance=1e-13, limit=500)
 

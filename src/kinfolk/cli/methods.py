@@ -37,17 +37,26 @@ class ParentFeatures(StrEnum):
 # option -> the models that have it; what all models have is not here
 Owners = Mapping[str, tuple[str, ...]]
 TOKENS: Owners = {
-    **dict.fromkeys(
-        ("--training", "--skip", "--most-recent", "--max-document-frequency", "--edge-features"), ("mop", "skip-chain")
-    ),
     "--decode": ("memm", "skip-chain"),
-    **dict.fromkeys(("--mixing", "--order"), ("mop",)),
-    **dict.fromkeys(("--damping", "--max-rounds"), ("skip-chain",)),
+    "--training": ("mop", "skip-chain"),
+    "--skip": ("mop", "skip-chain"),
+    "--most-recent": ("mop", "skip-chain"),
+    "--max-document-frequency": ("mop", "skip-chain"),
+    "--edge-features": ("mop", "skip-chain"),
+    "--mixing": ("mop",),
+    "--order": ("mop",),
+    "--damping": ("skip-chain",),
+    "--max-rounds": ("skip-chain",),
 }
 NODES: Owners = {
     "--training": ("mop", "link"),
-    **dict.fromkeys(("--parent-features", "--mixing", "--orders", "--predict-orders", "--everybody-starts"), ("mop",)),
-    **dict.fromkeys(("--damping", "--max-rounds"), ("link",)),
+    "--parent-features": ("mop",),
+    "--mixing": ("mop",),
+    "--orders": ("mop",),
+    "--predict-orders": ("mop",),
+    "--everybody-starts": ("mop",),
+    "--damping": ("link",),
+    "--max-rounds": ("link",),
 }
 LIMITS = ("--most-recent", "--max-document-frequency")
 SKIP_OPTIONS = ("--skip", *LIMITS, "--edge-features")
@@ -115,7 +124,7 @@ def _skip_settings(given: dict[str, Any]) -> dict[str, Any]:
     from kinfolk.features.skips import SameWord
 
     settings: dict[str, Any] = {}
-    limits = {_setting(option): given[option] or None for option in LIMITS if option in given}
+    limits: dict[str, Any] = {_setting(option): given[option] or None for option in LIMITS if option in given}
     if given.get("--skip") is Skip.none:
         if limits:
             wrong = next(option for option in LIMITS if option in given)

@@ -71,7 +71,8 @@ def train(
         int | None, typer.Option(help="mop only: random orders to average predictions over. Default: 50.")
     ] = None,
     everybody_starts: Annotated[
-        bool | None, typer.Option("--everybody-starts", help="mop only: nodes with neighbours also speak for themselves.")
+        bool | None,
+        typer.Option("--everybody-starts", help="mop only: nodes with neighbours speak for themselves too."),
     ] = None,
     damping: Annotated[
         float | None, typer.Option(help="link only: share of an old message kept, 0 to below 1. Default: 0.3.")

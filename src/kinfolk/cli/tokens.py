@@ -74,9 +74,7 @@ def train(
         int | None,
         typer.Option(help="mop, skip-chain: no edges for words in more documents, 0 = no limit. Default: 100."),
     ] = None,
-    edge_features: Annotated[
-        bool | None, typer.Option(help="mop, skip-chain: features of edges. Default: no.")
-    ] = None,
+    edge_features: Annotated[bool | None, typer.Option(help="mop, skip-chain: features of edges. Default: no.")] = None,
     mixing: Annotated[Mixing | None, typer.Option(help="mop only: weights of parents. Default: uniform.")] = None,
     order: Annotated[Order | None, typer.Option(help="mop only: where parents stand. Default: forward.")] = None,
     damping: Annotated[

@@ -124,6 +124,8 @@ class Corpus:
             given["(labels)"] = labels
         built: dict[str, Column] = {}
         for name, rows in given.items():
+            if not isinstance(rows, Sequence | np.ndarray) or any(isinstance(row, str | int) for row in rows):
+                raise InputError(f"{name!r} is taken as a column: expected a list of strings for each sentence")
             if [len(row) for row in rows] != lengths:
                 raise InputError(f"{name.strip('()')!r} must have the same sentence lengths as the words")
             built[name] = Column.from_strings(token for row in rows for token in row)

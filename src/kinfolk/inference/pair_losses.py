@@ -44,25 +44,37 @@ class BetheLoss:
 
     def __call__(self, node: Array, tables: Array) -> PairResiduals:
         scores = np.asarray(node, np.float64)
-        (own, pair, log_z, spread), fixed = self._run("all", scores, tables)
-        if (self.labels >= 0).all():
-            gold = self._gold(scores, tables)
-        else:
-            known = self.labels[:, None]
-            agree = (known < 0) | (known == np.arange(scores.shape[1]))
-            agreeing, _ = self._run("agreeing", np.where(agree, scores, -np.inf), tables)
-            gold = agreeing.log_partition, agreeing.node, agreeing.pair
+        shown = self._shown(scores, tables)
+        found, fixed = self._run("all", scores, tables)
+        # All labellings weigh at least as much as those that agree. Where belief propagation says otherwise, its warm
+        # start led it to a fixed point far from the truth: that group starts anew from nothing.
+        lost = found.log_partition < shown.log_partition - 1e-6 * (1 + np.abs(shown.log_partition))
+        if lost.any():
+            self._forget(lost)
+            found, fixed = self._run("all", scores, tables)
         per_group = np.diff(self.graph.group_starts)
-        loss = float(self.weights @ (log_z - gold[0]))
-        residual = (own - gold[1]) * np.repeat(self.weights, per_group)[:, None]
-        return PairResiduals(loss, residual.astype(node.dtype), pair - gold[2], fixed, spread)
+        loss = float(self.weights @ (found.log_partition - shown.log_partition))
+        residual = (found.node - shown.node) * np.repeat(self.weights, per_group)[:, None]
+        return PairResiduals(loss, residual.astype(node.dtype), found.pair - shown.pair, fixed, found.spread)
+
+    def _shown(self, scores: Array, tables: Array) -> PairBeliefs:
+        """What the labels show: their score and counts, or where some are unknown, beliefs given the known ones."""
+        if (self.labels >= 0).all():
+            return self._gold(scores, tables)
+        known = self.labels[:, None]
+        agree = (known < 0) | (known == np.arange(scores.shape[1]))
+        return self._run("agreeing", np.where(agree, scores, -np.inf), tables)[0]
+
+    def _forget(self, groups: NDArray[np.bool_]) -> None:
+        of_node = np.repeat(groups, np.diff(self.graph.group_starts))
+        self._messages["all"][np.tile(of_node[self.graph.edges[:, 0]], 2)] = 0.0
 
     def _run(self, name: str, scores: Array, tables: Array) -> tuple[PairBeliefs, Fixed]:
         fixed = propagate(self.graph, scores, tables, self.settings, False, self._messages.get(name), self.n_jobs)
         self._messages[name] = fixed.messages
         return pair_beliefs(self.graph, scores, tables, fixed.messages, self.weights, self.n_jobs), fixed
 
-    def _gold(self, scores: Array, tables: Array) -> tuple[Array, Array, Array]:
+    def _gold(self, scores: Array, tables: Array) -> PairBeliefs:
         """Score of the labels by group, and what they show: nodes, pairs by table."""
         graph, labels = self.graph, self.labels
         n_groups = len(graph.group_starts) - 1
@@ -77,7 +89,7 @@ class BetheLoss:
             of_edge = group_of[graph.edges[:, 0]]
             value += np.bincount(of_edge, weights=tables[graph.table, a, b], minlength=n_groups)
             np.add.at(pair, (graph.table, a, b), self.weights[of_edge])
-        return value, shown, pair
+        return PairBeliefs(shown, pair, value, pair)
 
 
 def pseudo_loss(

@@ -215,7 +215,8 @@ def _read_links(source: Source, table: _Content, start: int, refuse: bool) -> _L
             raise InputError(f"{wanted}, got {widths[i]}; correct the line", name, int(i) + 1)
     lines = np.flatnonzero(widths)
     if not len(lines):
-        raise InputError("no links: expected a line <cited> <citing> for each, found none", name)
+        log.warning("%s has no links", name)
+        return _Links(np.empty((0, 2), np.int64), 0, 0, 0, "")
     place = {key.encode(): i for i, key in enumerate(table.ids, start)}
     ends = np.fromiter((place.get(cell, -1) for row in rows for cell in row), np.int64, 2 * len(lines)).reshape(-1, 2)
     lost = (ends < 0).any(axis=1)
@@ -227,6 +228,10 @@ def _read_links(source: Source, table: _Content, start: int, refuse: bool) -> _L
             what = f"{key!r} is not in {table.name}, and {int(lost.sum())} links have such an end"
             raise InputError(f"{what}; add the nodes, or drop the links with dangling='drop'", name, at + 1)
         first = f"{key!r} in {name}, line {at + 1}"
+    if lost.all():
+        raise InputError(
+            f"none of the {len(lines)} links joins two nodes of {table.name}; do the files belong together?", name
+        )
     kept = ends[~lost]
     loops = kept[:, 0] == kept[:, 1]
     pairs = np.unique(kept[~loops][:, ::-1], axis=0)
@@ -237,5 +242,6 @@ def _tell_dropped(links: Sequence[_Links]) -> None:
     dangling, loops, repeated = (sum(counts) for counts in list(zip(*links, strict=True))[1:4])
     if dangling or loops or repeated:
         first = next((f" (the first: {one.first})" for one in links if one.first), "")
-        told = "links dropped: %d with an end that is not in the content%s, %d from a node to itself, %d repeated"
-        log.warning(told, dangling, first, loops, repeated)
+        kinds = ((dangling, f"with an end that is not in the content{first}"), (loops, "from a node to itself"))
+        told = [f"{n} {what}" for n, what in (*kinds, (repeated, "repeated")) if n]
+        log.warning("links dropped: %s", ", ".join(told))

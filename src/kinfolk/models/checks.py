@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from numbers import Integral, Real
 from typing import Any
@@ -22,9 +21,10 @@ def _one_of(*words: str) -> tuple[str, Callable[[Any], bool]]:
     return " or ".join(map(repr, words)), lambda v: isinstance(v, str) and v in words
 
 
+LARGEST, SMALLEST = 1e12, 1e-12  # beyond them weights in single precision lose all meaning
 _NOT_NEGATIVE = (
-    "a number of 0 or more",
-    lambda v: isinstance(v, Real) and not isinstance(v, bool) and math.isfinite(v) and float(v) >= 0,
+    f"0, or a number from {SMALLEST:g} to {LARGEST:g}",
+    lambda v: isinstance(v, Real) and not isinstance(v, bool) and (v == 0 or SMALLEST <= float(v) <= LARGEST),
 )
 _YES_NO = ("True or False", lambda v: isinstance(v, bool))
 _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {

@@ -154,7 +154,7 @@ class LinkModel(Settings):
         if X_dev is None:
             return None
         dev = Nodes.of(X_dev, self.node_columns_)
-        gold, sample, jobs = dev.codes(classes), self._sample(dev), resolve_jobs(self.n_jobs)
+        gold, sample, jobs = dev.gold(classes), self._sample(dev), resolve_jobs(self.n_jobs)
         return lambda weights: node_accuracy(gold, infer(sample, weights, self._propagation(), jobs)[0].node) / 100
 
     # -- prediction -----------------------------------------------------------------------------------
@@ -199,7 +199,7 @@ class LinkModel(Settings):
             raise InputError("a graph brings its own labels: build it with labels=..., or use graph.with_labels(y)")
         beliefs, report, nodes = self._run(X, False)
         report.warn(REMEDY)
-        return None, node_accuracy(nodes.codes(self.coding_.classes), beliefs)
+        return None, node_accuracy(nodes.gold(self.coding_.classes), beliefs)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Accuracy, from 0 to 1."""

@@ -6,6 +6,8 @@ word in a document or of linked pages, reach each other, and marginals stay exac
 
 from __future__ import annotations
 
+import inspect
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -38,6 +40,9 @@ from kinfolk.models.token_parents import TokenParents
 from kinfolk.models.token_training import fit_tokens
 from kinfolk.threads import resolve_jobs
 
+log = logging.getLogger("kinfolk")
+FOR_NODES = ("relations", "orders", "predict_orders", "everybody_starts")
+FOR_TOKENS = ("templates", "encoding", "transition_templates", "skip_edges", "edge_features", "order")
 EdgeFeatureList = list[str | EdgeFeature] | tuple[str | EdgeFeature, ...] | str | None
 
 
@@ -106,6 +111,7 @@ class MixtureOfParents(Tagger):
         _no_labels_beside(y_dev)
         check_settings(self)
         self._check_held_out(X_dev)
+        self._warn_of_other_settings(FOR_TOKENS, "nodes")
         nodes, plan = Nodes.of(X), self._plan(resolve_jobs(self.n_jobs))
         before = named_node_weights(self) if self.warm_start and self._knows("nodes") else None
         with self._all_or_nothing(), observed(callback, self.verbose, self.tolerance) as watcher:
@@ -140,8 +146,15 @@ class MixtureOfParents(Tagger):
     def _knows(self, task: str) -> bool:
         return self.__sklearn_is_fitted__() and self.task_ == task
 
+    def _warn_of_other_settings(self, names: tuple[str, ...], task: str) -> None:
+        defaults = inspect.signature(type(self)).parameters
+        changed = [name for name in names if repr(getattr(self, name)) != repr(defaults[name].default)]
+        if changed:
+            log.warning("%s: no meaning for %s, and ignored", ", ".join(changed), task)
+
     def _train(self, lesson: Lesson) -> None:
         """On tokens."""
+        self._warn_of_other_settings(FOR_NODES, "tokens")
         held_out = lesson.held_out
         self._check_held_out(held_out)
         fitted = fit_tokens(self, lesson, self._stages(), partial(self._token_scorer, held_out))
@@ -208,7 +221,7 @@ class MixtureOfParents(Tagger):
             return super().evaluate(X, y)
         _no_labels_beside(y)
         nodes = self._nodes(X)
-        return None, node_accuracy(nodes.codes(self.coding_.classes), self._node_model().marginals(nodes))
+        return None, node_accuracy(nodes.gold(self.coding_.classes), self._node_model().marginals(nodes))
 
     def score(self, X: Any, y: Any = None) -> float:
         """Tokens: entity F1, or accuracy when labels are not spans; nodes: accuracy. From 0 to 1."""

@@ -63,6 +63,7 @@ def _token_spec(parents: TokenParents) -> dict[str, Any]:
         "gate_features": None if parents.gate_features is None else parents.gate_features.spec(),
         "pair_features": parents.n_pair_features,
         "shares": parents.shares is not None,
+        "untrained": list(parents.untrained),
     }
 
 
@@ -75,6 +76,7 @@ def _node_spec(parents: NodeParents) -> dict[str, Any]:
         "gated": parents.gated,
         "given": parents.given,
         "not_used": list(parents.not_used),
+        "untrained": list(parents.untrained),
         "shares": parents.shares is not None,
     }
 
@@ -104,7 +106,7 @@ def restore_mixture(model: Any, file: ModelFile, n_features: int | None, functio
 def _node_rule(spec: Mapping[str, Any], shares: Array | None) -> NodeParents:
     links = tuple(spec["links"])
     flags = (spec["ordered"], spec["parent_features"], spec["everybody_starts"], spec["gated"])
-    return NodeParents(links, *flags, shares, spec["given"], tuple(spec["not_used"]))
+    return NodeParents(links, *flags, shares, spec["given"], tuple(spec["not_used"]), tuple(spec["untrained"]))
 
 
 def _token_rule(
@@ -114,7 +116,8 @@ def _token_rule(
         learned_skips(skip, file.strings[f"mixture.{d}.skip.{s}"], functions) for s, skip in enumerate(spec["skips"])
     )
     edge, gate = (_edge_features(spec[name], functions) for name in ("edge_features", "gate_features"))
-    return TokenParents(skips, spec["backward"], spec["parent_features"], edge, gate, shares, spec["pair_features"])
+    flags, untrained = (spec["backward"], spec["parent_features"]), tuple(spec["untrained"])
+    return TokenParents(skips, *flags, edge, gate, shares, spec["pair_features"], untrained)
 
 
 def _edge_features(spec: Mapping[str, Any] | None, functions: Functions) -> EdgeFeatures | None:

@@ -10,7 +10,7 @@ L_M of those labels, with the models held fixed:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from kinfolk.learning.lbfgs import minimise
 from kinfolk.learning.tables import MixtureWeights
 from kinfolk.models.joint import Examples, train_relations, train_together
 from kinfolk.models.optimise import Callback, Convergence, Progress, TrainingPlan, combined
+from kinfolk.models.separate import EdgeData
 
 Array = NDArray[Any]
 
@@ -45,6 +46,12 @@ class MixtureSettings:
     training: str
     gate_l2: float
     gate_folds: int
+
+
+def untrained_relations(names: Sequence[str], edges: Sequence[EdgeData], labels: NDArray[np.int32]) -> tuple[str, ...]:
+    """Relations without an edge whose ends both have a label: their models know nothing, and should not be asked."""
+    known = [(labels[data.edges] >= 0).all(axis=1).any() for data in edges]
+    return tuple(name for name, trained in zip(names, known, strict=True) if not trained)
 
 
 def folds_by_group(groups: Array, n_folds: int, seed: int | None) -> NDArray[np.int64]:

@@ -62,6 +62,17 @@ class Nodes:
     def columns(self) -> Sequence[str] | int:
         return self.rows.shape[1] if self.feature_names is None else self.feature_names
 
+    def gold(self, classes: Vocabulary) -> NDArray[np.int32]:
+        """Labels to compare predictions with. One the model does not know cannot be right: it counts as a miss."""
+        table = np.append(classes.encode(self.classes.names), np.int32(-1)).astype(np.int32)
+        table[:-1][table[:-1] < 0] = len(classes)
+        codes = table[self.labels]
+        strange = np.unique(self.labels[codes == len(classes)])
+        if len(strange):
+            names = ", ".join(repr(self.classes.names[i]) for i in strange)
+            log.warning("labels that training never saw count as misses: %s", names)
+        return codes
+
     def codes(self, classes: Vocabulary) -> NDArray[np.int32]:
         """Labels as numbers of `classes`; one the model does not know is an error."""
         table = np.append(classes.encode(self.classes.names), np.int32(-1)).astype(np.int32)
@@ -106,12 +117,15 @@ class NodeModel:
     seed: int | None
     n_jobs: int
 
-    def sample(self, nodes: Nodes) -> Sample:
-        return node_sample(self.parents, nodes, self.local, self.n_orders, self.seed, self.n_jobs)
+    def sample(self, nodes: Nodes, labels: NDArray[np.int32] | None = None) -> Sample:
+        first = None if labels is None else labels >= 0
+        return node_sample(self.parents, nodes, self.local, self.n_orders, self.seed, self.n_jobs, first)
 
     def marginals(self, nodes: Nodes, labels: NDArray[np.int32] | None = None) -> Array:
-        """(n, L), the mean over orders; with `labels` (-1 unknown) neighbours see the known ones."""
-        table = mean_marginals(self.sample(nodes), self.weights, labels, self.n_jobs)
+        """(n, L), the mean over orders. With `labels` (-1 unknown) the labelled nodes come first in every order, so
+        what follows is exactly the distribution of the others given them (a DAG as given keeps its own order).
+        """
+        table = mean_marginals(self.sample(nodes, labels), self.weights, labels, self.n_jobs)
         if labels is not None:
             known = np.flatnonzero(labels >= 0)
             table[known] = np.eye(table.shape[1])[labels[known]]
@@ -134,13 +148,14 @@ class NodeModel:
 
 
 def node_sample(
-    parents: NodeParents, nodes: Nodes, local: LocalModel | None, n_orders: int, seed: int | None, n_jobs: int
-) -> Sample:
-    """A new graph ready for inference, in orders of its own."""
+    parents: NodeParents, nodes: Nodes, local: LocalModel | None, n_orders: int, seed: int | None, n_jobs: int,
+    first: NDArray[np.bool_] | None = None,
+) -> Sample:  # fmt: skip
+    """A new graph ready for inference, in orders of its own; nodes of `first` come before the others."""
     relations = told_relations(nodes, parents.links, parents.not_used)
     doubt = None if local is None else local.doubt(nodes.rows, n_jobs)
     rng = np.random.default_rng(None if seed is None else [seed, 1])  # not the orders of training
-    sample, _ = parents.compile(nodes.rows, relations, nodes.groups, doubt, n_orders, rng)
+    sample, _ = parents.compile(nodes.rows, relations, nodes.groups, doubt, n_orders, rng, first)
     return sample
 
 

@@ -39,6 +39,7 @@ class NodeParents:
     everybody_starts whether nodes with parents have a start component too
     gated, shares, given   mixing weights: by a gate; by fixed shares (R + 1,); by the entries of the relations
     not_used         relations of the training data that were left aside on purpose
+    untrained        of `names`, those without a labelled edge in training: they have nothing to say
     """
 
     links: tuple[str, ...]
@@ -49,6 +50,7 @@ class NodeParents:
     shares: Array | None = None
     given: bool = False
     not_used: tuple[str, ...] = ()
+    untrained: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -69,13 +71,17 @@ class NodeParents:
             rows, columns = links.coords[0][told], links.coords[1][told]
             pairs = np.stack([rows, columns], axis=1).astype(np.int64)
             found += [pairs, pairs[:, ::-1]] if self.ordered else [pairs]
+        found = [p[:0] if name in self.untrained else p for name, p in zip(self.names, found, strict=True)]
         return [pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))] for pairs in found]
 
     def compile(
         self, rows: sparse.csr_array, relations: Mapping[str, Any], groups: Array, doubt: Array | None,
-        n_orders: int, rng: np.random.Generator,
+        n_orders: int, rng: np.random.Generator, first: NDArray[np.bool_] | None = None,
     ) -> tuple[Sample, list[EdgeData]]:  # fmt: skip
-        """A sample with one wiring an order; and for separate training all edges, in both directions."""
+        """A sample with one wiring an order; and for separate training all edges, in both directions.
+
+        first   bool (n,): nodes that come before all others in every order
+        """
         edges, n = self.edges(relations), rows.shape[0]
         start = np.full(n, self.everybody_starts)
         dags = []
@@ -83,6 +89,7 @@ class NodeParents:
             kept = edges
             if self.ordered:
                 rank = rng.permutation(n)
+                rank = rank if first is None else rank + np.where(first, 0, n)
                 kept = [pairs[rank[pairs[:, 1]] < rank[pairs[:, 0]]] for pairs in edges]
             dags.append(build_dag(kept, groups, start, self.names))
         layout = self.layout

@@ -17,7 +17,13 @@ from kinfolk.learning.tables import MixtureWeights
 from kinfolk.models.gate import LocalModel, checked_shares, train_local
 from kinfolk.models.inheritance import NamedWeights, inherit_mixture
 from kinfolk.models.joint import Examples, shape_of
-from kinfolk.models.mixture_training import MixtureSettings, UntilStopped, folds_by_group, train_mixture
+from kinfolk.models.mixture_training import (
+    MixtureSettings,
+    UntilStopped,
+    folds_by_group,
+    train_mixture,
+    untrained_relations,
+)
 from kinfolk.models.node_mixture import Nodes, mean_marginals, node_accuracy, node_sample
 from kinfolk.models.node_parents import NodeParents, used_links
 from kinfolk.models.optimise import Convergence, TrainingPlan
@@ -89,6 +95,7 @@ def fit_nodes(
     score = scorer(parents, local, classes)
     start = None if before is None else inherit_mixture(before, 0, nodes.names, classes, shape_of(sample, len(classes)))
     found, convergence = train_mixture(examples, settings, fold, start, plan, score, callback)
+    parents = replace(parents, untrained=untrained_relations(parents.names, edges, labels))
     return FittedNodes(parents, found, local, classes, convergence)
 
 
@@ -129,7 +136,7 @@ def node_scorer(
     if not isinstance(X_dev, Graph | Relational):
         raise InputError(f"X_dev must be a graph, as the training data is; got {type(X_dev).__name__}")
     dev, jobs = Nodes.of(X_dev, nodes.columns), resolve_jobs(model.n_jobs)
-    gold = dev.codes(classes)
+    gold = dev.gold(classes)
     sample = node_sample(parents, dev, local, model.predict_orders, model.random_state, jobs)
 
     def score(weights: MixtureWeights) -> float:

@@ -36,6 +36,7 @@ class TokenParents:
     edge_features    features of label pairs on skip edges, or None
     gate_features    edge features that the gate sees, None: no gate
     shares           fixed mixing weights by relation (R + 1,), the last for start; None: uniform or gated
+    untrained        relations without a labelled edge in training: they have nothing to say, and are left out
     """
 
     skips: tuple[LearnedSkips, ...]
@@ -45,6 +46,7 @@ class TokenParents:
     gate_features: EdgeFeatures | None
     shares: Array | None
     n_pair_features: int = 0  # features of label pairs on the chain (transition templates)
+    untrained: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -63,7 +65,9 @@ class TokenParents:
         first = corpus.sentence_starts[1:] - 1 if self.backward else corpus.sentence_starts[:-1]
         child = np.delete(np.arange(corpus.n_tokens), first)
         chain = np.stack([child, child + (1 if self.backward else -1)], axis=1)
-        return [chain, *(skip.edges(corpus, self.backward) for skip in self.skips)], first
+        nothing = np.empty((0, 2), np.int64)
+        skips = (nothing if s.name in self.untrained else s.edges(corpus, self.backward) for s in self.skips)
+        return [chain, *skips], first
 
     def compile(
         self, corpus: Corpus, rows: sparse.csr_array, pair_rows: sparse.csr_array | None, doubt: Array | None
@@ -98,11 +102,16 @@ class TokenParents:
 
 
 def warn_without_edges(skips: tuple[LearnedSkips, ...], corpus: Corpus) -> None:
-    """Skip edges that join nothing are most often a misunderstanding."""
+    """Skip edges that join nothing are most often a misunderstanding, and so are documents of one sentence."""
+    if not skips or not corpus.n_tokens:
+        return
+    if 1 < corpus.n_sentences == corpus.n_documents:
+        log.warning(
+            "every sentence of the training data is a document of its own, and skip edges stay within a document. Mark "
+            "documents: -DOCSTART- or two blank lines in files, documents=... in Corpus.from_sentences"
+        )
     for skip in skips:
-        if corpus.n_tokens and not len(skip.edges(corpus)):
+        if not len(skip.edges(corpus)):
             log.warning(
-                "skip edges %r join no two tokens of the training data. They look within a document: sentences in a "
-                "list are a document each (Corpus.from_sentences can join them), and feature dicts have no words",
-                skip.name,
+                "skip edges %r join no two tokens of the training data, so the model will not use them", skip.name
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from kinfolk.data.corpus import Corpus
@@ -13,7 +14,13 @@ from kinfolk.learning.tables import MixtureWeights
 from kinfolk.models.gate import LocalModel, checked_shares, train_local
 from kinfolk.models.inheritance import inherit_mixture
 from kinfolk.models.joint import Examples, shape_of
-from kinfolk.models.mixture_training import MixtureSettings, UntilStopped, folds_by_group, train_mixture
+from kinfolk.models.mixture_training import (
+    MixtureSettings,
+    UntilStopped,
+    folds_by_group,
+    train_mixture,
+    untrained_relations,
+)
 from kinfolk.models.optimise import Convergence, combined
 from kinfolk.models.tagger import Lesson
 from kinfolk.models.token_parents import CHAIN, TokenParents, warn_without_edges
@@ -76,7 +83,7 @@ def fit_tokens(
     if model.mixing == "learned":
         fold = folds_by_group(data.groups, max(2, settings.gate_folds), lesson.plan.seed)
         local, doubt = train_local(data.features, data.labels, lesson.weights, fold, n_labels, lesson.plan, callback)
-    weights, outcomes = [], []
+    weights, outcomes, learned = [], [], []
     for number, parents in enumerate(rules):
         sample, edges, starts = parents.compile(lesson.corpus, data.features, lesson.pair_rows, doubt)
         examples = Examples(sample, data.labels, lesson.weights, n_labels, edges, starts)
@@ -88,4 +95,5 @@ def fit_tokens(
         found, outcome = train_mixture(examples, settings, fold, start, lesson.plan, score, callback)
         weights.append(found)
         outcomes.append(outcome)
-    return FittedTokens(rules, tuple(weights), local, combined(outcomes))
+        learned.append(replace(parents, untrained=untrained_relations(parents.names, edges, data.labels)))
+    return FittedTokens(tuple(learned), tuple(weights), local, combined(outcomes))

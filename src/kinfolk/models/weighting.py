@@ -13,6 +13,8 @@ from kinfolk.data.vocabulary import Vocabulary
 from kinfolk.errors import InputError, SettingError
 from kinfolk.models.batch import Batch
 
+LARGEST_WEIGHT = 1e9  # beyond it everything else is rounding
+
 
 def token_weights(
     batch: Batch,
@@ -58,7 +60,7 @@ def class_weights(
         hit = [i for i, name in enumerate(classes) if name == key or name[1:] == f"-{key}"]
         if not hit:
             raise SettingError(f"class_weight names {key!r}, which is no label or type; there are {', '.join(classes)}")
-        if not isinstance(weight, Real) or not np.isfinite(float(weight)) or float(weight) < 0:
-            raise SettingError(f"class_weight[{key!r}] must be finite and not negative; got {weight!r}")
+        if not isinstance(weight, Real) or not 0 <= float(weight) <= LARGEST_WEIGHT:
+            raise SettingError(f"class_weight[{key!r}] must be a number from 0 to {LARGEST_WEIGHT:g}; got {weight!r}")
         weights[hit] = float(weight)
     return weights
