@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 
 import pairwise_oracle as oracle
-from kinfolk.inference.loopy import Settings, edge_beliefs, pair_beliefs, pair_graph, propagate
+from kinfolk.inference.loopy import Settings, edge_beliefs, node_beliefs, pair_beliefs, pair_graph, propagate
 from kinfolk.inference.pair_losses import BetheLoss, piecewise_loss, pseudo_loss
 from pairwise_oracle import pairwise_worlds
 
@@ -37,7 +37,8 @@ def test_forests_are_exact(world, schedule):
     assert fixed.converged(1e-13).all()
     np.testing.assert_allclose(found.node, oracle.node_marginals(world), atol=1e-8)
     assert found.log_partition.sum() == pytest.approx(oracle.log_partition(world), abs=1e-8)
-    own = edge_beliefs(graph, tables, found.node, fixed.messages, np.arange(len(world.edges)))
+    logs = node_beliefs(graph, world.node, fixed.messages)
+    own = edge_beliefs(graph, tables, logs, fixed.messages, np.arange(len(world.edges)))
     np.testing.assert_allclose(own, oracle.edge_marginals(world), atol=1e-8)
 
 
@@ -68,7 +69,8 @@ def test_elsewhere_the_end_is_a_fixed_point(world):
         messages = np.exp(fixed.messages)
         messages = messages / messages.sum(axis=1, keepdims=True)
         assert oracle.check_fixed_point(world, messages) < 1e-8
-        own = edge_beliefs(graph, tables, found.node, fixed.messages, np.arange(len(world.edges)))
+        logs = node_beliefs(graph, world.node, fixed.messages)
+        own = edge_beliefs(graph, tables, logs, fixed.messages, np.arange(len(world.edges)))
         expected = oracle.bethe_log_partition(world, found.node, own)
         assert found.log_partition.sum() == pytest.approx(expected, abs=1e-8)
 

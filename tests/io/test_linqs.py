@@ -123,8 +123,7 @@ def test_content_that_cannot_be_read(read: Any, content: str, message: str):
 
 
 @pytest.mark.parametrize(("cites", "message"), [
-    ("", "g.cites: no links"),
-    ("\n\n", "g.cites: no links"),
+    ("x y\n", "g.cites: none of the 1 links joins two nodes of .*g.content; do the files belong together"),
     (CITES + "\na\n", "g.cites, line 5: expected two ids, <cited> <citing>, .* got 1; correct the line"),
     (CITES + "a b c\n", "g.cites, line 4: expected two ids, .* got 3"),
     (CITES + "a\tb\tc\n", "g.cites, line 4: expected two ids, .* got 3"),
@@ -196,7 +195,7 @@ def test_citeseer_has_links_to_papers_that_are_not_there(data_folder: Path, capl
     graph = read_linqs(folder / "citeseer.content.gz", folder / "citeseer.cites")
     assert (graph.n_nodes, graph.n_features, graph.features.nnz) == (3312, 3703, 105165)
     assert graph.relations["cites"].nnz == 4591
-    assert "dropped: 17 with" in caplog.text and "124 from a node to itself, 0 repeated" in caplog.text
+    assert "dropped: 17 with" in caplog.text and caplog.text.rstrip().endswith("124 from a node to itself")
 
 
 @pytest.mark.data

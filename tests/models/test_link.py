@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pairwise_oracle as oracle
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pairwise_oracle import pairwise_worlds
 from scipy import sparse
 from sklearn.base import clone
 
 import kinfolk as kf
+import pairwise_oracle as oracle
 from kinfolk.errors import ConvergenceWarning, InputError, ModelFileError, NotFittedError, SettingError
 from kinfolk.inference.loopy import Settings as Propagation
 from kinfolk.io.modelfile import read_model_file, write_model_file
@@ -26,18 +25,19 @@ from kinfolk.models import pairwise
 from kinfolk.models.optimise import Progress, TrainingPlan
 from kinfolk.models.pairwise import PairTraining, pair_sample, train_pairwise
 from oracles import finite_difference_gradient, ridge
+from pairwise_oracle import pairwise_worlds
 
 TRAININGS = ("bethe", "pseudo", "piecewise")
 SEEDS = st.integers(0, 2**32 - 1)
 
 
-def web(n: int = 40, seed: int = 0, relations: tuple[str, ...] = ("cites",), **changed: Any) -> kf.Graph:
-    """Pages of two kinds that mostly cite their own kind; features tell the kind of every other page only."""
+def web(n: int = 60, seed: int = 0, relations: tuple[str, ...] = ("cites",), **changed: Any) -> kf.Graph:
+    """Pages of two kinds that mostly cite their own kind; features do not tell the kind of every third."""
     rng = np.random.default_rng(seed)
     kind = rng.integers(2, size=n)
     X = (rng.random((n, 6)) < 0.3).astype(float)
-    X[np.arange(n), kind] = 1
-    X[::2, :2] = 1
+    X[:, :2] = np.eye(2)[kind]
+    X[::3, :2] = 1
     links = {}
     for name in relations:
         ends = rng.integers(n, size=(4 * n, 2))
@@ -48,7 +48,7 @@ def web(n: int = 40, seed: int = 0, relations: tuple[str, ...] = ("cites",), **c
     return kf.Graph(**{**parts, "ids": [f"p{i}" for i in range(n)], **changed})
 
 
-GRAPH, OTHER = web(), web(30, 1)
+GRAPH, OTHER = web(), web(60, 1)
 
 
 def link(**changed: Any) -> kf.LinkModel:
@@ -290,7 +290,7 @@ def test_links_are_worth_having(fitted: Any):
     alone = fit(link(relations=[]))
     assert fitted.score(OTHER) > alone.score(OTHER) + 0.1
     table = fitted.predict_proba(OTHER)
-    assert table.shape == (30, 2) and (table >= 0).all()
+    assert table.shape == (60, 2) and (table >= 0).all()
     np.testing.assert_allclose(table.sum(axis=1), 1, atol=1e-9)
     assert fitted.predict(OTHER).tolist() == [fitted.classes_[k] for k in table.argmax(axis=1)]
     entities, accuracy = fitted.evaluate(OTHER)
@@ -333,7 +333,7 @@ def test_a_callback_may_stop(stage: str):
         return progress.stage == stage and progress.iteration == 2
 
     model = fit(link(tolerance=1e-8), callback=watch)
-    assert model.convergence_.status == "stopped" and len(model.predict(OTHER)) == 30
+    assert model.convergence_.status == "stopped" and len(model.predict(OTHER)) == 60
     assert (seen[-1].stage, seen[-1].iteration) == (stage, 2), "one word is enough"
 
 
@@ -360,7 +360,7 @@ TWO = kf.Graph(
     sparse.vstack([GRAPH.features, OTHER.features, GRAPH.features[:3]]),
     GRAPH.labels + OTHER.labels + GRAPH.labels[:3],
     {"cites": sparse.block_diag([GRAPH.relations["cites"], OTHER.relations["cites"], sparse.csr_array((3, 3))])},
-    groups=["one"] * 40 + ["two"] * 30 + ["three"] * 3,
+    groups=["one"] * 60 + ["two"] * 60 + ["three"] * 3,
 )
 
 
@@ -382,7 +382,7 @@ def test_what_did_not_settle_is_told(fitted: Any, caplog: pytest.LogCaptureFixtu
 
 def test_training_that_did_not_settle_is_told(caplog: pytest.LogCaptureFixture):
     with caplog.at_level(logging.WARNING, "kinfolk"):
-        model = fit(link(max_rounds=1, max_iterations=3), TWO)
+        model = fit(link(max_rounds=1), TWO, callback=lambda progress: progress.stage == "bethe")
     assert len(model.training_report_.not_converged) and "belief propagation did not settle in" in caplog.text
     caplog.clear()
     assert fit(link(), TWO).training_report_.converged.all() and not caplog.records
@@ -424,24 +424,17 @@ def test_damping_helps_where_messages_oscillate():
 # -- answers
 
 
-@settings(max_examples=10)
-@given(seed=SEEDS, scale=st.sampled_from([0.5, 5.0, 100.0]))
-def test_rows_of_probabilities_sum_to_one(seed: int, scale: float):
-    model = drawn(three_or_two(), seed, scale, max_rounds=20)
-    table = model.predict_proba(OTHER)
-    assert (table >= 0).all()
-    np.testing.assert_allclose(table.sum(axis=1), 1, atol=1e-9)
-
-
-def three_or_two() -> Any:
-    if 0 not in _THREE:
-        _THREE[0] = fit(link(max_iterations=1))
-    return _THREE[0]
+@pytest.mark.parametrize("scale", [0.5, 5.0, 100.0])
+def test_rows_of_probabilities_sum_to_one(scale: float, fitted: Any):
+    for seed in range(5):
+        table = drawn(fitted, seed, scale, max_rounds=20).predict_proba(OTHER)
+        assert (table >= 0).all()
+        np.testing.assert_allclose(table.sum(axis=1), 1, atol=1e-9)
 
 
 def test_groups_do_not_know_of_each_other(fitted: Any):
     apart = np.concatenate([fitted.predict_proba(g) for g in (GRAPH, OTHER, GRAPH.subset([]))])
-    np.testing.assert_allclose(fitted.predict_proba(TWO)[:70], apart, atol=1e-12)
+    np.testing.assert_allclose(fitted.predict_proba(TWO)[:120], apart, atol=1e-12)
 
 
 def test_forced_labels_are_kept_and_seen_from_both_ends(fitted: Any):
@@ -461,17 +454,18 @@ def test_forced_labels_are_kept_without_links():
 
 
 def test_labels_of_some_nodes_help_the_others(fitted: Any):
-    some = OTHER.with_labels([y if i % 2 else None for i, y in enumerate(OTHER.labels)])
+    """Pages that say nothing, every other one with its label."""
+    gold, known = np.array(OTHER.labels), [y if i % 2 else None for i, y in enumerate(OTHER.labels)]
+    some = kf.Graph(np.zeros((60, 6)), known, OTHER.relations)
     free, forced = fitted.predict(some), fitted.predict(some, forced=True)
-    gold = np.array(OTHER.labels)
-    assert (forced[1::2] == gold[1::2]).all() and (forced == gold)[::2].mean() >= (free == gold)[::2].mean()
+    assert (forced[1::2] == gold[1::2]).all() and (forced == gold)[::2].mean() > (free == gold)[::2].mean() + 0.2
 
 
 @pytest.mark.parametrize("training", TRAININGS)
 def test_unlabelled_nodes_take_part_as_neighbours(training: str):
-    labels = [y if i < 30 else None for i, y in enumerate(GRAPH.labels)]
+    labels = [y if i < 40 else None for i, y in enumerate(GRAPH.labels)]
     hidden = fit(link(training=training), GRAPH.with_labels(labels))
-    for train in (np.arange(30), np.arange(40) < 30):
+    for train in (np.arange(40), np.arange(60) < 40):
         assert_same_weights(fit(link(training=training), train=train), hidden)
     assert hidden.score(OTHER) > 0.6
     only_cats = fit(link(training=training), train=np.flatnonzero(np.array(GRAPH.labels) == "cat"))
@@ -483,7 +477,7 @@ def test_unlabelled_nodes_take_part_as_neighbours(training: str):
 
 def test_twice_the_weight_and_twice_the_ridge_are_the_same_model():
     one = fit(link(tolerance=1e-9))
-    two = fit(link(tolerance=1e-9, l2=2.0), GRAPH, sample_weight=np.full(40, 2.0))
+    two = fit(link(tolerance=1e-9, l2=2.0), GRAPH, sample_weight=np.full(60, 2.0))
     np.testing.assert_allclose(two.predict_proba(OTHER), one.predict_proba(OTHER), atol=2e-3)
 
 
@@ -502,14 +496,14 @@ def test_a_heavier_class_is_found_more_often(training: str):
 @pytest.mark.parametrize("training", [pytest.param("bethe", marks=SINGLE), "pseudo", "piecewise"])
 def test_a_node_of_weight_zero_has_no_say(training: str):
     """Its label may be the test label that nobody is to look at."""
-    weights = (np.arange(40) < 20).astype(float)
-    turned = ["dog" if y == "cat" and i >= 20 else "cat" if i >= 20 else y for i, y in enumerate(GRAPH.labels)]
+    weights = (np.arange(60) < 30).astype(float)
+    turned = ["dog" if y == "cat" and i >= 30 else "cat" if i >= 30 else y for i, y in enumerate(GRAPH.labels)]
     one = fit(link(training=training), GRAPH, sample_weight=weights)
     other = fit(link(training=training), GRAPH.with_labels(turned), sample_weight=weights)
     if training == "piecewise":  # an edge counts as often as its ends on average
         np.testing.assert_allclose(one.weights_.tables[0], other.weights_.tables[0], atol=0.01)
     elif training == "pseudo":  # neighbours' labels are given
-        assert one.score(GRAPH.subset(np.arange(20))) > 0.7
+        assert one.score(GRAPH.subset(np.arange(30))) > 0.7
     else:
         np.testing.assert_allclose(one.predict_proba(OTHER), other.predict_proba(OTHER), atol=0.02)
 
@@ -554,7 +548,7 @@ def test_relations_that_come_and_go_at_prediction(fitted: Any, caplog: pytest.Lo
 
 
 def test_links_across_groups_are_refused(fitted: Any):
-    split = {"groups": ["north"] * 20 + ["south"] * 20}
+    split = {"groups": ["north"] * 30 + ["south"] * 30}
     for call in (link().fit, fitted.predict, fitted.score):
         with pytest.raises(InputError, match="a link leads from one group to another"):
             call(web(**split))
@@ -577,7 +571,7 @@ def test_a_relational_works_as_a_graph_does():
 @pytest.mark.xfail(strict=True, reason="LinkModel._sample takes a self loop of a Relational for an edge")
 def test_self_loops_are_refused():
     for data in (relational([(0, 0), (1, 0)]), relational([(1, 0), (2, 2)])):
-        with pytest.raises(InputError, match="itself|own|self loop"):
+        with pytest.raises(InputError, match=r"itself|own|self loop"):
             fit(link(), data)
 
 
@@ -606,17 +600,18 @@ def test_labels_that_cannot_be_scored_or_trained_on(fitted: Any):
     with pytest.raises(InputError, match="needs labels"):
         fitted.score(OTHER.with_labels(None))
     strange = OTHER.with_labels(["cow"] + OTHER.labels[1:], ["cat", "cow", "dog"])
-    for call in (fitted.score, lambda X: fitted.predict(X, forced=True), lambda X: fit(link(), GRAPH, X_dev=X)):
-        with pytest.raises(InputError, match=r"'cow'"):
-            call(strange)
-    assert len(fitted.predict(strange)) == 30, "labels are looked at only when asked"
+    with pytest.raises(InputError, match=r"'cow' of node 'p0' was never seen in training"):
+        fitted.predict(strange, forced=True)
+    assert len(fitted.predict(strange)) == 60, "labels are looked at only when asked"
+    missed = fitted.predict(OTHER)[0] == OTHER.labels[0]
+    assert fitted.score(strange) == pytest.approx(fitted.score(OTHER) - missed / 60), "a miss"
     assert fitted.score(OTHER.with_labels(OTHER.labels, ["dog", "emu", "cat"])) == fitted.score(OTHER)
-    for graph, train in ((GRAPH.with_labels(None), None), (GRAPH, np.zeros(40, bool)), (GRAPH.subset([]), None)):
+    for graph, train in ((GRAPH.with_labels(None), None), (GRAPH, np.zeros(60, bool)), (GRAPH.subset([]), None)):
         with pytest.raises(InputError, match="none of the nodes to train on has one"):
             link().fit(graph, train=train)
-    with pytest.raises(InputError, match="train must be 40 truth values"):
+    with pytest.raises(InputError, match="train must be 60 truth values"):
         link().fit(GRAPH, train=[99])
-    for weights in ([1.0], [-1.0] * 40, np.zeros(40), ["x"] * 40):
+    for weights in ([1.0], [-1.0] * 60, np.zeros(60), ["x"] * 60):
         with pytest.raises(InputError, match="sample_weight must"):
             link().fit(GRAPH, sample_weight=weights)
 
@@ -633,7 +628,7 @@ def test_held_out_data_without_labels_are_told_before_training():
 @pytest.mark.parametrize("what", [[["Kim", "left"]], np.eye(3), None], ids=["sentences", "array", "nothing"])
 def test_what_is_no_graph_is_told(what: Any, fitted: Any):
     for call in (link().fit, fitted.predict, fitted.score):
-        with pytest.raises(InputError, match="[Gg]raph"):
+        with pytest.raises(InputError, match=r"[Gg]raph"):
             call(what)
 
 

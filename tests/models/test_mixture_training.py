@@ -522,7 +522,7 @@ BAD = {
     "training": ("both", "'separate' or 'conditional' or 'joint'; got 'both'"),
     "parent_features": (None, "'none' or 'own' or 'shared'; got None"),
     "order": ("left", "'forward' or 'backward' or 'both'; got 'left'"),
-    "gate_l2": (-1, "0, or a number from 1e-12 to 1e.12; got -1"),
+    "gate_l2": (-1, "0, or a number from 1e-12 to 1e+12; got -1"),
     "gate_folds": (1, "0, or a whole number of 2 or more; got 1"),
     "orders": (0, "a whole number of 1 or more; got 0"),
     "predict_orders": (2.5, "a whole number of 1 or more; got 2.5"),

@@ -114,16 +114,15 @@ def propagate(
     n_labels, half = node.shape[1], len(graph.edges)
     log_tables = np.asarray(tables, np.float64)
     scores = np.asarray(node, np.float64)
-    # what is common to a table or to a node changes no message
-    tops = log_tables.max(axis=(1, 2), keepdims=True) if log_tables.size else log_tables
-    log_tables = log_tables - np.where(np.isfinite(tops), tops, 0)
+    tops, exp_tables = _exponentials(log_tables)  # what is common to a table changes no message
+    log_tables = log_tables - tops[:, None, None]
     found = np.zeros((2 * half, n_labels)) if messages is None else messages
     spare = np.empty_like(found) if settings.schedule == "synchronous" else found
     fresh = np.ones((2, graph.n_nodes), bool)
     n_groups = len(graph.group_starts) - 1
     rounds, change = np.zeros(n_groups, np.int64), np.zeros(n_groups)
     bounds = even_bounds(graph.links[0][graph.group_starts] + graph.group_starts, CHUNKS)
-    exp_tables, schedule = np.exp(log_tables), SCHEDULES[settings.schedule]
+    schedule = SCHEDULES[settings.schedule]
 
     def run(chunk: int) -> None:
         _propagate_groups(
@@ -146,78 +145,101 @@ class PairBeliefs(NamedTuple):
 
 
 @njit(nogil=True, cache=True)
-def _entropy(p):
-    return -p * np.log(p) if p > 0 else 0.0
-
-
-@njit(nogil=True, cache=True)
-def _node_beliefs(group_starts, first_group, last_group, node, graph, messages, out, log_z):
-    """b_i ∝ exp(node_i + Σ messages); adds (1 - d_i)(E[node_i] + H(b_i)) to log_z of the group."""
+def _node_beliefs(first, last, node, graph, messages, log_beliefs):
+    """log b_i, b_i ∝ exp(node_i + Σ messages)."""
     starts, links = graph[0], graph[1]
     n_labels = node.shape[1]
-    for g in range(first_group, last_group):
-        for k in range(group_starts[g], group_starts[g + 1]):
-            top = -np.inf
-            for y in range(n_labels):
-                out[k, y] = node[k, y]
-                for link in range(starts[k], starts[k + 1]):
-                    out[k, y] += messages[links[link], y]
-                top = max(top, out[k, y])
-            total = 0.0
-            for y in range(n_labels):
-                out[k, y] = np.exp(out[k, y] - top) if top > -np.inf else 1.0
-                total += out[k, y]
-            value = 0.0
-            for y in range(n_labels):
-                out[k, y] /= total
-                if out[k, y] > 0:
-                    value += out[k, y] * node[k, y] + _entropy(out[k, y])
-            log_z[g] += (1 - (starts[k + 1] - starts[k])) * value
+    for k in range(first, last):
+        top = -np.inf
+        for y in range(n_labels):
+            log_beliefs[k, y] = node[k, y]
+            for link in range(starts[k], starts[k + 1]):
+                log_beliefs[k, y] += messages[links[link], y]
+            top = max(top, log_beliefs[k, y])
+        total = 0.0
+        for y in range(n_labels):
+            if top == -np.inf:
+                log_beliefs[k, y] = 0.0  # nothing is possible: everything is as likely
+            else:
+                log_beliefs[k, y] -= top
+            total += np.exp(log_beliefs[k, y])
+        for y in range(n_labels):
+            log_beliefs[k, y] -= np.log(total)
 
 
 @njit(nogil=True, cache=True)
-def _edge_belief(e, edges, node_beliefs, messages, table, out):
-    """b_e ∝ ψ · (cavity of first end) · (cavity of second end), from node beliefs and the messages between them."""
-    half, n_labels = len(edges), table.shape[0]
+def _cavity(log_belief, message, log_cavity, cavity):
+    """What one end believes without the other: exp(log b - log m), its best entry 1."""
+    top = -np.inf
+    for x in range(len(log_belief)):
+        log_cavity[x] = log_belief[x] - message[x] if log_belief[x] > -np.inf else -np.inf
+        top = max(top, log_cavity[x])
+    for x in range(len(log_belief)):
+        log_cavity[x] = log_cavity[x] - top if top > -np.inf else 0.0
+        cavity[x] = np.exp(log_cavity[x])
+
+
+@njit(nogil=True, cache=True)
+def _edge_belief(e, edges, log_beliefs, messages, exp_table, work, out):
+    """b_e ∝ exp(ψ) · (cavity of first end) · (cavity of second end); returns log of what it was divided by."""
+    half, n_labels = len(edges), exp_table.shape[0]
     a, b = edges[e]
+    log_first, first, log_second, second = work
+    _cavity(log_beliefs[a], messages[half + e], log_first, first)  # what each end had heard from the other
+    _cavity(log_beliefs[b], messages[e], log_second, second)
     total = 0.0
     for x in range(n_labels):
         for y in range(n_labels):
-            out[x, y] = 0.0
-            if node_beliefs[a, x] > 0 and node_beliefs[b, y] > 0:
-                back = messages[half + e, x] + messages[e, y]  # what each end had heard from the other
-                out[x, y] = node_beliefs[a, x] * node_beliefs[b, y] * np.exp(table[x, y] - back)
+            out[x, y] = first[x] * second[y] * exp_table[x, y]
             total += out[x, y]
     for x in range(n_labels):
         for y in range(n_labels):
-            out[x, y] = out[x, y] / total if total > 0 else node_beliefs[a, x] * node_beliefs[b, y]
+            out[x, y] = out[x, y] / total if total > 0 else np.exp(log_beliefs[a, x] + log_beliefs[b, y])
+    return np.log(total) if total > 0 else -np.inf
 
 
 @njit(nogil=True, cache=True)
 def _edge_beliefs(
-    first, last, edges, table_of, group_of, weights, node, tables, node_beliefs, messages, shared, pair, spread, log_z
-):
-    """Beliefs added up by table: those of `shared` tables into it, those of one edge alone into `pair`."""
+    first, last, edges, table_of, group_of, weights, node, tops, exp_tables, log_beliefs, messages,
+    shared, pair, spread, log_z,
+):  # fmt: skip
+    """Beliefs added up by table: those of `shared` tables into it, those of one edge alone into `pair`; and by group
+
+    E_b[ψ + node_a + node_b] + H(b) = log total + Σ_x b(x) (node_a - log cavity_a)[x] + Σ_y b(y) (node_b - ...)[y]
+    """
     n_labels = node.shape[1]
     own = np.empty((n_labels, n_labels))
+    work = np.empty(n_labels), np.empty(n_labels), np.empty(n_labels), np.empty(n_labels)
     for e in range(first, last):
         t = table_of[e]
         a, b = edges[e]
-        _edge_belief(e, edges, node_beliefs, messages, tables[t], own)
-        value = 0.0
+        weight = weights[group_of[a]]
+        value = _edge_belief(e, edges, log_beliefs, messages, exp_tables[t], work, own) + tops[t]
         for x in range(n_labels):
             for y in range(n_labels):
                 p = own[x, y]
-                weight = weights[group_of[a]]
+                if p > 0:
+                    value += p * (node[a, x] - work[0][x] + node[b, y] - work[2][y])
                 if t < shared.shape[1]:
                     shared[0, t, x, y] += weight * p
                     shared[1, t, x, y] += weight * p * (1 - p)
                 else:
                     pair[t, x, y] = weight * p
                     spread[t, x, y] = weight * p * (1 - p)
-                if p > 0:
-                    value += p * (tables[t, x, y] + node[a, x] + node[b, y]) + _entropy(p)
         log_z[group_of[a]] += value
+
+
+def node_beliefs(graph: PairGraph, node: Array, messages: Array, n_jobs: int = 1) -> Array:
+    """Logarithms (n, L) of the beliefs of nodes, from messages at rest."""
+    scores = np.asarray(node, np.float64)
+    out = np.empty(scores.shape)
+    cuts = np.linspace(0, graph.n_nodes, CHUNKS + 1).astype(np.int64)
+
+    def run(chunk: int) -> None:
+        _node_beliefs(cuts[chunk], cuts[chunk + 1], scores, graph.links, messages, out)
+
+    run_chunks(run, CHUNKS, n_jobs)
+    return out
 
 
 def pair_beliefs(
@@ -227,31 +249,27 @@ def pair_beliefs(
 
     weights   (groups,), how often the edges of a group count; None: once
     """
-    scores, pair_scores = np.asarray(node, np.float64), np.asarray(tables, np.float64)
+    scores = np.asarray(node, np.float64)
     n_groups = len(graph.group_starts) - 1
-    beliefs, log_z = np.empty(scores.shape), np.zeros(n_groups)
-    if not n_groups:
-        return PairBeliefs(beliefs, np.zeros(pair_scores.shape), log_z, np.zeros(pair_scores.shape))
     counts = np.ones(n_groups) if weights is None else np.asarray(weights, np.float64)
     group_of = np.repeat(np.arange(n_groups), np.diff(graph.group_starts))
-    bounds = even_bounds(graph.group_starts, CHUNKS)
-
-    def nodes(chunk: int) -> None:
-        _node_beliefs(
-            graph.group_starts, bounds[chunk], bounds[chunk + 1], scores, graph.links, messages, beliefs, log_z
-        )
-
-    run_chunks(nodes, len(bounds) - 1, n_jobs)
-    cuts = np.linspace(0, len(graph.edges), CHUNKS + 1).astype(np.int64)
-
-    total, spread = np.zeros(pair_scores.shape), np.zeros(pair_scores.shape)
+    log_beliefs = node_beliefs(graph, scores, messages, n_jobs)
+    beliefs = np.exp(log_beliefs)
+    # (1 - d_i) (E[node_i] + H(b_i)); a label that is impossible has no part in it
+    possible = beliefs > 0
+    inside = np.where(possible, scores - np.where(possible, log_beliefs, 0), 0)
+    value = (beliefs * inside).sum(axis=1) * (1 - graph.degree)
+    log_z = np.bincount(group_of, weights=value, minlength=n_groups).astype(np.float64)  # integers for nobody
+    tops, exp_tables = _exponentials(tables)
+    total, spread = np.zeros(exp_tables.shape), np.zeros(exp_tables.shape)
     shape = (2, min(graph.n_shared, len(total)), *total.shape[1:])
+    cuts = np.linspace(0, len(graph.edges), CHUNKS + 1).astype(np.int64)
 
     def edges(chunk: int) -> tuple[Array, Array]:
         shared, value = np.zeros(shape), np.zeros(n_groups)
         _edge_beliefs(
-            cuts[chunk], cuts[chunk + 1], graph.edges, graph.table, group_of, counts, scores, pair_scores, beliefs,
-            messages, shared, total, spread, value,
+            cuts[chunk], cuts[chunk + 1], graph.edges, graph.table, group_of, counts, scores, tops, exp_tables,
+            log_beliefs, messages, shared, total, spread, value,
         )  # fmt: skip
         return shared, value
 
@@ -262,10 +280,20 @@ def pair_beliefs(
     return PairBeliefs(beliefs, total, log_z, spread)
 
 
-def edge_beliefs(graph: PairGraph, tables: Array, beliefs: Array, messages: Array, wanted: Array) -> Array:
+def _exponentials(tables: Array) -> tuple[Array, Array]:
+    """The best entry of each table (0 if all is forbidden), and exp of the rest."""
+    scores = np.asarray(tables, np.float64)
+    tops = scores.max(axis=(1, 2), initial=-np.inf)
+    tops = np.where(np.isfinite(tops), tops, 0.0)
+    return tops, np.exp(scores - tops[:, None, None])
+
+
+def edge_beliefs(graph: PairGraph, tables: Array, log_beliefs: Array, messages: Array, wanted: Array) -> Array:
     """(wanted, L, L), the beliefs of some edges."""
-    n_labels = beliefs.shape[1]
+    n_labels = log_beliefs.shape[1]
     out = np.empty((len(wanted), n_labels, n_labels))
+    _, exp_tables = _exponentials(np.asarray(tables)[graph.table[wanted]])
+    work = tuple(np.empty(n_labels) for _ in range(4))
     for at, e in enumerate(wanted):
-        _edge_belief(int(e), graph.edges, beliefs, messages, np.asarray(tables[graph.table[e]], np.float64), out[at])
+        _edge_belief(int(e), graph.edges, log_beliefs, messages, exp_tables[at], work, out[at])
     return out

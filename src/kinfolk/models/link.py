@@ -155,7 +155,7 @@ class LinkModel(Settings):
             return None
         dev = Nodes.of(X_dev, self.node_columns_)
         gold, sample, jobs = dev.gold(classes), self._sample(dev), resolve_jobs(self.n_jobs)
-        return lambda weights: node_accuracy(gold, infer(sample, weights, self._propagation(), jobs)[0].node) / 100
+        return lambda weights: node_accuracy(gold, infer(sample, weights, self._propagation(), jobs)[0]) / 100
 
     # -- prediction -----------------------------------------------------------------------------------
 
@@ -175,7 +175,7 @@ class LinkModel(Settings):
             forbid[(known >= 0) & (known != np.arange(n_labels))] = -np.inf
         given = (forbid, np.zeros((n_labels, n_labels))) if forced and self.links_ else None
         found, report, _ = infer(sample, self.weights_, self._propagation(), resolve_jobs(self.n_jobs), False, given)
-        return found.node, report, nodes
+        return np.exp(found), report, nodes
 
     def predict_proba(self, X: Any, forced: bool = False) -> Array:
         """(n, L), beliefs at the fixed point. With `forced`, labels of the graph are certain, and all others are given

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kinfolk.inference.loopy import Fixed, PairBeliefs, PairGraph, Settings, pair_beliefs, pair_graph, propagate
+from kinfolk.inference.loopy import Fixed, PairGraph, Settings, node_beliefs, pair_graph, propagate
 from kinfolk.inference.pair_losses import BetheLoss, PairResiduals, piecewise_loss, pseudo_loss
 from kinfolk.learning.products import SparseRows
 from kinfolk.learning.tables import Answer, MixtureShape, MixtureWeights, Tables
@@ -207,8 +207,8 @@ def _losses(
 def infer(
     sample: PairSample, weights: MixtureWeights, settings: Settings, n_jobs: int, maximise: bool = False,
     forbid: tuple[Array, Array] | None = None,
-) -> tuple[PairBeliefs, InferenceReport, tuple[Array, Array, Fixed]]:  # fmt: skip
-    """Beliefs of new instances; and the scores and messages they come from.
+) -> tuple[Array, InferenceReport, tuple[Array, Fixed]]:  # fmt: skip
+    """Logarithms (n, L) of the beliefs of new instances; and the pair scores and messages they come from.
 
     forbid   (n, L) and (L, L) added to node scores and to the table of the first relation: 0 or -inf
     """
@@ -219,5 +219,5 @@ def infer(
         tables = tables.copy()
         tables[0] += forbid[1]
     fixed = propagate(sample.graph, node, tables, settings, maximise, None, n_jobs)
-    found = pair_beliefs(sample.graph, node, tables, fixed.messages, None, n_jobs)
-    return found, InferenceReport.of(fixed, settings.tolerance), (node, tables, fixed)
+    found = node_beliefs(sample.graph, node, fixed.messages, n_jobs)
+    return found, InferenceReport.of(fixed, settings.tolerance), (tables, fixed)

@@ -167,15 +167,14 @@ class SkipChainDecoder:
         return found, report, scores, sample
 
     def marginals(self, batch: Batch, forced: bool) -> Array:
-        return np.asarray(self.run(batch, forced)[0].node)
+        return np.asarray(np.exp(self.run(batch, forced)[0]))
 
     def paths(self, batch: Batch, forced: bool) -> NDArray[np.int32]:
         """The valid labelling that the beliefs speak for most."""
         model, corpus = self.model, batch.corpus
-        beliefs = self.run(batch, forced, maximise=model.decode == "map")[0].node
-        if model.decode == "map":  # beliefs are best scores with a label fixed: their logarithms add up
-            with np.errstate(divide="ignore"):
-                beliefs = np.log(beliefs)
+        beliefs = self.run(batch, forced, maximise=model.decode == "map")[0]
+        if model.decode == "posterior":  # of max-product they are best scores with a label fixed, and stay logarithms
+            beliefs = np.exp(beliefs)
         potentials = expected_correct(beliefs, corpus.sentence_starts, *allowed_steps(model.coding_, model.constrain))
         if forced:
             potentials = only_known(potentials, model.coding_.encode(corpus, repair=False))
@@ -188,7 +187,7 @@ class SkipChainDecoder:
         spans = found_spans(batch, self.model.coding_, path)
         if not spans:
             return []
-        found, _, (_, tables, fixed), sample = self.run(batch, forced)
+        found, _, (tables, fixed), sample = self.run(batch, forced)
         continues = schemes.continuations(self.model.coding_.classes.names)
         later = sample.graph.edges[sample.relation == 0][:, 1]
         last = set((batch.corpus.sentence_starts[1:] - 1).tolist())
@@ -196,9 +195,9 @@ class SkipChainDecoder:
         for i, span in enumerate(spans):
             stop = span.end if span.end - 1 not in last else span.end - 1  # one step beyond, unless the sentence ends
             steps = np.searchsorted(later, np.arange(span.start + 1, stop + 1))
-            joint = edge_beliefs(sample.graph, tables, found.node, fixed.messages, steps)
+            joint = edge_beliefs(sample.graph, tables, found, fixed.messages, steps)
             labels = path[span.start : span.end]
-            value = found.node[span.start, labels[0]]
+            value = float(np.exp(found[span.start, labels[0]]))
             for t in range(len(labels) - 1):
                 value *= _share(joint[t][labels[t], labels[t + 1]], joint[t][labels[t]].sum())
             if stop == span.end:
