@@ -75,6 +75,7 @@ def tiny_school_world(seed: int = 0) -> kf.Graph:
     return kf.Graph(words.astype(float), labels, {"links": np.array(links)}, groups=groups)
 
 
+@pytest.mark.filterwarnings("ignore::kinfolk.errors.ConvergenceWarning")  # belief propagation on tiny graphs
 def test_rows_of_figure_3(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(mop_webkb, "read_webkb", lambda path: tiny_school_world())
     monkeypatch.setattr(mop_webkb, "RIDGE", ({"l2": 0.1},))

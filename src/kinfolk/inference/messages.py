@@ -20,7 +20,24 @@ import numpy as np
 from numba import njit
 
 SEQUENTIAL, SYNCHRONOUS = 0, 1
+TINY = 1e-290  # a smaller sum has lost its digits
 SLIGHT = 0.1  # share of the tolerance below which a change is not passed on
+
+
+@njit(nogil=True, cache=True)
+def _log_entry(belief, back, log_table, transposed, y):
+    """One entry of a message, with logarithms throughout."""
+    top = -math.inf
+    for x in range(len(belief)):
+        if belief[x] > -math.inf:
+            top = max(top, belief[x] - back[x] + (log_table[y, x] if transposed else log_table[x, y]))
+    if top == -math.inf:
+        return top
+    total = 0.0
+    for x in range(len(belief)):
+        if belief[x] > -math.inf:
+            total += math.exp(belief[x] - back[x] + (log_table[y, x] if transposed else log_table[x, y]) - top)
+    return top + math.log(total)
 
 
 @njit(nogil=True, cache=True)
@@ -60,7 +77,10 @@ def _message(belief, back, table, log_table, transposed, maximise, cavity, out):
                 for y in range(n_labels):
                     out[y] += table[x, y] * cavity[x]
         for y in range(n_labels):
-            out[y] = math.log(out[y]) if out[y] > 0 else -math.inf
+            if out[y] > TINY:
+                out[y] = math.log(out[y])
+            else:  # impossible, or scores too far apart for exp
+                out[y] = _log_entry(belief, back, log_table, transposed, y) - top
     for y in range(n_labels):
         best = max(best, out[y])
     for y in range(n_labels):

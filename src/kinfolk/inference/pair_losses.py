@@ -32,7 +32,11 @@ class PairResiduals(NamedTuple):
 
 
 class BetheLoss:
-    """A function of (node scores, tables) for one data set. Messages of one call are the start of the next."""
+    """A function of (node scores, tables) for one data set.
+
+    A call starts from the messages of the last point that was accepted, not from those of points that a line search
+    tried and gave up: they may have led to another fixed point, and the objective would seem to jump.
+    """
 
     def __init__(
         self, graph: PairGraph, labels: NDArray[np.int32], weights: Array, settings: Settings, n_jobs: int
@@ -40,20 +44,26 @@ class BetheLoss:
         """`weights` (groups,): how often a group counts."""
         self.graph, self.labels, self.weights = graph, labels, np.asarray(weights, np.float64)
         self.settings, self.n_jobs = settings, n_jobs
-        self._messages: dict[str, Array] = {}
+        self._messages: dict[str, Array] = {}  # of the last call
+        self._accepted: dict[str, Array] = {}
+
+    def accept(self) -> None:
+        """The next calls start where the last one ended."""
+        self._accepted = dict(self._messages)
 
     def __call__(self, node: Array, tables: Array) -> PairResiduals:
         scores = np.asarray(node, np.float64)
         shown = self._shown(scores, tables)
-        found, fixed = self._run("all", scores, tables)
+        found, fixed = self._run("all", scores, tables, self._accepted)
         # All labellings weigh at least as much as those that agree. Where belief propagation says otherwise, its warm
         # start led it to a fixed point far from the truth: that group starts anew from nothing.
         lost = found.log_partition < shown.log_partition - 1e-6 * (1 + np.abs(shown.log_partition))
         if lost.any():
             self._forget(lost)
-            found, fixed = self._run("all", scores, tables)
+            found, fixed = self._run("all", scores, tables, self._messages)
         per_group = np.diff(self.graph.group_starts)
         loss = float(self.weights @ (found.log_partition - shown.log_partition))
+        loss = loss if np.isfinite(loss) else np.inf  # no step leads there
         residual = (found.node - shown.node) * np.repeat(self.weights, per_group)[:, None]
         return PairResiduals(loss, residual.astype(node.dtype), found.pair - shown.pair, fixed, found.spread)
 
@@ -63,14 +73,15 @@ class BetheLoss:
             return self._gold(scores, tables)
         known = self.labels[:, None]
         agree = (known < 0) | (known == np.arange(scores.shape[1]))
-        return self._run("agreeing", np.where(agree, scores, -np.inf), tables)[0]
+        return self._run("agreeing", np.where(agree, scores, -np.inf), tables, self._accepted)[0]
 
     def _forget(self, groups: NDArray[np.bool_]) -> None:
         of_node = np.repeat(groups, np.diff(self.graph.group_starts))
         self._messages["all"][np.tile(of_node[self.graph.edges[:, 0]], 2)] = 0.0
 
-    def _run(self, name: str, scores: Array, tables: Array) -> tuple[PairBeliefs, Fixed]:
-        fixed = propagate(self.graph, scores, tables, self.settings, False, self._messages.get(name), self.n_jobs)
+    def _run(self, name: str, scores: Array, tables: Array, start: dict[str, Array]) -> tuple[PairBeliefs, Fixed]:
+        messages = start[name].copy() if name in start else None
+        fixed = propagate(self.graph, scores, tables, self.settings, False, messages, self.n_jobs)
         self._messages[name] = fixed.messages
         return pair_beliefs(self.graph, scores, tables, fixed.messages, self.weights, self.n_jobs), fixed
 
@@ -117,7 +128,7 @@ def piecewise_loss(
     (a, b), table = graph.edges[known].T, graph.table[known]
     counts = np.zeros(tables.shape)
     np.add.at(counts, (table, labels[a], labels[b]), (weights[a] + weights[b]) / 2)
-    flat = np.asarray(tables, np.float64).reshape(len(tables), -1)
+    flat = np.asarray(tables, np.float64).reshape(len(tables), tables.shape[1] * tables.shape[2])
     total = counts.sum(axis=(1, 2))
     top = flat.max(axis=1, keepdims=True) if flat.size else flat
     log_z = (top + np.log(np.exp(flat - top).sum(axis=1, keepdims=True)))[:, 0] if flat.size else np.zeros(0)

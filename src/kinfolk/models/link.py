@@ -20,18 +20,18 @@ from kinfolk.inference.loopy import Settings as Propagation
 from kinfolk.learning.tables import MixtureWeights
 from kinfolk.models.checks import check_settings
 from kinfolk.models.labels import LabelCoding
+from kinfolk.models.mixture_training import UntilStopped
 from kinfolk.models.node_mixture import Nodes, node_accuracy, told_relations
 from kinfolk.models.node_parents import used_links
 from kinfolk.models.node_training import node_weights, training_labels
 from kinfolk.models.optimise import Callback, Convergence, TrainingPlan
+from kinfolk.models.pair_sample import PairSample, pair_sample
 from kinfolk.models.pairwise import (
     REMEDY,
     TRAININGS,
     InferenceReport,
-    PairSample,
     PairTraining,
     infer,
-    pair_sample,
     train_pairwise,
 )
 from kinfolk.models.progress import observed
@@ -107,13 +107,15 @@ class LinkModel(Settings):
             float(self.l2), float(self.l1), self.max_iterations, float(self.tolerance), self.patience,
             self.dev_every, self.random_state, jobs, self.training,
         )  # fmt: skip
-        with self._all_or_nothing(), observed(callback, self.verbose, self.tolerance) as watcher:
+        with self._all_or_nothing(), observed(callback, self.verbose, self.tolerance) as told:
+            watcher = None if told is None else UntilStopped(told)
             self.links_ = used_links(self.relations, nodes.relations, ordered=True)
             self.not_used_ = tuple(name for name in nodes.relations if name not in self.links_)
             self.node_columns_, self.coding_ = nodes.columns, LabelCoding(None, None, classes)
             sample, n_labels = self._sample(nodes), len(classes)
+            score = self._dev_scorer(X_dev, classes)
             start = self._node_start(sample, labels, weights, n_labels, plan, watcher)
-            how, score = PairTraining(self.training, self._propagation()), self._dev_scorer(X_dev, classes)
+            how = PairTraining(self.training, self._propagation())
             self.weights_, self.convergence_, self.training_report_ = train_pairwise(
                 sample, labels, weights, n_labels, how, start, plan, score, watcher
             )
@@ -144,6 +146,8 @@ class LinkModel(Settings):
         for name in self.links_:
             links = sparse.coo_array(relations[name])
             told = links.data != 0
+            if (links.coords[0][told] == links.coords[1][told]).any():
+                raise InputError(f"relation {name!r} links a node to itself. Take self loops out.")
             edges.append(np.stack([c[told] for c in links.coords], axis=1).astype(np.int64))
         across = [e for e in edges if len(e) and (nodes.groups[e[:, 0]] != nodes.groups[e[:, 1]]).any()]
         if across:
@@ -155,6 +159,8 @@ class LinkModel(Settings):
             return None
         dev = Nodes.of(X_dev, self.node_columns_)
         gold, sample, jobs = dev.gold(classes), self._sample(dev), resolve_jobs(self.n_jobs)
+        if not (gold >= 0).any():
+            raise InputError("scoring needs labels, and X_dev has none")
         return lambda weights: node_accuracy(gold, infer(sample, weights, self._propagation(), jobs)[0]) / 100
 
     # -- prediction -----------------------------------------------------------------------------------
@@ -173,7 +179,7 @@ class LinkModel(Settings):
         if forced:
             known = nodes.codes(self.coding_.classes)[:, None]
             forbid[(known >= 0) & (known != np.arange(n_labels))] = -np.inf
-        given = (forbid, np.zeros((n_labels, n_labels))) if forced and self.links_ else None
+        given = (forbid, np.zeros((n_labels, n_labels))) if forced else None
         found, report, _ = infer(sample, self.weights_, self._propagation(), resolve_jobs(self.n_jobs), False, given)
         return np.exp(found), report, nodes
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from kinfolk.data.graph import Graph
+from kinfolk.data.relational import Relational
 from kinfolk.data.vocabulary import Vocabulary
 from kinfolk.errors import InputError
 from kinfolk.explain.parents import Voice
@@ -41,6 +42,8 @@ class Nodes:
     @classmethod
     def of(cls, X: Any, columns: Sequence[str] | int | None = None) -> Nodes:
         """`columns`: the features a trained model knows, by name or by number."""
+        if not isinstance(X, Graph | Relational):
+            raise InputError(f"expected a Graph or a Relational; got {type(X).__name__}")
         if isinstance(X, Graph):
             rows = X.features if columns is None else X.feature_rows(columns)
             data, ids, names = X.relational(), X.ids, X.feature_names

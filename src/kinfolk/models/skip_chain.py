@@ -27,15 +27,15 @@ from kinfolk.models.batch import Batch, chain_starts
 from kinfolk.models.decoder import allowed_steps, check_possible, only_known
 from kinfolk.models.entities import Entity, entity_list, found_spans
 from kinfolk.models.inheritance import inherit_mixture
-from kinfolk.models.optimise import TrainingPlan
+from kinfolk.models.mixture_training import UntilStopped
+from kinfolk.models.optimise import Callback, TrainingPlan
+from kinfolk.models.pair_sample import PairSample, pair_sample
 from kinfolk.models.pairwise import (
     REMEDY,
     TRAININGS,
     InferenceReport,
-    PairSample,
     PairTraining,
     infer,
-    pair_sample,
     train_pairwise,
 )
 from kinfolk.models.tagger import Lesson, Tagger
@@ -56,6 +56,7 @@ class SkipChainCRF(Tagger):
                    given its neighbours'; "piecewise": each factor on its own. All start from the linear chain.
     skip_edges     as in `MixtureOfParents`: `SameWord(...)`, a function, a list, None
     edge_features  features of skip edges that speak of label pairs: "default", a list, or None
+                   In training a document counts with the mean weight of its tokens; a weight of 0 is no label.
     decode         "posterior": the valid labelling with most expected right labels; "map": by max-product
     schedule       of messages: "sequential" (measured 5 times as fast) or "synchronous"
     damping        from 0 to below 1: the share of the old message that is kept
@@ -96,22 +97,23 @@ class SkipChainCRF(Tagger):
         if lesson.before is not None:
             before = lesson.before._replace(weights=(lesson.before.weights,))
             start = inherit_mixture(before, 0, self.features_.names(), lesson.data.classes, shape)
-        start = self._chain_start(lesson, shape, n_labels) if start is None else start
+        callback = None if lesson.callback is None else UntilStopped(lesson.callback)
+        start = self._chain_start(lesson, shape, n_labels, callback) if start is None else start
         plan = replace(lesson.plan, stage=self.training)
         score = self._dev_scorer(lesson.held_out)
         how = PairTraining(self.training, self._propagation())
         self.weights_, self.convergence_, self.training_report_ = train_pairwise(
-            sample, lesson.data.labels, lesson.weights, n_labels, how, start, plan, score, lesson.callback
+            sample, lesson.data.labels, lesson.weights, n_labels, how, start, plan, score, callback
         )
         if self.training_report_ is not None:
             self.training_report_.warn(REMEDY)
 
-    def _chain_start(self, lesson: Lesson, shape: Any, n_labels: int) -> MixtureWeights:
+    def _chain_start(self, lesson: Lesson, shape: Any, n_labels: int, callback: Callback | None) -> MixtureWeights:
         """Weights of a linear-chain CRF, and no opinion on skip edges."""
         rows = SparseRows(lesson.data.features)
         data = TrainingData(rows, None, lesson.data.labels, lesson.weights, chain_starts(lesson.data), n_labels)
         plan: TrainingPlan = replace(lesson.plan, stage="linear chain", warns=False)
-        flat, _ = train("crf", data, plan, None, None, lesson.callback)
+        flat, _ = train("crf", data, plan, None, None, callback)
         linear = Shape(rows.n_columns, n_labels).split(flat)
         weights: MixtureWeights = shape.split(np.zeros(shape.size, np.float32))
         weights.tables[0][:] = linear.node
@@ -163,10 +165,15 @@ class SkipChainDecoder:
             known = model.coding_.encode(corpus, repair=False)[:, None]
             node[(known >= 0) & (known != np.arange(len(start)))] = -np.inf
         found, report, scores = infer(sample, self.weights, model._propagation(), self.n_jobs, maximise, (node, pair))
+        report = report.by_document(np.bincount(corpus.token_documents, minlength=corpus.n_documents) > 0)
+        if batch.filled is not None:  # sentences of a list are documents, also those without tokens
+            report = report.by_document(batch.filled)
         report.warn(REMEDY)
         return found, report, scores, sample
 
     def marginals(self, batch: Batch, forced: bool) -> Array:
+        if forced:
+            self.paths(batch, forced)  # labels that break the tag scheme are an error there
         return np.asarray(np.exp(self.run(batch, forced)[0]))
 
     def paths(self, batch: Batch, forced: bool) -> NDArray[np.int32]:
@@ -189,12 +196,12 @@ class SkipChainDecoder:
             return []
         found, _, (tables, fixed), sample = self.run(batch, forced)
         continues = schemes.continuations(self.model.coding_.classes.names)
-        later = sample.graph.edges[sample.relation == 0][:, 1]
         last = set((batch.corpus.sentence_starts[1:] - 1).tolist())
         confidence = np.empty(len(spans))
         for i, span in enumerate(spans):
             stop = span.end if span.end - 1 not in last else span.end - 1  # one step beyond, unless the sentence ends
-            steps = np.searchsorted(later, np.arange(span.start + 1, stop + 1))
+            second = np.arange(span.start + 1, stop + 1)
+            steps = sample.find_edges(second - 1, second)
             joint = edge_beliefs(sample.graph, tables, found, fixed.messages, steps)
             labels = path[span.start : span.end]
             value = float(np.exp(found[span.start, labels[0]]))
