@@ -233,10 +233,11 @@ def test_faults_of_the_files(kinfolk: Any, web: Path, tmp_path: Path):
     bad = kinfolk(*train, "--nodes", tmp_path / "bad.content", "--links", web / "a.cites")
     assert_refused(bad, f"{tmp_path / 'bad.content'}, line 2: expected a number")
     (tmp_path / "new.content").write_text((web / "b.content").read_text() + "new\t0\t0\t0\t0\t0\t0\tZ\n")
-    for verb in (["evaluate"], ["predict", "--forced"]):
-        where = ["--nodes", tmp_path / "new.content", "--links", web / "b.cites", "--jobs", "1"]
-        answer = kinfolk("nodes", *verb, web / "a.kinfolk", *where)
-        assert answer.status == 2 and "label 'Z' of node 'new' was never seen in training" in answer.err
+    where = ["--nodes", tmp_path / "new.content", "--links", web / "b.cites", "--jobs", "1"]
+    answer = kinfolk("nodes", "predict", "--forced", web / "a.kinfolk", *where)
+    assert answer.status == 2 and "label 'Z' of node 'new' was never seen in training" in answer.err
+    answer = kinfolk("nodes", "evaluate", web / "a.kinfolk", *where)
+    assert answer.status == 0 and "labels that training never saw count as misses: Z" in answer.err
     assert sorted(os.listdir(tmp_path)) == ["bad.content", "new.content"]
 
 
@@ -258,3 +259,20 @@ def test_models_of_the_other_kind(kinfolk: Any, web: Path, world: Path):
     for verb in ("tag", "evaluate"):
         answer = kinfolk("tokens", verb, web / "a.kinfolk", world / "test.conll")
         assert_refused(answer, web / "a.kinfolk", "expected a model of kind 'tokens'")
+
+
+def test_known_labels_are_seen_and_not_scored(kinfolk: Any, web: Path, tmp_path: Path):
+    graph = read_linqs(web / "b.content", web / "b.cites")
+    (tmp_path / "known").write_text("\n".join(graph.ids[::2]))
+    told = kinfolk("nodes", "evaluate", web / "a.kinfolk", *files(web, "b"), "--known-ids", tmp_path / "known",
+                   "--jobs", "1", "--json")  # fmt: skip
+    partly = graph.with_labels([y if i % 2 == 0 else None for i, y in enumerate(graph.labels)])
+    predicted = kf.load_model(web / "a.kinfolk").predict(partly, forced=True)
+    right = [predicted[i] == graph.labels[i] for i in range(1, 30, 2)]
+    answer = json.loads(told.out)
+    assert answer["nodes"] == 15 and answer["accuracy"] == pytest.approx(100 * np.mean(right))
+
+
+def test_a_model_of_the_nodes_alone(kinfolk: Any, web: Path, tmp_path: Path):
+    done = kinfolk("nodes", "train", *files(web, "a"), "--out", tmp_path / "m", "--relations", "none", *FEW)
+    assert done.status == 0 and kf.load_model(tmp_path / "m").parents_[0].links == ()

@@ -42,6 +42,9 @@ GraphFormat = Annotated[
     Format, typer.Option(help="linqs: id, features, class in columns; webkb: pages as CMU has them.")
 ]
 Model = Annotated[Path, typer.Argument(help="Model file.")]
+KnownIds = Annotated[
+    str | None, typer.Option(help="File of ids, one a line: the labels of these nodes are seen by their neighbours.")
+]
 
 
 @app.command()
@@ -59,7 +62,7 @@ def train(
             "link: bethe (default), pseudo or piecewise."
         ),
     ] = None,
-    relations: Annotated[str | None, typer.Option(help="Links to use, e.g. cites,cited_by. Default: all.")] = None,
+    relations: Annotated[str | None, typer.Option(help="Links to use, e.g. cites; none = the nodes alone. Default: all.")] = None,
     parent_features: Annotated[
         ParentFeatures | None, typer.Option(help="mop only: weights for the features of a neighbour. Default: own.")
     ] = None,
@@ -99,7 +102,7 @@ def train(
         raise SettingError(f"--out {out} would overwrite the data it is trained on: name another file")
     settings: dict[str, Any] = dict(
         class_weight=class_weights(class_weight),
-        relations=None if relations is None else [name.strip() for name in relations.split(",")],
+        relations=_relation_names(relations),
         max_iterations=max_iterations, tolerance=tolerance, random_state=seed, n_jobs=jobs, verbose=0 if quiet else 1,
     )  # fmt: skip
     if l2 is not None:
@@ -133,6 +136,7 @@ def predict(
     forced: Annotated[
         bool, typer.Option("--forced", help="Keep the labels the file has, and let neighbours see them.")
     ] = False,
+    known_ids: KnownIds = None,
     proba: Annotated[bool, typer.Option("--proba", help="A third column: the probability of the label.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="A JSON object a node, with all probabilities.")] = False,
     jobs: Jobs = -1,
@@ -142,6 +146,8 @@ def predict(
 
     labeller = _load(model, jobs)
     graph = read_graph(nodes, links, format)
+    if known_ids is not None:
+        graph, forced = _only_known(graph, known_ids), True
     table = labeller.predict_proba(graph, forced=forced)
     classes = [str(name) for name in labeller.classes_]
 
@@ -167,6 +173,7 @@ def evaluate(
     ids: Annotated[
         str | None, typer.Option(help="File of ids, one a line: only these nodes count. Default: all labelled ones.")
     ] = None,
+    known_ids: KnownIds = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     jobs: Jobs = -1,
 ) -> None:
@@ -176,13 +183,17 @@ def evaluate(
 
     labeller = _load(model, jobs)
     graph = read_graph(nodes, links, format)
-    chosen = range(graph.n_nodes) if ids is None else sorted(set(_numbers(ids, graph)))
+    seen = graph if known_ids is None else _only_known(graph, known_ids)
+    hidden = [i for i in range(graph.n_nodes) if known_ids is None or seen.label_codes[i] < 0]
+    chosen = hidden if ids is None else sorted(set(_numbers(ids, graph)))
     labels = graph.labels
     gold = {i: label for i in chosen if (label := labels[i]) is not None}
     if not gold:
         raise InputError("scoring needs labels, and none of the nodes to score has one")
-    _check_known(gold, graph, labeller.classes_)
-    predicted = labeller.predict(graph)
+    strange = sorted({*gold.values()} - {*labeller.classes_})
+    if strange:
+        typer.echo(f"warning: labels that training never saw count as misses: {', '.join(strange)}", err=True)
+    predicted = labeller.predict(seen, forced=known_ids is not None)
     scores = entity_scores(((i, i + 1, g) for i, g in gold.items()), ((i, i + 1, str(predicted[i])) for i in gold))
     if as_json:
         answer = {"nodes": len(gold), "accuracy": scores.recall, "classes": scores.as_dict()["types"]}
@@ -229,14 +240,17 @@ def _numbers(file: str, graph: Graph) -> list[int]:
     return found
 
 
-def _check_known(gold: dict[int, str], graph: Graph, classes: Any) -> None:
-    known = set(classes)
-    for i, label in gold.items():
-        if label not in known:
-            raise InputError(
-                f"label {label!r} of node {graph.ids[i]!r} was never seen in training; the model knows "
-                f"{', '.join(classes)}"
-            )
+def _only_known(graph: Graph, file: str) -> Graph:
+    """The graph with the labels of the listed nodes alone."""
+    kept = {*_numbers(file, graph)}
+    return graph.with_labels([label if i in kept else None for i, label in enumerate(graph.labels)])
+
+
+def _relation_names(given: str | None) -> list[str] | None:
+    """Of --relations: names with commas between them, or the word none."""
+    if given is None:
+        return None
+    return [] if given.strip() == "none" else [name.strip() for name in given.split(",")]
 
 
 def _link_counts(labeller: Any, graph: Graph) -> str:
