@@ -100,9 +100,7 @@ def _tagged(model: Path, folder: Path, plan: dict[str, Any]) -> dict[str, Any]:
     tagger.open(str(model))
     sentences = read_sentences(folder / "test.txt", plan["columns"])
     n = sum(len(labels) for _, labels in sentences)
-    figures, predicted = timed_tagging(
-        lambda: [tagger.tag(extractor.rows(columns)) for columns, _ in sentences], n
-    )
+    figures, predicted = timed_tagging(lambda: [tagger.tag(extractor.rows(columns)) for columns, _ in sentences], n)
     return {**figures, "f1": entity_f1(folder / "test.txt", predicted)}
 
 

@@ -1,6 +1,6 @@
 """One fresh process of kinfolk: read, features, load, train, tag; answers with one JSON object.
 
-    python run_kinfolk.py '{"folder": ..., "settings": {...}, "tag": true}'
+python run_kinfolk.py '{"folder": ..., "settings": {...}, "tag": true}'
 """
 
 from __future__ import annotations

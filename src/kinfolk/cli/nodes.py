@@ -62,7 +62,9 @@ def train(
             "link: bethe (default), pseudo or piecewise."
         ),
     ] = None,
-    relations: Annotated[str | None, typer.Option(help="Links to use, e.g. cites; none = the nodes alone. Default: all.")] = None,
+    relations: Annotated[
+        str | None, typer.Option(help="Links to use, e.g. cites; none: no links. Default: all.")
+    ] = None,
     parent_features: Annotated[
         ParentFeatures | None, typer.Option(help="mop only: weights for the features of a neighbour. Default: own.")
     ] = None,
