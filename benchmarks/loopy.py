@@ -39,7 +39,7 @@ from prepare import NEWSWIRE, data_folder
 
 from kinfolk import Corpus, LinearChainCRF, MixtureOfParents, newswire_split, read_conll
 from kinfolk.inference import chain
-from kinfolk.inference.loopy import Settings, pair_beliefs, propagate
+from kinfolk.inference.loopy import Settings, node_beliefs, propagate
 from kinfolk.inference.mixture import beliefs
 from kinfolk.inference.pair_losses import BetheLoss
 from kinfolk.learning.products import SparseRows
@@ -136,12 +136,13 @@ def fit(model: Any, corpus: Corpus) -> Trained:
         last[:] = objective, began, end
         return end, outcome
 
-    def remembered(*arguments: Any) -> BetheLoss:
-        losses.append(BetheLoss(*arguments))
-        return losses[-1]
+    class Remembered(BetheLoss):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            losses.append(self)
 
     first, second, third = (patch(name, note) for name in OPTIMISERS)
-    with first, second, third, patch("kinfolk.models.pairwise.BetheLoss", remembered):
+    with first, second, third, patch("kinfolk.models.pairwise.BetheLoss", Remembered):
         began = time.perf_counter()
         model.fit(corpus)
         seconds = time.perf_counter() - began
@@ -175,7 +176,7 @@ def inference(trained: dict[str, Trained], test: Corpus, jobs: int) -> tuple[dic
     direction, parents, _ = next(trained[SEPARATE].model._decoder().passes(batch, None))
     scores, alpha = parents.scores(direction.weights, jobs), parents.alphas(direction.weights.gate)[0]
     runs: dict[str, Callable[[], Any]] = {CHAIN: lambda: [chain.marginals(p, jobs) for p in chains]}
-    reports = {"documents": test.n_documents, "skip_edges": int((sample.relation > 0).sum())}
+    reports = {"documents": test.n_documents, "skip_edges": len(graph.edges) - (test.n_tokens - test.n_sentences)}
     for schedule in (SEQUENTIAL, SYNCHRONOUS):
         how = Settings(schedule, 0.0, TOLERANCE, trained[BETHE].model.max_rounds)
         runs[schedule] = run = partial(propagate, graph, node, tables, how, False, None, jobs)
@@ -184,7 +185,7 @@ def inference(trained: dict[str, Trained], test: Corpus, jobs: int) -> tuple[dic
         rounds = {"rounds_mean": float(fixed.rounds.mean()), "rounds_most": int(fixed.rounds.max())}
         reports[schedule] = {**rounds, "not_settled": unsettled}
         if schedule == SEQUENTIAL:
-            runs[BELIEFS] = partial(pair_beliefs, graph, node, tables, fixed.messages, None, jobs)
+            runs[BELIEFS] = partial(node_beliefs, graph, node, fixed.messages, jobs)
     runs["mixture forward"] = partial(beliefs, parents.wired.wirings[0], scores, alpha, None, jobs)
     return runs, reports
 
@@ -217,9 +218,12 @@ def evaluations(trained: dict[str, Trained]) -> dict[str, Callable[[], Any]]:
         out = np.empty_like(one.start)
 
         def run() -> Any:
-            for loss in one.bethe if cold else ():
-                loss._messages.clear()
-            return one.objective(next(points), out)
+            for loss in one.bethe:
+                loss._accepted = {} if cold else loss._accepted
+            value = one.objective(next(points), out)
+            for loss in one.bethe:
+                loss.accept()
+            return value
 
         return run
 

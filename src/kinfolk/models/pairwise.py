@@ -145,8 +145,8 @@ def _losses(
 def infer(
     sample: PairSample, weights: MixtureWeights, settings: Settings, n_jobs: int, maximise: bool = False,
     forbid: tuple[Array, Array] | None = None,
-) -> tuple[Array, InferenceReport, tuple[Array, Fixed]]:  # fmt: skip
-    """Logarithms (n, L) of the beliefs of new instances; and the pair scores and messages they come from.
+) -> tuple[Array, InferenceReport, tuple[Array, Array, Fixed]]:  # fmt: skip
+    """Logarithms (n, L) of the beliefs of new instances; and the scores and messages they come from.
 
     forbid   (n, L) and (L, L) added to node scores and to the tables of the first relation: 0 or -inf
     """
@@ -156,4 +156,4 @@ def infer(
         node, tables = node + forbid[0], sample.with_forbidden(tables, forbid[1])
     fixed = propagate(sample.graph, node, tables, settings, maximise, None, n_jobs)
     found = node_beliefs(sample.graph, node, fixed.messages, n_jobs)
-    return found, InferenceReport.of(fixed, settings.tolerance), (tables, fixed)
+    return found, InferenceReport.of(fixed, settings.tolerance), (node, tables, fixed)

@@ -194,7 +194,7 @@ class SkipChainDecoder:
         spans = found_spans(batch, self.model.coding_, path)
         if not spans:
             return []
-        found, _, (tables, fixed), sample = self.run(batch, forced)
+        found, _, (_, tables, fixed), sample = self.run(batch, forced)
         continues = schemes.continuations(self.model.coding_.classes.names)
         last = set((batch.corpus.sentence_starts[1:] - 1).tolist())
         confidence = np.empty(len(spans))
