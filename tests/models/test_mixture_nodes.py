@@ -206,7 +206,7 @@ def test_relations_may_be_chosen():
     assert mixture().fit(graph).parents_[0].links == ("cites", "near")
     with pytest.raises(InputError, match=r"no relation 'far' here; there are: 'cites', 'near'"):
         mixture(relations=["near", "far"]).fit(graph)
-    with pytest.raises(InputError, match=r"this graph has no relation, so nobody has a parent.*relations=\[\]"):
+    with pytest.raises(InputError, match=r"this graph has no relation, so no node has a neighbour.*relations=\[\]"):
         mixture().fit(kf.Graph(graph.features, graph.labels))
 
 

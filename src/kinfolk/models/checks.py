@@ -41,7 +41,10 @@ _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "schedule": _one_of("sequential", "synchronous"),
     "damping": ("a number from 0 to below 1", lambda v: _NOT_NEGATIVE[1](v) and float(v) < 1),
     "max_rounds": _whole(1),
-    "message_tolerance": _NOT_NEGATIVE,
+    "message_tolerance": (
+        f"a number from {SMALLEST:g} to 1",
+        lambda v: isinstance(v, Real) and not isinstance(v, bool) and SMALLEST <= float(v) <= 1,
+    ),
     "parent_features": _one_of("none", "own", "shared"),
     "order": _one_of("forward", "backward", "both"),
     "gate_l2": _NOT_NEGATIVE,

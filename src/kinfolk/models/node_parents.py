@@ -133,8 +133,8 @@ def used_links(wanted: Sequence[str] | None, relations: Mapping[str, Any], order
         raise InputError(f"there is no relation {missing[0]!r} here; there are: {known}")
     if not names and wanted is None:
         raise InputError(
-            "this graph has no relation, so nobody has a parent. Give it links; or set relations=[] for a model of the "
-            "nodes alone"
+            "this graph has no relation, so no node has a neighbour. Give it links; or set relations=[] for a model of "
+            "the nodes alone"
         )
     return names
 

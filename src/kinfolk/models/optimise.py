@@ -98,6 +98,7 @@ class TrainingPlan:
     n_jobs: int
     stage: str = "optimise"  # what a callback is told is going on
     warns: bool = True  # whether an end without convergence is a warning
+    stall: str = "Usually harmless: rounding. Scale down very large feature values if accuracy is poor."
 
 
 def optimise(
@@ -129,13 +130,15 @@ def optimise(
     )
     log.info("training %s", convergence)
     if plan.warns:
-        warn_unless_converged(convergence)
+        warn_unless_converged(convergence, plan.stall)
     return best, convergence
 
 
-def warn_unless_converged(convergence: Convergence) -> None:
+def warn_unless_converged(convergence: Convergence, stall: str = TrainingPlan.stall) -> None:
+    """`stall`: what to say where no step lowers the objective."""
     if convergence.status in ("limit", "stalled"):
-        message = f"training {convergence}. {_remedy(convergence.status)}"
+        remedy = "Raise max_iterations or tolerance." if convergence.status == "limit" else stall
+        message = f"training {convergence}. {remedy}"
         warnings.warn(message, ConvergenceWarning, stacklevel=_level_of_caller())
 
 
@@ -145,12 +148,6 @@ def _level_of_caller() -> int:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == "kinfolk":
         frame, level = frame.f_back, level + 1
     return level
-
-
-def _remedy(status: str) -> str:
-    if status == "limit":
-        return "Raise max_iterations or tolerance."
-    return "Usually harmless: rounding. Scale down very large feature values if accuracy is poor."
 
 
 class Watch:

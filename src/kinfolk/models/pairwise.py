@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -74,6 +74,7 @@ class InferenceReport:
             )  # fmt: skip
 
 
+JUMPED = "Belief propagation did not settle, or went to another fixed point: raise damping, max_rounds or l2."
 REMEDY = "their probabilities are not a fixed point. Raise damping (0.5) or max_rounds"
 
 
@@ -104,6 +105,8 @@ def train_pairwise(
         start = answer.node[sample.starts].sum(axis=0)
         return Answer(answer.loss, answer.node.astype(ends.dtype), pair, start, rows, np.zeros(0), curvature)
 
+    if how.training == "bethe":
+        plan = replace(plan, stall=JUMPED)
     objective = Tables([SparseRows(sample.rows)], shape, loss, plan.l2, 0.0, plan.n_jobs)
     watch = _AcceptingWatch(shape, plan, score_dev, callback, began)
     watch.accept = evaluate.accept if isinstance(evaluate, BetheLoss) else None
