@@ -39,7 +39,7 @@ from prepare import NEWSWIRE, data_folder
 
 from kinfolk import Corpus, LinearChainCRF, MixtureOfParents, newswire_split, read_conll
 from kinfolk.inference import chain
-from kinfolk.inference.loopy import Settings, node_beliefs, propagate
+from kinfolk.inference.loopy import Propagation, node_beliefs, propagate
 from kinfolk.inference.mixture import beliefs
 from kinfolk.inference.pair_losses import BetheLoss
 from kinfolk.learning.products import SparseRows
@@ -173,12 +173,12 @@ def inference(trained: dict[str, Trained], test: Corpus, jobs: int) -> tuple[dic
     chains = [crf._constrained(crf.method.potentials(block, jobs)) for block in crf.blocks(batch)]
     _, _, (node, tables, _), sample = trained[BETHE].model._decoder().run(batch, False)
     graph = sample.graph
-    direction, parents, _ = next(trained[SEPARATE].model._decoder().passes(batch, None))
-    scores, alpha = parents.scores(direction.weights, jobs), parents.alphas(direction.weights.gate)[0]
+    direction, parents = next(trained[SEPARATE].model._decoder().samples(batch))
+    scores, alphas = parents.scores(direction.weights, jobs), parents.alphas(direction.weights.gate)
     runs: dict[str, Callable[[], Any]] = {CHAIN: lambda: [chain.marginals(p, jobs) for p in chains]}
     reports = {"documents": test.n_documents, "skip_edges": len(graph.edges) - (test.n_tokens - test.n_sentences)}
     for schedule in (SEQUENTIAL, SYNCHRONOUS):
-        how = Settings(schedule, 0.0, TOLERANCE, trained[BETHE].model.max_rounds)
+        how = Propagation(schedule, 0.0, TOLERANCE, trained[BETHE].model.max_rounds)
         runs[schedule] = run = partial(propagate, graph, node, tables, how, False, None, jobs)
         fixed = run()
         unsettled = int((~fixed.converged(TOLERANCE)).sum())
@@ -186,7 +186,7 @@ def inference(trained: dict[str, Trained], test: Corpus, jobs: int) -> tuple[dic
         reports[schedule] = {**rounds, "not_settled": unsettled}
         if schedule == SEQUENTIAL:
             runs[BELIEFS] = partial(node_beliefs, graph, node, fixed.messages, jobs)
-    runs["mixture forward"] = partial(beliefs, parents.wired.wirings[0], scores, alpha, None, jobs)
+    runs["mixture forward"] = partial(beliefs, parents.wired.wirings, scores, alphas, None, jobs)
     return runs, reports
 
 

@@ -15,15 +15,9 @@ from kinfolk.experiments import chain_conll
 MODELS = {"MaxEnt", "MEMM Viterbi", "MEMM posterior", "linear-chain CRF", "linear-chain CRF, document features"}
 
 
-@pytest.fixture
-def small_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "tokens" / "conll2003"
-    folder.mkdir(parents=True)
-    train, test = kf.newswire_split(20, 8)
-    for name, corpus in {"train": train, "testa": test, "testb": test.documents(0, 4)}.items():
-        kf.write_conll(corpus, folder / f"eng.{name}")
+@pytest.fixture(autouse=True)
+def small_grid(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chain_conll, "GRID", {"l2": (0.1, 1.0), "encoding": ("BIO",)})
-    return tmp_path
 
 
 def test_rows_and_settings(small_world: Path) -> None:

@@ -27,18 +27,13 @@ CONLL_MODELS = [
 
 
 @pytest.fixture
-def small_conll(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "tokens" / "conll2003"
-    folder.mkdir(parents=True)
-    train, test = kf.newswire_split(20, 8)
-    for name, corpus in {"train": train, "testa": test, "testb": test.documents(0, 4)}.items():
-        kf.write_conll(corpus, folder / f"eng.{name}")
+def small_conll(small_world: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(chain_conll, "GRID", {"l2": (0.1,)})
     monkeypatch.setattr(mop_conll, "TRAINING", ({"l2": 0.1},))
     monkeypatch.setattr(mop_conll, "EDGES", ({}, {"edge_features": "default"}))
     monkeypatch.setattr(mop_conll, "SKIP_CHAIN", ({}, {"decode": "map"}))
     monkeypatch.setattr(mop_conll, "BEYOND", ({"order": "both"},))
-    return tmp_path
+    return small_world
 
 
 def test_rows_of_figure_2(small_conll: Path, tmp_path: Path) -> None:

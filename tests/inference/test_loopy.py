@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 
 import pairwise_oracle as oracle
-from kinfolk.inference.loopy import Settings, edge_beliefs, node_beliefs, pair_beliefs, pair_graph, propagate
+from kinfolk.inference.loopy import Propagation, edge_beliefs, node_beliefs, pair_beliefs, pair_graph, propagate
 from kinfolk.inference.pair_losses import BetheLoss, piecewise_loss, pseudo_loss
 from pairwise_oracle import pairwise_worlds
 
-TIGHT = Settings(tolerance=1e-13, limit=500)
+TIGHT = Propagation(tolerance=1e-13, limit=500)
 
 
 def wired(world):
@@ -94,9 +94,9 @@ def oscillator():
 def test_a_graph_that_oscillates_without_damping():
     graph, tables = oscillator()
     node = np.array([[0.1, 0.0], [0.0, 0.2], [0.05, 0.0], [0.0, 0.1]])
-    wild = propagate(graph, node, tables, Settings("synchronous", limit=200))
+    wild = propagate(graph, node, tables, Propagation("synchronous", limit=200))
     assert wild.rounds[0] == 200 and not wild.converged(1e-6)[0]
-    calm = propagate(graph, node, tables, Settings("synchronous", damping=0.7, limit=2000))
+    calm = propagate(graph, node, tables, Propagation("synchronous", damping=0.7, limit=2000))
     assert calm.converged(1e-6)[0]
 
 

@@ -90,7 +90,7 @@ def gradient(world, params, clamp):
 def test_marginals_and_predictions_equal_enumeration(drawn):
     world, params = drawn
     wiring, scores = wired(world, params)
-    found = beliefs(wiring, scores, alphas(world, params, wiring.dag))
+    (found,) = beliefs([wiring], scores, [alphas(world, params, wiring.dag)])
     np.testing.assert_allclose(found.marginals, oracle.marginals(world, params), atol=1e-10)
     np.testing.assert_allclose(found.predicted, oracle.predictive(world, params), atol=1e-10)
 
@@ -104,7 +104,7 @@ def test_marginals_with_uniform_and_given_weights(drawn):
     if world.given is None:
         np.testing.assert_allclose(alpha, uniform_weights(wiring.dag))
     np.testing.assert_allclose(alpha, oracle.mixing_weights(world, params), atol=1e-12)
-    found = beliefs(wiring, scores, alpha, n_jobs=2)
+    (found,) = beliefs([wiring], scores, [alpha], n_jobs=2)
     np.testing.assert_allclose(found.marginals, oracle.marginals(world, params), atol=1e-10)
 
 
@@ -132,7 +132,7 @@ def test_huge_scores_take_the_slow_way_and_stay_exact(drawn):
     world, params = drawn
     params.pair = [pair * 1000 for pair in params.pair]
     wiring, scores = wired(world, params)
-    found = beliefs(wiring, scores, alphas(world, params, wiring.dag)).marginals
+    found = beliefs([wiring], scores, [alphas(world, params, wiring.dag)])[0].marginals
     np.testing.assert_allclose(found, oracle.marginals(world, params), atol=1e-10)
     assert np.isfinite(evaluate(world, params, clamp=False).scores.ends).all()
 
@@ -153,7 +153,7 @@ def test_a_known_label_is_passed_on():
     pair = np.log(np.array([[[0.9, 0.1], [0.2, 0.8]]]))
     scores = Scores(np.zeros((2, 2)), pair, np.zeros(2), np.zeros((0, 4)))
     wiring = Wiring(dag, dag.child, np.full(2, -1))
-    found = beliefs(wiring, scores, np.ones(2), np.array([1, -1], np.int32)).marginals
+    found = beliefs([wiring], scores, [np.ones(2)], np.array([1, -1], np.int32))[0].marginals
     np.testing.assert_allclose(found, [[0.5, 0.5], [0.2, 0.8]])
 
 
@@ -199,5 +199,5 @@ def test_nobody():
     dag = build_dag([], np.zeros(0, int))
     scores = Scores(np.zeros((0, 2)), np.zeros((0, 2, 2)), np.zeros(2), np.zeros((0, 4)))
     wiring = Wiring(dag, np.zeros(0, np.int64), np.zeros(0, np.int64))
-    assert beliefs(wiring, scores, uniform_weights(dag)).marginals.shape == (0, 2)
+    assert beliefs([wiring], scores, [uniform_weights(dag)])[0].marginals.shape == (0, 2)
     assert residuals([wiring], scores, [np.empty(0)], np.empty(0, np.int32), np.empty(0), False)[0].loss == 0

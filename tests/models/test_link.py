@@ -18,9 +18,9 @@ from sklearn.base import clone
 import kinfolk as kf
 import pairwise_oracle as oracle
 from kinfolk.errors import ConvergenceWarning, InputError, ModelFileError, NotFittedError, SettingError
-from kinfolk.inference.loopy import Settings as Propagation
+from kinfolk.inference.loopy import Propagation
 from kinfolk.io.modelfile import read_model_file, write_model_file
-from kinfolk.learning.tables import MixtureWeights
+from kinfolk.learning.tables import TableWeights
 from kinfolk.models import pairwise
 from kinfolk.models.optimise import Progress, TrainingPlan
 from kinfolk.models.pair_sample import pair_sample
@@ -68,7 +68,7 @@ def fitted() -> kf.LinkModel:
     return fit(link())
 
 
-def with_weights(model: Any, weights: MixtureWeights, **changed: Any) -> Any:
+def with_weights(model: Any, weights: TableWeights, **changed: Any) -> Any:
     twin = type(model)(**{**model.get_params(), **changed})
     vars(twin).update({name: value for name, value in vars(model).items() if name.endswith("_")})
     twin.weights_ = weights
@@ -78,7 +78,7 @@ def with_weights(model: Any, weights: MixtureWeights, **changed: Any) -> Any:
 def drawn(model: Any, seed: int, scale: float = 0.7, **changed: Any) -> Any:
     rng, w = np.random.default_rng(seed), model.weights_
     new = lambda part: (scale * rng.standard_normal(part.shape)).astype(np.float32)  # noqa: E731
-    return with_weights(model, MixtureWeights([new(t) for t in w.tables], *map(new, w[1:])), **changed)
+    return with_weights(model, TableWeights([new(t) for t in w.tables], *map(new, w[1:])), **changed)
 
 
 def assert_same_weights(one: Any, other: Any) -> None:
@@ -709,9 +709,9 @@ CHANGES: dict[str, Any] = {
     "no table": lambda h, a, s: a.pop("pairwise.table"),
     "nothing pairwise": lambda h, a, s: h.pop("pairwise"),
     "a link missing": lambda h, a, s: h["pairwise"].update(links=[]),
-    "a feature missing": lambda h, a, s: s["pairwise.columns"].pop(),
-    "no columns": lambda h, a, s: s.pop("pairwise.columns"),
-    "columns by number": lambda h, a, s: h["pairwise"].update(columns=9),
+    "a feature missing": lambda h, a, s: s["columns"].pop(),
+    "no columns": lambda h, a, s: s.pop("columns"),
+    "columns by number": lambda h, a, s: h.update(columns=9),
     "a class missing": lambda h, a, s: h["labels"]["classes"].pop(),
     "a model of tokens": lambda h, a, s: h.update(method="SkipChainCRF"),
     "another method": lambda h, a, s: h.update(method="MixtureOfParents"),

@@ -21,7 +21,7 @@ from kinfolk.features.attributes import lower, shape, word
 from kinfolk.inference.dag import build_dag
 from kinfolk.inference.mixture import beliefs, uniform_weights
 from kinfolk.inference.mixture_spans import LabelledSpan, mixture_span_probabilities
-from kinfolk.learning.tables import MixtureWeights
+from kinfolk.learning.tables import TableWeights
 from kinfolk.models.joint import Sample
 from kinfolk.models.layout import Layout, RelationLayout, wire
 
@@ -50,7 +50,7 @@ def drawn(model: Any, seed: int, scale: float = 0.7) -> Any:
     rng, twin = np.random.default_rng(seed), type(model)(**model.get_params())
     vars(twin).update(vars(model))
     new = lambda part: (scale * rng.standard_normal(part.shape)).astype(np.float32)  # noqa: E731
-    twin.weights_ = tuple(MixtureWeights([new(t) for t in w.tables], *map(new, w[1:])) for w in model.weights_)
+    twin.weights_ = tuple(TableWeights([new(t) for t in w.tables], *map(new, w[1:])) for w in model.weights_)
     return twin
 
 
@@ -73,7 +73,7 @@ def as_mixture(memm: Any, **changed: Any) -> Any:
     model = mixture(templates=memm.templates, **changed).fit(SHORT)
     assert model.features_.names() == memm.features_.names()
     w = memm.weights_
-    model.weights_ = (MixtureWeights([w.node], w.start, w.pair[None], w.pair_features, np.zeros(0, np.float32)),)
+    model.weights_ = (TableWeights([w.node], w.start, w.pair[None], w.pair_features, np.zeros(0, np.float32)),)
     return model
 
 
@@ -237,9 +237,9 @@ def test_spans_with_independent_parents_outside_are_exact(drawn_: Any):
     dag = build_dag([edges], groups, start)
     wired = wire(layout, [dag], [[sparse.csr_array(Z)]])
     sample = Sample(layout, sparse.csr_array(X), wired, [world.gate_features])
-    weights = MixtureWeights(tables, a, pair, rows, np.zeros(0))
+    weights = TableWeights(tables, a, pair, rows, np.zeros(0))
     scores, alpha = sample.scores(weights, 1), uniform_weights(dag)
-    found = beliefs(wired.wirings[0], scores, alpha)
+    (found,) = beliefs(wired.wirings[:1], scores, [alpha])
     labels, continues = rng.integers(n_labels, size=size), rng.random((n_labels, n_labels)) < 0.5
     span = LabelledSpan(first, labels, follower)
     (probability,) = mixture_span_probabilities(wired.wirings[0], scores, alpha, found, [span], continues)

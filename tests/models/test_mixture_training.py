@@ -20,7 +20,7 @@ from kinfolk.errors import ConvergenceWarning, InputError, NotFittedError, Setti
 from kinfolk.features.attributes import capitalised, lower, shape, word
 from kinfolk.inference.dag import build_dag
 from kinfolk.inference.mixture import uniform_weights
-from kinfolk.learning.tables import MixtureShape, MixtureWeights
+from kinfolk.learning.tables import TableShape, TableWeights
 from kinfolk.models import joint
 from kinfolk.models.gate import LocalModel, checked_shares, gate_names, gate_rows, shared_weights, train_local
 from kinfolk.models.joint import Examples, Sample, shape_of, train_relations, train_together
@@ -77,7 +77,7 @@ def oracle_world(world: oracle.World, how: list[str]) -> oracle.World:
     return replace(world, relations=relations)
 
 
-def parameters(weights: MixtureWeights, layout: Layout, n_labels: int) -> oracle.Parameters:
+def parameters(weights: TableWeights, layout: Layout, n_labels: int) -> oracle.Parameters:
     """The weights of the library as those of the oracle; tables that are shared turn up twice."""
     numbers = range(len(layout.relations))
     tables = [layout.parent_table(r) for r in numbers]
@@ -93,7 +93,7 @@ def parameters(weights: MixtureWeights, layout: Layout, n_labels: int) -> oracle
     )
 
 
-def brute_force(world: oracle.World, layout: Layout, sizes: MixtureShape, which: str, l2: float, gate_l2: float) -> Any:
+def brute_force(world: oracle.World, layout: Layout, sizes: TableShape, which: str, l2: float, gate_l2: float) -> Any:
     """The objective as a function of the flat weights, by listing all labellings."""
 
     def value(flat: np.ndarray) -> float:
@@ -129,7 +129,7 @@ def objective_of_training(examples: Examples, clamp: bool, l2: float, gate_l2: f
     for table, columns, part in zip(wide.tables, used, parts.tables, strict=True):
         table[columns] = part
     hidden = sum(ridge(np.delete(t, c, axis=0).ravel(), l2) for t, c in zip(start.tables, used, strict=True))
-    return value + hidden, sizes.join(MixtureWeights(wide.tables, *parts[1:]), np.float64)
+    return value + hidden, sizes.join(TableWeights(wide.tables, *parts[1:]), np.float64)
 
 
 @settings(max_examples=20)
@@ -356,7 +356,7 @@ def test_joint_training_starts_from_separate_training_and_betters_its_objective(
     sample, _, _ = parents.compile(SHORT, rows, None, None)
     labels = separate.coding_.encode(SHORT)
 
-    def loss(weights: MixtureWeights) -> float:
+    def loss(weights: TableWeights) -> float:
         table = sample.beliefs(weights)[0].marginals
         parts = [*weights.tables, *weights[1:]]
         return -np.log(table[np.arange(len(labels)), labels]).sum() + 0.05 * sum(float((p**2).sum()) for p in parts)

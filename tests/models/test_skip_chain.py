@@ -21,7 +21,7 @@ from kinfolk.data import schemes
 from kinfolk.errors import ConvergenceWarning, InputError, ModelFileError, NotFittedError, SettingError
 from kinfolk.features.attributes import lower, shape, word
 from kinfolk.io.modelfile import read_model_file, write_model_file
-from kinfolk.learning.tables import MixtureWeights
+from kinfolk.learning.tables import TableWeights
 from kinfolk.models import pairwise
 from kinfolk.models.batch import Batch
 from kinfolk.models.optimise import Progress
@@ -59,7 +59,7 @@ def trained(**changed: Any) -> Any:
     return _FITTED[repr(changed)]
 
 
-def with_weights(model: Any, weights: MixtureWeights, **changed: Any) -> Any:
+def with_weights(model: Any, weights: TableWeights, **changed: Any) -> Any:
     twin = type(model)(**{**model.get_params(), **changed})
     vars(twin).update({name: value for name, value in vars(model).items() if name.endswith("_")})
     twin.weights_ = weights
@@ -70,7 +70,7 @@ def drawn(model: Any, seed: int, scale: float = 0.7, **changed: Any) -> Any:
     """A copy with random weights: nothing is certain, nothing ties."""
     rng, w = np.random.default_rng(seed), model.weights_
     new = lambda part: (scale * rng.standard_normal(part.shape)).astype(np.float32)  # noqa: E731
-    return with_weights(model, MixtureWeights([new(t) for t in w.tables], *map(new, w[1:])), **changed)
+    return with_weights(model, TableWeights([new(t) for t in w.tables], *map(new, w[1:])), **changed)
 
 
 def corpus_of(documents: list[list[list[str]]], labels: Any = None) -> kf.Corpus:
@@ -112,7 +112,7 @@ def as_skip_chain(chain: Any, **changed: Any) -> Any:
     model = fit(skip(**none))
     assert model.features_.names() == chain.features_.names()
     w, nothing = chain.weights_, np.zeros((0, len(chain.classes_) ** 2), np.float32)
-    return with_weights(model, MixtureWeights([w.node], w.start, w.pair[None], nothing, np.zeros(0)), **changed)
+    return with_weights(model, TableWeights([w.node], w.start, w.pair[None], nothing, np.zeros(0)), **changed)
 
 
 @pytest.mark.parametrize("schedule", ["sequential", "synchronous"])

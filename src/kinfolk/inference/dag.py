@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,7 @@ class Dag:
     def n_components(self) -> int:
         return len(self.parent)
 
-    @property
+    @cached_property
     def child(self) -> NDArray[np.int64]:
         """(C,), the instance each component belongs to."""
         return np.repeat(np.arange(self.n_instances), np.diff(self.indptr))

@@ -70,7 +70,7 @@ def pair_graph(edges: Array, table: Array, groups: Array, n_shared: int | None =
     return PairGraph(edges, np.asarray(table, np.int64), groups, group_starts, links, shared)
 
 
-class Settings(NamedTuple):
+class Propagation(NamedTuple):
     """schedule: "sequential" or "synchronous"; damping 0 (none) to 1; stop when no message changes by more than the
     tolerance, as a probability, or after `limit` rounds."""
 
@@ -80,7 +80,7 @@ class Settings(NamedTuple):
     limit: int = 100
 
 
-DEFAULT = Settings()
+DEFAULT = Propagation()
 
 
 class Fixed(NamedTuple):
@@ -107,7 +107,7 @@ def _propagate_groups(
 
 
 def propagate(
-    graph: PairGraph, node: Array, tables: Array, settings: Settings = DEFAULT, maximise: bool = False,
+    graph: PairGraph, node: Array, tables: Array, settings: Propagation = DEFAULT, maximise: bool = False,
     messages: Array | None = None, n_jobs: int = 1,
 ) -> Fixed:  # fmt: skip
     """Messages to their fixed point, groups in parallel. Those of an earlier call are a warm start, and are changed."""

@@ -169,21 +169,31 @@ def _both_ways(
 
 
 def beliefs(
-    wiring: Wiring, scores: Scores, alpha: Array, labels: NDArray[np.int32] | None = None, n_jobs: int = 1
-) -> Beliefs:
-    """Exact marginals. With `labels` (-1 unknown), whoever looks at a labelled instance sees its label."""
-    n, n_labels = wiring.dag.n_instances, len(scores.start)
-    marginals, predicted = np.empty((n, n_labels)), np.empty((wiring.dag.n_components, n_labels))
-    known = np.full(n, -1, np.int32) if labels is None else labels
-    arrays, model = wiring.kernel_arrays(), _kernel_model(wiring, scores)
-    chunks = wiring.chunks
+    wirings: Sequence[Wiring],
+    scores: Scores,
+    alphas: Sequence[Array],
+    labels: NDArray[np.int32] | None = None,
+    n_jobs: int = 1,
+) -> list[Beliefs]:
+    """Exact marginals for each wiring (each order of the same instances), orders and groups in parallel.
 
-    def run(chunk: int) -> None:
-        first, last = wiring.dag.group_starts[list(chunks[chunk])]
-        _forward_chunk(arrays, model, first, last, known, labels is not None, alpha, marginals, predicted)
+    With `labels` (-1 unknown), whoever looks at a labelled instance sees its label.
+    """
+    models = [_kernel_model(wiring, scores) for wiring in wirings]
+    shapes = [(wiring.dag.n_instances, wiring.dag.n_components) for wiring in wirings]
+    found = [Beliefs(*(np.empty((size, len(scores.start))) for size in shape)) for shape in shapes]
+    tasks = [(w, first, last) for w, wiring in enumerate(wirings) for first, last in wiring.chunks]
 
-    run_chunks(run, len(chunks), n_jobs)
-    return Beliefs(marginals, predicted)
+    def run(task: int) -> None:
+        w, *groups = tasks[task]
+        wiring, (marginals, predicted) = wirings[w], found[w]
+        known = np.full(len(marginals), -1, np.int32) if labels is None else labels
+        first, last = wiring.dag.group_starts[groups]
+        arrays, clamp = wiring.kernel_arrays(), labels is not None
+        _forward_chunk(arrays, models[w], first, last, known, clamp, alphas[w], marginals, predicted)
+
+    run_chunks(run, len(tasks), n_jobs)
+    return found
 
 
 def residuals(
@@ -199,7 +209,7 @@ def residuals(
 
     clamp   False: marginal log-likelihood L_M; True: conditional log-likelihood L_C
     """
-    model = {id(wiring): _kernel_model(wiring, scores) for wiring in wirings}
+    models = [_kernel_model(wiring, scores) for wiring in wirings]
     answers = [_empty(wiring, scores) for wiring in wirings]
     tasks = [(w, first, last) for w, wiring in enumerate(wirings) for first, last in wiring.chunks]
     shape = len(labels), len(scores.start)
@@ -210,7 +220,7 @@ def residuals(
         wiring, (_, out, gate) = wirings[w], answers[w]
         pair, start, rows = np.zeros(out.pair.shape), np.zeros(out.start.shape), np.zeros(out.rows.shape)
         loss = _both_ways(
-            wiring.kernel_arrays(), model[id(wiring)], wiring.dag.group_starts, first, last,
+            wiring.kernel_arrays(), models[w], wiring.dag.group_starts, first, last,
             labels, clamp, weights, alphas[w], marginals[w], slopes[w], out.ends, pair, start, rows, gate,
         )  # fmt: skip
         return loss, pair, start, rows

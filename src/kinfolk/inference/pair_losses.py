@@ -15,9 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.inference.loopy import Fixed, PairBeliefs, PairGraph, Settings, pair_beliefs, propagate
+from kinfolk.inference.expectations import chain_residuals
+from kinfolk.inference.loopy import Fixed, PairBeliefs, PairGraph, Propagation, pair_beliefs, propagate
 
 Array = NDArray[Any]
+RUN = 64  # nodes that a thread takes together at the least
 
 
 class PairResiduals(NamedTuple):
@@ -39,7 +41,7 @@ class BetheLoss:
     """
 
     def __init__(
-        self, graph: PairGraph, labels: NDArray[np.int32], weights: Array, settings: Settings, n_jobs: int
+        self, graph: PairGraph, labels: NDArray[np.int32], weights: Array, settings: Propagation, n_jobs: int
     ) -> None:
         """`weights` (groups,): how often a group counts."""
         self.graph, self.labels, self.weights = graph, labels, np.asarray(weights, np.float64)
@@ -104,7 +106,7 @@ class BetheLoss:
 
 
 def pseudo_loss(
-    graph: PairGraph, labels: NDArray[np.int32], weights: Array, node: Array, tables: Array
+    graph: PairGraph, labels: NDArray[np.int32], weights: Array, node: Array, tables: Array, n_jobs: int = 1
 ) -> PairResiduals:
     """`weights` (n,), how often a node counts."""
     known = (labels[graph.edges] >= 0).all(axis=1)
@@ -112,7 +114,7 @@ def pseudo_loss(
     scores = np.asarray(node, np.float64).copy()
     np.add.at(scores, a, tables[table, :, labels[b]])
     np.add.at(scores, b, tables[table, labels[a], :])
-    loss, residual = _softmax_loss(scores, labels, weights)
+    loss, residual = _softmax_loss(scores, labels, weights, n_jobs)
     pair, every = np.zeros(tables.shape), np.arange(scores.shape[1])[None]
     np.add.at(pair, (table[:, None], every, labels[b][:, None]), residual[a])
     np.add.at(pair, (table[:, None], labels[a][:, None], every), residual[b])
@@ -120,10 +122,10 @@ def pseudo_loss(
 
 
 def piecewise_loss(
-    graph: PairGraph, labels: NDArray[np.int32], weights: Array, node: Array, tables: Array
+    graph: PairGraph, labels: NDArray[np.int32], weights: Array, node: Array, tables: Array, n_jobs: int = 1
 ) -> PairResiduals:
     """`weights` (n,); an edge counts as often as its ends on average."""
-    loss, residual = _softmax_loss(np.asarray(node, np.float64), labels, weights)
+    loss, residual = _softmax_loss(np.asarray(node, np.float64), labels, weights, n_jobs)
     known = (labels[graph.edges] >= 0).all(axis=1)
     (a, b), table = graph.edges[known].T, graph.table[known]
     counts = np.zeros(tables.shape)
@@ -137,18 +139,12 @@ def piecewise_loss(
     return PairResiduals(loss, residual.astype(node.dtype), pair)
 
 
-def _softmax_loss(scores: Array, labels: NDArray[np.int32], weights: Array) -> tuple[float, Array]:
+def _softmax_loss(scores: Array, labels: NDArray[np.int32], weights: Array, n_jobs: int) -> tuple[float, Array]:
     """-Σ w_i log softmax(scores_i)[y_i] over known labels, and its derivative by the scores."""
-    known = np.flatnonzero(labels >= 0)
-    residual = np.zeros(scores.shape)
-    if not len(known):
-        return 0.0, residual
-    chosen = scores[known]
-    top = chosen.max(axis=1, keepdims=True)
-    log_z = top[:, 0] + np.log(np.exp(chosen - top).sum(axis=1))
-    at = np.arange(len(known))
-    loss = float(weights[known] @ (log_z - chosen[at, labels[known]]))
-    own = np.exp(chosen - log_z[:, None])
-    own[at, labels[known]] -= 1
-    residual[known] = own * weights[known, None]
+    n, n_labels = scores.shape
+    if not n:
+        return 0.0, np.zeros(scores.shape)
+    runs = np.append(np.arange(0, n, RUN), n).astype(np.int64)
+    no_pairs = np.zeros((1, n_labels, n_labels)), np.zeros(n_labels)
+    loss, residual, _, _ = chain_residuals("maxent", labels, weights, runs, n_jobs)(scores, *no_pairs)
     return loss, residual

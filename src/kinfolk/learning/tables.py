@@ -26,7 +26,7 @@ from kinfolk.learning.products import SparseRows
 Array = NDArray[Any]
 
 
-class MixtureWeights(NamedTuple):
+class TableWeights(NamedTuple):
     """Views into one flat vector: tables (F_b, L), start (L,), pair (R, L, L), rows (G, L²), gate (D,)."""
 
     tables: list[Array]
@@ -37,7 +37,7 @@ class MixtureWeights(NamedTuple):
 
 
 @dataclass(frozen=True)
-class MixtureShape:
+class TableShape:
     """Sizes of the weights: features of each table, labels, relations, features of label pairs, of the gate."""
 
     features: tuple[int, ...]
@@ -51,16 +51,16 @@ class MixtureShape:
         n = self.labels
         return sum(self.features) * n + n + self.relations * n * n + self.rows * n * n + self.gate
 
-    def split(self, flat: Array) -> MixtureWeights:
+    def split(self, flat: Array) -> TableWeights:
         n = self.labels
         sizes = [*(f * n for f in self.features), n, self.relations * n * n, self.rows * n * n]
         *tables, start, pair, rows, gate = np.split(flat, np.cumsum(sizes))
-        return MixtureWeights(
+        return TableWeights(
             [table.reshape(f, n) for table, f in zip(tables, self.features, strict=True)],
             start, pair.reshape(-1, n, n), rows.reshape(-1, n * n), gate,
         )  # fmt: skip
 
-    def join(self, weights: MixtureWeights, dtype: Any = np.float32) -> Array:
+    def join(self, weights: TableWeights, dtype: Any = np.float32) -> Array:
         """One flat vector of given parts."""
         parts = (*weights.tables, *weights[1:])
         return np.concatenate([np.zeros(0, dtype), *(np.asarray(part, dtype).reshape(-1) for part in parts)])
@@ -80,14 +80,14 @@ class Answer(NamedTuple):
 
 
 # (stacked scores, weights) -> Answer
-Loss = Callable[[Array, MixtureWeights], Answer]
+Loss = Callable[[Array, TableWeights], Answer]
 
 
 class Tables:
     """Callable as objective(weights, gradient_out) -> value."""
 
     def __init__(
-        self, blocks: Sequence[SparseRows], shape: MixtureShape, loss: Loss, l2: float, gate_l2: float, n_jobs: int = 1
+        self, blocks: Sequence[SparseRows], shape: TableShape, loss: Loss, l2: float, gate_l2: float, n_jobs: int = 1
     ) -> None:
         self.blocks, self.shape, self.loss = blocks, shape, loss
         self.l2, self.gate_l2, self.n_jobs = l2, gate_l2, n_jobs
@@ -96,7 +96,7 @@ class Tables:
         self._residuals: Array | None = None
         self._pair_curvature: tuple[Array, Array] | None = None
 
-    def scores(self, weights: MixtureWeights, out: Array | None = None) -> Array:
+    def scores(self, weights: TableWeights, out: Array | None = None) -> Array:
         """(S, L), table after table."""
         like = weights.start.dtype
         scores = np.empty((self._cuts[-1], self.shape.labels), like) if out is None else out

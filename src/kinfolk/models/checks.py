@@ -45,8 +45,6 @@ _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
         f"a number from {SMALLEST:g} to 1",
         lambda v: isinstance(v, Real) and not isinstance(v, bool) and SMALLEST <= float(v) <= 1,
     ),
-    "parent_features": _one_of("none", "own", "shared"),
-    "order": _one_of("forward", "backward", "both"),
     "gate_l2": _NOT_NEGATIVE,
     "gate_folds": ("0, or a whole number of 2 or more", lambda v: _is_int(v) and (v == 0 or v >= 2)),
     "relations": (

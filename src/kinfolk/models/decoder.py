@@ -184,6 +184,16 @@ def only_known(potentials: Potentials, labels: NDArray[np.int32]) -> Potentials:
     return potentials._replace(node=np.where(kept, potentials.node, -np.inf))
 
 
+def most_expected(
+    corpus: Corpus, beliefs: Array, allowed: tuple[Array, Array, Array], labels: NDArray[np.int32] | None, n_jobs: int
+) -> NDArray[np.int32]:
+    """The valid labelling whose beliefs (n, L) add up to most; known labels are kept. An error if there is none."""
+    potentials = expected_correct(beliefs, corpus.sentence_starts, *allowed)
+    path, scores = chain.viterbi(potentials if labels is None else only_known(potentials, labels), n_jobs)
+    check_possible(scores, 0, corpus.sentence_starts, corpus)
+    return path
+
+
 def check_possible(scores: Array, first: int, starts: NDArray[np.int64], corpus: Corpus) -> None:
     """Labels that are forced may leave no valid labelling of their sentence."""
     if not (scores == -np.inf).any():

@@ -24,10 +24,9 @@ from kinfolk.errors import SettingError
 from kinfolk.inference.dag import START, Dag
 from kinfolk.learning.products import SparseRows
 from kinfolk.models.optimise import Callback, TrainingPlan
-from kinfolk.models.training import TrainingData, train
+from kinfolk.models.separate import train_maxent
 
 Array = NDArray[Any]
-RUN = 16
 
 
 def gate_names(relations: Sequence[str], edge_names: Sequence[Sequence[str]]) -> list[str]:
@@ -121,7 +120,5 @@ def train_local(
 def _fit(
     rows: sparse.csr_array, labels: Array, weights: Array, n_labels: int, plan: TrainingPlan, callback: Callback | None
 ) -> LocalModel:
-    starts = np.append(np.arange(0, len(labels), RUN), len(labels)).astype(np.int64)
-    data = TrainingData(SparseRows(rows), None, labels, weights, starts, n_labels)
-    flat, _ = train("maxent", data, replace(plan, stage="local", warns=False), None, None, callback)
-    return LocalModel(flat[: rows.shape[1] * n_labels].reshape(-1, n_labels))
+    plan = replace(plan, stage="local", warns=False)
+    return LocalModel(train_maxent(rows, labels, weights, n_labels, plan, callback)[0])

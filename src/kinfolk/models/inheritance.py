@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from kinfolk.data.vocabulary import Vocabulary
 from kinfolk.learning.loglinear import Shape
-from kinfolk.learning.tables import MixtureShape, MixtureWeights
+from kinfolk.learning.tables import TableShape, TableWeights
 
 
 class NamedWeights(NamedTuple):
-    weights: Any  # Weights of a chain model, or one MixtureWeights a direction
+    weights: Any  # Weights of a chain model, or one TableWeights a direction
     features: dict[str, int]
     pair_features: dict[str, int]
     classes: Vocabulary
@@ -68,8 +68,8 @@ def inherit(before: NamedWeights, model: Any, shape: Shape) -> NDArray[Any]:
 
 
 def inherit_mixture(
-    before: NamedWeights, direction: int, names: list[str], classes: Vocabulary, shape: MixtureShape
-) -> MixtureWeights | None:
+    before: NamedWeights, direction: int, names: list[str], classes: Vocabulary, shape: TableShape
+) -> TableWeights | None:
     """The same for a mixture of parents; None if its old weights are of another make (other relations)."""
     if direction >= len(before.weights):
         return None

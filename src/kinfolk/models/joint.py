@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from kinfolk.explain.parents import Voice
 from kinfolk.inference.mixture import Beliefs, Scores, beliefs, gated_weights, residuals, uniform_weights
 from kinfolk.learning.products import SparseRows
-from kinfolk.learning.tables import Answer, MixtureShape, MixtureWeights, Tables
+from kinfolk.learning.tables import Answer, Tables, TableShape, TableWeights
 from kinfolk.memory import release_free_memory
 from kinfolk.models.layout import Layout, Wired
 from kinfolk.models.optimise import Callback, Convergence, TrainingPlan, Watch, optimise
@@ -51,17 +52,24 @@ class Sample:
             return [uniform_weights(dag) for dag in dags]
         return [gated_weights(dag, rows @ gate.astype(np.float64)) for dag, rows in zip(dags, self.gates, strict=True)]
 
-    def beliefs(
-        self, weights: MixtureWeights, labels: NDArray[np.int32] | None = None, n_jobs: int = 1
-    ) -> list[Beliefs]:
+    def beliefs(self, weights: TableWeights, labels: NDArray[np.int32] | None = None, n_jobs: int = 1) -> list[Beliefs]:
         """Marginals of each wiring."""
-        scores = self.scores(weights, n_jobs)
-        return [
-            beliefs(wiring, scores, alpha, labels, n_jobs)
-            for wiring, alpha in zip(self.wired.wirings, self.alphas(weights.gate), strict=True)
-        ]
+        return beliefs(self.wired.wirings, self.scores(weights, n_jobs), self.alphas(weights.gate), labels, n_jobs)
 
-    def scores(self, weights: MixtureWeights, n_jobs: int) -> Scores:
+    def voices(self, weights: TableWeights, names: Sequence[str], instance: int, n_jobs: int) -> list[Voice]:
+        """Who speaks for an instance, in every order; weights of all sum to 1. `names` are those of the relations."""
+        known = (*names, "start")
+        spoken = []
+        found, alphas = self.beliefs(weights, None, n_jobs), self.alphas(weights.gate)
+        for wiring, alpha, (marginals, predicted) in zip(self.wired.wirings, alphas, found, strict=True):
+            dag = wiring.dag
+            for c in range(dag.indptr[instance], dag.indptr[instance + 1]):
+                j = int(dag.parent[c])
+                own = None if j < 0 else marginals[j]
+                spoken.append(Voice(j, known[dag.relation[c]], float(alpha[c]) / len(found), own, predicted[c]))
+        return spoken
+
+    def scores(self, weights: TableWeights, n_jobs: int) -> Scores:
         """What the tables say of the instances that they are asked about."""
         ends = np.concatenate(
             [np.empty((0, len(weights.start)), weights.start.dtype)]
@@ -86,16 +94,16 @@ class Examples:
     starts: NDArray[np.int64]  # instances that the start model is trained on
 
 
-def shape_of(sample: Sample, n_labels: int) -> MixtureShape:
+def shape_of(sample: Sample, n_labels: int) -> TableShape:
     layout, n_features = sample.layout, sample.rows.shape[1]
-    return MixtureShape(
+    return TableShape(
         (n_features,) * layout.n_tables, n_labels, len(layout.relations), layout.n_pair_features, sample.n_gate_features
     )
 
 
 def train_relations(
     examples: Examples, plan: TrainingPlan, callback: Callback | None
-) -> tuple[MixtureWeights, list[Convergence]]:
+) -> tuple[TableWeights, list[Convergence]]:
     """Separate training of every relation, and of the start components; the gate is left uniform."""
     sample, n_labels = examples.sample, examples.n_labels
     layout, shape = sample.layout, shape_of(sample, n_labels)
@@ -141,9 +149,9 @@ def _with_starts(data: EdgeData, starts: NDArray[np.int64]) -> EdgeData:
 
 
 def train_together(
-    examples: Examples, start: MixtureWeights, clamp: bool, with_gate: bool, gate_l2: float, plan: TrainingPlan,
-    score_dev: Callable[[MixtureWeights], float] | None, callback: Callback | None,
-) -> tuple[MixtureWeights, Convergence]:  # fmt: skip
+    examples: Examples, start: TableWeights, clamp: bool, with_gate: bool, gate_l2: float, plan: TrainingPlan,
+    score_dev: Callable[[TableWeights], float] | None, callback: Callback | None,
+) -> tuple[TableWeights, Convergence]:  # fmt: skip
     """All relations at once, from given weights: L_C with `clamp`, else L_M. The gate is learned along, or left.
 
     A table has weights only for the features that occur among its rows: the others have no gradient.
@@ -171,11 +179,11 @@ def train_together(
     loss = _loss(examples, clamp, plan.n_jobs)
     objective = Tables(blocks, shape, loss, plan.l2, gate_l2, plan.n_jobs)
 
-    def spread(weights: MixtureWeights) -> MixtureWeights:
+    def spread(weights: TableWeights) -> TableWeights:
         wide = full.split(np.zeros(full.size, np.float32))
         for table, columns, found in zip(wide.tables, used, weights.tables, strict=True):
             table[columns] = found
-        return MixtureWeights(wide.tables, *weights[1:-1], weights.gate if with_gate else gate)
+        return TableWeights(wide.tables, *weights[1:-1], weights.gate if with_gate else gate)
 
     score = None if score_dev is None else lambda weights: score_dev(spread(weights))
     watch = Watch(shape, plan, score, callback, began)
@@ -183,13 +191,13 @@ def train_together(
     return spread(shape.split(flat)), convergence
 
 
-def _loss(examples: Examples, clamp: bool, n_jobs: int) -> Callable[[Array, MixtureWeights], Answer]:
+def _loss(examples: Examples, clamp: bool, n_jobs: int) -> Callable[[Array, TableWeights], Answer]:
     """The mean over wirings (orders) of the loss, and its derivatives."""
     sample = examples.sample
     wirings = sample.wired.wirings
     share = 1.0 / max(1, len(wirings))
 
-    def evaluate(ends: Array, weights: MixtureWeights) -> Answer:
+    def evaluate(ends: Array, weights: TableWeights) -> Answer:
         scores = Scores(ends, weights.pair, weights.start, weights.rows)
         alphas = sample.alphas(weights.gate)
         parts = residuals(wirings, scores, alphas, examples.labels, examples.weights, clamp, n_jobs)

@@ -16,12 +16,11 @@ from scipy import sparse
 
 from kinfolk.data.vocabulary import Vocabulary
 from kinfolk.errors import InputError
-from kinfolk.inference.loopy import Settings as Propagation
-from kinfolk.learning.tables import MixtureWeights
+from kinfolk.inference.loopy import Propagation
+from kinfolk.learning.tables import TableWeights
 from kinfolk.models.checks import check_settings
 from kinfolk.models.labels import LabelCoding
-from kinfolk.models.mixture_training import UntilStopped
-from kinfolk.models.node_mixture import Nodes, node_accuracy, told_relations
+from kinfolk.models.node_mixture import Nodes, no_labels_beside, node_accuracy, told_relations
 from kinfolk.models.node_parents import used_links
 from kinfolk.models.node_training import node_weights, training_labels
 from kinfolk.models.optimise import Callback, Convergence, TrainingPlan
@@ -83,7 +82,7 @@ class LinkModel(Settings):
     links_: tuple[str, ...] = field(init=False)
     not_used_: tuple[str, ...] = field(init=False)
     node_columns_: Sequence[str] | int = field(init=False)
-    weights_: MixtureWeights = field(init=False)
+    weights_: TableWeights = field(init=False)
     convergence_: Convergence = field(init=False)
     training_report_: InferenceReport | None = field(init=False)
 
@@ -97,8 +96,7 @@ class LinkModel(Settings):
         sample_weight   one number a node; a graph counts with the mean of its labelled nodes
         train           a mask or numbers of the nodes whose labels may be used; None: all labelled ones
         """
-        if y is not None:
-            raise InputError("a graph brings its own labels: build it with labels=..., or use graph.with_labels(y)")
+        no_labels_beside(y)
         check_settings(self)
         nodes, jobs = Nodes.of(X), resolve_jobs(self.n_jobs)
         labels, classes = training_labels(nodes, train)
@@ -107,8 +105,7 @@ class LinkModel(Settings):
             float(self.l2), float(self.l1), self.max_iterations, float(self.tolerance), self.patience,
             self.dev_every, self.random_state, jobs, self.training,
         )  # fmt: skip
-        with self._all_or_nothing(), observed(callback, self.verbose, self.tolerance) as told:
-            watcher = None if told is None else UntilStopped(told)
+        with self._all_or_nothing(), observed(callback, self.verbose, self.tolerance) as watcher:
             self.links_ = used_links(self.relations, nodes.relations, ordered=True)
             self.not_used_ = tuple(name for name in nodes.relations if name not in self.links_)
             self.node_columns_, self.coding_ = nodes.columns, LabelCoding(None, None, classes)
@@ -125,7 +122,7 @@ class LinkModel(Settings):
 
     def _node_start(
         self, sample: PairSample, labels: Any, weights: Array, n_labels: int, plan: TrainingPlan, watcher: Any
-    ) -> MixtureWeights:
+    ) -> TableWeights:
         """Weights of the node model, and no opinion on links."""
         alone = np.stack([np.arange(len(labels)), np.full(len(labels), -1)], axis=1)
         named = replace(plan, stage="node model", warns=False)
@@ -201,8 +198,7 @@ class LinkModel(Settings):
 
     def evaluate(self, X: Any, y: Any = None) -> tuple[None, float]:
         """(None, accuracy over labelled nodes in percent), as other models give it."""
-        if y is not None:
-            raise InputError("a graph brings its own labels: build it with labels=..., or use graph.with_labels(y)")
+        no_labels_beside(y)
         beliefs, report, nodes = self._run(X, False)
         report.warn(REMEDY)
         return None, node_accuracy(nodes.gold(self.coding_.classes), beliefs)

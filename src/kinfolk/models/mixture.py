@@ -13,15 +13,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Self, final
 
-import numpy as np
-
 from kinfolk.data.graph import Graph
 from kinfolk.data.relational import Relational
 from kinfolk.errors import InputError, SettingError
 from kinfolk.explain.parents import Explanation, explanation
 from kinfolk.features.edges import EdgeFeature
 from kinfolk.features.skips import SAME_WORD
-from kinfolk.learning.tables import MixtureWeights
+from kinfolk.learning.tables import TableWeights
 from kinfolk.metrics.entities import EntityScores
 from kinfolk.models.batch import Batch
 from kinfolk.models.checks import check_settings
@@ -29,15 +27,16 @@ from kinfolk.models.entities import Entity
 from kinfolk.models.gate import LocalModel
 from kinfolk.models.inheritance import named_node_weights
 from kinfolk.models.labels import LabelCoding
+from kinfolk.models.layout import PARENT_FEATURES
 from kinfolk.models.mixture_decoder import Direction, MixtureDecoder, one_document
-from kinfolk.models.mixture_training import MixtureSettings, UntilStopped
-from kinfolk.models.node_mixture import NodeModel, Nodes, node_accuracy, node_number
+from kinfolk.models.mixture_training import MixtureSettings
+from kinfolk.models.node_mixture import NodeModel, Nodes, no_labels_beside, node_accuracy, node_number
 from kinfolk.models.node_training import fit_nodes, node_scorer
 from kinfolk.models.optimise import Callback, warn_unless_converged
 from kinfolk.models.progress import observed
 from kinfolk.models.tagger import Lesson, Tagger
 from kinfolk.models.token_parents import TokenParents
-from kinfolk.models.token_training import fit_tokens
+from kinfolk.models.token_training import BACKWARD, fit_tokens
 from kinfolk.threads import resolve_jobs
 
 log = logging.getLogger("kinfolk")
@@ -58,8 +57,8 @@ class MixtureOfParents(Tagger):
     parent_features  on skip edges the features of the parent count with weights of their "own", with those of the
                      child ("shared"), or not at all ("none")
     edge_features    features of skip edges that speak of label pairs: "default", a list, or None
-    mixing           weights of parents: "uniform"; "learned" by a gate (joint or conditional training); or a share for
-                     each relation, e.g. {"previous": 2, "same word": 1}
+    mixing           weights of parents: "uniform"; "learned" by a gate; a share for each relation, e.g.
+                     {"previous": 2, "same word": 1}; "given": the entries of a Relational
     gate_l2          strength of the ridge that draws a learned gate towards uniform weights
     gate_folds       the gate is learned on documents that the models of the relations have not seen, in so many folds;
                      0: on the training data itself, together with them
@@ -73,7 +72,11 @@ class MixtureOfParents(Tagger):
     are not revised.
     """
 
-    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {"training": ("separate", "conditional", "joint")}
+    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "training": ("separate", "conditional", "joint"),
+        "parent_features": PARENT_FEATURES,
+        "order": tuple(BACKWARD),
+    }
 
     training: str = "joint"
     skip_edges: Any = SAME_WORD
@@ -92,7 +95,7 @@ class MixtureOfParents(Tagger):
     parents_: tuple[Any, ...] = field(init=False)
     node_columns_: Sequence[str] | int = field(init=False)
     local_: LocalModel | None = field(init=False)
-    weights_: tuple[MixtureWeights, ...] = field(init=False)
+    weights_: tuple[TableWeights, ...] = field(init=False)
 
     # -- learning -------------------------------------------------------------------------------------
 
@@ -107,8 +110,8 @@ class MixtureOfParents(Tagger):
             if train is not None:
                 raise InputError("train=... chooses nodes of a graph; for tokens give the documents to train on")
             return super().fit(X, y, X_dev, y_dev, sample_weight, callback)
-        _no_labels_beside(y)
-        _no_labels_beside(y_dev)
+        no_labels_beside(y)
+        no_labels_beside(y_dev)
         check_settings(self)
         self._check_held_out(X_dev)
         self._warn_of_other_settings(FOR_TOKENS, "nodes")
@@ -123,7 +126,7 @@ class MixtureOfParents(Tagger):
                 sample_weight,
                 train,
                 partial(node_scorer, X_dev, nodes, self),
-                None if watcher is None else UntilStopped(watcher),
+                watcher,
                 before,
             )
             self.task_, self.node_columns_ = "nodes", nodes.columns
@@ -160,10 +163,8 @@ class MixtureOfParents(Tagger):
         fitted = fit_tokens(self, lesson, self._stages(), partial(self._token_scorer, held_out))
         self.task_, self.parents_, self.weights_, self.local_, self.convergence_ = "tokens", *fitted
         if held_out is not None and len(self.weights_) > 1:  # each direction was stopped by its own score
-            score, last = (
-                self._score_path(held_out, self._decoder().paths(held_out, False)),
-                self.convergence_.iterations,
-            )
+            score = self._score_path(held_out, self._decoder().paths(held_out, forced=False))
+            last = self.convergence_.iterations
             self.convergence_ = replace(self.convergence_, dev_scores={last: score}, best_iteration=last)
         warn_unless_converged(self.convergence_)
 
@@ -172,7 +173,7 @@ class MixtureOfParents(Tagger):
         if held_out is None:
             return None
 
-        def score(weights: MixtureWeights) -> float:
+        def score(weights: TableWeights) -> float:
             decoder = self._mixture_decoder((Direction(parents, weights),), local)
             return self._score_path(held_out, decoder.paths(held_out, forced=False))
 
@@ -184,12 +185,6 @@ class MixtureOfParents(Tagger):
         return MixtureSettings(self.training, float(self.gate_l2), self.gate_folds)
 
     # -- prediction -----------------------------------------------------------------------------------
-
-    @property
-    def classes_(self) -> Any:
-        """The labels that columns of `predict_proba` stand for."""
-        self._require_fitted()
-        return np.array(self.coding_.classes.names, object)
 
     def predict(self, X: Any, forced: bool = False) -> Any:
         """Tokens: one list of labels a sentence, in the tag scheme of the training data. Nodes: an array of labels.
@@ -219,7 +214,7 @@ class MixtureOfParents(Tagger):
         if not isinstance(X, Graph | Relational):
             self._require_task("tokens")
             return super().evaluate(X, y)
-        _no_labels_beside(y)
+        no_labels_beside(y)
         nodes = self._nodes(X)
         return None, node_accuracy(nodes.gold(self.coding_.classes), self._node_model().marginals(nodes))
 
@@ -270,8 +265,3 @@ class MixtureOfParents(Tagger):
         words = batch.corpus.columns["word"].strings()
         voices = self._decoder().voices(batch, place)
         return explanation(place, voices, self.coding_.classes.names, lambda t: f"{words[t]} ({t})")
-
-
-def _no_labels_beside(y: Any) -> None:
-    if y is not None:
-        raise InputError("a graph brings its own labels: build it with labels=..., or use graph.with_labels(y)")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,13 +12,11 @@ from numpy.typing import NDArray
 from kinfolk.data import schemes
 from kinfolk.errors import InputError
 from kinfolk.explain.parents import Voice
-from kinfolk.inference import chain
-from kinfolk.inference.mixture import Beliefs
+from kinfolk.inference.mixture import beliefs
 from kinfolk.inference.mixture_spans import LabelledSpan, mixture_span_probabilities
-from kinfolk.inference.spans import expected_correct
-from kinfolk.learning.tables import MixtureWeights
+from kinfolk.learning.tables import TableWeights
 from kinfolk.models.batch import Batch, FeatureSet
-from kinfolk.models.decoder import allowed_steps, check_possible, only_known
+from kinfolk.models.decoder import allowed_steps, most_expected
 from kinfolk.models.entities import Entity, entity_list, found_spans
 from kinfolk.models.gate import LocalModel
 from kinfolk.models.joint import Sample
@@ -33,7 +31,7 @@ class Direction:
     """One model of one direction: its rule for parents, its weights."""
 
     parents: TokenParents
-    weights: MixtureWeights
+    weights: TableWeights
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,21 +46,21 @@ class MixtureDecoder:
     constrain: bool
     n_jobs: int
 
-    def passes(self, batch: Batch, labels: NDArray[np.int32] | None) -> Iterator[tuple[Direction, Sample, Beliefs]]:
-        """For each direction the compiled tokens and what is believed of them."""
+    def samples(self, batch: Batch) -> Iterator[tuple[Direction, Sample]]:
+        """For each direction the compiled tokens."""
         rows = batch.rows(self.features, self.n_jobs)
         pair_rows = None if self.pair_features is None else batch.rows(self.pair_features, self.n_jobs)
         doubt = None if self.local is None else self.local.doubt(rows, self.n_jobs)
         for direction in self.directions:
             sample, _, _ = direction.parents.compile(batch.corpus, rows, pair_rows, doubt)
-            yield direction, sample, sample.beliefs(direction.weights, labels, self.n_jobs)[0]
+            yield direction, sample
 
     def marginals(self, batch: Batch, forced: bool) -> Array:
         """(n, L). Forced labels are certain, and are seen by whoever looks at their token; others are not revised."""
         labels = self.coding.encode(batch.corpus, repair=False) if forced else None
         table = np.zeros((batch.corpus.n_tokens, len(self.coding.classes)))
-        for _, _, found in self.passes(batch, labels):
-            table += found.marginals / len(self.directions)
+        for direction, sample in self.samples(batch):
+            table += sample.beliefs(direction.weights, labels, self.n_jobs)[0].marginals / len(self.directions)
         if labels is not None:
             known = np.flatnonzero(labels >= 0)
             table[known] = np.eye(table.shape[1])[labels[known]]
@@ -70,14 +68,9 @@ class MixtureDecoder:
 
     def paths(self, batch: Batch, forced: bool) -> NDArray[np.int32]:
         """The valid labelling with the greatest expected number of right labels; without `constrain`, the arg-max."""
-        table = self.marginals(batch, forced)
+        labels = self.coding.encode(batch.corpus, repair=False) if forced else None
         allowed = allowed_steps(self.coding, self.constrain)
-        potentials = expected_correct(table, batch.corpus.sentence_starts, *allowed)
-        if forced:
-            potentials = only_known(potentials, self.coding.encode(batch.corpus, repair=False))
-        path, scores = chain.viterbi(potentials, self.n_jobs)
-        check_possible(scores, 0, batch.corpus.sentence_starts, batch.corpus)
-        return path
+        return most_expected(batch.corpus, self.marginals(batch, forced), allowed, labels, self.n_jobs)
 
     def entities(self, batch: Batch, path: NDArray[np.int32], forced: bool) -> list[Entity]:
         """The entities of a labelling, each with the probability that exactly it is there (mean over directions)."""
@@ -92,25 +85,21 @@ class MixtureDecoder:
             LabelledSpan(s.start, path[s.start : s.end], bool(s.end < end)) for s, end in zip(found, last, strict=True)
         ]
         confidence = np.zeros(len(found))
-        for direction, sample, known in self.passes(batch, labels):
-            wiring, scores = sample.wired.wirings[0], sample.scores(direction.weights, self.n_jobs)
-            alpha = sample.alphas(direction.weights.gate)[0]
-            part = mixture_span_probabilities(wiring, scores, alpha, known, spans, continues, labels)
+        for direction, sample in self.samples(batch):
+            wirings, scores = sample.wired.wirings, sample.scores(direction.weights, self.n_jobs)
+            alphas = sample.alphas(direction.weights.gate)
+            (known,) = beliefs(wirings, scores, alphas, labels, self.n_jobs)
+            part = mixture_span_probabilities(wirings[0], scores, alphas[0], known, spans, continues, labels)
             confidence += part / len(self.directions)
         return entity_list(batch, found, confidence)
 
     def voices(self, batch: Batch, token: int) -> list[Voice]:
         """Who speaks for a token, in every direction; weights of all sum to 1."""
-        spoken = []
-        for direction, sample, found in self.passes(batch, None):
-            dag, alpha = sample.wired.wirings[0].dag, sample.alphas(direction.weights.gate)[0]
-            names = (*direction.parents.names, "start")
-            for c in range(dag.indptr[token], dag.indptr[token + 1]):
-                j = int(dag.parent[c])
-                own = None if j < 0 else found.marginals[j]
-                weight = float(alpha[c]) / len(self.directions)
-                spoken.append(Voice(j, names[dag.relation[c]], weight, own, found.predicted[c]))
-        return spoken
+        return [
+            replace(voice, weight=voice.weight / len(self.directions))
+            for direction, sample in self.samples(batch)
+            for voice in sample.voices(direction.weights, direction.parents.names, token, self.n_jobs)
+        ]
 
 
 def one_document(batch: Batch, document: Any, token: Any) -> tuple[Batch, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from kinfolk.errors import ModelFileError
 from kinfolk.features.edges import EdgeFeatures, edge_features
-from kinfolk.features.skips import learned_skips
+from kinfolk.features.skips import LearnedSkips, learned_skips
 from kinfolk.io.modelfile import ModelFile
-from kinfolk.learning.tables import MixtureWeights
+from kinfolk.learning.tables import TableWeights
 from kinfolk.models.gate import LocalModel, gate_names
 from kinfolk.models.layout import PARENT_FEATURES
 from kinfolk.models.node_parents import NodeParents
@@ -45,13 +45,7 @@ def mixture_parts(model: Any) -> Parts:
         specs.append(_token_spec(parents))
         for s, skip in enumerate(parents.skips):
             strings[f"mixture.{d}.skip.{s}"] = skip.state()
-    header: dict[str, Any] = {"parents": specs, "local": model.local_ is not None}
-    if model.task_ == "nodes":
-        named = not isinstance(model.node_columns_, int)
-        header["columns"] = None if named else model.node_columns_
-        if named:
-            strings["mixture.columns"] = list(model.node_columns_)
-    return header, arrays, strings
+    return {"parents": specs, "local": model.local_ is not None}, arrays, strings
 
 
 def _token_spec(parents: TokenParents) -> dict[str, Any]:
@@ -81,13 +75,9 @@ def _node_spec(parents: NodeParents) -> dict[str, Any]:
     }
 
 
-def restore_mixture(model: Any, file: ModelFile, n_features: int | None, functions: Functions) -> None:
-    """Set what `mixture_parts` kept. n_features: of the rows; None: as many as the file names."""
+def restore_mixture(model: Any, file: ModelFile, n_features: int, functions: Functions) -> None:
+    """Set what `mixture_parts` kept; tables are for rows of n_features."""
     header, n_labels = file.header["mixture"], len(model.coding_.classes)
-    if n_features is None:
-        known = header["columns"]
-        names = tuple(file.strings["mixture.columns"]) if known is None else ()
-        model.node_columns_, n_features = (names, len(names)) if known is None else (int(known), int(known))
     parents, weights = [], []
     directions = 2 if model.task_ == "tokens" and model.order == "both" else 1
     if len(header["parents"]) != directions:
@@ -101,6 +91,15 @@ def restore_mixture(model: Any, file: ModelFile, n_features: int | None, functio
         weights.append(_weights(file, d, rule, n_features, n_labels))
     model.parents_, model.weights_ = tuple(parents), tuple(weights)
     model.local_ = LocalModel(_shaped(file, "mixture.local", (n_features, n_labels))) if header["local"] else None
+    if isinstance(parents[0], TokenParents):
+        set_rules(model, parents[0].skips, parents[0].edge_features)
+
+
+def set_rules(model: Any, skips: Sequence[LearnedSkips], features: EdgeFeatures | None) -> None:
+    """The settings that became rules for skip edges, from those."""
+    builders = [skip.builder for skip in skips]
+    model.skip_edges = builders[0] if len(builders) == 1 else builders or None
+    model.edge_features = None if features is None else features.features
 
 
 def _node_rule(spec: Mapping[str, Any], shares: Array | None) -> NodeParents:
@@ -112,19 +111,23 @@ def _node_rule(spec: Mapping[str, Any], shares: Array | None) -> NodeParents:
 def _token_rule(
     file: ModelFile, d: int, spec: Mapping[str, Any], shares: Array | None, functions: Functions
 ) -> TokenParents:
-    skips = tuple(
-        learned_skips(skip, file.strings[f"mixture.{d}.skip.{s}"], functions) for s, skip in enumerate(spec["skips"])
-    )
+    skips = restored_skips(file, f"mixture.{d}", spec["skips"], functions)
     edge, gate = (_edge_features(spec[name], functions) for name in ("edge_features", "gate_features"))
     flags, untrained = (spec["backward"], spec["parent_features"]), tuple(spec["untrained"])
     return TokenParents(skips, *flags, edge, gate, shares, spec["pair_features"], untrained)
+
+
+def restored_skips(
+    file: ModelFile, prefix: str, specs: Sequence[Mapping[str, Any]], functions: Functions
+) -> tuple[LearnedSkips, ...]:
+    return tuple(learned_skips(spec, file.strings[f"{prefix}.skip.{s}"], functions) for s, spec in enumerate(specs))
 
 
 def _edge_features(spec: Mapping[str, Any] | None, functions: Functions) -> EdgeFeatures | None:
     return None if spec is None else edge_features(spec, functions)
 
 
-def _weights(file: ModelFile, d: int, rule: Any, n_features: int, n_labels: int) -> MixtureWeights:
+def _weights(file: ModelFile, d: int, rule: Any, n_features: int, n_labels: int) -> TableWeights:
     layout = rule.layout
     tables = []
     for t in range(layout.n_tables):
@@ -135,7 +138,7 @@ def _weights(file: ModelFile, d: int, rule: Any, n_features: int, n_labels: int)
     n, n_gates = n_labels, _gate_size(rule)
     if rule.shares is not None and rule.shares.shape != (len(layout.relations) + 1,):
         raise ModelFileError(f"'mixture.{d}.shares' has shape {rule.shares.shape}; the relations ask for another")
-    return MixtureWeights(
+    return TableWeights(
         tables,
         _shaped(file, f"mixture.{d}.start", (n,)),
         _shaped(file, f"mixture.{d}.pair", (len(layout.relations), n, n)),

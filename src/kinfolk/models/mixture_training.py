@@ -19,24 +19,12 @@ from numpy.typing import NDArray
 
 from kinfolk.inference.mixture import residuals
 from kinfolk.learning.lbfgs import minimise
-from kinfolk.learning.tables import MixtureWeights
+from kinfolk.learning.tables import TableWeights
 from kinfolk.models.joint import Examples, train_relations, train_together
-from kinfolk.models.optimise import Callback, Convergence, Progress, TrainingPlan, combined
+from kinfolk.models.optimise import Convergence, TrainingPlan, UntilStopped, combined
 from kinfolk.models.separate import EdgeData
 
 Array = NDArray[Any]
-
-
-class UntilStopped:
-    """A callback that, once it has said stop, says so to every stage that follows."""
-
-    def __init__(self, callback: Callback) -> None:
-        self._callback = callback
-        self.stopped = False
-
-    def __call__(self, progress: Progress) -> bool:
-        self.stopped = self.stopped or bool(self._callback(progress))
-        return self.stopped
 
 
 @dataclass(frozen=True)
@@ -91,9 +79,9 @@ def train_gate(
 
 
 def train_mixture(
-    examples: Examples, settings: MixtureSettings, fold: NDArray[np.int64] | None, start: MixtureWeights | None,
-    plan: TrainingPlan, score_dev: Callable[[MixtureWeights], float] | None, callback: UntilStopped | None,
-) -> tuple[MixtureWeights, Convergence]:  # fmt: skip
+    examples: Examples, settings: MixtureSettings, fold: NDArray[np.int64] | None, start: TableWeights | None,
+    plan: TrainingPlan, score_dev: Callable[[TableWeights], float] | None, callback: UntilStopped | None,
+) -> tuple[TableWeights, Convergence]:  # fmt: skip
     """The relations one by one, or from `start`; then the gate; then all together, as the settings say."""
     outcome, plan = None, replace(plan, warns=False)  # one warning at the end, not one a stage
     if start is None or settings.training == "separate":

@@ -16,7 +16,7 @@ from kinfolk.data.relational import Relational
 from kinfolk.data.vocabulary import Vocabulary
 from kinfolk.errors import InputError
 from kinfolk.explain.parents import Voice
-from kinfolk.learning.tables import MixtureWeights
+from kinfolk.learning.tables import TableWeights
 from kinfolk.metrics.entities import token_accuracy
 from kinfolk.models.gate import LocalModel
 from kinfolk.models.joint import Sample
@@ -114,7 +114,7 @@ class NodeModel:
     """A fitted model seen from the side of prediction."""
 
     parents: NodeParents
-    weights: MixtureWeights
+    weights: TableWeights
     local: LocalModel | None
     n_orders: int
     seed: int | None
@@ -136,18 +136,7 @@ class NodeModel:
 
     def voices(self, nodes: Nodes, node: int) -> list[Voice]:
         """Who speaks for a node, in every order; weights of all sum to 1."""
-        sample = self.sample(nodes)
-        names = (*self.parents.names, "start")
-        alphas, found = sample.alphas(self.weights.gate), sample.beliefs(self.weights, None, self.n_jobs)
-        spoken = []
-        for wiring, alpha, known in zip(sample.wired.wirings, alphas, found, strict=True):
-            dag = wiring.dag
-            for c in range(dag.indptr[node], dag.indptr[node + 1]):
-                j = int(dag.parent[c])
-                own = None if j < 0 else known.marginals[j]
-                weight = float(alpha[c]) / len(found)
-                spoken.append(Voice(j, names[dag.relation[c]], weight, own, known.predicted[c]))
-        return spoken
+        return self.sample(nodes).voices(self.weights, self.parents.names, node, self.n_jobs)
 
 
 def node_sample(
@@ -180,10 +169,16 @@ def node_accuracy(gold: NDArray[np.int32], beliefs: Array) -> float:
     return token_accuracy(gold, beliefs.argmax(axis=1))
 
 
-def mean_marginals(sample: Sample, weights: MixtureWeights, labels: NDArray[np.int32] | None, n_jobs: int) -> Array:
+def mean_marginals(sample: Sample, weights: TableWeights, labels: NDArray[np.int32] | None, n_jobs: int) -> Array:
     """(n, L), the mean over the orders of a sample."""
     found = sample.beliefs(weights, labels, n_jobs)
     return np.asarray(sum(one.marginals for one in found) / len(found))
+
+
+def no_labels_beside(y: Any) -> None:
+    """Of the y that scikit-learn's habits bring along."""
+    if y is not None:
+        raise InputError("a graph brings its own labels: build it with labels=..., or use graph.with_labels(y)")
 
 
 def node_number(nodes: Nodes, node: Any) -> int:

@@ -13,20 +13,19 @@ from kinfolk.data.graph import Graph
 from kinfolk.data.relational import Relational
 from kinfolk.data.vocabulary import Vocabulary
 from kinfolk.errors import InputError, SettingError
-from kinfolk.learning.tables import MixtureWeights
+from kinfolk.learning.tables import TableWeights
 from kinfolk.models.gate import LocalModel, checked_shares, train_local
 from kinfolk.models.inheritance import NamedWeights, inherit_mixture
 from kinfolk.models.joint import Examples, shape_of
 from kinfolk.models.mixture_training import (
     MixtureSettings,
-    UntilStopped,
     folds_by_group,
     train_mixture,
     untrained_relations,
 )
 from kinfolk.models.node_mixture import Nodes, mean_marginals, node_accuracy, node_sample
 from kinfolk.models.node_parents import NodeParents, used_links
-from kinfolk.models.optimise import Convergence, TrainingPlan
+from kinfolk.models.optimise import Convergence, TrainingPlan, UntilStopped
 from kinfolk.models.weighting import class_weights
 from kinfolk.threads import resolve_jobs
 
@@ -37,7 +36,7 @@ class FittedNodes(NamedTuple):
     """What training on nodes learns."""
 
     parents: NodeParents
-    weights: MixtureWeights
+    weights: TableWeights
     local: LocalModel | None
     classes: Vocabulary
     convergence: Convergence
@@ -78,7 +77,7 @@ def node_parents(model: Any, nodes: Nodes) -> NodeParents:
 
 def fit_nodes(
     model: Any, nodes: Nodes, settings: MixtureSettings, plan: TrainingPlan, sample_weight: Any, train: Any,
-    scorer: Callable[[NodeParents, LocalModel | None, Vocabulary], Callable[[MixtureWeights], float] | None],
+    scorer: Callable[[NodeParents, LocalModel | None, Vocabulary], Callable[[TableWeights], float] | None],
     callback: UntilStopped | None, before: NamedWeights | None,
 ) -> FittedNodes:  # fmt: skip
     """Separate training uses every link in both directions; the rest works on `model.orders` random orders."""
@@ -129,7 +128,7 @@ def node_weights(labels: Array, classes: Vocabulary, class_weight: Any, sample_w
 
 def node_scorer(
     X_dev: Any, nodes: Nodes, model: Any, parents: NodeParents, local: LocalModel | None, classes: Vocabulary
-) -> Callable[[MixtureWeights], float] | None:
+) -> Callable[[TableWeights], float] | None:
     """Accuracy on a held-out graph for given weights; None without one. The orders are drawn once."""
     if X_dev is None:
         return None
@@ -139,7 +138,7 @@ def node_scorer(
     gold = dev.gold(classes)
     sample = node_sample(parents, dev, local, model.predict_orders, model.random_state, jobs)
 
-    def score(weights: MixtureWeights) -> float:
+    def score(weights: TableWeights) -> float:
         return node_accuracy(gold, mean_marginals(sample, weights, None, jobs)) / 100
 
     return score

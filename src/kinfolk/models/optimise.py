@@ -48,6 +48,18 @@ class Progress:
 Callback = Callable[[Progress], bool | None]
 
 
+class UntilStopped:
+    """A callback that, once it has said stop, says so to every stage that follows."""
+
+    def __init__(self, callback: Callback) -> None:
+        self._callback = callback
+        self.stopped = False
+
+    def __call__(self, progress: Progress) -> bool:
+        self.stopped = self.stopped or bool(self._callback(progress))
+        return self.stopped
+
+
 @dataclass(frozen=True)
 class Convergence:
     """How training ended. `status`: converged, limit, stopped (by a callback or by held-out patience), stalled."""

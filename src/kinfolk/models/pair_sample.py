@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from kinfolk.inference.loopy import PairGraph, pair_graph
-from kinfolk.learning.tables import MixtureShape
+from kinfolk.learning.tables import TableShape
 
 Array = NDArray[Any]
 
@@ -50,8 +50,8 @@ class PairSample:
         """How many features an edge has on average, the table of its relation included."""
         return 1.0 if self.edge_rows is None else 1.0 + self.edge_rows.nnz / max(1, self.edge_rows.shape[0])
 
-    def shape(self, n_labels: int) -> MixtureShape:
-        return MixtureShape((self.rows.shape[1],), n_labels, self.n_relations, self.n_edge_features)
+    def shape(self, n_labels: int) -> TableShape:
+        return TableShape((self.rows.shape[1],), n_labels, self.n_relations, self.n_edge_features)
 
     def node_scores(self, ends: Array, start: Array) -> Array:
         scores = np.array(ends, np.float64)

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.inference.loopy import Fixed, Settings, node_beliefs, propagate
+from kinfolk.inference.loopy import Fixed, Propagation, node_beliefs, propagate
 from kinfolk.inference.pair_losses import BetheLoss, PairResiduals, piecewise_loss, pseudo_loss
 from kinfolk.learning.lbfgs import Iteration
 from kinfolk.learning.products import SparseRows
-from kinfolk.learning.tables import Answer, MixtureWeights, Tables
+from kinfolk.learning.tables import Answer, Tables, TableWeights
 from kinfolk.models.optimise import Callback, Convergence, TrainingPlan, Watch, optimise
 from kinfolk.models.pair_sample import PairSample
 
@@ -83,19 +83,19 @@ class PairTraining:
     """training: "bethe", "pseudo" or "piecewise"; how belief propagation runs."""
 
     training: str
-    settings: Settings
+    settings: Propagation
 
 
 def train_pairwise(
     sample: PairSample, labels: NDArray[np.int32], weights: Array, n_labels: int, how: PairTraining,
-    start: MixtureWeights, plan: TrainingPlan, score_dev: Callable[[MixtureWeights], float] | None,
+    start: TableWeights, plan: TrainingPlan, score_dev: Callable[[TableWeights], float] | None,
     callback: Callback | None,
-) -> tuple[MixtureWeights, Convergence, InferenceReport | None]:  # fmt: skip
+) -> tuple[TableWeights, Convergence, InferenceReport | None]:  # fmt: skip
     """From given weights; with "bethe", also how belief propagation goes with the weights found."""
     began, shape = time.perf_counter(), sample.shape(n_labels)
     evaluate = _losses(sample, labels, weights, how, plan.n_jobs)
 
-    def loss(ends: Array, found: MixtureWeights) -> Answer:
+    def loss(ends: Array, found: TableWeights) -> Answer:
         answer = evaluate(sample.node_scores(ends, found.start), sample.tables(found.pair, found.rows))
         pair, rows = sample.pair_gradient(answer.pair)
         curvature = None
@@ -132,9 +132,9 @@ def _losses(
 ) -> Callable[[Array, Array], PairResiduals]:
     graph = sample.graph
     if how.training == "pseudo":
-        return lambda node, tables: pseudo_loss(graph, labels, weights, node, tables)
+        return lambda node, tables: pseudo_loss(graph, labels, weights, node, tables, n_jobs)
     if how.training == "piecewise":
-        return lambda node, tables: piecewise_loss(graph, labels, weights, node, tables)
+        return lambda node, tables: piecewise_loss(graph, labels, weights, node, tables, n_jobs)
     # a group counts with the mean weight of its labelled instances; a weight of 0 is no label
     labels = np.where(weights > 0, labels, -1).astype(np.int32)
     known = labels >= 0
@@ -146,7 +146,7 @@ def _losses(
 
 
 def infer(
-    sample: PairSample, weights: MixtureWeights, settings: Settings, n_jobs: int, maximise: bool = False,
+    sample: PairSample, weights: TableWeights, settings: Propagation, n_jobs: int, maximise: bool = False,
     forbid: tuple[Array, Array] | None = None,
 ) -> tuple[Array, InferenceReport, tuple[Array, Array, Fixed]]:  # fmt: skip
     """Logarithms (n, L) of the beliefs of new instances; and the scores and messages they come from.

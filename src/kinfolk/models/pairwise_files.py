@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from kinfolk.errors import ModelFileError
 from kinfolk.features.edges import edge_features
-from kinfolk.features.skips import learned_skips
 from kinfolk.io.modelfile import ModelFile
-from kinfolk.learning.tables import MixtureWeights
+from kinfolk.learning.tables import TableWeights
 from kinfolk.models.link import LinkModel
+from kinfolk.models.mixture_files import restored_skips, set_rules
 
 Array = NDArray[Any]
 Functions = Mapping[str, Callable[..., Any]]
@@ -25,40 +25,33 @@ def pairwise_parts(model: Any) -> tuple[dict[str, Any], dict[str, Array], dict[s
     arrays = {"pairwise.table": weights.tables[0]}
     arrays |= {f"pairwise.{name}": getattr(weights, name) for name in ("start", "pair", "rows")}
     if isinstance(model, LinkModel):
-        header: dict[str, Any] = {"links": list(model.links_), "not_used": list(model.not_used_)}
-        columns = model.node_columns_
-        header["columns"] = columns if isinstance(columns, int) else None
-        return header, arrays, {} if isinstance(columns, int) else {"pairwise.columns": list(columns)}
+        return {"links": list(model.links_), "not_used": list(model.not_used_)}, arrays, {}
     edge = model.edge_features_
-    header = {"skips": [skip.spec() for skip in model.skips_], "edge_features": None if edge is None else edge.spec()}
+    header: dict[str, Any] = {
+        "skips": [skip.spec() for skip in model.skips_],
+        "edge_features": None if edge is None else edge.spec(),
+    }
     return header, arrays, {f"pairwise.skip.{s}": skip.state() for s, skip in enumerate(model.skips_)}
 
 
-def restore_pairwise(model: Any, file: ModelFile, n_features: int | None, functions: Functions) -> None:
-    """Set what `pairwise_parts` kept. n_features: of the rows; None: as many as the file names."""
+def restore_pairwise(model: Any, file: ModelFile, n_features: int, functions: Functions) -> None:
+    """Set what `pairwise_parts` kept; the table is for rows of n_features."""
     header = file.header["pairwise"]
     if isinstance(model, LinkModel):
-        known = header["columns"]
-        model.node_columns_ = tuple(file.strings["pairwise.columns"]) if known is None else int(known)
-        n_features = len(file.strings["pairwise.columns"]) if known is None else int(known)
         model.links_, model.not_used_ = tuple(header["links"]), tuple(header["not_used"])
         n_relations, n_edge = len(model.links_), 0
     else:
-        model.skips_ = tuple(
-            learned_skips(spec, file.strings[f"pairwise.skip.{s}"], functions) for s, spec in enumerate(header["skips"])
-        )
+        model.skips_ = restored_skips(file, "pairwise", header["skips"], functions)
         spec = header["edge_features"]
         model.edge_features_ = None if spec is None else edge_features(spec, functions)
-        builders = [skip.builder for skip in model.skips_]
-        model.skip_edges = builders[0] if len(builders) == 1 else builders or None
-        model.edge_features = None if model.edge_features_ is None else model.edge_features_.features
-        n_relations = 1 + len(builders)
-        n_edge = 0 if model.edge_features_ is None or not builders else len(model.edge_features_.names())
+        set_rules(model, model.skips_, model.edge_features_)
+        n_relations = 1 + len(model.skips_)
+        n_edge = 0 if model.edge_features_ is None or not model.skips_ else len(model.edge_features_.names())
     n = len(model.coding_.classes)
     shapes = {"table": (n_features, n), "start": (n,), "pair": (n_relations, n, n), "rows": (n_edge, n * n)}
     found = {name: file.arrays[f"pairwise.{name}"] for name in shapes}
     for name, array in found.items():
         if array.shape != shapes[name]:
             raise ModelFileError(f"'pairwise.{name}' has shape {array.shape}; the model asks for {shapes[name]}")
-    model.weights_ = MixtureWeights([found["table"]], found["start"], found["pair"], found["rows"], np.zeros(0))
+    model.weights_ = TableWeights([found["table"]], found["start"], found["pair"], found["rows"], np.zeros(0))
     model.training_report_ = None

@@ -52,13 +52,14 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     strings: dict[str, Any] = {}
     if header["kind"] == "tokens":
         _put_features(model, header, arrays, strings)
+    else:
+        _put_columns(model, header, strings)
     if isinstance(model, ChainTagger):
         arrays.update({f"weights.{name}": array for name, array in model.weights_._asdict().items()})
     else:
-        name, parts = (
-            ("mixture", mixture_parts) if isinstance(model, MixtureOfParents) else ("pairwise", pairwise_parts)
-        )
-        header[name], own_arrays, own_strings = parts(model)
+        is_mixture = isinstance(model, MixtureOfParents)
+        own_header, own_arrays, own_strings = (mixture_parts if is_mixture else pairwise_parts)(model)
+        header["mixture" if is_mixture else "pairwise"] = own_header
         arrays.update(own_arrays)
         strings.update(own_strings)
     write_model_file(path, _plain(header), arrays, strings)
@@ -119,16 +120,15 @@ def _restore(file: ModelFile, functions: Functions) -> Any:
     model = METHODS[header["method"]]().set_params(**header["settings"])
     labels = header["labels"]
     model.coding_ = LabelCoding(labels["outer"], labels["inner"], Vocabulary(labels["classes"]))
-    width = _set_features(model, file, functions) if header["kind"] == "tokens" else None
+    width = _set_features(model, file, functions) if header["kind"] == "tokens" else _set_columns(model, file)
     if isinstance(model, MixtureOfParents):
         model.task_ = header["kind"]
         restore_mixture(model, file, width, functions)
-        _set_rules(model)
     elif isinstance(model, SkipChainCRF | LinkModel):
         restore_pairwise(model, file, width, functions)
     else:
         pairs = model.transition_features_
-        shape = Shape(width or 0, len(model.coding_.classes), pairs.n_features if pairs else 0)
+        shape = Shape(width, len(model.coding_.classes), pairs.n_features if pairs else 0)
         model.weights_ = _checked_weights(file, shape)
     model.convergence_ = Convergence(**header["convergence"])
     return model
@@ -149,13 +149,19 @@ def _set_features(model: Tagger, file: ModelFile, functions: Functions) -> int:
     return node.n_features
 
 
-def _set_rules(model: MixtureOfParents) -> None:
-    """The settings that became rules for parents, from those."""
-    if model.task_ == "tokens":
-        builders = [skip.builder for skip in model.parents_[0].skips]
-        features = model.parents_[0].edge_features
-        model.skip_edges = builders[0] if len(builders) == 1 else builders or None
-        model.edge_features = None if features is None else features.features
+def _put_columns(model: Any, header: dict[str, Any], strings: dict[str, Any]) -> None:
+    """The features a model of nodes knows: by name, or how many."""
+    named = not isinstance(model.node_columns_, int)
+    header["columns"] = None if named else model.node_columns_
+    if named:
+        strings["columns"] = list(model.node_columns_)
+
+
+def _set_columns(model: Any, file: ModelFile) -> int:
+    """Set the columns of a model of nodes; returns their number."""
+    known = file.header["columns"]
+    model.node_columns_ = tuple(file.strings["columns"]) if known is None else int(known)
+    return len(file.strings["columns"]) if known is None else int(known)
 
 
 def _features(

@@ -7,16 +7,17 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kinfolk.models.optimise import Callback, Progress
+from kinfolk.models.optimise import Callback, Progress, UntilStopped
 
 WINDOW = 5  # iterations between the objectives that the tolerance compares
 
 
 @contextmanager
-def observed(callback: Callback | None, verbose: int, tolerance: float) -> Iterator[Callback | None]:
-    """The user's callback and, if `verbose` and on a terminal, a bar that is kept up to date."""
+def observed(callback: Callback | None, verbose: int, tolerance: float) -> Iterator[UntilStopped | None]:
+    """The user's callback and, if `verbose` and on a terminal, a bar that is kept up to date. Once stopped, training
+    is stopped, however many stages it has."""
     if not verbose or not sys.stderr.isatty():
-        yield callback
+        yield None if callback is None else UntilStopped(callback)
         return
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
@@ -39,7 +40,7 @@ def observed(callback: Callback | None, verbose: int, tolerance: float) -> Itera
             bar.update(task, description=told(progress), completed=share, eta=eta)
             return None if callback is None else callback(progress)
 
-        yield watch
+        yield UntilStopped(watch)
 
 
 class Description:

@@ -6,7 +6,6 @@ as a feature of its own, whose weights are the label-pair table T. The parts of 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +17,7 @@ from kinfolk.models.optimise import Callback, Convergence, TrainingPlan
 from kinfolk.models.training import TrainingData, train
 
 Array = NDArray[Any]
-RUN = 16  # edges that a stochastic step takes together
+RUN = 16  # rows that a stochastic step takes together
 
 
 class EdgeModel(NamedTuple):
@@ -61,15 +60,23 @@ def train_separately(
     wide = sparse.hstack(parts, format="csr", dtype=np.float32)
     flat, convergence = np.zeros((wide.shape[1], n_labels), np.float32), None
     if len(known):
-        starts = np.append(np.arange(0, len(known), RUN), len(known)).astype(np.int64)
-        training = TrainingData(SparseRows(wide), None, labels[child], weights[child], starts, n_labels)
-        trained, convergence = train("maxent", training, plan, None, None, callback)
-        flat = trained[: wide.shape[1] * n_labels].reshape(-1, n_labels)
+        flat, convergence = train_maxent(wide, labels[child], weights[child], n_labels, plan, callback)
     own = data.parent_features == "own"
     cuts = np.cumsum([n_features, n_features * own, n_labels, 1])
     first, second, pair, start, paired = np.split(flat, cuts)
     paired = paired.reshape(n_pairs, n_labels * n_labels)
     return EdgeModel(first, second if own else None, pair, paired, start[0]), convergence
+
+
+def train_maxent(
+    rows: sparse.csr_array, labels: NDArray[np.int32], weights: Array, n_labels: int, plan: TrainingPlan,
+    callback: Callback | None,
+) -> tuple[Array, Convergence]:  # fmt: skip
+    """Weights (F, L) of a plain maxent model of rows, each on its own."""
+    starts = np.append(np.arange(0, len(labels), RUN), len(labels)).astype(np.int64)
+    data = TrainingData(SparseRows(rows), None, labels, weights, starts, n_labels)
+    flat, convergence = train("maxent", data, plan, None, None, callback)
+    return flat[: rows.shape[1] * n_labels].reshape(-1, n_labels), convergence
 
 
 def _both_ends(rows: sparse.csr_array, child: Array, parent: Array, how: str) -> sparse.csr_array:
@@ -93,6 +100,3 @@ def _by_label(pair_rows: Any, before: Array, n_labels: int) -> sparse.csr_array:
     data = np.where(repeated < n_labels, table.data, 0)
     indices = table.indices * n_labels + np.minimum(repeated, n_labels - 1)
     return sparse.csr_array((data, indices, table.indptr), shape=(table.shape[0], table.shape[1] * n_labels))
-
-
-Trainer = Callable[[EdgeData], EdgeModel]

@@ -17,18 +17,15 @@ from kinfolk.data import schemes
 from kinfolk.errors import SettingError
 from kinfolk.features.edges import EdgeFeatures
 from kinfolk.features.skips import SAME_WORD, LearnedSkips, as_builders
-from kinfolk.inference import chain
-from kinfolk.inference.loopy import Settings, edge_beliefs
-from kinfolk.inference.spans import expected_correct
+from kinfolk.inference.loopy import Propagation, edge_beliefs
 from kinfolk.learning.loglinear import Shape
 from kinfolk.learning.products import SparseRows
-from kinfolk.learning.tables import MixtureWeights
+from kinfolk.learning.tables import TableWeights
 from kinfolk.models.batch import Batch, chain_starts
-from kinfolk.models.decoder import allowed_steps, check_possible, only_known
+from kinfolk.models.decoder import allowed_steps, most_expected
 from kinfolk.models.entities import Entity, entity_list, found_spans
 from kinfolk.models.inheritance import inherit_mixture
-from kinfolk.models.mixture_training import UntilStopped
-from kinfolk.models.optimise import Callback, TrainingPlan
+from kinfolk.models.optimise import TrainingPlan
 from kinfolk.models.pair_sample import PairSample, pair_sample
 from kinfolk.models.pairwise import (
     REMEDY,
@@ -50,7 +47,7 @@ Array = NDArray[Any]
 @final
 @dataclass(kw_only=True, eq=False, repr=False)
 class SkipChainCRF(Tagger):
-    """A linear-chain CRF with skip edges. Settings: see `Tagger`, and
+    """A linear-chain CRF with skip edges. Propagation: see `Tagger`, and
 
     training       "bethe": the likelihood with belief propagation in the place of exact sums; "pseudo": each label
                    given its neighbours'; "piecewise": each factor on its own. All start from the linear chain.
@@ -76,13 +73,13 @@ class SkipChainCRF(Tagger):
     max_rounds: int = 100
     message_tolerance: float = 1e-4
 
-    weights_: MixtureWeights = field(init=False)
+    weights_: TableWeights = field(init=False)
     skips_: tuple[LearnedSkips, ...] = field(init=False)
     edge_features_: EdgeFeatures | None = field(init=False)
     training_report_: InferenceReport | None = field(init=False)
 
-    def _propagation(self) -> Settings:
-        return Settings(self.schedule, float(self.damping), float(self.message_tolerance), self.max_rounds)
+    def _propagation(self) -> Propagation:
+        return Propagation(self.schedule, float(self.damping), float(self.message_tolerance), self.max_rounds)
 
     # -- learning -------------------------------------------------------------------------------------
 
@@ -90,38 +87,36 @@ class SkipChainCRF(Tagger):
         if lesson.pair_rows is not None:
             raise SettingError("SkipChainCRF takes no transition_templates; features of skip edges are edge_features")
         self.skips_ = tuple(builder.learn(lesson.corpus) for builder in as_builders(self.skip_edges))
-        warn_without_edges(self.skips_, lesson.corpus)
         self.edge_features_ = None if self.edge_features is None else edge_feature_set(self.edge_features)
-        sample, n_labels = self._sample(lesson.corpus, lesson.data.features), len(lesson.data.classes)
+        sample, n_labels = self._sample(lesson.corpus, lesson.data.features, learning=True), len(lesson.data.classes)
         shape, start = sample.shape(n_labels), None
         if lesson.before is not None:
             before = lesson.before._replace(weights=(lesson.before.weights,))
             start = inherit_mixture(before, 0, self.features_.names(), lesson.data.classes, shape)
-        callback = None if lesson.callback is None else UntilStopped(lesson.callback)
-        start = self._chain_start(lesson, shape, n_labels, callback) if start is None else start
+        start = self._chain_start(lesson, shape, n_labels) if start is None else start
         plan = replace(lesson.plan, stage=self.training)
         score = self._dev_scorer(lesson.held_out)
         how = PairTraining(self.training, self._propagation())
         self.weights_, self.convergence_, self.training_report_ = train_pairwise(
-            sample, lesson.data.labels, lesson.weights, n_labels, how, start, plan, score, callback
+            sample, lesson.data.labels, lesson.weights, n_labels, how, start, plan, score, lesson.callback
         )
         if self.training_report_ is not None:
             self.training_report_.warn(REMEDY)
 
-    def _chain_start(self, lesson: Lesson, shape: Any, n_labels: int, callback: Callback | None) -> MixtureWeights:
+    def _chain_start(self, lesson: Lesson, shape: Any, n_labels: int) -> TableWeights:
         """Weights of a linear-chain CRF, and no opinion on skip edges."""
         rows = SparseRows(lesson.data.features)
         data = TrainingData(rows, None, lesson.data.labels, lesson.weights, chain_starts(lesson.data), n_labels)
         plan: TrainingPlan = replace(lesson.plan, stage="linear chain", warns=False)
-        flat, _ = train("crf", data, plan, None, None, callback)
+        flat, _ = train("crf", data, plan, None, None, lesson.callback)
         linear = Shape(rows.n_columns, n_labels).split(flat)
-        weights: MixtureWeights = shape.split(np.zeros(shape.size, np.float32))
+        weights: TableWeights = shape.split(np.zeros(shape.size, np.float32))
         weights.tables[0][:] = linear.node
         weights.start[:] = linear.start
         weights.pair[0] = linear.pair
         return weights
 
-    def _sample(self, corpus: Any, rows: Any) -> PairSample:
+    def _sample(self, corpus: Any, rows: Any, learning: bool = False) -> PairSample:
         first = corpus.sentence_starts[:-1]
         later = np.delete(np.arange(corpus.n_tokens), first)
         edges = [np.stack([later - 1, later], axis=1)]
@@ -131,6 +126,8 @@ class SkipChainCRF(Tagger):
             edges.append(pairs[:, ::-1])
             own = self.edge_features_
             features.append(None if own is None else own.rows(corpus, pairs[:, 0], pairs[:, 1]))
+        if learning:
+            warn_without_edges([skip.name for skip in self.skips_], edges[1:], corpus)
         return pair_sample(rows, edges, features, corpus.token_documents, first)
 
     # -- prediction -----------------------------------------------------------------------------------
@@ -149,7 +146,7 @@ class SkipChainDecoder:
     """The model from the side of prediction."""
 
     model: SkipChainCRF
-    weights: MixtureWeights
+    weights: TableWeights
     n_jobs: int
 
     def run(self, batch: Batch, forced: bool, maximise: bool = False) -> tuple[Any, InferenceReport, Any, PairSample]:
@@ -173,21 +170,21 @@ class SkipChainDecoder:
 
     def marginals(self, batch: Batch, forced: bool) -> Array:
         if forced:
-            self.paths(batch, forced)  # labels that break the tag scheme are an error there
+            self._best_valid(batch, np.zeros((batch.corpus.n_tokens, len(self.model.coding_.classes))), forced)
         return np.asarray(np.exp(self.run(batch, forced)[0]))
 
     def paths(self, batch: Batch, forced: bool) -> NDArray[np.int32]:
         """The valid labelling that the beliefs speak for most."""
-        model, corpus = self.model, batch.corpus
+        model = self.model
         beliefs = self.run(batch, forced, maximise=model.decode == "map")[0]
         if model.decode == "posterior":  # of max-product they are best scores with a label fixed, and stay logarithms
             beliefs = np.exp(beliefs)
-        potentials = expected_correct(beliefs, corpus.sentence_starts, *allowed_steps(model.coding_, model.constrain))
-        if forced:
-            potentials = only_known(potentials, model.coding_.encode(corpus, repair=False))
-        path, scores = chain.viterbi(potentials, self.n_jobs)
-        check_possible(scores, 0, corpus.sentence_starts, corpus)
-        return path
+        return self._best_valid(batch, beliefs, forced)
+
+    def _best_valid(self, batch: Batch, beliefs: Array, forced: bool) -> NDArray[np.int32]:
+        labels = self.model.coding_.encode(batch.corpus, repair=False) if forced else None
+        allowed = allowed_steps(self.model.coding_, self.model.constrain)
+        return most_expected(batch.corpus, beliefs, allowed, labels, self.n_jobs)
 
     def entities(self, batch: Batch, path: NDArray[np.int32], forced: bool) -> list[Entity]:
         """Each with its probability along the chain, Π b(y_t, y_t+1) / Π b(y_t): exact without skip edges."""

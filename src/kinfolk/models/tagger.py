@@ -24,7 +24,7 @@ from kinfolk.models.checks import check_settings
 from kinfolk.models.entities import Entity
 from kinfolk.models.inheritance import NamedWeights, named_weights
 from kinfolk.models.labels import LabelCoding
-from kinfolk.models.optimise import Callback, Convergence, TrainingPlan
+from kinfolk.models.optimise import Callback, Convergence, TrainingPlan, UntilStopped
 from kinfolk.models.progress import observed
 from kinfolk.models.settings import Settings
 from kinfolk.models.weighting import token_weights
@@ -56,7 +56,7 @@ class Lesson:
     plan: TrainingPlan
     before: NamedWeights | None
     held_out: Batch | None
-    callback: Callback | None
+    callback: UntilStopped | None
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -212,7 +212,7 @@ class Tagger(Settings, ABC):
     def predict_entities(self, X: Any, forced: bool = False) -> list[Entity]:
         """The predicted entities, each with the exact probability that this very entity is there."""
         self._require_fitted()
-        batch, decoder = Batch.of(X), self._decoder()
+        batch, decoder = replace(Batch.of(X), kept_rows={}), self._decoder()  # asked for twice, extracted once
         return decoder.entities(batch, decoder.paths(batch, forced), forced)
 
     # -- scores ---------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ From right to left (`backward`) everything is mirrored: the token behind it, and
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,7 +81,7 @@ class TokenParents:
         on_chain = None if pair_rows is None else pair_rows[edges[0][:, 0]]
         pairs = [on_chain, *(self._on_edges(self.edge_features, corpus, e) for e in edges[1:])]
         layout = self.layout
-        gates = self._gates(corpus, dag, edges, doubt)
+        gates = self._gates(corpus, dag, edges, pairs, doubt)
         given = None if self.shares is None else [shared_weights(dag, self.shares)]
         sample = Sample(layout, rows, wire(layout, [dag], [pairs]), [gates], given)
         data = [
@@ -89,10 +90,13 @@ class TokenParents:
         ]
         return sample, data, first
 
-    def _gates(self, corpus: Corpus, dag: Dag, edges: list[Array], doubt: Array | None) -> Array:
+    def _gates(self, corpus: Corpus, dag: Dag, edges: list[Array], pairs: list[Any], doubt: Array | None) -> Array:
         if self.gate_features is None:
             return np.zeros((dag.n_components, 0))
-        by_relation = [None, *(self._on_edges(self.gate_features, corpus, e) for e in edges[1:])]
+        if self.gate_features == self.edge_features:  # the same rows serve label pairs and the gate
+            by_relation = [None, *pairs[1:]]
+        else:
+            by_relation = [None, *(self._on_edges(self.gate_features, corpus, e) for e in edges[1:])]
         uncertain = np.zeros(corpus.n_tokens) if doubt is None else doubt
         return gate_rows(dag, len(edges), uncertain, by_relation)
 
@@ -101,17 +105,15 @@ class TokenParents:
         return None if features is None else features.rows(corpus, edges[:, 0], edges[:, 1])
 
 
-def warn_without_edges(skips: tuple[LearnedSkips, ...], corpus: Corpus) -> None:
+def warn_without_edges(names: Sequence[str], edges: Sequence[Array], corpus: Corpus) -> None:
     """Skip edges that join nothing are most often a misunderstanding, and so are documents of one sentence."""
-    if not skips or not corpus.n_tokens:
+    if not names or not corpus.n_tokens:
         return
     if 1 < corpus.n_sentences == corpus.n_documents:
         log.warning(
             "every sentence of the training data is a document of its own, and skip edges stay within a document. Mark "
             "documents: -DOCSTART- or two blank lines in files, documents=... in Corpus.from_sentences"
         )
-    for skip in skips:
-        if not len(skip.edges(corpus)):
-            log.warning(
-                "skip edges %r join no two tokens of the training data, so the model will not use them", skip.name
-            )
+    for name, pairs in zip(names, edges, strict=True):
+        if not len(pairs):
+            log.warning("skip edges %r join no two tokens of the training data, so they are not used", name)

@@ -10,13 +10,12 @@ from kinfolk.data.corpus import Corpus
 from kinfolk.errors import SettingError
 from kinfolk.features.edges import DEFAULT, EdgeFeatures
 from kinfolk.features.skips import LearnedSkips, as_builders
-from kinfolk.learning.tables import MixtureWeights
+from kinfolk.learning.tables import TableWeights
 from kinfolk.models.gate import LocalModel, checked_shares, train_local
 from kinfolk.models.inheritance import inherit_mixture
 from kinfolk.models.joint import Examples, shape_of
 from kinfolk.models.mixture_training import (
     MixtureSettings,
-    UntilStopped,
     folds_by_group,
     train_mixture,
     untrained_relations,
@@ -32,7 +31,7 @@ class FittedTokens(NamedTuple):
     """What training on tokens learns: a rule for parents and weights for each direction."""
 
     parents: tuple[TokenParents, ...]
-    weights: tuple[MixtureWeights, ...]
+    weights: tuple[TableWeights, ...]
     local: LocalModel | None
     convergence: Convergence
 
@@ -44,7 +43,6 @@ def token_parents(model: Any, corpus: Corpus, n_pair_features: int) -> tuple[Tok
             "mixing='given' takes the weights of a Relational; for tokens give a share for each relation"
         )
     skips = tuple(builder.learn(corpus) for builder in as_builders(model.skip_edges))
-    warn_without_edges(skips, corpus)
     edge, gate = model.edge_features, None
     if model.mixing == "learned":
         gate = edge_feature_set(edge or "default")
@@ -73,12 +71,12 @@ def _shares(mixing: Any, skips: tuple[LearnedSkips, ...], backward: bool) -> Any
 
 def fit_tokens(
     model: Any, lesson: Lesson, settings: MixtureSettings,
-    scorer: Callable[[TokenParents, LocalModel | None], Callable[[MixtureWeights], float] | None],
+    scorer: Callable[[TokenParents, LocalModel | None], Callable[[TableWeights], float] | None],
 ) -> FittedTokens:  # fmt: skip
     """One direction after the other; with a learned gate first a local model that tells how sure one can be."""
     data, n_labels = lesson.data, len(lesson.data.classes)
     rules = token_parents(model, lesson.corpus, 0 if lesson.pair_rows is None else lesson.pair_rows.shape[1])
-    callback = None if lesson.callback is None else UntilStopped(lesson.callback)
+    callback = lesson.callback
     fold, local, doubt = None, None, None
     if model.mixing == "learned":
         fold = folds_by_group(data.groups, max(2, settings.gate_folds), lesson.plan.seed)
@@ -86,6 +84,8 @@ def fit_tokens(
     weights, outcomes, learned = [], [], []
     for number, parents in enumerate(rules):
         sample, edges, starts = parents.compile(lesson.corpus, data.features, lesson.pair_rows, doubt)
+        if number == 0:
+            warn_without_edges(parents.names[1:], [d.edges for d in edges[1:]], lesson.corpus)
         examples = Examples(sample, data.labels, lesson.weights, n_labels, edges, starts)
         start = None
         if lesson.before is not None:
