@@ -90,12 +90,19 @@ def test_nothing_is_a_corpus_too():
     assert corpus.rows() == [] and corpus.token_documents.tolist() == []
 
 
+def placed() -> Corpus:
+    """With all that a reader of text tells."""
+    offsets = np.array([[0, 3], [4, 7], [8, 11], [12, 14], [15, 19], [0, 3]])
+    return dataclasses.replace(small(), source="a.txt", lines=np.arange(6, dtype=np.int32), offsets=offsets)
+
+
 def test_cutting_by_documents_keeps_everything_that_belongs():
-    corpus = dataclasses.replace(small(), source="a.txt", lines=np.arange(6, dtype=np.int32))
+    corpus = placed()
     tail = corpus.documents(1, 3)
     assert tail.rows() == [["END"]] and tail.rows("pos") == [["NN"]] and tail.label_rows() == [["O"]]
     assert (tail.n_documents, tail.scheme, tail.source) == (2, "BIO", "a.txt")
     assert tail.lines is not None and tail.lines.tolist() == [5]
+    assert tail.offsets is not None and tail.offsets.tolist() == [[0, 3]]
     assert corpus.documents(0, 3).rows() == corpus.rows()
     assert corpus.documents(2, 2).n_tokens == 0
 
@@ -111,6 +118,8 @@ def test_other_labels_for_the_same_tokens():
     assert corpus.label_rows() == [["a", "b", "c"], ["a", "b"], ["c"]] and corpus.scheme is None
     assert corpus.rows("pos") == small().rows("pos")
     assert small().with_labels(None, None).labels is None
+    assert small().with_labels(None, None).offsets is None
+    assert placed().with_labels(None, None).offsets.tolist() == placed().offsets.tolist()
 
 
 def test_repr_tells_the_sizes():
@@ -154,6 +163,11 @@ PARTS = {
     "no starts": (dict(sentence_starts=[]), "sentence_starts must rise"),
     "documents beyond the sentences": (dict(document_starts=[0, 3]), "document_starts must rise from 0 to 2"),
     "too few lines": (dict(lines=np.array([1], np.int32)), "one line number a token"),
+    "too few offsets": (dict(offsets=[[0, 1]]), r"each token \(3, 2\); got int64 of shape \(1, 2\)"),
+    "starts without ends": (dict(offsets=[0, 1, 2]), r"start and end of each token .* shape \(3,\)"),
+    "offsets that are no whole numbers": (dict(offsets=[[0, 0.5]] * 3), "whole numbers.* got float64"),
+    "a token before the text": (dict(offsets=[[0, 1], [-1, 2], [2, 3]]), "token 1 goes from -1 to 2"),
+    "a token that ends before it starts": (dict(offsets=[[0, 1], [1, 2], [3, 2]]), "token 2 goes from 3 to 2"),
 }
 
 
@@ -165,22 +179,23 @@ def test_parts_that_do_not_fit(changed: dict[str, Any], message: str):
 
 
 def test_a_corpus_is_frozen():
-    corpus = small()
+    corpus = placed()
     with pytest.raises(dataclasses.FrozenInstanceError):
         corpus.scheme = None
     with pytest.raises(TypeError):
         corpus.columns["more"] = WORD
-    for array in (corpus.sentence_starts, corpus.document_starts, corpus.columns["word"].codes):
+    for array in (corpus.sentence_starts, corpus.document_starts, corpus.columns["word"].codes, corpus.offsets):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 0
 
 
 @pytest.mark.parametrize("way", [copy.copy, copy.deepcopy, lambda c: pickle.loads(pickle.dumps(c))])
 def test_copies_are_equal_and_frozen_too(way: Any):
-    corpus = dataclasses.replace(small(), source="a.txt", lines=np.arange(6, dtype=np.int32))
+    corpus = placed()
     twin = way(corpus)
     assert twin.rows() == corpus.rows() and twin.rows("pos") == corpus.rows("pos")
     assert twin.label_rows() == corpus.label_rows() and repr(twin) == repr(corpus)
     assert twin.source == "a.txt" and twin.lines.tolist() == list(range(6))
+    assert twin.offsets.tolist() == corpus.offsets.tolist()
     with pytest.raises(ValueError, match="read-only"):
         twin.columns["word"].codes[0] = 0

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinfolk.errors import InputError
+from kinfolk.errors import InputError, SettingError
 from kinfolk.io.plaintext import read_text
 
 
@@ -36,3 +37,24 @@ def test_tokenising_text_only_adds_blanks(text: str) -> None:
         return
     assert ["".join(row) for row in apart.rows()] == ["".join(row) for row in whole.rows()]
     assert all(word and not word.split()[1:] for row in apart.rows() for word in row)
+    for corpus in (whole, apart):
+        places = corpus.offsets.tolist()
+        assert [text.removeprefix("\ufeff")[a:b] for a, b in places] == corpus.columns["word"].strings()
+        assert places == sorted(places)
+
+
+def test_offsets_count_the_characters_of_the_file(tmp_path: Path) -> None:
+    text = "Zoë left.\r\n\r\n\tKim (née Lee).\n"
+    (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbf" + text.encode())
+    corpus = read_text(tmp_path / "a.txt")
+    assert corpus.n_documents == 2 and corpus.lines.tolist() == [1, 1, 1, 3, 3, 3, 3, 3, 3]
+    assert [text[a:b] for a, b in corpus.offsets.tolist()] == ["Zoë", "left", ".", "Kim", "(", "née", "Lee", ")", "."]
+    assert text[slice(*corpus.documents(1, 2).offsets[0])] == "Kim"
+
+
+def test_the_way_to_cut_may_be_named() -> None:
+    ways = {True: "IL-2-induced .", False: "IL-2-induced.", "fine": "IL - 2 - induced ."}
+    for way, words in (ways | {"words": ways[True], "blanks": ways[False]}).items():
+        assert read_text(io.StringIO("IL-2-induced."), tokenise=way).rows() == [words.split()]
+    with pytest.raises(SettingError, match="must be one of blanks, words, fine; got 'letters'"):
+        read_text(io.StringIO("a"), tokenise="letters")

@@ -70,6 +70,8 @@ class Corpus:
     labels           Column or None; code -1 = token without a known label
     scheme           "IOB1", "BIO", "IOBES" or "BILOU"; None when labels are not spans (e.g. POS tags)
     source, lines    where the tokens were read from: file name, and line number of each token
+    offsets          int64 (n, 2), where each token begins and ends (exclusive), in characters of the text its document
+                     was read from; what that text is, the reader says. None where there was no such text
     """
 
     columns: Mapping[str, Column]
@@ -79,6 +81,7 @@ class Corpus:
     scheme: str | None = None
     source: str | None = None
     lines: NDArray[np.int32] | None = field(default=None, repr=False)
+    offsets: NDArray[np.int64] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if "word" not in self.columns:
@@ -96,6 +99,8 @@ class Corpus:
         documents = _checked_starts(self.document_starts, len(sentences) - 1, "document_starts")
         if self.lines is not None and len(self.lines) != n:
             raise InputError(f"lines must give one line number a token ({n}); got {len(self.lines)}")
+        if self.offsets is not None:
+            object.__setattr__(self, "offsets", _checked_offsets(self.offsets, n))
         object.__setattr__(self, "columns", MappingProxyType(dict(self.columns)))
         object.__setattr__(self, "sentence_starts", sentences)
         object.__setattr__(self, "document_starts", documents)
@@ -158,6 +163,11 @@ class Corpus:
         token_starts = self.sentence_starts[self.document_starts]
         return np.repeat(np.arange(self.n_documents, dtype=np.int32), np.diff(token_starts))
 
+    @property
+    def token_sentences(self) -> NDArray[np.int32]:
+        """int32 (n,), the sentence of each token."""
+        return np.repeat(np.arange(self.n_sentences, dtype=np.int32), np.diff(self.sentence_starts))
+
     def rows(self, column: str = "word") -> list[list[str]]:
         """One list of strings a sentence."""
         strings = self.columns[column].strings()
@@ -187,14 +197,34 @@ class Corpus:
             self.scheme,
             self.source,
             None if self.lines is None else self.lines[a:b],
+            None if self.offsets is None else self.offsets[a:b],
+        )
+
+    def select(self, documents: ArrayLike) -> Corpus:
+        """The documents of a list of numbers, in that order, as a corpus of their own."""
+        chosen = np.asarray(documents, np.int64).reshape(-1)
+        if len(chosen) and not 0 <= chosen.min() <= chosen.max() < self.n_documents:
+            raise InputError(f"documents are numbered 0 to {self.n_documents - 1}; got {chosen.min()} to {chosen.max()}")
+        sentences = _runs(self.document_starts, chosen)
+        tokens = _runs(self.sentence_starts, sentences)
+        pick = lambda column: Column(column.codes[tokens], column.values)  # noqa: E731
+        return Corpus(
+            {name: pick(column) for name, column in self.columns.items()},
+            np.concatenate([[0], np.cumsum(np.diff(self.sentence_starts)[sentences])]),
+            np.concatenate([[0], np.cumsum(np.diff(self.document_starts)[chosen])]),
+            None if self.labels is None else pick(self.labels),
+            self.scheme,
+            self.source,
+            None if self.lines is None else self.lines[tokens],
+            None if self.offsets is None else self.offsets[tokens],
         )
 
     def __len__(self) -> int:
         return self.n_tokens
 
     def __reduce__(self) -> tuple[Any, ...]:
-        parts = (self.sentence_starts, self.document_starts, self.labels, self.scheme, self.source, self.lines)
-        return Corpus, (dict(self.columns), *parts)
+        starts = (self.sentence_starts, self.document_starts)
+        return Corpus, (dict(self.columns), *starts, self.labels, self.scheme, self.source, self.lines, self.offsets)
 
     def __repr__(self) -> str:
         return (
@@ -207,8 +237,27 @@ def _pairs(starts: NDArray[np.int64]) -> Iterable[tuple[int, int]]:
     return pairwise(starts.tolist())
 
 
+def _runs(starts: NDArray[np.int64], chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The numbers starts[i], ..., starts[i + 1] - 1 for each chosen i, one run after the other."""
+    lengths = np.diff(starts)[chosen]
+    before = np.concatenate([[0], np.cumsum(lengths)])
+    return np.asarray(np.arange(before[-1]) + np.repeat(starts[chosen] - before[:-1], lengths))
+
+
 def _checked_starts(starts: ArrayLike, total: int, name: str) -> NDArray[np.int64]:
     array = np.asarray(starts, np.int64)
     if array.ndim != 1 or not len(array) or array[0] != 0 or array[-1] != total or (np.diff(array) < 0).any():
         raise InputError(f"{name} must rise from 0 to {total}")
     return read_only(array)
+
+
+def _checked_offsets(offsets: ArrayLike, total: int) -> NDArray[np.int64]:
+    array = np.asarray(offsets)
+    if array.shape != (total, 2) or (total and array.dtype.kind not in "iu"):
+        got = f"{array.dtype} of shape {array.shape}"
+        raise InputError(f"offsets must be whole numbers, start and end of each token ({total}, 2); got {got}")
+    wrong = np.flatnonzero((array[:, 0] < 0) | (array[:, 0] > array[:, 1]))
+    if len(wrong):
+        start, end = array[wrong[0]].tolist()
+        raise InputError(f"offsets must have 0 <= start <= end; token {wrong[0]} goes from {start} to {end}")
+    return read_only(array.astype(np.int64, copy=False))

@@ -26,11 +26,15 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 Source = str | os.PathLike[str] | IO[Any]
 
 
+def read_bytes(source: Source) -> tuple[bytes, str]:
+    """The bytes, gzip unpacked; and a name for messages."""
+    data, name = _raw(source)
+    return unpacked(data, name), name
+
+
 def read_utf8(source: Source) -> tuple[bytes, str]:
     """The bytes of a text, checked to be UTF-8, without a byte order mark; and a name for messages."""
-    data, name = _raw(source)
-    if data.startswith(GZIP_MAGIC):
-        data = _unpacked(data, name)
+    data, name = read_bytes(source)
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -83,7 +87,10 @@ def _read_open(file: IO[Any], name: str) -> tuple[bytes, str]:
         raise InputError(f"text that is not UTF-8 ({error}); open the file in binary mode", name) from error
 
 
-def _unpacked(data: bytes, name: str) -> bytes:
+def unpacked(data: bytes, name: str) -> bytes:
+    """The bytes, unpacked if they are gzip."""
+    if not data.startswith(GZIP_MAGIC):
+        return data
     try:
         return gzip.decompress(data)
     except (EOFError, OSError, zlib.error) as error:
