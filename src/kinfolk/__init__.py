@@ -17,49 +17,81 @@ if TYPE_CHECKING:
     from kinfolk.data.relational import Relational as Relational
     from kinfolk.data.vocabulary import Vocabulary as Vocabulary
     from kinfolk.errors import KinfolkError as KinfolkError
+    from kinfolk.features.company import NeighbourFunction as NeighbourFunction
     from kinfolk.features.edges import edge_feature as edge_feature
+    from kinfolk.features.neighbours import Concat as Concat
+    from kinfolk.features.neighbours import Count as Count
+    from kinfolk.features.neighbours import Exists as Exists
+    from kinfolk.features.neighbours import Max as Max
+    from kinfolk.features.neighbours import Mean as Mean
+    from kinfolk.features.neighbours import Proportion as Proportion
+    from kinfolk.features.neighbours import Window as Window
+    from kinfolk.features.paths import Relation as Relation
     from kinfolk.features.skips import SameWord as SameWord
     from kinfolk.features.skips import SkipFunction as SkipFunction
     from kinfolk.io.conll import read_conll as read_conll
     from kinfolk.io.conll import write_conll as write_conll
     from kinfolk.io.gazetteers import read_gazetteer as read_gazetteer
     from kinfolk.io.linqs import read_linqs as read_linqs
+    from kinfolk.io.mail import read_mail as read_mail
     from kinfolk.io.plaintext import read_text as read_text
+    from kinfolk.io.proteins import read_aimed as read_aimed
+    from kinfolk.io.proteins import read_genia as read_genia
+    from kinfolk.io.proteins import read_yapex as read_yapex
+    from kinfolk.io.tables import read_tables as read_tables
     from kinfolk.io.webkb import read_webkb as read_webkb
     from kinfolk.metrics.entities import entity_scores as entity_scores
     from kinfolk.models.crf import LinearChainCRF as LinearChainCRF
+    from kinfolk.models.dependency import DependencyNetwork as DependencyNetwork
     from kinfolk.models.link import LinkModel as LinkModel
     from kinfolk.models.maxent import MaxEnt as MaxEnt
     from kinfolk.models.memm import MEMM as MEMM
     from kinfolk.models.mixture import MixtureOfParents as MixtureOfParents
     from kinfolk.models.persistence import load_model as load_model
     from kinfolk.models.skip_chain import SkipChainCRF as SkipChainCRF
+    from kinfolk.models.stacked import StackedGraphical as StackedGraphical
 
 _HOME = {
     "Column": "data.corpus",
+    "Concat": "features.neighbours",
     "Corpus": "data.corpus",
+    "Count": "features.neighbours",
+    "DependencyNetwork": "models.dependency",
+    "Exists": "features.neighbours",
     "Graph": "data.graph",
     "KinfolkError": "errors",
     "LinearChainCRF": "models.crf",
     "LinkModel": "models.link",
     "MEMM": "models.memm",
+    "Max": "features.neighbours",
     "MaxEnt": "models.maxent",
+    "Mean": "features.neighbours",
     "MixtureOfParents": "models.mixture",
+    "NeighbourFunction": "features.company",
+    "Proportion": "features.neighbours",
+    "Relation": "features.paths",
     "Relational": "data.relational",
     "SameWord": "features.skips",
     "SkipChainCRF": "models.skip_chain",
     "SkipFunction": "features.skips",
+    "StackedGraphical": "models.stacked",
     "Vocabulary": "data.vocabulary",
+    "Window": "features.neighbours",
     "edge_feature": "features.edges",
     "entity_scores": "metrics.entities",
     "generate_newswire": "data.newswire",
     "load_model": "models.persistence",
     "newswire_split": "data.newswire",
+    "read_aimed": "io.proteins",
     "read_conll": "io.conll",
     "read_gazetteer": "io.gazetteers",
+    "read_genia": "io.proteins",
     "read_linqs": "io.linqs",
+    "read_mail": "io.mail",
+    "read_tables": "io.tables",
     "read_text": "io.plaintext",
     "read_webkb": "io.webkb",
+    "read_yapex": "io.proteins",
     "write_conll": "io.conll",
 }
 

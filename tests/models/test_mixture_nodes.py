@@ -12,7 +12,7 @@ from scipy import sparse
 import kinfolk as kf
 import mixture_oracle as oracle
 from kinfolk.errors import InputError, SettingError
-from kinfolk.models.node_mixture import Nodes
+from kinfolk.models.nodes import Nodes
 from kinfolk.models.optimise import Progress
 
 TOKENS, LABELS = [["Kim", "left"]], [["B-PER", "O"]]

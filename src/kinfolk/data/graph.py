@@ -1,7 +1,8 @@
 """Nodes with features, labels and typed links: the front of the node task.
 
 Ids, class names and group names go in as they are; what comes out is the `Relational` the models work on. Everything
-is checked once, when the graph is built, and the order of the nodes is the caller's.
+is checked once, when the graph is built, and the order of the nodes is the caller's. Tables and the graphs of other
+libraries come in by `from_frames`, `from_networkx`, `from_scipy` and `from_pyg`.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from scipy import sparse
 
 from kinfolk.data.nodes import checked_ids, checked_links, checked_names, checked_rows, coded_groups, coded_labels
 from kinfolk.data.relational import Relational
+from kinfolk.data.sources import GraphSources
 from kinfolk.data.vocabulary import Vocabulary
 from kinfolk.errors import InputError, SettingError
 
 SELF_LOOPS = ("drop", "refuse")
 
 
-class Graph:
+class Graph(GraphSources):
     """n nodes, frozen once built.
 
     features       CSR or dense (n, F), finite numbers

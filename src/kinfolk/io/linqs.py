@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from kinfolk.data.graph import Graph
-from kinfolk.errors import InputError, SettingError
+from kinfolk.data.links import LinkCollector, LinkRows, LinkRules
+from kinfolk.errors import InputError
 from kinfolk.io.textfiles import Source, read_utf8
 
 log = logging.getLogger("kinfolk")
 
 UNKNOWN = b"?"
-DANGLING = ("drop", "refuse")
 TAB, ZERO, ONE = b"\t"[0], b"0"[0], b"1"[0]
 
 Cells = tuple[NDArray[np.int64], NDArray[np.float32]]  # columns that are not zero, and what is in them
@@ -37,14 +37,6 @@ class _Content(NamedTuple):
     labels: list[str | None]
     cells: list[Cells]
     width: int
-
-
-class _Links(NamedTuple):
-    pairs: NDArray[np.int64]  # (E, 2), citing and cited
-    dangling: int
-    loops: int
-    repeated: int
-    first: str  # where a link dangles, "" if none does
 
 
 def read_linqs(
@@ -64,27 +56,21 @@ def read_linqs(
     Each content file is a group, named by the file without its suffixes. Dropped links, links from a node to itself
     and repeated ones among them, are counted in one warning. Ids are strings; features have no names.
     """
-    if dangling not in DANGLING:
-        raise SettingError(f"dangling must be one of {', '.join(DANGLING)}; got {dangling!r}")
-    if link == inverse:
-        raise SettingError(f"link and inverse must have two names; both are {link!r}")
+    rules = LinkRules(dangling=dangling, link=link, inverse=inverse)
     node_files, link_files = _listed(content), _listed(cites)
     if len(node_files) != len(link_files) or not node_files:
         got = f"{len(node_files)} of nodes and {len(link_files)} of links"
         raise InputError(f"expected a file of links for each file of nodes, in the same order; got {got}")
     tables = [_read_content(file) for file in node_files]
     _check_together(tables)
-    links, start = [], 0
+    links, start = LinkCollector(sum(len(table.ids) for table in tables), rules), 0
     for table, file in zip(tables, link_files, strict=True):
-        links.append(_read_links(file, table, start, dangling == "refuse"))
+        links.add(_read_links(file, table, start), table.name)
         start += len(table.ids)
-    _tell_dropped(links)
-    pairs = np.concatenate([one.pairs for one in links])
-    relations = {link: pairs} if inverse is None else {link: pairs, inverse: pairs[:, ::-1]}
     return Graph(
         _rows(tables),
         [label for table in tables for label in table.labels],
-        relations,
+        links.relations("the content"),
         ids=[key for table in tables for key in table.ids],
         groups=np.repeat(np.arange(len(tables)), [len(table.ids) for table in tables]),
         feature_names=None if tables[0].width else (),
@@ -202,7 +188,7 @@ def _rows(tables: Sequence[_Content]) -> sparse.csr_array:
 # -- links --------------------------------------------------------------------------------------------
 
 
-def _read_links(source: Source, table: _Content, start: int, refuse: bool) -> _Links:
+def _read_links(source: Source, table: _Content, start: int) -> LinkRows:
     """Links between nodes of one content file, whose nodes are numbered from `start`."""
     data, name = read_utf8(source)
     text = data.split(b"\n")
@@ -216,32 +202,15 @@ def _read_links(source: Source, table: _Content, start: int, refuse: bool) -> _L
     lines = np.flatnonzero(widths)
     if not len(lines):
         log.warning("%s has no links", name)
-        return _Links(np.empty((0, 2), np.int64), 0, 0, 0, "")
-    place = {key.encode(): i for i, key in enumerate(table.ids, start)}
-    ends = np.fromiter((place.get(cell, -1) for row in rows for cell in row), np.int64, 2 * len(lines)).reshape(-1, 2)
-    lost = (ends < 0).any(axis=1)
-    first = ""
-    if lost.any():
-        at = int(lines[lost.argmax()])
-        key = next(cell for cell in rows[at] if cell not in place).decode()
-        if refuse:
-            what = f"{key!r} is not in {table.name}, and {int(lost.sum())} links have such an end"
-            raise InputError(f"{what}; add the nodes, or drop the links with dangling='drop'", name, at + 1)
-        first = f"{key!r} in {name}, line {at + 1}"
-    if lost.all():
-        raise InputError(
-            f"none of the {len(lines)} links joins two nodes of {table.name}; do the files belong together?", name
-        )
-    kept = ends[~lost]
-    loops = kept[:, 0] == kept[:, 1]
-    pairs = np.unique(kept[~loops][:, ::-1], axis=0)
-    return _Links(pairs, int(lost.sum()), int(loops.sum()), len(kept) - int(loops.sum()) - len(pairs), first)
+    number = {key.encode(): i for i, key in enumerate(table.ids, start)}
+    ends = np.fromiter((number.get(cell, -1) for row in rows for cell in row), np.int64, 2 * len(lines)).reshape(-1, 2)
 
+    def fault(message: str, row: int | None) -> InputError:
+        return InputError(message, name, None if row is None else int(lines[row]) + 1)
 
-def _tell_dropped(links: Sequence[_Links]) -> None:
-    dangling, loops, repeated = (sum(counts) for counts in list(zip(*links, strict=True))[1:4])
-    if dangling or loops or repeated:
-        first = next((f" (the first: {one.first})" for one in links if one.first), "")
-        kinds = ((dangling, f"with an end that is not in the content{first}"), (loops, "from a node to itself"))
-        told = [f"{n} {what}" for n, what in (*kinds, (repeated, "repeated")) if n]
-        log.warning("links dropped: %s", ", ".join(told))
+    def end(row: int) -> str:
+        cited, citing = rows[lines[row]]
+        return str(citing if cited in number else cited, "utf-8")
+
+    place = lambda row: f"{name}, line {lines[row] + 1}"  # noqa: E731
+    return LinkRows(ends[:, 1], ends[:, 0], fault, place, end, lambda: "do the files belong together?")

@@ -21,6 +21,7 @@ from kinfolk.data.relational import Relational
 from kinfolk.data.vocabulary import Vocabulary
 from kinfolk.errors import InputError
 from kinfolk.features.dicts import DictFeatures
+from kinfolk.features.rows import side_by_side
 from kinfolk.features.tokens import TokenFeatures
 
 FeatureSet = TokenFeatures | DictFeatures
@@ -38,6 +39,7 @@ class Batch:
     items: Sequence[Sequence[Any]] | None = None
     filled: NDArray[np.bool_] | None = None
     kept_rows: dict[int, sparse.csr_array] | None = None  # rows by feature set, where they are asked for again
+    extra: NDArray[np.float32] | None = None  # (n, q) beside the features of a token: what stacking tells it
 
     @classmethod
     def of(cls, X: Any, y: Any = None) -> Batch:
@@ -58,17 +60,24 @@ class Batch:
         corpus = Corpus.from_sentences([["" for _ in sentence] for sentence in X])
         return cls(_with_labels(corpus, y, X), [sentence for sentence in X if len(sentence)], filled)
 
-    def learn(self, features: FeatureSet, n_jobs: int) -> sparse.csr_array:
-        return features.learn(self._source(features), n_jobs)
+    def learn(self, features: FeatureSet, n_jobs: int, pairs: bool = False) -> sparse.csr_array:
+        """Rows of the features, which learn from them; `pairs`: the features speak of pairs of labels."""
+        return self._beside(features.learn(self._source(features), n_jobs), pairs)
 
-    def rows(self, features: FeatureSet, n_jobs: int) -> sparse.csr_array:
+    def rows(self, features: FeatureSet, n_jobs: int, pairs: bool = False) -> sparse.csr_array:
         if not self.corpus.n_tokens:  # nothing, whether of words or of dicts
-            return sparse.csr_array((0, features.n_features), dtype=np.float32)
+            return self._beside(sparse.csr_array((0, features.n_features), dtype=np.float32), pairs)
         if self.kept_rows is None:
-            return features.rows(self._source(features), n_jobs)
+            return self._beside(features.rows(self._source(features), n_jobs), pairs)
         if id(features) not in self.kept_rows:
-            self.kept_rows[id(features)] = features.rows(self._source(features), n_jobs)
+            self.kept_rows[id(features)] = self._beside(features.rows(self._source(features), n_jobs), pairs)
         return self.kept_rows[id(features)]
+
+    def _beside(self, rows: sparse.csr_array, pairs: bool) -> sparse.csr_array:
+        """The rows of the features of tokens with the extra columns after them."""
+        if self.extra is None or pairs:
+            return rows
+        return side_by_side(rows, np.arange(self.corpus.n_tokens), self.extra)
 
     def for_each(self, answers: Sequence[T], without_tokens: Callable[[], T]) -> list[T]:
         """One answer for each sentence given, from one for each sentence of the corpus."""

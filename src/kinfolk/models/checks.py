@@ -52,6 +52,12 @@ _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
         lambda v: v is None or (isinstance(v, list | tuple) and all(isinstance(name, str) for name in v)),
     ),
     "orders": _whole(1),
+    "depth": _whole(0),
+    "own": _YES_NO,
+    "samples": _whole(1),
+    "burn_in": _whole(0),
+    "sweeps": _whole(1),
+    "chains": _whole(1),
     "predict_orders": _whole(1),
     "everybody_starts": _YES_NO,
     "mixing": (

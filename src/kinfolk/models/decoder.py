@@ -77,7 +77,9 @@ class Decoder:
         rows = SparseRows(batch.rows(self.features, self.n_jobs))
         node = rows.scores(self.weights.node, self.n_jobs)
         n_labels = len(self.coding.classes)
-        pair_rows = None if self.pair_features is None else SparseRows(batch.rows(self.pair_features, self.n_jobs))
+        pair_rows = (
+            None if self.pair_features is None else SparseRows(batch.rows(self.pair_features, self.n_jobs, pairs=True))
+        )
         for first_seq, last_seq in _runs(batch.corpus.sentence_starts):
             starts = batch.corpus.sentence_starts[first_seq : last_seq + 1]
             a, b = int(starts[0]), int(starts[-1])

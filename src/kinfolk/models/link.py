@@ -20,9 +20,15 @@ from kinfolk.inference.loopy import Propagation
 from kinfolk.learning.tables import TableWeights
 from kinfolk.models.checks import check_settings
 from kinfolk.models.labels import LabelCoding
-from kinfolk.models.node_mixture import Nodes, no_labels_beside, node_accuracy, told_relations
 from kinfolk.models.node_parents import used_links
-from kinfolk.models.node_training import node_weights, training_labels
+from kinfolk.models.nodes import (
+    Nodes,
+    no_labels_beside,
+    node_accuracy,
+    node_weights,
+    told_relations,
+    training_labels,
+)
 from kinfolk.models.optimise import Callback, Convergence, TrainingPlan
 from kinfolk.models.pair_sample import PairSample, pair_sample
 from kinfolk.models.pairwise import (

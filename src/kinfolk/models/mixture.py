@@ -30,8 +30,9 @@ from kinfolk.models.labels import LabelCoding
 from kinfolk.models.layout import PARENT_FEATURES
 from kinfolk.models.mixture_decoder import Direction, MixtureDecoder, one_document
 from kinfolk.models.mixture_training import MixtureSettings
-from kinfolk.models.node_mixture import NodeModel, Nodes, no_labels_beside, node_accuracy, node_number
+from kinfolk.models.node_mixture import NodeModel
 from kinfolk.models.node_training import fit_nodes, node_scorer
+from kinfolk.models.nodes import Nodes, no_labels_beside, node_accuracy, node_number
 from kinfolk.models.optimise import Callback, warn_unless_converged
 from kinfolk.models.progress import observed
 from kinfolk.models.tagger import Lesson, Tagger

@@ -49,7 +49,7 @@ class MixtureDecoder:
     def samples(self, batch: Batch) -> Iterator[tuple[Direction, Sample]]:
         """For each direction the compiled tokens."""
         rows = batch.rows(self.features, self.n_jobs)
-        pair_rows = None if self.pair_features is None else batch.rows(self.pair_features, self.n_jobs)
+        pair_rows = None if self.pair_features is None else batch.rows(self.pair_features, self.n_jobs, pairs=True)
         doubt = None if self.local is None else self.local.doubt(rows, self.n_jobs)
         for direction in self.directions:
             sample, _, _ = direction.parents.compile(batch.corpus, rows, pair_rows, doubt)

@@ -23,10 +23,10 @@ from kinfolk.models.mixture_training import (
     train_mixture,
     untrained_relations,
 )
-from kinfolk.models.node_mixture import Nodes, mean_marginals, node_accuracy, node_sample
+from kinfolk.models.node_mixture import mean_marginals, node_sample
 from kinfolk.models.node_parents import NodeParents, used_links
+from kinfolk.models.nodes import Nodes, node_accuracy, node_weights, training_labels
 from kinfolk.models.optimise import Convergence, TrainingPlan, UntilStopped
-from kinfolk.models.weighting import class_weights
 from kinfolk.threads import resolve_jobs
 
 Array = NDArray[Any]
@@ -96,34 +96,6 @@ def fit_nodes(
     found, convergence = train_mixture(examples, settings, fold, start, plan, score, callback)
     parents = replace(parents, untrained=untrained_relations(parents.names, edges, labels))
     return FittedNodes(parents, found, local, classes, convergence)
-
-
-def training_labels(nodes: Nodes, train: Any) -> tuple[NDArray[np.int32], Vocabulary]:
-    """Labels of the nodes to train on, as numbers of the classes that occur among them."""
-    labels = nodes.only(train)
-    used = np.unique(labels[labels >= 0])
-    if not len(used):
-        raise InputError("training needs labels, and none of the nodes to train on has one")
-    classes = Vocabulary([nodes.classes.names[i] for i in used])
-    codes = np.full(len(nodes.classes) + 1, -1, np.int32)
-    codes[used] = np.arange(len(used))
-    return codes[labels], classes
-
-
-def node_weights(labels: Array, classes: Vocabulary, class_weight: Any, sample_weight: Any) -> Array:
-    """(n,), the weight of the class of a node times its own."""
-    by_class = np.append(class_weights(labels, classes, class_weight), 1.0)[labels]
-    if sample_weight is None:
-        return by_class
-    try:
-        own = np.asarray(sample_weight, np.float64)
-    except (TypeError, ValueError):
-        raise InputError("sample_weight must hold numbers, one a node") from None
-    if own.shape != labels.shape:
-        raise InputError(f"sample_weight must have one number a node ({len(labels)}); got shape {own.shape}")
-    if not np.isfinite(own).all() or (own < 0).any() or not (own[labels >= 0] > 0).any():
-        raise InputError("sample_weight must be finite, not negative, and not all zero")
-    return np.asarray(by_class * own)
 
 
 def node_scorer(

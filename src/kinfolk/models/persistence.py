@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from kinfolk.io.modelfile import ModelFile, read_model_file, write_model_file
 from kinfolk.learning.loglinear import Shape, Weights
 from kinfolk.models.chain_tagger import ChainTagger
 from kinfolk.models.crf import LinearChainCRF
+from kinfolk.models.dependency import DependencyNetwork
 from kinfolk.models.labels import LabelCoding
 from kinfolk.models.link import LinkModel
 from kinfolk.models.maxent import MaxEnt
@@ -26,35 +28,52 @@ from kinfolk.models.mixture_files import mixture_parts, restore_mixture
 from kinfolk.models.optimise import Convergence
 from kinfolk.models.pairwise_files import pairwise_parts, restore_pairwise
 from kinfolk.models.skip_chain import SkipChainCRF
+from kinfolk.models.stacked import StackedGraphical
+from kinfolk.models.stacked_files import company_parts, node_parts, restore_nodes, restored_company
 from kinfolk.models.tagger import Tagger
 
 KINDS = ("tokens", "nodes")
 METHODS: dict[str, Any] = {
-    cls.__name__: cls for cls in (MaxEnt, MEMM, LinearChainCRF, MixtureOfParents, SkipChainCRF, LinkModel)
-}
+    cls.__name__: cls
+    for cls in (
+        MaxEnt, MEMM, LinearChainCRF, MixtureOfParents, SkipChainCRF, LinkModel, StackedGraphical, DependencyNetwork,
+    )
+}  # fmt: skip
 # Settings that are objects are kept as what they became: feature sets, rules for parents.
-NOT_KEPT = ("templates", "transition_templates", "skip_edges", "edge_features")
+NOT_KEPT = ("templates", "transition_templates", "skip_edges", "edge_features", "base")
 Functions = Mapping[str, Callable[..., Any]]
 
 
 def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted model."""
-    outcome = model.convergence_
+    header, arrays, strings = _parts(model)
+    write_model_file(path, _plain(header), arrays, strings)
+
+
+def _parts(model: Any) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """(header, arrays, strings) of a fitted model."""
     header = {
         "kind": _kind(model),
         "method": type(model).__name__,
-        "settings": {name: value for name, value in model.get_params().items() if name not in NOT_KEPT},
+        "settings": {name: value for name, value in model.get_params(deep=False).items() if name not in NOT_KEPT},
         "labels": {"outer": model.coding_.outer, "inner": model.coding_.inner, "classes": list(model.coding_.classes)},
-        "convergence": {"status": outcome.status, "objective": outcome.objective, "iterations": outcome.iterations,
-                        "evaluations": outcome.evaluations, "seconds": outcome.seconds},
-    }  # fmt: skip
+    }
     arrays: dict[str, Any] = {}
     strings: dict[str, Any] = {}
+    if isinstance(model, StackedGraphical | DependencyNetwork):
+        _put_stacked(model, header, arrays, strings)
+        return header, arrays, strings
+    outcome = model.convergence_
+    header["convergence"] = {
+        "status": outcome.status, "objective": outcome.objective, "iterations": outcome.iterations,
+        "evaluations": outcome.evaluations, "seconds": outcome.seconds,
+    }  # fmt: skip
     if header["kind"] == "tokens":
         _put_features(model, header, arrays, strings)
     else:
         _put_columns(model, header, strings)
     if isinstance(model, ChainTagger):
+        header["extra"] = model.weights_.node.shape[0] - model.features_.n_features
         arrays.update({f"weights.{name}": array for name, array in model.weights_._asdict().items()})
     else:
         is_mixture = isinstance(model, MixtureOfParents)
@@ -62,14 +81,37 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
         header["mixture" if is_mixture else "pairwise"] = own_header
         arrays.update(own_arrays)
         strings.update(own_strings)
-    write_model_file(path, _plain(header), arrays, strings)
+    return header, arrays, strings
+
+
+def _put_stacked(model: Any, header: dict[str, Any], arrays: dict[str, Any], strings: dict[str, Any]) -> None:
+    """Templates, and the trained bases: scikit-learn's by skops, kinfolk's as models within the model."""
+    if header["kind"] == "nodes":
+        _put_columns(model, header, strings)
+        stacked = isinstance(model, StackedGraphical)
+        learners = model.levels_ if stacked else [model.local_, model.conditional_]
+        header["stacked"], own_arrays, own_strings = node_parts(model, learners)
+        arrays.update(own_arrays)
+        strings.update(own_strings)
+    else:
+        header["stacked"], own_strings = company_parts(model.company_)
+        strings.update(own_strings)
+        header["stacked"].update(known=model.known_, levels=[])
+        for i, level in enumerate(model.levels_):
+            parts = _parts(level)
+            header["stacked"]["levels"].append(parts[0])
+            for kept, own in ((arrays, parts[1]), (strings, parts[2])):
+                kept.update({f"level.{i}.{name}": value for name, value in own.items()})
+    header["stacked"]["bases"] = isinstance(model.base, list | tuple)
+    if "folds" in header["settings"] and not isinstance(model.folds, int | np.integer):
+        header["settings"]["folds"] = int(model.folds_.max()) + 1  # given by instance: those of the training data
 
 
 def _kind(model: Any) -> str:
     """What a model labels."""
-    if isinstance(model, MixtureOfParents):
+    if isinstance(model, MixtureOfParents | StackedGraphical):
         return model.task_
-    return "nodes" if isinstance(model, LinkModel) else "tokens"
+    return "nodes" if isinstance(model, LinkModel | DependencyNetwork) else "tokens"
 
 
 def _put_features(model: Tagger, header: dict[str, Any], arrays: dict[str, Any], strings: dict[str, Any]) -> None:
@@ -94,14 +136,20 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def load_model(path: str | os.PathLike[str], functions: Functions | None = None, kind: str | None = None) -> Any:
+def load_model(
+    path: str | os.PathLike[str],
+    functions: Functions | None = None,
+    kind: str | None = None,
+    trusted: Sequence[str] = (),
+) -> Any:
     """A model from a file. `functions` gives a user's own functions (features, skip edges) again, by name.
 
-    kind   "tokens" or "nodes", where only such a model will do
+    kind     "tokens" or "nodes", where only such a model will do
+    trusted  names of types in a scikit-learn base that skops does not know, and that you trust
     """
     file = read_model_file(path, expected_kind=kind)
     try:
-        return _restore(file, functions or {})
+        return _restore(file, functions or {}, trusted)
     except ModelFileError as error:
         raise ModelFileError(f"{os.fspath(path)}: {error}") from None
     except Exception as error:  # the file is sound, what it holds is not: whatever comes of that is its fault
@@ -111,7 +159,7 @@ def load_model(path: str | os.PathLike[str], functions: Functions | None = None,
         ) from error
 
 
-def _restore(file: ModelFile, functions: Functions) -> Any:
+def _restore(file: ModelFile, functions: Functions, trusted: Sequence[str]) -> Any:
     header = file.header
     if header["kind"] not in KINDS:
         raise ModelFileError(f"a model of kind {header['kind']!r} is not known; expected {' or '.join(KINDS)}")
@@ -120,6 +168,9 @@ def _restore(file: ModelFile, functions: Functions) -> Any:
     model = METHODS[header["method"]]().set_params(**header["settings"])
     labels = header["labels"]
     model.coding_ = LabelCoding(labels["outer"], labels["inner"], Vocabulary(labels["classes"]))
+    if isinstance(model, StackedGraphical | DependencyNetwork):
+        _set_stacked(model, file, functions, trusted)
+        return model
     width = _set_features(model, file, functions) if header["kind"] == "tokens" else _set_columns(model, file)
     if isinstance(model, MixtureOfParents):
         model.task_ = header["kind"]
@@ -128,10 +179,40 @@ def _restore(file: ModelFile, functions: Functions) -> Any:
         restore_pairwise(model, file, width, functions)
     else:
         pairs = model.transition_features_
-        shape = Shape(width, len(model.coding_.classes), pairs.n_features if pairs else 0)
+        shape = Shape(width + int(header["extra"]), len(model.coding_.classes), pairs.n_features if pairs else 0)
         model.weights_ = _checked_weights(file, shape)
     model.convergence_ = Convergence(**header["convergence"])
     return model
+
+
+def _set_stacked(model: Any, file: ModelFile, functions: Functions, trusted: Sequence[str]) -> None:
+    from sklearn.base import clone
+
+    spec, kind = file.header["stacked"], file.header["kind"]
+    learners: list[Any]
+    if kind == "nodes":
+        _set_columns(model, file)
+        learners = list(restore_nodes(model, spec, file, functions, trusted))
+        bases = [None if learner.estimator is None else clone(learner.estimator) for learner in learners]
+    else:
+        levels = enumerate(spec["levels"])
+        learners = [_restore(_inner(file, i, level), functions, trusted) for i, level in levels]
+        model.company_ = restored_company(spec, file, functions)
+        model.templates, model.known_ = list(model.company_.templates), spec["known"]
+        bases = [type(level)(**level.get_params()) for level in learners]
+    model.base = bases if spec["bases"] else bases[-1]
+    if isinstance(model, DependencyNetwork):
+        model.local_, model.conditional_ = learners
+    else:
+        model.task_, model.levels_ = kind, learners
+
+
+def _inner(file: ModelFile, level: int, header: dict[str, Any]) -> ModelFile:
+    """A model within a model."""
+    prefix = f"level.{level}."
+    arrays = {name.removeprefix(prefix): a for name, a in file.arrays.items() if name.startswith(prefix)}
+    strings = {name.removeprefix(prefix): s for name, s in file.strings.items() if name.startswith(prefix)}
+    return replace(file, header=header, arrays=arrays, strings=strings)
 
 
 def _set_features(model: Tagger, file: ModelFile, functions: Functions) -> int:

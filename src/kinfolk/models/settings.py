@@ -27,14 +27,24 @@ class Settings:
         return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self._setting_names()}
+        """The settings; with `deep` those of models among them too, as base__C."""
+        found = {name: getattr(self, name) for name in self._setting_names()}
+        inner = {name: value for name, value in found.items() if deep and hasattr(value, "get_params")}
+        for name, value in inner.items():
+            if not isinstance(value, type):
+                found.update({f"{name}__{key}": setting for key, setting in value.get_params(deep=True).items()})
+        return found
 
     def set_params(self, **settings: Any) -> Self:
         known = self._setting_names()
         for name, value in settings.items():
-            if name not in known:
+            outer, _, inner = name.partition("__")
+            if outer not in known or (inner and not hasattr(getattr(self, outer), "set_params")):
                 raise SettingError(f"{type(self).__name__} has no setting {name!r}; it has: {', '.join(known)}")
-            setattr(self, name, value)
+            if inner:
+                getattr(self, outer).set_params(**{inner: value})
+            else:
+                setattr(self, name, value)
         return self
 
     def __sklearn_tags__(self) -> Any:
@@ -66,5 +76,5 @@ class Settings:
 
     def __repr__(self) -> str:
         defaults = inspect.signature(type(self).__init__).parameters
-        changed = [f"{n}={v!r}" for n, v in self.get_params().items() if repr(v) != repr(defaults[n].default)]
+        changed = [f"{n}={v!r}" for n, v in self.get_params(deep=False).items() if repr(v) != repr(defaults[n].default)]
         return f"{type(self).__name__}({', '.join(changed)})"

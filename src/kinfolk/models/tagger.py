@@ -143,7 +143,7 @@ class Tagger(Settings, ABC):
             _gold(coding, held_out)  # what cannot be scored is told now, not in the midst of training
         features, pair_features = self._new_features(batch)
         rows = batch.learn(features, jobs)
-        pair_rows = None if pair_features is None else batch.learn(pair_features, jobs)
+        pair_rows = None if pair_features is None else batch.learn(pair_features, jobs, pairs=True)
         data = relational(batch.corpus, rows, coding.encode(batch.corpus), coding.classes)
         weights = token_weights(batch, data.labels, coding.classes, self.class_weight, sample_weight)
         plan = self._plan(jobs)

@@ -1,0 +1,114 @@
+"""What neighbours say, added up: sums, means, shares, largest and "at least one", as products with a sparse relation.
+
+Kernels release the GIL and run on threads over runs of rows of about equal numbers of links. Formulas are in
+`neighbours`, which names them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from scipy import sparse
+
+from kinfolk.threads import even_bounds, run_chunks
+
+Array = NDArray[Any]
+SUM, MEAN, SHARE, ANY, LARGEST = range(5)
+CHUNKS = 64
+LEAST_WORK = 20_000  # links that are worth a thread of their own
+
+
+@njit(cache=True, nogil=True)
+def _aggregate(kind, indptr, indices, weights, votes, rows, first, last, out):
+    """out[r] = the votes (n, C) of the neighbours of rows[r], for r from `first` to below `last`."""
+    width = votes.shape[1]
+    for r in range(first, last):
+        i = rows[r]
+        a, b = indptr[i], indptr[i + 1]
+        for c in range(width):
+            out[r, c] = 1.0 if kind == ANY and b > a else 0.0
+        if a == b:
+            continue
+        if kind == ANY:  # 1 - Π (1 - v)
+            for e in range(a, b):
+                for c in range(width):
+                    out[r, c] *= 1.0 - votes[indices[e], c]
+            for c in range(width):
+                out[r, c] = 1.0 - out[r, c]
+        elif kind == LARGEST:
+            for c in range(width):
+                out[r, c] = votes[indices[a], c]
+            for e in range(a + 1, b):
+                for c in range(width):
+                    out[r, c] = max(out[r, c], votes[indices[e], c])
+        else:
+            total = 0.0
+            for e in range(a, b):
+                w = weights[e]
+                total += w
+                for c in range(width):
+                    out[r, c] += w * votes[indices[e], c]
+            if kind == SHARE:  # of what was said, not of who might have spoken
+                total = 0.0
+                for c in range(width):
+                    total += out[r, c]
+            if kind != SUM and total != 0.0:
+                for c in range(width):
+                    out[r, c] /= total
+
+
+@njit(cache=True, nogil=True)
+def _lay_out(indptr, indices, votes, rows, slots, first, last, out):
+    """out[r] = the votes of the first `slots` neighbours of rows[r], one after the other; absent = 0."""
+    width = votes.shape[1]
+    for r in range(first, last):
+        i = rows[r]
+        out[r, :] = 0.0
+        for s in range(min(slots, indptr[i + 1] - indptr[i])):
+            for c in range(width):
+                out[r, s * width + c] = votes[indices[indptr[i] + s], c]
+
+
+def _runs(links: sparse.csr_array, rows: Array) -> Array:
+    """Bounds of runs of rows with about the same number of links; a row itself counts as one."""
+    cost = np.zeros(len(rows) + 1, np.int64)
+    np.cumsum(links.indptr[rows + 1] - links.indptr[rows] + 1, out=cost[1:])
+    return even_bounds(cost, int(np.clip(cost[-1] // LEAST_WORK, 1, CHUNKS)))
+
+
+def aggregate(kind: int, links: sparse.csr_array, votes: Array, rows: Array, out: Array, n_jobs: int) -> None:
+    """Write the aggregate of `votes` (n, C) over the neighbours of `rows` into `out` (len(rows), C)."""
+    bounds = _runs(links, rows)
+
+    def run(chunk: int) -> None:
+        span = bounds[chunk], bounds[chunk + 1]
+        _aggregate(kind, links.indptr, links.indices, links.data, votes, rows, *span, out)
+
+    run_chunks(run, len(bounds) - 1, n_jobs)
+
+
+def lay_out(links: sparse.csr_array, votes: Array, rows: Array, slots: int, out: Array, n_jobs: int) -> None:
+    """Write the votes of each row's first neighbours side by side into `out` (len(rows), slots · C)."""
+    bounds = _runs(links, rows)
+
+    def run(chunk: int) -> None:
+        span = bounds[chunk], bounds[chunk + 1]
+        _lay_out(links.indptr, links.indices, votes, rows, slots, *span, out)
+
+    run_chunks(run, len(bounds) - 1, n_jobs)
+
+
+def sparse_mean(links: sparse.csr_array, table: sparse.csr_array, n_jobs: int) -> sparse.csr_array:
+    """CSR (n, F), the mean of the rows of a sparse table over the neighbours, by their weights."""
+    totals = np.asarray(links.sum(axis=1)).ravel()
+    scale = np.divide(1.0, totals, out=np.zeros(len(totals)), where=totals != 0)
+    weights = (links.data * np.repeat(scale, np.diff(links.indptr))).astype(table.dtype)
+    shares = sparse.csr_array((weights, links.indices, links.indptr), shape=links.shape)
+    bounds = even_bounds(links.indptr, CHUNKS)
+    if len(bounds) < 2:
+        return sparse.csr_array((links.shape[0], table.shape[1]), dtype=table.dtype)
+    parts = run_chunks(lambda k: shares[bounds[k] : bounds[k + 1]] @ table, len(bounds) - 1, n_jobs)
+    return sparse.csr_array(sparse.vstack(parts, format="csr"))

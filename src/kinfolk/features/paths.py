@@ -1,0 +1,133 @@
+"""Relations named, composed and joined: whom an instance looks at when a template asks.
+
+    cites                    a relation of the data
+    ~cites                   the other way round: who cites me
+    cites @ cites            two steps: whom those cite whom I cite
+    cites | cited_by         either of the two
+    (cites | cited_by) @ cites
+
+`@` binds before `|`. A path never leads back to where it began, so nobody is his own neighbour, and a weight is the
+sum over the ways to get there of the product of their weights. Of two joined relations the larger weight counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from kinfolk.errors import InputError, SettingError
+
+_WORDS = re.compile(r"\s*([@|~()]|[^@|~()]+)")
+
+
+@dataclass(frozen=True, repr=False)
+class Relation:
+    """A relation of the data by its name, or others composed (`a @ b`), joined (`a | b`) or turned round (`~a`)."""
+
+    name: str
+    parts: tuple[Relation, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str | Relation) -> Relation:
+        """From the way it is written above."""
+        if isinstance(text, Relation):
+            return text
+        if not isinstance(text, str):
+            raise SettingError(f"a relation is named by a string such as 'cites' or 'cites @ cites'; got {text!r}")
+        words = [word.strip() for word in _WORDS.findall(text) if word.strip()]
+        found, rest = _union(words, text)
+        if rest:
+            raise SettingError(f"cannot read the relation {text!r}: {rest[0]!r} was not expected there")
+        return found
+
+    def __matmul__(self, other: str | Relation) -> Relation:
+        return Relation("@", (self, Relation.parse(other)))
+
+    def __rmatmul__(self, other: str) -> Relation:
+        return Relation.parse(other) @ self
+
+    def __or__(self, other: str | Relation) -> Relation:
+        return Relation("|", (self, Relation.parse(other)))
+
+    def __ror__(self, other: str) -> Relation:
+        return Relation.parse(other) | self
+
+    def __invert__(self) -> Relation:
+        return Relation("~", (self,))
+
+    def names(self) -> list[str]:
+        """The relations of the data it is made of, each once."""
+        return list(dict.fromkeys([n for part in self.parts for n in part.names()] if self.parts else [self.name]))
+
+    def __str__(self) -> str:
+        if not self.parts:
+            return self.name
+        bracketed = {"~": "@|", "@": "|"}.get(self.name, "")  # parts that bind less tightly
+        inner = [f"({part})" if part.parts and part.name in bracketed else str(part) for part in self.parts]
+        return f"~{inner[0]}" if self.name == "~" else f" {self.name} ".join(inner)
+
+    def __repr__(self) -> str:
+        return f"Relation({str(self)!r})"
+
+    def links(self, relations: Mapping[str, Any]) -> sparse.csr_array:
+        """CSR (n, n) without a diagonal: row i lists whom i looks at."""
+        return _without_self(self._links(relations))
+
+    def _links(self, relations: Mapping[str, Any]) -> sparse.csr_array:
+        if not self.parts:
+            if self.name not in relations:
+                known = ", ".join(map(repr, relations)) or "none"
+                raise InputError(f"there is no relation {self.name!r} here; there are: {known}")
+            return relations[self.name]
+        parts = [part._links(relations) for part in self.parts]
+        if self.name == "~":
+            return sparse.csr_array(parts[0].T)
+        if self.name == "@":
+            return sparse.csr_array(reduce(lambda a, b: a @ b, parts)).sorted_indices()
+        return sparse.csr_array(reduce(lambda a, b: a.maximum(b), parts))
+
+
+def _union(words: list[str], text: str) -> tuple[Relation, list[str]]:
+    found, words = _path(words, text)
+    while words and words[0] == "|":
+        other, words = _path(words[1:], text)
+        found = found | other
+    return found, words
+
+
+def _path(words: list[str], text: str) -> tuple[Relation, list[str]]:
+    found, words = _one(words, text)
+    while words and words[0] == "@":
+        other, words = _one(words[1:], text)
+        found = found @ other
+    return found, words
+
+
+def _one(words: list[str], text: str) -> tuple[Relation, list[str]]:
+    if words and words[0] == "~":
+        inner, rest = _one(words[1:], text)
+        return ~inner, rest
+    if words and words[0] == "(":
+        inner, rest = _union(words[1:], text)
+        if not rest or rest[0] != ")":
+            raise SettingError(f"cannot read the relation {text!r}: a closing bracket is missing")
+        return inner, rest[1:]
+    if not words or words[0] in "@|)":
+        raise SettingError(f"cannot read the relation {text!r}: expected the name of a relation, as in 'cites @ cites'")
+    return Relation(words[0]), words[1:]
+
+
+def _without_self(links: Any) -> sparse.csr_array:
+    """The links without those from an instance to itself, and without entries of weight 0."""
+    rows = np.repeat(np.arange(links.shape[0]), np.diff(links.indptr))
+    kept = (rows != links.indices) & (links.data != 0)
+    if kept.all():
+        return links
+    starts = np.concatenate([[0], np.cumsum(kept)])[links.indptr]
+    return sparse.csr_array((links.data[kept], links.indices[kept], starts), shape=links.shape)

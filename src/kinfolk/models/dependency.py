@@ -1,0 +1,244 @@
+"""The dependency network (Heckerman and others; Neville and Jensen for relations): what stacking is measured against.
+
+P(y_i | x_i, y of the neighbours) is learned from true labels (pseudo-likelihood, Definition 2 of the stacking paper),
+and inference is Gibbs sampling: each label is drawn anew, given its neighbours' current ones, sweep after sweep.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self, final
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+
+from kinfolk.errors import SettingError
+from kinfolk.features.company import Company
+from kinfolk.features.neighbourhood import Neighbourhood
+from kinfolk.features.rows import side_by_side
+from kinfolk.inference.gibbs import Chain
+from kinfolk.models.checks import check_settings
+from kinfolk.models.gibbs_network import is_log_linear, network_of
+from kinfolk.models.labels import LabelCoding
+from kinfolk.models.learners import Learner, check_base, check_enough, predict_in_blocks
+from kinfolk.models.nodes import Nodes, no_labels_beside, node_accuracy, node_weights, training_labels
+from kinfolk.models.settings import Settings
+from kinfolk.models.stacked_nodes import Memory, default_templates, neighbourhood, tables, wants_dense
+from kinfolk.models.stacking import drawn
+from kinfolk.threads import resolve_jobs
+
+log = logging.getLogger("kinfolk")
+Array = NDArray[Any]
+
+
+@final
+@dataclass(eq=False, repr=False)
+class DependencyNetwork(Settings):
+    """Nodes of a Graph, each drawn again and again given its neighbours.
+
+    Settings
+    --------
+    base        any scikit-learn classifier: trained once on the nodes' own features, once with neighbours' true labels
+    templates   what a node is told of its neighbours, as in StackedGraphical; None: Count over every relation
+    start       labels to begin with: "local", those of the model of own features; or "random"
+    burn_in     sweeps that are not counted
+    sweeps      sweeps after them; probabilities are the mean of the conditionals that labels were drawn from
+    chains      runs from different draws, averaged; they run in parallel
+    known       whether nodes trained on keep their label in the graph trained on: "true" or "none". "auto": "true" if
+                that graph has nodes without label
+    mode        "fast": a kernel that keeps scores up to date, each label drawn given the newest others; for
+                LogisticRegression and templates Count, Mean, Proportion, Exists, Max and Concat. "plain": asks the
+                conditional model anew for all nodes at every sweep, for any base (Definition 1 of the paper: all
+                labels at once, given the last sweep's). "auto": fast where it can be
+    random_state, n_jobs, verbose   as in StackedGraphical
+
+    Learned by `fit`: `classes_`, `local_`, `conditional_`, `company_`.
+    """
+
+    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "start": ("local", "random"),
+        "known": ("auto", "true", "none"),
+        "mode": ("auto", "fast", "plain"),
+    }
+
+    base: Any = None
+    templates: Any = None
+    start: str = "local"
+    burn_in: int = 50
+    sweeps: int = 100
+    chains: int = 1
+    known: str = "auto"
+    mode: str = "auto"
+    random_state: int | None = 0
+    n_jobs: int | None = -1
+    verbose: int = 0
+
+    coding_: LabelCoding = field(init=False)
+    company_: Company = field(init=False)
+    local_: Learner = field(init=False)
+    conditional_: Learner = field(init=False)
+    known_: str = field(init=False)
+    unused_: tuple[str, ...] = field(init=False)
+    node_columns_: Sequence[str] | int = field(init=False)
+    dense_: bool = field(init=False)
+    memory_: Memory | None = field(init=False)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "conditional_")
+
+    # -- learning -------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, train: Any = None) -> Self:
+        """Train on a Graph (or a Relational). Neighbours without a label say nothing.
+
+        sample_weight  one number a node
+        train          a mask or numbers of the nodes whose labels may be used; None: all labelled ones
+        """
+        no_labels_beside(y)
+        check_settings(self)
+        check_base(self.base)
+        nodes, jobs = Nodes.of(X), resolve_jobs(self.n_jobs)
+        labels, classes = training_labels(nodes, train)
+        index = np.flatnonzero(labels >= 0)
+        check_enough(classes)
+        weights = None
+        if sample_weight is not None:
+            weights = node_weights(labels, classes, None, sample_weight)[index]
+        hood = Neighbourhood(len(labels), len(classes), nodes.relations, nodes.table, n_jobs=jobs)
+        with self._all_or_nothing():
+            self.company_ = Company.learn(default_templates(self.templates, nodes), hood)
+            used = self.company_.relation_names()
+            self.unused_ = tuple(name for name in nodes.relations if name not in used)
+            self.dense_ = wants_dense([self.base], nodes.table)
+            self.node_columns_, self.coding_ = nodes.columns, LabelCoding(None, None, classes)
+            alone, wide = tables(nodes, hood, self.company_, self.dense_)
+            told = np.zeros((len(labels), len(classes)))
+            told[index] = np.eye(len(classes))[labels[index]]
+            rows = side_by_side(wide, index, self.company_.rows(hood, told, index))
+            self.local_ = Learner(self.base, len(classes)).fit(alone[index], labels[index], weights)
+            self.conditional_ = Learner(self.base, len(classes)).fit(rows, labels[index], weights)
+            self.known_ = self.known
+            if self.known == "auto":
+                self.known_ = "true" if len(index) < len(labels) else "none"
+            self.memory_ = Memory(nodes.fingerprint, index, labels[index], [])
+        return self
+
+    # -- prediction -----------------------------------------------------------------------------------
+
+    @property
+    def classes_(self) -> Array:
+        """The labels that columns of `predict_proba` stand for."""
+        self._require_fitted()
+        return np.array(self.coding_.classes.names, object)
+
+    def predict_proba(self, X: Any, forced: bool = False) -> Array:
+        """(n, L), the mean over sweeps and chains. With `forced`, labels that X has are kept."""
+        self._require_fitted()
+        world = self._world(X, forced)
+        tasks = (delayed(self._mean)(world, number) for number in range(self.chains))
+        found = Parallel(n_jobs=resolve_jobs(self.n_jobs), prefer="threads")(tasks)
+        table = np.asarray(sum(found) / len(found))
+        fixed = np.flatnonzero(world.known >= 0)
+        table[fixed] = np.eye(table.shape[1])[world.known[fixed]]
+        return table
+
+    def predict(self, X: Any, forced: bool = False) -> Array:
+        """One label a node."""
+        answer: Array = self.classes_[self.predict_proba(X, forced).argmax(axis=1)]
+        return answer
+
+    def trace(self, X: Any, sweeps: int, forced: bool = False, chain: int = 0) -> Iterator[Array]:
+        """The prediction after each sweep of one chain, (n, L): the mean of the conditionals so far, none left out."""
+        self._require_fitted()
+        world = self._world(X, forced)
+        sweep, sums = self._chain(world, chain), np.zeros((world.hood.n, len(self.coding_.classes)))
+        for number in range(1, sweeps + 1):
+            sweep(sums)
+            yield sums / number
+
+    def evaluate(self, X: Any, y: Any = None) -> tuple[None, float]:
+        """(None, accuracy over labelled nodes in percent), as other models give it."""
+        no_labels_beside(y)
+        gold = Nodes.of(X, self.node_columns_).gold(self.coding_.classes)
+        return None, node_accuracy(gold, self.predict_proba(X))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Accuracy, from 0 to 1."""
+        return self.evaluate(X, y)[1] / 100
+
+    def _world(self, X: Any, forced: bool) -> World:
+        nodes, jobs = Nodes.of(X, self.node_columns_), resolve_jobs(self.n_jobs)
+        hood = neighbourhood(nodes, self.company_.relation_names(), self.unused_, len(self.coding_.classes), jobs)
+        known = np.full(len(nodes.labels), -1, np.int32)
+        if forced:
+            known = nodes.codes(self.coding_.classes)
+        elif self.known_ == "true" and self.memory_ is not None and self.memory_.fingerprint == nodes.fingerprint:
+            known[self.memory_.nodes] = self.memory_.labels
+        return World(hood, *tables(nodes, hood, self.company_, self.dense_), known)
+
+    def _fast(self) -> bool:
+        can = is_log_linear(self.conditional_, self.company_)
+        if self.mode == "fast" and not can:
+            raise SettingError(
+                "mode='fast' needs LogisticRegression as base and templates Count, Mean, Proportion, Exists, Max or "
+                "Concat of predictions; use mode='plain'"
+            )
+        return can and self.mode != "plain"
+
+    def _mean(self, world: World, chain: int) -> Array:
+        sweep, shape = self._chain(world, chain), (world.hood.n, len(self.coding_.classes))
+        left_out, kept = np.zeros(shape), np.zeros(shape)
+        for number in range(self.burn_in + self.sweeps):
+            sweep(left_out if number < self.burn_in else kept)
+        return kept / self.sweeps
+
+    def _chain(self, world: World, number: int) -> Callable[[Array], None]:
+        """A chain at its start: a function that makes one sweep and adds the conditionals it drew from to `sums`."""
+        rng = np.random.default_rng(None if self.random_state is None else [self.random_state, 2, number])
+        n, n_labels = world.hood.n, len(self.coding_.classes)
+        labels = rng.integers(n_labels, size=n)
+        if self.start == "local":
+            labels = predict_in_blocks(self.local_, world.alone, np.arange(n), None).argmax(axis=1)
+        labels = np.where(world.known >= 0, world.known, labels)
+        if self._fast():
+            network = network_of(self.conditional_, self.company_, world.hood, world.wide)
+            return Chain(network, labels, world.known >= 0, rng).sweep
+        return self._plain_chain(world, labels, rng)
+
+    def _plain_chain(self, world: World, labels: Array, rng: np.random.Generator) -> Callable[[Array], None]:
+        """The conditional model, asked anew for every node at every sweep."""
+        everyone = np.arange(world.hood.n)
+        fixed = np.flatnonzero(world.known >= 0)
+        one_hot = np.eye(len(self.coding_.classes))
+        votes = one_hot[labels]
+
+        def sweep(sums: Array) -> None:
+            nonlocal votes
+            company = self.company_.rows(world.hood, votes, everyone)
+            table = predict_in_blocks(self.conditional_, world.wide, everyone, company)
+            sums += table
+            votes = drawn(table, rng)
+            votes[fixed] = one_hot[world.known[fixed]]
+
+        return sweep
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write one model file; `kinfolk.load_model(path)` reads it back."""
+        from kinfolk.models.persistence import save_model
+
+        self._require_fitted()
+        save_model(self, path)
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """A graph ready for inference; `known` (n,) are labels that are kept, -1 for none."""
+
+    hood: Neighbourhood
+    alone: Any
+    wide: Any
+    known: NDArray[np.int32]

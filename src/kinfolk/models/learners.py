@@ -1,0 +1,130 @@
+"""A base for nodes: any scikit-learn classifier, asked for probabilities in one order of classes.
+
+Labels go in as the numbers of the classes. What comes back has a column for every class, also for those a fold lacks.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.special import expit, softmax
+
+from kinfolk.errors import InputError, SettingError
+from kinfolk.features.rows import side_by_side
+
+log = logging.getLogger("kinfolk")
+Array = NDArray[Any]
+BLOCK_ROWS = 1 << 16  # rows that are put together and predicted at a time
+
+
+def check_base(base: Any) -> None:
+    """Raise unless it is a classifier, not yet fitted or not."""
+    if isinstance(base, type) or not (hasattr(base, "fit") and hasattr(base, "predict")):
+        got = f"the class {base.__name__}: call it, as in {base.__name__}()" if isinstance(base, type) else repr(base)
+        raise SettingError(f"base must be a scikit-learn classifier, such as LogisticRegression(); got {got}")
+    from sklearn.base import is_regressor
+
+    if is_regressor(base):
+        raise SettingError(f"base must be a classifier, and {type(base).__name__} is a regressor")
+
+
+def speaks_by(base: Any) -> str:
+    """How a base says what it thinks: "predict_proba", "decision_function" or "predict"."""
+    return next((way for way in ("predict_proba", "decision_function") if hasattr(base, way)), "predict")
+
+
+def tell_fallback(base: Any) -> None:
+    """A word about a base without probabilities."""
+    way = speaks_by(base)
+    if way != "predict_proba":
+        instead = {"decision_function": "its decision values, squashed to sum to 1", "predict": "its labels alone"}[way]
+        log.warning("%s gives no probabilities; %s are used instead", type(base).__name__, instead)
+
+
+def takes_sparse(base: Any) -> bool:
+    from sklearn.utils import get_tags
+
+    return bool(get_tags(base).input_tags.sparse)
+
+
+class Learner:
+    """A clone of `base`, trained on codes that need not have every class."""
+
+    def __init__(self, base: Any, n_labels: int) -> None:
+        from sklearn.base import clone
+
+        self.n_labels = n_labels
+        self.estimator: Any = clone(base)
+        self.columns: Array = np.empty(0, np.int64)  # class numbers the estimator knows
+
+    def fit(self, rows: Any, codes: Array, weights: Array | None) -> Learner:
+        present = np.unique(codes)
+        if len(present) < 2:  # a fold may lack all classes but one; most classifiers refuse that
+            self.estimator, self.columns = None, present.astype(np.int64)
+            return self
+        self.estimator.fit(rows, codes, **_weight_argument(self.estimator, weights))
+        self.columns = np.asarray(self.estimator.classes_, np.int64)
+        return self
+
+    def proba(self, rows: Any) -> Array:
+        """(m, L), each row summing to 1."""
+        table = np.zeros((rows.shape[0], self.n_labels))
+        if not rows.shape[0]:
+            return table
+        if self.estimator is None:
+            table[:, self.columns] = 1.0
+            return table
+        way = speaks_by(self.estimator)
+        said = getattr(self.estimator, way)(rows)
+        if way == "predict":
+            table[np.arange(len(table)), said] = 1.0
+        elif way == "predict_proba":
+            table[:, self.columns] = said
+        else:
+            shares = softmax(said, axis=1) if said.ndim == 2 else np.stack([expit(-said), expit(said)], axis=1)
+            table[:, self.columns] = shares
+        return table
+
+
+def _weight_argument(estimator: Any, weights: Array | None) -> dict[str, Any]:
+    """sample_weight under the name the estimator takes it: a pipeline by that of its last step."""
+    if weights is None:
+        return {}
+    from sklearn.utils.validation import has_fit_parameter
+
+    steps = getattr(estimator, "steps", None)
+    last = steps[-1][1] if steps else estimator
+    if not has_fit_parameter(last, "sample_weight"):
+        raise SettingError(f"{type(last).__name__} takes no sample_weight; choose another base, or leave weights out")
+    return {f"{steps[-1][0]}__sample_weight" if steps else "sample_weight": weights}
+
+
+def predict_in_blocks(learner: Learner, table: Any, index: Array, company: Array | None) -> Array:
+    """(m, L) for rows `index` of a table with `company` beside them; put together a block at a time, so a large graph
+    is never copied whole."""
+    out = np.empty((len(index), learner.n_labels))
+    for first in range(0, len(index), BLOCK_ROWS):
+        span = slice(first, first + BLOCK_ROWS)
+        out[span] = learner.proba(side_by_side(table, index[span], None if company is None else company[span]))
+    return out
+
+
+def one_table(parts: list[Any]) -> Any:
+    """Tables side by side: CSR if any is, else dense."""
+    if len(parts) == 1:
+        return parts[0]
+    if any(sparse.issparse(part) for part in parts):
+        return sparse.csr_array(sparse.hstack([sparse.csr_array(part) for part in parts], format="csr"))
+    return np.concatenate(parts, axis=1)
+
+
+def check_enough(classes: Any) -> None:
+    """There have to be two classes to tell apart."""
+    if len(classes) < 2:
+        raise InputError(
+            f"all training labels are {classes.names[0]!r}: there is nothing to tell apart. Give labels of two classes"
+        )

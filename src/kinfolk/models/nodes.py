@@ -1,0 +1,181 @@
+"""What a model of nodes is given, in its two forms, brought to one: a Graph, or a Relational."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from kinfolk.data.graph import Graph
+from kinfolk.data.relational import Relational
+from kinfolk.data.vocabulary import Vocabulary
+from kinfolk.errors import InputError
+from kinfolk.metrics.entities import token_accuracy
+from kinfolk.models.weighting import class_weights
+
+log = logging.getLogger("kinfolk")
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Nodes:
+    """A graph or a relational data set, brought to one form: features as given (CSR or dense), labels and classes,
+    relations, groups, ids."""
+
+    table: Any
+    labels: NDArray[np.int32]
+    classes: Vocabulary
+    relations: Any
+    groups: NDArray[np.int32]
+    ids: Sequence[str]
+    feature_names: tuple[str, ...] | None
+    is_graph: bool
+    data: Relational
+
+    @classmethod
+    def of(cls, X: Any, columns: Sequence[str] | int | None = None) -> Nodes:
+        """`columns`: the features a trained model knows, by name or by number."""
+        if not isinstance(X, Graph | Relational):
+            raise InputError(f"expected a Graph or a Relational; got {type(X).__name__}")
+        if isinstance(X, Graph):
+            rows = X.features if columns is None else X.feature_rows(columns)
+            data, ids, names = X.relational(), X.ids, X.feature_names
+        else:
+            rows, data, names = X.features, X, None
+            ids = tuple(str(i) for i in range(len(X)))
+            width = columns if isinstance(columns, int) or columns is None else len(columns)
+            if width is not None and rows.shape[1] != width:
+                raise InputError(f"the model was trained on {width} features; got {rows.shape[1]}")
+        return cls(rows, data.labels, data.classes, data.relations, data.groups, ids, names, isinstance(X, Graph), data)
+
+    @property
+    def fingerprint(self) -> str:
+        """Tells the graph from any other."""
+        return self.data.fingerprint()
+
+    @cached_property
+    def rows(self) -> sparse.csr_array:
+        """The features as CSR of single precision."""
+        return sparse.csr_array(self.table, dtype=np.float32)
+
+    @property
+    def names(self) -> list[str]:
+        """Of the features: as given, else their numbers."""
+        return [str(i) for i in range(self.table.shape[1])] if self.feature_names is None else list(self.feature_names)
+
+    @property
+    def columns(self) -> Sequence[str] | int:
+        return self.table.shape[1] if self.feature_names is None else self.feature_names
+
+    def gold(self, classes: Vocabulary) -> NDArray[np.int32]:
+        """Labels to compare predictions with. One the model does not know cannot be right: it counts as a miss."""
+        table = np.append(classes.encode(self.classes.names), np.int32(-1)).astype(np.int32)
+        table[:-1][table[:-1] < 0] = len(classes)
+        codes = table[self.labels]
+        strange = np.unique(self.labels[codes == len(classes)])
+        if len(strange):
+            names = ", ".join(repr(self.classes.names[i]) for i in strange)
+            log.warning("labels that training never saw count as misses: %s", names)
+        return codes
+
+    def codes(self, classes: Vocabulary) -> NDArray[np.int32]:
+        """Labels as numbers of `classes`; one the model does not know is an error."""
+        table = np.append(classes.encode(self.classes.names), np.int32(-1)).astype(np.int32)
+        codes = table[self.labels]
+        strange = np.flatnonzero((codes < 0) & (self.labels >= 0))
+        if len(strange):
+            name = self.classes.names[self.labels[strange[0]]]
+            raise InputError(
+                f"label {name!r} of node {self.ids[strange[0]]!r} was never seen in training; the model knows "
+                f"{', '.join(classes)}"
+            )
+        return codes
+
+    def only(self, train: ArrayLike | None) -> NDArray[np.int32]:
+        """The labels of the nodes to train on, -1 for the others."""
+        if train is None:
+            return self.labels
+        chosen = np.asarray(train if np.size(train) else np.empty(0, np.int64))
+        n = len(self.labels)
+        if chosen.shape == (n,) and chosen.dtype.kind in "iu" and n > 2 and set(np.unique(chosen)) == {0, 1}:
+            raise InputError("train looks like a mask of 0 and 1: give truth values (train == 1), or node numbers")
+        is_mask = chosen.dtype == bool and chosen.shape == (n,)
+        is_list = chosen.ndim == 1 and chosen.dtype.kind in "iu" and 0 <= chosen.min(initial=0)
+        if not is_mask and not (is_list and chosen.max(initial=-1) < n):
+            raise InputError(
+                f"train must be {n} truth values, or a list of node numbers from 0 to {n - 1}; got an array of "
+                f"{chosen.dtype} of shape {chosen.shape}"
+            )
+        kept = np.full(n, -1, np.int32)
+        kept[chosen] = self.labels[chosen]
+        return kept
+
+
+def told_relations(nodes: Nodes, used: Sequence[str], not_used: Sequence[str]) -> dict[str, Any]:
+    """The relations of a new graph, with a word about those that training did not see, and those it lacks."""
+    for name in sorted(set(nodes.relations) - {*used, *not_used}):
+        log.warning("relation %r was not there in training, and is left out", name)
+    relations = dict(nodes.relations)
+    for name in sorted(set(used) - set(nodes.relations)):
+        log.warning("relation %r, which training used, is not here: nodes go without those neighbours", name)
+        relations[name] = sparse.csr_array((len(nodes.labels), len(nodes.labels)))
+    return relations
+
+
+def node_accuracy(gold: NDArray[np.int32], beliefs: Array) -> float:
+    """Percent of the labelled nodes whose most probable label is right."""
+    if not (gold >= 0).any():
+        raise InputError("scoring needs labels, and this graph has none")
+    return token_accuracy(gold, beliefs.argmax(axis=1))
+
+
+def no_labels_beside(y: Any) -> None:
+    """Of the y that scikit-learn's habits bring along."""
+    if y is not None:
+        raise InputError("a graph brings its own labels: build it with labels=..., or use graph.with_labels(y)")
+
+
+def node_number(nodes: Nodes, node: Any) -> int:
+    """The number of a node given by id or number."""
+    if isinstance(node, str):
+        if node not in nodes.ids:
+            raise InputError(f"there is no node {node!r} in this graph")
+        return list(nodes.ids).index(node)
+    n = len(nodes.labels)
+    if not isinstance(node, int | np.integer) or isinstance(node, bool) or not 0 <= node < n:
+        raise InputError(f"node must be an id or a number from 0, below the {n} nodes there are; got {node!r}")
+    return int(node)
+
+
+def training_labels(nodes: Nodes, train: Any) -> tuple[NDArray[np.int32], Vocabulary]:
+    """Labels of the nodes to train on, as numbers of the classes that occur among them."""
+    labels = nodes.only(train)
+    used = np.unique(labels[labels >= 0])
+    if not len(used):
+        raise InputError("training needs labels, and none of the nodes to train on has one")
+    classes = Vocabulary([nodes.classes.names[i] for i in used])
+    codes = np.full(len(nodes.classes) + 1, -1, np.int32)
+    codes[used] = np.arange(len(used))
+    return codes[labels], classes
+
+
+def node_weights(labels: Array, classes: Vocabulary, class_weight: Any, sample_weight: Any) -> Array:
+    """(n,), the weight of the class of a node times its own."""
+    by_class = np.append(class_weights(labels, classes, class_weight), 1.0)[labels]
+    if sample_weight is None:
+        return by_class
+    try:
+        own = np.asarray(sample_weight, np.float64)
+    except (TypeError, ValueError):
+        raise InputError("sample_weight must hold numbers, one a node") from None
+    if own.shape != labels.shape:
+        raise InputError(f"sample_weight must have one number a node ({len(labels)}); got shape {own.shape}")
+    if not np.isfinite(own).all() or (own < 0).any() or not (own[labels >= 0] > 0).any():
+        raise InputError("sample_weight must be finite, not negative, and not all zero")
+    return np.asarray(by_class * own)

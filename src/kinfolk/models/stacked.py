@@ -1,0 +1,252 @@
+"""Stacked graphical learning (Kou and Cohen, 2007): any classifier, told what its neighbours are thought to be.
+
+f⁰ is the base on an instance's own features x. fᵏ is a base on (x, C(ŷᵏ⁻¹)), where C gathers the neighbours'
+predictions of the level before by relational templates; in training these are cross-fitted. Inference is K + 1 passes.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.data.graph import Graph
+from kinfolk.data.relational import Relational
+from kinfolk.errors import InputError, SettingError
+from kinfolk.features.company import Company
+from kinfolk.metrics.entities import EntityScores
+from kinfolk.models.batch import Batch
+from kinfolk.models.checks import check_settings
+from kinfolk.models.entities import Entity
+from kinfolk.models.labels import LabelCoding
+from kinfolk.models.learners import Learner
+from kinfolk.models.nodes import Nodes, no_labels_beside, node_accuracy
+from kinfolk.models.settings import Settings
+from kinfolk.models.stacked_nodes import Memory, NodePredictor, neighbourhood, tables
+from kinfolk.models.stacked_tokens import TokenPredictor
+from kinfolk.models.stacking import PREDICTIONS, Ask
+from kinfolk.models.tagger import Tagger
+from kinfolk.threads import resolve_jobs
+
+log = logging.getLogger("kinfolk")
+Array = NDArray[Any]
+
+
+@final
+@dataclass(eq=False, repr=False)
+class StackedGraphical(Settings):
+    """Nodes of a Graph, or tokens of a Corpus, labelled with an eye to their neighbours by a base of your own.
+
+    Settings
+    --------
+    base           nodes: any scikit-learn classifier or pipeline; tokens: a kinfolk model such as LinearChainCRF(). A
+                   list of depth + 1 gives each level its own.
+    templates      what an instance is told of its neighbours: Count("cites"), Mean("cites @ cites"), Window(3),
+                   SameWord(), a function, or a list of these. None: Count over every relation; tokens: a window
+                   of 3 and the other tokens of the document with the same word
+    depth          levels above the base's own; 0 is the base alone
+    folds          number of folds of cross-fitting, or the fold of each instance (a document, for tokens)
+    predictions    what neighbours give: "proba" their probabilities, "label" the most probable label, "sample" one
+                   drawn (the idealised learner of the paper; prediction averages over `samples` runs)
+    own            whether an instance is told its own prediction of the level before too
+    known          what a labelled neighbour gives: "true" its label, or "crossfit" the prediction of a model that has
+                   not seen it, as new instances do. "auto": "true" if the training graph has nodes without label, which
+                   are then to be predicted, else "crossfit". "ceiling": true labels always, even those to be predicted:
+                   the most that could be gained, no model
+    cross_fitting  "strict": no label, nor a model trained on it, has a part in its own instance's features; "paper":
+                   Figure 2 of the paper, fewer models; "none": in-sample votes, to see what goes wrong. See
+                   docs/stacked.md
+    split          folds by "group" (document, graph) or "instance"; "auto": by group where there are two or more
+    samples        runs that "sample" averages over
+    random_state   seed of folds and draws
+    n_jobs         threads: bases are trained in parallel (joblib; another backend with joblib.parallel_config)
+    verbose        1 = a line for each level through the logger "kinfolk"
+
+    Learned by `fit`: `classes_`, `levels_` (the trained bases), `company_` (the templates), `folds_`.
+    """
+
+    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "predictions": PREDICTIONS,
+        "known": ("auto", "true", "crossfit", "ceiling"),
+        "cross_fitting": ("strict", "paper", "none"),
+        "split": ("auto", "group", "instance"),
+    }
+
+    base: Any = None
+    templates: Any = None
+    depth: int = 1
+    folds: int | Sequence[int] = 5
+    predictions: str = "proba"
+    own: bool = False
+    known: str = "auto"
+    cross_fitting: str = "strict"
+    split: str = "auto"
+    samples: int = 20
+    random_state: int | None = 0
+    n_jobs: int | None = -1
+    verbose: int = 0
+
+    task_: str = field(init=False)
+    coding_: LabelCoding = field(init=False)
+    company_: Company = field(init=False)
+    levels_: list[Any] = field(init=False)
+    folds_: NDArray[np.int32] = field(init=False)
+    known_: str = field(init=False)
+    unused_: tuple[str, ...] = field(init=False)
+    node_columns_: Sequence[str] | int = field(init=False)
+    dense_: bool = field(init=False)
+    memory_: Memory | None = field(init=False)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "levels_")
+
+    # -- learning -------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, train: Any = None) -> Self:
+        """Train on a Graph (or a Relational), or for tokens on a Corpus or sentences `X` with labels `y`.
+
+        sample_weight  one number a node, or a sentence; the base has to take it
+        train          nodes: a mask or numbers of those whose labels may be used; None: all labelled ones
+        """
+        from kinfolk.models.stacked_training import fit_stacked
+
+        self._check()
+        with self._all_or_nothing():
+            fit_stacked(self, X, y, sample_weight, train)
+        return self
+
+    def cross_fit(self, X: Any, y: Any = None, sample_weight: Any = None, train: Any = None) -> Any:
+        """Predictions of the last level for the training instances themselves, by models that never saw their labels:
+        an honest score without a held-out part. (n, L), columns in the order of the classes, sorted; rows of
+        unlabelled nodes are predictions too. Nothing is learned.
+        """
+        from kinfolk.models.stacked_training import cross_fitted
+
+        self._check()
+        return cross_fitted(self, X, y, sample_weight, train)
+
+    def _check(self) -> None:
+        check_settings(self)
+        if self.base is None:
+            raise SettingError("base is missing: StackedGraphical(LogisticRegression(), templates=[...])")
+        if isinstance(self.base, list | tuple) and len(self.base) != self.depth + 1:
+            raise SettingError(f"base must be one, or a list of depth + 1 = {self.depth + 1}; got {len(self.base)}")
+
+    @property
+    def bases(self) -> list[Any]:
+        """The base of each level."""
+        return list(self.base) if isinstance(self.base, list | tuple) else [self.base] * (self.depth + 1)
+
+    @property
+    def _ask(self) -> Ask:
+        return Ask(self.predictions, bool(self.own), self.random_state)
+
+    # -- prediction -----------------------------------------------------------------------------------
+
+    @property
+    def classes_(self) -> Array:
+        """The labels that columns of `predict_proba` stand for."""
+        self._require_fitted()
+        return np.array(self.coding_.classes.names, object)
+
+    def predict(self, X: Any, forced: bool = False) -> Any:
+        """One label a node; for tokens one list of labels a sentence.
+
+        With `forced`, labels that X has are kept and told to the neighbours.
+        """
+        self._require_fitted()
+        if self.task_ == "tokens":
+            return self._last().predict(self._tokens(X, forced), forced)
+        return self.classes_[self._proba(X, forced)[-1].argmax(axis=1)]
+
+    def predict_proba(self, X: Any, forced: bool = False) -> Any:
+        """(n, L), columns as `classes_`; for tokens one array a sentence. `forced` as in `predict`.
+
+        A graph the model was trained on is known again: labelled neighbours give what `known` says.
+        """
+        self._require_fitted()
+        if self.task_ == "tokens":
+            return self._last().predict_proba(self._tokens(X, forced), forced)
+        return self._proba(X, forced)[-1]
+
+    def predict_levels(self, X: Any, forced: bool = False) -> list[Array]:
+        """Nodes: (n, L) by each level, from the base alone to the last."""
+        self._require_fitted()
+        if self.task_ == "tokens":
+            raise InputError("predict_levels is for nodes")
+        return self._proba(X, forced)
+
+    def predict_entities(self, X: Any, forced: bool = False) -> list[Entity]:
+        """Tokens: the predicted entities with their probabilities."""
+        self._require_fitted()
+        if self.task_ == "nodes":
+            raise InputError("predict_entities is for tokens; nodes have predict and predict_proba")
+        return self._last().predict_entities(self._tokens(X, forced), forced)
+
+    def evaluate(self, X: Any, y: Any = None) -> tuple[EntityScores | None, float]:
+        """Entity scores (None for nodes, and when labels are not spans) and accuracy, in percent."""
+        self._require_fitted()
+        if self.task_ == "tokens":
+            return self._last().evaluate(self._tokens(Batch.of(X, y), False))
+        no_labels_beside(y)
+        gold = Nodes.of(X, self.node_columns_).gold(self.coding_.classes)
+        return None, node_accuracy(gold, self._proba(X, False)[-1])
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Accuracy over labelled nodes, or entity F1 of tokens, from 0 to 1."""
+        entities, accuracy = self.evaluate(X, y)
+        return (accuracy if entities is None else entities.f1) / 100
+
+    def _last(self) -> Tagger:
+        last: Tagger = self.levels_[-1]
+        return last
+
+    def _tokens(self, X: Any, forced: bool) -> Batch:
+        jobs = resolve_jobs(self.n_jobs)
+        ceiling = self.known_ == "ceiling"
+        predictor = TokenPredictor(self.levels_, self.company_, self.coding_, self._ask, ceiling, jobs)
+        return predictor.extended(Batch.of(X), forced)
+
+    def _proba(self, X: Any, forced: bool) -> list[Array]:
+        """(n, L) by each level; sampled votes are averaged over runs."""
+        if not isinstance(X, Graph | Relational):
+            raise InputError(f"this model was trained on a graph; got {type(X).__name__}")
+        nodes = Nodes.of(X, self.node_columns_)
+        jobs, classes = resolve_jobs(self.n_jobs), self.coding_.classes
+        hood = neighbourhood(nodes, self.company_.relation_names(), self.unused_, len(classes), jobs)
+        known = np.full(len(nodes.labels), -1, np.int32)
+        given = None
+        same = self.memory_ is not None and self.memory_.fingerprint == nodes.fingerprint
+        if forced or self.known_ == "ceiling":
+            known = nodes.codes(classes)
+        elif same and self.memory_ is not None:
+            if self.known_ == "true":
+                known[self.memory_.nodes] = self.memory_.labels
+            else:
+                given = self.memory_.nodes, self.memory_.votes
+        elif self.known_ == "true" and len(self.levels_) > 1:
+            log.warning(
+                "the model was trained for neighbours with known labels, and here none is known; pass a graph with "
+                "labels and forced=True, or train with known='crossfit'"
+            )
+        parts = tables(nodes, hood, self.company_, self.dense_)
+        learners: list[Learner] = self.levels_
+        predictor = NodePredictor(learners, *parts, hood, self.company_, self._ask, known, given)
+        runs = [predictor.levels(draw) for draw in range(self.samples if self.predictions == "sample" else 1)]
+        found = [np.asarray(sum(level) / len(runs)) for level in zip(*runs, strict=True)]
+        if forced:
+            kept = np.flatnonzero(known >= 0)
+            found[-1][kept] = np.eye(len(classes))[known[kept]]
+        return found
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write one model file; `kinfolk.load_model(path)` reads it back."""
+        from kinfolk.models.persistence import save_model
+
+        self._require_fitted()
+        save_model(self, path)

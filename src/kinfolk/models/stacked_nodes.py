@@ -1,0 +1,139 @@
+"""Stacking over the nodes of a graph, with scikit-learn classifiers as bases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from kinfolk.errors import InputError
+from kinfolk.features.company import Company, as_templates
+from kinfolk.features.neighbourhood import Neighbourhood
+from kinfolk.features.neighbours import Count, NeighbourTemplate
+from kinfolk.features.rows import side_by_side
+from kinfolk.learning.crossfit import NOTHING
+from kinfolk.models.learners import Learner, one_table, predict_in_blocks, takes_sparse
+from kinfolk.models.nodes import Nodes, told_relations
+from kinfolk.models.stacking import Ask, Training, as_votes
+
+Array = NDArray[Any]
+
+
+class Memory(NamedTuple):
+    """The graph a model was trained on, to know it again: its fingerprint, the nodes trained on, their labels, and
+    their cross-fitted votes at each level but the last (none where true labels are told)."""
+
+    fingerprint: str
+    nodes: NDArray[np.int64]
+    labels: NDArray[np.int32]
+    votes: list[Array]
+
+
+@dataclass(eq=False)
+class NodeInstances:
+    """Nodes as `stacking` learns from them. `alone` are the features of a node, `wide` those with its neighbours'
+    features beside them; bases may want them dense."""
+
+    labels: NDArray[np.int32]
+    told: NDArray[np.int32]
+    fold: NDArray[np.int32]
+    weights: Array | None
+    n_votes: int
+    n_jobs: int
+    alone: Any
+    wide: Any
+    hood: Neighbourhood
+    templates: Company
+    bases: Sequence[Any]
+
+    def learn(self, level: int, index: Array, company: Array | None) -> NodeLevel:
+        table = self.alone if company is None else self.wide
+        learner = Learner(self.bases[level], self.n_votes)
+        weights = None if self.weights is None else self.weights[index]
+        return NodeLevel(learner.fit(side_by_side(table, index, company), self.labels[index], weights), table)
+
+    def company(self, votes: Array, index: Array) -> Array:
+        return self.templates.rows(self.hood, votes, index)
+
+
+@dataclass(frozen=True, eq=False)
+class NodeLevel:
+    learner: Learner
+    table: Any
+
+    def proba(self, index: Array, company: Array | None) -> Array:
+        return predict_in_blocks(self.learner, self.table, index, company)
+
+
+def tables(nodes: Nodes, hood: Neighbourhood, templates: Company, dense: bool) -> tuple[Any, Any]:
+    """(alone, wide): the features of nodes, and these with what templates tell of their neighbours' features."""
+    alone = nodes.table
+    fixed = templates.fixed(hood)
+    wide = one_table([alone, *fixed]) if fixed else alone
+    if not dense:
+        return alone, wide
+    full = [part.toarray() if sparse.issparse(part) else part for part in (alone, wide)]
+    return full[0], full[1] if fixed else full[0]
+
+
+def wants_dense(bases: Sequence[Any], table: Any) -> bool:
+    """Whether a base cannot take sparse features, which this graph has or another may have."""
+    return not all(map(takes_sparse, bases))
+
+
+def default_templates(given: Any, nodes: Nodes) -> list[NeighbourTemplate]:
+    """The templates given, or how many neighbours have each label, by every relation."""
+    if given is not None:
+        return as_templates(given)
+    if not nodes.relations:
+        raise InputError("this graph has no relation, so no node has a neighbour. Give it links")
+    return [Count(name) for name in nodes.relations]
+
+
+def neighbourhood(nodes: Nodes, used: Sequence[str], unused: Sequence[str], n_votes: int, n_jobs: int) -> Neighbourhood:
+    """The links of a graph; relations that templates name and the graph lacks are empty, with a warning."""
+    relations = told_relations(nodes, used, unused)
+    return Neighbourhood(len(nodes.labels), n_votes, relations, nodes.table, n_jobs=n_jobs)
+
+
+def remembered(training: Training, nodes: Nodes, depth: int, told: bool) -> Memory:
+    index = np.flatnonzero(training.instances.labels >= 0)
+    votes = [] if told else [training.votes(level, NOTHING)[index].astype(np.float32) for level in range(depth)]
+    return Memory(nodes.fingerprint, index, training.instances.labels[index], votes)
+
+
+class NodePredictor(NamedTuple):
+    """Trained levels, applied to one graph. `known` (n,) are labels told to neighbours, -1 for none; `given` votes of
+    some nodes by level, in the place of what the models say of them."""
+
+    learners: Sequence[Learner]
+    alone: Any
+    wide: Any
+    hood: Neighbourhood
+    templates: Company
+    ask: Ask
+    known: NDArray[np.int32]
+    given: tuple[NDArray[np.int64], list[Array]] | None
+
+    def levels(self, draw: int = 0) -> list[Array]:
+        """(n, L) probabilities by each level; `draw` numbers the draws of sampled votes."""
+        everyone = np.arange(self.hood.n)
+        found = [predict_in_blocks(self.learners[0], self.alone, everyone, None)]
+        told = np.flatnonzero(self.known >= 0)
+        for level, learner in enumerate(self.learners[1:]):
+            own = votes = as_votes(found[-1], self.ask, level, draw, 1)
+            if self.given is not None or len(told):
+                votes = votes.copy()
+            if self.given is not None:
+                votes[self.given[0]] = self.given[1][level]
+                own = votes.copy() if self.ask.own else own
+            votes[told] = np.eye(votes.shape[1])[self.known[told]]
+            company = self.templates.rows(self.hood, votes, everyone)
+            if self.ask.own:
+                company = np.concatenate([company, own], axis=1)
+            found.append(predict_in_blocks(learner, self.wide, everyone, company))
+        return found

@@ -1,0 +1,207 @@
+"""What `StackedGraphical.fit` does: folds, who may speak to whom, and the levels of nodes or of tokens."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.data.graph import Graph
+from kinfolk.data.relational import Relational
+from kinfolk.errors import InputError, SettingError
+from kinfolk.features.company import Company, as_templates
+from kinfolk.features.neighbourhood import Neighbourhood
+from kinfolk.features.neighbours import Count, Over, Window
+from kinfolk.features.skips import SameWord
+from kinfolk.learning.crossfit import CrossFitting, assign_folds
+from kinfolk.models.batch import Batch
+from kinfolk.models.labels import LabelCoding
+from kinfolk.models.learners import check_base, check_enough, tell_fallback
+from kinfolk.models.nodes import Nodes, no_labels_beside, node_weights, training_labels
+from kinfolk.models.stacked_nodes import NodeInstances, default_templates, remembered, tables, wants_dense
+from kinfolk.models.stacked_tokens import TokenInstances
+from kinfolk.models.stacking import Instances, Training
+from kinfolk.models.tagger import Tagger
+from kinfolk.models.weighting import token_weights
+from kinfolk.threads import resolve_jobs
+
+log = logging.getLogger("kinfolk")
+Array = NDArray[Any]
+TOKEN_TEMPLATES = (
+    Window(3),
+    Count(SameWord(capitalised=False, max_document_frequency=None, most_recent=None)),
+)
+
+
+def fit_stacked(model: Any, X: Any, y: Any, sample_weight: Any, train: Any) -> None:
+    """Set what `fit` learns."""
+    instances, known = _prepared(model, X, y, sample_weight, train)
+    training = _run(model, instances, known, estimate=False)
+    model.folds_ = instances.fold
+    model.known_ = known
+    if isinstance(instances, TokenInstances):
+        model.task_, model.coding_, model.company_ = "tokens", instances.coding, instances.templates
+        model.levels_ = [level.tagger for level in training.models]  # type: ignore[attr-defined]
+        return
+    nodes = Nodes.of(X)
+    _, classes = training_labels(nodes, train)
+    model.task_, model.coding_, model.company_ = "nodes", LabelCoding(None, None, classes), instances.templates
+    used = instances.templates.relation_names()
+    model.unused_ = tuple(name for name in nodes.relations if name not in used)
+    model.node_columns_, model.dense_ = nodes.columns, wants_dense(model.bases, nodes.table)
+    model.levels_ = [level.learner for level in training.models]  # type: ignore[attr-defined]
+    model.memory_ = None if known == "ceiling" else remembered(training, nodes, model.depth, known == "true")
+
+
+def cross_fitted(model: Any, X: Any, y: Any, sample_weight: Any, train: Any) -> Array:
+    """(n, L), predictions for training instances by models that never saw them."""
+    instances, known = _prepared(model, X, y, sample_weight, train)
+    return _run(model, instances, known, estimate=True).estimate()
+
+
+def _prepared(model: Any, X: Any, y: Any, sample_weight: Any, train: Any) -> tuple[Any, str]:
+    """The instances, and what labelled neighbours give."""
+    on_graph = isinstance(X, Graph | Relational)
+    for base in model.bases:
+        if isinstance(base, Tagger) == on_graph:
+            wanted = "a scikit-learn classifier for a graph" if on_graph else "a kinfolk token model for a corpus"
+            raise SettingError(f"base must be {wanted}; got {type(base).__name__} and a {type(X).__name__}")
+    if on_graph:
+        no_labels_beside(y)
+        return _node_instances(model, X, sample_weight, train)
+    if train is not None:
+        raise InputError("train is for the nodes of a graph; leave out documents with corpus.select(...)")
+    return _token_instances(model, X, y, sample_weight)
+
+
+def _run(model: Any, instances: Instances, known: str, estimate: bool) -> Training:
+    told = known in ("true", "ceiling")
+    kind = "none" if known == "ceiling" else model.cross_fitting
+    n_folds = int(instances.fold.max(initial=0)) + 1
+    crossing = _looks_across(instances) if kind == "strict" else True
+    scheme = CrossFitting(kind, n_folds, told, crossing, estimate)
+    most = scheme.most_hidden(model.depth)
+    if most >= n_folds and kind != "none":
+        raise SettingError(
+            f"depth={model.depth} with {kind} cross-fitting hides {most} folds at a time, and there are {n_folds}; set "
+            f"folds={most + 1} or more" + (", or cross_fitting='paper'" if kind == "strict" else "")
+        )
+    tell = log.info if model.verbose else log.debug
+    return Training(instances, scheme, model.depth, model._ask, tell).run()
+
+
+def _looks_across(instances: Any) -> bool:
+    """Whether any template leads from one fold to another."""
+    fold = instances.fold
+    for template in instances.templates.told:
+        if isinstance(template, Window):
+            continue
+        if not isinstance(template, Over):
+            return True  # a function may do anything
+        links = instances.hood.links(template.rule)
+        here = np.repeat(fold, np.diff(links.indptr))
+        there = fold[links.indices]
+        if ((here != there) & (here >= 0) & (there >= 0)).any():
+            return True
+    return False
+
+
+# -- nodes --------------------------------------------------------------------------------------------
+
+
+def _node_instances(model: Any, X: Any, sample_weight: Any, train: Any) -> tuple[NodeInstances, str]:
+    nodes, jobs = Nodes.of(X), resolve_jobs(model.n_jobs)
+    for base in model.bases:
+        check_base(base)
+    labels, classes = training_labels(nodes, train)
+    weights = None if sample_weight is None else node_weights(labels, classes, None, sample_weight)
+    fold = _folds(model, labels, nodes.groups)
+    hood = Neighbourhood(len(labels), len(classes), nodes.relations, nodes.table, n_jobs=jobs)
+    templates = default_templates(model.templates, nodes) if model.depth or model.templates is not None else []
+    company = Company.learn(templates, hood)
+    known = model.known
+    if known == "auto":
+        known = "true" if (labels < 0).any() else "crossfit"
+    told = labels if known == "true" else np.full(len(labels), -1, np.int32)
+    if known == "ceiling":
+        told = np.append(classes.encode(nodes.classes.names), np.int32(-1)).astype(np.int32)[nodes.labels]
+    check_enough(classes)
+    if model.depth:
+        tell_fallback(model.bases[0])
+    dense = wants_dense(model.bases, nodes.table)
+    alone, wide = tables(nodes, hood, company, dense)
+    return NodeInstances(
+        labels, told, fold, weights, len(classes), jobs, alone, wide, hood, company, model.bases
+    ), known
+
+
+def _folds(model: Any, labels: Array, groups: Array) -> NDArray[np.int32]:
+    """The fold of each instance; -1 for those without label."""
+    labelled = labels >= 0
+    if not isinstance(model.folds, int | np.integer):
+        return _given_folds(model.folds, labelled)
+    n_groups = len(np.unique(groups[labelled]))
+    by_group = model.split == "group" or (model.split == "auto" and n_groups > 1)
+    n_units = n_groups if by_group else int(labelled.sum())
+    n_folds = int(model.folds)
+    if n_folds < 2:
+        raise SettingError(f"folds must be 2 or more; got {n_folds}")
+    if by_group and model.split == "auto":
+        n_folds = min(n_folds, n_groups)
+    if model.depth and n_units < n_folds:
+        unit = "groups" if by_group else "instances"
+        remedy = f"set folds={n_units} or fewer" if n_units >= 2 else "label more, or set depth=0"
+        raise InputError(f"folds={n_folds} needs as many labelled {unit}; there are {n_units}: {remedy}")
+    rng = np.random.default_rng(model.random_state)
+    return assign_folds(labels, groups if by_group else None, n_folds, rng)
+
+
+def _given_folds(folds: Any, labelled: Array) -> NDArray[np.int32]:
+    given = np.asarray(folds)
+    if given.shape != labelled.shape or given.dtype.kind not in "iu":
+        raise SettingError(
+            f"folds must be a number, or one fold an instance ({len(labelled)}); got shape {given.shape}"
+        )
+    numbers = np.unique(given[labelled])
+    if len(numbers) < 2 or numbers[0] < 0:
+        raise SettingError("folds given by instance must be numbered from 0, and two or more must hold labels")
+    return np.where(labelled, np.searchsorted(numbers, given), -1).astype(np.int32)
+
+
+# -- tokens -------------------------------------------------------------------------------------------
+
+
+def _token_instances(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[TokenInstances, str]:
+    batch, jobs = Batch.of(X, y), resolve_jobs(model.n_jobs)
+    corpus = batch.corpus
+    coding = LabelCoding.learn(corpus, model.bases[0].encoding)
+    labels = coding.encode(corpus)
+    n = corpus.n_tokens
+    documents = corpus.token_documents
+    fold = _document_folds(model, labels, documents, corpus.n_documents)
+    unlabelled = corpus.with_labels(None, None)
+    hood = Neighbourhood(n, len(coding.classes), {}, corpus=unlabelled, n_jobs=jobs)
+    company = Company.learn(TOKEN_TEMPLATES if model.templates is None else as_templates(model.templates), hood)
+    weights = None
+    if sample_weight is not None:
+        weights = token_weights(batch, labels, coding.classes, None, sample_weight)
+    known = "ceiling" if model.known == "ceiling" else "crossfit"
+    if model.known == "true":
+        raise SettingError("known='true' is for nodes of one graph; documents are whole: use forced=True in predict")
+    told = labels if known == "ceiling" else np.full(n, -1, np.int32)
+    return TokenInstances(
+        labels, told, fold, weights, len(coding.classes), 1, batch, coding, hood, company, model.bases
+    ), known
+
+
+def _document_folds(model: Any, labels: Array, documents: Array, n_documents: int) -> NDArray[np.int32]:
+    """The fold of every token: that of its document, -1 in documents without any label."""
+    has_label = np.zeros(n_documents, bool)
+    has_label[documents[labels >= 0]] = True
+    if model.split == "instance":
+        raise SettingError("split='instance' is for nodes; tokens are divided by document")
+    by_document = np.where(has_label, 0, -1).astype(np.int32)
+    fold = _folds(model, by_document, np.arange(n_documents))
+    return fold[documents]
