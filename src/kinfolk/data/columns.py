@@ -36,6 +36,8 @@ def series_column(series: Any) -> Column:
     import narwhals.stable.v2 as nw
 
     dtype, told = series.dtype, str(series.dtype)
+    if not len(series):  # without a value the type means little: pandas says object, polars null
+        return Column("number", np.empty(0), told)
     if dtype == nw.String:
         return Column("text", series, told)
     if dtype in (nw.Categorical, nw.Enum):

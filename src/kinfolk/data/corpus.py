@@ -56,6 +56,16 @@ class Column:
         """Copied and sent to other processes by building it anew, so the copy is read-only too."""
         return Column, (self.codes, self.values)
 
+    @classmethod
+    def joined(cls, columns: Sequence[Column]) -> Column:
+        """Columns one after the other, each distinct string once."""
+        number: dict[str, int] = {}
+        codes = []
+        for column in columns:
+            table = [number.setdefault(value, len(number)) for value in column.values]
+            codes.append(np.array([*table, -1], np.int32)[column.codes])
+        return cls(np.concatenate(codes), tuple(number))
+
     def slice(self, start: int, stop: int) -> Column:
         return Column(self.codes[start:stop], self.values)
 
@@ -204,7 +214,9 @@ class Corpus:
         """The documents of a list of numbers, in that order, as a corpus of their own."""
         chosen = np.asarray(documents, np.int64).reshape(-1)
         if len(chosen) and not 0 <= chosen.min() <= chosen.max() < self.n_documents:
-            raise InputError(f"documents are numbered 0 to {self.n_documents - 1}; got {chosen.min()} to {chosen.max()}")
+            raise InputError(
+                f"documents are numbered 0 to {self.n_documents - 1}; got {chosen.min()} to {chosen.max()}"
+            )
         sentences = _runs(self.document_starts, chosen)
         tokens = _runs(self.sentence_starts, sentences)
         pick = lambda column: Column(column.codes[tokens], column.values)  # noqa: E731
@@ -217,6 +229,33 @@ class Corpus:
             self.source,
             None if self.lines is None else self.lines[tokens],
             None if self.offsets is None else self.offsets[tokens],
+        )
+
+    @classmethod
+    def joined(cls, corpora: Sequence[Corpus]) -> Corpus:
+        """Corpora one after the other; they need the same columns and tag scheme."""
+        if not corpora:
+            raise InputError("there is nothing to join: give at least one corpus")
+        first = corpora[0]
+        for other in corpora[1:]:
+            if {*other.columns} != {*first.columns} or (other.labels is None) != (first.labels is None):
+                raise InputError("corpora to be joined need the same columns, and all or none of them labels")
+            if other.scheme != first.scheme:
+                raise InputError(f"corpora to be joined need the same tag scheme; got {first.scheme}, {other.scheme}")
+        apart = {name: [corpus.columns[name] for corpus in corpora] for name in first.columns}
+        together: dict[str, Any] = {}
+        for part in ("lines", "offsets"):
+            arrays = [getattr(corpus, part) for corpus in corpora]
+            together[part] = None if any(array is None for array in arrays) else np.concatenate(arrays)
+        sources = {corpus.source for corpus in corpora}
+        return cls(
+            {name: Column.joined(columns) for name, columns in apart.items()},
+            _joined_starts([corpus.sentence_starts for corpus in corpora]),
+            _joined_starts([corpus.document_starts for corpus in corpora]),
+            None if first.labels is None else Column.joined([c.labels for c in corpora if c.labels is not None]),
+            first.scheme,
+            first.source if len(sources) == 1 else None,
+            **together,
         )
 
     def __len__(self) -> int:
@@ -242,6 +281,11 @@ def _runs(starts: NDArray[np.int64], chosen: NDArray[np.int64]) -> NDArray[np.in
     lengths = np.diff(starts)[chosen]
     before = np.concatenate([[0], np.cumsum(lengths)])
     return np.asarray(np.arange(before[-1]) + np.repeat(starts[chosen] - before[:-1], lengths))
+
+
+def _joined_starts(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Offsets of parts that stand one after the other."""
+    return np.concatenate([[0], np.cumsum(np.concatenate([np.diff(part) for part in parts]))]).astype(np.int64)
 
 
 def _checked_starts(starts: ArrayLike, total: int, name: str) -> NDArray[np.int64]:

@@ -71,9 +71,10 @@ def graph_parts(
 
 def node_parts(nodes: Table, ids: Sequence[str], columns: NodeColumns) -> tuple[dict[str, Any], NDArray[np.int64]]:
     """Arguments of `Graph` but its links; and row -> number of the node, -1 -> -1."""
-    features, names = feature_table(nodes, ids, columns.features_of())
+    which = columns.features_of()
     labels, classes = _labels(nodes, columns.label)
     groups, order = _grouped(nodes, columns.group)
+    features, names = feature_table(nodes, ids, which)
     rank = np.full(nodes.n_rows + 1, -1, np.int64)  # the last entry, which is that of -1, stays
     rank[order] = np.arange(nodes.n_rows)
     parts = {

@@ -91,7 +91,10 @@ def pyg_parts(data: Any, relation: str | None, weight: str | None, rules: LinkRu
         raise InputError(f"expected an object with edge_index (2, E), got {type(data).__name__} without it{several}")
     if edges.ndim != 2 or len(edges) != 2 or edges.dtype.kind not in "iu":
         raise InputError(f"edge_index must be whole numbers (2, E); got {edges.dtype} {edges.shape}")
-    n = int(len(x) if x is not None else data.num_nodes)
+    known = getattr(data, "num_nodes", None) if x is None else len(x)
+    if known is None:
+        raise InputError("expected x (n, F) or num_nodes, to know how many nodes there are; got neither")
+    n = int(known)
     outside = np.flatnonzero(((edges < 0) | (edges >= n)).any(axis=0))
     if len(outside):
         source, target = edges[:, outside[0]].tolist()

@@ -79,11 +79,12 @@ class LeftOut:
         """One warning if there is anything to tell; `nodes` is where the nodes are told."""
         first = f" (the first: {self.first})" if self.first else ""
         kinds = ((self.dangling, f"with an end that is not in {nodes}{first}"), (self.loops, "from a node to itself"))
-        told = [f"{n} {what}" for n, what in (*kinds, (self.repeated, "repeated")) if n]
-        if told:
-            log.warning("links dropped: %s", ", ".join(told))
+        dropped = [f"{n} {what}" for n, what in (*kinds, (self.repeated, "repeated")) if n]
+        told = [f"links dropped: {', '.join(dropped)}"] if dropped else []
         if self.added:
-            log.warning("links merged: %d repeated, their weights added", self.added)
+            told.append(f"links merged: {self.added} repeated, their weights added")
+        if told:
+            log.warning("%s", "; ".join(told))
 
     def again(self, count: int, weighted: bool) -> None:
         """So many links were told before."""

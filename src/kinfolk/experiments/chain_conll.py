@@ -28,9 +28,9 @@ METHODS: list[tuple[type[Tagger], str, Variants]] = [
     (LinearChainCRF, "document", {"linear-chain CRF, document features": {}}),
 ]
 PAPER = {
-    ("MEMM Viterbi", "testa"): {"f1": 89.8, "fp": 9.0, "fn": 11.4},
-    ("MEMM posterior", "testa"): {"f1": 89.9, "fp": 9.2, "fn": 10.9},
-    ("linear-chain CRF", "testa"): {"f1": 90.6, "fp": 8.5, "fn": 10.3},
+    ("conll2003", "MEMM Viterbi", "testa"): {"f1": 89.8, "fp": 9.0, "fn": 11.4},
+    ("conll2003", "MEMM posterior", "testa"): {"f1": 89.9, "fp": 9.2, "fn": 10.9},
+    ("conll2003", "linear-chain CRF", "testa"): {"f1": 90.6, "fp": 8.5, "fn": 10.3},
 }
 
 

@@ -84,7 +84,8 @@ class Relation:
             if self.name not in relations:
                 known = ", ".join(map(repr, relations)) or "none"
                 raise InputError(f"there is no relation {self.name!r} here; there are: {known}")
-            return relations[self.name]
+            links = relations[self.name]
+            return links.astype(np.result_type(links.dtype, np.float32), copy=False)  # whole numbers might overflow
         parts = [part._links(relations) for part in self.parts]
         if self.name == "~":
             return sparse.csr_array(parts[0].T)

@@ -43,7 +43,7 @@ def csv_table(data: bytes, name: str, as_written: Collection[str], delimiter: st
     if len(named) < len(header) and "" in header:
         # pandas writes its index so; the numbers of rows would be a feature
         log.warning("%s: column %d has no name and is left out", name, header.index("") + 1)
-    line = partial(_line, data, name, divider)
+    line = partial(_line, data, divider)
     made = {
         title: partial(_strings, cells) if title in as_written else partial(_typed, cells, title, name, line)
         for title, cells in named.items()
@@ -92,13 +92,13 @@ def _read(data: bytes, name: str, divider: str) -> tuple[list[str], list[list[st
                 if len(cells) != len(header):
                     wanted = f"expected {len(header)} cells, as many as columns in the first line"
                     what = f"{wanted}, got {len(cells)}; complete the line, and quote cells that hold {divider!r}"
-                    raise InputError(what, name, _line(data, name, divider, row))
+                    raise InputError(what, name, _line(data, divider, row))
         for column, added in zip(columns, zip(*rows, strict=True), strict=False):
             column.extend(added)
     return header, columns
 
 
-def _line(data: bytes, name: str, divider: str, row: int) -> int:
+def _line(data: bytes, divider: str, row: int) -> int:
     """The line in which a row begins. Found by reading again: it is asked for once, and quoted cells may hold lines."""
     records, before = _records(data, divider), 0
     with _long_cells():

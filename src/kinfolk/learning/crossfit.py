@@ -1,9 +1,9 @@
 """Cross-fitting: folds, and which models may speak to whom.
 
-A vote of instance j about itself must come from a model that has not seen j's label (Figure 2 of the paper), or votes are
-better in training than they will ever be again. In one graph that is not enough: i is told the vote of its neighbour
-j, and the model behind that vote was trained on i. So models and votes carry a set H of hidden folds, whose labels
-had no part in them:
+A vote of instance j about itself must come from a model that has not seen j's label (Figure 2 of the paper), or
+votes are better in training than they will ever be again. In one graph that is not enough: i is told the vote of its
+neighbour j, and the model behind that vote was trained on i. So models and votes carry a set H of hidden folds, whose
+labels had no part in them:
 
     M(k, H)     the model of level k, trained on labelled instances outside H
     V(k, H)     the votes of level k: of j in H or without label by M(k, H); of j in another fold b by M(k, H + b),
@@ -78,7 +78,7 @@ class CrossFitting(NamedTuple):
         elif self.told:
             most = depth - level + self.estimate
         else:
-            most = depth - level + (self.crossing if level < depth else self.estimate)
+            most = depth - level + (self.estimate or (self.crossing and level < depth))
         return [frozenset(h) for size in range(most + 1) for h in combinations(range(self.n_folds), size)]
 
     def most_hidden(self, depth: int) -> int:

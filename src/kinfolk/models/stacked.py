@@ -181,6 +181,17 @@ class StackedGraphical(Settings):
             raise InputError("predict_levels is for nodes")
         return self._proba(X, forced)
 
+    def at_depth(self, depth: int) -> StackedGraphical:
+        """The model with its first levels alone, up to `depth`: 0 is the base."""
+        self._require_fitted()
+        if not 0 <= depth < len(self.levels_):
+            raise SettingError(f"depth must be from 0 to {len(self.levels_) - 1}, the levels there are; got {depth!r}")
+        shallow = StackedGraphical(**self.get_params(deep=False))
+        shallow.__dict__.update(vars(self))
+        shallow.depth, shallow.levels_ = depth, self.levels_[: depth + 1]
+        shallow.base = list(self.base)[: depth + 1] if isinstance(self.base, list | tuple) else self.base
+        return shallow
+
     def predict_entities(self, X: Any, forced: bool = False) -> list[Entity]:
         """Tokens: the predicted entities with their probabilities."""
         self._require_fitted()

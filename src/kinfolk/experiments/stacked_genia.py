@@ -1,0 +1,17 @@
+"""Table 1, Genia: protein names in 2,000 abstracts, five folds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kinfolk.experiments.report import Report, Tell
+from kinfolk.experiments.stacked_names import PAPER_ROWS, run_folds
+from kinfolk.io.proteins import read_genia
+
+PAPER = dict(zip(PAPER_ROWS, (72.0, 77.1, 77.9, 78.0, 80.3), strict=True))
+
+
+def run(data: Path, tell: Tell, n_jobs: int = -1) -> Report:
+    """All rows; `data` has the layout of the data folder (tokens/genia)."""
+    corpus = read_genia(data / "tokens" / "genia" / "GENIAcorpus3.02.tgz")
+    return run_folds("stacked-genia", "genia", corpus, PAPER, tell, n_jobs)
