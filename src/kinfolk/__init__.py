@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from kinfolk.data.vocabulary import Vocabulary as Vocabulary
     from kinfolk.errors import KinfolkError as KinfolkError
     from kinfolk.features.company import NeighbourFunction as NeighbourFunction
+    from kinfolk.features.diffusion import diffused as diffused
     from kinfolk.features.edges import edge_feature as edge_feature
     from kinfolk.features.neighbours import Concat as Concat
     from kinfolk.features.neighbours import Count as Count
     from kinfolk.features.neighbours import Exists as Exists
+    from kinfolk.features.neighbours import LogCount as LogCount
     from kinfolk.features.neighbours import Max as Max
     from kinfolk.features.neighbours import Mean as Mean
     from kinfolk.features.neighbours import Proportion as Proportion
@@ -62,6 +64,7 @@ _HOME = {
     "KinfolkError": "errors",
     "LinearChainCRF": "models.crf",
     "LinkModel": "models.link",
+    "LogCount": "features.neighbours",
     "MEMM": "models.memm",
     "Max": "features.neighbours",
     "MaxEnt": "models.maxent",
@@ -77,6 +80,7 @@ _HOME = {
     "StackedGraphical": "models.stacked",
     "Vocabulary": "data.vocabulary",
     "Window": "features.neighbours",
+    "diffused": "features.diffusion",
     "edge_feature": "features.edges",
     "entity_scores": "metrics.entities",
     "generate_newswire": "data.newswire",

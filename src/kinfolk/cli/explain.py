@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kinfolk.cli import nodes as graphs
-from kinfolk.cli import tokens
+from kinfolk.cli import graphs, tokens
+from kinfolk.cli.options import given_options, spread
 from kinfolk.errors import SettingError
 
 if TYPE_CHECKING:
@@ -20,22 +20,29 @@ if TYPE_CHECKING:
 class Format(StrEnum):
     conll = "conll"
     text = "text"
+    tables = "tables"
     linqs = "linqs"
     webkb = "webkb"
 
 
-FORMATS = {"tokens": (Format.conll, Format.text), "nodes": (Format.linqs, Format.webkb)}  # the default first
+FORMATS = {"tokens": (Format.conll, Format.text), "nodes": (Format.tables, Format.linqs, Format.webkb)}
+NEEDED = {"tokens": ("FILE", "--document", "--token"), "nodes": ("--nodes", "--node")}
 
 
+@spread
 def explain(
+    *,
     model: Annotated[Path, typer.Argument(help="Model file of a mop model.")],
     file: Annotated[str | None, typer.Argument(help="Tokens: the file; - = standard input.")] = None,
     document: Annotated[int | None, typer.Option(help="Tokens: number of the document, from 0.")] = None,
     token: Annotated[int | None, typer.Option(help="Tokens: number within the document, from 0.")] = None,
-    nodes: Annotated[list[str] | None, typer.Option(help="Nodes: file of nodes, folder or archive.")] = None,
-    links: graphs.Links = None,
     node: Annotated[str | None, typer.Option(help="Nodes: id of the node.")] = None,
-    format: Annotated[Format | None, typer.Option(help="Default: conll for tokens, linqs for nodes.")] = None,
+    nodes: Annotated[list[str] | None, typer.Option(help="Nodes: as in nodes predict.")] = None,
+    edges: Annotated[list[str] | None, typer.Option(help="Nodes: as in nodes predict.")] = None,
+    tables: graphs.TableOptions,
+    format: Annotated[
+        Format | None, typer.Option(help="Default: conll for tokens; as the names of the files tell for nodes.")
+    ] = None,
     scheme: tokens.Scheme = "auto",
     separator: tokens.Separator = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with every distribution.")] = False,
@@ -45,7 +52,7 @@ def explain(
 
     kinfolk explain MODEL FILE --document 0 --token 12
 
-    kinfolk explain MODEL --nodes FILE --links FILE --node ID
+    kinfolk explain MODEL --nodes FILE --edges FILE --node ID
     """
     from kinfolk.io.textfiles import write_utf8
     from kinfolk.models.persistence import load_model
@@ -56,28 +63,28 @@ def explain(
     task = str(labeller.task_)
     given: dict[str, dict[str, Any]] = {
         "tokens": {"FILE": file, "--document": document, "--token": token},
-        "nodes": {"--nodes": nodes or None, "--node": node, "--links": links or None},
+        "nodes": {"--nodes": nodes or None, "--node": node, "--edges": edges or None, **given_options(tables)},
     }
     _check_given(task, given, format, model)
-    form = format or FORMATS[task][0]
     if task == "nodes":
-        graph = graphs.read_graph(nodes or [], links, graphs.Format(form))
+        form = None if format is None else graphs.Format(format)
+        graph = graphs.read_graph(nodes or [], edges, form, tables, labeller.node_columns_, labels=False)
         answer = labeller.explain(graph, node=node)
     else:
-        corpus = tokens.read_corpus(labeller, file or "-", tokens.Format(form), scheme, separator)
+        corpus = tokens.read_corpus(labeller, file or "-", tokens.Format(format or "conll"), scheme, separator)
         answer = labeller.explain(corpus, document=document, token=token)
     text = json.dumps(_plain(answer), indent=2, ensure_ascii=False) if as_json else str(answer)
     write_utf8("-", [text, "\n"])
 
 
 def _check_given(task: str, given: dict[str, dict[str, Any]], format: Format | None, model: Path) -> None:
-    """Everything of one task is there (links as the format asks), and nothing of the other."""
-    wanted, other = given[task], given["nodes" if task == "tokens" else "tokens"]
-    usage = f"{model} labels {task}; give {', '.join(name for name in wanted if name != '--links')}"
+    """Everything that one task needs is there, and nothing of the other."""
+    usage = f"{model} labels {task}; give {', '.join(NEEDED[task])}"
+    other = given["nodes" if task == "tokens" else "tokens"]
     strange = next((name for name, value in other.items() if value is not None), None)
     if strange is not None:
         raise SettingError(f"{usage}, not {strange}")
-    missing = next((name for name, value in wanted.items() if value is None and name != "--links"), None)
+    missing = next((name for name in NEEDED[task] if given[task][name] is None), None)
     if missing is not None:
         raise SettingError(f"{usage}: there is no {missing}")
     if format is not None and format not in FORMATS[task]:

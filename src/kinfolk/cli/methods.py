@@ -8,6 +8,8 @@ from typing import Any
 
 import typer
 
+from kinfolk.cli.bases import DEFAULT, new_base
+from kinfolk.cli.options import names_in
 from kinfolk.errors import SettingError
 
 
@@ -47,9 +49,32 @@ TOKENS: Owners = {
     "--order": ("mop",),
     "--damping": ("skip-chain",),
     "--max-rounds": ("skip-chain",),
+    "--depth": ("stacked",),
+    "--folds": ("stacked",),
+    "--dev": ("crf", "memm", "maxent", "mop", "skip-chain"),
 }
+OVER_A_BASE, LOG_LINEAR = ("stacked", "dependency-network"), ("mop", "link")
 NODES: Owners = {
-    "--training": ("mop", "link"),
+    "--base": OVER_A_BASE,
+    "--base-setting": OVER_A_BASE,
+    "--template": OVER_A_BASE,
+    "--known": OVER_A_BASE,
+    "--depth": ("stacked",),
+    "--folds": ("stacked",),
+    "--predictions": ("stacked",),
+    "--own": ("stacked",),
+    "--cross-fitting": ("stacked",),
+    "--start": ("dependency-network",),
+    "--burn-in": ("dependency-network",),
+    "--sweeps": ("dependency-network",),
+    "--chains": ("dependency-network",),
+    "--mode": ("dependency-network",),
+    "--training": LOG_LINEAR,
+    "--relations": LOG_LINEAR,
+    "--l2": LOG_LINEAR,
+    "--class-weight": LOG_LINEAR,
+    "--max-iterations": LOG_LINEAR,
+    "--tolerance": LOG_LINEAR,
     "--parent-features": ("mop",),
     "--mixing": ("mop",),
     "--orders": ("mop",),
@@ -60,6 +85,7 @@ NODES: Owners = {
 }
 LIMITS = ("--most-recent", "--max-document-frequency")
 SKIP_OPTIONS = ("--skip", *LIMITS, "--edge-features")
+BASE_OPTIONS = ("--base", "--base-setting", "--template")
 
 
 def new_tagger(context: typer.Context, method: str, options: dict[str, Any], settings: dict[str, Any]) -> Any:
@@ -69,18 +95,34 @@ def new_tagger(context: typer.Context, method: str, options: dict[str, Any], set
     from kinfolk.models.memm import MEMM
     from kinfolk.models.mixture import MixtureOfParents
     from kinfolk.models.skip_chain import SkipChainCRF
+    from kinfolk.models.stacked import StackedGraphical
 
+    given = _given(method, TOKENS, options)
+    given.pop("--dev", None)  # for `fit`
+    if method == "stacked":
+        shared = {name: settings[name] for name in ("random_state", "n_jobs", "verbose")}
+        return _new(context, StackedGraphical, given, {"base": LinearChainCRF(**settings), **shared})
     kinds = {"crf": LinearChainCRF, "memm": MEMM, "maxent": MaxEnt, "mop": MixtureOfParents, "skip-chain": SkipChainCRF}
-    return _new(context, kinds[method], _given(method, TOKENS, options), settings)
+    return _new(context, kinds[method], given, settings)
 
 
 def new_labeller(context: typer.Context, method: str, options: dict[str, Any], settings: dict[str, Any]) -> Any:
     """The model that `nodes train` asks for. An option that is None was not given."""
+    from kinfolk.models.dependency import DependencyNetwork
     from kinfolk.models.link import LinkModel
     from kinfolk.models.mixture import MixtureOfParents
+    from kinfolk.models.stacked import StackedGraphical
 
-    kinds = {"mop": MixtureOfParents, "link": LinkModel}
-    return _new(context, kinds[method], _given(method, NODES, options), settings)
+    given = _given(method, NODES, options)
+    if "--class-weight" in given:
+        given["--class-weight"] = class_weights(given["--class-weight"])
+    if "--relations" in given:
+        named = given["--relations"].strip()
+        given["--relations"] = [] if named == "none" else names_in(named)
+    if method in OVER_A_BASE:
+        settings = {**settings, **_base_settings(given, settings["random_state"])}
+    kinds = {"mop": MixtureOfParents, "link": LinkModel, "stacked": StackedGraphical}
+    return _new(context, kinds.get(method, DependencyNetwork), given, settings)
 
 
 def _given(method: str, owners: Owners, options: dict[str, Any]) -> dict[str, Any]:
@@ -90,19 +132,33 @@ def _given(method: str, owners: Owners, options: dict[str, Any]) -> dict[str, An
         first, *others = owners[option]
         if method not in owners[option]:
             named = f"{option} {value}" if option == "--decode" else option
-            also = f" ({', '.join(others)} has it too)" if others else ""
+            also = f" ({', '.join(others)} {'have' if others[1:] else 'has'} it too)" if others else ""
             raise SettingError(f"{named} is for --model {first}; leave it out for --model {method}{also}")
     return given
 
 
 def _new(context: typer.Context, kind: Any, given: dict[str, Any], settings: dict[str, Any]) -> Any:
+    from kinfolk.models.checks import check_settings
+
     own = _skip_settings(given)
     for option, value in given.items():
-        if option not in SKIP_OPTIONS:
+        if option not in SKIP_OPTIONS + BASE_OPTIONS:
             own[_setting(option)] = str(value) if isinstance(value, str) else value
     if "training" in own:
         _check_training(context, kind, own["training"])
-    return kind(**own, **settings)
+    model = kind(**own, **settings)
+    check_settings(model)  # before any file is read
+    return model
+
+
+def _base_settings(given: dict[str, Any], seed: int) -> dict[str, Any]:
+    """Base and templates of a model of nodes that is built over a classifier of scikit-learn."""
+    from kinfolk.features.company import as_templates
+
+    settings = {"base": new_base(given.get("--base", DEFAULT), given.get("--base-setting", []), seed)}
+    if "--template" in given:
+        settings["templates"] = as_templates(given["--template"])
+    return settings
 
 
 def _setting(option: str) -> str:
@@ -155,6 +211,9 @@ def class_weights(given: list[str] | None) -> dict[str, float] | str | None:
 
 def outcome(model: Any) -> Iterator[str]:
     """How training went, a line each: the optimiser, the held-out score, belief propagation, where there was any."""
+    if hasattr(model, "company_"):
+        yield from _of_company(model)
+        return
     convergence = model.convergence_
     yield str(convergence)
     if convergence.best_iteration is not None:
@@ -162,3 +221,14 @@ def outcome(model: Any) -> Iterator[str]:
     report = getattr(model, "training_report_", None)
     if report is not None:
         yield str(report)
+
+
+def _of_company(model: Any) -> Iterator[str]:
+    """The same of models that are told of their neighbours by templates."""
+    told = ", ".join(template.name for template in model.company_.templates) or "nothing"
+    levels = getattr(model, "levels_", ())
+    many = f"{len(levels)} level{'s' * (len(levels) > 1)} of " if levels else ""
+    yield f"{many}{type(model.base).__name__}, told of neighbours: {told}"
+    for number, level in enumerate(levels):
+        if hasattr(level, "convergence_"):
+            yield f"level {number}: {level.convergence_}"

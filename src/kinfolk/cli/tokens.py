@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from kinfolk.cli.methods import Mixing, Order, Skip, class_weights, new_tagger, outcome
+from kinfolk.cli.options import in_options
 from kinfolk.errors import SettingError
 
 app = typer.Typer(help="Tag tokens: train a tagger, tag files, evaluate.", no_args_is_help=True)
@@ -22,6 +23,7 @@ class Method(StrEnum):
     maxent = "maxent"
     mop = "mop"
     skip_chain = "skip-chain"
+    stacked = "stacked"
 
 
 class Format(StrEnum):
@@ -46,7 +48,9 @@ def train(
     train: Annotated[str, typer.Option(help="Labelled column file to train on; - = standard input.")],
     out: Annotated[Path, typer.Option(help="Model file to write.")],
     model: Annotated[Method, typer.Option(help="Method.")] = Method.crf,
-    dev: Annotated[str | None, typer.Option(help="Held-out file: stops training when its F1 no longer rises.")] = None,
+    dev: Annotated[
+        str | None, typer.Option(help="Held-out file: stops training when its F1 no longer rises. Not for stacked.")
+    ] = None,
     templates: Annotated[str, typer.Option(help="Feature set: sentence or document.")] = "sentence",
     min_count: Annotated[
         int | None, typer.Option(help="Leave out features seen less often. Default: 1, or 2 beyond 50,000 tokens.")
@@ -83,6 +87,13 @@ def train(
     max_rounds: Annotated[
         int | None, typer.Option(help="skip-chain only: limit of rounds of belief propagation. Default: 100.")
     ] = None,
+    depth: Annotated[
+        int | None,
+        typer.Option(help="stacked only: CRFs above the first, each told what the one below said. Default: 1."),
+    ] = None,
+    folds: Annotated[
+        int | None, typer.Option(help="stacked only: folds of documents to cross-fit by. Default: 5.")
+    ] = None,
     class_weight: Annotated[
         list[str] | None, typer.Option(help="label=weight, e.g. PER=2; may be repeated; or: balanced.")
     ] = None,
@@ -115,16 +126,18 @@ def train(
     own = {
         "--decode": decode, "--training": training, "--skip": skip, "--most-recent": most_recent,
         "--max-document-frequency": max_document_frequency, "--edge-features": edge_features, "--mixing": mixing,
-        "--order": order, "--damping": damping, "--max-rounds": max_rounds,
+        "--order": order, "--damping": damping, "--max-rounds": max_rounds, "--depth": depth, "--folds": folds,
+        "--dev": dev,
     }  # fmt: skip
     tagger = new_tagger(context, model, own, settings)
     corpus = read_conll(train, **options)
-    held_out = None if dev is None else read_conll(dev, **options)
-    tagger.fit(corpus, X_dev=held_out)
+    held_out = {} if dev is None else {"X_dev": read_conll(dev, **options)}
+    with in_options("depth", "folds"):
+        tagger.fit(corpus, **held_out)
     tagger.save(out)
     if not quiet:
         size = f"{corpus.n_documents} documents, {corpus.n_sentences} sentences, {corpus.n_tokens} tokens"
-        typer.echo(f"trained on {size}; {tagger.features_.n_features} features", err=True)
+        typer.echo(f"trained on {size}; {_first(tagger).features_.n_features} features", err=True)
         for line in outcome(tagger):
             typer.echo(line, err=True)
         typer.echo(f"wrote {out}", err=True)
@@ -197,7 +210,15 @@ def _form(scheme: str, separator: str | None) -> dict[str, Any]:
 def _load(path: Path, jobs: int) -> Any:
     from kinfolk.models.persistence import load_model
 
-    return load_model(path, kind="tokens").set_params(n_jobs=jobs)
+    tagger = load_model(path, kind="tokens").set_params(n_jobs=jobs)
+    for level in getattr(tagger, "levels_", ()):
+        level.set_params(n_jobs=jobs)
+    return tagger
+
+
+def _first(tagger: Any) -> Any:
+    """The tagger, or the first of those it is stacked of: the one that sees the columns alone."""
+    return tagger.levels_[0] if hasattr(tagger, "levels_") else tagger
 
 
 def read_corpus(tagger: Any, file: str, format: Format, scheme: str, separator: str | None) -> Any:
@@ -209,4 +230,4 @@ def read_corpus(tagger: Any, file: str, format: Format, scheme: str, separator: 
         typer.echo("reading from the terminal; end with Ctrl-D", err=True)
     if format is Format.text:
         return read_text(file)
-    return read_conll(file, columns=tagger.columns_, label="optional", **_form(scheme, separator))
+    return read_conll(file, columns=_first(tagger).columns_, label="optional", **_form(scheme, separator))

@@ -140,6 +140,12 @@ class Graph(GraphSources):
         """The same nodes with other labels; the classes stay unless they are given or there were none."""
         return Graph(*self._parts(labels, classes if classes is not None or not len(self.classes) else self.classes))
 
+    def with_features(self, features: Any, feature_names: Iterable[str] | None = None) -> Graph:
+        """The same nodes with other features."""
+        _, *parts = self._parts(self.label_codes, self.classes)
+        parts[4] = feature_names
+        return Graph(features, *parts)
+
     def subset(self, nodes: ArrayLike) -> Graph:
         """The nodes of a mask (n,) or of a list of indices, in that order, with the links among them."""
         rows = checked_rows(nodes, self.n_nodes)

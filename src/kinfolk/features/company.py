@@ -18,9 +18,9 @@ from kinfolk.features.skips import LearnedSkips, SkipBuilder, given_again, learn
 
 Array = NDArray[Any]
 KINDS: dict[str, type[Over]] = {
-    name: getattr(neighbours, name) for name in ("Count", "Exists", "Proportion", "Mean", "Max", "Concat")
+    name: getattr(neighbours, name) for name in ("Count", "LogCount", "Exists", "Proportion", "Mean", "Max", "Concat")
 }
-WRITTEN = "count:cites, mean:cites @ cites, mean:cites:features, max:cites:hard or window:3"
+WRITTEN = "count:cites, log-count:cites, mean:cites @ cites, mean:cites:features, max:cites:hard or window:3"
 
 VoteFunction = Callable[[Array, Mapping[str, Any]], Array]
 
@@ -114,6 +114,12 @@ class Company:
         """Tables (n, F) of the neighbours' features, CSR or dense as the features are."""
         return [t.of_features(hood) for t in self.templates if isinstance(t, Over) and t.of == "features"]
 
+    def prepare(self, hood: Neighbourhood) -> None:
+        """Work out the links that templates ask for, before threads do."""
+        for template in self.templates:
+            if isinstance(template, Over):
+                hood.links(template.rule)
+
     def rows(self, hood: Neighbourhood, votes: Array, rows: Array) -> Array:
         """(len(rows), width): what these instances are told of their neighbours' votes (n, classes)."""
         out, at = np.empty((len(rows), self.width), votes.dtype), 0
@@ -153,7 +159,7 @@ def _as_template(item: Any) -> NeighbourTemplate:
 def parse_template(text: str) -> NeighbourTemplate:
     """KIND:RELATION[:features|:hard] or window:SIZE, as the command line takes them."""
     kind, _, rest = text.partition(":")
-    name = kind.strip().capitalize()
+    name = {"log-count": "LogCount"}.get(kind.strip().lower(), kind.strip().capitalize())
     if name == "Window":
         size = rest.strip()
         return Window(int(size) if size.isdecimal() else size)  # type: ignore[arg-type]

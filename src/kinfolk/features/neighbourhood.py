@@ -30,7 +30,7 @@ class Neighbourhood:
     features: Any = None
     corpus: Corpus | None = None
     n_jobs: int = 1
-    _links: dict[Any, sparse.csr_array] = field(default_factory=dict, init=False, repr=False)
+    worked_out: dict[Any, sparse.csr_array] = field(default_factory=dict, repr=False)
 
     def tokens(self, asked_by: str) -> Corpus:
         """The corpus, for templates that are about tokens."""
@@ -41,9 +41,9 @@ class Neighbourhood:
     def links(self, rule: Rule) -> sparse.csr_array:
         """CSR (n, n) without a diagonal: row i lists whom i looks at."""
         key = str(rule) if isinstance(rule, Relation) else rule
-        if key not in self._links:
-            self._links[key] = rule.links(self.relations) if isinstance(rule, Relation) else self._token_links(rule)
-        return self._links[key]
+        if key not in self.worked_out:
+            self.worked_out[key] = rule.links(self.relations) if isinstance(rule, Relation) else self._token_links(rule)
+        return self.worked_out[key]
 
     def _token_links(self, rule: SkipBuilder | LearnedSkips) -> sparse.csr_array:
         """Of a rule that links a token to earlier ones: both look at each other."""

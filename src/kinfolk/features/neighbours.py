@@ -4,6 +4,7 @@ With w_ij the weight of the link from i to j (1 unless given), v_j the votes of 
 label and 0 for the others) and one number a class:
 
     Count        Σ_j w_ij v_j                    how many neighbours have the label
+    LogCount     log(1 + Count)                  the second neighbour says less than the first
     Mean         Σ_j w_ij v_j / Σ_j w_ij
     Proportion   Σ_j w_ij v_j / their sum        as Mean, but neighbours who say nothing do not count
     Max          max_j v_j
@@ -24,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kinfolk.errors import SettingError
+from kinfolk.errors import InputError, SettingError
 from kinfolk.features.aggregates import ANY, LARGEST, MEAN, SHARE, SUM, aggregate, lay_out, sparse_mean
 from kinfolk.features.neighbourhood import Neighbourhood, Rule
 from kinfolk.features.paths import Relation
@@ -132,6 +133,20 @@ class Count(Over):
     """How many neighbours have each label, by the weights of the links: Σ_j w_ij v_j."""
 
     OF = OF
+
+
+class LogCount(Over):
+    """log(1 + Count), for weights that are not negative."""
+
+    def learn(self, hood: Neighbourhood) -> Self:
+        learned = super().learn(hood)
+        if (hood.links(learned.rule).data < 0).any():
+            raise InputError(f"{self.name} needs weights that are not negative; use Count")
+        return learned
+
+    def write(self, hood: Neighbourhood, votes: Array, rows: Array, out: Array) -> None:
+        super().write(hood, votes, rows, out)
+        np.log1p(out, out=out)
 
 
 class Mean(Over):

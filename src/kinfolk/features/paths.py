@@ -5,6 +5,7 @@
     cites @ cites            two steps: whom those cite whom I cite
     cites | cited_by         either of the two
     (cites | cited_by) @ cites
+    component(cites)         everybody who can be reached, in either direction, by any number of steps
 
 `@` binds before `|`. A path never leads back to where it began, so nobody is his own neighbour, and a weight is the
 sum over the ways to get there of the product of their weights. Of two joined relations the larger weight counts.
@@ -20,9 +21,12 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from scipy.sparse import csgraph
 
 from kinfolk.errors import InputError, SettingError
 
+COMPONENT = "component"
+MOST_PAIRS = 100_000_000  # links a component relation may have
 _WORDS = re.compile(r"\s*([@|~()]|[^@|~()]+)")
 
 
@@ -65,9 +69,15 @@ class Relation:
         """The relations of the data it is made of, each once."""
         return list(dict.fromkeys([n for part in self.parts for n in part.names()] if self.parts else [self.name]))
 
+    def component(self) -> Relation:
+        """Everybody in the same connected component."""
+        return Relation(COMPONENT, (self,))
+
     def __str__(self) -> str:
         if not self.parts:
             return self.name
+        if self.name == COMPONENT:
+            return f"{COMPONENT}({self.parts[0]})"
         bracketed = {"~": "@|", "@": "|"}.get(self.name, "")  # parts that bind less tightly
         inner = [f"({part})" if part.parts and part.name in bracketed else str(part) for part in self.parts]
         return f"~{inner[0]}" if self.name == "~" else f" {self.name} ".join(inner)
@@ -89,6 +99,8 @@ class Relation:
         parts = [part._links(relations) for part in self.parts]
         if self.name == "~":
             return sparse.csr_array(parts[0].T)
+        if self.name == COMPONENT:
+            return _components(parts[0])
         if self.name == "@":
             return sparse.csr_array(reduce(lambda a, b: a @ b, parts)).sorted_indices()
         return sparse.csr_array(reduce(lambda a, b: a.maximum(b), parts))
@@ -119,9 +131,26 @@ def _one(words: list[str], text: str) -> tuple[Relation, list[str]]:
         if not rest or rest[0] != ")":
             raise SettingError(f"cannot read the relation {text!r}: a closing bracket is missing")
         return inner, rest[1:]
+    if words and words[0] == COMPONENT and words[1:2] == ["("]:
+        inner, rest = _one(words[1:], text)
+        return inner.component(), rest
     if not words or words[0] in "@|)":
         raise SettingError(f"cannot read the relation {text!r}: expected the name of a relation, as in 'cites @ cites'")
     return Relation(words[0]), words[1:]
+
+
+def _components(links: Any) -> sparse.csr_array:
+    """Everybody linked to everybody of his component."""
+    n, member = csgraph.connected_components(links, directed=False)
+    sizes = np.bincount(member, minlength=n).astype(np.int64)
+    if (sizes**2).sum() > MOST_PAIRS:
+        raise InputError(
+            f"the components are too large to link everybody in them (the largest has {sizes.max()} instances): use a "
+            "path of a few steps, such as 'cites @ cites'"
+        )
+    belongs = (np.ones(len(member), np.float32), member, np.arange(len(member) + 1))
+    table = sparse.csr_array(belongs, shape=(len(member), n))
+    return sparse.csr_array(table @ table.T).sorted_indices()
 
 
 def _without_self(links: Any) -> sparse.csr_array:

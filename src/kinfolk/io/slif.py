@@ -31,7 +31,7 @@ def read_slif(folder: str | os.PathLike[str]) -> Graph:
 
     Relations left, right, up, down: row i lists the first region of a link line whose second is i. Which end is meant
     to be the neighbour is not told with the data; all four together hold both directions of nearly every link.
-    Relation competitor: the other regions of the panel.
+    Relations competitor and figure: the other regions of the panel, and of the figure.
     """
     regions = Path(folder) / "all.localmodel"
     ids, labels, features, lines = _regions(regions)
@@ -45,7 +45,8 @@ def read_slif(folder: str | os.PathLike[str]) -> Graph:
     columns = np.array([column[name] for row in features for name in sorted(row)], np.int64)
     rows = sparse.csr_array((np.ones(len(columns), np.float32), columns, starts), shape=(len(ids), len(names)))
     relations = _links(Path(folder) / "ngb.lsf", number)
-    relations["competitor"] = _competitors(places)
+    relations["competitor"] = _together(places)
+    relations["figure"] = _together([(figure, "") for figure, _ in places])
     return Graph(rows, labels, relations, ids, [figure for figure, _ in places], names)
 
 
@@ -90,9 +91,10 @@ def _links(path: Path, number: dict[str, int]) -> dict[str, Pairs]:
     return {side: np.array(pairs, np.int64).reshape(-1, 2) for side, pairs in found.items()}
 
 
-def _competitors(places: list[tuple[str, str]]) -> Pairs:
-    panels: dict[tuple[str, str], list[int]] = {}
+def _together(places: list[tuple[str, str]]) -> Pairs:
+    """Everybody linked to everybody else in the same place."""
+    members: dict[tuple[str, str], list[int]] = {}
     for i, place in enumerate(places):
-        panels.setdefault(place, []).append(i)
-    pairs = [pair for members in panels.values() for pair in permutations(members, 2)]
+        members.setdefault(place, []).append(i)
+    pairs = [pair for one in members.values() for pair in permutations(one, 2)]
     return np.array(pairs, np.int64).reshape(-1, 2)

@@ -54,6 +54,7 @@ _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "orders": _whole(1),
     "depth": _whole(0),
     "own": _YES_NO,
+    "features": _YES_NO,
     "samples": _whole(1),
     "burn_in": _whole(0),
     "sweeps": _whole(1),

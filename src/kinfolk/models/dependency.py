@@ -202,7 +202,7 @@ class DependencyNetwork(Settings):
         n, n_labels = world.hood.n, len(self.coding_.classes)
         labels = rng.integers(n_labels, size=n)
         if self.start == "local":
-            labels = predict_in_blocks(self.local_, world.alone, np.arange(n), None).argmax(axis=1)
+            labels = predict_in_blocks(self.local_, world.alone, np.arange(n), None, 1).argmax(axis=1)
         labels = np.where(world.known >= 0, world.known, labels)
         if self._fast():
             network = network_of(self.conditional_, self.company_, world.hood, world.wide)
@@ -219,7 +219,7 @@ class DependencyNetwork(Settings):
         def sweep(sums: Array) -> None:
             nonlocal votes
             company = self.company_.rows(world.hood, votes, everyone)
-            table = predict_in_blocks(self.conditional_, world.wide, everyone, company)
+            table = predict_in_blocks(self.conditional_, world.wide, everyone, company.__getitem__, 1)
             sums += table
             votes = drawn(table, rng)
             votes[fixed] = one_hot[world.known[fixed]]

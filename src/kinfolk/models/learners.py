@@ -6,6 +6,7 @@ Labels go in as the numbers of the classes. What comes back has a column for eve
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,12 @@ from scipy.special import expit, softmax
 
 from kinfolk.errors import InputError, SettingError
 from kinfolk.features.rows import side_by_side
+from kinfolk.threads import run_chunks
 
 log = logging.getLogger("kinfolk")
 Array = NDArray[Any]
-BLOCK_ROWS = 1 << 16  # rows that are put together and predicted at a time
+BLOCK_ROWS = 1 << 15  # rows that are put together and predicted at a time
+Told = Callable[[slice], Array]  # a run of rows to what they are told of their neighbours
 
 
 def check_base(base: Any) -> None:
@@ -103,13 +106,17 @@ def _weight_argument(estimator: Any, weights: Array | None) -> dict[str, Any]:
     return {f"{steps[-1][0]}__sample_weight" if steps else "sample_weight": weights}
 
 
-def predict_in_blocks(learner: Learner, table: Any, index: Array, company: Array | None) -> Array:
-    """(m, L) for rows `index` of a table with `company` beside them; put together a block at a time, so a large graph
-    is never copied whole."""
+def predict_in_blocks(learner: Learner, table: Any, index: Array, company: Told | None, n_jobs: int) -> Array:
+    """(m, L) for rows `index` of a table, with what `company` says of each run of them beside them. Put together a
+    block at a time, in threads, so a large graph is never copied whole."""
     out = np.empty((len(index), learner.n_labels))
-    for first in range(0, len(index), BLOCK_ROWS):
-        span = slice(first, first + BLOCK_ROWS)
-        out[span] = learner.proba(side_by_side(table, index[span], None if company is None else company[span]))
+
+    def run(block: int) -> None:
+        span = slice(block * BLOCK_ROWS, (block + 1) * BLOCK_ROWS)
+        rows = side_by_side(table, index[span], None if company is None else company(span))
+        out[span] = learner.proba(rows)
+
+    run_chunks(run, -(-len(index) // BLOCK_ROWS), n_jobs)
     return out
 
 

@@ -54,6 +54,7 @@ class StackedGraphical(Settings):
     predictions    what neighbours give: "proba" their probabilities, "label" the most probable label, "sample" one
                    drawn (the idealised learner of the paper; prediction averages over `samples` runs)
     own            whether an instance is told its own prediction of the level before too
+    features       nodes: whether levels above the base see a node's own features too, or only what they are told
     known          what a labelled neighbour gives: "true" its label, or "crossfit" the prediction of a model that has
                    not seen it, as new instances do. "auto": "true" if the training graph has nodes without label, which
                    are then to be predicted, else "crossfit". "ceiling": true labels always, even those to be predicted:
@@ -83,6 +84,7 @@ class StackedGraphical(Settings):
     folds: int | Sequence[int] = 5
     predictions: str = "proba"
     own: bool = False
+    features: bool = True
     known: str = "auto"
     cross_fitting: str = "strict"
     split: str = "auto"
@@ -245,7 +247,7 @@ class StackedGraphical(Settings):
                 "the model was trained for neighbours with known labels, and here none is known; pass a graph with "
                 "labels and forced=True, or train with known='crossfit'"
             )
-        parts = tables(nodes, hood, self.company_, self.dense_)
+        parts = tables(nodes, hood, self.company_, self.dense_, self.features)
         learners: list[Learner] = self.levels_
         predictor = NodePredictor(learners, *parts, hood, self.company_, self._ask, known, given)
         runs = [predictor.levels(draw) for draw in range(self.samples if self.predictions == "sample" else 1)]

@@ -22,7 +22,11 @@ Array = NDArray[Any]
 Functions = Mapping[str, Callable[..., Any]]
 Parts = tuple[dict[str, Any], dict[str, Array], dict[str, Any]]
 # Parts of scikit-learn's own estimators that skops has not listed: plain holders of arrays.
-TRUSTED = ("sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",)
+TRUSTED = (
+    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+    "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
+    "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
+)
 
 
 def company_parts(company: Company) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -66,18 +66,18 @@ class NodeLevel:
     table: Any
 
     def proba(self, index: Array, company: Array | None) -> Array:
-        return predict_in_blocks(self.learner, self.table, index, company)
+        return predict_in_blocks(self.learner, self.table, index, None if company is None else company.__getitem__, 1)
 
 
-def tables(nodes: Nodes, hood: Neighbourhood, templates: Company, dense: bool) -> tuple[Any, Any]:
-    """(alone, wide): the features of nodes, and these with what templates tell of their neighbours' features."""
-    alone = nodes.table
-    fixed = templates.fixed(hood)
-    wide = one_table([alone, *fixed]) if fixed else alone
-    if not dense:
-        return alone, wide
-    full = [part.toarray() if sparse.issparse(part) else part for part in (alone, wide)]
-    return full[0], full[1] if fixed else full[0]
+def tables(
+    nodes: Nodes, hood: Neighbourhood, templates: Company, dense: bool, features: bool = True
+) -> tuple[Any, Any]:
+    """(alone, wide): the features of nodes, and what stands before the votes at levels above: these, unless only what
+    is told counts, and what templates tell of the neighbours' features."""
+    alone = nodes.table.toarray() if dense and sparse.issparse(nodes.table) else nodes.table
+    fixed = [part.toarray() if dense and sparse.issparse(part) else part for part in templates.fixed(hood)]
+    parts = [alone, *fixed] if features else fixed
+    return alone, one_table(parts) if parts else np.zeros((len(nodes.labels), 0))
 
 
 def wants_dense(bases: Sequence[Any], table: Any) -> bool:
@@ -122,18 +122,27 @@ class NodePredictor(NamedTuple):
     def levels(self, draw: int = 0) -> list[Array]:
         """(n, L) probabilities by each level; `draw` numbers the draws of sampled votes."""
         everyone = np.arange(self.hood.n)
-        found = [predict_in_blocks(self.learners[0], self.alone, everyone, None)]
-        told = np.flatnonzero(self.known >= 0)
-        for level, learner in enumerate(self.learners[1:]):
-            own = votes = as_votes(found[-1], self.ask, level, draw, 1)
-            if self.given is not None or len(told):
+        found = [predict_in_blocks(self.learners[0], self.alone, everyone, None, self.hood.n_jobs)]
+        known = np.flatnonzero(self.known >= 0)
+        for level in range(1, len(self.learners)):
+            own = votes = as_votes(found[-1], self.ask, level - 1, draw, 1)
+            if self.given is not None or len(known):
                 votes = votes.copy()
             if self.given is not None:
-                votes[self.given[0]] = self.given[1][level]
+                votes[self.given[0]] = self.given[1][level - 1]
                 own = votes.copy() if self.ask.own else own
-            votes[told] = np.eye(votes.shape[1])[self.known[told]]
-            company = self.templates.rows(self.hood, votes, everyone)
-            if self.ask.own:
-                company = np.concatenate([company, own], axis=1)
-            found.append(predict_in_blocks(learner, self.wide, everyone, company))
+            votes[known] = np.eye(votes.shape[1])[self.known[known]]
+            found.append(self.next_level(votes, own, level))
         return found
+
+    def next_level(self, votes: Array, own: Array, level: int) -> Array:
+        """(n, L) by a level that is told the votes of neighbours, and its own where that is asked for."""
+        everyone, templates = np.arange(self.hood.n), self.templates
+        templates.prepare(self.hood)
+        alone = replace(self.hood, n_jobs=1)  # each of the threads has a block
+
+        def told(span: slice) -> Array:
+            company = templates.rows(alone, votes, everyone[span])
+            return np.concatenate([company, own[span]], axis=1) if self.ask.own else company
+
+        return predict_in_blocks(self.learners[level], self.wide, everyone, told, self.hood.n_jobs)

@@ -131,7 +131,7 @@ def _node_instances(model: Any, X: Any, sample_weight: Any, train: Any) -> tuple
     if model.depth:
         tell_fallback(model.bases[0])
     dense = wants_dense(model.bases, nodes.table)
-    alone, wide = tables(nodes, hood, company, dense)
+    alone, wide = tables(nodes, hood, company, dense, model.features)
     return NodeInstances(
         labels, told, fold, weights, len(classes), jobs, alone, wide, hood, company, model.bases
     ), known

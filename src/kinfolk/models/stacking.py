@@ -58,7 +58,7 @@ def as_votes(table: Array, ask: Ask, *place: int) -> Array:
     if ask.predictions == "label":
         return as_labels(table)
     if ask.predictions == "sample":
-        return drawn(table, np.random.default_rng(None if ask.seed is None else [ask.seed, *place]))
+        return drawn(table, np.random.default_rng(None if ask.seed is None else [ask.seed, len(place), *place]))
     return table
 
 

@@ -1,0 +1,92 @@
+"""Options that several commands have, kept together in one dataclass; and messages in the words of options.
+
+The library speaks of settings (folds=3), a shell of options (--folds 3).
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from functools import wraps
+from typing import Any, get_type_hints
+
+from kinfolk.errors import InputError, KinfolkError, ModelFileError, SettingError
+
+# A setting with its value; not after a bracket, where it is an argument in code
+_SETTING = re.compile(r"(?<![\w(.])([a-z][a-z_]*)=(?:'([^']*)'|(True)|(\d+)\b|\.\.\.|\[[^]]*\]|\{[^}]*\})")
+_TRUSTED = re.compile(r"name them: load_model\(path, trusted=\[(.*)\]\)")
+
+
+def option_name(setting: str) -> str:
+    return f"--{setting.replace('_', '-')}"
+
+
+def given_settings(group: Any) -> dict[str, Any]:
+    """Field -> value of the options that were given: the others are None, or an empty list."""
+    values = {one.name: getattr(group, one.name) for one in fields(group)}
+    return {name: value for name, value in values.items() if value is not None and value != []}
+
+
+def given_options(group: Any) -> dict[str, Any]:
+    """Option -> value of those that were given."""
+    return {option_name(name): value for name, value in given_settings(group).items()}
+
+
+def names_in(text: str) -> list[str]:
+    """Names with commas between them."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def spread(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the fields of a dataclass, each an option, in the place of a parameter of that type."""
+    groups: dict[str, Any] = {}
+    listed: list[inspect.Parameter] = []
+    for one in inspect.signature(command, eval_str=True).parameters.values():
+        if not is_dataclass(one.annotation):
+            listed.append(one.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+            continue
+        groups[one.name] = one.annotation
+        types = get_type_hints(one.annotation, include_extras=True)
+        listed += [
+            inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=types[f.name])
+            for f in fields(one.annotation)
+        ]
+
+    @wraps(command)
+    def called(**given: Any) -> None:
+        for name, kind in groups.items():
+            given[name] = kind(**{f.name: given.pop(f.name) for f in fields(kind)})
+        command(**given)
+
+    called.__signature__ = inspect.Signature(listed)  # type: ignore[attr-defined]
+    called.__annotations__ = {one.name: one.annotation for one in listed}
+    return called
+
+
+@contextmanager
+def in_options(*known: str) -> Iterator[None]:
+    """Errors of the library with settings of these names told as options."""
+    try:
+        yield
+    except KinfolkError as error:
+        told = _SETTING.sub(lambda found: _told(found, known), str(error))
+        told = _TRUSTED.sub(lambda found: f"say {_trust(found[1])}", told)
+        if told == str(error):
+            raise
+        kind = next((k for k in (SettingError, ModelFileError) if isinstance(error, k)), InputError)
+        raise kind(told) from error
+
+
+def _told(found: re.Match[str], known: tuple[str, ...]) -> str:
+    name, word, _, number = found.groups()
+    if name not in known:
+        return found[0]
+    value = word or number
+    return option_name(name) + (f" {value}" if value else "")
+
+
+def _trust(types: str) -> str:
+    return " ".join(f"--trust {name}" for name in re.findall(r"'([^']*)'", types))
