@@ -5,15 +5,11 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
-import logging
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from kinfolk.errors import InputError, KinfolkError, SettingError
-
-log = logging.getLogger("kinfolk")
+from kinfolk.errors import SettingError
 
 # short name -> module of scikit-learn, class, settings that are not its defaults
 SHORT: dict[str, tuple[str, str, dict[str, Any]]] = {
@@ -80,21 +76,6 @@ def _setting(text: str) -> tuple[str, Any]:
         return name.strip(), json.loads(value)
     except json.JSONDecodeError:
         return name.strip(), value
-
-
-@contextmanager
-def told_by_the_base(model: Any) -> Iterator[None]:
-    """What a scikit-learn base refuses is a mistake like any other, told in its own words."""
-    try:
-        yield
-    except KinfolkError:
-        raise
-    except (ValueError, TypeError, ArithmeticError, RuntimeError) as error:
-        base = getattr(model, "base", None)
-        if base is None:
-            raise
-        log.debug("%s failed", type(base).__name__, exc_info=True)
-        raise InputError(f"the base {type(base).__name__} refuses: {' '.join(str(error).split())}") from error
 
 
 def types_to_trust(model: Any) -> list[str]:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kinfolk.cli.columns import as_trained, check_kinds
-from kinfolk.cli.options import given_options, given_settings, in_options, names_in
+from kinfolk.cli.options import given_options, given_settings, names_in
+from kinfolk.cli.told import in_options
 from kinfolk.errors import InputError, SettingError
 
 if TYPE_CHECKING:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import fields
 from enum import StrEnum
@@ -12,12 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kinfolk.cli.bases import told_by_the_base, types_to_trust
+from kinfolk.cli.bases import types_to_trust
 from kinfolk.cli.graphs import Edges, GraphFormat, Nodes, TableOptions, link_file, read_graph
 from kinfolk.cli.methods import new_labeller, outcome
 from kinfolk.cli.node_options import NodeOptions
-from kinfolk.cli.options import given_options, in_options, spread
+from kinfolk.cli.options import given_options, spread
 from kinfolk.cli.tokens import Jobs
+from kinfolk.cli.told import counted_warnings, in_options, told_by_the_base
 from kinfolk.errors import InputError, SettingError
 
 if TYPE_CHECKING:
@@ -76,9 +79,11 @@ def train(
         raise SettingError(f"--out {out} would overwrite the data it is trained on: name another file")
     settings = {"random_state": seed, "n_jobs": jobs, "verbose": 0 if quiet else 1}
     labeller = new_labeller(context, model, given_options(options), settings)
+    if not quiet and sys.stderr.isatty() and hasattr(labeller, "base"):
+        logging.getLogger("kinfolk").setLevel(logging.INFO)  # a line a level; other models have a bar
     graph = read_graph(nodes, edges, format, tables)
     chosen = None if train_ids is None else _numbers(train_ids, graph)
-    with in_options(*SETTINGS), told_by_the_base(labeller):
+    with in_options(*SETTINGS), told_by_the_base(labeller), counted_warnings():
         labeller.fit(graph, train=chosen)
     labeller.save(out)
     if not quiet:

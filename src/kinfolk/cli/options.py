@@ -1,23 +1,12 @@
-"""Options that several commands have, kept together in one dataclass; and messages in the words of options.
-
-The library speaks of settings (folds=3), a shell of options (--folds 3).
-"""
+"""Options that several commands have, kept together in one dataclass and spread over each command."""
 
 from __future__ import annotations
 
 import inspect
-import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from functools import wraps
 from typing import Any, get_type_hints
-
-from kinfolk.errors import InputError, KinfolkError, ModelFileError, SettingError
-
-# A setting with its value; not after a bracket, where it is an argument in code
-_SETTING = re.compile(r"(?<![\w(.])([a-z][a-z_]*)=(?:'([^']*)'|(True)|(\d+)\b|\.\.\.|\[[^]]*\]|\{[^}]*\})")
-_TRUSTED = re.compile(r"name them: load_model\(path, trusted=\[(.*)\]\)")
 
 
 def option_name(setting: str) -> str:
@@ -64,29 +53,3 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
     called.__signature__ = inspect.Signature(listed)  # type: ignore[attr-defined]
     called.__annotations__ = {one.name: one.annotation for one in listed}
     return called
-
-
-@contextmanager
-def in_options(*known: str) -> Iterator[None]:
-    """Errors of the library with settings of these names told as options."""
-    try:
-        yield
-    except KinfolkError as error:
-        told = _SETTING.sub(lambda found: _told(found, known), str(error))
-        told = _TRUSTED.sub(lambda found: f"say {_trust(found[1])}", told)
-        if told == str(error):
-            raise
-        kind = next((k for k in (SettingError, ModelFileError) if isinstance(error, k)), InputError)
-        raise kind(told) from error
-
-
-def _told(found: re.Match[str], known: tuple[str, ...]) -> str:
-    name, word, _, number = found.groups()
-    if name not in known:
-        return found[0]
-    value = word or number
-    return option_name(name) + (f" {value}" if value else "")
-
-
-def _trust(types: str) -> str:
-    return " ".join(f"--trust {name}" for name in re.findall(r"'([^']*)'", types))

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from kinfolk.cli.methods import Mixing, Order, Skip, class_weights, new_tagger, outcome
-from kinfolk.cli.options import in_options
+from kinfolk.cli.told import counted_warnings, in_options
 from kinfolk.errors import SettingError
 
 app = typer.Typer(help="Tag tokens: train a tagger, tag files, evaluate.", no_args_is_help=True)
@@ -132,7 +132,7 @@ def train(
     tagger = new_tagger(context, model, own, settings)
     corpus = read_conll(train, **options)
     held_out = {} if dev is None else {"X_dev": read_conll(dev, **options)}
-    with in_options("depth", "folds"):
+    with in_options("depth", "folds"), counted_warnings():
         tagger.fit(corpus, **held_out)
     tagger.save(out)
     if not quiet:

@@ -52,25 +52,28 @@ def run(data: Path, tell: Tell, n_jobs: int = -1) -> Report:
             rows += compared(
                 dataset, splits, maxent(), problem.templates, "true", tell, n_jobs, suffix=", known labels"
             )
+            rows += wide_rows(dataset, "stacked wide", splits, "true", tell, n_jobs, ", known labels")
         for name, graph in (("stacked wide", problem.graph), ("stacked order", ordered)):
-            rows += wide_rows(dataset, name, same(graph), tell, n_jobs)
+            rows += wide_rows(dataset, name, same(graph), "crossfit", tell, n_jobs)
     paper = {("slif", model, "mean"): {"accuracy": figure} for model, figure in PAPER.items()}
     settings = {"base": repr(maxent()), "wide templates": [repr(template) for template in WIDE]}
     return Report("stacked-slif", rows, time.perf_counter() - began, settings, ("accuracy", "p_value"), paper)
 
 
-def wide_rows(dataset: str, name: str, splits: list[Split], tell: Tell, n_jobs: int) -> list[Row]:
+def wide_rows(
+    dataset: str, name: str, splits: list[Split], known: str, tell: Tell, n_jobs: int, suffix: str = ""
+) -> list[Row]:
     """More templates and the own prediction, by depth."""
     found: dict[str, list[float]] = {}
     for split in splits:
-        model = StackedGraphical(maxent(), WIDE, 2, own=True, known="crossfit", n_jobs=n_jobs)
+        model = StackedGraphical(maxent(), WIDE, 2, own=True, known=known, n_jobs=n_jobs)
         model.fit(split.fit, train=split.train)
         for depth, proba in enumerate(model.predict_levels(split.target)):
-            label = f"{name} k={depth}" if depth else f"{name.replace('stacked', 'local')}"
-            found.setdefault(label, []).append(split.accuracy(proba, model.classes_))
+            label = f"{name} k={depth}" if depth else name.replace("stacked", "local")
+            found.setdefault(label + suffix, []).append(split.accuracy(proba, model.classes_))
     means = ", ".join(f"{label} {np.mean(scores):.2f}" for label, scores in found.items())
     tell(f"{dataset}: {means}")
-    return table(dataset, [split.name for split in splits], found, f"{name} k=2")
+    return table(dataset, [split.name for split in splits], found, f"{name} k=2{suffix}")
 
 
 def _on(graph: Graph, split: Split) -> Split:
