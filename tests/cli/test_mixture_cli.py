@@ -146,7 +146,7 @@ def test_explaining_plain_text_whatever_the_letters(kinfolk: Any, mop: Path):
 def test_explaining_a_node(kinfolk: Any, mop: Path):
     graph = read_linqs(mop / "g.content", mop / "g.cites")
     wanted = kf.load_model(mop / "nodes.kinfolk").explain(graph, node="n4")
-    where = ["--nodes", mop / "g.content", "--links", mop / "g.cites", "--node", "n4", "--jobs", "1"]
+    where = ["--nodes", mop / "g.content", "--edges", mop / "g.cites", "--node", "n4", "--jobs", "1"]
     assert kinfolk("explain", mop / "nodes.kinfolk", *where).out == f"{wanted}\n"
     told = json.loads(kinfolk("explain", mop / "nodes.kinfolk", *where, "--json", "--format", "linqs").out)
     assert told["name"] == "n4" and {c["name"] for c in told["contributions"]} <= {"n2", "n6", "(start)"}
@@ -157,7 +157,7 @@ def test_explaining_a_node(kinfolk: Any, mop: Path):
 
 def test_questions_that_cannot_be_answered(kinfolk: Any, world: Path, mop: Path, tmp_path: Path):
     tokens, nodes, text = mop / "tokens.kinfolk", mop / "nodes.kinfolk", world / "test.conll"
-    graph = ["--nodes", mop / "g.content", "--links", mop / "g.cites"]
+    graph = ["--nodes", mop / "g.content", "--edges", mop / "g.cites"]
     place = ["--document", "0", "--token", "0"]
     assert_refused(kinfolk("explain", world / "crf.kinfolk", text, *place), "needs a mop model", "LinearChainCRF")
     assert_refused(kinfolk("explain", tokens, text), "labels tokens; give FILE, --document, --token", "no --document")
@@ -165,7 +165,7 @@ def test_questions_that_cannot_be_answered(kinfolk: Any, world: Path, mop: Path,
     assert_refused(kinfolk("explain", tokens, text, *place, *graph), "labels tokens", "not --nodes")
     assert_refused(kinfolk("explain", nodes, *graph), "labels nodes; give --nodes, --node: there is no --node")
     assert_refused(kinfolk("explain", nodes, text, *graph, "--node", "n1"), "labels nodes", "not FILE")
-    assert_refused(kinfolk("explain", nodes, *graph[:2], "--node", "n1"), "needs --links")
+    assert_refused(kinfolk("explain", nodes, *graph[:2], "--node", "n1"), "needs --edges")
     wrong = kinfolk("explain", tokens, text, *place, "--format", "linqs")
     assert_refused(wrong, "--format must be conll or text, got linqs")
     far = kinfolk("explain", tokens, text, "--document", "0", "--token", "9999", "--jobs", "1")

@@ -40,7 +40,7 @@ def web(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def files(web: Path, *names: str) -> list[object]:
-    return [part for n in names for part in ("--nodes", web / f"{n}.content", "--links", web / f"{n}.cites")]
+    return [part for n in names for part in ("--nodes", web / f"{n}.content", "--edges", web / f"{n}.cites")]
 
 
 def assert_refused(answer: Any, *parts: object) -> None:
@@ -128,7 +128,7 @@ def test_forced_labels_are_kept_and_seen(kinfolk: Any, web: Path, tmp_path: Path
     flip = {"X": "Y", "Y": "X"}
     gaps = [line[:-1] + (flip[line[-1]] if i % 3 else "?") for i, line in enumerate(lines)]
     (tmp_path / "gaps.content").write_text("\n".join(gaps))
-    command = ["nodes", "predict", web / "a.kinfolk", "--nodes", tmp_path / "gaps.content", "--links", web / "b.cites"]
+    command = ["nodes", "predict", web / "a.kinfolk", "--nodes", tmp_path / "gaps.content", "--edges", web / "b.cites"]
     forced = kinfolk(*command, "--forced", "--proba", "--jobs", "1").out.splitlines()
     free = kinfolk(*command, "--proba", "--jobs", "1").out.splitlines()
     for i, (line, told) in enumerate(zip(gaps, forced, strict=True)):
@@ -139,7 +139,7 @@ def test_forced_labels_are_kept_and_seen(kinfolk: Any, web: Path, tmp_path: Path
 def test_a_graph_without_labels_can_be_predicted(kinfolk: Any, web: Path, tmp_path: Path):
     bare = [line[:-1] + "?" for line in (web / "b.content").read_text().splitlines()]
     (tmp_path / "bare.content").write_text("\n".join(bare))
-    where = ["--nodes", tmp_path / "bare.content", "--links", web / "b.cites", "--jobs", "1"]
+    where = ["--nodes", tmp_path / "bare.content", "--edges", web / "b.cites", "--jobs", "1"]
     whole = kinfolk("nodes", "predict", web / "a.kinfolk", *files(web, "b"), "--jobs", "1").out
     for options in ([], ["--forced"]):
         assert kinfolk("nodes", "predict", web / "a.kinfolk", *where, *options).out == whole
@@ -152,7 +152,7 @@ def test_nodes_without_features(kinfolk: Any, web: Path, tmp_path: Path):
     """Links and classes alone."""
     lines = (line.split("\t") for line in (web / "a.content").read_text().splitlines())
     (tmp_path / "bare.content").write_text("".join(f"{cells[0]}\t{cells[-1]}\n" for cells in lines))
-    where = ["--nodes", tmp_path / "bare.content", "--links", web / "a.cites"]
+    where = ["--nodes", tmp_path / "bare.content", "--edges", web / "a.cites"]
     assert kinfolk("nodes", "train", *where, "--out", tmp_path / "m", *FEW).status == 0
     told = kinfolk("nodes", "predict", tmp_path / "m", *where, "--forced", "--jobs", "1")
     assert told.status == 0 and len(told.out.splitlines()) == 40
@@ -195,7 +195,9 @@ def test_pages_of_webkb(kinfolk: Any, tmp_path: Path):
     assert done.status == 0 and "trained on 12 nodes" in done.err and "links 'links'" in done.err
     told = kinfolk("nodes", "evaluate", tmp_path / "m", *where)
     assert told.out.startswith("12 nodes; accuracy 100.00 %\n")
-    assert_refused(kinfolk("nodes", "predict", tmp_path / "m", *where, "--links", "x"), "--links is for --format linqs")
+    same = kinfolk("nodes", "evaluate", tmp_path / "m", *where[2:])
+    assert same == told, "a folder tells the format"
+    assert_refused(kinfolk("nodes", "predict", tmp_path / "m", *where, "--edges", "x"), "--edges is for tables")
     assert_refused(kinfolk("nodes", "predict", tmp_path / "m", *where, "--nodes", "x"), "webkb takes one --nodes")
 
 
@@ -224,16 +226,16 @@ def test_words_that_are_not_understood(kinfolk: Any, web: Path, options: list[st
 
 def test_faults_of_the_files(kinfolk: Any, web: Path, tmp_path: Path):
     train = ["nodes", "train", "--out", tmp_path / "m"]
-    assert_refused(kinfolk(*train, "--nodes", web / "a.content"), "needs --links")
-    missing = kinfolk(*train, "--nodes", tmp_path / "no", "--links", web / "a.cites")
+    assert_refused(kinfolk(*train, "--nodes", web / "a.content"), "needs --edges")
+    missing = kinfolk(*train, "--nodes", tmp_path / "no", "--edges", web / "a.cites")
     assert_refused(missing, tmp_path / "no", "no such file")
-    uneven = kinfolk(*train, *files(web, "a"), "--links", web / "b.cites")
+    uneven = kinfolk(*train, *files(web, "a"), "--edges", web / "b.cites")
     assert_refused(uneven, "got 1 of nodes and 2 of links")
     (tmp_path / "bad.content").write_text("a\t1\tX\nb\tmany\tX\n")
-    bad = kinfolk(*train, "--nodes", tmp_path / "bad.content", "--links", web / "a.cites")
+    bad = kinfolk(*train, "--nodes", tmp_path / "bad.content", "--edges", web / "a.cites")
     assert_refused(bad, f"{tmp_path / 'bad.content'}, line 2: expected a number")
     (tmp_path / "new.content").write_text((web / "b.content").read_text() + "new\t0\t0\t0\t0\t0\t0\tZ\n")
-    where = ["--nodes", tmp_path / "new.content", "--links", web / "b.cites", "--jobs", "1"]
+    where = ["--nodes", tmp_path / "new.content", "--edges", web / "b.cites", "--jobs", "1"]
     answer = kinfolk("nodes", "predict", "--forced", web / "a.kinfolk", *where)
     assert answer.status == 2 and "label 'Z' of node 'new' was never seen in training" in answer.err
     answer = kinfolk("nodes", "evaluate", web / "a.kinfolk", *where)

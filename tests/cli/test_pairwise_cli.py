@@ -40,7 +40,7 @@ def ring(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def files(ring: Path) -> list[object]:
-    return ["--nodes", ring / "g.content", "--links", ring / "g.cites"]
+    return ["--nodes", ring / "g.content", "--edges", ring / "g.cites"]
 
 
 def train_tokens(kinfolk: Any, world: Path, out: Path, *options: object) -> Any:

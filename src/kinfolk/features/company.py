@@ -120,13 +120,16 @@ class Company:
             if isinstance(template, Over):
                 hood.links(template.rule)
 
-    def rows(self, hood: Neighbourhood, votes: Array, rows: Array) -> Array:
-        """(len(rows), width): what these instances are told of their neighbours' votes (n, classes)."""
-        out, at = np.empty((len(rows), self.width), votes.dtype), 0
+    def rows(self, hood: Neighbourhood, votes: Array, rows: Array, own: Array | None = None) -> Array:
+        """(len(rows), width): what these instances are told of their neighbours' votes (n, classes); with `own` (n,
+        classes) their own come last."""
+        out, at = np.empty((len(rows), self.width + (0 if own is None else own.shape[1])), votes.dtype), 0
         for template in self.told:
             width = template.width(self.n_votes)
             template.write(hood, votes, rows, out[:, at : at + width])
             at += width
+        if own is not None:
+            out[:, at:] = own[rows]
         return out
 
 

@@ -23,7 +23,7 @@ def is_log_linear(learner: Learner, company: Company) -> bool:
     from sklearn.linear_model import LogisticRegression
 
     linear = isinstance(learner.estimator, LogisticRegression)
-    return linear and all(isinstance(template, ADDS_UP + ASKS_ANY) for template in company.told)
+    return linear and bool(company.told) and all(isinstance(template, ADDS_UP + ASKS_ANY) for template in company.told)
 
 
 def network_of(learner: Learner, company: Company, hood: Neighbourhood, table: Any) -> Network:

@@ -56,8 +56,8 @@ class NodeInstances:
         weights = None if self.weights is None else self.weights[index]
         return NodeLevel(learner.fit(side_by_side(table, index, company), self.labels[index], weights), table)
 
-    def company(self, votes: Array, index: Array) -> Array:
-        return self.templates.rows(self.hood, votes, index)
+    def company(self, votes: Array, own: Array | None, index: Array) -> Array:
+        return self.templates.rows(self.hood, votes, index, own)
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +142,6 @@ class NodePredictor(NamedTuple):
         alone = replace(self.hood, n_jobs=1)  # each of the threads has a block
 
         def told(span: slice) -> Array:
-            company = templates.rows(alone, votes, everyone[span])
-            return np.concatenate([company, own[span]], axis=1) if self.ask.own else company
+            return templates.rows(alone, votes, everyone[span], own if self.ask.own else None)
 
         return predict_in_blocks(self.learners[level], self.wide, everyone, told, self.hood.n_jobs)

@@ -18,6 +18,7 @@ from kinfolk.models.stacking import Ask, as_votes
 from kinfolk.models.tagger import Tagger
 
 Array = NDArray[Any]
+FAINT = 0.02  # a chance below it is not told
 
 
 @dataclass(eq=False)
@@ -47,8 +48,8 @@ class TokenInstances:
         base = self.bases[level]
         return type(base)(**base.get_params())
 
-    def company(self, votes: Array, index: Array) -> Array:
-        return self.templates.rows(self.hood, votes, index)
+    def company(self, votes: Array, own: Array | None, index: Array) -> Array:
+        return told_tokens(self.templates, self.hood, self.coding, votes, own, index)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +68,23 @@ def _part(batch: Batch, index: Array, company: Array | None) -> Batch:
     sentences = np.unique(corpus.token_sentences[index])
     items = None if batch.items is None else [batch.items[s] for s in sentences]
     return Batch(corpus.select(chosen), items, extra=None if company is None else company.astype(np.float32))
+
+
+def told_classes(coding: LabelCoding) -> list[int]:
+    """The classes tokens tell of: all but O, which is what is left, and what nearly every token has."""
+    return [i for i, name in enumerate(coding.classes) if coding.inner is None or name != "O"]
+
+
+def told_tokens(
+    templates: Company, hood: Neighbourhood, coding: LabelCoding, votes: Array, own: Array | None, index: Array
+) -> Array:
+    """(m, q). Chances too small to matter count as none: most tokens then have little to tell, and rows stay short."""
+    kept = told_classes(coding)
+    loud, own_loud = (
+        None if table is None else np.where(table[:, kept] < FAINT, 0.0, table[:, kept]) for table in (votes, own)
+    )
+    assert loud is not None
+    return templates.rows(hood, loud, index, own_loud)
 
 
 def token_votes(tagger: Tagger, batch: Batch, coding: LabelCoding, forced: bool) -> Array:
@@ -101,14 +119,15 @@ class TokenPredictor:
     def extended(self, batch: Batch, forced: bool, draw: int = 0) -> Batch:
         """The batch as the last level sees it."""
         corpus, n = batch.corpus, batch.corpus.n_tokens
-        hood = Neighbourhood(n, len(self.coding.classes), {}, corpus=corpus.with_labels(None, None), n_jobs=self.n_jobs)
+        hood = Neighbourhood(
+            n, len(told_classes(self.coding)), {}, corpus=corpus.with_labels(None, None), n_jobs=self.n_jobs
+        )
         current = replace(batch, kept_rows=None, extra=None)
         for level, tagger in enumerate(self.taggers[:-1]):
             table = token_votes(tagger, current, self.coding, forced)
             own = as_votes(table, self.ask, level, draw, 1)
             votes = true_votes(corpus, self.coding, table) if self.ceiling else own
-            company = self.templates.rows(hood, votes, np.arange(n))
-            if self.ask.own:
-                company = np.concatenate([company, own], axis=1)
+            mine = own if self.ask.own else None
+            company = told_tokens(self.templates, hood, self.coding, votes, mine, np.arange(n))
             current = replace(current, extra=company.astype(np.float32))
         return current

@@ -21,7 +21,7 @@ from kinfolk.models.labels import LabelCoding
 from kinfolk.models.learners import check_base, check_enough, tell_fallback
 from kinfolk.models.nodes import Nodes, no_labels_beside, node_weights, training_labels
 from kinfolk.models.stacked_nodes import NodeInstances, default_templates, remembered, tables, wants_dense
-from kinfolk.models.stacked_tokens import TokenInstances
+from kinfolk.models.stacked_tokens import TokenInstances, told_classes
 from kinfolk.models.stacking import Instances, Training
 from kinfolk.models.tagger import Tagger
 from kinfolk.models.weighting import token_weights
@@ -182,7 +182,7 @@ def _token_instances(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[To
     documents = corpus.token_documents
     fold = _document_folds(model, labels, documents, corpus.n_documents)
     unlabelled = corpus.with_labels(None, None)
-    hood = Neighbourhood(n, len(coding.classes), {}, corpus=unlabelled, n_jobs=jobs)
+    hood = Neighbourhood(n, len(told_classes(coding)), {}, corpus=unlabelled, n_jobs=jobs)
     company = Company.learn(TOKEN_TEMPLATES if model.templates is None else as_templates(model.templates), hood)
     weights = None
     if sample_weight is not None:

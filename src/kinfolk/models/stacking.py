@@ -41,7 +41,9 @@ class Instances(Protocol):
 
     def learn(self, level: int, index: Array, company: Array | None) -> Level: ...
 
-    def company(self, votes: Array, index: Array) -> Array: ...
+    def company(self, votes: Array, own: Array | None, index: Array) -> Array:
+        """(m, q): what instances are told of the votes (n, L) of others, and of their own where there are such."""
+        ...
 
 
 class Ask(NamedTuple):
@@ -130,11 +132,8 @@ class Training:
     def _company(self, level: int, hidden: Hidden, index: Array) -> Array | None:
         if level == 0:
             return None
-        told = self.instances.company(self.votes(level - 1, hidden), index)
-        if not self.ask.own:
-            return told
-        own = self.votes(level - 1, hidden, true_labels=False)[index]
-        return np.concatenate([told, own], axis=1)
+        own = self.votes(level - 1, hidden, true_labels=False) if self.ask.own else None
+        return self.instances.company(self.votes(level - 1, hidden), own, index)
 
     def votes(self, level: int, hidden: Hidden, true_labels: bool = True) -> Array:
         """V(level, hidden), (n, L): zeros where nobody may speak, which nobody asks for."""
