@@ -378,7 +378,7 @@ def test_columns_have_names():
     ]  # fmt: skip
     corpus = Corpus.from_sentences([["Kim"]])
     of_tokens = Company.learn(as_templates([Window(1), SameWord()]), token_hood(corpus))
-    assert of_tokens.names(["O"], []) == ["neighbour[-1] O", "neighbour[+1] O", "count(same word) O"]
+    assert of_tokens.names(["O"], []) == ["window(1)[-1] O", "window(1)[+1] O", "count(same word) O"]
 
 
 def test_what_templates_may_be():

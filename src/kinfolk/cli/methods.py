@@ -64,6 +64,7 @@ NODES: Owners = {
     "--predictions": ("stacked",),
     "--own": ("stacked",),
     "--cross-fitting": ("stacked",),
+    "--split": ("stacked",),
     "--start": ("dependency-network",),
     "--burn-in": ("dependency-network",),
     "--sweeps": ("dependency-network",),

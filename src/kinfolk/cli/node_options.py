@@ -52,6 +52,9 @@ class NodeOptions:
     cross_fitting: Annotated[
         str | None, typer.Option(help="stacked only: strict (default), paper (fewer models) or none.")
     ] = None
+    split: Annotated[
+        str | None, typer.Option(help="stacked only: folds by group or instance. Default: auto, by group if there are.")
+    ] = None
     start: Annotated[
         str | None, typer.Option(help="dependency-network only: first labels: local (default) or random.")
     ] = None

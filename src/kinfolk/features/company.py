@@ -65,7 +65,9 @@ class NeighbourFunction(NeighbourTemplate):
         out[:] = answer[rows]
 
     def _answer(self, hood: Neighbourhood, votes: Array) -> Array:
-        answer = np.asarray(self.function(votes, hood.relations))
+        shown = votes.view()
+        shown.flags.writeable = False  # others are told of the same votes
+        answer = np.asarray(self.function(shown, hood.relations))
         if answer.ndim == 1:
             answer = answer[:, None]
         if answer.ndim != 2 or len(answer) != hood.n or answer.dtype.kind not in "fiub":
@@ -136,15 +138,16 @@ class Company:
 def as_templates(given: Any) -> list[NeighbourTemplate]:
     """One template or a list of them; a rule for tokens (SameWord()) stands for its Count, a function for itself, a
     string is read by `parse_template`."""
-    found: dict[tuple[str, str], NeighbourTemplate] = {}
+    found: list[NeighbourTemplate] = []
     for item in given if isinstance(given, list | tuple) else [given]:
         template = _as_template(item)
-        if (template.name, template.of) in found:
+        same_name = isinstance(template, NeighbourFunction) and template.name in {other.name for other in found}
+        if template in found or same_name:
             raise SettingError(f"two templates are the same: {template.name}; leave one out, or name functions apart")
-        found[template.name, template.of] = template
+        found.append(template)
     if not found:
         raise SettingError("templates must name at least one relational template, such as Count('cites')")
-    return list(found.values())
+    return found
 
 
 def _as_template(item: Any) -> NeighbourTemplate:

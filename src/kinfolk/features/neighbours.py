@@ -238,7 +238,7 @@ class Window(NeighbourTemplate):
         return 2 * self.size * n_votes
 
     def column_names(self, votes: list[str]) -> list[str]:
-        return [f"neighbour[{offset:+d}] {vote}" for offset in self.offsets for vote in votes]
+        return [f"{self.name}[{offset:+d}] {vote}" for offset in self.offsets for vote in votes]
 
     def write(self, hood: Neighbourhood, votes: Array, rows: Array, out: Array) -> None:
         corpus, width = hood.tokens(self.name), votes.shape[1]

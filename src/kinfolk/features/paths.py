@@ -6,6 +6,7 @@
     cites | cited_by         either of the two
     (cites | cited_by) @ cites
     component(cites)         everybody who can be reached, in either direction, by any number of steps
+    "work @ home"            in quotes: a relation whose name holds one of these marks
 
 `@` binds before `|`. A path never leads back to where it began, so nobody is his own neighbour, and a weight is the
 sum over the ways to get there of the product of their weights. Of two joined relations the larger weight counts.
@@ -27,7 +28,7 @@ from kinfolk.errors import InputError, SettingError
 
 COMPONENT = "component"
 MOST_PAIRS = 100_000_000  # links a component relation may have
-_WORDS = re.compile(r"\s*([@|~()]|[^@|~()]+)")
+_WORDS = re.compile(r'\s*("[^"]*"|[@|~()]|[^@|~()"]+)')
 
 
 @dataclass(frozen=True, repr=False)
@@ -75,7 +76,8 @@ class Relation:
 
     def __str__(self) -> str:
         if not self.parts:
-            return self.name
+            plain = self.name == self.name.strip() and not set(self.name) & set("@|~()")
+            return self.name if plain else f'"{self.name}"'
         if self.name == COMPONENT:
             return f"{COMPONENT}({self.parts[0]})"
         bracketed = {"~": "@|", "@": "|"}.get(self.name, "")  # parts that bind less tightly
@@ -136,7 +138,7 @@ def _one(words: list[str], text: str) -> tuple[Relation, list[str]]:
         return inner.component(), rest
     if not words or words[0] in "@|)":
         raise SettingError(f"cannot read the relation {text!r}: expected the name of a relation, as in 'cites @ cites'")
-    return Relation(words[0]), words[1:]
+    return Relation(words[0].removeprefix('"').removesuffix('"')), words[1:]
 
 
 def _components(links: Any) -> sparse.csr_array:

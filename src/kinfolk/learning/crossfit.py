@@ -71,19 +71,22 @@ class CrossFitting(NamedTuple):
 
     def hidden_sets(self, level: int, depth: int) -> list[Hidden]:
         """The H of the models of a level, the empty one first."""
+        sizes = range(self._most(level, depth) + 1)
+        return [frozenset(h) for size in sizes for h in combinations(range(self.n_folds), size)]
+
+    def _most(self, level: int, depth: int) -> int:
+        """How many folds a model of the level does without at most."""
         if self.kind == "none":
-            return [NOTHING]
+            return 0
         if self.kind == "paper":
-            most = int(level < depth or self.estimate)
-        elif self.told:
-            most = depth - level + self.estimate
-        else:
-            most = depth - level + (self.estimate or (self.crossing and level < depth))
-        return [frozenset(h) for size in range(most + 1) for h in combinations(range(self.n_folds), size)]
+            return int(level < depth or self.estimate)
+        if self.told:
+            return depth - level + self.estimate
+        return depth - level + int(self.estimate or (self.crossing and level < depth))
 
     def most_hidden(self, depth: int) -> int:
         """How many folds the poorest model does without."""
-        return max(len(h) for level in range(depth + 1) for h in self.hidden_sets(level, depth)[-1:])
+        return max(self._most(level, depth) for level in range(depth + 1))
 
     def votes_for(self, fold: int, hidden: Hidden) -> Hidden:
         """The H of the votes that make the row of a training instance of `fold`, for a model with `hidden` folds."""

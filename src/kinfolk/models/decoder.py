@@ -75,6 +75,8 @@ class Decoder:
 
     def blocks(self, batch: Batch) -> Iterator[Block]:
         rows = SparseRows(batch.rows(self.features, self.n_jobs))
+        if rows.n_columns != len(self.weights.node):
+            raise InputError(f"the model has weights for {len(self.weights.node)} features; got {rows.n_columns}")
         node = rows.scores(self.weights.node, self.n_jobs)
         n_labels = len(self.coding.classes)
         pair_rows = (

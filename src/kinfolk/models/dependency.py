@@ -119,8 +119,8 @@ class DependencyNetwork(Settings):
             told = np.zeros((len(labels), len(classes)))
             told[index] = np.eye(len(classes))[labels[index]]
             rows = side_by_side(wide, index, self.company_.rows(hood, told, index))
-            self.local_ = Learner(self.base, len(classes)).fit(alone[index], labels[index], weights)
-            self.conditional_ = Learner(self.base, len(classes)).fit(rows, labels[index], weights)
+            self.local_ = Learner(self.base, classes.names).fit(alone[index], labels[index], weights)
+            self.conditional_ = Learner(self.base, classes.names).fit(rows, labels[index], weights)
             self.known_ = self.known
             if self.known == "auto":
                 self.known_ = "true" if len(index) < len(labels) else "none"
@@ -158,10 +158,11 @@ class DependencyNetwork(Settings):
         sweep, sums = self._chain(world, chain), np.zeros((world.hood.n, len(self.coding_.classes)))
         for number in range(1, sweeps + 1):
             sweep(sums)
-            yield sums / number
+            yield np.where(world.known[:, None] < 0, sums / number, np.eye(sums.shape[1])[world.known])
 
     def evaluate(self, X: Any, y: Any = None) -> tuple[None, float]:
         """(None, accuracy over labelled nodes in percent), as other models give it."""
+        self._require_fitted()
         no_labels_beside(y)
         gold = Nodes.of(X, self.node_columns_).gold(self.coding_.classes)
         return None, node_accuracy(gold, self.predict_proba(X))

@@ -6,7 +6,7 @@ Labels go in as the numbers of the classes. What comes back has a column for eve
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,10 +29,10 @@ def check_base(base: Any) -> None:
     if isinstance(base, type) or not (hasattr(base, "fit") and hasattr(base, "predict")):
         got = f"the class {base.__name__}: call it, as in {base.__name__}()" if isinstance(base, type) else repr(base)
         raise SettingError(f"base must be a scikit-learn classifier, such as LogisticRegression(); got {got}")
-    from sklearn.base import is_regressor
+    from sklearn.base import is_classifier
 
-    if is_regressor(base):
-        raise SettingError(f"base must be a classifier, and {type(base).__name__} is a regressor")
+    if hasattr(base, "__sklearn_tags__") and not is_classifier(base):
+        raise SettingError(f"base must be a classifier, such as LogisticRegression(); {type(base).__name__} is none")
 
 
 def speaks_by(base: Any) -> str:
@@ -51,18 +51,32 @@ def tell_fallback(base: Any) -> None:
 def takes_sparse(base: Any) -> bool:
     from sklearn.utils import get_tags
 
-    return bool(get_tags(base).input_tags.sparse)
+    return not hasattr(base, "__sklearn_tags__") or bool(get_tags(base).input_tags.sparse)
 
 
 class Learner:
-    """A clone of `base`, trained on codes that need not have every class."""
+    """A clone of `base`, trained on codes that need not have every class. `names` are those of the classes: weights of
+    classes that the base has by name are given to it by code."""
 
-    def __init__(self, base: Any, n_labels: int) -> None:
+    def __init__(self, base: Any, names: Sequence[str]) -> None:
         from sklearn.base import clone
 
-        self.n_labels = n_labels
+        self.n_labels = len(names)
         self.estimator: Any = clone(base)
+        self._by_code(names)
         self.columns: Array = np.empty(0, np.int64)  # class numbers the estimator knows
+
+    def _by_code(self, names: Sequence[str]) -> None:
+        code = {name: i for i, name in enumerate(names)}
+        settings = self.estimator.get_params() if hasattr(self.estimator, "get_params") else {}
+        for key, value in settings.items():
+            if key.rpartition("__")[2] == "class_weight" and isinstance(value, Mapping):
+                strange = next((name for name in value if name not in code and name not in code.values()), None)
+                if strange is not None:
+                    raise SettingError(
+                        f"class_weight names {strange!r}, which is no label; there are: {', '.join(names)}"
+                    )
+                self.estimator.set_params(**{key: {code.get(name, name): weight for name, weight in value.items()}})
 
     def fit(self, rows: Any, codes: Array, weights: Array | None) -> Learner:
         present = np.unique(codes)
@@ -70,7 +84,7 @@ class Learner:
             self.estimator, self.columns = None, present.astype(np.int64)
             return self
         self.estimator.fit(rows, codes, **_weight_argument(self.estimator, weights))
-        self.columns = np.asarray(self.estimator.classes_, np.int64)
+        self.columns = np.asarray(getattr(self.estimator, "classes_", present), np.int64)
         return self
 
     def proba(self, rows: Any) -> Array:
@@ -83,6 +97,8 @@ class Learner:
             return table
         way = speaks_by(self.estimator)
         said = getattr(self.estimator, way)(rows)
+        if way == "decision_function" and said.ndim == 2 and said.shape[1] != len(self.columns):
+            way, said = "predict", self.estimator.predict(rows)  # of pairs of classes, say: no score of its own each
         if way == "predict":
             table[np.arange(len(table)), said] = 1.0
         elif way == "predict_proba":

@@ -63,7 +63,7 @@ class StackedGraphical(Settings):
                    Figure 2 of the paper, fewer models; "none": in-sample votes, to see what goes wrong. See
                    docs/stacked.md
     split          folds by "group" (document, graph) or "instance"; "auto": by group where there are two or more
-    samples        runs that "sample" averages over
+    samples        runs that "sample" averages over; tokens have one run
     random_state   seed of folds and draws
     n_jobs         threads: bases are trained in parallel (joblib; another backend with joblib.parallel_config)
     verbose        1 = a line for each level through the logger "kinfolk"
@@ -124,8 +124,8 @@ class StackedGraphical(Settings):
 
     def cross_fit(self, X: Any, y: Any = None, sample_weight: Any = None, train: Any = None) -> Any:
         """Predictions of the last level for the training instances themselves, by models that never saw their labels:
-        an honest score without a held-out part. (n, L), columns in the order of the classes, sorted; rows of
-        unlabelled nodes are predictions too. Nothing is learned.
+        an honest score without a held-out part. (n, L), columns in the order `classes_` would have; rows of unlabelled
+        nodes are predictions too. Nothing is learned.
         """
         from kinfolk.models.stacked_training import cross_fitted
 

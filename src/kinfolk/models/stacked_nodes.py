@@ -14,6 +14,7 @@ from kinfolk.errors import InputError
 from kinfolk.features.company import Company, as_templates
 from kinfolk.features.neighbourhood import Neighbourhood
 from kinfolk.features.neighbours import Count, NeighbourTemplate
+from kinfolk.features.paths import Relation
 from kinfolk.features.rows import side_by_side
 from kinfolk.learning.crossfit import NOTHING
 from kinfolk.models.learners import Learner, one_table, predict_in_blocks, takes_sparse
@@ -49,10 +50,11 @@ class NodeInstances:
     hood: Neighbourhood
     templates: Company
     bases: Sequence[Any]
+    names: Sequence[str]
 
     def learn(self, level: int, index: Array, company: Array | None) -> NodeLevel:
         table = self.alone if company is None else self.wide
-        learner = Learner(self.bases[level], self.n_votes)
+        learner = Learner(self.bases[level], self.names)
         weights = None if self.weights is None else self.weights[index]
         return NodeLevel(learner.fit(side_by_side(table, index, company), self.labels[index], weights), table)
 
@@ -91,7 +93,7 @@ def default_templates(given: Any, nodes: Nodes) -> list[NeighbourTemplate]:
         return as_templates(given)
     if not nodes.relations:
         raise InputError("this graph has no relation, so no node has a neighbour. Give it links")
-    return [Count(name) for name in nodes.relations]
+    return [Count(Relation(name)) for name in nodes.relations]
 
 
 def neighbourhood(nodes: Nodes, used: Sequence[str], unused: Sequence[str], n_votes: int, n_jobs: int) -> Neighbourhood:

@@ -49,7 +49,7 @@ class TokenInstances:
         return type(base)(**base.get_params())
 
     def company(self, votes: Array, own: Array | None, index: Array) -> Array:
-        return told_tokens(self.templates, self.hood, self.coding, votes, own, index)
+        return told_tokens(self.templates, self.hood, votes, own, index)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,21 +70,10 @@ def _part(batch: Batch, index: Array, company: Array | None) -> Batch:
     return Batch(corpus.select(chosen), items, extra=None if company is None else company.astype(np.float32))
 
 
-def told_classes(coding: LabelCoding) -> list[int]:
-    """The classes tokens tell of: all but O, which is what is left, and what nearly every token has."""
-    return [i for i, name in enumerate(coding.classes) if coding.inner is None or name != "O"]
-
-
-def told_tokens(
-    templates: Company, hood: Neighbourhood, coding: LabelCoding, votes: Array, own: Array | None, index: Array
-) -> Array:
+def told_tokens(templates: Company, hood: Neighbourhood, votes: Array, own: Array | None, index: Array) -> Array:
     """(m, q). Chances too small to matter count as none: most tokens then have little to tell, and rows stay short."""
-    kept = told_classes(coding)
-    loud, own_loud = (
-        None if table is None else np.where(table[:, kept] < FAINT, 0.0, table[:, kept]) for table in (votes, own)
-    )
-    assert loud is not None
-    return templates.rows(hood, loud, index, own_loud)
+    mine = None if own is None else np.where(own < FAINT, 0.0, own)
+    return templates.rows(hood, np.where(votes < FAINT, 0.0, votes), index, mine)
 
 
 def token_votes(tagger: Tagger, batch: Batch, coding: LabelCoding, forced: bool) -> Array:
@@ -119,15 +108,14 @@ class TokenPredictor:
     def extended(self, batch: Batch, forced: bool, draw: int = 0) -> Batch:
         """The batch as the last level sees it."""
         corpus, n = batch.corpus, batch.corpus.n_tokens
-        hood = Neighbourhood(
-            n, len(told_classes(self.coding)), {}, corpus=corpus.with_labels(None, None), n_jobs=self.n_jobs
-        )
+        unlabelled = corpus.with_labels(None, None)
+        hood = Neighbourhood(n, len(self.coding.classes), {}, corpus=unlabelled, n_jobs=self.n_jobs)
         current = replace(batch, kept_rows=None, extra=None)
         for level, tagger in enumerate(self.taggers[:-1]):
             table = token_votes(tagger, current, self.coding, forced)
             own = as_votes(table, self.ask, level, draw, 1)
-            votes = true_votes(corpus, self.coding, table) if self.ceiling else own
+            votes = true_votes(corpus, self.coding, own) if self.ceiling else own
             mine = own if self.ask.own else None
-            company = told_tokens(self.templates, hood, self.coding, votes, mine, np.arange(n))
+            company = told_tokens(self.templates, hood, votes, mine, np.arange(n))
             current = replace(current, extra=company.astype(np.float32))
         return current

@@ -21,7 +21,7 @@ from kinfolk.models.labels import LabelCoding
 from kinfolk.models.learners import check_base, check_enough, tell_fallback
 from kinfolk.models.nodes import Nodes, no_labels_beside, node_weights, training_labels
 from kinfolk.models.stacked_nodes import NodeInstances, default_templates, remembered, tables, wants_dense
-from kinfolk.models.stacked_tokens import TokenInstances, told_classes
+from kinfolk.models.stacked_tokens import TokenInstances
 from kinfolk.models.stacking import Instances, Training
 from kinfolk.models.tagger import Tagger
 from kinfolk.models.weighting import token_weights
@@ -58,6 +58,8 @@ def fit_stacked(model: Any, X: Any, y: Any, sample_weight: Any, train: Any) -> N
 def cross_fitted(model: Any, X: Any, y: Any, sample_weight: Any, train: Any) -> Array:
     """(n, L), predictions for training instances by models that never saw them."""
     instances, known = _prepared(model, X, y, sample_weight, train)
+    if known == "ceiling":
+        raise SettingError("a ceiling is told the labels it is scored on: cross_fit needs known='true' or 'crossfit'")
     return _run(model, instances, known, estimate=True).estimate()
 
 
@@ -86,7 +88,7 @@ def _run(model: Any, instances: Instances, known: str, estimate: bool) -> Traini
     if most >= n_folds and kind != "none":
         raise SettingError(
             f"depth={model.depth} with {kind} cross-fitting hides {most} folds at a time, and there are {n_folds}; set "
-            f"folds={most + 1} or more" + (", or cross_fitting='paper'" if kind == "strict" else "")
+            f"folds={most + 1} or more" + (", cross_fitting='paper' or split='instance'" if kind == "strict" else "")
         )
     tell = log.info if model.verbose else log.debug
     return Training(instances, scheme, model.depth, model._ask, tell).run()
@@ -133,7 +135,7 @@ def _node_instances(model: Any, X: Any, sample_weight: Any, train: Any) -> tuple
     dense = wants_dense(model.bases, nodes.table)
     alone, wide = tables(nodes, hood, company, dense, model.features)
     return NodeInstances(
-        labels, told, fold, weights, len(classes), jobs, alone, wide, hood, company, model.bases
+        labels, told, fold, weights, len(classes), jobs, alone, wide, hood, company, model.bases, classes.names
     ), known
 
 
@@ -176,14 +178,21 @@ def _given_folds(folds: Any, labelled: Array) -> NDArray[np.int32]:
 def _token_instances(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[TokenInstances, str]:
     batch, jobs = Batch.of(X, y), resolve_jobs(model.n_jobs)
     corpus = batch.corpus
+    encodings = {base.encoding for base in model.bases}
+    if len(encodings) > 1:
+        raise SettingError(f"the bases must work in one tag scheme; their encodings are {', '.join(sorted(encodings))}")
     coding = LabelCoding.learn(corpus, model.bases[0].encoding)
     labels = coding.encode(corpus)
     n = corpus.n_tokens
     documents = corpus.token_documents
     fold = _document_folds(model, labels, documents, corpus.n_documents)
     unlabelled = corpus.with_labels(None, None)
-    hood = Neighbourhood(n, len(told_classes(coding)), {}, corpus=unlabelled, n_jobs=jobs)
+    hood = Neighbourhood(n, len(coding.classes), {}, corpus=unlabelled, n_jobs=jobs)
     company = Company.learn(TOKEN_TEMPLATES if model.templates is None else as_templates(model.templates), hood)
+    if len(company.told) < len(company.templates):
+        raise SettingError(
+            "of='features' is for nodes: tokens have features of their neighbours by their own templates"
+        )
     weights = None
     if sample_weight is not None:
         weights = token_weights(batch, labels, coding.classes, None, sample_weight)
