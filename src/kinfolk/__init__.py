@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from kinfolk.features.neighbours import Max as Max
     from kinfolk.features.neighbours import Mean as Mean
     from kinfolk.features.neighbours import Proportion as Proportion
-    from kinfolk.features.neighbours import Window as Window
     from kinfolk.features.paths import Relation as Relation
     from kinfolk.features.skips import SameWord as SameWord
     from kinfolk.features.skips import SkipFunction as SkipFunction
+    from kinfolk.features.window import Window as Window
     from kinfolk.io.conll import read_conll as read_conll
     from kinfolk.io.conll import write_conll as write_conll
     from kinfolk.io.gazetteers import read_gazetteer as read_gazetteer
@@ -79,7 +79,7 @@ _HOME = {
     "SkipFunction": "features.skips",
     "StackedGraphical": "models.stacked",
     "Vocabulary": "data.vocabulary",
-    "Window": "features.neighbours",
+    "Window": "features.window",
     "diffused": "features.diffusion",
     "edge_feature": "features.edges",
     "entity_scores": "metrics.entities",

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
+import kinfolk as kf
 import stacked_oracle as oracle
 from kinfolk import Concat, Corpus, Count, Exists, Max, Mean, NeighbourFunction, Proportion, Relation, SameWord, Window
 from kinfolk.errors import InputError, ModelFileError, SettingError
@@ -518,3 +519,38 @@ def test_chosen_rows_with_columns_beside_them(dtype: Any, n: int, width: int, be
         np.testing.assert_array_equal(alone.toarray() if sparse.issparse(alone) else alone, table[index])
     thin = side_by_side(sparse.csr_array(table), index, block)
     assert thin.has_canonical_format and (thin.data != 0).all()
+
+
+def test_a_window_over_what_neighbours_are_told():
+    corpus = kf.Corpus.from_sentences([["a", "b", "a"], ["b", "a"]], documents=[2])
+    votes = np.random.default_rng(0).random((5, 2))
+    hood = Neighbourhood(5, 2, {}, corpus=corpus)
+    every = kf.SameWord(capitalised=False, max_document_frequency=None, most_recent=None)
+    inner = Max(every).learn(hood)
+    around = Window(1, inner).learn(hood)
+    told = np.empty((5, 2))
+    inner.write(hood, votes, np.arange(5), told)
+    out = np.empty((5, around.width(2)))
+    around.write(hood, votes, np.arange(5), out)
+    np.testing.assert_array_equal(out, oracle.window(told, corpus.token_sentences.tolist(), 1))
+    assert len(around.column_names(["x", "y"])) == 4
+    assert rebuilt_template(around.spec(), [], {}) == around
+    with pytest.raises(SettingError, match="told must be a template of predictions"):
+        Window(1, Mean("cites", of="features"))
+
+
+def test_the_same_word_with_the_same_words_around():
+    words = [["x", "a", "b"], ["y", "a", "b"], ["x", "a", "c"], ["a"]]
+    corpus = kf.Corpus.from_sentences(words, documents=[4])
+    plain = {"capitalised": False, "max_document_frequency": None, "most_recent": None}
+
+    def linked(**around: int) -> set[tuple[int, int]]:
+        links = Neighbourhood(10, 2, {}, corpus=corpus).links(kf.SameWord(**plain, **around)).tocoo()
+        return {(int(i), int(j)) for i, j in zip(*links.coords, strict=True) if i < j}
+
+    assert {(1, 4), (1, 7), (1, 9), (4, 7)} <= linked()
+    assert linked(before=1) == {(0, 6), (1, 7), (2, 5)}
+    assert linked(after=1) == {(0, 6), (1, 4), (2, 5)}
+    assert linked(before=1, after=1) == set()
+    with pytest.raises(SettingError, match="before must be 0 or more"):
+        kf.SameWord(before=-1)

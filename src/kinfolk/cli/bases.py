@@ -86,7 +86,7 @@ def types_to_trust(model: Any) -> list[str]:
         return []
     from skops.io import dumps, get_untrusted_types
 
-    from kinfolk.models.stacked_files import TRUSTED
+    from kinfolk.models.sound_parts import TRUSTED
 
     found = {name for one in estimators for name in get_untrusted_types(data=dumps(one))}
     return sorted(found - {*TRUSTED})

@@ -110,6 +110,8 @@ def _frozen_csr(matrix: Any) -> Any:
     if not shallow.has_canonical_format:
         shallow = shallow.copy()  # the arrays are the caller's: sorting them would change his matrix
         shallow.sum_duplicates()
+    if max(shallow.nnz, *shallow.shape) <= np.iinfo(np.int32).max:  # half the memory, and what scikit-learn takes
+        shallow.indices, shallow.indptr = (a.astype(np.int32, copy=False) for a in (shallow.indices, shallow.indptr))
     for part in ("data", "indices", "indptr"):
         setattr(shallow, part, read_only(getattr(shallow, part)))
     return shallow

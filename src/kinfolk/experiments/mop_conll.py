@@ -64,28 +64,28 @@ def run(data: Path, tell: Tell, n_jobs: int = -1) -> Report:
             found += chain_conll.chain_rows(method, settings, variants, corpora, tell, n_jobs)
     best: tuple[dict[str, Any], float] = ({}, -1.0)
     for training in ("separate", "joint"):
-        plain, _ = _search(corpora, {"training": training}, (TRAINING,), tell, n_jobs, trials)
-        settings, score = _search(corpora, plain, (SKIPS, EDGES), tell, n_jobs, trials)
+        plain, _ = search(corpora, {"training": training}, (TRAINING,), tell, n_jobs, trials)
+        settings, score = search(corpora, plain, (SKIPS, EDGES), tell, n_jobs, trials)
         for name, chosen_settings in (
             (f"mixture {training}", settings),
             (f"mixture {training}, as in the paper", plain),
         ):
             chosen[name] = chosen_settings
-            found += _mixture_rows(name, chosen_settings, corpora, tell, n_jobs)
+            found += mixture_rows(name, chosen_settings, corpora, tell, n_jobs)
         if score > best[1]:
             best = settings, score
-    settings, _ = _search(corpora, {}, (TRAINING, SKIPS, SKIP_CHAIN), tell, n_jobs, trials, SkipChainCRF)
+    settings, _ = search(corpora, {}, (TRAINING, SKIPS, SKIP_CHAIN), tell, n_jobs, trials, SkipChainCRF)
     chosen["skip-chain CRF"] = settings
     found += _skip_chain_rows(settings, corpora, tell, n_jobs)
-    settings, _ = _search(corpora, best[0], (({}, *BEYOND),), tell, n_jobs, trials)
+    settings, _ = search(corpora, best[0], (({}, *BEYOND),), tell, n_jobs, trials)
     chosen["mixture, best configuration"] = settings
-    found += _mixture_rows("mixture, best configuration", settings, corpora, tell, n_jobs)
+    found += mixture_rows("mixture, best configuration", settings, corpora, tell, n_jobs)
     used = {"chosen on the last fifth of eng.train": chosen, "held-out F1 of all that was tried": trials}
     shown = ("f1", "fp", "fn", "fp_improvement", "fn_improvement")
     return Report("mop-conll", _with_improvement(found), time.perf_counter() - began, used, shown, PAPER)
 
 
-def _search(
+def search(
     data: Conll,
     settings: dict[str, Any],
     stages: Iterable[Iterable[dict[str, Any]]],
@@ -102,7 +102,7 @@ def _search(
     return settings, score
 
 
-def _mixture_rows(name: str, settings: dict[str, Any], data: Conll, tell: Tell, n_jobs: int) -> list[Row]:
+def mixture_rows(name: str, settings: dict[str, Any], data: Conll, tell: Tell, n_jobs: int) -> list[Row]:
     return rows(MixtureOfParents(n_jobs=n_jobs, **settings).fit(data.train), name, data, tell)
 
 

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from kinfolk.errors import InputError, ModelFileError, SettingError
 from kinfolk.features import neighbours
 from kinfolk.features.neighbourhood import Neighbourhood
-from kinfolk.features.neighbours import Concat, Count, NeighbourTemplate, Over, Window
+from kinfolk.features.neighbours import Concat, Count, NeighbourTemplate, Over
 from kinfolk.features.paths import Relation
 from kinfolk.features.skips import LearnedSkips, SkipBuilder, given_again, learned_skips
+from kinfolk.features.window import Window
 
 Array = NDArray[Any]
 KINDS: dict[str, type[Over]] = {
@@ -183,7 +184,8 @@ def rebuilt_template(
     """What `spec` describes; `strings` are what a rule for tokens learned, `functions` a user's, by name."""
     kind = spec["template"]
     if kind == "Window":
-        return Window(spec["size"])
+        told = spec.get("told")
+        return Window(spec["size"], None if told is None else rebuilt_template(told, strings, functions))
     if kind == "NeighbourFunction":
         function = given_again(spec["name"], functions, "a neighbour function")
         return NeighbourFunction(function, spec["name"], spec["columns"])
@@ -196,5 +198,7 @@ def rebuilt_template(
 
 def learned_strings(template: NeighbourTemplate) -> list[str]:
     """The words a rule for tokens leaves out, to be kept beside its `spec`."""
+    if isinstance(template, Window) and template.told is not None:
+        return learned_strings(template.told)
     rule = getattr(template, "relation", None)
     return rule.state() if isinstance(rule, LearnedSkips) else []

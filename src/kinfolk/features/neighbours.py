@@ -10,7 +10,6 @@ label and 0 for the others) and one number a class:
     Max          max_j v_j
     Exists       1 - Π_j (1 - v_j)               whether any has it (for probabilities: were they independent)
     Concat       v_j one after the other         one slot a neighbour, absent = 0
-    Window       Concat over the tokens within k places in the sentence
 
 An instance without neighbours gets zeros. Nobody is his own neighbour.
 """
@@ -186,7 +185,7 @@ class Concat(Over):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.slots is not None:
-            _at_least_one("Concat: slots", self.slots)
+            at_least_one("Concat: slots", self.slots)
 
     def learn(self, hood: Neighbourhood) -> Self:
         learned = super().learn(hood)
@@ -210,52 +209,6 @@ class Concat(Over):
         return {**super().spec(), "slots": None if self.slots is None else int(self.slots)}
 
 
-@dataclass(frozen=True)
-class Window(NeighbourTemplate):
-    """For tokens: the votes of the `size` tokens before and after, in the same sentence; absent = 0.
-
-    With it alone stacking is stacked sequential learning (Cohen and Carvalho).
-    """
-
-    size: int = 3
-
-    def __post_init__(self) -> None:
-        _at_least_one("Window: size", self.size)
-
-    @property
-    def name(self) -> str:
-        return f"window({self.size})"
-
-    @property
-    def offsets(self) -> list[int]:
-        return [*range(-self.size, 0), *range(1, self.size + 1)]
-
-    def learn(self, hood: Neighbourhood) -> Self:
-        hood.tokens(self.name)
-        return self
-
-    def width(self, n_votes: int) -> int:
-        return 2 * self.size * n_votes
-
-    def column_names(self, votes: list[str]) -> list[str]:
-        return [f"{self.name}[{offset:+d}] {vote}" for offset in self.offsets for vote in votes]
-
-    def write(self, hood: Neighbourhood, votes: Array, rows: Array, out: Array) -> None:
-        corpus, width = hood.tokens(self.name), votes.shape[1]
-        lengths = np.diff(corpus.sentence_starts)
-        first = np.repeat(corpus.sentence_starts[:-1], lengths)[rows]
-        last = np.repeat(corpus.sentence_starts[1:], lengths)[rows]
-        for slot, offset in enumerate(self.offsets):
-            there = rows + offset
-            inside = (there >= first) & (there < last)
-            block = out[:, slot * width : (slot + 1) * width]
-            block[inside] = votes[there[inside]]
-            block[~inside] = 0.0
-
-    def spec(self) -> dict[str, Any]:
-        return {"template": "Window", "size": int(self.size)}
-
-
 def as_labels(votes: Array) -> Array:
     """1 for the most probable class (the first of equals), 0 for the others; who says nothing still says nothing."""
     hard = np.zeros_like(votes)
@@ -264,6 +217,6 @@ def as_labels(votes: Array) -> Array:
     return hard
 
 
-def _at_least_one(what: str, value: Any) -> None:
+def at_least_one(what: str, value: Any) -> None:
     if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
         raise SettingError(f"{what} must be a whole number of 1 or more; got {value!r}")

@@ -80,14 +80,20 @@ class SameWord(SkipBuilder):
                             to label, and would make most of the edges; None = no limit
     most_recent             parents a token has at most, the nearest ones; None = all
     ignore_case             CLINTON in a headline is the same word as Clinton
+    before, after           how many words before and after it have to be the same too
     """
 
     capitalised: bool = True
     max_document_frequency: int | None = 100
     most_recent: int | None = 5
     ignore_case: bool = False
+    before: int = 0
+    after: int = 0
 
     def __post_init__(self) -> None:
+        for setting in ("before", "after"):
+            if not (_whole(getattr(self, setting)) and getattr(self, setting) >= 0):
+                raise SettingError(f"SameWord: {setting} must be 0 or more; got {getattr(self, setting)!r}")
         for flag in ("capitalised", "ignore_case"):
             if not isinstance(getattr(self, flag), bool | np.bool_):
                 raise SettingError(f"SameWord: {flag} must be True or False; got {getattr(self, flag)!r}")
@@ -112,6 +118,8 @@ class SameWord(SkipBuilder):
     def pairs(self, corpus: Corpus, left_out: frozenset[str]) -> Pairs:
         """The r-th nearest earlier occurrence stands r places before in a list ordered by (group, offset)."""
         groups, tokens = self._groups(corpus, left_out)
+        if self.before or self.after:
+            groups = self._phrases(corpus, groups, tokens)
         order = np.argsort(groups, kind="stable")
         groups, tokens = groups[order], tokens[order]
         found, r = [np.empty((0, 2), np.int64)], 0
@@ -131,9 +139,24 @@ class SameWord(SkipBuilder):
         ]
         tokens = np.flatnonzero(np.array(usable, bool)[words.codes])
         documents = corpus.token_documents[tokens].astype(np.int64)
-        first: dict[str, int] = {}  # one number a string: a column may hold one under two
+        return documents * len(words.values) + self._numbers(corpus)[tokens], tokens
+
+    def _numbers(self, corpus: Corpus) -> NDArray[np.int64]:
+        """(n,), one number a string: a column may hold one under two."""
+        words = corpus.columns["word"]
+        first: dict[str, int] = {}
         codes = np.array([first.setdefault(self._key(v), i) for i, v in enumerate(words.values)], np.int64)
-        return documents * len(words.values) + codes[words.codes[tokens]], tokens
+        return codes[words.codes]
+
+    def _phrases(self, corpus: Corpus, groups: NDArray[np.int64], tokens: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The groups, divided by the words around; beyond a sentence there is none, which counts as a word."""
+        numbers, sentences = self._numbers(corpus), corpus.token_sentences
+        for offset in [*range(-self.before, 0), *range(1, self.after + 1)]:
+            there = np.clip(tokens + offset, 0, max(0, corpus.n_tokens - 1))
+            inside = (there == tokens + offset) & (sentences[there] == sentences[tokens])
+            around = np.where(inside, numbers[there], -1)
+            groups = np.unique(np.stack([groups, around]), axis=1, return_inverse=True)[1].reshape(-1)
+        return groups
 
     def _key(self, word: str) -> str:
         return word.lower() if self.ignore_case else word
@@ -142,7 +165,8 @@ class SameWord(SkipBuilder):
         limits = {"max_document_frequency": self.max_document_frequency, "most_recent": self.most_recent}
         numbers = {setting: value if value is None else int(value) for setting, value in limits.items()}
         flags = {"capitalised": bool(self.capitalised), "ignore_case": bool(self.ignore_case)}
-        return {"same_word": {**flags, **numbers}}
+        around = {"before": int(self.before), "after": int(self.after)}
+        return {"same_word": {**flags, **numbers, **around}}
 
 
 @dataclass(frozen=True, init=False)

@@ -16,17 +16,12 @@ from kinfolk.errors import ModelFileError
 from kinfolk.features.company import Company, learned_strings, rebuilt_template
 from kinfolk.io.modelfile import ModelFile
 from kinfolk.models.learners import Learner
+from kinfolk.models.sound_parts import TRUSTED, check_sound
 from kinfolk.models.stacked_nodes import Memory
 
 Array = NDArray[Any]
 Functions = Mapping[str, Callable[..., Any]]
 Parts = tuple[dict[str, Any], dict[str, Array], dict[str, Any]]
-# Parts of scikit-learn's own estimators that skops has not listed: plain holders of arrays.
-TRUSTED = (
-    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
-    "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
-    "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
-)
 
 
 def company_parts(company: Company) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -110,4 +105,6 @@ def _loads(data: bytes, trusted: Sequence[str]) -> Any:
             f"the base holds types that are not known to be safe: {', '.join(unknown)}. If you trust the file, name "
             f"them: load_model(path, trusted={unknown!r})"
         )
-    return loads(data, trusted=found)
+    estimator = loads(data, trusted=found)
+    check_sound(estimator)
+    return estimator

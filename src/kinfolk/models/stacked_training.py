@@ -13,8 +13,9 @@ from kinfolk.data.relational import Relational
 from kinfolk.errors import InputError, SettingError
 from kinfolk.features.company import Company, as_templates
 from kinfolk.features.neighbourhood import Neighbourhood
-from kinfolk.features.neighbours import Count, Over, Window
+from kinfolk.features.neighbours import Count, Over
 from kinfolk.features.skips import SameWord
+from kinfolk.features.window import Window
 from kinfolk.learning.crossfit import CrossFitting, assign_folds
 from kinfolk.models.batch import Batch
 from kinfolk.models.labels import LabelCoding
@@ -98,7 +99,8 @@ def _looks_across(instances: Any) -> bool:
     """Whether any template leads from one fold to another."""
     fold = instances.fold
     for template in instances.templates.told:
-        if isinstance(template, Window):
+        template = template.told if isinstance(template, Window) else template
+        if template is None:  # the window itself stays in its sentence
             continue
         if not isinstance(template, Over):
             return True  # a function may do anything
