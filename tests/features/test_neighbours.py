@@ -551,6 +551,6 @@ def test_the_same_word_with_the_same_words_around():
     assert {(1, 4), (1, 7), (1, 9), (4, 7)} <= linked()
     assert linked(before=1) == {(0, 6), (1, 7), (2, 5)}
     assert linked(after=1) == {(0, 6), (1, 4), (2, 5)}
-    assert linked(before=1, after=1) == set()
+    assert linked(before=1, after=1) == {(0, 6), (2, 5)}
     with pytest.raises(SettingError, match="before must be 0 or more"):
         kf.SameWord(before=-1)

@@ -54,7 +54,7 @@ def test_trees_that_point_astray(field: str, value: int):
     state = tree.__getstate__()
     state["nodes"][field][0] = value
     tree.__setstate__(state)
-    with pytest.raises(ModelFileError, match="a tree points outside itself|a feature that is not there"):
+    with pytest.raises(ModelFileError, match=r"a tree points outside itself|a feature that is not there"):
         check_sound(forest)
 
 
