@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kinfolk.data.corpus import Column as Column
+    from kinfolk.data.column import Column as Column
     from kinfolk.data.corpus import Corpus as Corpus
     from kinfolk.data.graph import Graph as Graph
     from kinfolk.data.newswire import generate_newswire as generate_newswire
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from kinfolk.models.stacked import StackedGraphical as StackedGraphical
 
 _HOME = {
-    "Column": "data.corpus",
+    "Column": "data.column",
     "Concat": "features.neighbours",
     "Corpus": "data.corpus",
     "Count": "features.neighbours",

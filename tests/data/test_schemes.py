@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import conlleval_oracle as oracle
-from kinfolk.data.corpus import Column
+from kinfolk.data.column import Column
 from kinfolk.data.schemes import SCHEMES, TagError, check, convert, detect, spans, tag, transitions
 from kinfolk.errors import InputError, SettingError
 from kinfolk.io.conll import read_conll

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinfolk import Corpus
-from kinfolk.data.corpus import Column
+from kinfolk.data.column import Column
 from kinfolk.errors import ModelFileError, SettingError
 from kinfolk.features.skips import LearnedSkips, SameWord, SkipBuilder, SkipFunction, as_builders, learned_skips
 

@@ -46,7 +46,7 @@ def network(own: Any, tables: Any, any_: list[bool], links: list[Link]) -> Netwo
 
 def links_of(net: Network) -> list[Link]:
     looked_at = np.repeat(np.arange(len(net.own)), np.diff(net.indptr))
-    return [Link(*map(int, row[:3]), float(row[3])) for row in zip(net.reader, looked_at, net.table, net.weight)]  # noqa: B905
+    return [Link(*link) for link in zip(net.reader, looked_at, net.table, net.weight, strict=True)]
 
 
 def scores(net: Network, labels: Any) -> Any:
@@ -244,7 +244,7 @@ AGGREGATES = {
 def a_learner(rng: np.random.Generator, width: int, columns: list[int], n_labels: int) -> Learner:
     """Weights drawn at random, for the classes that are known."""
     rows = 1 if len(columns) == 2 else len(columns)
-    learner = Learner(LogisticRegression(), n_labels)
+    learner = Learner(LogisticRegression(), [str(i) for i in range(n_labels)])
     learner.columns = np.array(columns)
     learner.estimator.classes_ = np.array(columns)
     learner.estimator.coef_ = rng.standard_normal((rows, width))
@@ -291,7 +291,7 @@ def test_tables_are_the_probabilities_of_the_conditional(
 
 def test_what_cannot_be_written_as_tables():
     hood = Neighbourhood(3, 2, {"r": sparse.csr_array(np.eye(3, k=1))}, np.zeros((3, 1)))
-    linear, other = Learner(LogisticRegression(), 2), Learner(GaussianNB(), 2)
+    linear, other = Learner(LogisticRegression(), ["a", "b"]), Learner(GaussianNB(), ["a", "b"])
     company = lambda *templates: Company.learn(as_templates(list(templates)), hood)  # noqa: E731
     assert is_log_linear(linear, company("count:r", "max:r", "mean:r:features"))
     assert not is_log_linear(other, company("count:r"))

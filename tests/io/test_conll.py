@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinfolk.data.corpus import Column, Corpus
+from kinfolk.data.column import Column
+from kinfolk.data.corpus import Corpus
 from kinfolk.data.schemes import spans
 from kinfolk.errors import InputError, SettingError
 from kinfolk.io.conll import read_conll, write_conll

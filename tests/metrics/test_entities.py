@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import conlleval_oracle as oracle
-from kinfolk.data.corpus import Column
+from kinfolk.data.column import Column
 from kinfolk.data.schemes import spans
 from kinfolk.errors import InputError
 from kinfolk.metrics.entities import EntityCounts, EntityScores, entity_scores, token_accuracy

@@ -1,8 +1,4 @@
-"""Documents of sentences of tokens, column by column.
-
-A column stores each distinct string once and a number per token, so whatever depends on the string
-alone (lower case, shape, affixes) is computed once a word type and spread by indexing.
-"""
+"""Documents of sentences of tokens, column by column."""
 
 from __future__ import annotations
 
@@ -15,59 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kinfolk.data.column import Column
 from kinfolk.data.relational import read_only
 from kinfolk.errors import InputError
-
-
-@dataclass(frozen=True, eq=False)
-class Column:
-    """Token t holds `values[codes[t]]`; a code of -1 means no value is known there."""
-
-    codes: NDArray[np.int32]
-    values: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        codes = np.asarray(self.codes, np.int32)
-        if codes.ndim != 1 or (len(codes) and not -1 <= codes.min() <= codes.max() < len(self.values)):
-            raise InputError(f"column codes must be one row of numbers from -1 to {len(self.values) - 1}")
-        object.__setattr__(self, "codes", read_only(codes))
-
-    @classmethod
-    def from_strings(cls, strings: Iterable[str | None]) -> Column:
-        """Number the distinct strings in order of appearance; None becomes -1."""
-        given = list(strings)
-        values = [s for s in dict.fromkeys(given) if s is not None]
-        strange = next((s for s in values if not isinstance(s, str)), None)
-        if strange is not None:
-            raise InputError(f"expected strings; got {strange!r}, a {type(strange).__name__}")
-        numbers: dict[str | None, int] = {s: i for i, s in enumerate(values)}
-        numbers[None] = -1
-        return cls(np.fromiter(map(numbers.__getitem__, given), np.int32, len(given)), tuple(values))
-
-    def strings(self) -> list[str | None]:
-        """One string (or None) a token."""
-        table = [*self.values, None]
-        return [table[code] for code in self.codes]
-
-    def __len__(self) -> int:
-        return len(self.codes)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Copied and sent to other processes by building it anew, so the copy is read-only too."""
-        return Column, (self.codes, self.values)
-
-    @classmethod
-    def joined(cls, columns: Sequence[Column]) -> Column:
-        """Columns one after the other, each distinct string once."""
-        number: dict[str, int] = {}
-        codes = []
-        for column in columns:
-            table = [number.setdefault(value, len(number)) for value in column.values]
-            codes.append(np.array([*table, -1], np.int32)[column.codes])
-        return cls(np.concatenate(codes), tuple(number))
-
-    def slice(self, start: int, stop: int) -> Column:
-        return Column(self.codes[start:stop], self.values)
 
 
 @dataclass(frozen=True, eq=False)

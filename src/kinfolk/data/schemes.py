@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kinfolk.data.corpus import Column
+from kinfolk.data.column import Column
 from kinfolk.data.tags import (
     FIRST,
     IN,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kinfolk.data.corpus import Column
+from kinfolk.data.column import Column
 from kinfolk.errors import InputError, SettingError
 
 SCHEMES = ("IOB1", "BIO", "IOBES", "BILOU")

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from kinfolk.data.corpus import Column, Corpus
+from kinfolk.data.column import Column
+from kinfolk.data.corpus import Corpus
 from kinfolk.errors import InputError, SettingError
 from kinfolk.features.templates import Attribute
 

@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.data.corpus import Column, Corpus
+from kinfolk.data.column import Column
+from kinfolk.data.corpus import Corpus
 from kinfolk.errors import SettingError
 from kinfolk.features.attributes import lower
 from kinfolk.features.templates import OUTSIDE, Attribute

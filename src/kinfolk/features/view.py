@@ -13,7 +13,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from kinfolk.data.corpus import Column, Corpus
+from kinfolk.data.column import Column
+from kinfolk.data.corpus import Corpus
 from kinfolk.data.vocabulary import Vocabulary
 
 if TYPE_CHECKING:

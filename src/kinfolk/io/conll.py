@@ -13,7 +13,8 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.data.corpus import Column, Corpus
+from kinfolk.data.column import Column
+from kinfolk.data.corpus import Corpus
 from kinfolk.data.schemes import SCHEMES, TagError, check, detect
 from kinfolk.errors import InputError, SettingError
 from kinfolk.io.textfiles import Source, read_utf8, write_utf8

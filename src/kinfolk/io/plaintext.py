@@ -6,7 +6,8 @@ import re
 
 import numpy as np
 
-from kinfolk.data.corpus import Column, Corpus
+from kinfolk.data.column import Column
+from kinfolk.data.corpus import Corpus
 from kinfolk.data.tokenise import pieces, token_spans
 from kinfolk.errors import InputError
 from kinfolk.io.textfiles import Source, read_utf8

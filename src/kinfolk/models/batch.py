@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from kinfolk.data import schemes
-from kinfolk.data.corpus import Column, Corpus
+from kinfolk.data.column import Column
+from kinfolk.data.corpus import Corpus
 from kinfolk.data.relational import Relational
 from kinfolk.data.vocabulary import Vocabulary
 from kinfolk.errors import InputError

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.data import schemes
-from kinfolk.data.corpus import Column
+from kinfolk.data.column import Column
 from kinfolk.models.batch import Batch
 from kinfolk.models.labels import LabelCoding
 

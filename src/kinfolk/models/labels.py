@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.data import schemes
-from kinfolk.data.corpus import Column, Corpus
+from kinfolk.data.column import Column
+from kinfolk.data.corpus import Corpus
 from kinfolk.data.vocabulary import Vocabulary
 from kinfolk.errors import InputError, SettingError
 
