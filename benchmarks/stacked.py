@@ -6,7 +6,7 @@
     python benchmarks/stacked.py --json FILE   write all figures
 
 Gibbs     time of 50 and 100 sweeps over that of stacking with one level, both asking the conditional model through the
-          same code ("plain"), and with the kernel that keeps what does not change ("fast"); `kinfolk reproduce gibbs-speed`
+          same code ("plain"), and with the kernel that keeps what does not change ("fast"); see gibbs-speed
 Growth    a generated graph: 10 links a node, 7 classes, 32 features a node, links between like nodes 7 times of 10; 2 %
           of the nodes have labels. "level" is the whole second pass, "needs" the sparse products (SciPy) and the base's
           predictions on rows that lie ready, taken in turn; memory is the peak while predicting over the input arrays
@@ -161,7 +161,8 @@ def main() -> None:
             f"{n:>9,} nodes: fit {row['fit_seconds']:.2f} s, predict {row['predict_seconds']:.3f} s; level "
             f"{row['level_seconds']:.3f} s over needs {row['product_seconds']:.3f} + {row['base_seconds']:.3f} s: "
             f"{row['level_over_needs']:.2f} (at most {MOST_TIME}); peak memory {row['peak_over_input']:.2f} of the "
-            f"input (at most {MOST_MEMORY:g}); accuracy {row['local_accuracy']:.1f} alone, {row['accuracy']:.1f} stacked"
+            f"input (at most {MOST_MEMORY:g}); accuracy {row['local_accuracy']:.1f} alone, {row['accuracy']:.1f} "
+            "stacked"
         )
         for name, peer in row["peers"].items():
             print(f"{'':>9}  scikit-network {name}: {peer['seconds']:.3f} s, accuracy {peer['accuracy']:.1f}")

@@ -18,12 +18,43 @@ from kinfolk.threads import even_bounds, run_chunks
 Array = NDArray[Any]
 SUM, MEAN, SHARE, ANY, LARGEST = range(5)
 CHUNKS = 64
+EIGHT = 8  # doubles in a cache line
 LEAST_WORK = 20_000  # links that are worth a thread of their own
 
 
 @njit(cache=True, nogil=True)
-def _aggregate(kind, indptr, indices, weights, votes, rows, first, last, out):
-    """out[r] = the votes (n, C) of the neighbours of rows[r], for r from `first` to below `last`."""
+def _add_up(mean, indptr, indices, weights, votes, rows, first, last, out):
+    """out[r] = Σ_e w_e votes[j_e] over the links of rows[r], divided by Σ_e w_e if `mean`.
+
+    Eight columns at a time, in variables of their own: rows of `votes` are padded to whole cache lines.
+    """
+    width = out.shape[1]
+    for r in range(first, last):
+        i = rows[r]
+        a, b = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
+        for at in range(0, width, EIGHT):
+            t = np.uint64(at)
+            s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = total = 0.0
+            for e in range(a, b):
+                w, j = weights[e], np.uint64(indices[e])
+                total += w
+                s0 += w * votes[j, t]
+                s1 += w * votes[j, t + np.uint64(1)]
+                s2 += w * votes[j, t + np.uint64(2)]
+                s3 += w * votes[j, t + np.uint64(3)]
+                s4 += w * votes[j, t + np.uint64(4)]
+                s5 += w * votes[j, t + np.uint64(5)]
+                s6 += w * votes[j, t + np.uint64(6)]
+                s7 += w * votes[j, t + np.uint64(7)]
+            scale = 1.0 / total if mean and total != 0.0 else 1.0
+            sums = (s0, s1, s2, s3, s4, s5, s6, s7)
+            for c in range(min(EIGHT, width - at)):
+                out[r, at + c] = sums[c] * scale
+
+
+@njit(cache=True, nogil=True)
+def _compare(kind, indptr, indices, votes, rows, first, last, out):
+    """out[r] = the largest vote among the neighbours of rows[r], or 1 - Π (1 - v); 0 without any."""
     width = votes.shape[1]
     for r in range(first, last):
         i = rows[r]
@@ -32,32 +63,18 @@ def _aggregate(kind, indptr, indices, weights, votes, rows, first, last, out):
             out[r, c] = 1.0 if kind == ANY and b > a else 0.0
         if a == b:
             continue
-        if kind == ANY:  # 1 - Π (1 - v)
+        if kind == ANY:
             for e in range(a, b):
                 for c in range(width):
                     out[r, c] *= 1.0 - votes[indices[e], c]
             for c in range(width):
                 out[r, c] = 1.0 - out[r, c]
-        elif kind == LARGEST:
+        else:
             for c in range(width):
                 out[r, c] = votes[indices[a], c]
             for e in range(a + 1, b):
                 for c in range(width):
                     out[r, c] = max(out[r, c], votes[indices[e], c])
-        else:
-            total = 0.0
-            for e in range(a, b):
-                w = weights[e]
-                total += w
-                for c in range(width):
-                    out[r, c] += w * votes[indices[e], c]
-            if kind == SHARE:  # of what was said, not of who might have spoken
-                total = 0.0
-                for c in range(width):
-                    total += out[r, c]
-            if kind != SUM and total != 0.0:
-                for c in range(width):
-                    out[r, c] /= total
 
 
 @njit(cache=True, nogil=True)
@@ -79,13 +96,40 @@ def _runs(links: sparse.csr_array, rows: Array) -> Array:
     return even_bounds(cost, int(np.clip(cost[-1] // LEAST_WORK, 1, CHUNKS)))
 
 
+def padded(votes: Array) -> Array:
+    """The votes, with rows of whole cache lines behind them: what sums take fastest. Shared by all who add them up."""
+    n, width = votes.shape
+    if not _is_padded(votes):
+        whole = np.zeros((n, -(-max(1, width) // EIGHT) * EIGHT), np.result_type(votes.dtype, np.float32))
+        whole[:, :width] = votes
+        votes = whole[:, :width]
+    return votes
+
+
+def _is_padded(votes: Array) -> bool:
+    whole = votes.base
+    return (
+        isinstance(whole, np.ndarray) and whole.ndim == 2 and whole.flags.c_contiguous and whole.dtype == votes.dtype
+        and len(whole) == len(votes) and whole.shape[1] % EIGHT == 0 and whole.ctypes.data == votes.ctypes.data
+        and votes.strides == whole.strides and votes.dtype.kind == "f"
+    )  # fmt: skip
+
+
 def aggregate(kind: int, links: sparse.csr_array, votes: Array, rows: Array, out: Array, n_jobs: int) -> None:
     """Write the aggregate of `votes` (n, C) over the neighbours of `rows` into `out` (len(rows), C)."""
     bounds = _runs(links, rows)
+    adds = kind in (SUM, MEAN, SHARE)
+    table = padded(votes).base if adds and votes.shape[1] else votes
 
     def run(chunk: int) -> None:
-        span = bounds[chunk], bounds[chunk + 1]
-        _aggregate(kind, links.indptr, links.indices, links.data, votes, rows, *span, out)
+        first, last = bounds[chunk], bounds[chunk + 1]
+        if adds:
+            _add_up(kind == MEAN, links.indptr, links.indices, links.data, table, rows, first, last, out)
+        else:
+            _compare(kind, links.indptr, links.indices, table, rows, first, last, out)
+        if kind == SHARE:  # of what was said, not of who might have spoken
+            said = out[first:last].sum(axis=1, keepdims=True)
+            np.divide(out[first:last], said, out=out[first:last], where=said != 0)
 
     run_chunks(run, len(bounds) - 1, n_jobs)
 

@@ -143,7 +143,7 @@ def _one(words: list[str], text: str) -> tuple[Relation, list[str]]:
 
 def _components(links: Any) -> sparse.csr_array:
     """Everybody linked to everybody of his component."""
-    n, member = csgraph.connected_components(links, directed=False)
+    n, member = csgraph.connected_components(_without_self(links), directed=False)  # an entry of 0 is no link
     sizes = np.bincount(member, minlength=n).astype(np.int64)
     if (sizes**2).sum() > MOST_PAIRS:
         raise InputError(

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from kinfolk.errors import InputError
+from kinfolk.features.aggregates import padded
 from kinfolk.features.company import Company, as_templates
 from kinfolk.features.neighbourhood import Neighbourhood
 from kinfolk.features.neighbours import Count, NeighbourTemplate
@@ -141,6 +142,7 @@ class NodePredictor(NamedTuple):
         """(n, L) by a level that is told the votes of neighbours, and its own where that is asked for."""
         everyone, templates = np.arange(self.hood.n), self.templates
         templates.prepare(self.hood)
+        votes = padded(votes)
         alone = replace(self.hood, n_jobs=1)  # each of the threads has a block
 
         def told(span: slice) -> Array:

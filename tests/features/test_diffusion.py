@@ -1,0 +1,128 @@
+"""Features smoothed along links: beside the formula worked out with dense matrices, and what may be asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+import kinfolk as kf
+from kinfolk.errors import InputError, SettingError
+from strategies import SEEDS
+
+
+def dense_formula(links: Any, X: Any, alpha: float, steps: int) -> Any:
+    """S = D^-½ (A + I) D^-½ and Z = Σ_{k<K} α (1 - α)^k S^k X + (1 - α)^K S^K X, term by term."""
+    n = len(links)
+    both = np.maximum(links, links.T) + np.eye(n)
+    root = np.diag(1 / np.sqrt(both.sum(axis=1)))
+    S = root @ both @ root
+    Z = (1 - alpha) ** steps * np.linalg.matrix_power(S, steps) @ X
+    for k in range(steps):
+        Z = Z + alpha * (1 - alpha) ** k * np.linalg.matrix_power(S, k) @ X
+    return Z
+
+
+def unit_rows(table: Any) -> Any:
+    lengths = np.sqrt((table**2).sum(axis=1, keepdims=True))
+    return table / np.where(lengths > 0, lengths, 1)
+
+
+def a_world(seed: int, n: int, width: int, density: float, thin: bool = False) -> tuple[Any, Any, kf.Graph]:
+    """(links, features, graph); some nodes have no word, some no link."""
+    rng = np.random.default_rng(seed)
+    links = np.where(rng.random((n, n)) < density, rng.integers(1, 5, (n, n)) / 2, 0.0)
+    np.fill_diagonal(links, 0)
+    X = np.where(rng.random((n, width)) < 0.5, rng.integers(0, 4, (n, width)), 0).astype(float)
+    names = [f"w{i}" for i in range(width)]
+    labels = [("a", "b", None)[i % 3] for i in range(n)]
+    relations = {"r": sparse.csr_array(links)}
+    return links, X, kf.Graph(sparse.csr_array(X) if thin else X, labels, relations, feature_names=names)
+
+
+@settings(max_examples=80)
+@given(
+    seed=SEEDS,
+    n=st.integers(0, 6),
+    width=st.integers(0, 3),
+    density=st.sampled_from([0.0, 0.3, 1.0]),
+    alpha=st.sampled_from([0.05, 0.15, 0.5, 1.0]),
+    steps=st.integers(0, 12),
+    thin=st.booleans(),
+    scale=st.booleans(),
+)
+def test_it_is_the_formula(
+    seed: int, n: int, width: int, density: float, alpha: float, steps: int, thin: bool, scale: bool
+):
+    links, X, graph = a_world(seed, n, width, density, thin)
+    smooth = kf.diffused(graph, "r", alpha, steps, scale=scale)
+    expected = dense_formula(links, X, alpha, steps)
+    assert isinstance(smooth.features, np.ndarray) and smooth.features.dtype == np.float32
+    np.testing.assert_allclose(smooth.features, unit_rows(expected) if scale else expected, atol=2e-5)
+    assert smooth.feature_names == graph.feature_names and smooth.labels == graph.labels and smooth.ids == graph.ids
+    assert (smooth.relations["r"] != graph.relations["r"]).nnz == 0
+
+
+@given(seed=SEEDS, alpha=st.sampled_from([0.1, 0.6]), steps=st.integers(0, 5))
+def test_the_direction_of_links_does_not_matter(seed: int, alpha: float, steps: int):
+    _, _, graph = a_world(seed, 5, 2, 0.4)
+    one, other, both = (kf.diffused(graph, r, alpha, steps).features for r in ("r", "~r", "r | ~r"))
+    np.testing.assert_allclose(one, other, atol=1e-6)
+    np.testing.assert_allclose(one, both, atol=1e-6)
+
+
+@pytest.mark.parametrize("thin", [False, True])
+def test_nothing_moves_with_alpha_1_or_without_steps_or_links(thin: bool):
+    _, X, graph = a_world(3, 6, 4, 0.5, thin)
+    assert not X.any(axis=1).all(), "somebody has no word, and keeps none"
+    for alpha, steps in ((1.0, 7), (0.1, 0)):
+        np.testing.assert_allclose(kf.diffused(graph, "r", alpha, steps, scale=False).features, X, atol=1e-6)
+        np.testing.assert_allclose(kf.diffused(graph, "r", alpha, steps).features, unit_rows(X), atol=1e-6)
+    lone = kf.Graph(graph.features, None, {"r": []})
+    np.testing.assert_allclose(kf.diffused(lone, "r").features, unit_rows(X), atol=1e-6)
+
+
+def test_words_travel_as_far_as_there_are_steps():
+    line = kf.Graph(np.eye(5)[:, :1], None, {"r": [(i, i + 1) for i in range(4)]})
+    for steps in range(5):
+        smooth = kf.diffused(line, "r", 0.2, steps).features
+        assert (smooth[:, 0] > 0).tolist() == [i <= steps for i in range(5)]
+    near, far = (kf.diffused(line, "r", alpha, 8, scale=False).features[:, 0] for alpha in (0.8, 0.05))
+    assert near[0] > far[0] and near[3] < far[3]
+
+
+def test_labels_have_no_part_in_it():
+    _, _, graph = a_world(4, 6, 3, 0.5)
+    bare = kf.diffused(graph.with_labels(None), "r").features
+    np.testing.assert_array_equal(kf.diffused(graph, "r").features, bare)
+
+
+def test_groups_and_relations_stay():
+    _, X, graph = a_world(5, 4, 2, 0.5)
+    parts = {"r": graph.relations["r"], "s": [(0, 1)]}
+    grouped = kf.Graph(X, graph.labels, parts, groups=["x", "x", "y", "y"])
+    smooth = kf.diffused(grouped, "r | s")
+    assert smooth.group_names == ("x", "y") and list(smooth.relations) == ["r", "s"]
+    np.testing.assert_array_equal(smooth.group_codes, grouped.group_codes)
+    np.testing.assert_array_equal(grouped.features, X)
+
+
+@pytest.mark.parametrize("alpha", [0.0, -0.1, 1.01, float("nan"), float("inf")])
+def test_alpha_is_a_share(alpha: float):
+    _, _, graph = a_world(6, 3, 1, 0.5)
+    with pytest.raises(SettingError, match="alpha must be above 0 and at most 1; got"):
+        kf.diffused(graph, "r", alpha)
+
+
+def test_what_cannot_be_smoothed_along():
+    _, _, graph = a_world(7, 3, 1, 0.5)
+    with pytest.raises(SettingError, match="steps must be 0 or more; got -1"):
+        kf.diffused(graph, "r", steps=-1)
+    with pytest.raises(InputError, match="there is no relation 'cites' here; there are: 'r'"):
+        kf.diffused(graph, "cites")
+    with pytest.raises(SettingError, match="cannot read the relation"):
+        kf.diffused(graph, "r |")
