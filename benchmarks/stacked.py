@@ -30,8 +30,7 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 from kinfolk import Count, Relational, StackedGraphical
-from kinfolk.experiments.gibbs_speed import speed_rows
-from kinfolk.experiments.graphs import PROBLEMS
+from kinfolk.experiments.gibbs_speed import problems, speed_rows
 from kinfolk.models.nodes import Nodes
 from kinfolk.models.stacked_nodes import NodePredictor, neighbourhood, tables
 from kinfolk.threads import resolve_jobs
@@ -112,7 +111,7 @@ def second_level(model: StackedGraphical, data: Relational, votes: Any, rounds: 
     for _ in range(rounds):
         took.append(
             (
-                seconds(lambda: last.next_level(votes, votes, 1)),
+                seconds(lambda: last.at_level(1, np.arange(len(votes)), votes, votes)),
                 seconds(lambda: [r @ votes for r in relations]),
                 seconds(lambda: estimator.predict_proba(ready)),
             )
@@ -147,8 +146,8 @@ def main() -> None:
     figures: dict[str, Any] = {"gibbs": [], "growth": []}
     folder = None if given.quick or given.skip_data else data_folder()
     if folder is not None:
-        for make in PROBLEMS.values():
-            figures["gibbs"] += speed_rows(make(folder), print)
+        for problem in problems(folder):
+            figures["gibbs"] += speed_rows(problem, print)
         stacked = [row for row in figures["gibbs"] if row["model"] == "stacked k=1"]
         for name in ("speedup_50", "speedup_100", "fast_speedup_50", "fast_speedup_100"):
             print(f"{name:>16}", *(f"{row['dataset']} {row[name]:.1f}" for row in stacked), end="  ")

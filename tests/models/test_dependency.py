@@ -366,15 +366,23 @@ def test_another_graph_has_known_labels_only_if_forced():
 # -- modes
 
 
+class Timid(LogisticRegression):
+    """Never surer than half."""
+
+    def predict_proba(self, X: Any) -> Any:
+        return 0.5 * super().predict_proba(X) + 0.5 / len(self.classes_)
+
+
 @pytest.mark.parametrize(
     ("base", "templates"),
     [
         (GaussianNB(), "count:r"),
         (make_pipeline(StandardScaler(), LogisticRegression()), "count:r"),
+        (Timid(), "count:r"),
         (LogisticRegression(), "log-count:r"),
         (LogisticRegression(), [lambda votes, relations: relations["r"] @ votes]),
     ],
-    ids=["naive bayes", "pipeline", "log count", "function"],
+    ids=["naive bayes", "pipeline", "timid", "log count", "function"],
 )
 def test_what_the_kernel_cannot_do_is_done_plainly_or_refused(base: Any, templates: Any):
     graph, other = a_graph(15), a_graph(16)
@@ -386,14 +394,27 @@ def test_what_the_kernel_cannot_do_is_done_plainly_or_refused(base: Any, templat
         network(base, templates=templates, mode="fast").fit(graph).predict(other)
 
 
+def test_what_the_kernel_can_do_it_does():
+    graph, other = a_graph(17, 40), a_graph(18)
+    auto, fast, plain = (
+        network(mode=mode, sweeps=5).fit(graph).predict_proba(other) for mode in ("auto", "fast", "plain")
+    )
+    np.testing.assert_array_equal(auto, fast)
+    assert not np.array_equal(fast, plain), "one by one is not all at once"
+
+
 CHOOSES_C = LogisticRegressionCV(Cs=[0.1, 1.0], cv=2, l1_ratios=(0.0,), scoring="accuracy", use_legacy_attributes=False)
 
 
-@pytest.mark.parametrize("base", [LogisticRegression(), CHOOSES_C], ids=["given C", "chosen C"])
-def test_what_the_kernel_can_do_it_does(base: Any):
-    graph, other = a_graph(17, 40), a_graph(18)
-    auto, fast = (network(base, mode=mode, sweeps=5).fit(graph).predict_proba(other) for mode in ("auto", "fast"))
-    np.testing.assert_array_equal(auto, fast)
+@pytest.mark.parametrize("base", [Timid(), CHOOSES_C], ids=["timid", "chooses C"])
+def test_who_is_like_a_logistic_regression_is_asked_all_the_same(base: Any):
+    """Whichever mode it is, a node whose neighbours are known has the probabilities of its base."""
+    graph = a_graph(18, 40)
+    model = network(base, burn_in=0, sweeps=1).fit(graph)
+    asked = graph.with_labels([None, *graph.labels[1:]])
+    rows = rows_of(graph, "count:r", one_hot(graph.label_codes, 3))
+    expected = model.conditional_.estimator.predict_proba(rows)[0]
+    np.testing.assert_allclose(model.predict_proba(asked, forced=True)[0], expected, atol=1e-9)
 
 
 def test_both_modes_agree_in_the_long_run_where_nothing_turns_in_circles():

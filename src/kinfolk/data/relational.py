@@ -29,9 +29,10 @@ class Relational:
     groups     int32 (n,), the document or graph of each instance: consecutive groups 0, 1, 2, ...
     """
 
-    __slots__ = ("_fingerprint", "classes", "features", "groups", "labels", "relations")
+    __slots__ = ("_fingerprint", "_paths", "classes", "features", "groups", "labels", "relations")
 
     _fingerprint: str | None
+    _paths: dict[str, Any]
 
     features: Any
     labels: NDArray[np.int32]
@@ -56,6 +57,7 @@ class Relational:
         checked = {name: _checked_relation(name, r, n) for name, r in (relations or {}).items()}
         put("relations", MappingProxyType(checked))
         put("_fingerprint", None)
+        put("_paths", {})
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"Relational is frozen: build a new one instead of setting {name!r}")
@@ -77,6 +79,11 @@ class Relational:
                     digest.update(np.ascontiguousarray(part).data)
             object.__setattr__(self, "_fingerprint", digest.hexdigest())
         return str(self._fingerprint)
+
+    @property
+    def paths(self) -> dict[str, Any]:
+        """Links that were made of its relations (two steps, unions), by name: kept by who makes them, made once."""
+        return self._paths
 
     @property
     def n_instances(self) -> int:

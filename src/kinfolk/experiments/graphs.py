@@ -10,10 +10,18 @@ import numpy as np
 
 from kinfolk.data.graph import Graph
 from kinfolk.experiments.stacked import Split, by_group, by_instance
-from kinfolk.features.neighbours import Concat, Count, Exists
+from kinfolk.features.neighbours import Concat, Count, Exists, Max, Mean
 from kinfolk.io.linqs import read_linqs
 from kinfolk.io.slif import SIDES, read_slif
 from kinfolk.io.webkb import read_webkb
+
+ANY_SIDE = " | ".join(SIDES)
+SLIF_WIDE = [  # all that a region's surroundings could tell
+    *(Concat(side, slots=1) for side in SIDES),
+    *(make(relation) for make in (Mean, Max) for relation in ("competitor", ANY_SIDE)),
+    Mean(f"component({ANY_SIDE})"),
+    Mean("figure"),
+]
 
 
 class Problem(NamedTuple):

@@ -19,22 +19,13 @@ import numpy as np
 from scipy import sparse
 
 from kinfolk.data.graph import Graph
-from kinfolk.experiments.graphs import slif
+from kinfolk.experiments.graphs import SLIF_WIDE, slif
 from kinfolk.experiments.report import Report, Row, Tell
 from kinfolk.experiments.stacked import Split, compared, maxent, table
 from kinfolk.experiments.stacked_citations import PAPER_ROWS
-from kinfolk.features.neighbours import Concat, Max, Mean
-from kinfolk.io.slif import SIDES
 from kinfolk.models.stacked import StackedGraphical
 
 PAPER = dict(zip(PAPER_ROWS, (77.2, 86.7, 90.1, 90.1, 96.3), strict=True))
-ANY_SIDE = " | ".join(SIDES)
-WIDE = [
-    *(Concat(side, slots=1) for side in SIDES),
-    *(make(relation) for make in (Mean, Max) for relation in ("competitor", ANY_SIDE)),
-    Mean(f"component({ANY_SIDE})"),
-    Mean("figure"),
-]
 
 
 def run(data: Path, tell: Tell, n_jobs: int = -1) -> Report:
@@ -56,7 +47,7 @@ def run(data: Path, tell: Tell, n_jobs: int = -1) -> Report:
         for name, graph in (("stacked wide", problem.graph), ("stacked order", ordered)):
             rows += wide_rows(dataset, name, same(graph), "crossfit", tell, n_jobs)
     paper = {("slif", model, "mean"): {"accuracy": figure} for model, figure in PAPER.items()}
-    settings = {"base": repr(maxent()), "wide templates": [repr(template) for template in WIDE]}
+    settings = {"base": repr(maxent()), "wide templates": [repr(template) for template in SLIF_WIDE]}
     return Report("stacked-slif", rows, time.perf_counter() - began, settings, ("accuracy", "p_value"), paper)
 
 
@@ -66,7 +57,7 @@ def wide_rows(
     """More templates and the own prediction, by depth."""
     found: dict[str, list[float]] = {}
     for split in splits:
-        model = StackedGraphical(maxent(), WIDE, 2, own=True, known=known, n_jobs=n_jobs)
+        model = StackedGraphical(maxent(), SLIF_WIDE, 2, own=True, known=known, n_jobs=n_jobs)
         model.fit(split.fit, train=split.train)
         for depth, proba in enumerate(model.predict_levels(split.target)):
             label = f"{name} k={depth}" if depth else name.replace("stacked", "local")

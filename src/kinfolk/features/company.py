@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from kinfolk.errors import InputError, ModelFileError, SettingError
 from kinfolk.features import neighbours
+from kinfolk.features.aggregates import padded
 from kinfolk.features.neighbourhood import Neighbourhood
 from kinfolk.features.neighbours import Concat, Count, NeighbourTemplate, Over
 from kinfolk.features.paths import Relation
@@ -126,6 +127,7 @@ class Company:
     def rows(self, hood: Neighbourhood, votes: Array, rows: Array, own: Array | None = None) -> Array:
         """(len(rows), width): what these instances are told of their neighbours' votes (n, classes); with `own` (n,
         classes) their own come last."""
+        votes = padded(votes)  # once for all templates
         out, at = np.empty((len(rows), self.width + (0 if own is None else own.shape[1])), votes.dtype), 0
         for template in self.told:
             width = template.width(self.n_votes)

@@ -20,16 +20,15 @@ ASKS_ANY = (Exists, Max)
 
 def is_log_linear(learner: Learner, company: Company) -> bool:
     """Whether a conditional model can be written as tables."""
-    from sklearn.linear_model import LogisticRegression
-
-    linear = isinstance(learner.estimator, LogisticRegression)
-    return linear and bool(company.told) and all(isinstance(template, ADDS_UP + ASKS_ANY) for template in company.told)
+    linear = learner.softmax is not None and bool(company.told)
+    return linear and all(isinstance(template, ADDS_UP + ASKS_ANY) for template in company.told)
 
 
 def network_of(learner: Learner, company: Company, hood: Neighbourhood, table: Any) -> Network:
     """The network of a graph; `table` (n, F) holds the features that stand before those of neighbours' labels."""
     n_labels, width = learner.n_labels, table.shape[1]
-    weights, bias = _softmax_weights(learner)
+    assert learner.softmax is not None
+    weights, bias = learner.softmax
     own = np.asarray(table @ weights[:width]) + bias
     tables: list[Array] = []
     links: list[tuple[Array, Array, Array, Array]] = []  # looked at, looks, table, weight
@@ -64,15 +63,3 @@ def _placed(template: Over, graph: Any, reader: Array) -> tuple[Array, Array]:
         totals = np.asarray(graph.sum(axis=1)).ravel()
         return zeros, graph.data / np.where(totals == 0, 1.0, totals)[reader]
     return zeros, graph.data if isinstance(template, Count) else np.ones(len(reader))
-
-
-def _softmax_weights(learner: Learner) -> tuple[Array, Array]:
-    """(F, L) and (L,): scores whose softmax the classifier gives; a class it never saw has none."""
-    estimator = learner.estimator
-    weights = np.zeros((estimator.coef_.shape[1], learner.n_labels))
-    bias = np.full(learner.n_labels, -np.inf)
-    bias[learner.columns] = 0.0
-    known = learner.columns if len(estimator.coef_) > 1 else learner.columns[1:]
-    weights[:, known] = estimator.coef_.T
-    bias[known] = estimator.intercept_
-    return weights, bias

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -87,6 +88,23 @@ class Learner:
         self.columns = np.asarray(getattr(self.estimator, "classes_", present), np.int64)
         return self
 
+    @cached_property
+    def softmax(self) -> tuple[Array, Array] | None:
+        """(F, L) and (L,): of a logistic regression the scores whose softmax it gives, which asks for none of the
+        checks that scikit-learn makes at every call; a class it never saw has none. None for any other base."""
+        from sklearn.linear_model import LogisticRegression
+
+        estimator = self.estimator
+        if type(estimator) is not LogisticRegression or estimator.coef_.shape[0] not in (1, len(self.columns)):
+            return None
+        weights = np.zeros((estimator.coef_.shape[1], self.n_labels))
+        bias = np.full(self.n_labels, -np.inf)
+        bias[self.columns] = 0.0
+        known = self.columns if len(estimator.coef_) > 1 else self.columns[1:]
+        weights[:, known] = estimator.coef_.T
+        bias[known] = estimator.intercept_
+        return weights, bias
+
     def proba(self, rows: Any) -> Array:
         """(m, L), each row summing to 1."""
         table = np.zeros((rows.shape[0], self.n_labels))
@@ -95,6 +113,9 @@ class Learner:
         if self.estimator is None:
             table[:, self.columns] = 1.0
             return table
+        if self.softmax is not None:
+            weights, bias = self.softmax
+            return np.asarray(softmax(np.asarray(rows @ weights) + bias, axis=1))
         way = speaks_by(self.estimator)
         said = getattr(self.estimator, way)(rows)
         if way == "decision_function" and said.ndim == 2 and said.shape[1] != len(self.columns):

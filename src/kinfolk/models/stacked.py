@@ -164,7 +164,7 @@ class StackedGraphical(Settings):
         self._require_fitted()
         if self.task_ == "tokens":
             return self._last().predict(self._tokens(X, forced), forced)
-        return self.classes_[self._proba(X, forced)[-1].argmax(axis=1)]
+        return self.classes_[self._proba(X, forced, whole=False)[-1].argmax(axis=1)]
 
     def predict_proba(self, X: Any, forced: bool = False) -> Any:
         """(n, L), columns as `classes_`; for tokens one array a sentence. `forced` as in `predict`.
@@ -174,7 +174,7 @@ class StackedGraphical(Settings):
         self._require_fitted()
         if self.task_ == "tokens":
             return self._last().predict_proba(self._tokens(X, forced), forced)
-        return self._proba(X, forced)[-1]
+        return self._proba(X, forced, whole=False)[-1]
 
     def predict_levels(self, X: Any, forced: bool = False) -> list[Array]:
         """Nodes: (n, L) by each level, from the base alone to the last."""
@@ -208,7 +208,7 @@ class StackedGraphical(Settings):
             return self._last().evaluate(self._tokens(Batch.of(X, y), False))
         no_labels_beside(y)
         gold = Nodes.of(X, self.node_columns_).gold(self.coding_.classes)
-        return None, node_accuracy(gold, self._proba(X, False)[-1])
+        return None, node_accuracy(gold, self._proba(X, False, whole=False)[-1])
 
     def score(self, X: Any, y: Any = None) -> float:
         """Accuracy over labelled nodes, or entity F1 of tokens, from 0 to 1."""
@@ -225,7 +225,7 @@ class StackedGraphical(Settings):
         predictor = TokenPredictor(self.levels_, self.company_, self.coding_, self._ask, ceiling, jobs)
         return predictor.extended(Batch.of(X), forced)
 
-    def _proba(self, X: Any, forced: bool) -> list[Array]:
+    def _proba(self, X: Any, forced: bool, whole: bool = True) -> list[Array]:
         """(n, L) by each level; sampled votes are averaged over runs."""
         if not isinstance(X, Graph | Relational):
             raise InputError(f"this model was trained on a graph; got {type(X).__name__}")
@@ -250,7 +250,7 @@ class StackedGraphical(Settings):
         parts = tables(nodes, hood, self.company_, self.dense_, self.features)
         learners: list[Learner] = self.levels_
         predictor = NodePredictor(learners, *parts, hood, self.company_, self._ask, known, given)
-        runs = [predictor.levels(draw) for draw in range(self.samples if self.predictions == "sample" else 1)]
+        runs = [predictor.levels(draw, whole) for draw in range(self.samples if self.predictions == "sample" else 1)]
         found = [np.asarray(sum(level) / len(runs)) for level in zip(*runs, strict=True)]
         if forced:
             kept = np.flatnonzero(known >= 0)

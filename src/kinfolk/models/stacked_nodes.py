@@ -100,7 +100,8 @@ def default_templates(given: Any, nodes: Nodes) -> list[NeighbourTemplate]:
 def neighbourhood(nodes: Nodes, used: Sequence[str], unused: Sequence[str], n_votes: int, n_jobs: int) -> Neighbourhood:
     """The links of a graph; relations that templates name and the graph lacks are empty, with a warning."""
     relations = told_relations(nodes, used, unused)
-    return Neighbourhood(len(nodes.labels), n_votes, relations, nodes.table, n_jobs=n_jobs)
+    kept = nodes.data.paths if len(relations) == len(nodes.relations) else {}
+    return Neighbourhood(len(nodes.labels), n_votes, relations, nodes.table, None, n_jobs, kept)
 
 
 def remembered(training: Training, nodes: Nodes, depth: int, told: bool) -> Memory:
@@ -122,30 +123,50 @@ class NodePredictor(NamedTuple):
     known: NDArray[np.int32]
     given: tuple[NDArray[np.int64], list[Array]] | None
 
-    def levels(self, draw: int = 0) -> list[Array]:
-        """(n, L) probabilities by each level; `draw` numbers the draws of sampled votes."""
-        everyone = np.arange(self.hood.n)
-        found = [predict_in_blocks(self.learners[0], self.alone, everyone, None, self.hood.n_jobs)]
+    def levels(self, draw: int = 0, whole: bool = True) -> list[Array]:
+        """(n, L) probabilities by each level; `draw` numbers the draws of sampled votes. Unless the `whole` of it is
+        wanted, levels below the last are not asked about those whose word on themselves nobody hears."""
         known = np.flatnonzero(self.known >= 0)
-        for level in range(1, len(self.learners)):
-            own = votes = as_votes(found[-1], self.ask, level - 1, draw, 1)
+        asked = everyone = np.arange(self.hood.n)
+        if not whole and not self.ask.own and len(self.learners) > 1:
+            heard = self.known < 0
+            if self.given is not None:
+                heard[self.given[0]] = False
+            asked = np.flatnonzero(heard)
+        found = []
+        votes = own = np.zeros((0, 0))
+        for level in range(len(self.learners)):
+            last = level == len(self.learners) - 1
+            found.append(self.at_level(level, everyone if last else asked, votes, own))
+            if last:
+                break
+            own = votes = as_votes(found[-1], self.ask, level, draw, 1)
             if self.given is not None or len(known):
                 votes = votes.copy()
             if self.given is not None:
-                votes[self.given[0]] = self.given[1][level - 1]
+                votes[self.given[0]] = self.given[1][level]
                 own = votes.copy() if self.ask.own else own
             votes[known] = np.eye(votes.shape[1])[self.known[known]]
-            found.append(self.next_level(votes, own, level))
         return found
 
-    def next_level(self, votes: Array, own: Array, level: int) -> Array:
-        """(n, L) by a level that is told the votes of neighbours, and its own where that is asked for."""
-        everyone, templates = np.arange(self.hood.n), self.templates
-        templates.prepare(self.hood)
-        votes = padded(votes)
-        alone = replace(self.hood, n_jobs=1)  # each of the threads has a block
+    def at_level(self, level: int, index: Array, votes: Array, own: Array) -> Array:
+        """(n, L) by a level for the nodes `index`, 0 for others; above the first they are told the votes (n, L) of
+        neighbours, and their own where that is asked for."""
+        learner, jobs = self.learners[level], self.hood.n_jobs
+        if level == 0:
+            found = predict_in_blocks(learner, self.alone, index, None, jobs)
+        else:
+            templates = self.templates
+            templates.prepare(self.hood)
+            votes = padded(votes)
+            alone = replace(self.hood, n_jobs=1)  # each of the threads has a block
 
-        def told(span: slice) -> Array:
-            return templates.rows(alone, votes, everyone[span], own if self.ask.own else None)
+            def told(span: slice) -> Array:
+                return templates.rows(alone, votes, index[span], own if self.ask.own else None)
 
-        return predict_in_blocks(self.learners[level], self.wide, everyone, told, self.hood.n_jobs)
+            found = predict_in_blocks(learner, self.wide, index, told, jobs)
+        if len(index) == self.hood.n:
+            return found
+        table = np.zeros((self.hood.n, learner.n_labels))
+        table[index] = found
+        return table
