@@ -17,4 +17,4 @@ def test_code_blocks_run(page: str, monkeypatch: pytest.MonkeyPatch, capsys: pyt
     names: dict[str, object] = {}
     for block in blocks:
         exec(compile(block, page, "exec"), names)
-    assert re.search(r"with probability|settled in|0\.\d+ 0\.\d+", capsys.readouterr().out)  # explanations, reports, scores
+    assert re.search(r"with probability|settled in|0\.\d+ 0\.\d+", capsys.readouterr().out)

@@ -120,7 +120,7 @@ def test_alpha_is_a_share(alpha: float):
 
 def test_what_cannot_be_smoothed_along():
     _, _, graph = a_world(7, 3, 1, 0.5)
-    with pytest.raises(SettingError, match="steps must be 0 or more; got -1"):
+    with pytest.raises(SettingError, match="steps must be a whole number of 0 or more; got -1"):
         kf.diffused(graph, "r", steps=-1)
     with pytest.raises(InputError, match="there is no relation 'cites' here; there are: 'r'"):
         kf.diffused(graph, "cites")

@@ -291,7 +291,8 @@ def test_tables_are_the_probabilities_of_the_conditional(
 
 def test_what_cannot_be_written_as_tables():
     hood = Neighbourhood(3, 2, {"r": sparse.csr_array(np.eye(3, k=1))}, np.zeros((3, 1)))
-    linear, other = Learner(LogisticRegression(), ["a", "b"]), Learner(GaussianNB(), ["a", "b"])
+    rows, codes = np.array([[0.0], [1.0], [2.0], [4.0]]), np.array([0, 0, 1, 1])
+    linear, other = (Learner(base, ["a", "b"]).fit(rows, codes, None) for base in (LogisticRegression(), GaussianNB()))
     company = lambda *templates: Company.learn(as_templates(list(templates)), hood)  # noqa: E731
     assert is_log_linear(linear, company("count:r", "max:r", "mean:r:features"))
     assert not is_log_linear(other, company("count:r"))

@@ -103,7 +103,6 @@ def test_regions_that_cannot_be_read(read: Any, regions: str, message: str):
     assert str(error.value.path).endswith("all.localmodel")
 
 
-@pytest.mark.xfail(strict=True, reason="the message has neither file nor line")
 def test_a_region_told_twice_is_refused_by_its_line(read: Any):
     with pytest.raises(InputError, match="distinct"):
         read(f"{REGIONS}{A} k NUL NEG\n")
@@ -111,7 +110,6 @@ def test_a_region_told_twice_is_refused_by_its_line(read: Any):
         read(f"{REGIONS}{A} k NUL NEG\n")
 
 
-@pytest.mark.xfail(strict=True, reason="a cell other than name=1 becomes a feature of that name")
 @pytest.mark.parametrize("cell", ["x=0", "x", "x=0.5", "=1"])
 def test_features_are_1_or_left_out(read: Any, cell: str):
     with pytest.raises(InputError, match=r"all\.localmodel, line 1"):

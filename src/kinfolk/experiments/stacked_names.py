@@ -4,7 +4,8 @@ Five folds of documents. The local model is a CRF; the competitor a stacked sequ
 three tokens on each side; the stacked graphical CRF is told these and how the other tokens of the document with the
 same word were labelled (also those with the same word in another case, and with the same word before or after), and how
 the words around it are labelled elsewhere. The ridge is chosen for each fold on a fifth of its training documents; the
-templates were chosen on held-out abstracts of GENIA, among the training documents of the first fold.
+templates were chosen on held-out abstracts of GENIA, among the training documents of the first fold; these are test
+documents of the other folds, so of GENIA only the first fold had no part in that choice.
 """
 
 from __future__ import annotations

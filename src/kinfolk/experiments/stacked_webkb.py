@@ -63,7 +63,8 @@ def _error_reduction(rows: list[Row]) -> list[Row]:
     """Percent of the local model's errors that are gone, on the mean rows."""
     means = {row["model"]: row for row in rows if row["split"] == "mean"}
     for row in means.values():
-        row["fewer_errors"] = 100 * (1 - (100 - row["accuracy"]) / (100 - means["local"]["accuracy"]))
+        errors = 100 - means["local"]["accuracy"]
+        row["fewer_errors"] = 100 * (1 - (100 - row["accuracy"]) / errors) if errors else 0.0
     return []
 
 

@@ -10,13 +10,14 @@ The smaller α, the further words travel. No label has a part in it.
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from kinfolk.data.graph import Graph
-from kinfolk.errors import SettingError
+from kinfolk.errors import InputError, SettingError
 from kinfolk.features.paths import Relation
 
 
@@ -32,9 +33,12 @@ def diffused(
     """
     if not 0 < alpha <= 1:
         raise SettingError(f"alpha must be above 0 and at most 1; got {alpha!r}")
-    if steps < 0:
-        raise SettingError(f"steps must be 0 or more; got {steps!r}")
-    step = _step(Relation.parse(relation).links(graph.relations))
+    if not isinstance(steps, Integral) or isinstance(steps, bool) or steps < 0:
+        raise SettingError(f"steps must be a whole number of 0 or more; got {steps!r}")
+    links = Relation.parse(relation).links(graph.relations)
+    if (links.data < 0).any():
+        raise InputError("features are smoothed along links whose weights are not negative; this relation has others")
+    step = _step(links)
     own = graph.features.toarray() if sparse.issparse(graph.features) else np.asarray(graph.features)
     own = own.astype(np.float32)
     smooth = own

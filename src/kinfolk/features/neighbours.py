@@ -92,6 +92,8 @@ class Over(NeighbourTemplate):
     def __repr__(self) -> str:
         rule = repr(str(self.rule)) if isinstance(self.rule, Relation) else repr(self.rule)
         options = [f", of={self.of!r}"] * (self.of != "predictions") + [", hard=True"] * self.hard
+        slots = getattr(self, "slots", None)
+        options += [f", slots={slots}"] * (slots is not None)
         return f"{type(self).__name__}({rule}{''.join(options)})"
 
     @property

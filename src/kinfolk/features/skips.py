@@ -10,7 +10,7 @@ left (`backward`) the two change roles.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from numbers import Integral
 from typing import Any
@@ -50,7 +50,7 @@ class LearnedSkips:
     """A builder after training. `left_out` are the words it never links."""
 
     builder: SkipBuilder
-    left_out: frozenset[str] = frozenset()
+    left_out: frozenset[str] = field(default=frozenset(), repr=False)
 
     @property
     def name(self) -> str:

@@ -52,13 +52,22 @@ def read_slif(folder: str | os.PathLike[str]) -> Graph:
 
 def _regions(path: Path) -> tuple[list[str], list[str], list[set[str]], list[int]]:
     data, name = read_utf8(path)
-    ids, labels, features, lines = [], [], [], []
+    ids: list[str] = []
+    labels: list[str] = []
+    features: list[set[str]] = []
+    lines: list[int] = []
     for line, text in enumerate(data.decode().splitlines(), 1):
         cells = text.split()
         if not cells:
             continue
         if len(cells) < 4 or cells[3] not in ("POS", "NEG"):
             raise InputError("expected <id> k NUL <POS|NEG> feature=1 ...; correct the line", name, line)
+        strange = next((cell for cell in cells[4:] if not re.fullmatch(r"[^=]+=1", cell)), None)
+        if strange is not None:
+            raise InputError(f"expected features as name=1, got {strange!r}; leave out those that are 0", name, line)
+        if cells[0] in ids:
+            first = lines[ids.index(cells[0])]
+            raise InputError(f"ids must be distinct; {cells[0]!r} was in line {first} already", name, line)
         ids.append(cells[0])
         labels.append(cells[3])
         features.append({cell.removesuffix("=1") for cell in cells[4:]})

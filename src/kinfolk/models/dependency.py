@@ -177,7 +177,7 @@ class DependencyNetwork(Settings):
         known = np.full(len(nodes.labels), -1, np.int32)
         if forced:
             known = nodes.codes(self.coding_.classes)
-        elif self.known_ == "true" and self.memory_ is not None and self.memory_.fingerprint == nodes.fingerprint:
+        elif self.known_ == "true" and self.memory_ is not None and nodes.is_same(self.memory_):
             known[self.memory_.nodes] = self.memory_.labels
         return World(hood, *tables(nodes, hood, self.company_, self.dense_), known)
 

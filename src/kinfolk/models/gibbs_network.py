@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.errors import InputError
 from kinfolk.features.company import Company
 from kinfolk.features.neighbourhood import Neighbourhood
 from kinfolk.features.neighbours import Concat, Count, Exists, Max, Mean, Over, Proportion
@@ -29,6 +30,8 @@ def network_of(learner: Learner, company: Company, hood: Neighbourhood, table: A
     n_labels, width = learner.n_labels, table.shape[1]
     assert learner.softmax is not None
     weights, bias = learner.softmax
+    if len(weights) != width + company.width:
+        raise InputError(f"the model has weights for {len(weights)} columns; there are {width + company.width}")
     own = np.asarray(table @ weights[:width]) + bias
     tables: list[Array] = []
     links: list[tuple[Array, Array, Array, Array]] = []  # looked at, looks, table, weight

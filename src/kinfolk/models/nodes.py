@@ -59,6 +59,11 @@ class Nodes:
         """Tells the graph from any other."""
         return self.data.fingerprint()
 
+    def is_same(self, memory: Any) -> bool:
+        """Whether this is the graph a model remembers (a `Memory`, or None)."""
+        same = memory is not None and memory.fingerprint == self.fingerprint
+        return bool(same and (not len(memory.nodes) or memory.nodes[-1] < len(self.labels)))
+
     @cached_property
     def rows(self) -> sparse.csr_array:
         """The features as CSR of single precision."""

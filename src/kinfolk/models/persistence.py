@@ -29,7 +29,13 @@ from kinfolk.models.optimise import Convergence
 from kinfolk.models.pairwise_files import pairwise_parts, restore_pairwise
 from kinfolk.models.skip_chain import SkipChainCRF
 from kinfolk.models.stacked import StackedGraphical
-from kinfolk.models.stacked_files import company_parts, node_parts, restore_nodes, restored_company
+from kinfolk.models.stacked_files import (
+    check_token_levels,
+    company_parts,
+    node_parts,
+    restore_nodes,
+    restored_company,
+)
 from kinfolk.models.tagger import Tagger
 
 KINDS = ("tokens", "nodes")
@@ -191,14 +197,15 @@ def _set_stacked(model: Any, file: ModelFile, functions: Functions, trusted: Seq
     spec, kind = file.header["stacked"], file.header["kind"]
     learners: list[Any]
     if kind == "nodes":
-        _set_columns(model, file)
-        learners = list(restore_nodes(model, spec, file, functions, trusted))
+        width = _set_columns(model, file)
+        learners = list(restore_nodes(model, file, width, functions, trusted))
         bases = [None if learner.estimator is None else clone(learner.estimator) for learner in learners]
     else:
         levels = enumerate(spec["levels"])
         learners = [_restore(_inner(file, i, level), functions, trusted) for i, level in levels]
         model.company_ = restored_company(spec, file, functions)
         model.templates, model.known_ = list(model.company_.templates), spec["known"]
+        check_token_levels(model, learners)
         bases = [type(level)(**level.get_params()) for level in learners]
     model.base = bases if spec["bases"] else bases[-1]
     if isinstance(model, DependencyNetwork):

@@ -24,40 +24,51 @@ TRUSTED = (
     "sklearn.tree._tree.Tree",
 )
 MOST_PARTS = 1_000_000
+ANY_NUMBER = 1 << 62
+NO_FEATURE = "a tree asks for a feature that is not there"
 
 
 def check_sound(estimator: Any) -> None:
-    """Raise a ModelFileError if a tree or a sparse matrix in an estimator points outside itself."""
-    for part in _parts(estimator):
+    """Raise a ModelFileError if a tree or a sparse matrix in an estimator points outside itself, or a tree asks for
+    features that the rows it will be given do not have."""
+    for part, features in _parts(estimator):
         kind = type(part).__name__
         if sparse.issparse(part):
             _check_matrix(part)
         elif kind == "TreePredictor":
-            _check_boosted(part)
+            _check_boosted(part, features)
         elif kind == "Tree" and hasattr(part, "children_left"):
+            _require(part.node_count >= 1, "a tree is empty")
             inner = np.flatnonzero(part.children_left != -1)
             _check_children(part.children_left, part.children_right, inner, part.node_count)
-            _require(_below(part.feature[inner], part.n_features), "a tree asks for a feature that is not there")
+            _require(_below(part.feature[inner], min(part.n_features, features)), NO_FEATURE)
 
 
-def _parts(whole: Any) -> Iterator[Any]:
-    """Everything an object holds, itself first, each once."""
-    waiting, seen = [whole], set()
+def _parts(whole: Any) -> Iterator[tuple[Any, int]]:
+    """Everything an object holds, itself first, each once; and how many features rows have there: what the estimator
+    checks when it is asked, which its own parts do not check again."""
+    waiting, seen = [(whole, ANY_NUMBER)], set()
     while waiting:
-        part = waiting.pop()
+        part, features = waiting.pop()
         if id(part) in seen or isinstance(part, str | bytes | int | float | bool | type(None)):
             continue
         seen.add(id(part))
         _require(len(seen) < MOST_PARTS, "the base has too many parts")
-        yield part
+        own = getattr(part, "n_features_in_", None)
+        features = min(features, int(own)) if isinstance(own, int | np.integer) else features
+        yield part, features
+        if hasattr(part, "steps"):
+            features = ANY_NUMBER  # a step may make other features
+        inside: list[Any] = []
         if isinstance(part, dict):
-            waiting += [*part.keys(), *part.values()]
+            inside = [*part.keys(), *part.values()]
         elif isinstance(part, list | tuple | set | frozenset) or (
             isinstance(part, np.ndarray) and part.dtype == object and part.ndim
         ):
-            waiting += list(part)
+            inside = list(part)
         elif hasattr(part, "__dict__") and not isinstance(part, type):
-            waiting += list(vars(part).values())
+            inside = list(vars(part).values())
+        waiting += [(one, features) for one in inside]
 
 
 def _check_matrix(matrix: Any) -> None:
@@ -67,14 +78,15 @@ def _check_matrix(matrix: Any) -> None:
         raise ModelFileError(f"a sparse matrix in the base is broken ({error}); save the model again") from None
 
 
-def _check_boosted(tree: Any) -> None:
+def _check_boosted(tree: Any, features: int) -> None:
     nodes = tree.nodes
     inner = np.flatnonzero(nodes["is_leaf"] == 0)
     _check_children(nodes["left"].astype(np.int64), nodes["right"].astype(np.int64), inner, len(nodes))
     cut = inner[nodes["is_categorical"][inner] != 0]
     sets = min(len(tree.raw_left_cat_bitsets), len(tree.binned_left_cat_bitsets))
     _require(_below(nodes["bitset_idx"][cut], sets), "a tree asks for a set of categories that is not there")
-    _require((nodes["feature_idx"] >= 0).all(), "a tree asks for a feature that is not there")
+    _require(_below(nodes["feature_idx"][inner], features), NO_FEATURE)
+    _require(len(nodes) >= 1, "a tree is empty")
 
 
 def _check_children(left: Any, right: Any, inner: Any, count: int) -> None:

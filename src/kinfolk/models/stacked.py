@@ -191,6 +191,9 @@ class StackedGraphical(Settings):
         shallow = StackedGraphical(**self.get_params(deep=False))
         shallow.__dict__.update(vars(self))
         shallow.depth, shallow.levels_ = depth, self.levels_[: depth + 1]
+        memory = getattr(self, "memory_", None)
+        if memory is not None:
+            shallow.memory_ = memory._replace(votes=memory.votes[:depth])
         shallow.base = list(self.base)[: depth + 1] if isinstance(self.base, list | tuple) else self.base
         return shallow
 
@@ -234,7 +237,7 @@ class StackedGraphical(Settings):
         hood = neighbourhood(nodes, self.company_.relation_names(), self.unused_, len(classes), jobs)
         known = np.full(len(nodes.labels), -1, np.int32)
         given = None
-        same = self.memory_ is not None and self.memory_.fingerprint == nodes.fingerprint
+        same = nodes.is_same(self.memory_)
         if forced or self.known_ == "ceiling":
             known = nodes.codes(classes)
         elif same and self.memory_ is not None:

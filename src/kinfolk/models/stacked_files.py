@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from kinfolk.errors import ModelFileError
 from kinfolk.features.company import Company, learned_strings, rebuilt_template
 from kinfolk.io.modelfile import ModelFile
+from kinfolk.models.chain_tagger import ChainTagger
 from kinfolk.models.learners import Learner
 from kinfolk.models.sound_parts import TRUSTED, check_sound
 from kinfolk.models.stacked_nodes import Memory
@@ -57,9 +58,11 @@ def node_parts(model: Any, learners: Sequence[Learner]) -> Parts:
 
 
 def restore_nodes(
-    model: Any, spec: Mapping[str, Any], file: ModelFile, functions: Functions, trusted: Sequence[str]
+    model: Any, file: ModelFile, n_features: int, functions: Functions, trusted: Sequence[str]
 ) -> list[Learner]:
     """Set what both models of nodes have; returns the learners."""
+    spec = file.header["stacked"]
+    n_labels = len(model.coding_.classes)
     model.company_ = restored_company(spec, file, functions)
     model.templates = list(model.company_.templates)
     model.known_, model.unused_, model.dense_ = spec["known"], tuple(spec["unused"]), bool(spec["dense"])
@@ -69,18 +72,58 @@ def restore_nodes(
         votes = [file.arrays[f"memory.votes.{k}"] for k in range(memory["votes"])]
         nodes, labels = file.arrays["memory.nodes"], file.arrays["memory.labels"]
         model.memory_ = Memory(memory["fingerprint"], nodes, labels, votes)
+        _check_memory(model.memory_, n_labels, int(spec["levels"]))
+    learners = [_restored_learner(file, i, n_labels, trusted) for i in range(int(spec["levels"]))]
+    _check_widths(model, learners, n_features)
+    return learners
+
+
+def _check_memory(memory: Memory, n_labels: int, levels: int) -> None:
+    nodes, labels = memory.nodes, memory.labels
+    _fits(nodes.ndim == 1 and nodes.dtype.kind == "i" and (np.diff(nodes) > 0).all() and (nodes >= 0).all())
+    _fits(labels.shape == nodes.shape and labels.dtype.kind == "i" and ((labels >= 0) & (labels < n_labels)).all())
+    _fits(len(memory.votes) in (0, levels - 1))
+    _fits(all(votes.shape == (len(nodes), n_labels) and np.isfinite(votes).all() for votes in memory.votes))
+
+
+def _check_widths(model: Any, learners: Sequence[Learner], n_features: int) -> None:
+    """Templates, classes and bases have to be about the same columns: kernels follow them without a look."""
+    company, n_labels = model.company_, len(model.coding_.classes)
+    _fits(company.n_votes == n_labels)
+    own = n_features if getattr(model, "features", True) else 0
+    told = company.width + (n_labels if getattr(model, "own", False) else 0)
+    above = own + n_features * (len(company.templates) - len(company.told)) + told
+    for level, learner in enumerate(learners):
+        width = getattr(learner.estimator, "n_features_in_", None)
+        _fits(width is None or width == (above if level else n_features))
+
+
+def check_token_levels(model: Any, taggers: Sequence[Any]) -> None:
+    """The same for tokens: levels above the first have weights for what they are told."""
     n_labels = len(model.coding_.classes)
-    return [_restored_learner(file, i, n_labels, trusted) for i in range(int(spec["levels"]))]
+    _fits(model.company_.n_votes == n_labels and len(taggers) >= 1)
+    told = model.company_.width + (n_labels if model.own else 0)
+    for level, tagger in enumerate(taggers):
+        _fits({*tagger.coding_.classes} <= {*model.coding_.classes})
+        if isinstance(tagger, ChainTagger):
+            _fits(tagger.weights_.node.shape[0] == tagger.features_.n_features + (told if level else 0))
+
+
+def _fits(sound: bool | np.bool_) -> None:
+    if not sound:
+        raise ModelFileError("the parts of the model do not fit together; save it again with this version of kinfolk")
 
 
 def _restored_learner(file: ModelFile, level: int, n_labels: int, trusted: Sequence[str]) -> Learner:
     columns = np.asarray(file.arrays[f"level.{level}.columns"], np.int64)
-    if len(columns) and not 0 <= columns.min() <= columns.max() < n_labels:
-        raise ModelFileError(f"level {level} speaks of classes the model does not have")
     packed = file.arrays.get(f"level.{level}.skops")
+    _fits(columns.ndim == 1 and len(columns) >= 1 and (np.diff(columns) > 0).all())
+    _fits(columns[0] >= 0 and columns[-1] < n_labels and (packed is not None or len(columns) == 1))
     learner = Learner.__new__(Learner)
     learner.n_labels, learner.columns = n_labels, columns
     learner.estimator = None if packed is None else _loads(packed.tobytes(), trusted)
+    known = getattr(learner.estimator, "classes_", columns)
+    _fits(np.array_equal(np.asarray(known), columns))
     return learner
 
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from kinfolk.features.neighbours import as_labels
 from kinfolk.learning.crossfit import NOTHING, CrossFitting, Hidden
@@ -89,7 +90,8 @@ class Training:
         for level in range(self.depth + 1):
             sets, began = self.scheme.hidden_sets(level, self.depth), time.perf_counter()
             tasks = (delayed(self._one)(level, hidden) for hidden in sets)
-            found = Parallel(n_jobs=self.instances.n_jobs, prefer="threads")(tasks)
+            with threadpool_limits(1 if self.instances.n_jobs > 1 else None):  # one kind of threads at a time
+                found = Parallel(n_jobs=self.instances.n_jobs, prefer="threads")(tasks)
             self.models.append(found[0][0])
             self.pieces.append({hidden: piece for hidden, (_, piece) in zip(sets, found, strict=True)})
             self.tell(f"level {level} of {self.depth}: {len(sets)} models in {time.perf_counter() - began:.1f} s")
