@@ -174,7 +174,7 @@ class Graph(GraphSources):
                     "cannot be matched; build both graphs with feature_names=..."
                 )
             return self.features
-        if tuple(columns) == self.feature_names:
+        if columns is self.feature_names or tuple(columns) == self.feature_names:
             return self.features
         place = Vocabulary(columns).encode(self.feature_names)
         kept = np.flatnonzero(place >= 0)

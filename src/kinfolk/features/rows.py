@@ -42,7 +42,7 @@ def run_of(table: Any, index: Array) -> Any:
     """table[index]; without a copy where these are all rows, or of a dense table a run of them."""
     n = len(index)
     if not n or index[-1] - index[0] != n - 1 or (np.diff(index) != 1).any():
-        return table[index]
+        return side_by_side(table, index, np.zeros((n, 0))) if sparse.issparse(table) and n else table[index]
     if n == table.shape[0]:
         return table
     return table[index[0] : index[-1] + 1]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.special import expit, softmax
+from scipy.special import expit
 
 from kinfolk.errors import InputError, SettingError
 from kinfolk.features.rows import side_by_side
@@ -97,7 +97,7 @@ class Learner:
         estimator = self.estimator
         if type(estimator) is not LogisticRegression or estimator.coef_.shape[0] not in (1, len(self.columns)):
             return None
-        weights = np.zeros((estimator.coef_.shape[1], self.n_labels))
+        weights = np.zeros((estimator.coef_.shape[1], self.n_labels), estimator.coef_.dtype)
         bias = np.full(self.n_labels, -np.inf)
         bias[self.columns] = 0.0
         known = self.columns if len(estimator.coef_) > 1 else self.columns[1:]
@@ -115,7 +115,7 @@ class Learner:
             return table
         if self.softmax is not None:
             weights, bias = self.softmax
-            return np.asarray(softmax(np.asarray(rows @ weights) + bias, axis=1))
+            return _shares(np.asarray(rows @ weights, np.float64) + bias)
         way = speaks_by(self.estimator)
         said = getattr(self.estimator, way)(rows)
         if way == "decision_function" and said.ndim == 2 and said.shape[1] != len(self.columns):
@@ -125,9 +125,17 @@ class Learner:
         elif way == "predict_proba":
             table[:, self.columns] = said
         else:
-            shares = softmax(said, axis=1) if said.ndim == 2 else np.stack([expit(-said), expit(said)], axis=1)
+            shares = _shares(said) if said.ndim == 2 else np.stack([expit(-said), expit(said)], axis=1)
             table[:, self.columns] = shares
         return table
+
+
+def _shares(scores: Array) -> Array:
+    """exp s / Σ exp s along each row, from the top so that nothing overflows; in place where it can be."""
+    scores = scores - scores.max(axis=1, keepdims=True)
+    np.exp(scores, out=scores)
+    scores /= scores.sum(axis=1, keepdims=True)
+    return scores
 
 
 def _weight_argument(estimator: Any, weights: Array | None) -> dict[str, Any]:

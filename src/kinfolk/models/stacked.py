@@ -253,8 +253,10 @@ class StackedGraphical(Settings):
         parts = tables(nodes, hood, self.company_, self.dense_, self.features)
         learners: list[Learner] = self.levels_
         predictor = NodePredictor(learners, *parts, hood, self.company_, self._ask, known, given)
-        runs = [predictor.levels(draw, whole) for draw in range(self.samples if self.predictions == "sample" else 1)]
-        found = [np.asarray(sum(level) / len(runs)) for level in zip(*runs, strict=True)]
+        found = predictor.levels(0, whole)
+        if self.predictions == "sample":
+            runs = [found, *(predictor.levels(draw, whole) for draw in range(1, self.samples))]
+            found = [np.asarray(sum(level) / len(runs)) for level in zip(*runs, strict=True)]
         if forced:
             kept = np.flatnonzero(known >= 0)
             found[-1][kept] = np.eye(len(classes))[known[kept]]

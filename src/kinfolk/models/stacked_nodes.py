@@ -146,7 +146,8 @@ class NodePredictor(NamedTuple):
             if self.given is not None:
                 votes[self.given[0]] = self.given[1][level]
                 own = votes.copy() if self.ask.own else own
-            votes[known] = np.eye(votes.shape[1])[self.known[known]]
+            votes[known] = 0.0
+            votes[known, self.known[known]] = 1.0
         return found
 
     def at_level(self, level: int, index: Array, votes: Array, own: Array) -> Array:
