@@ -125,6 +125,8 @@ class DependencyNetwork(Settings):
             if self.known == "auto":
                 self.known_ = "true" if len(index) < len(labels) else "none"
             self.memory_ = Memory(nodes.fingerprint, index, labels[index], [])
+            if self.mode == "fast":
+                self._fast()  # tells now if it cannot be had
         return self
 
     # -- prediction -----------------------------------------------------------------------------------
