@@ -234,3 +234,14 @@ def test_subset_is_indexing(data: st.DataObject):
     assert (graph.relations["r"].toarray() == table).all()
     assert (part.relations["r"].toarray() == table[np.ix_(rows, rows)]).all()
     assert part.labels == [labels[i] for i in rows] and part.ids == tuple(str(i) for i in rows)
+
+
+def test_features_that_a_model_knows_and_the_graph_lacks(caplog: pytest.LogCaptureFixture):
+    graph = Graph([[1.0, 2.0]], feature_names=["year", "title:graphs"])
+    assert graph.feature_rows(["year", "title:trees"]).tolist() == [[1.0, 0.0]] and not caplog.text
+    assert graph.feature_rows(["pages", "title:graphs"]).tolist() == [[0.0, 2.0]]
+    assert "features that are not here count as 0: pages" in caplog.text
+    with pytest.raises(
+        InputError, match="none of the model's 1 features is here: it knows 'pages', this graph has 'year'"
+    ):
+        graph.feature_rows(["pages"])

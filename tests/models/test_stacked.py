@@ -516,7 +516,7 @@ def test_a_model_for_known_labels_says_so_where_none_is_known(caplog: pytest.Log
     model.predict(OTHER, forced=True)
     assert not caplog.records
     model.predict(OTHER)
-    assert "trained for neighbours with known labels, and here none is known" in caplog.text
+    assert "this is not the graph the model was trained on" in caplog.text
 
 
 def test_settings_are_scikit_learn_s():
@@ -1165,7 +1165,7 @@ def test_weights_of_sentences():
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"base": LR()}, "a kinfolk token model for a corpus; got LogisticRegression and a Corpus"),
+        ({"base": LR()}, "a corpus a kinfolk token model; got LogisticRegression and a Corpus"),
         ({"known": "true"}, "known='true' is for nodes of one graph"),
         ({"split": "instance"}, "tokens are divided by document"),
         ({"folds": 1}, "folds must be 2 or more"),
@@ -1175,7 +1175,7 @@ def test_weights_of_sentences():
     ids=repr,
 )
 def test_wrong_settings_for_tokens_are_told(changed: dict[str, Any], message: str):
-    with pytest.raises(SettingError, match=message):
+    with pytest.raises((SettingError, InputError), match=message):
         kf.StackedGraphical(**{"base": kf.MaxEnt(**PLAIN), "n_jobs": 1, **changed}).fit(TRAIN)
 
 

@@ -7,6 +7,7 @@ libraries come in by `from_frames`, `from_networkx`, `from_scipy` and `from_pyg`
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -20,7 +21,21 @@ from kinfolk.data.sources import GraphSources
 from kinfolk.data.vocabulary import Vocabulary
 from kinfolk.errors import InputError, SettingError
 
+log = logging.getLogger("kinfolk")
 SELF_LOOPS = ("drop", "refuse")
+
+
+def _tell_lacking(columns: Sequence[str], found: NDArray[np.int32], given: Sequence[str]) -> None:
+    """A word or a category that is not there is nothing odd; a number that is missing in every node is."""
+    if len(columns) and not len(found):
+        raise InputError(
+            f"none of the model's {len(columns)} features is here: it knows {columns[0]!r}, this graph has "
+            f"{', '.join(map(repr, given[:3])) or 'none'}; build both graphs from the same columns"
+        )
+    there = {*found.tolist()}
+    lacking = [name for i, name in enumerate(columns) if i not in there and not {*name} & {"=", ":"}]
+    if lacking:
+        log.warning("features that are not here count as 0: %s", ", ".join(lacking[:5]) + ("..." * (len(lacking) > 5)))
 
 
 class Graph(GraphSources):
@@ -178,6 +193,7 @@ class Graph(GraphSources):
             return self.features
         place = Vocabulary(columns).encode(self.feature_names)
         kept = np.flatnonzero(place >= 0)
+        _tell_lacking(columns, place[kept], self.feature_names)
         if sparse.issparse(self.features):
             part = self.features[:, kept]
             arrays = (part.data, place[kept][part.indices], part.indptr)

@@ -247,8 +247,9 @@ class StackedGraphical(Settings):
                 given = self.memory_.nodes, self.memory_.votes
         elif self.known_ == "true" and len(self.levels_) > 1:
             log.warning(
-                "the model was trained for neighbours with known labels, and here none is known; pass a graph with "
-                "labels and forced=True, or train with known='crossfit'"
+                "this is not the graph the model was trained on (or it was changed), so no neighbour's label is known, "
+                "which it was trained for; give known labels by forced=True (--known-ids on the command line), or "
+                "train with known='crossfit'"
             )
         parts = tables(nodes, hood, self.company_, self.dense_, self.features)
         learners: list[Learner] = self.levels_

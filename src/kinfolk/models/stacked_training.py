@@ -69,8 +69,13 @@ def _prepared(model: Any, X: Any, y: Any, sample_weight: Any, train: Any) -> tup
     on_graph = isinstance(X, Graph | Relational)
     for base in model.bases:
         if isinstance(base, Tagger) == on_graph:
-            wanted = "a scikit-learn classifier for a graph" if on_graph else "a kinfolk token model for a corpus"
-            raise SettingError(f"base must be {wanted}; got {type(base).__name__} and a {type(X).__name__}")
+            what = f"got {type(base).__name__} and a {type(X).__name__}"
+            if on_graph:
+                raise SettingError(f"base must be a scikit-learn classifier for a graph; {what}")
+            raise InputError(
+                f"a scikit-learn base needs a Graph, as Graph.from_frames(nodes, edges, ...) makes one, and a corpus a "
+                f"kinfolk token model; {what}"
+            )
     if on_graph:
         no_labels_beside(y)
         return _node_instances(model, X, sample_weight, train)
