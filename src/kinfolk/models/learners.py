@@ -16,7 +16,8 @@ from scipy import sparse
 from scipy.special import expit
 
 from kinfolk.errors import InputError, SettingError
-from kinfolk.features.rows import side_by_side
+from kinfolk.features.aggregates import SUM, aggregate, padded
+from kinfolk.features.rows import run_of, side_by_side
 from kinfolk.threads import run_chunks
 
 log = logging.getLogger("kinfolk")
@@ -103,7 +104,19 @@ class Learner:
         known = self.columns if len(estimator.coef_) > 1 else self.columns[1:]
         weights[:, known] = estimator.coef_.T
         bias[known] = estimator.intercept_
-        return weights, bias
+        return padded(weights), bias
+
+    def log_linear(self, table: Any, index: Array) -> Array:
+        """(m, L) for rows `index` of a table, where the base is a logistic regression; no row is copied."""
+        assert self.softmax is not None
+        weights, bias = self.softmax
+        if table.shape[1] != len(weights):
+            raise InputError(f"the base was trained on {len(weights)} columns; got {table.shape[1]}")
+        if not (sparse.issparse(table) and table.dtype.kind == "f"):
+            return _shares(np.asarray(run_of(table, index) @ weights, np.float64) + bias)
+        scores = np.empty((len(index), self.n_labels))
+        aggregate(SUM, table, weights, index, scores, 1)
+        return _shares(scores + bias)
 
     def proba(self, rows: Any) -> Array:
         """(m, L), each row summing to 1."""
@@ -114,8 +127,7 @@ class Learner:
             table[:, self.columns] = 1.0
             return table
         if self.softmax is not None:
-            weights, bias = self.softmax
-            return _shares(np.asarray(rows @ weights, np.float64) + bias)
+            return self.log_linear(rows, np.arange(rows.shape[0]))
         way = speaks_by(self.estimator)
         said = getattr(self.estimator, way)(rows)
         if way == "decision_function" and said.ndim == 2 and said.shape[1] != len(self.columns):
@@ -158,8 +170,10 @@ def predict_in_blocks(learner: Learner, table: Any, index: Array, company: Told 
 
     def run(block: int) -> None:
         span = slice(block * BLOCK_ROWS, (block + 1) * BLOCK_ROWS)
-        rows = side_by_side(table, index[span], None if company is None else company(span))
-        out[span] = learner.proba(rows)
+        if company is None and learner.estimator is not None and learner.softmax is not None:
+            out[span] = learner.log_linear(table, index[span])
+        else:
+            out[span] = learner.proba(side_by_side(table, index[span], None if company is None else company(span)))
 
     run_chunks(run, -(-len(index) // BLOCK_ROWS), n_jobs)
     return out
