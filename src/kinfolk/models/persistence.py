@@ -21,6 +21,8 @@ from kinfolk.models.crf import LinearChainCRF
 from kinfolk.models.dependency import DependencyNetwork
 from kinfolk.models.labels import LabelCoding
 from kinfolk.models.link import LinkModel
+from kinfolk.models.linker import Linker
+from kinfolk.models.linker_files import OBJECTS, linker_parts, restore_linker
 from kinfolk.models.maxent import MaxEnt
 from kinfolk.models.memm import MEMM
 from kinfolk.models.mixture import MixtureOfParents
@@ -38,15 +40,16 @@ from kinfolk.models.stacked_files import (
 )
 from kinfolk.models.tagger import Tagger
 
-KINDS = ("tokens", "nodes")
+KINDS = ("tokens", "nodes", "mentions")
 METHODS: dict[str, Any] = {
     cls.__name__: cls
     for cls in (
         MaxEnt, MEMM, LinearChainCRF, MixtureOfParents, SkipChainCRF, LinkModel, StackedGraphical, DependencyNetwork,
+        Linker,
     )
 }  # fmt: skip
 # Settings that are objects are kept as what they became: feature sets, rules for parents.
-NOT_KEPT = ("templates", "transition_templates", "skip_edges", "edge_features", "base")
+NOT_KEPT = ("templates", "transition_templates", "skip_edges", "edge_features", "base", *OBJECTS)
 Functions = Mapping[str, Callable[..., Any]]
 
 
@@ -58,14 +61,13 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
 
 def _parts(model: Any) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """(header, arrays, strings) of a fitted model."""
-    header = {
-        "kind": _kind(model),
-        "method": type(model).__name__,
-        "settings": {name: value for name, value in model.get_params(deep=False).items() if name not in NOT_KEPT},
-        "labels": {"outer": model.coding_.outer, "inner": model.coding_.inner, "classes": list(model.coding_.classes)},
-    }
-    arrays: dict[str, Any] = {}
-    strings: dict[str, Any] = {}
+    if isinstance(model, Linker):
+        own, arrays, strings = linker_parts(model)
+        return {**_head(model), "linker": own}, arrays, strings
+    labels = {"outer": model.coding_.outer, "inner": model.coding_.inner, "classes": list(model.coding_.classes)}
+    header = {**_head(model), "labels": labels}
+    arrays = {}
+    strings = {}
     if isinstance(model, StackedGraphical | DependencyNetwork):
         _put_stacked(model, header, arrays, strings)
         return header, arrays, strings
@@ -88,6 +90,12 @@ def _parts(model: Any) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         arrays.update(own_arrays)
         strings.update(own_strings)
     return header, arrays, strings
+
+
+def _head(model: Any) -> dict[str, Any]:
+    settings = model.get_params(deep=False).items()
+    kept = {name: value for name, value in settings if name not in NOT_KEPT}
+    return {"kind": _kind(model), "method": type(model).__name__, "settings": kept}
 
 
 def _put_stacked(model: Any, header: dict[str, Any], arrays: dict[str, Any], strings: dict[str, Any]) -> None:
@@ -115,6 +123,8 @@ def _put_stacked(model: Any, header: dict[str, Any], arrays: dict[str, Any], str
 
 def _kind(model: Any) -> str:
     """What a model labels."""
+    if isinstance(model, Linker):
+        return "mentions"
     if isinstance(model, MixtureOfParents | StackedGraphical):
         return model.task_
     return "nodes" if isinstance(model, LinkModel | DependencyNetwork) else "tokens"
@@ -150,7 +160,7 @@ def load_model(
 ) -> Any:
     """A model from a file. `functions` gives a user's own functions (features, skip edges) again, by name.
 
-    kind     "tokens" or "nodes", where only such a model will do
+    kind     "tokens", "nodes" or "mentions", where only such a model will do
     trusted  names of types in a scikit-learn base that skops does not know, and that you trust
     """
     file = read_model_file(path, expected_kind=kind)
@@ -168,10 +178,13 @@ def load_model(
 def _restore(file: ModelFile, functions: Functions, trusted: Sequence[str]) -> Any:
     header = file.header
     if header["kind"] not in KINDS:
-        raise ModelFileError(f"a model of kind {header['kind']!r} is not known; expected {' or '.join(KINDS)}")
+        raise ModelFileError(f"a model of kind {header['kind']!r} is not known; expected {', '.join(KINDS)}")
     if header["method"] not in METHODS:
         raise ModelFileError(f"method {header['method']!r} is not one of {', '.join(METHODS)}: upgrade kinfolk")
     model = METHODS[header["method"]]().set_params(**header["settings"])
+    if isinstance(model, Linker):
+        restore_linker(model, file, functions)
+        return model
     labels = header["labels"]
     model.coding_ = LabelCoding(labels["outer"], labels["inner"], Vocabulary(labels["classes"]))
     if isinstance(model, StackedGraphical | DependencyNetwork):

@@ -1,0 +1,214 @@
+"""Mentions in documents, or records in tables: items, candidate pairs of them, and the clusters they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kinfolk.data.column import Column
+from kinfolk.data.corpus import Corpus
+from kinfolk.data.relational import read_only
+from kinfolk.errors import InputError
+
+Attribute = Column | NDArray[np.float64]  # strings (code -1 = missing) or numbers (NaN = missing)
+
+
+@dataclass(frozen=True, eq=False)
+class Mentions:
+    """Items, what is known of each, which pairs of them are in question, and (in training) the true clusters.
+
+    columns      name -> Column of strings or float64 array, one value an item
+    groups       int32 (n,), never falling: the document of a mention; pairs never cross groups. Records have one group
+    left, right  int32 (P,), candidate pairs, left < right, in order of right and then left: a mention with its
+    antecedents
+    clusters     int32 (n,), the true cluster, -1 = not known; None: no truth
+    names        one name an item, unique within its group; by default its number
+    group_names  one name a group
+    first_table  number of items from the first of two tables, whose pairs then cross tables; None: one table
+    corpus       the text mentions were read from, spans their tokens: int64 (n, 2), start and end (exclusive)
+    """
+
+    columns: Mapping[str, Attribute]
+    groups: NDArray[np.int32]
+    left: NDArray[np.int32] = field(repr=False)
+    right: NDArray[np.int32] = field(repr=False)
+    clusters: NDArray[np.int32] | None = field(default=None, repr=False)
+    names: Sequence[str] | None = field(default=None, repr=False)
+    group_names: Sequence[str] | None = field(default=None, repr=False)
+    first_table: int | None = None
+    corpus: Corpus | None = field(default=None, repr=False)
+    spans: NDArray[np.int64] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        groups = np.asarray(self.groups, np.int32)
+        n = len(groups)
+        if n and (groups[0] < 0 or (np.diff(groups) < 0).any()):
+            raise InputError("groups must be numbers from 0 that never fall: put the items of a document side by side")
+        for name, column in self.columns.items():
+            if len(column) != n:
+                raise InputError(f"column {name!r} has {len(column)} values for {n} items")
+        left, right = _checked_pairs(self.left, self.right, groups, self.first_table)
+        if self.clusters is not None:
+            object.__setattr__(self, "clusters", _checked_clusters(self.clusters, groups))
+        if self.names is not None and len(self.names) != n:
+            raise InputError(f"{len(self.names)} names for {n} items")
+        object.__setattr__(self, "columns", MappingProxyType(dict(self.columns)))
+        object.__setattr__(self, "groups", read_only(groups))
+        object.__setattr__(self, "left", read_only(left))
+        object.__setattr__(self, "right", read_only(right))
+
+    @classmethod
+    def from_groups(cls, groups: ArrayLike, columns: Mapping[str, Attribute], **rest: Any) -> Mentions:
+        """Every pair of items within a group is a candidate, as in coreference."""
+        numbers = np.asarray(groups, np.int32)
+        left, right = pairs_within(numbers)
+        return cls(columns, numbers, left, right, **rest)
+
+    @property
+    def n_items(self) -> int:
+        return len(self.groups)
+
+    @property
+    def n_pairs(self) -> int:
+        return len(self.left)
+
+    @property
+    def n_groups(self) -> int:
+        return int(self.groups[-1]) + 1 if len(self.groups) else 0
+
+    @property
+    def pair_labels(self) -> NDArray[np.int8]:
+        """int8 (P,): 1 the same cluster, 0 different ones, -1 not known."""
+        if self.clusters is None:
+            return np.full(self.n_pairs, -1, np.int8)
+        a, b = self.clusters[self.left], self.clusters[self.right]
+        return np.where((a < 0) | (b < 0), -1, a == b).astype(np.int8)
+
+    @property
+    def n_true_pairs(self) -> int:
+        """Pairs of items of one cluster, candidates or not; with two tables those that cross them."""
+        if self.clusters is None:
+            return 0
+        known = self.clusters >= 0
+        sizes = np.bincount(self.clusters[known]).astype(np.int64)
+        if self.first_table is None:
+            return int((sizes * (sizes - 1) // 2).sum())
+        first = np.arange(self.n_items) < self.first_table
+        ours = np.bincount(self.clusters[known & first], minlength=len(sizes)).astype(np.int64)
+        return int((ours * (sizes - ours)).sum())
+
+    @property
+    def n_possible_pairs(self) -> int:
+        """Pairs there would be without blocking."""
+        if self.first_table is not None:
+            return self.first_table * (self.n_items - self.first_table)
+        sizes = np.bincount(self.groups).astype(np.int64)
+        return int((sizes * (sizes - 1) // 2).sum())
+
+    def name(self, item: int) -> str:
+        return str(item) if self.names is None else str(self.names[item])
+
+    def group_name(self, group: int) -> str:
+        return str(group) if self.group_names is None else str(self.group_names[group])
+
+    def with_pairs(self, left: ArrayLike, right: ArrayLike) -> Mentions:
+        """The same items with other candidate pairs, in any order; a pair given twice counts once."""
+        first, second = ordered_pairs(left, right)
+        return replace(self, left=first, right=second)
+
+    def with_columns(self, **columns: Attribute) -> Mentions:
+        return replace(self, columns={**self.columns, **columns})
+
+    def take_groups(self, groups: Iterable[int]) -> Mentions:
+        """Some of the groups, in their own order."""
+        wanted = np.zeros(self.n_groups, bool)
+        wanted[list(groups)] = True
+        return self.take(wanted[self.groups])
+
+    def take(self, items: ArrayLike) -> Mentions:
+        """Some of the items (a mask, or numbers in rising order) with the pairs among them.
+
+        Groups are numbered anew; clusters keep their numbers. The corpus stays whole.
+        """
+        chosen = np.asarray(items)
+        mask = chosen.astype(bool) if chosen.dtype == bool else np.isin(np.arange(self.n_items), chosen)
+        kept = np.flatnonzero(mask)
+        number = np.cumsum(mask, dtype=np.int32) - 1
+        pairs = mask[self.left] & mask[self.right]
+        present, groups = np.unique(self.groups[kept], return_inverse=True)
+        columns = {
+            name: Column(column.codes[kept], column.values) if isinstance(column, Column) else column[kept]
+            for name, column in self.columns.items()
+        }
+        return Mentions(
+            columns,
+            groups.astype(np.int32),
+            number[self.left[pairs]],
+            number[self.right[pairs]],
+            None if self.clusters is None else self.clusters[kept],
+            None if self.names is None else [self.names[int(i)] for i in kept],
+            None if self.group_names is None else [self.group_names[int(g)] for g in present],
+            None if self.first_table is None else int(mask[: self.first_table].sum()),
+            self.corpus,
+            None if self.spans is None else self.spans[kept],
+        )
+
+
+def pairs_within(groups: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Every pair of items of a group, ordered by the second item and then the first."""
+    starts = np.searchsorted(groups, groups, side="left").astype(np.int64)  # the first item of each item's group
+    before = np.arange(len(groups)) - starts  # antecedents of each item
+    right = np.repeat(np.arange(len(groups), dtype=np.int32), before)
+    ends = np.cumsum(before)
+    left = np.arange(len(right)) - np.repeat(ends - before, before) + np.repeat(starts, before)
+    return left.astype(np.int32), right
+
+
+def ordered_pairs(left: ArrayLike, right: ArrayLike) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Pairs in the order of `Mentions`, the smaller item to the left, each once."""
+    a, b = np.asarray(left, np.int64), np.asarray(right, np.int64)
+    keys = np.unique((np.maximum(a, b) << 32) | np.minimum(a, b))
+    return (keys & 0xFFFFFFFF).astype(np.int32), (keys >> 32).astype(np.int32)
+
+
+def _checked_pairs(
+    left: ArrayLike, right: ArrayLike, groups: NDArray[np.int32], first_table: int | None
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    a, b = np.asarray(left, np.int32), np.asarray(right, np.int32)
+    if a.shape != b.shape or a.ndim != 1:
+        raise InputError(f"left and right must be rows of one length; got {a.shape} and {b.shape}")
+    if not len(a):
+        return a, b
+    if a.min() < 0 or b.max() >= len(groups) or (a >= b).any():
+        wanted = f"expected left < right among {len(groups)} items"
+        at = int(np.flatnonzero((a < 0) | (b >= len(groups)) | (a >= b))[0])
+        raise InputError(f"pair {at} is ({a[at]}, {b[at]}): {wanted}; with_pairs() puts pairs in order")
+    steps = np.diff(b)
+    if (steps < 0).any() or ((steps == 0) & (np.diff(a) <= 0)).any():
+        raise InputError("pairs must be in order of right and then left, each once; with_pairs() puts them in order")
+    if (groups[a] != groups[b]).any():
+        at = int(np.flatnonzero(groups[a] != groups[b])[0])
+        raise InputError(f"pair ({a[at]}, {b[at]}) joins two groups; items of different documents are never compared")
+    if first_table is not None and ((a >= first_table) | (b < first_table)).any():
+        at = int(np.flatnonzero((a >= first_table) | (b < first_table))[0])
+        raise InputError(f"pair ({a[at]}, {b[at]}) lies within one of the two tables; expected one item from each")
+    return a, b
+
+
+def _checked_clusters(clusters: ArrayLike, groups: NDArray[np.int32]) -> NDArray[np.int32]:
+    numbers = np.asarray(clusters, np.int32)
+    if numbers.shape != groups.shape:
+        raise InputError(f"expected a cluster for each of {len(groups)} items, -1 if not known; got {numbers.shape}")
+    known = np.flatnonzero(numbers >= 0)
+    first = np.full(int(numbers.max(initial=-1)) + 1, -1, np.int64)
+    first[numbers[known[::-1]]] = known[::-1]
+    astray = known[groups[first[numbers[known]]] != groups[known]]
+    if len(astray):
+        a, b = int(first[numbers[astray[0]]]), int(astray[0])
+        raise InputError(f"items {a} and {b} share cluster {numbers[b]} but not the group; number clusters apart")
+    return read_only(numbers)

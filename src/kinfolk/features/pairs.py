@@ -1,0 +1,75 @@
+"""What may be asked about a pair of items: the interface every pair feature keeps."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.data.column import Column
+from kinfolk.data.mentions import Mentions
+from kinfolk.errors import InputError
+
+Items = NDArray[np.int32]
+Answer = Callable[[Items, Items], NDArray[Any]]  # left, right (m,) -> one row a pair
+
+
+@dataclass(frozen=True)
+class PairColumn:
+    """One column of answers: codes that stand for `values`, or, without values, numbers yet to be put into bins."""
+
+    name: str
+    values: tuple[str, ...] | None = None
+
+
+class PairFeature(ABC):
+    """One or more columns about a pair. An instance holds settings alone, so one can be used for any items.
+
+    columns   the columns it answers, either all with values or all without
+    of        the work that is done once an item; returns a function from pairs to an array (m, columns):
+              uint8 codes, or float64 numbers with NaN where an item lacks the attribute. It is called from several
+              threads, for some hundred thousand pairs at a time, and must change nothing.
+    spec      what a model file keeps of it
+    """
+
+    columns: tuple[PairColumn, ...]
+
+    @abstractmethod
+    def of(self, items: Mentions) -> Answer: ...
+
+    @abstractmethod
+    def spec(self) -> dict[str, Any]: ...
+
+
+def text_column(items: Mentions, field: str) -> Column:
+    """A column of strings; numbers are written out."""
+    column = attribute(items, field)
+    if isinstance(column, Column):
+        return column
+    return Column.from_strings(None if np.isnan(v) else f"{v:g}" for v in column.tolist())
+
+
+def number_column(items: Mentions, field: str) -> NDArray[np.float64]:
+    """A column of numbers; strings are read as numbers, and what cannot be read is missing."""
+    column = attribute(items, field)
+    if not isinstance(column, Column):
+        return np.asarray(column, np.float64)
+    return np.array([*map(_number, column.values), np.nan])[column.codes]
+
+
+def attribute(items: Mentions, field: str) -> Any:
+    if field not in items.columns:
+        there = ", ".join(map(repr, items.columns)) or "none"
+        raise InputError(f"no column {field!r} to compare; the items have {there}")
+    return items.columns[field]
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text.strip().replace(",", "").lstrip("$€£"))
+    except ValueError:
+        return float("nan")

@@ -1,0 +1,220 @@
+"""Comparisons of whole values: the same or not, numbers and dates apart, and a user's own function."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.data.column import Column
+from kinfolk.data.mentions import Mentions
+from kinfolk.errors import InputError, SettingError
+from kinfolk.features.compared import (
+    Comparison,
+    as_column,
+    distinct_pairs,
+    first_items,
+    joint_codes,
+    number_codes,
+    one_of,
+    texts_of,
+    where_known,
+)
+from kinfolk.features.pairs import Answer, Items, PairColumn, PairFeature, attribute, number_column
+
+Array = NDArray[Any]
+MONTHS = {name: i for i, name in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split(), 1)}
+YEAR_FIRST = re.compile(r"(\d{4})(?:([-/.])(\d{1,2})\2(\d{1,2})|(\d\d)(\d\d))(?:[T ].*)?")
+YEAR_LAST = re.compile(r"(\d{1,2})([-/.])(\d{1,2})\2(\d{4})(?: .*)?")
+DAY_NAMED = re.compile(r"(\d{1,2})(?:st|nd|rd|th)?[-. ]+([a-z]{3})[a-z]*\.?,?[-. ]+(\d{4})")  # 3 March 1999
+MONTH_NAMED = re.compile(r"([a-z]{3})[a-z]*\.? +(\d{1,2})(?:st|nd|rd|th)?,? +(\d{4})")  # March 3, 1999
+
+
+@dataclass(frozen=True)
+class Exact(Comparison):
+    """1 if the values are the same, 0 if not."""
+
+    def of(self, items: Mentions) -> Answer:
+        texts = texts_of(items, self.fields, self.normalise)
+
+        def answer(left: Items, right: Items) -> Array:
+            a, b, known = where_known(texts.codes, left, right)
+            return as_column(np.where(known, a == b, np.nan))
+
+        return answer
+
+
+@dataclass(frozen=True)
+class NumberDifference(Comparison):
+    """|x - y|; relative: |x - y| / max(|x|, |y|), 0 where both are 0. What is no number is missing."""
+
+    relative: bool = False
+    SETTINGS: ClassVar[tuple[str, ...]] = ("relative",)
+
+    def __post_init__(self) -> None:
+        one_of("NumberDifference: relative", self.relative, (False, True))
+        super().__post_init__()
+
+    @property
+    def name(self) -> str:
+        return f"number_difference({self.field}{', relative' if self.relative else ''})"
+
+    def of(self, items: Mentions) -> Answer:
+        values = number_column(items, self.field)
+        values = np.where(np.isfinite(values), values, np.nan)
+
+        def answer(left: Items, right: Items) -> Array:
+            x, y = values[left], values[right]
+            apart = np.abs(x - y)
+            if self.relative:
+                size = np.maximum(np.abs(x), np.abs(y))
+                apart = np.divide(apart, size, out=apart, where=size > 0)
+            return as_column(apart)
+
+        return answer
+
+
+@dataclass(frozen=True)
+class DateDifference(Comparison):
+    """Days between two dates, whichever is the earlier; what is no date is missing.
+
+    format   as in strptime. None: 1999-12-31 (with or without a time), 19991231, 31.12.1999, 31 Dec 1999 and
+             December 31, 1999. In 1/2/1999 the first number is the day if one above 12 stands there more often than in
+             the second place, else the month; with full stops it is the day.
+    """
+
+    format: str | None = None
+    SETTINGS: ClassVar[tuple[str, ...]] = ("format",)
+
+    def __post_init__(self) -> None:
+        if self.format is not None and (not isinstance(self.format, str) or "%" not in self.format):
+            raise SettingError(f"DateDifference: format must be like '%d/%m/%Y' or None; got {self.format!r}")
+        super().__post_init__()
+
+    def of(self, items: Mentions) -> Answer:
+        texts = texts_of(items, self.fields, normalise=False)
+        days = np.array([*days_of(texts.values, self.format), np.nan])[texts.codes]
+
+        def answer(left: Items, right: Items) -> Array:
+            return as_column(np.abs(days[left] - days[right]))
+
+        return answer
+
+
+def days_of(texts: Sequence[str], format: str | None = None) -> list[float]:
+    """The day each text names, counted from a fixed one, or NaN."""
+    if format is not None:
+        return [_strict_day(text.strip(), format) for text in texts]
+    ends = Counter[bool]()
+    for found in filter(None, map(YEAR_LAST.fullmatch, texts)):
+        if found[2] != "." and (int(found[1]) > 12) != (int(found[3]) > 12):
+            ends[int(found[1]) > 12] += 1
+    return [_day(text.strip(), ends[True] > ends[False]) for text in texts]
+
+
+def _strict_day(text: str, format: str) -> float:
+    try:
+        return float(datetime.strptime(text, format).toordinal())
+    except ValueError:
+        return float("nan")
+
+
+def _day(text: str, day_first: bool) -> float:
+    if found := YEAR_FIRST.fullmatch(text):
+        return _ordinal(found[1], found[3] or found[5], found[4] or found[6])
+    if found := YEAR_LAST.fullmatch(text):
+        day, month = (found[1], found[3]) if day_first or found[2] == "." else (found[3], found[1])
+        return _ordinal(found[4], month, day)
+    if found := DAY_NAMED.fullmatch(text.lower()):
+        return _ordinal(found[3], MONTHS.get(found[2], 0), found[1])
+    if found := MONTH_NAMED.fullmatch(text.lower()):
+        return _ordinal(found[3], MONTHS.get(found[1], 0), found[2])
+    return float("nan")
+
+
+def _ordinal(year: Any, month: Any, day: Any) -> float:
+    try:
+        return float(date(int(year), int(month), int(day)).toordinal())
+    except ValueError:  # a thirteenth month
+        return float("nan")
+
+
+# -- a user's function --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, init=False)
+class PairFunction(PairFeature):
+    """A user's comparison: `function(left, right)` takes two values and returns a number, or None for missing.
+
+    With one field it is called with the two values (strings, or floats where the field holds numbers), never with a
+    missing one; with several, with two tuples, None where a field is missing. It is called once a distinct pair of
+    values, on several threads. The model file keeps the name (that of the function unless given); the function is
+    passed in again on load.
+    """
+
+    function: Callable[[Any, Any], float | None]
+    fields: tuple[str, ...]
+    name: str
+    columns: tuple[PairColumn, ...] = field(init=False, repr=False, compare=False)
+
+    def __init__(
+        self, function: Callable[[Any, Any], float | None], fields: str | Sequence[str], name: str | None = None
+    ) -> None:
+        if isinstance(function, type) or not callable(function):
+            raise SettingError(f"PairFunction takes a function of two values; got {function!r}")
+        listed = (fields,) if isinstance(fields, str) else tuple(fields)
+        if not listed or not all(isinstance(one, str) and one for one in listed):
+            raise SettingError(f"PairFunction takes the name of a field or a list of names; got {fields!r}")
+        told = str(name or getattr(function, "__name__", type(function).__name__))
+        values = {"function": function, "fields": listed, "name": told, "columns": (PairColumn(told),)}
+        for key, value in values.items():
+            object.__setattr__(self, key, value)
+
+    def of(self, items: Mentions) -> Answer:
+        codes, values = _raw_values(items, self.fields)
+
+        def compare(a: Array, b: Array) -> list[float]:
+            return [self._number(values[p], values[q]) for p, q in zip(a.tolist(), b.tolist(), strict=True)]
+
+        def answer(left: Items, right: Items) -> Array:
+            a, b, known = where_known(codes, left, right)
+            out = np.full(len(a), np.nan)
+            out[known] = distinct_pairs(a[known], b[known], compare)
+            return as_column(out)
+
+        return answer
+
+    def _number(self, left: Any, right: Any) -> float:
+        given = self.function(left, right)
+        if given is None:
+            return float("nan")
+        if not isinstance(given, Real | np.bool_) or np.isinf(float(given)):
+            wanted = "must return a finite number, or None for missing"
+            raise InputError(f"{self.name!r} {wanted}; got {given!r} for {left!r} and {right!r}")
+        return float(given)
+
+    def spec(self) -> dict[str, Any]:
+        return {"comparison": "PairFunction", "name": self.name, "fields": list(self.fields)}
+
+
+def _raw_values(items: Mentions, fields: Sequence[str]) -> tuple[Array, Sequence[Any]]:
+    """A number an item for what it has in the fields, -1 = nothing at all; and the distinct values or tuples."""
+    parts: list[tuple[Array, list[Any]]] = []
+    for name in fields:
+        column = attribute(items, name)
+        if isinstance(column, Column):
+            parts.append((column.codes, [*column.values, None]))
+        else:
+            codes, numbers = number_codes(column)
+            parts.append((codes, [*numbers.tolist(), None]))
+    if len(parts) == 1:
+        return parts[0]
+    joint, _ = joint_codes([codes for codes, _ in parts])
+    return joint, [tuple(values[codes[i]] for codes, values in parts) for i in first_items(joint)]

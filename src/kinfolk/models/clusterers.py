@@ -1,0 +1,135 @@
+"""Ways from probabilities of pairs to clusters, as settings: what `Linker(clusterer=...)` takes."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.errors import SettingError
+from kinfolk.inference.agglomerate import agglomerate
+from kinfolk.inference.clusters import Constraints, best_link, single_link
+from kinfolk.inference.correlation import correlation
+from kinfolk.inference.matching import one_to_one
+from kinfolk.models.settings import Settings
+
+Array = NDArray[Any]
+
+
+class Clusterer(Settings):
+    """threshold  the probability a pair (or what stands for it) has to exceed
+    max_size   the most items of a cluster; None: no limit
+    """
+
+    def __init__(self, threshold: float = 0.5, max_size: int | None = None) -> None:
+        self.threshold = threshold
+        self.max_size = max_size
+
+    @abstractmethod
+    def _cluster(self, n: int, left: Array, right: Array, probability: Array, rules: Constraints) -> Array: ...
+
+    def cluster(
+        self,
+        n: int,
+        left: Array,
+        right: Array,
+        probability: Array,
+        must_link: Array | None = None,
+        cannot_link: Array | None = None,
+    ) -> NDArray[np.int32]:
+        """Clusters int32 (n,), numbered by their first items; pairs in order of right and then left."""
+        if not 0 <= self.threshold < 1:
+            raise SettingError(
+                f"threshold must be a probability from 0 up to but not including 1; got {self.threshold!r}"
+            )
+        if self.max_size is not None and self.max_size < 1:
+            raise SettingError(f"max_size must be 1 or more, or None for no limit; got {self.max_size!r}")
+        must, cannot = (
+            _pairs(given, n, name) for given, name in ((must_link, "must_link"), (cannot_link, "cannot_link"))
+        )
+        _check_harmony(n, must, cannot, self.max_size)
+        rules = Constraints(must, cannot, self.max_size or 0)
+        return np.asarray(self._cluster(n, left, right, probability, rules), np.int32)
+
+
+class SingleLink(Clusterer):
+    """The transitive closure of the pairs above the threshold."""
+
+    def _cluster(self, n: int, left: Array, right: Array, probability: Array, rules: Constraints) -> Array:
+        return single_link(n, left, right, probability, self.threshold, rules)
+
+
+class AverageLink(Clusterer):
+    """Joins the clusters with the highest mean probability, as long as it exceeds the threshold; pairs that are no
+    candidates count as 0."""
+
+    def _cluster(self, n: int, left: Array, right: Array, probability: Array, rules: Constraints) -> Array:
+        return agglomerate(n, left, right, probability, "average", self.threshold, rules)
+
+
+class CompleteLink(Clusterer):
+    """Joins the clusters with the highest smallest probability, as long as it exceeds the threshold."""
+
+    def _cluster(self, n: int, left: Array, right: Array, probability: Array, rules: Constraints) -> Array:
+        return agglomerate(n, left, right, probability, "complete", self.threshold, rules)
+
+
+class BestLink(Clusterer):
+    """Joins every item to one earlier item: the most probable ("best") or the closest above the threshold."""
+
+    def __init__(self, kind: str = "best", threshold: float = 0.5, max_size: int | None = None) -> None:
+        super().__init__(threshold, max_size)
+        self.kind = kind
+
+    def _cluster(self, n: int, left: Array, right: Array, probability: Array, rules: Constraints) -> Array:
+        if self.kind not in ("best", "closest"):
+            raise SettingError(f'kind must be "best" or "closest"; got {self.kind!r}')
+        return best_link(n, left, right, probability, self.kind, self.threshold, rules)
+
+
+class Correlation(Clusterer):
+    """Clusters with a large sum of log-odds within them: greedy joins, then single moves, to a local optimum."""
+
+    def _cluster(self, n: int, left: Array, right: Array, probability: Array, rules: Constraints) -> Array:
+        if self.threshold == 0:
+            raise SettingError("Correlation needs a threshold above 0: at 0 its log-odds are infinite")
+        return correlation(n, left, right, probability, self.threshold, rules)
+
+
+class OneToOne(Clusterer):
+    """For two tables without duplicates of their own: the exact matching of largest total log-odds."""
+
+    def _cluster(self, n: int, left: Array, right: Array, probability: Array, rules: Constraints) -> Array:
+        if self.threshold == 0:
+            raise SettingError("OneToOne needs a threshold above 0: at 0 its log-odds are infinite")
+        return one_to_one(n, left, right, probability, self.threshold, rules)
+
+
+CLUSTERERS = {cls.__name__: cls for cls in (SingleLink, AverageLink, CompleteLink, BestLink, Correlation, OneToOne)}
+
+
+def _pairs(given: Array | None, n: int, name: str) -> NDArray[np.int32]:
+    pairs = np.asarray([] if given is None else given, np.int64).reshape(-1, 2)
+    if len(pairs) and (pairs.min() < 0 or pairs.max() >= n or (pairs[:, 0] == pairs[:, 1]).any()):
+        raise SettingError(
+            f"{name} must hold pairs of two different items among {n}, counted from 0; got {pairs[:3].tolist()}"
+        )
+    return pairs.astype(np.int32)
+
+
+def _check_harmony(n: int, must: Array, cannot: Array, max_size: int | None) -> None:
+    """Must-links, closed, may not put together what must not be, nor too many."""
+    if not len(must):
+        return
+    together = single_link(n, must.min(axis=1), must.max(axis=1), np.ones(len(must)))
+    clash = np.flatnonzero(together[cannot[:, 0]] == together[cannot[:, 1]])
+    if len(clash):
+        a, b = cannot[clash[0]]
+        raise SettingError(
+            f"items {a} and {b} must not be linked, but must_link puts them together; drop one of the two"
+        )
+    largest = int(np.bincount(together).max())
+    if max_size is not None and largest > max_size:
+        raise SettingError(f"must_link makes a cluster of {largest} items, where max_size is {max_size}; raise it")

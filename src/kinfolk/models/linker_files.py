@@ -1,0 +1,97 @@
+"""What a model file keeps of a Linker, and the Linker from it again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from kinfolk.errors import ModelFileError
+from kinfolk.features.comparisons import rebuilt_comparison
+from kinfolk.features.coreference import CoreferencePairs
+from kinfolk.features.pair_set import CodedColumn, PairSet
+from kinfolk.features.pairs import PairFeature
+from kinfolk.io.modelfile import ModelFile
+from kinfolk.models.bias import Bias
+from kinfolk.models.clusterers import CLUSTERERS
+from kinfolk.models.linker import Linker
+from kinfolk.models.optimise import Convergence
+from kinfolk.models.structured import Round
+
+Functions = Mapping[str, Callable[..., Any]]
+OBJECTS = ("features", "bias", "clusterer", "conjunctions")  # settings that are kept as what they became
+
+
+def linker_parts(model: Linker) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """(header, arrays, strings) of a fitted Linker."""
+    learned = model.pair_set_
+    clusterer = model.clusterer
+    header = {
+        "features": [feature.spec() for feature in learned.features],
+        "columns": [len(column.values) if column.edges is None else None for column in learned.columns],
+        "joined": [list(pair) for pair in learned.joined],
+        "bias": None if model.bias is None else vars(model.bias),
+        "clusterer": None if clusterer is None else [type(clusterer).__name__, clusterer.get_params()],
+        "best_round": model.best_round_,
+        "rounds": [{**vars(r), "convergence": _convergence(r.convergence)} for r in model.rounds_],
+    }
+    arrays = {"weights": model.weights_, "column_means": model.column_means_}
+    for k, column in enumerate(learned.columns):
+        if column.edges is not None:
+            arrays[f"edges.{k}"] = column.edges
+    strings: dict[str, Any] = {"column_names": [column.name for column in learned.columns]}
+    for k, column in enumerate(learned.columns):
+        if column.edges is None:
+            strings[f"values.{k}"] = list(column.values)
+    return header, arrays, strings
+
+
+def _convergence(outcome: Convergence) -> dict[str, Any]:
+    names = ("status", "objective", "iterations", "evaluations", "seconds")
+    return {name: getattr(outcome, name) for name in names}
+
+
+def restore_linker(model: Linker, file: ModelFile, functions: Functions) -> None:
+    spec = file.header["linker"]
+    features = [_feature(one, functions) for one in spec["features"]]
+    names = file.strings["column_names"]
+    columns = [_column(file, k, name, size) for k, (name, size) in enumerate(zip(names, spec["columns"], strict=True))]
+    joined = [(int(a), int(b)) for a, b in spec["joined"]]
+    _fits(all(0 <= k < len(columns) for pair in joined for k in pair))
+    _fits([column.name for feature in features for column in feature.columns] == list(names))
+    model.pair_set_ = PairSet(features, columns, joined)
+    weights, means = file.arrays["weights"], file.arrays["column_means"]
+    _fits(weights.shape == (model.pair_set_.n_weights,) and means.shape == (len(columns) + len(joined),))
+    _fits(bool(np.isfinite(weights).all() and np.isfinite(means).all()))
+    model.weights_, model.column_means_ = weights.astype(np.float64), means.astype(np.float64)
+    model.features = features
+    model.conjunctions = [(names[a], names[b]) for a, b in joined] or None
+    model.bias = None if spec["bias"] is None else Bias(**spec["bias"])
+    if spec["clusterer"] is not None:
+        name, settings = spec["clusterer"]
+        if name not in CLUSTERERS:
+            raise ModelFileError(f"clusterer {name!r} is not one of {', '.join(CLUSTERERS)}: upgrade kinfolk")
+        model.clusterer = CLUSTERERS[name](**settings)
+    model.rounds_ = [Round(**{**r, "convergence": Convergence(**r["convergence"])}) for r in spec["rounds"]]
+    model.best_round_ = int(spec["best_round"])
+    model.convergence_ = model.rounds_[model.best_round_].convergence
+
+
+def _feature(spec: Mapping[str, Any], functions: Functions) -> PairFeature:
+    return CoreferencePairs() if "coreference" in spec else rebuilt_comparison(spec, functions)
+
+
+def _column(file: ModelFile, k: int, name: str, size: int | None) -> CodedColumn:
+    if size is None:
+        edges = file.arrays[f"edges.{k}"]
+        _fits(edges.ndim == 1 and len(edges) < 255 and (np.diff(edges) > 0).all())
+        return CodedColumn.binned(name, edges)
+    values = tuple(file.strings[f"values.{k}"])
+    _fits(len(values) == size)
+    return CodedColumn(name, values)
+
+
+def _fits(sound: bool | np.bool_) -> None:
+    if not sound:
+        raise ModelFileError("the parts of the model do not fit together; save it again with this version of kinfolk")

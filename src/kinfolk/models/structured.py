@@ -1,0 +1,141 @@
+"""Training of a pair model: local, and structured, where each round asks for what the clustering after it needs.
+
+Round 0 learns the truth y*. Every later round decides pairs with the model so far (h*), clusters them (h'), works out
+by the E-step which decisions y' would do, and learns those, starting from the weights so far (the M-step).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.data.mentions import Mentions
+from kinfolk.features.pair_rows import PairRows
+from kinfolk.inference.e_steps import e_step
+from kinfolk.learning.pairs import PairObjective, Tilt, row_scores
+from kinfolk.models.bias import Bias
+from kinfolk.models.clusterers import Clusterer
+from kinfolk.models.optimise import Callback, Convergence, TrainingPlan, Watch, optimise
+
+log = logging.getLogger("kinfolk")
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round of training. `score` is the metric the round is chosen by, on the training data after clustering."""
+
+    number: int
+    positives: int  # pairs that were to be learned as links
+    score: float
+    convergence: Convergence
+
+
+@dataclass(frozen=True, eq=False)
+class PairData:
+    """Training pairs as distinct rows of weight numbers."""
+
+    items: Mentions
+    rows: PairRows
+    index: NDArray[np.int32]
+    n_weights: int
+    truth: NDArray[np.int8]
+
+    def scores(self, weights: Array, n_jobs: int) -> NDArray[np.float64]:
+        """Log-odds, one a pair."""
+        return row_scores(weights, self.index, n_jobs)[self.rows.row]
+
+
+class PairTrainer:
+    """Fits weights to labels of pairs."""
+
+    def __init__(self, data: PairData, plan: TrainingPlan, bias: Bias | None, callback: Callback | None) -> None:
+        self.data, self.plan, self._callback = data, plan, callback
+        self._tilt = Tilt() if bias is None else bias.tilt
+        nobody = np.zeros(len(data.truth), bool)
+        self._biased = nobody if bias is None else bias.biased(data.items.right, data.truth)
+        self._lean = 0.0 if bias is None else bias.lean
+        self.began = time.perf_counter()
+
+    def fit(self, labels: Array, start: Array) -> tuple[Array, Convergence]:
+        rows, linked = self.data.rows, labels == 1
+        refused, accepted, biased = (
+            rows.totals(chosen.astype(np.float64))
+            for chosen in (labels == 0, linked & ~self._biased, linked & self._biased)
+        )
+        plan, data = self.plan, self.data
+        objective = PairObjective(
+            data.index, data.n_weights, refused, accepted, biased, self._tilt, plan.l2, plan.n_jobs
+        )
+        watch = Watch(_Whole(), plan, None, self._callback, self.began)
+        return optimise(objective, start, plan, watch, time.perf_counter())
+
+
+    def leaning(self, score: Array) -> Array:
+        """Log-odds as the E-step sees them: those of biased pairs are higher."""
+        return score + self._lean * self._biased if self._lean else score
+
+
+class _Whole:
+    """Weights are not divided into parts."""
+
+    def split(self, flat: Array) -> Array:
+        return flat
+
+
+def train_rounds(
+    trainer: PairTrainer,
+    clusterer: Clusterer,
+    kind: str,
+    rounds: int,
+    metric: Callable[[Array], float],
+    keep_local: bool,
+) -> tuple[Array, list[Round], int]:
+    """Weights of the best round, the story of all, and the number of the best.
+
+    rounds      structured rounds after the local one; 0: local training
+    metric      clusters of the training items -> a score, the higher the better
+    keep_local  whether the local round may be the best
+    """
+    data, items = trainer.data, trainer.data.items
+    labels, weights = data.truth, np.zeros(data.n_weights)
+    story: list[Round] = []
+    best, best_weights = -1, weights
+    for number in range(rounds + 1):
+        weights, convergence = trainer.fit(labels, weights)
+        if rounds == 0:
+            return weights, [Round(0, int((labels == 1).sum()), float("nan"), convergence)], 0
+        score = data.scores(weights, trainer.plan.n_jobs)
+        clusters = clusterer.cluster(items.n_items, items.left, items.right, sigmoid(score))
+        story.append(Round(number, int((labels == 1).sum()), metric(clusters), convergence))
+        log.info("round %d: %.4f on the training data; %s", number, story[-1].score, convergence)
+        if (number or keep_local) and (best < 0 or story[number].score > story[best].score):
+            best, best_weights = number, weights
+        if number < rounds:
+            wanted = _wanted(trainer, clusterer, kind, score)
+            if np.array_equal(labels, wanted):
+                log.info("round %d asks for the same decisions as the one before: settled", number + 1)
+                break
+            labels = wanted
+    return best_weights, story, max(best, 0)
+
+
+def _wanted(trainer: PairTrainer, clusterer: Clusterer, kind: str, score: Array) -> NDArray[np.int8]:
+    """The E-step: y' from the decisions of the model so far and their clusters."""
+    data, items = trainer.data, trainer.data.items
+    leaning = trainer.leaning(score)
+    clusters = clusterer.cluster(items.n_items, items.left, items.right, sigmoid(leaning))
+    together = (clusters[items.left] == clusters[items.right]).astype(np.int8)
+    decided = (leaning > 0).astype(np.int8)
+    return e_step(kind, items.n_items, items.left, items.right, data.truth, decided, together, leaning)
+
+
+def sigmoid(score: Array) -> NDArray[np.float64]:
+    """1 / (1 + e^-s) without overflow."""
+    return np.exp(-np.logaddexp(0.0, -score))  # type: ignore[no-any-return]
