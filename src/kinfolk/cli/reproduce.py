@@ -30,6 +30,9 @@ EXPERIMENTS = {
     "stacked-conll": "stacked_conll",
     "gibbs-speed": "gibbs_speed",
     "gibbs-convergence": "gibbs_convergence",
+    "slt-litbank": "slt_litbank",
+    "slt-gum": "slt_gum",
+    "slt-records": "slt_records",
 }
 FIGURES = ("gibbs-convergence",)
 
@@ -73,7 +76,11 @@ def reproduce(
     for row in report.rows:
         place = row["dataset"], row["model"], row["split"]
         paper = report.paper.get(place, {})
-        figures = [f"{row[key]:.{DIGITS.get(key, 2)}f}" if key in row else "" for key in metrics]
+        figures = [_figure(row.get(key, ""), key) for key in metrics]
         table.add_row(*place, *figures, " ".join(f"{paper[k]:.1f}" for k in metrics if k in paper))
     Console(width=None if sys.stdout.isatty() else WIDE).print(table)
     typer.echo(f"{report.seconds:.0f} s")
+
+
+def _figure(value: float | str, metric: str) -> str:
+    return value if isinstance(value, str) else f"{value:.{DIGITS.get(metric, 2)}f}"

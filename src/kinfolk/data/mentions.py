@@ -125,10 +125,12 @@ class Mentions:
         return replace(self, columns={**self.columns, **columns})
 
     def take_groups(self, groups: Iterable[int]) -> Mentions:
-        """Some of the groups, in their own order."""
-        wanted = np.zeros(self.n_groups, bool)
-        wanted[list(groups)] = True
-        return self.take(wanted[self.groups])
+        """Some of the groups, in their own order; a document without mentions is a group without items."""
+        chosen, count = list(groups), max(self.n_groups, len(self.group_names or ()))
+        strange = next((g for g in chosen if not 0 <= g < count), None)
+        if strange is not None:
+            raise InputError(f"no group {strange}; there are {count}, counted from 0")
+        return self.take(np.isin(self.groups, chosen))
 
     def take(self, items: ArrayLike) -> Mentions:
         """Some of the items (a mask, or numbers in rising order) with the pairs among them.
@@ -136,7 +138,9 @@ class Mentions:
         Groups are numbered anew; clusters keep their numbers. The corpus stays whole.
         """
         chosen = np.asarray(items)
-        mask = chosen.astype(bool) if chosen.dtype == bool else np.isin(np.arange(self.n_items), chosen)
+        if len(chosen) != self.n_items if chosen.dtype == bool else ((chosen < 0) | (chosen >= self.n_items)).any():
+            raise InputError(f"expected a mask of {self.n_items} items, or their numbers from 0; got {items!r}")
+        mask = chosen if chosen.dtype == bool else np.isin(np.arange(self.n_items), chosen)
         kept = np.flatnonzero(mask)
         number = np.cumsum(mask, dtype=np.int32) - 1
         pairs = mask[self.left] & mask[self.right]

@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 from kinfolk.data.mentions import Mentions
 from kinfolk.features.compared import Comparison, as_column, distinct_pairs, texts_of, where_known
 from kinfolk.features.pairs import Answer, Items
-from kinfolk.features.string_kernels import BITS, Letters, edit_similarities, jaro_winkler_similarities, letters_of
+from kinfolk.features.string_kernels import (
+    BITS,
+    WORTHWHILE,
+    Letters,
+    edit_similarities,
+    jaro_winkler_similarities,
+    letters_of,
+)
 
 Array = NDArray[Any]
 
@@ -42,7 +49,7 @@ class _Characters(Comparison):
         return answer
 
     def _long(self, values: Any, a: Array, b: Array) -> Array:
-        """By rapidfuzz, for strings that are longer than a word has bits."""
+        """By rapidfuzz, for strings that are too long for the kernel."""
         from rapidfuzz.process import cpdist
 
         left, right = ([values[code] for code in codes.tolist()] for codes in (a, b))
@@ -64,7 +71,7 @@ class JaroWinkler(_Characters):
     """Jaro-Winkler similarity: made for names of persons, where the first letters are seldom wrong."""
 
     def _is_long(self, left: Array, right: Array) -> Array:
-        return np.maximum(left, right) > BITS
+        return np.maximum(left, right) > WORTHWHILE
 
     def _short(self, letters: Letters, a: Array, b: Array) -> Array:
         out = np.empty(len(a))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.inference.clusters import Constraints, numbered
+from kinfolk.inference.clusters import Constraints, numbered, single_link
 from kinfolk.inference.correlation import log_odds
 
 Array = NDArray[Any]
@@ -26,7 +26,7 @@ def one_to_one(
 
     Exact, by the shortest-path algorithm for sparse assignment. Each left item may also take a partner of its own that
     stands for none, at gain 0, so a full assignment always exists. `must_link` pairs are partners whatever the others
-    say.
+    say. No item may be left in one pair and right in another.
     """
     rules = constraints or Constraints()
     must = np.asarray(rules.must_link, np.int64).reshape(-1, 2)
@@ -39,12 +39,11 @@ def one_to_one(
         usable &= np.fromiter(
             ((int(a), int(b)) not in barred for a, b in zip(left, right, strict=True)), bool, len(left)
         )
-    roots = np.arange(n)
-    roots[must.max(axis=1)] = must.min(axis=1)
+    roots = single_link(n, must.min(axis=1), must.max(axis=1), np.ones(len(must)))
     a, b = left[usable], right[usable]
     if len(a) and rules.max_size != 1:
         partner = _assigned(a, b, gain[usable])
-        roots[partner[:, 1]] = partner[:, 0]
+        roots[partner[:, 1]] = roots[partner[:, 0]]
     return numbered(roots)
 
 

@@ -11,8 +11,8 @@ recall:
     exponent   ψ = φ^β: the score counts β times
     factor     the reading above, kept for comparison
 
-So the M-step learns by one of these forms (recall rises most, and for both kinds, with "weight"). The E-step decides with
-ψ(1) = β φ(1) as the paper writes it: a biased pair is taken as linked if β φ(1) > φ(0), and stays to be learned as such.
+So the M-step learns by one of these forms (recall rises most, and for both kinds, with "weight"). The E-step decides
+with ψ(1) = β φ(1) as the paper writes it: a biased pair counts as linked if β φ(1) > φ(0), and stays to be learned so.
 """
 
 from __future__ import annotations

@@ -104,6 +104,12 @@ class OneToOne(Clusterer):
     def _cluster(self, n: int, left: Array, right: Array, probability: Array, rules: Constraints) -> Array:
         if self.threshold == 0:
             raise SettingError("OneToOne needs a threshold above 0: at 0 its log-odds are infinite")
+        both = np.intersect1d(left, right)
+        if len(both):
+            raise SettingError(
+                f"OneToOne is for pairs across two tables, but item {both[0]} is left in one pair and right in another; "
+                "read two tables, or take another clusterer"
+            )
         return one_to_one(n, left, right, probability, self.threshold, rules)
 
 
@@ -114,7 +120,7 @@ def _pairs(given: Array | None, n: int, name: str) -> NDArray[np.int32]:
     pairs = np.asarray([] if given is None else given, np.int64).reshape(-1, 2)
     if len(pairs) and (pairs.min() < 0 or pairs.max() >= n or (pairs[:, 0] == pairs[:, 1]).any()):
         raise SettingError(
-            f"{name} must hold pairs of two different items among {n}, counted from 0; got {pairs[:3].tolist()}"
+            f"{name} must hold pairs of different items among {n}, counted from 0; got {pairs[:3].tolist()}"
         )
     return pairs.astype(np.int32)
 

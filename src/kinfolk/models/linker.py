@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import os
 from collections.abc import Sequence
@@ -45,7 +46,8 @@ class Linker(Settings):
     bias          a `Bias` towards linking; None: none
     clusterer     how decisions become clusters: SingleLink(), AverageLink(), CompleteLink(), BestLink(), Correlation(),
                   OneToOne()
-    select        the metric, on the training data after clustering, by which the round kept is chosen
+    select        the metric, on the training data after clustering, by which the round kept is chosen; of several the
+                  first chooses, and the others are told in `rounds_`
     keep_local    whether the local round may be the one kept; the paper leaves it out
     l2            strength of the ridge ½ l2 |w|²
     bins, binning into how many bins numbers go; "learned": where labels change, "quantile": equal numbers
@@ -62,7 +64,7 @@ class Linker(Settings):
         rounds: int = 5,
         bias: Bias | None = None,
         clusterer: Clusterer | None = None,
-        select: str = "pair_f1",
+        select: str | Sequence[str] = "pair_f1",
         keep_local: bool = True,
         l2: float = 1.0,
         bins: int = 8,
@@ -111,15 +113,16 @@ class Linker(Settings):
             log.info("%d candidate pairs, %d distinct rows", known.n_pairs, len(data.rows.codes))
             plan = TrainingPlan(self.l2, 0.0, self.max_iterations, self.tolerance, 0, 1, None, jobs)
             trainer = PairTrainer(data, plan, self.bias, watch)
-            value = metric(self.select)
-            self.weights_, self.rounds_, self.best_round_ = train_rounds(
+            values = {name: metric(name) for name in self._selected()}
+            self.round_weights_, self.rounds_, self.best_round_ = train_rounds(
                 trainer,
                 self._clusterer(known),
                 self.e_step,
                 self.rounds if self.training == "structured" else 0,
-                lambda clusters: value(known, clusters),
+                lambda clusters: {name: value(known, clusters) for name, value in values.items()},
                 self.keep_local,
             )
+            self.weights_ = self.round_weights_[self.best_round_]
             counts = data.rows.counts
             self.column_means_ = counts @ self.weights_[data.index] / max(counts.sum(), 1)
             self.convergence_ = self.rounds_[self.best_round_].convergence
@@ -156,7 +159,16 @@ class Linker(Settings):
 
     def score(self, items: Mentions, y: Any = None) -> float:
         """The metric `select` of the clusters predicted."""
-        return metric(self.select)(items, self.predict(items))
+        return metric(self._selected()[0])(items, self.predict(items))
+
+    def at_round(self, number: int) -> Self:
+        """The model as it was after a round of training, 0 being the local one; not kept in model files."""
+        self._require_fitted()
+        if not 0 <= number < len(getattr(self, "round_weights_", ())):
+            raise SettingError(f"expected a round of this training, 0 to {len(self.rounds_) - 1}; got {number!r}")
+        model = copy.copy(self)
+        model.best_round_, model.weights_ = number, self.round_weights_[number]
+        return model
 
     def evaluate(self, items: Mentions) -> dict[str, Any]:
         """All metrics, before and after clustering."""
@@ -220,7 +232,11 @@ class Linker(Settings):
             raise SettingError(f"rounds must be 1 or more; got {self.rounds!r}")
         if not self.l2 >= 0:
             raise SettingError(f"l2 must be 0 or more; got {self.l2!r}")
-        metric(self.select)
+        for name in self._selected():
+            metric(name)
+
+    def _selected(self) -> list[str]:
+        return [self.select] if isinstance(self.select, str) else list(self.select)
 
     def _known(self, items: Mentions) -> Mentions:
         if items.clusters is None:

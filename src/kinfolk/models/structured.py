@@ -29,12 +29,16 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Round:
-    """One round of training. `score` is the metric the round is chosen by, on the training data after clustering."""
+    """One round of training. `scores` are metrics on the training data after clustering; the first chooses the round."""
 
     number: int
     positives: int  # pairs that were to be learned as links
-    score: float
+    scores: dict[str, float]
     convergence: Convergence
+
+    @property
+    def score(self) -> float:
+        return next(iter(self.scores.values()), float("nan"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +80,6 @@ class PairTrainer:
         watch = Watch(_Whole(), plan, None, self._callback, self.began)
         return optimise(objective, start, plan, watch, time.perf_counter())
 
-
     def leaning(self, score: Array) -> Array:
         """Log-odds as the E-step sees them: those of biased pairs are higher."""
         return score + self._lean * self._biased if self._lean else score
@@ -94,36 +97,38 @@ def train_rounds(
     clusterer: Clusterer,
     kind: str,
     rounds: int,
-    metric: Callable[[Array], float],
+    measure: Callable[[Array], dict[str, float]],
     keep_local: bool,
-) -> tuple[Array, list[Round], int]:
-    """Weights of the best round, the story of all, and the number of the best.
+) -> tuple[list[Array], list[Round], int]:
+    """The weights of every round, their story, and the number of the best.
 
     rounds      structured rounds after the local one; 0: local training
-    metric      clusters of the training items -> a score, the higher the better
+    measure     clusters of the training items -> scores, the higher the better
     keep_local  whether the local round may be the best
     """
     data, items = trainer.data, trainer.data.items
     labels, weights = data.truth, np.zeros(data.n_weights)
     story: list[Round] = []
-    best, best_weights = -1, weights
+    learned: list[Array] = []
+    best = -1
     for number in range(rounds + 1):
         weights, convergence = trainer.fit(labels, weights)
+        learned.append(weights)
         if rounds == 0:
-            return weights, [Round(0, int((labels == 1).sum()), float("nan"), convergence)], 0
+            return learned, [Round(0, int((labels == 1).sum()), {}, convergence)], 0
         score = data.scores(weights, trainer.plan.n_jobs)
         clusters = clusterer.cluster(items.n_items, items.left, items.right, sigmoid(score))
-        story.append(Round(number, int((labels == 1).sum()), metric(clusters), convergence))
+        story.append(Round(number, int((labels == 1).sum()), measure(clusters), convergence))
         log.info("round %d: %.4f on the training data; %s", number, story[-1].score, convergence)
         if (number or keep_local) and (best < 0 or story[number].score > story[best].score):
-            best, best_weights = number, weights
+            best = number
         if number < rounds:
             wanted = _wanted(trainer, clusterer, kind, score)
             if np.array_equal(labels, wanted):
                 log.info("round %d asks for the same decisions as the one before: settled", number + 1)
                 break
             labels = wanted
-    return best_weights, story, max(best, 0)
+    return learned, story, max(best, 0)
 
 
 def _wanted(trainer: PairTrainer, clusterer: Clusterer, kind: str, score: Array) -> NDArray[np.int8]:
