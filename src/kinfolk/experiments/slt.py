@@ -71,7 +71,7 @@ def tables(name: str, parts: Iterable[tuple[str, Mentions, Mentions]], tell: Tel
         rows += _mark_chosen([row for model in _models() for row in _rows(dataset, model, train, test, tell, jobs)])
     settings = {
         "l2": 1.0, "rounds": 5, "e_step": "nearest", "clusterer": "SingleLink", "bias_form": "weight, or as named",
-        "round": "of rounds 1 to 5, by training pair F1 for the figures of pairs and by training MUC F1 for those of MUC",
+        "round": "of rounds 1 to 5: by pair F1 in training for the figures of pairs, by MUC F1 for those of MUC",
         "chosen": "the structured setting, and among the biased ones, with the best such score in training",
     }  # fmt: skip
     return Report(name, [*rows, *paper_rows()], time.perf_counter() - began, settings, SHOWN)
@@ -79,13 +79,13 @@ def tables(name: str, parts: Iterable[tuple[str, Mentions, Mentions]], tell: Tel
 
 def _models() -> list[tuple[str, str, Bias | None]]:
     """(name, training, bias) of each row."""
-    local = [("BASE", "local", None)]
-    local += [(f"BASE {kind} {factor}", "local", Bias(KINDS[kind], factor)) for kind, factor in BIASES]  # type: ignore[list-item]
-    structured = [("SLT", "structured", None)]
+    local: list[tuple[str, str, Bias | None]] = [("BASE", "local", None)]
+    local += [(f"BASE {kind} {factor}", "local", Bias(KINDS[kind], factor)) for kind, factor in BIASES]
+    structured: list[tuple[str, str, Bias | None]] = [("SLT", "structured", None)]
     for form in ("weight", "margin"):
         told = "" if form == "weight" else f" {form}"
-        structured += [(f"SLT {k} {f}{told}", "structured", Bias(KINDS[k], f, form)) for k, f in BIASES]  # type: ignore[list-item]
-    return [*local, *structured]  # type: ignore[list-item]
+        structured += [(f"SLT {k} {f}{told}", "structured", Bias(KINDS[k], f, form)) for k, f in BIASES]
+    return [*local, *structured]
 
 
 def _rows(
@@ -102,9 +102,8 @@ def _rows(
         by_muc = linker.at_round(muc_round).evaluate(test)
     muc = {f"muc_{key}": 100 * by_muc["muc"][key] for key in ("recall", "precision", "f1")}
     story = [{"round": one.number, "positives": one.positives, **one.scores} for one in linker.rounds_]
-    tell(
-        f"{dataset}, {name}: {time.perf_counter() - began:.0f} s, pair F1 {100 * by_pairs['pairs']['f1']:.2f}, MUC F1 {muc['muc_f1']:.2f}"
-    )
+    found = f"pair F1 {100 * by_pairs['pairs']['f1']:.2f}, MUC F1 {muc['muc_f1']:.2f}"
+    tell(f"{dataset}, {name}: {time.perf_counter() - began:.0f} s, {found}")
     rows = []
     for stage, measured in (("before", by_pairs["pairs before"]), ("after", by_pairs["pairs"])):
         figures = {key: 100 * measured[key] for key in ("error", "recall", "precision", "f1")}

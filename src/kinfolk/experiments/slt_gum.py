@@ -1,4 +1,4 @@
-"""Tables 1 to 3 of the paper on GUM, by its own split and without reddit (whose words are not given); news alone too."""
+"""Tables 1 to 3 of the paper on GUM, by its own split, without reddit, whose words are not given; news alone too."""
 
 from __future__ import annotations
 

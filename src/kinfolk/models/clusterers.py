@@ -107,7 +107,7 @@ class OneToOne(Clusterer):
         both = np.intersect1d(left, right)
         if len(both):
             raise SettingError(
-                f"OneToOne is for pairs across two tables, but item {both[0]} is left in one pair and right in another; "
+                f"OneToOne is for pairs across two tables, but item {both[0]} is left in one pair, right in another; "
                 "read two tables, or take another clusterer"
             )
         return one_to_one(n, left, right, probability, self.threshold, rules)

@@ -29,7 +29,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Round:
-    """One round of training. `scores` are metrics on the training data after clustering; the first chooses the round."""
+    """One round of training. `scores` are metrics on the training data after clustering; the first one chooses."""
 
     number: int
     positives: int  # pairs that were to be learned as links
