@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -14,6 +15,9 @@ from kinfolk.data.column import Column
 from kinfolk.data.corpus import Corpus
 from kinfolk.data.relational import read_only
 from kinfolk.errors import InputError
+
+log = logging.getLogger("kinfolk")
+GIANT = 20_000_000  # pairs of one group above which a word of warning is due
 
 Attribute = Column | NDArray[np.float64]  # strings (code -1 = missing) or numbers (NaN = missing)
 
@@ -66,6 +70,10 @@ class Mentions:
     def from_groups(cls, groups: ArrayLike, columns: Mapping[str, Attribute], **rest: Any) -> Mentions:
         """Every pair of items within a group is a candidate, as in coreference."""
         numbers = np.asarray(groups, np.int32)
+        largest = int(np.bincount(numbers).max()) if len(numbers) else 0
+        if largest * (largest - 1) // 2 > GIANT:
+            told = "a group of %d items makes %d pairs, which takes time and memory; block() them, or cut the group"
+            log.warning(told, largest, largest * (largest - 1) // 2)
         left, right = pairs_within(numbers)
         return cls(columns, numbers, left, right, **rest)
 
@@ -113,6 +121,12 @@ class Mentions:
     def name(self, item: int) -> str:
         return str(item) if self.names is None else str(self.names[item])
 
+    def title(self, item: int) -> str:
+        """The name of an item with its text, where it has one."""
+        text = self.columns.get("text")
+        told = text.values[text.codes[item]] if isinstance(text, Column) and text.codes[item] >= 0 else None
+        return self.name(item) if told is None else f"{told!r} ({self.name(item)})"
+
     def group_name(self, group: int) -> str:
         return str(group) if self.group_names is None else str(self.group_names[group])
 
@@ -139,7 +153,7 @@ class Mentions:
         """
         chosen = np.asarray(items)
         if len(chosen) != self.n_items if chosen.dtype == bool else ((chosen < 0) | (chosen >= self.n_items)).any():
-            raise InputError(f"expected a mask of {self.n_items} items, or their numbers from 0; got {items!r}")
+            raise InputError(f"expected a mask of {self.n_items} items, or their numbers from 0; got {chosen!r}")
         mask = chosen if chosen.dtype == bool else np.isin(np.arange(self.n_items), chosen)
         kept = np.flatnonzero(mask)
         number = np.cumsum(mask, dtype=np.int32) - 1

@@ -161,9 +161,9 @@ def _edges(values: NDArray[Any], labels: NDArray[np.int8], bins: int, binning: s
     """Where bins end: between the leaves of a small tree that tells the labels apart, or at quantiles."""
     if not 1 <= bins <= MAX_BINS:
         raise SettingError(f"bins must lie between 1 and {MAX_BINS}; got {bins}")
-    known = ~np.isnan(values)
+    known = np.isfinite(values)  # infinities, of a user's function, go into the first and last bin
     there, answers = values[known].astype(np.float64), labels[known]
-    if not len(there) or there.min() == there.max():
+    if bins == 1 or not len(there) or there.min() == there.max():
         return np.empty(0)
     if binning == "quantile":
         middle = np.quantile(there, np.linspace(0, 1, bins + 1)[1:-1])
@@ -172,9 +172,7 @@ def _edges(values: NDArray[Any], labels: NDArray[np.int8], bins: int, binning: s
         raise SettingError(f'binning must be "learned" or "quantile"; got {binning!r}')
     from sklearn.tree import DecisionTreeClassifier
 
-    tree = DecisionTreeClassifier(
-        max_leaf_nodes=max(bins, 2), min_samples_leaf=10, class_weight="balanced", random_state=0
-    )
+    tree = DecisionTreeClassifier(max_leaf_nodes=bins, min_samples_leaf=10, class_weight="balanced", random_state=0)
     tree.fit(there[:, None], answers)
     inner = tree.tree_.children_left >= 0
     return np.unique(tree.tree_.threshold[inner])

@@ -183,7 +183,8 @@ class Linker(Settings):
         on = self.pair_set_.weights_on(codes)[0]
         base, shares = contributions(self.weights_, on, self.column_means_, self.pair_set_.weight_names())
         score = float(self.weights_[on].sum())
-        return LinkExplanation(items.name(low), items.name(high), float(sigmoid(np.array(score))), score, base, shares)
+        probability = float(sigmoid(np.array(score)))
+        return LinkExplanation(items.title(low), items.title(high), probability, score, base, shares)
 
     def explain_cluster(
         self, items: Mentions, item: int, probability: Array | None = None, clusters: Array | None = None
@@ -198,7 +199,7 @@ class Linker(Settings):
         members = np.flatnonzero(found == found[item])
         inside = np.flatnonzero((found[items.left] == found[item]) & (found[items.right] == found[item]))
         left, right, p = items.left[inside], items.right[inside], p[inside]
-        names = tuple(items.name(int(i)) for i in members)
+        names = tuple(items.title(int(i)) for i in members)
         weakest = weakest_link(members, left, right, p)
         if weakest is None:
             return ClusterExplanation(names, None, None, (), ())
@@ -206,9 +207,9 @@ class Linker(Settings):
         one = np.isin(np.arange(items.n_items), members[side])
         crossing = np.flatnonzero((one[left] != one[right]) & (p > self._clusterer(items).threshold))
         crossing = crossing[np.argsort(-p[crossing], kind="stable")]
-        holding = tuple((items.name(int(left[k])), items.name(int(right[k])), float(p[k])) for k in crossing)
-        parts = tuple(tuple(items.name(int(i)) for i in members[chosen]) for chosen in (side, ~side))
-        ends = (items.name(int(left[pair])), items.name(int(right[pair])))
+        holding = tuple((items.title(int(left[k])), items.title(int(right[k])), float(p[k])) for k in crossing)
+        parts = tuple(tuple(items.title(int(i)) for i in members[chosen]) for chosen in (side, ~side))
+        ends = (items.title(int(left[pair])), items.title(int(right[pair])))
         return ClusterExplanation(names, ends, float(p[pair]), parts, holding)
 
     def save(self, path: str | os.PathLike[str]) -> None:
