@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kinfolk.data.relational import Relational as Relational
     from kinfolk.data.vocabulary import Vocabulary as Vocabulary
     from kinfolk.errors import KinfolkError as KinfolkError
+    from kinfolk.features.best_of import BestOf as BestOf
     from kinfolk.features.blocking import Key as Key
     from kinfolk.features.blocking import RareTokens as RareTokens
     from kinfolk.features.blocking import SortedNeighbourhood as SortedNeighbourhood
@@ -84,6 +85,7 @@ if TYPE_CHECKING:
 _HOME = {
     "AverageLink": "models.clusterers",
     "BestLink": "models.clusterers",
+    "BestOf": "features.best_of",
     "Bias": "models.bias",
     "Column": "data.column",
     "CompleteLink": "models.clusterers",

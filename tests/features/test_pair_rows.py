@@ -219,7 +219,7 @@ def test_a_sample_has_the_true_pairs(monkeypatch):
     monkeypatch.setattr(pair_set, "SAMPLE", 200)
     labels = np.zeros(5000, int)
     labels[::100] = 1
-    left, right, told = pair_set._sample(star(5000, labels), 0)
+    _, right, told = pair_set._sample(star(5000, labels), 0)
     assert told.sum() == 50 and 150 <= len(told) <= 200
     np.testing.assert_array_equal(told, labels[right - 1])
     again = pair_set._sample(star(5000, labels), 0)

@@ -20,7 +20,7 @@ from kinfolk.inference.agglomerate import agglomerate
 from kinfolk.inference.clusters import Constraints, best_link, forest, numbered, single_link
 from kinfolk.inference.correlation import correlation, correlation_gain, log_odds
 from kinfolk.inference.matching import one_to_one
-from kinfolk.models.clusterers import BestLink, Correlation, OneToOne, SingleLink
+from kinfolk.models.clusterers import AverageLink, BestLink, Correlation, OneToOne, SingleLink
 
 EXAMPLES = settings(max_examples=150, deadline=None)
 THRESHOLDS = st.sampled_from([0.5, 0.25, 0.0, 0.8125])
@@ -248,6 +248,20 @@ def test_agglomerate_larger_sparse_worlds(kind, seed):
         assert agglomerate(n, left, right, p, kind, threshold).tolist() == expected
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_average_link_of_log_odds(seed):
+    """Log-odds between -8 and 8, and -8 for pairs that are no candidates: all 8 higher, so that those are 0."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(0, 8))
+    left, right = arrays([pair for pair in itertools.combinations(range(n), 2) if rng.random() < 0.8])
+    gain = 5 * rng.normal(size=len(left))
+    for threshold in (0.5, 0.2, 0.0):
+        value = [min(max(g, -8.0), 8.0) + 8 for g in gain]
+        least = 8 + oracle.logit(threshold) if threshold else 0.0
+        found = AverageLink(threshold, of="log-odds").cluster(n, left, right, 1 / (1 + np.exp(-gain)))
+        assert found.tolist() == oracle.average_link(n, left, right, value, least)
+
+
 # -- correlation --------------------------------------------------------------------------------------
 
 
@@ -420,9 +434,10 @@ def test_clusterers_say_what_is_wrong():
         (SingleLink(threshold=float("nan")), {}, "threshold must be a probability"),
         (SingleLink(max_size=0), {}, "max_size must be 1 or more"),
         (BestLink("last"), {}, 'kind must be "best" or "closest"'),
+        (AverageLink(of="odds"), {}, 'of must be "probability" or "log-odds"'),
         (Correlation(threshold=0), {}, "Correlation needs a threshold above 0"),
         (OneToOne(threshold=0), {}, "OneToOne needs a threshold above 0"),
-        (SingleLink(), {"must_link": [[0, 3]]}, "must_link must hold pairs of two different items among 3"),
+        (SingleLink(), {"must_link": [[0, 3]]}, "must_link must hold pairs of .*different items among 3"),
         (SingleLink(), {"cannot_link": [[1, 1]]}, "cannot_link must hold pairs"),
         (SingleLink(), {"must_link": [[0, 1], [1, 2]], "cannot_link": [[2, 0]]}, "items 2 and 0 must not be linked"),
         (SingleLink(max_size=2), {"must_link": [[0, 1], [1, 2]]}, "must_link makes a cluster of 3 items"),

@@ -55,9 +55,12 @@ def explain(
     kinfolk explain MODEL --nodes FILE --edges FILE --node ID
     """
     from kinfolk.io.textfiles import write_utf8
+    from kinfolk.models.linker import Linker
     from kinfolk.models.persistence import load_model
 
     labeller = load_model(model).set_params(n_jobs=jobs)
+    if isinstance(labeller, Linker):
+        raise SettingError(f"{model} links mentions or records: ask kinfolk mentions explain")
     if not hasattr(labeller, "explain"):
         raise SettingError(f"explain needs a mop model; {model} is a {type(labeller).__name__}")
     task = str(labeller.task_)

@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from kinfolk import __version__
-from kinfolk.cli import demo, explain, nodes, reproduce, tokens
+from kinfolk.cli import demo, explain, mentions, nodes, reproduce, tokens
 from kinfolk.errors import KinfolkError
 
 
@@ -59,6 +59,7 @@ app = typer.Typer(
 )
 app.add_typer(tokens.app, name="tokens")
 app.add_typer(nodes.app, name="nodes")
+app.add_typer(mentions.app, name="mentions")
 app.command("explain")(explain.explain)
 app.command("demo")(demo.demo)
 app.command("reproduce")(reproduce.reproduce)

@@ -10,6 +10,7 @@ import numpy as np
 
 from kinfolk.data.mentions import Mentions
 from kinfolk.errors import InputError, ModelFileError, SettingError
+from kinfolk.features.best_of import BestOf
 from kinfolk.features.compared import Comparison, normalised, texts_of, written_kind
 from kinfolk.features.pairs import PairFeature, number_column
 from kinfolk.features.skips import given_again
@@ -18,6 +19,7 @@ from kinfolk.features.token_comparisons import Numbers, SharedCodes, TfidfCosine
 from kinfolk.features.value_comparisons import DateDifference, Exact, NumberDifference, PairFunction, days_of
 
 __all__ = [
+    "BestOf",
     "DateDifference",
     "Edit",
     "Exact",
@@ -48,9 +50,11 @@ WRITTEN = (
 LOOKED_AT = 10_000  # distinct values that tell what a field holds
 
 
-def parse_comparison(text: str) -> Comparison:
+def parse_comparison(text: str) -> PairFeature:
     """KIND(FIELD[, SETTING][, raw]) or KIND:FIELD[:SETTING][:raw]; KIND is a class in small letters, as in the names
-    of columns. Several fields of tfidf_cosine are joined by +."""
+    of columns. Several fields of tfidf_cosine are joined by +. best_of(...) stands around another comparison."""
+    if inner := re.fullmatch(r"\s*best[_-]of\s*\((.*)\)\s*", text, re.IGNORECASE):
+        return BestOf(parse_comparison(inner[1]))
     call = re.fullmatch(r"\s*([\w-]+)\s*\((.*)\)\s*", text)
     name, rest = (call[1], call[2].split(",")) if call else (text.partition(":")[0], text.split(":")[1:])
     kind = BY_NAME.get(name.strip().lower().replace("-", "_"))
@@ -95,6 +99,8 @@ def as_comparisons(given: Any) -> list[PairFeature]:
 def rebuilt_comparison(spec: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> PairFeature:
     """What `spec` describes; `functions` are a user's, by name."""
     kind = spec["comparison"]
+    if kind == "BestOf":
+        return BestOf(rebuilt_comparison(spec["of"], functions))
     if kind == "PairFunction":
         return PairFunction(given_again(spec["name"], functions, "a comparison"), spec["fields"], spec["name"])
     if kind not in KINDS:
@@ -116,7 +122,8 @@ def default_comparisons(items: Mentions) -> list[PairFeature]:
     longer texts            shared words, tf-idf of words and of characters; typos up to fifteen words
     texts with numbers      shared numbers; shared codes where letters and digits come together
 
-    and, where several fields hold words, tf-idf over all of them. A field with one value alone tells nothing.
+    and, where several fields hold words, tf-idf over all of them; with two tables also how a pair compares with the
+    other candidates of its records. A field with one value alone tells nothing.
     """
     chosen: list[PairFeature] = []
     wordy = []
@@ -137,6 +144,8 @@ def default_comparisons(items: Mentions) -> list[PairFeature]:
             chosen += _for_words(name, values)
     if len(wordy) > 1:
         chosen.append(TfidfCosine(wordy))
+    if wordy and items.first_table is not None:  # in two tables a record has few partners, often one
+        chosen += [BestOf(TfidfCosine(wordy)), BestOf(TfidfCosine(wordy, 3))]
     if not chosen:
         raise InputError("no field with two different values, so there is nothing to compare records by; add fields")
     return chosen

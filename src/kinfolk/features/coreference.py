@@ -211,7 +211,7 @@ def _code(
                 if p < start:
                     break
             agreeing += fits
-            same += t[i, _PRONOUN] == t[j, _PRONOUN]
+            same += t[i, _FORM] == 0 and t[i, _PRONOUN] == t[j, _PRONOUN]
             head_seen = head_seen or t[i, _HEAD] == t[j, _HEAD]
         stop = start
 

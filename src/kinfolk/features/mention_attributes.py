@@ -41,6 +41,10 @@ def mention_table(items: Mentions) -> MentionTable:
     if corpus is None or spans is None:
         wanted = "coreference features need the text around the mentions"
         raise InputError(f"{wanted}: read documents with read_coref, or give Mentions a corpus and spans")
+    astray = np.flatnonzero((spans[:, 0] < 0) | (spans[:, 0] >= spans[:, 1]) | (spans[:, 1] > corpus.n_tokens))
+    if len(spans) != items.n_items or len(astray):
+        wanted = f"expected a span of tokens for each of {items.n_items} mentions, start < end <= {corpus.n_tokens}"
+        raise InputError(f"{wanted}; got {spans[astray[0]].tolist() if len(astray) else len(spans)}")
     reader = _Reader(corpus, items)
     rows = [reader.row(i, int(a), int(b)) for i, (a, b) in enumerate(spans)]
     values = np.array(rows, np.int32).reshape(len(rows), len(FIELDS))
@@ -78,10 +82,10 @@ class _Reader:
             pronoun = 0
         kind = self.types[item]
         core = [w for w in low if w not in lists.DETERMINERS] or low
-        content = {self._number(w) for w in core if w not in lists.PREPOSITIONS and w[0].isalnum()}
+        content = {self._number(w) for w in core if w not in lists.PREPOSITIONS and w[:1].isalnum()}
         self.content.append(content if form != PRONOUN else set())
         personal = self._personal(kind, pronoun, low, head)
-        capitals = [w for w in words if w[0].isupper()]
+        capitals = [w for w in words if w[:1].isupper()]
         acronym = words[0].replace(".", "") if len(words) == 1 and words[0].isupper() and len(words[0]) > 1 else ""
         initials = "".join(w[0] for w in capitals) if len(capitals) > 1 else ""
         return [
@@ -137,7 +141,7 @@ class _Reader:
         if self.tags is not None:
             return {"PROPN": PROPER, "PRON": PRONOUN}.get(self.tags[head], NOMINAL)
         at_start = head == self.sentence_starts[self.sentences[head]]
-        return PROPER if self.words[head][0].isupper() and not (at_start and len(words) == 1) else NOMINAL
+        return PROPER if self.words[head][:1].isupper() and not (at_start and len(words) == 1) else NOMINAL
 
     def _personal(self, kind: str | None, pronoun: int, low: list[str], head: int) -> int:
         """1 a person, 2 none, 0 not known."""
@@ -157,7 +161,7 @@ class _Reader:
         word = self.lower[head]
         if "and" in low or low[0] in lists.PLURAL_DETERMINERS or word in ("men", "women", "children", "people"):
             return lists.PLURAL
-        if word.endswith("s") and not word.endswith(("ss", "us", "is")) and not self.words[head][0].isupper():
+        if word.endswith("s") and not word.endswith(("ss", "us", "is")) and not self.words[head][:1].isupper():
             return lists.PLURAL
         return lists.SINGULAR
 

@@ -82,14 +82,17 @@ def _stem(inner: PurePosixPath) -> str:
     return inner.name[: len(inner.name) - len(suffix)]
 
 
-def _documents(file: File) -> Iterator[_Document]:
+def _text(file: File) -> str:
     try:
-        text = file.data.decode("utf-8-sig")
+        return file.data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         place = file.data.count(b"\n", 0, error.start) + 1
         raise InputError("not UTF-8 text; convert the file first", file.name, place) from None
+
+
+def _documents(file: File) -> Iterator[_Document]:
     document: _Document | None = None
-    for number, written in enumerate(text.split("\n"), 1):
+    for number, written in enumerate(_text(file).split("\n"), 1):
         line = written.rstrip("\r")
         if line.startswith("#"):
             begins = _BEGIN.match(line)
@@ -129,7 +132,7 @@ def _add_parse(document: _Document, file: File) -> None:
     """Sentences and columns from a CoNLL-U file with the same tokens."""
     columns: dict[str, list[str]] = {name: [] for name in PARSED}
     ends, words = [0], []
-    for line in file.data.decode("utf-8").split("\n"):
+    for line in _text(file).split("\n"):
         cells = line.rstrip("\r").split("\t")
         if len(cells) >= 8 and cells[0].isdigit():  # multiword tokens (3-4) and empty nodes (3.1) have other numbers
             words.append(cells[1])
@@ -146,18 +149,17 @@ def _add_parse(document: _Document, file: File) -> None:
 def _notes(file: File, document: _Document) -> dict[tuple[int, int], tuple[str, str]]:
     """(start, end) -> type and form, from LitBank's lines MENTION id sentence start sentence end text type form."""
     found = {}
-    for number, line in enumerate(file.data.decode("utf-8").splitlines(), 1):
-        cells = line.split("\t")
+    for number, line in enumerate(_text(file).split("\n"), 1):
+        cells = line.rstrip("\r").split("\t")
         if cells[0] != "MENTION":
             continue
         try:
             first, start, last, end = map(int, cells[2:6])
             span = (document.sentences[first] + start, document.sentences[last] + end + 1)
+            found[span] = (cells[7], cells[8])
         except (ValueError, IndexError):
-            raise InputError(
-                f"expected MENTION, id, sentence, start, sentence, end, ...; got {line!r}", file.name, number
-            ) from None
-        found[span] = (cells[7], cells[8])
+            wanted = "MENTION, id, sentence, start, sentence, end, text, type, form"
+            raise InputError(f"expected {wanted}, of the document; got {line!r}", file.name, number) from None
     return found
 
 

@@ -11,11 +11,14 @@ from numpy.typing import NDArray
 from kinfolk.errors import SettingError
 from kinfolk.inference.agglomerate import agglomerate
 from kinfolk.inference.clusters import Constraints, best_link, single_link
-from kinfolk.inference.correlation import correlation
+from kinfolk.inference.correlation import correlation, log_odds
 from kinfolk.inference.matching import one_to_one
 from kinfolk.models.settings import Settings
 
 Array = NDArray[Any]
+
+
+SURE = 8.0  # log-odds beyond which a pair is no surer for AverageLink
 
 
 class Clusterer(Settings):
@@ -62,11 +65,23 @@ class SingleLink(Clusterer):
 
 
 class AverageLink(Clusterer):
-    """Joins the clusters with the highest mean probability, as long as it exceeds the threshold; pairs that are no
-    candidates count as 0."""
+    """Joins the clusters with the highest mean over their pairs, as long as it exceeds the threshold.
+
+    of   "probability": pairs that are no candidates count as 0; "log-odds": the mean of log-odds between -8 and 8, -8
+         for pairs that are no candidates, so that a pair the model is sure of counts for more
+    """
+
+    def __init__(self, threshold: float = 0.5, max_size: int | None = None, of: str = "probability") -> None:
+        super().__init__(threshold, max_size)
+        self.of = of
 
     def _cluster(self, n: int, left: Array, right: Array, probability: Array, rules: Constraints) -> Array:
-        return agglomerate(n, left, right, probability, "average", self.threshold, rules)
+        if self.of == "probability":
+            return agglomerate(n, left, right, probability, "average", self.threshold, rules)
+        if self.of != "log-odds":
+            raise SettingError(f'of must be "probability" or "log-odds"; got {self.of!r}')
+        value, least = (np.clip(log_odds(p), -SURE, SURE) + SURE for p in (probability, np.array([self.threshold])))
+        return agglomerate(n, left, right, value, "average", float(least[0]), rules)
 
 
 class CompleteLink(Clusterer):

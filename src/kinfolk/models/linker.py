@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -28,6 +28,7 @@ from kinfolk.models.optimise import Callback, TrainingPlan
 from kinfolk.models.progress import observed
 from kinfolk.models.settings import Settings
 from kinfolk.models.structured import PairData, PairTrainer, sigmoid, train_rounds
+from kinfolk.models.threshold import best_threshold, item_folds, unseen_scores
 from kinfolk.threads import resolve_jobs
 
 log = logging.getLogger("kinfolk")
@@ -49,6 +50,8 @@ class Linker(Settings):
     select        the metric, on the training data after clustering, by which the round kept is chosen; of several the
                   first chooses, and the others are told in `rounds_`
     keep_local    whether the local round may be the one kept; the paper leaves it out
+    threshold_folds  into how many folds training is dealt to choose the clusterer's threshold, by `select` on pairs
+                  that models have not seen (`threshold_` tells it); None: the clusterer's own
     l2            strength of the ridge ½ l2 |w|²
     bins, binning into how many bins numbers go; "learned": where labels change, "quantile": equal numbers
     conjunctions  "default", "all", None, or pairs of column names whose values have a weight together
@@ -66,6 +69,7 @@ class Linker(Settings):
         clusterer: Clusterer | None = None,
         select: str | Sequence[str] = "pair_f1",
         keep_local: bool = True,
+        threshold_folds: int | None = None,
         l2: float = 1.0,
         bins: int = 8,
         binning: str = "learned",
@@ -84,6 +88,7 @@ class Linker(Settings):
         self.clusterer = clusterer
         self.select = select
         self.keep_local = keep_local
+        self.threshold_folds = threshold_folds
         self.l2 = l2
         self.bins = bins
         self.binning = binning
@@ -114,6 +119,7 @@ class Linker(Settings):
             plan = TrainingPlan(self.l2, 0.0, self.max_iterations, self.tolerance, 0, 1, None, jobs)
             trainer = PairTrainer(data, plan, self.bias, watch)
             values = {name: metric(name) for name in self._selected()}
+            self.threshold_ = self._chosen_threshold(trainer, values[self._selected()[0]])
             self.round_weights_, self.rounds_, self.best_round_ = train_rounds(
                 trainer,
                 self._clusterer(known),
@@ -168,6 +174,7 @@ class Linker(Settings):
             raise SettingError(f"expected a round of this training, 0 to {len(self.rounds_) - 1}; got {number!r}")
         model = copy.copy(self)
         model.best_round_, model.weights_ = number, self.round_weights_[number]
+        model.convergence_ = self.rounds_[number].convergence
         return model
 
     def evaluate(self, items: Mentions) -> dict[str, Any]:
@@ -194,6 +201,8 @@ class Linker(Settings):
         `probability` and `clusters` save working them out again.
         """
         self._require_fitted()
+        if not 0 <= item < items.n_items:
+            raise InputError(f"expected an item among {items.n_items}, counted from 0; got {item!r}")
         p = self.predict_proba(items) if probability is None else probability
         found = self.cluster(items, p) if clusters is None else clusters
         members = np.flatnonzero(found == found[item])
@@ -231,6 +240,10 @@ class Linker(Settings):
             self.bias.check()
         if not isinstance(self.rounds, int | np.integer) or self.rounds < 1:
             raise SettingError(f"rounds must be 1 or more; got {self.rounds!r}")
+        if self.threshold_folds is not None and not (
+            isinstance(self.threshold_folds, int) and self.threshold_folds > 1
+        ):
+            raise SettingError(f"threshold_folds must be 2 or more, or None; got {self.threshold_folds!r}")
         if not self.l2 >= 0:
             raise SettingError(f"l2 must be 0 or more; got {self.l2!r}")
         for name in self._selected():
@@ -262,13 +275,27 @@ class Linker(Settings):
     def _conjunctions(self, features: Sequence[PairFeature]) -> Any:
         if not (isinstance(self.conjunctions, str) and self.conjunctions == "default"):
             return self.conjunctions
-        return CONJUNCTIONS if any(isinstance(f, CoreferencePairs) for f in features) else "all"
+        return CONJUNCTIONS if any(isinstance(f, CoreferencePairs) for f in features) else None
 
     def _clusterer(self, items: Mentions) -> Clusterer:
         clusterer = SingleLink() if self.clusterer is None else self.clusterer
         if not isinstance(clusterer, Clusterer):
             raise SettingError(f"clusterer must be SingleLink(), AverageLink(), ...; got {clusterer!r}")
-        return clusterer
+        if getattr(self, "threshold_", None) is None or self.threshold_folds is None:
+            return clusterer
+        return type(clusterer)(**{**clusterer.get_params(), "threshold": self.threshold_})
+
+    def _chosen_threshold(self, trainer: PairTrainer, value: Callable[[Mentions, Array], float]) -> float | None:
+        """By models that have not seen the pairs they score; None: the clusterer's own is kept."""
+        self.threshold_ = None
+        if self.threshold_folds is None:
+            return None
+        items = trainer.data.items
+        fold = item_folds(items, self.threshold_folds, self.random_state)
+        scores = unseen_scores(trainer, fold, self.threshold_folds)
+        found, tried = best_threshold(items, scores, self._clusterer(items), lambda clusters: value(items, clusters))
+        log.info("threshold %.3f: %.4f on unseen training pairs", found, tried[found])
+        return found
 
     def _data(self, items: Mentions, n_jobs: int) -> PairData:
         learned = self.pair_set_

@@ -34,6 +34,7 @@ def linker_parts(model: Linker) -> tuple[dict[str, Any], dict[str, Any], dict[st
         "bias": None if model.bias is None else vars(model.bias),
         "clusterer": None if clusterer is None else [type(clusterer).__name__, clusterer.get_params()],
         "best_round": model.best_round_,
+        "threshold": model.threshold_,
         "rounds": [{**vars(r), "convergence": _convergence(r.convergence)} for r in model.rounds_],
     }
     arrays = {"weights": model.weights_, "column_means": model.column_means_}
@@ -59,7 +60,9 @@ def restore_linker(model: Linker, file: ModelFile, functions: Functions) -> None
     columns = [_column(file, k, name, size) for k, (name, size) in enumerate(zip(names, spec["columns"], strict=True))]
     joined = [(int(a), int(b)) for a, b in spec["joined"]]
     _fits(all(0 <= k < len(columns) for pair in joined for k in pair))
-    _fits([column.name for feature in features for column in feature.columns] == list(names))
+    answered = [column for feature in features for column in feature.columns]
+    _fits([column.name for column in answered] == list(names))  # codes must be those that the weights are for
+    _fits(all(a.values == (c.values if c.edges is None else None) for a, c in zip(answered, columns, strict=True)))
     model.pair_set_ = PairSet(features, columns, joined)
     weights, means = file.arrays["weights"], file.arrays["column_means"]
     _fits(weights.shape == (model.pair_set_.n_weights,) and means.shape == (len(columns) + len(joined),))
@@ -75,6 +78,7 @@ def restore_linker(model: Linker, file: ModelFile, functions: Functions) -> None
         model.clusterer = CLUSTERERS[name](**settings)
     model.rounds_ = [Round(**{**r, "convergence": Convergence(**r["convergence"])}) for r in spec["rounds"]]
     model.best_round_ = int(spec["best_round"])
+    model.threshold_ = None if spec["threshold"] is None else float(spec["threshold"])
     model.convergence_ = model.rounds_[model.best_round_].convergence
 
 

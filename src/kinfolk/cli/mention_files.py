@@ -1,0 +1,250 @@
+"""The items that a command of `mentions` names, their candidate pairs, and the rules that a model file remembers."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from kinfolk.cli.mention_options import SETTINGS, ClusterOptions, SourceOptions, check_source, clusterer_of
+from kinfolk.cli.options import names_in, option_name
+from kinfolk.cli.told import in_options
+from kinfolk.errors import InputError, KinfolkError, SettingError
+
+if TYPE_CHECKING:
+    from kinfolk.data.mentions import Mentions
+    from kinfolk.features.blocking import BlockingReport
+
+ALL_PAIRS = 2_000_000  # without rules, tables with so many possible pairs are compared in full
+READING = "reading"  # where the header of a model file tells how records were read
+
+# Settings as messages of the library quote them: giant="skip"; or name them, if no other word looks like it
+_QUOTED = re.compile(r'\b(unmatched|giant)="(\w+)"')
+_NAMED = re.compile(r"\b(?:max_pairs|match_columns|must_link|cannot_link|max_size|cluster_from_id)\b=?")
+_ITEMS = re.compile(r"\bitems (\d+) and (\d+)\b")
+
+
+@contextmanager
+def in_words(ids: Sequence[str] = ()) -> Iterator[None]:
+    """Errors of the library with settings told as options and, with ids, numbers of items as those."""
+    try:
+        with in_options(*SETTINGS):
+            yield
+    except KinfolkError as error:
+        told = _QUOTED.sub(lambda found: f"{option_name(found[1])} {found[2]}", str(error))
+        told = _NAMED.sub(lambda found: option_name(found[0].rstrip("=")), told)
+        if ids:
+            told = _ITEMS.sub(lambda found: f"items {ids[int(found[1])]!r} and {ids[int(found[2])]!r}", told)
+        if told == str(error):
+            raise
+        raise (SettingError if isinstance(error, SettingError) else InputError)(told) from error
+
+
+# -- items --------------------------------------------------------------------------------------------
+
+
+def loaded(
+    path: Path, source: SourceOptions, clustering: ClusterOptions, jobs: int
+) -> tuple[Any, Mentions, BlockingReport | None]:
+    """A trained model and the items it is asked about; of records, how the rules did too."""
+    from kinfolk.models.persistence import load_model
+
+    check_source(source)
+    linker = load_model(path, kind="mentions").set_params(n_jobs=jobs)
+    if (source.documents is not None) != of_texts(linker):
+        wanted = "documents: give --documents" if of_texts(linker) else "records: give --records"
+        raise SettingError(f"{path} was trained on {wanted}")
+    linker.clusterer = clusterer_of(clustering, trained_clusterer(linker))
+    linker.threshold_folds = None  # the threshold chosen is that of the clusterer now
+    items = read_items(source)
+    check_fits(items, linker.pair_set_.features, linker.clusterer)
+    return linker, *with_candidates(items, source, remembered_rules(path), jobs)
+
+
+def of_texts(linker: Any) -> bool:
+    """Whether a trained linker compares mentions of a text."""
+    from kinfolk.features.coreference import CoreferencePairs
+
+    return any(isinstance(feature, CoreferencePairs) for feature in linker.pair_set_.features)
+
+
+def trained_clusterer(linker: Any) -> Any:
+    """The clusterer of a trained linker, with the threshold that was chosen if one was."""
+    from kinfolk.models.clusterers import SingleLink
+
+    own = linker.clusterer or SingleLink()
+    chosen = {} if linker.threshold_ is None else {"threshold": linker.threshold_}
+    return type(own)(**{**own.get_params(), **chosen})
+
+
+def read_items(source: SourceOptions) -> Mentions:
+    """The items; records have no candidate pairs yet."""
+    from kinfolk.io.coref import read_coref
+    from kinfolk.io.records import read_records
+
+    with in_words():
+        if source.documents is not None:
+            return read_coref(source.documents, unmatched=str(source.unmatched or "raise"))
+        return read_records(
+            source.records or "-",
+            source.other,
+            id=None if source.id == "none" else source.id or "id",
+            truth=source.truth,
+            cluster=source.cluster,
+            cluster_from_id=source.cluster_from_id,
+            fields=None if source.fields is None else names_in(source.fields),
+            match_columns=None if source.match_columns is None else names_in(source.match_columns),
+            delimiter="\t" if source.delimiter == "tab" else source.delimiter,
+        )
+
+
+def with_candidates(
+    items: Mentions, source: SourceOptions, remembered: Sequence[str], jobs: int
+) -> tuple[Mentions, BlockingReport | None]:
+    """Records with the pairs that rules bring together, those given or those the model was trained with."""
+    from kinfolk.features.blocking import blocked
+
+    if source.documents is not None:
+        return items, None
+    rules = source.block or list(remembered)
+    if not rules:
+        return _all_pairs(items)
+    settings: dict[str, Any] = {"giant": str(source.giant or "keep")}
+    if source.max_pairs is not None:
+        settings["max_pairs"] = source.max_pairs
+    with in_words():
+        return blocked(items, rules, n_jobs=jobs, **settings)
+
+
+def _all_pairs(items: Mentions) -> tuple[Mentions, BlockingReport]:
+    import numpy as np
+
+    from kinfolk.data.mentions import pairs_within
+    from kinfolk.features.blocking import BlockingReport, RuleReport
+
+    possible = items.n_possible_pairs
+    if possible > ALL_PAIRS:
+        told = f"{possible:,} pairs are possible, too many to compare all of them"
+        example = "--block 'key(surname[:3])' or --block 'rare(name, 50)'"
+        raise SettingError(f"{told}; say which to compare with --block, e.g. {example}")
+    first, n = items.first_table, items.n_items
+    if first is None:
+        left, right = pairs_within(items.groups)
+    else:
+        left = np.tile(np.arange(first, dtype=np.int32), n - first)
+        right = np.repeat(np.arange(first, n, dtype=np.int32), first)
+    found = items.with_pairs(left, right)
+    matches = None if items.clusters is None else items.n_true_pairs
+    return found, BlockingReport((), RuleReport("all pairs", possible, matches), possible, matches)
+
+
+def check_fits(items: Mentions, features: Sequence[Any], clusterer: Any) -> None:
+    """The fields compared are there, and two tables if matching needs them: told before any pair is made."""
+    from kinfolk.features.pairs import attribute
+    from kinfolk.models.clusterers import OneToOne
+
+    for field in (field for feature in features for field in getattr(feature, "fields", ())):
+        attribute(items, field)
+    if isinstance(clusterer, OneToOne) and items.first_table is None:
+        raise SettingError("--clusterer one-to-one links two tables: give the second with --other")
+
+
+def table_names(source: SourceOptions) -> tuple[str, str] | None:
+    """What two tables are called in results: their files, as in ids that both have."""
+    if source.records is None or source.other is None:
+        return None
+    names = [PurePath("<stdin>" if f == "-" else f).name.partition(".")[0] for f in (source.records, source.other)]
+    return (names[0], names[1]) if names[0] != names[1] else ("1", "2")
+
+
+def refuse_overwriting(out: str | Path, option: str, source: SourceOptions, *others: str | None) -> None:
+    files = [source.documents, source.records, source.other, source.truth, *others]
+    if str(out) != "-" and os.path.realpath(out) in [os.path.realpath(f) for f in files if f is not None and f != "-"]:
+        raise SettingError(f"{option} {out} would overwrite a file that this command reads or writes: name another")
+
+
+# -- what a model file remembers ----------------------------------------------------------------------
+
+
+def remember_rules(path: Path, rules: Sequence[str]) -> None:
+    """Put blocking rules beside a model, so that nobody has to type them again."""
+    from kinfolk.features.blocking import as_rules
+    from kinfolk.io.modelfile import read_model_file, write_model_file
+
+    file = read_model_file(path)
+    told = {"block": [str(rule) for rule in as_rules(list(rules))]}
+    write_model_file(path, {**file.header, READING: told}, file.arrays, file.strings)
+
+
+def remembered_rules(path: Path) -> list[str]:
+    from kinfolk.io.modelfile import read_model_file
+
+    return [str(rule) for rule in read_model_file(path).header.get(READING, {}).get("block", [])]
+
+
+# -- what is told -------------------------------------------------------------------------------------
+
+
+def size(items: Mentions) -> str:
+    count = f"{items.n_items:,} records"
+    if items.corpus is not None:
+        count = f"{len(items.group_names or ()):,} documents, {items.n_items:,} mentions"
+    return f"{count}; {items.n_pairs:,} candidate pairs"
+
+
+def outcome(linker: Any, items: Mentions) -> Iterator[str]:
+    """How training went, a line each."""
+    yield f"trained on {size(items)}"
+    if items.corpus is None:
+        yield f"compared by {', '.join(column.name for column in linker.pair_set_.columns)}"
+    kept = linker.rounds_[linker.best_round_]
+    rounds = f"round {kept.number} of 0 (local) to {len(linker.rounds_) - 1}" if kept.scores else "local training"
+    scores = "".join(f"{name} {score:.4f} on the training data; " for name, score in kept.scores.items())
+    if linker.threshold_ is not None:
+        yield f"threshold {linker.threshold_:.3f}, chosen on unseen training pairs"
+    yield f"kept {rounds}: {scores}{linker.convergence_}"
+
+
+def table(scores: Mapping[str, Any]) -> Iterator[str]:
+    """Rates in percent; what is no set of rates has one number."""
+    yield f"{'':>12}  recall  precision      F1   error"
+    for name, one in scores.items():
+        if name == "mentions":  # they are given
+            continue
+        if isinstance(one, Mapping):
+            r, p, f = (100 * one[rate] for rate in ("recall", "precision", "f1"))
+            error = f"  {100 * one['error']:6.2f}" if "error" in one else ""
+            yield f"{name:>12}  {r:6.2f}  {p:9.2f}  {f:6.2f}{error}"
+        else:
+            yield f"{name:>12}  {100 * one:25.2f}"
+
+
+@contextmanager
+def told_as_it_goes(wanted: bool) -> Iterator[None]:
+    """What the library logs of its progress, on standard error."""
+    if not wanted:
+        yield
+        return
+
+    class Told(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if not record.getMessage().startswith("training "):  # the round tells it again
+                typer.echo(self.format(record), err=True)
+
+    log, handler = logging.getLogger("kinfolk"), Told()
+    level, propagates = log.level, log.propagate
+    log.addHandler(handler)
+    log.setLevel(min(log.getEffectiveLevel(), logging.INFO))
+    log.propagate = False  # not told twice
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(level)
+        log.propagate = propagates
