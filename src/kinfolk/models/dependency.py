@@ -7,7 +7,6 @@ and inference is Gibbs sampling: each label is drawn anew, given its neighbours'
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, final
@@ -23,10 +22,10 @@ from kinfolk.features.rows import side_by_side
 from kinfolk.inference.gibbs import Chain
 from kinfolk.models.checks import check_settings
 from kinfolk.models.gibbs_network import is_log_linear, network_of
+from kinfolk.models.labeller import Labeller
 from kinfolk.models.labels import LabelCoding
 from kinfolk.models.learners import Learner, check_base, check_enough, predict_in_blocks
 from kinfolk.models.nodes import Nodes, no_labels_beside, node_accuracy, node_weights, training_labels
-from kinfolk.models.settings import Settings
 from kinfolk.models.stacked_nodes import Memory, default_templates, neighbourhood, tables, wants_dense
 from kinfolk.models.stacking import drawn
 from kinfolk.threads import resolve_jobs
@@ -37,7 +36,7 @@ Array = NDArray[Any]
 
 @final
 @dataclass(eq=False, repr=False)
-class DependencyNetwork(Settings):
+class DependencyNetwork(Labeller):
     """Nodes of a Graph, each drawn again and again given its neighbours.
 
     Settings
@@ -131,12 +130,6 @@ class DependencyNetwork(Settings):
 
     # -- prediction -----------------------------------------------------------------------------------
 
-    @property
-    def classes_(self) -> Array:
-        """The labels that columns of `predict_proba` stand for."""
-        self._require_fitted()
-        return np.array(self.coding_.classes.names, object)
-
     def predict_proba(self, X: Any, forced: bool = False) -> Array:
         """(n, L), the mean over sweeps and chains. With `forced`, labels that X has are kept."""
         self._require_fitted()
@@ -228,13 +221,6 @@ class DependencyNetwork(Settings):
             votes[fixed] = one_hot[world.known[fixed]]
 
         return sweep
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write one model file; `kinfolk.load_model(path)` reads it back."""
-        from kinfolk.models.persistence import save_model
-
-        self._require_fitted()
-        save_model(self, path)
 
 
 @dataclass(frozen=True, eq=False)

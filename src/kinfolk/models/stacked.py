@@ -7,7 +7,6 @@ predictions of the level before by relational templates; in training these are c
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, final
@@ -23,10 +22,10 @@ from kinfolk.metrics.entities import EntityScores
 from kinfolk.models.batch import Batch
 from kinfolk.models.checks import check_settings
 from kinfolk.models.entities import Entity
+from kinfolk.models.labeller import Labeller
 from kinfolk.models.labels import LabelCoding
 from kinfolk.models.learners import Learner
 from kinfolk.models.nodes import Nodes, no_labels_beside, node_accuracy
-from kinfolk.models.settings import Settings
 from kinfolk.models.stacked_nodes import Memory, NodePredictor, neighbourhood, tables
 from kinfolk.models.stacked_tokens import TokenPredictor
 from kinfolk.models.stacking import PREDICTIONS, Ask
@@ -39,7 +38,7 @@ Array = NDArray[Any]
 
 @final
 @dataclass(eq=False, repr=False)
-class StackedGraphical(Settings):
+class StackedGraphical(Labeller):
     """Nodes of a Graph, or tokens of a Corpus, labelled with an eye to their neighbours by a base of your own.
 
     Settings
@@ -150,12 +149,6 @@ class StackedGraphical(Settings):
 
     # -- prediction -----------------------------------------------------------------------------------
 
-    @property
-    def classes_(self) -> Array:
-        """The labels that columns of `predict_proba` stand for."""
-        self._require_fitted()
-        return np.array(self.coding_.classes.names, object)
-
     def predict(self, X: Any, forced: bool = False) -> Any:
         """One label a node; for tokens one list of labels a sentence.
 
@@ -262,10 +255,3 @@ class StackedGraphical(Settings):
             kept = np.flatnonzero(known >= 0)
             found[-1][kept] = np.eye(len(classes))[known[kept]]
         return found
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write one model file; `kinfolk.load_model(path)` reads it back."""
-        from kinfolk.models.persistence import save_model
-
-        self._require_fitted()
-        save_model(self, path)
