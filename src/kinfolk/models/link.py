@@ -83,7 +83,6 @@ class LinkModel(Labeller):
     n_jobs: int | None = -1
     verbose: int = 0
 
-    coding_: LabelCoding = field(init=False)
     links_: tuple[str, ...] = field(init=False)
     not_used_: tuple[str, ...] = field(init=False)
     node_columns_: Sequence[str] | int = field(init=False)

@@ -102,7 +102,6 @@ class Tagger(Labeller, ABC):
 
     features_: FeatureSet = field(init=False)
     transition_features_: TokenFeatures | None = field(init=False)
-    coding_: LabelCoding = field(init=False)
     columns_: tuple[str, ...] = field(init=False)
     weights_: Any = field(init=False)
     convergence_: Convergence = field(init=False)
