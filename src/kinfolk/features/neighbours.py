@@ -219,6 +219,13 @@ def as_labels(votes: Array) -> Array:
     return hard
 
 
+def set_known(votes: Array, known: Array) -> None:
+    """In votes (n, L) those whose label is known (n,), -1 for none, say it with certainty; in place."""
+    sure = np.flatnonzero(known >= 0)
+    votes[sure] = 0.0
+    votes[sure, known[sure]] = 1.0
+
+
 def at_least_one(what: str, value: Any) -> None:
     if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
         raise SettingError(f"{what} must be a whole number of 1 or more; got {value!r}")

@@ -16,6 +16,7 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from kinfolk.errors import SettingError
+from kinfolk.features.neighbours import set_known
 from kinfolk.features.rows import side_by_side
 from kinfolk.inference.gibbs import Chain
 from kinfolk.models.checks import check_settings
@@ -103,7 +104,7 @@ class DependencyNetwork(NodeCompany):
         templates = default_templates(self.templates, nodes)
         world = World.learn(nodes, templates, len(classes), wants_dense([self.base]), True, jobs)
         told = np.zeros((len(labels), len(classes)))
-        told[index] = np.eye(len(classes))[labels[index]]
+        set_known(told, labels)
         rows = side_by_side(world.wide, index, world.company.rows(world.hood, told, index))
         known = self.known
         if known == "auto":
@@ -127,8 +128,7 @@ class DependencyNetwork(NodeCompany):
         tasks = (delayed(self._mean)(world, known, number) for number in range(self.chains))
         found = Parallel(n_jobs=resolve_jobs(self.n_jobs), prefer="threads")(tasks)
         table = np.asarray(sum(found) / len(found))
-        fixed = np.flatnonzero(known >= 0)
-        table[fixed] = np.eye(table.shape[1])[known[fixed]]
+        set_known(table, known)
         return table
 
     def predict(self, X: Any, forced: bool = False) -> Array:
@@ -144,7 +144,9 @@ class DependencyNetwork(NodeCompany):
         sweep, sums = self._chain(world, known, chain), np.zeros((world.hood.n, len(self.coding_.classes)))
         for number in range(1, sweeps + 1):
             sweep(sums)
-            yield np.where(known[:, None] < 0, sums / number, np.eye(sums.shape[1])[known])
+            mean = sums / number
+            set_known(mean, known)
+            yield mean
 
     def evaluate(self, X: Any, y: Any = None) -> tuple[None, float]:
         """(None, accuracy over labelled nodes in percent), as other models give it."""
@@ -192,9 +194,8 @@ class DependencyNetwork(NodeCompany):
     ) -> Callable[[Array], None]:
         """The conditional model, asked anew for every node at every sweep."""
         everyone = np.arange(world.hood.n)
-        fixed = np.flatnonzero(known >= 0)
-        one_hot = np.eye(len(self.coding_.classes))
-        votes = one_hot[labels]
+        votes = np.zeros((len(labels), len(self.coding_.classes)))
+        set_known(votes, labels)
 
         def sweep(sums: Array) -> None:
             nonlocal votes
@@ -202,6 +203,6 @@ class DependencyNetwork(NodeCompany):
             table = predict_in_blocks(self.conditional_, world.wide, everyone, company.__getitem__, 1)
             sums += table
             votes = drawn(table, rng)
-            votes[fixed] = one_hot[known[fixed]]
+            set_known(votes, known)
 
         return sweep

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from kinfolk.data.graph import Graph
 from kinfolk.data.relational import Relational
 from kinfolk.errors import InputError, SettingError
+from kinfolk.features.neighbours import set_known
 from kinfolk.metrics.entities import EntityScores
 from kinfolk.models.batch import Batch
 from kinfolk.models.checks import check_settings
@@ -239,6 +240,5 @@ class StackedGraphical(NodeCompany):
             runs = [found, *(predictor.levels(draw, whole) for draw in range(1, self.samples))]
             found = [np.asarray(sum(level) / len(runs)) for level in zip(*runs, strict=True)]
         if forced:
-            kept = np.flatnonzero(known >= 0)
-            found[-1][kept] = np.eye(len(self.coding_.classes))[known[kept]]
+            set_known(found[-1], known)
         return found

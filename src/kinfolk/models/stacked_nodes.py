@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from kinfolk.features.aggregates import padded
 from kinfolk.features.company import Company
 from kinfolk.features.neighbourhood import Neighbourhood
+from kinfolk.features.neighbours import set_known
 from kinfolk.features.rows import side_by_side
 from kinfolk.learning.crossfit import NOTHING
 from kinfolk.models.learners import Learner, predict_in_blocks
@@ -78,7 +79,6 @@ class NodePredictor(NamedTuple):
     def levels(self, draw: int = 0, whole: bool = True) -> list[Array]:
         """(n, L) probabilities by each level; `draw` numbers the draws of sampled votes. Unless the `whole` of it is
         wanted, levels below the last are not asked about those whose word on themselves nobody hears."""
-        known = np.flatnonzero(self.known >= 0)
         asked = everyone = np.arange(self.world.hood.n)
         if not whole and not self.ask.own and len(self.learners) > 1:
             heard = self.known < 0
@@ -93,13 +93,12 @@ class NodePredictor(NamedTuple):
             if last:
                 break
             own = votes = as_votes(found[-1], self.ask, level, draw, 1)
-            if self.given is not None or len(known):
+            if self.given is not None or (self.known >= 0).any():
                 votes = votes.copy()
             if self.given is not None:
                 votes[self.given[0]] = self.given[1][level]
                 own = votes.copy() if self.ask.own else own
-            votes[known] = 0.0
-            votes[known, self.known[known]] = 1.0
+            set_known(votes, self.known)
         return found
 
     def at_level(self, level: int, index: Array, votes: Array, own: Array) -> Array:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from kinfolk.data.corpus import Corpus
 from kinfolk.features.company import Company
 from kinfolk.features.neighbourhood import Neighbourhood
+from kinfolk.features.neighbours import set_known
 from kinfolk.models.batch import Batch
 from kinfolk.models.labels import LabelCoding
 from kinfolk.models.stacking import Ask, as_votes
@@ -87,10 +88,8 @@ def token_votes(tagger: Tagger, batch: Batch, coding: LabelCoding, forced: bool)
 
 def true_votes(corpus: Corpus, coding: LabelCoding, table: Array) -> Array:
     """The votes with certainty where the corpus has a label."""
-    codes = coding.encode(corpus)
-    known = np.flatnonzero(codes >= 0)
     table = table.copy()
-    table[known] = np.eye(table.shape[1])[codes[known]]
+    set_known(table, coding.encode(corpus))
     return table
 
 

@@ -15,7 +15,7 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from kinfolk.features.neighbours import as_labels
+from kinfolk.features.neighbours import as_labels, set_known
 from kinfolk.learning.crossfit import NOTHING, CrossFitting, Hidden
 
 Array = NDArray[Any]
@@ -148,8 +148,7 @@ class Training:
                 mine = fold[asked] == number
                 votes[asked[mine]] = table[mine]
         if true_labels:
-            open_ = np.flatnonzero((told >= 0) & ~np.isin(fold, list(hidden)))
-            votes[open_] = np.eye(votes.shape[1])[told[open_]]
+            set_known(votes, np.where(np.isin(fold, list(hidden)), -1, told))
         return votes
 
     def estimate(self) -> Array:
