@@ -9,46 +9,30 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.data.vocabulary import Vocabulary
 from kinfolk.features.aggregates import padded
-from kinfolk.features.company import Company
-from kinfolk.features.neighbourhood import Neighbourhood
 from kinfolk.features.neighbours import set_known
 from kinfolk.features.rows import side_by_side
 from kinfolk.learning.crossfit import NOTHING
 from kinfolk.models.learners import Learner, predict_in_blocks
 from kinfolk.models.node_company import Memory, World
-from kinfolk.models.nodes import Nodes
-from kinfolk.models.stacking import Ask, Training, as_votes
+from kinfolk.models.stacking import Ask, Instances, Training, as_votes
 
 Array = NDArray[Any]
 
 
 @dataclass(eq=False)
-class NodeInstances:
-    """Nodes as `stacking` learns from them. `alone` are the features of a node, `wide` those with its neighbours'
-    features beside them; bases may want them dense."""
+class NodeInstances(Instances):
+    """Nodes as `stacking` learns from them."""
 
-    labels: NDArray[np.int32]
-    told: NDArray[np.int32]
-    fold: NDArray[np.int32]
-    weights: Array | None
-    n_votes: int
-    n_jobs: int
-    alone: Any
-    wide: Any
-    hood: Neighbourhood
-    templates: Company
-    bases: Sequence[Any]
-    names: Sequence[str]
+    world: World
+    classes: Vocabulary
 
     def learn(self, level: int, index: Array, company: Array | None) -> NodeLevel:
-        table = self.alone if company is None else self.wide
-        learner = Learner(self.bases[level], self.names)
+        table = self.world.alone if company is None else self.world.wide
+        learner = Learner(self.bases[level], self.classes.names)
         weights = None if self.weights is None else self.weights[index]
         return NodeLevel(learner.fit(side_by_side(table, index, company), self.labels[index], weights), table)
-
-    def company(self, votes: Array, own: Array | None, index: Array) -> Array:
-        return self.templates.rows(self.hood, votes, index, own)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,10 +44,11 @@ class NodeLevel:
         return predict_in_blocks(self.learner, self.table, index, None if company is None else company.__getitem__, 1)
 
 
-def remembered(training: Training, nodes: Nodes, depth: int, told: bool) -> Memory:
-    index = np.flatnonzero(training.instances.labels >= 0)
-    votes = [] if told else [training.votes(level, NOTHING)[index].astype(np.float32) for level in range(depth)]
-    return Memory(nodes.fingerprint, index, training.instances.labels[index], votes)
+def remembered(training: Training, instances: NodeInstances, told: bool) -> Memory:
+    index = np.flatnonzero(instances.labels >= 0)
+    levels = [] if told else range(training.depth)
+    votes = [training.votes(level, NOTHING)[index].astype(np.float32) for level in levels]
+    return Memory(instances.world.nodes.fingerprint, index, instances.labels[index], votes)
 
 
 class NodePredictor(NamedTuple):

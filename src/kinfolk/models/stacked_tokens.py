@@ -15,7 +15,7 @@ from kinfolk.features.neighbourhood import Neighbourhood
 from kinfolk.features.neighbours import set_known
 from kinfolk.models.batch import Batch
 from kinfolk.models.labels import LabelCoding
-from kinfolk.models.stacking import Ask, as_votes
+from kinfolk.models.stacking import Ask, Instances, as_votes
 from kinfolk.models.tagger import Tagger
 
 Array = NDArray[Any]
@@ -23,20 +23,11 @@ FAINT = 0.02  # a chance below it is not told
 
 
 @dataclass(eq=False)
-class TokenInstances:
+class TokenInstances(Instances):
     """Tokens as `stacking` learns from them, whole documents at a time."""
 
-    labels: NDArray[np.int32]
-    told: NDArray[np.int32]
-    fold: NDArray[np.int32]
-    weights: Array | None
-    n_votes: int
-    n_jobs: int
     batch: Batch
     coding: LabelCoding
-    hood: Neighbourhood
-    templates: Company
-    bases: Sequence[Tagger]
 
     def learn(self, level: int, index: Array, company: Array | None) -> TokenLevel:
         part = _part(self.batch, index, company)
@@ -46,7 +37,7 @@ class TokenInstances:
         return TokenLevel(self.clone(level).fit(part, sample_weight=weights), self)
 
     def clone(self, level: int) -> Tagger:
-        base = self.bases[level]
+        base: Tagger = self.bases[level]
         return type(base)(**base.get_params())
 
     def company(self, votes: Array, own: Array | None, index: Array) -> Array:

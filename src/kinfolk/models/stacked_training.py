@@ -47,12 +47,10 @@ def fit_stacked(model: Any, X: Any, y: Any, sample_weight: Any, train: Any) -> N
         model.coding_, model.company_ = instances.coding, instances.templates
         model.levels_ = [level.tagger for level in training.models]  # type: ignore[attr-defined]
         return
-    nodes = Nodes.of(X)
-    _, classes = training_labels(nodes, train)
     model.task_ = "nodes"
     model.levels_ = [level.learner for level in training.models]  # type: ignore[attr-defined]
-    memory = None if known == "ceiling" else remembered(training, nodes, model.depth, known == "true")
-    model._keep(nodes, instances.templates, classes, known, memory)
+    memory = None if known == "ceiling" else remembered(training, instances, known == "true")
+    model._keep(instances.world.nodes, instances.templates, instances.classes, known, memory)
 
 
 def cross_fitted(model: Any, X: Any, y: Any, sample_weight: Any, train: Any) -> Array:
@@ -137,10 +135,8 @@ def _node_instances(model: Any, X: Any, sample_weight: Any, train: Any) -> tuple
     check_enough(classes)
     if model.depth:
         tell_fallback(model.bases[0])
-    return NodeInstances(
-        labels, told, fold, weights, len(classes), jobs, world.alone, world.wide, world.hood, world.company,
-        model.bases, classes.names,
-    ), known  # fmt: skip
+    instances = NodeInstances(labels, told, fold, weights, jobs, world.hood, world.company, model.bases, world, classes)
+    return instances, known
 
 
 def _folds(model: Any, labels: Array, groups: Array) -> NDArray[np.int32]:
@@ -204,9 +200,7 @@ def _token_instances(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[To
     if model.known == "true":
         raise SettingError("known='true' is for nodes of one graph; documents are whole: use forced=True in predict")
     told = labels if known == "ceiling" else np.full(n, -1, np.int32)
-    return TokenInstances(
-        labels, told, fold, weights, len(coding.classes), 1, batch, coding, hood, company, model.bases
-    ), known
+    return TokenInstances(labels, told, fold, weights, 1, hood, company, model.bases, batch, coding), known
 
 
 def _document_folds(model: Any, labels: Array, documents: Array, n_documents: int) -> NDArray[np.int32]:

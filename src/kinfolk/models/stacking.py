@@ -6,7 +6,7 @@ Which model votes for whom is `learning.crossfit`'s; what a row is and how a bas
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -15,6 +15,8 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from kinfolk.features.company import Company
+from kinfolk.features.neighbourhood import Neighbourhood
 from kinfolk.features.neighbours import as_labels, set_known
 from kinfolk.learning.crossfit import NOTHING, CrossFitting, Hidden
 
@@ -30,21 +32,32 @@ class Level(Protocol):
         ...
 
 
-class Instances(Protocol):
-    """What is learned from: n instances with labels (-1 unknown), labels they tell their neighbours (-1: none, then
-    predictions are told), and folds (-1: without label)."""
+@dataclass(eq=False)
+class Instances:
+    """Abstract, what is learned from: n instances with labels (-1 unknown), labels they tell their neighbours (-1:
+    none, then predictions are told), folds (-1: without label) and weights; who their neighbours are, and what is told
+    of them; and the base of each level."""
 
     labels: NDArray[np.int32]
     told: NDArray[np.int32]
     fold: NDArray[np.int32]
-    n_votes: int
+    weights: Array | None
     n_jobs: int  # models to train at once
+    hood: Neighbourhood
+    templates: Company
+    bases: Sequence[Any]
 
-    def learn(self, level: int, index: Array, company: Array | None) -> Level: ...
+    @property
+    def n_votes(self) -> int:
+        return self.templates.n_votes
+
+    def learn(self, level: int, index: Array, company: Array | None) -> Level:
+        """The base of a level, trained on instances by number with what they are told (m, q)."""
+        raise NotImplementedError
 
     def company(self, votes: Array, own: Array | None, index: Array) -> Array:
         """(m, q): what instances are told of the votes (n, L) of others, and of their own where there are such."""
-        ...
+        return self.templates.rows(self.hood, votes, index, own)
 
 
 class Ask(NamedTuple):
