@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, final
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from kinfolk.errors import SettingError
@@ -122,6 +121,8 @@ class DependencyNetwork(NodeCompany):
 
     def predict_proba(self, X: Any, forced: bool = False) -> Array:
         """(n, L), the mean over sweeps and chains. With `forced`, labels that X has are kept."""
+        from joblib import Parallel, delayed
+
         self._require_fitted()
         world = self._world(X)
         known = self._labels(world.nodes, forced)

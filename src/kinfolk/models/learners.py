@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.special import expit
 
 from kinfolk.errors import InputError, SettingError
 from kinfolk.features.aggregates import SUM, aggregate, padded
@@ -137,6 +136,8 @@ class Learner:
         elif way == "predict_proba":
             table[:, self.columns] = said
         else:
+            from scipy.special import expit
+
             shares = _shares(said) if said.ndim == 2 else np.stack([expit(-said), expit(said)], axis=1)
             table[:, self.columns] = shares
         return table

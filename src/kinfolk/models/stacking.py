@@ -11,9 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from kinfolk.features.company import Company
 from kinfolk.features.neighbourhood import Neighbourhood
@@ -100,6 +98,9 @@ class Training:
     pieces: list[dict[Hidden, tuple[Array, Array]]] = field(default_factory=list)
 
     def run(self) -> Training:
+        from joblib import Parallel, delayed
+        from threadpoolctl import threadpool_limits
+
         for level in range(self.depth + 1):
             sets, began = self.scheme.hidden_sets(level, self.depth), time.perf_counter()
             tasks = (delayed(self._one)(level, hidden) for hidden in sets)
