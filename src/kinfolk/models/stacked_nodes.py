@@ -94,11 +94,13 @@ class NodePredictor(NamedTuple):
             found = predict_in_blocks(learner, self.world.alone, index, None, hood.n_jobs)
         else:
             company.prepare(hood)
-            votes = padded(votes)
+            votes, mine = padded(votes), own if self.ask.own else None
             alone = replace(hood, n_jobs=1)  # each of the threads has a block
 
+            whole = None if company.by_rows else company.rows(hood, votes, index, mine)
+
             def told(span: slice) -> Array:
-                return company.rows(alone, votes, index[span], own if self.ask.own else None)
+                return company.rows(alone, votes, index[span], mine) if whole is None else whole[span]
 
             found = predict_in_blocks(learner, self.world.wide, index, told, hood.n_jobs)
         if len(index) == hood.n:
