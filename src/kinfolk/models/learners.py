@@ -67,6 +67,13 @@ class Learner:
         self._by_code(names)
         self.columns: Array = np.empty(0, np.int64)  # class numbers the estimator knows
 
+    @classmethod
+    def restored(cls, estimator: Any, columns: Array, n_labels: int) -> Learner:
+        """One that was trained before; without an estimator it knows a single class."""
+        learner = cls.__new__(cls)
+        learner.estimator, learner.columns, learner.n_labels = estimator, columns, n_labels
+        return learner
+
     def _by_code(self, names: Sequence[str]) -> None:
         code = {name: i for i, name in enumerate(names)}
         settings = self.estimator.get_params() if hasattr(self.estimator, "get_params") else {}

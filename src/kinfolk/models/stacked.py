@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, final
 
@@ -177,8 +178,7 @@ class StackedGraphical(NodeCompany):
         self._require_fitted()
         if not 0 <= depth < len(self.levels_):
             raise SettingError(f"depth must be from 0 to {len(self.levels_) - 1}, the levels there are; got {depth!r}")
-        shallow = StackedGraphical(**self.get_params(deep=False))
-        shallow.__dict__.update(vars(self))
+        shallow = copy(self)
         shallow.depth, shallow.levels_ = depth, self.levels_[: depth + 1]
         memory = getattr(self, "memory_", None)
         if memory is not None:

@@ -120,12 +120,9 @@ def _restored_learner(file: ModelFile, level: int, n_labels: int, trusted: Seque
     packed = file.arrays.get(f"level.{level}.skops")
     _fits(columns.ndim == 1 and len(columns) >= 1 and (np.diff(columns) > 0).all())
     _fits(columns[0] >= 0 and columns[-1] < n_labels and (packed is not None or len(columns) == 1))
-    learner = Learner.__new__(Learner)
-    learner.n_labels, learner.columns = n_labels, columns
-    learner.estimator = None if packed is None else _loads(packed.tobytes(), trusted)
-    known = getattr(learner.estimator, "classes_", columns)
-    _fits(np.array_equal(np.asarray(known), columns))
-    return learner
+    estimator = None if packed is None else _loads(packed.tobytes(), trusted)
+    _fits(np.array_equal(np.asarray(getattr(estimator, "classes_", columns)), columns))
+    return Learner.restored(estimator, columns, n_labels)
 
 
 def _dumps(estimator: Any) -> bytes:
