@@ -7,6 +7,7 @@ and inference is Gibbs sampling: each label is drawn anew, given its neighbours'
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, final
@@ -49,7 +50,8 @@ class DependencyNetwork(NodeCompany):
                 LogisticRegression and templates Count, Mean, Proportion, Exists, Max and Concat. "plain": asks the
                 conditional model anew for all nodes at every sweep, for any base (Definition 1 of the paper: all
                 labels at once, given the last sweep's). "auto": fast where it can be
-    random_state, n_jobs, verbose   as in StackedGraphical
+    random_state, n_jobs   as in StackedGraphical
+    verbose     1 = a line for each chain through the logger "kinfolk"
 
     Learned by `fit`: `classes_`, `local_`, `conditional_`, `company_`.
     """
@@ -172,8 +174,11 @@ class DependencyNetwork(NodeCompany):
     def _mean(self, world: World, known: Array, chain: int) -> Array:
         sweep, shape = self._chain(world, known, chain), (world.hood.n, len(self.coding_.classes))
         left_out, kept = np.zeros(shape), np.zeros(shape)
-        for number in range(self.burn_in + self.sweeps):
+        sweeps, began = self.burn_in + self.sweeps, time.perf_counter()
+        for number in range(sweeps):
             sweep(left_out if number < self.burn_in else kept)
+        tell = log.info if self.verbose else log.debug
+        tell(f"chain {chain + 1} of {self.chains}: {sweeps} sweeps in {time.perf_counter() - began:.1f} s")
         return kept / self.sweeps
 
     def _chain(self, world: World, known: Array, number: int) -> Callable[[Array], None]:
