@@ -154,7 +154,7 @@ def sparse_aggregate(kind: int, links: sparse.csr_array, table: sparse.csr_array
         weights = weights * np.repeat(scale, np.diff(links.indptr))
     shares = sparse.csr_array((weights.astype(table.dtype), links.indices, links.indptr), shape=links.shape)
     bounds = even_bounds(links.indptr, CHUNKS)
-    if len(bounds) < 2:
-        return sparse.csr_array((links.shape[0], table.shape[1]), dtype=table.dtype)
+    if n_jobs == 1 or len(bounds) < 2:
+        return sparse.csr_array(shares @ table)
     parts = run_chunks(lambda k: shares[bounds[k] : bounds[k + 1]] @ table, len(bounds) - 1, n_jobs)
     return sparse.csr_array(sparse.vstack(parts, format="csr"))
