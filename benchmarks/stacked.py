@@ -31,9 +31,7 @@ from sklearn.linear_model import LogisticRegression
 
 from kinfolk import Count, Relational, StackedGraphical
 from kinfolk.experiments.gibbs_speed import problems, speed_rows
-from kinfolk.models.nodes import Nodes
-from kinfolk.models.stacked_nodes import NodePredictor, neighbourhood, tables
-from kinfolk.threads import resolve_jobs
+from kinfolk.models.stacked_nodes import NodePredictor
 
 SIZES = (10_000, 100_000, 1_000_000)
 LINKS, CLASSES, FEATURES, LABELLED = 10, 7, 32, 0.02
@@ -98,11 +96,8 @@ def growth(n: int, jobs: int, rounds: int) -> dict[str, Any]:
 
 def second_level(model: StackedGraphical, data: Relational, votes: Any, rounds: int) -> tuple[float, float, float]:
     """Seconds of the second pass, of the sparse products in it, and of the base on rows that lie ready; in turn."""
-    nodes = Nodes.of(data)
-    hood = neighbourhood(nodes, model.company_.relation_names(), (), CLASSES, resolve_jobs(model.n_jobs))
-    alone, wide = tables(nodes, hood, model.company_, model.dense_)
-    nobody = np.full(len(nodes.labels), -1, np.int32)
-    last = NodePredictor(model.levels_, alone, wide, hood, model.company_, model._ask, nobody, None)
+    nobody = np.full(len(data), -1, np.int32)
+    last = NodePredictor(model.levels_, model._world(data), model._ask, nobody, None)
     relations = list(data.relations.values())
     company = np.concatenate([r @ votes for r in relations], axis=1)
     ready = np.concatenate([data.features, company.astype(np.float32)], axis=1)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from copy import copy
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -103,9 +104,7 @@ def timed(split: Split, templates: list[Any]) -> dict[str, tuple[float, float]]:
 
 def clone(model: DependencyNetwork, **settings: Any) -> DependencyNetwork:
     """The same trained model with other settings of inference."""
-    other = DependencyNetwork()
-    other.__dict__.update({**vars(model), **settings})
-    return other
+    return copy(model).set_params(**settings)
 
 
 def _seconds(way: Callable[[], Any]) -> float:

@@ -8,7 +8,6 @@ without any relation. The improvement is the paper's: percent of the node model'
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import numpy as np
 
 from kinfolk.data.graph import Graph
 from kinfolk.experiments.report import Report, Row, Tell
+from kinfolk.experiments.stacked import Split, by_group
 from kinfolk.io.webkb import read_webkb
 from kinfolk.models.link import LinkModel
 from kinfolk.models.mixture import MixtureOfParents
@@ -45,7 +45,7 @@ def run(data: Path, tell: Tell, n_jobs: int = -1) -> Report:
     rows: list[Row] = []
     chosen: dict[str, Any] = {}
     for name, (method, base, stages) in MODELS.items():
-        for school, train, test in _left_out(graph):
+        for school, train, _, test, _ in by_group(graph):
             settings = _choose(method, train, base, stages, tell, n_jobs)
             chosen[f"{name}, {school}"] = settings
             model = method(n_jobs=n_jobs, **settings).fit(train)
@@ -67,14 +67,8 @@ def run(data: Path, tell: Tell, n_jobs: int = -1) -> Report:
     return Report("mop-webkb", rows, time.perf_counter() - began, used, ("error", "improvement"), PAPER)
 
 
-def _left_out(graph: Graph) -> Iterator[tuple[str, Graph, Graph]]:
-    """Each group by name: the others, and it."""
-    for number, name in enumerate(graph.group_names):
-        yield name, graph.subset(graph.group_codes != number), graph.subset(graph.group_codes == number)
-
-
-def _error(method: Any, train: Graph, test: Graph, settings: dict[str, Any], n_jobs: int) -> float:
-    return 100 * (1 - float(method(n_jobs=n_jobs, **settings).fit(train).score(test)))
+def _error(method: Any, split: Split, settings: dict[str, Any], n_jobs: int) -> float:
+    return 100 * (1 - float(method(n_jobs=n_jobs, **settings).fit(split.fit).score(split.target)))
 
 
 def _choose(
@@ -85,7 +79,7 @@ def _choose(
         errors = []
         for choice in stage:
             tried = {**settings, **choice}
-            errors.append(np.mean([_error(method, fit, held, tried, n_jobs) for _, fit, held in _left_out(train)]))
+            errors.append(np.mean([_error(method, split, tried, n_jobs) for split in by_group(train)]))
             tell(f"  {tried}: error {errors[-1]:.2f} on held-out schools")
         settings = {**settings, **stage[int(np.argmin(errors))]}
     return settings

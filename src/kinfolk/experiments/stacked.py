@@ -19,6 +19,7 @@ from kinfolk.models.dependency import DependencyNetwork
 from kinfolk.models.stacked import StackedGraphical
 
 REFERENCE = "stacked k=1"
+PAPER_ROWS = ("local", "dependency network", REFERENCE, "stacked k=2", "ceiling")
 
 
 class Split(NamedTuple):

@@ -22,7 +22,7 @@ from scipy import sparse
 from kinfolk.data.graph import Graph
 from kinfolk.experiments.graphs import citations
 from kinfolk.experiments.report import Report, Row, Tell
-from kinfolk.experiments.stacked import Split, compared, maxent, table
+from kinfolk.experiments.stacked import PAPER_ROWS, Split, compared, maxent, table
 from kinfolk.features.diffusion import diffused
 from kinfolk.features.neighbours import Mean
 from kinfolk.models.stacked import StackedGraphical
@@ -31,7 +31,6 @@ NEAR = "cites | cited_by"
 FAR = f"({NEAR}) @ ({NEAR})"
 ALPHAS = (0.1, 0.15, 0.2, 0.3)
 BEST = "stacked best, known labels"
-PAPER_ROWS = ("local", "dependency network", "stacked k=1", "stacked k=2", "ceiling")
 
 
 def run_citations(name: str, printed: Sequence[float], data: Path, tell: Tell, n_jobs: int) -> Report:
@@ -73,14 +72,10 @@ def best_model(n_jobs: int) -> StackedGraphical:
 
 def weighted(graph: Graph) -> Graph:
     """Words times log((1 + n) / (1 + pages with the word)) + 1, rows of unit length."""
+    from sklearn.feature_extraction.text import TfidfTransformer
+
     words = sparse.csr_array(graph.features, dtype=np.float64)
-    spread = np.bincount(words.indices, minlength=words.shape[1])
-    rare = np.log((1 + graph.n_nodes) / (1 + spread)) + 1
-    values = words.data * rare[words.indices]
-    lengths = np.sqrt(np.add.reduceat(np.append(values**2, 0), words.indptr[:-1]) * (np.diff(words.indptr) > 0))
-    scaled = values / np.repeat(np.where(lengths > 0, lengths, 1), np.diff(words.indptr))
-    table_ = sparse.csr_array((scaled, words.indices, words.indptr), shape=words.shape)
-    return graph.with_features(table_, graph.feature_names)
+    return graph.with_features(sparse.csr_array(TfidfTransformer().fit_transform(words)), graph.feature_names)
 
 
 def _chosen_alpha(smooth: dict[float, Graph], train: Any) -> float:

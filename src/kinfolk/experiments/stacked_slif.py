@@ -21,8 +21,7 @@ from scipy import sparse
 from kinfolk.data.graph import Graph
 from kinfolk.experiments.graphs import SLIF_WIDE, slif
 from kinfolk.experiments.report import Report, Row, Tell
-from kinfolk.experiments.stacked import Split, compared, maxent, table
-from kinfolk.experiments.stacked_citations import PAPER_ROWS
+from kinfolk.experiments.stacked import PAPER_ROWS, Split, compared, maxent, table
 from kinfolk.models.stacked import StackedGraphical
 
 PAPER = dict(zip(PAPER_ROWS, (77.2, 86.7, 90.1, 90.1, 96.3), strict=True))

@@ -145,14 +145,16 @@ def lay_out(links: sparse.csr_array, votes: Array, rows: Array, slots: int, out:
     run_chunks(run, len(bounds) - 1, n_jobs)
 
 
-def sparse_mean(links: sparse.csr_array, table: sparse.csr_array, n_jobs: int) -> sparse.csr_array:
-    """CSR (n, F), the mean of the rows of a sparse table over the neighbours, by their weights."""
-    totals = np.asarray(links.sum(axis=1)).ravel()
-    scale = np.divide(1.0, totals, out=np.zeros(len(totals)), where=totals != 0)
-    weights = (links.data * np.repeat(scale, np.diff(links.indptr))).astype(table.dtype)
-    shares = sparse.csr_array((weights, links.indices, links.indptr), shape=links.shape)
+def sparse_aggregate(kind: int, links: sparse.csr_array, table: sparse.csr_array, n_jobs: int) -> sparse.csr_array:
+    """CSR (n, F), the SUM or MEAN of the rows of a sparse table over the neighbours, by their weights."""
+    weights = links.data
+    if kind == MEAN:
+        totals = np.asarray(links.sum(axis=1)).ravel()
+        scale = np.divide(1.0, totals, out=np.zeros(len(totals)), where=totals != 0)
+        weights = weights * np.repeat(scale, np.diff(links.indptr))
+    shares = sparse.csr_array((weights.astype(table.dtype), links.indices, links.indptr), shape=links.shape)
     bounds = even_bounds(links.indptr, CHUNKS)
-    if len(bounds) < 2:
-        return sparse.csr_array((links.shape[0], table.shape[1]), dtype=table.dtype)
+    if n_jobs == 1 or len(bounds) < 2:
+        return sparse.csr_array(shares @ table)
     parts = run_chunks(lambda k: shares[bounds[k] : bounds[k + 1]] @ table, len(bounds) - 1, n_jobs)
     return sparse.csr_array(sparse.vstack(parts, format="csr"))

@@ -104,6 +104,11 @@ class Company:
         """Columns of predictions."""
         return sum(template.width(self.n_votes) for template in self.told)
 
+    @property
+    def by_rows(self) -> bool:
+        """Whether some rows cost less than all: a user's function tells everybody or nobody."""
+        return all(isinstance(template, Over) for template in self.told)
+
     def relation_names(self) -> list[str]:
         """The relations of the data that templates name."""
         rules = [t.rule for t in self.templates if isinstance(t, Over)]

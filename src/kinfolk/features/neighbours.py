@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from kinfolk.errors import InputError, SettingError
-from kinfolk.features.aggregates import ANY, LARGEST, MEAN, SHARE, SUM, aggregate, lay_out, sparse_mean
+from kinfolk.features.aggregates import ANY, LARGEST, MEAN, SHARE, SUM, aggregate, lay_out, sparse_aggregate
 from kinfolk.features.neighbourhood import Neighbourhood, Rule
 from kinfolk.features.paths import Relation
 from kinfolk.features.skips import LearnedSkips, SkipBuilder
@@ -120,7 +120,7 @@ class Over(NeighbourTemplate):
         links, table = hood.links(self.rule), hood.features
         if sparse.issparse(table):
             table = table.astype(np.result_type(table.dtype, np.float32), copy=False)  # a mean of counts is no count
-            return sparse_mean(links, table, hood.n_jobs) if self.KIND == MEAN else links.astype(table.dtype) @ table
+            return sparse_aggregate(self.KIND, links, table, hood.n_jobs)
         out = np.empty(table.shape, np.result_type(table.dtype, np.float32))
         aggregate(self.KIND, links, table, np.arange(len(table)), out, hood.n_jobs)
         return out
@@ -217,6 +217,13 @@ def as_labels(votes: Array) -> Array:
     hard[np.arange(len(votes)), votes.argmax(axis=1) if votes.shape[1] else 0] = 1.0
     hard[~votes.any(axis=1)] = 0.0
     return hard
+
+
+def set_known(votes: Array, known: Array) -> None:
+    """In votes (n, L) those whose label is known (n,), -1 for none, say it with certainty; in place."""
+    sure = np.flatnonzero(known >= 0)
+    votes[sure] = 0.0
+    votes[sure, known[sure]] = 1.0
 
 
 def at_least_one(what: str, value: Any) -> None:

@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse import csgraph
 
 from kinfolk.errors import InputError, SettingError
 
@@ -143,6 +142,8 @@ def _one(words: list[str], text: str) -> tuple[Relation, list[str]]:
 
 def _components(links: Any) -> sparse.csr_array:
     """Everybody linked to everybody of his component."""
+    from scipy.sparse import csgraph  # a tenth of a second that few programs need
+
     n, member = csgraph.connected_components(_without_self(links), directed=False)  # an entry of 0 is no link
     sizes = np.bincount(member, minlength=n).astype(np.int64)
     if (sizes**2).sum() > MOST_PAIRS:

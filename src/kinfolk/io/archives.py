@@ -52,19 +52,25 @@ def _in_file(path: Path, wanted: Callable[[PurePosixPath], bool]) -> Iterator[Fi
 
 
 def _in_archive(archive: tarfile.TarFile, name: str, wanted: Callable[[PurePosixPath], bool]) -> Iterator[File]:
-    """Read member by member and never unpacked, so the names of members can do no harm."""
     try:
-        for member in archive:
-            inner = PurePosixPath(member.name)
-            if not member.isreg() or not wanted(inner):
-                continue
-            if member.size > LARGEST_MEMBER:
-                raise InputError(f"{member.name!r} has {member.size} bytes, too many for a text", name)
-            content = archive.extractfile(member)
-            full = f"{name}/{member.name}"
-            yield File(inner, full, unpacked(content.read() if content else b"", full))
+        for inner, data in members(archive, name, lambda inner: wanted(PurePosixPath(inner)), LARGEST_MEMBER, "text"):
+            full = f"{name}/{inner}"
+            yield File(PurePosixPath(inner), full, unpacked(data, full))
     except tarfile.TarError as error:
         raise InputError(f"the tar archive is truncated or damaged ({error}); fetch it again", name) from None
+
+
+def members(
+    archive: tarfile.TarFile, source: str, wanted: Callable[[str], bool], largest: int, what: str
+) -> Iterator[tuple[str, bytes]]:
+    """Names and contents of the wanted files in an archive. They are read one by one and never unpacked, so their
+    names can do no harm; one of more than `largest` bytes is not `what` it should be."""
+    for member in archive:
+        if member.isreg() and wanted(member.name):
+            if member.size > largest:
+                raise InputError(f"{member.name!r} has {member.size} bytes, too many for a {what}", source)
+            content = archive.extractfile(member)
+            yield member.name, content.read() if content else b""
 
 
 def _natural(name: str) -> list[str | int]:

@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 
 from kinfolk.data.graph import Graph
 from kinfolk.errors import InputError, SettingError
+from kinfolk.io.archives import members
 from kinfolk.io.pages import (
     Link,
     Page,
@@ -154,15 +155,17 @@ def _in_folder(path: Path) -> Iterator[File]:
 
 
 def _in_archive(path: Path) -> Iterator[File]:
-    """Read member by member and never unpacked, so the names of members can do no harm."""
+    def place(member: str) -> tuple[str, ...]:
+        return ("", "", *member.split("/"))[-3:]
+
+    def is_page(member: str) -> bool:
+        kind, school, _ = place(member)
+        return kind in CLASSES and school in SCHOOLS
+
     with tarfile.open(path) as archive:
-        for member in archive:
-            kind, school, name = ("", "", *member.name.split("/"))[-3:]
-            if member.isreg() and kind in CLASSES and school in SCHOOLS:
-                if member.size > LARGEST_PAGE:
-                    raise InputError(f"{member.name!r} has {member.size} bytes, too many for a page", str(path))
-                content = archive.extractfile(member)
-                yield kind, school, name, content.read() if content else b""
+        for member, data in members(archive, str(path), is_page, LARGEST_PAGE, "page"):
+            kind, school, name = place(member)
+            yield kind, school, name, data
         while archive.fileobj and archive.fileobj.read(1 << 20):
             pass  # up to the checksum behind the last member
 

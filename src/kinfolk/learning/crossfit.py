@@ -90,8 +90,10 @@ class CrossFitting(NamedTuple):
 
     def votes_for(self, fold: int, hidden: Hidden) -> Hidden:
         """The H of the votes that make the row of a training instance of `fold`, for a model with `hidden` folds."""
-        if self.kind != "strict" or (hidden and not self.told):
-            return hidden if self.kind == "strict" else NOTHING
+        if self.kind != "strict":
+            return NOTHING
+        if hidden and not self.told:  # helpers, cross-fitted among themselves
+            return hidden
         return hidden | {fold}
 
     def voter(self, fold: int, hidden: Hidden) -> Hidden:

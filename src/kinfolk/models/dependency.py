@@ -7,27 +7,23 @@ and inference is Gibbs sampling: each label is drawn anew, given its neighbours'
 from __future__ import annotations
 
 import logging
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, final
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from kinfolk.errors import SettingError
-from kinfolk.features.company import Company
-from kinfolk.features.neighbourhood import Neighbourhood
+from kinfolk.features.neighbours import set_known
 from kinfolk.features.rows import side_by_side
 from kinfolk.inference.gibbs import Chain
 from kinfolk.models.checks import check_settings
 from kinfolk.models.gibbs_network import is_log_linear, network_of
-from kinfolk.models.labels import LabelCoding
 from kinfolk.models.learners import Learner, check_base, check_enough, predict_in_blocks
+from kinfolk.models.node_company import Memory, NodeCompany, World, default_templates, wants_dense
 from kinfolk.models.nodes import Nodes, no_labels_beside, node_accuracy, node_weights, training_labels
-from kinfolk.models.settings import Settings
-from kinfolk.models.stacked_nodes import Memory, default_templates, neighbourhood, tables, wants_dense
 from kinfolk.models.stacking import drawn
 from kinfolk.threads import resolve_jobs
 
@@ -37,7 +33,7 @@ Array = NDArray[Any]
 
 @final
 @dataclass(eq=False, repr=False)
-class DependencyNetwork(Settings):
+class DependencyNetwork(NodeCompany):
     """Nodes of a Graph, each drawn again and again given its neighbours.
 
     Settings
@@ -54,7 +50,8 @@ class DependencyNetwork(Settings):
                 LogisticRegression and templates Count, Mean, Proportion, Exists, Max and Concat. "plain": asks the
                 conditional model anew for all nodes at every sweep, for any base (Definition 1 of the paper: all
                 labels at once, given the last sweep's). "auto": fast where it can be
-    random_state, n_jobs, verbose   as in StackedGraphical
+    random_state, n_jobs   as in StackedGraphical
+    verbose     1 = a line for each chain through the logger "kinfolk"
 
     Learned by `fit`: `classes_`, `local_`, `conditional_`, `company_`.
     """
@@ -77,18 +74,15 @@ class DependencyNetwork(Settings):
     n_jobs: int | None = -1
     verbose: int = 0
 
-    coding_: LabelCoding = field(init=False)
-    company_: Company = field(init=False)
     local_: Learner = field(init=False)
     conditional_: Learner = field(init=False)
-    known_: str = field(init=False)
-    unused_: tuple[str, ...] = field(init=False)
-    node_columns_: Sequence[str] | int = field(init=False)
-    dense_: bool = field(init=False)
-    memory_: Memory | None = field(init=False)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "conditional_")
+
+    @property
+    def _learners(self) -> list[Learner]:
+        return [self.local_, self.conditional_]
 
     # -- learning -------------------------------------------------------------------------------------
 
@@ -108,44 +102,36 @@ class DependencyNetwork(Settings):
         weights = None
         if sample_weight is not None:
             weights = node_weights(labels, classes, None, sample_weight)[index]
-        hood = Neighbourhood(len(labels), len(classes), nodes.relations, nodes.table, n_jobs=jobs)
+        templates = default_templates(self.templates, nodes)
+        world = World.learn(nodes, templates, len(classes), wants_dense([self.base]), True, jobs)
+        told = np.zeros((len(labels), len(classes)))
+        set_known(told, labels)
+        rows = side_by_side(world.wide, index, world.company.rows(world.hood, told, index))
+        known = self.known
+        if known == "auto":
+            known = "true" if len(index) < len(labels) else "none"
         with self._all_or_nothing():
-            self.company_ = Company.learn(default_templates(self.templates, nodes), hood)
-            used = self.company_.relation_names()
-            self.unused_ = tuple(name for name in nodes.relations if name not in used)
-            self.dense_ = wants_dense([self.base], nodes.table)
-            self.node_columns_, self.coding_ = nodes.columns, LabelCoding(None, None, classes)
-            alone, wide = tables(nodes, hood, self.company_, self.dense_)
-            told = np.zeros((len(labels), len(classes)))
-            told[index] = np.eye(len(classes))[labels[index]]
-            rows = side_by_side(wide, index, self.company_.rows(hood, told, index))
-            self.local_ = Learner(self.base, classes.names).fit(alone[index], labels[index], weights)
+            self.local_ = Learner(self.base, classes.names).fit(world.alone[index], labels[index], weights)
             self.conditional_ = Learner(self.base, classes.names).fit(rows, labels[index], weights)
-            self.known_ = self.known
-            if self.known == "auto":
-                self.known_ = "true" if len(index) < len(labels) else "none"
-            self.memory_ = Memory(nodes.fingerprint, index, labels[index], [])
+            memory = Memory(nodes.fingerprint, index, labels[index], [])
+            self._keep(nodes, world.company, classes, known, memory)
             if self.mode == "fast":
                 self._fast()  # tells now if it cannot be had
         return self
 
     # -- prediction -----------------------------------------------------------------------------------
 
-    @property
-    def classes_(self) -> Array:
-        """The labels that columns of `predict_proba` stand for."""
-        self._require_fitted()
-        return np.array(self.coding_.classes.names, object)
-
     def predict_proba(self, X: Any, forced: bool = False) -> Array:
         """(n, L), the mean over sweeps and chains. With `forced`, labels that X has are kept."""
+        from joblib import Parallel, delayed
+
         self._require_fitted()
-        world = self._world(X, forced)
-        tasks = (delayed(self._mean)(world, number) for number in range(self.chains))
+        world = self._world(X)
+        known = self._labels(world.nodes, forced)
+        tasks = (delayed(self._mean)(world, known, number) for number in range(self.chains))
         found = Parallel(n_jobs=resolve_jobs(self.n_jobs), prefer="threads")(tasks)
         table = np.asarray(sum(found) / len(found))
-        fixed = np.flatnonzero(world.known >= 0)
-        table[fixed] = np.eye(table.shape[1])[world.known[fixed]]
+        set_known(table, known)
         return table
 
     def predict(self, X: Any, forced: bool = False) -> Array:
@@ -156,11 +142,14 @@ class DependencyNetwork(Settings):
     def trace(self, X: Any, sweeps: int, forced: bool = False, chain: int = 0) -> Iterator[Array]:
         """The prediction after each sweep of one chain, (n, L): the mean of the conditionals so far, none left out."""
         self._require_fitted()
-        world = self._world(X, forced)
-        sweep, sums = self._chain(world, chain), np.zeros((world.hood.n, len(self.coding_.classes)))
+        world = self._world(X)
+        known = self._labels(world.nodes, forced)
+        sweep, sums = self._chain(world, known, chain), np.zeros((world.hood.n, len(self.coding_.classes)))
         for number in range(1, sweeps + 1):
             sweep(sums)
-            yield np.where(world.known[:, None] < 0, sums / number, np.eye(sums.shape[1])[world.known])
+            mean = sums / number
+            set_known(mean, known)
+            yield mean
 
     def evaluate(self, X: Any, y: Any = None) -> tuple[None, float]:
         """(None, accuracy over labelled nodes in percent), as other models give it."""
@@ -173,16 +162,6 @@ class DependencyNetwork(Settings):
         """Accuracy, from 0 to 1."""
         return self.evaluate(X, y)[1] / 100
 
-    def _world(self, X: Any, forced: bool) -> World:
-        nodes, jobs = Nodes.of(X, self.node_columns_), resolve_jobs(self.n_jobs)
-        hood = neighbourhood(nodes, self.company_.relation_names(), self.unused_, len(self.coding_.classes), jobs)
-        known = np.full(len(nodes.labels), -1, np.int32)
-        if forced:
-            known = nodes.codes(self.coding_.classes)
-        elif self.known_ == "true" and self.memory_ is not None and nodes.is_same(self.memory_):
-            known[self.memory_.nodes] = self.memory_.labels
-        return World(hood, *tables(nodes, hood, self.company_, self.dense_), known)
-
     def _fast(self) -> bool:
         can = is_log_linear(self.conditional_, self.company_)
         if self.mode == "fast" and not can:
@@ -192,32 +171,37 @@ class DependencyNetwork(Settings):
             )
         return can and self.mode != "plain"
 
-    def _mean(self, world: World, chain: int) -> Array:
-        sweep, shape = self._chain(world, chain), (world.hood.n, len(self.coding_.classes))
+    def _mean(self, world: World, known: Array, chain: int) -> Array:
+        sweep, shape = self._chain(world, known, chain), (world.hood.n, len(self.coding_.classes))
         left_out, kept = np.zeros(shape), np.zeros(shape)
-        for number in range(self.burn_in + self.sweeps):
+        sweeps, began = self.burn_in + self.sweeps, time.perf_counter()
+        for number in range(sweeps):
             sweep(left_out if number < self.burn_in else kept)
+        tell = log.info if self.verbose else log.debug
+        tell(f"chain {chain + 1} of {self.chains}: {sweeps} sweeps in {time.perf_counter() - began:.1f} s")
         return kept / self.sweeps
 
-    def _chain(self, world: World, number: int) -> Callable[[Array], None]:
-        """A chain at its start: a function that makes one sweep and adds the conditionals it drew from to `sums`."""
+    def _chain(self, world: World, known: Array, number: int) -> Callable[[Array], None]:
+        """A chain at its start: a function that makes one sweep and adds the conditionals it drew from to `sums`.
+        Labels that are `known` (n,) are kept; -1: none is."""
         rng = np.random.default_rng(None if self.random_state is None else [self.random_state, 2, number])
         n, n_labels = world.hood.n, len(self.coding_.classes)
         labels = rng.integers(n_labels, size=n)
         if self.start == "local":
             labels = predict_in_blocks(self.local_, world.alone, np.arange(n), None, 1).argmax(axis=1)
-        labels = np.where(world.known >= 0, world.known, labels)
+        labels = np.where(known >= 0, known, labels)
         if self._fast():
             network = network_of(self.conditional_, self.company_, world.hood, world.wide)
-            return Chain(network, labels, world.known >= 0, rng).sweep
-        return self._plain_chain(world, labels, rng)
+            return Chain(network, labels, known >= 0, rng).sweep
+        return self._plain_chain(world, known, labels, rng)
 
-    def _plain_chain(self, world: World, labels: Array, rng: np.random.Generator) -> Callable[[Array], None]:
+    def _plain_chain(
+        self, world: World, known: Array, labels: Array, rng: np.random.Generator
+    ) -> Callable[[Array], None]:
         """The conditional model, asked anew for every node at every sweep."""
         everyone = np.arange(world.hood.n)
-        fixed = np.flatnonzero(world.known >= 0)
-        one_hot = np.eye(len(self.coding_.classes))
-        votes = one_hot[labels]
+        votes = np.zeros((len(labels), len(self.coding_.classes)))
+        set_known(votes, labels)
 
         def sweep(sums: Array) -> None:
             nonlocal votes
@@ -225,23 +209,6 @@ class DependencyNetwork(Settings):
             table = predict_in_blocks(self.conditional_, world.wide, everyone, company.__getitem__, 1)
             sums += table
             votes = drawn(table, rng)
-            votes[fixed] = one_hot[world.known[fixed]]
+            set_known(votes, known)
 
         return sweep
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write one model file; `kinfolk.load_model(path)` reads it back."""
-        from kinfolk.models.persistence import save_model
-
-        self._require_fitted()
-        save_model(self, path)
-
-
-@dataclass(frozen=True, eq=False)
-class World:
-    """A graph ready for inference; `known` (n,) are labels that are kept, -1 for none."""
-
-    hood: Neighbourhood
-    alone: Any
-    wide: Any
-    known: NDArray[np.int32]

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.special import expit
 
 from kinfolk.errors import InputError, SettingError
 from kinfolk.features.aggregates import SUM, aggregate, padded
@@ -67,6 +66,13 @@ class Learner:
         self.estimator: Any = clone(base)
         self._by_code(names)
         self.columns: Array = np.empty(0, np.int64)  # class numbers the estimator knows
+
+    @classmethod
+    def restored(cls, estimator: Any, columns: Array, n_labels: int) -> Learner:
+        """One that was trained before; without an estimator it knows a single class."""
+        learner = cls.__new__(cls)
+        learner.estimator, learner.columns, learner.n_labels = estimator, columns, n_labels
+        return learner
 
     def _by_code(self, names: Sequence[str]) -> None:
         code = {name: i for i, name in enumerate(names)}
@@ -137,6 +143,8 @@ class Learner:
         elif way == "predict_proba":
             table[:, self.columns] = said
         else:
+            from scipy.special import expit
+
             shares = _shares(said) if said.ndim == 2 else np.stack([expit(-said), expit(said)], axis=1)
             table[:, self.columns] = shares
         return table

@@ -5,7 +5,6 @@ p(y | x) ∝ exp( Σ_i ( a + x_i · W )[y_i] + Σ_links T_r[y_source, y_target] 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self, final
@@ -19,6 +18,7 @@ from kinfolk.errors import InputError
 from kinfolk.inference.loopy import Propagation
 from kinfolk.learning.tables import TableWeights
 from kinfolk.models.checks import check_settings
+from kinfolk.models.labeller import Labeller
 from kinfolk.models.labels import LabelCoding
 from kinfolk.models.node_parents import used_links
 from kinfolk.models.nodes import (
@@ -41,7 +41,6 @@ from kinfolk.models.pairwise import (
 )
 from kinfolk.models.progress import observed
 from kinfolk.models.separate import EdgeData, train_separately
-from kinfolk.models.settings import Settings
 from kinfolk.threads import resolve_jobs
 
 Array = NDArray[Any]
@@ -49,7 +48,7 @@ Array = NDArray[Any]
 
 @final
 @dataclass(kw_only=True, eq=False, repr=False)
-class LinkModel(Settings):
+class LinkModel(Labeller):
     """Nodes of a Graph, labelled together with those they are linked to.
 
     Settings
@@ -84,7 +83,6 @@ class LinkModel(Settings):
     n_jobs: int | None = -1
     verbose: int = 0
 
-    coding_: LabelCoding = field(init=False)
     links_: tuple[str, ...] = field(init=False)
     not_used_: tuple[str, ...] = field(init=False)
     node_columns_: Sequence[str] | int = field(init=False)
@@ -168,12 +166,6 @@ class LinkModel(Settings):
 
     # -- prediction -----------------------------------------------------------------------------------
 
-    @property
-    def classes_(self) -> Array:
-        """The labels that columns of `predict_proba` stand for."""
-        self._require_fitted()
-        return np.array(self.coding_.classes.names, object)
-
     def _run(self, X: Any, forced: bool) -> tuple[Array, InferenceReport, Nodes]:
         self._require_fitted()
         nodes = Nodes.of(X, self.node_columns_)
@@ -212,10 +204,3 @@ class LinkModel(Settings):
     def score(self, X: Any, y: Any = None) -> float:
         """Accuracy, from 0 to 1."""
         return self.evaluate(X, y)[1] / 100
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write one model file; `kinfolk.load_model(path)` reads it back."""
-        from kinfolk.models.persistence import save_model
-
-        self._require_fitted()
-        save_model(self, path)

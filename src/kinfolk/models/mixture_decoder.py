@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from kinfolk.data import schemes
 from kinfolk.errors import InputError
 from kinfolk.explain.parents import Voice
+from kinfolk.features.neighbours import set_known
 from kinfolk.inference.mixture import beliefs
 from kinfolk.inference.mixture_spans import LabelledSpan, mixture_span_probabilities
 from kinfolk.learning.tables import TableWeights
@@ -62,8 +63,7 @@ class MixtureDecoder:
         for direction, sample in self.samples(batch):
             table += sample.beliefs(direction.weights, labels, self.n_jobs)[0].marginals / len(self.directions)
         if labels is not None:
-            known = np.flatnonzero(labels >= 0)
-            table[known] = np.eye(table.shape[1])[labels[known]]
+            set_known(table, labels)
         return table
 
     def paths(self, batch: Batch, forced: bool) -> NDArray[np.int32]:

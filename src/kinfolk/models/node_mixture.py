@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.explain.parents import Voice
+from kinfolk.features.neighbours import set_known
 from kinfolk.learning.tables import TableWeights
 from kinfolk.models.gate import LocalModel
 from kinfolk.models.joint import Sample
@@ -41,8 +42,7 @@ class NodeModel:
         """
         table = mean_marginals(self.sample(nodes, labels), self.weights, labels, self.n_jobs)
         if labels is not None:
-            known = np.flatnonzero(labels >= 0)
-            table[known] = np.eye(table.shape[1])[labels[known]]
+            set_known(table, labels)
         return table
 
     def voices(self, nodes: Nodes, node: int) -> list[Voice]:

@@ -102,9 +102,7 @@ def _put_stacked(model: Any, header: dict[str, Any], arrays: dict[str, Any], str
     """Templates, and the trained bases: scikit-learn's by skops, kinfolk's as models within the model."""
     if header["kind"] == "nodes":
         _put_columns(model, header, strings)
-        stacked = isinstance(model, StackedGraphical)
-        learners = model.levels_ if stacked else [model.local_, model.conditional_]
-        header["stacked"], own_arrays, own_strings = node_parts(model, learners)
+        header["stacked"], own_arrays, own_strings = node_parts(model)
         arrays.update(own_arrays)
         strings.update(own_strings)
     else:

@@ -7,8 +7,8 @@ predictions of the level before by relational templates; in training these are c
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, final
 
@@ -18,16 +18,15 @@ from numpy.typing import NDArray
 from kinfolk.data.graph import Graph
 from kinfolk.data.relational import Relational
 from kinfolk.errors import InputError, SettingError
-from kinfolk.features.company import Company
+from kinfolk.features.neighbours import set_known
 from kinfolk.metrics.entities import EntityScores
 from kinfolk.models.batch import Batch
 from kinfolk.models.checks import check_settings
 from kinfolk.models.entities import Entity
-from kinfolk.models.labels import LabelCoding
 from kinfolk.models.learners import Learner
+from kinfolk.models.node_company import NodeCompany
 from kinfolk.models.nodes import Nodes, no_labels_beside, node_accuracy
-from kinfolk.models.settings import Settings
-from kinfolk.models.stacked_nodes import Memory, NodePredictor, neighbourhood, tables
+from kinfolk.models.stacked_nodes import NodePredictor
 from kinfolk.models.stacked_tokens import TokenPredictor
 from kinfolk.models.stacking import PREDICTIONS, Ask
 from kinfolk.models.tagger import Tagger
@@ -39,7 +38,7 @@ Array = NDArray[Any]
 
 @final
 @dataclass(eq=False, repr=False)
-class StackedGraphical(Settings):
+class StackedGraphical(NodeCompany):
     """Nodes of a Graph, or tokens of a Corpus, labelled with an eye to their neighbours by a base of your own.
 
     Settings
@@ -94,18 +93,15 @@ class StackedGraphical(Settings):
     verbose: int = 0
 
     task_: str = field(init=False)
-    coding_: LabelCoding = field(init=False)
-    company_: Company = field(init=False)
     levels_: list[Any] = field(init=False)
     folds_: NDArray[np.int32] = field(init=False)
-    known_: str = field(init=False)
-    unused_: tuple[str, ...] = field(init=False)
-    node_columns_: Sequence[str] | int = field(init=False)
-    dense_: bool = field(init=False)
-    memory_: Memory | None = field(init=False)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "levels_")
+
+    @property
+    def _learners(self) -> list[Learner]:
+        return self.levels_
 
     # -- learning -------------------------------------------------------------------------------------
 
@@ -150,12 +146,6 @@ class StackedGraphical(Settings):
 
     # -- prediction -----------------------------------------------------------------------------------
 
-    @property
-    def classes_(self) -> Array:
-        """The labels that columns of `predict_proba` stand for."""
-        self._require_fitted()
-        return np.array(self.coding_.classes.names, object)
-
     def predict(self, X: Any, forced: bool = False) -> Any:
         """One label a node; for tokens one list of labels a sentence.
 
@@ -188,8 +178,7 @@ class StackedGraphical(Settings):
         self._require_fitted()
         if not 0 <= depth < len(self.levels_):
             raise SettingError(f"depth must be from 0 to {len(self.levels_) - 1}, the levels there are; got {depth!r}")
-        shallow = StackedGraphical(**self.get_params(deep=False))
-        shallow.__dict__.update(vars(self))
+        shallow = copy(self)
         shallow.depth, shallow.levels_ = depth, self.levels_[: depth + 1]
         memory = getattr(self, "memory_", None)
         if memory is not None:
@@ -232,40 +221,24 @@ class StackedGraphical(Settings):
         """(n, L) by each level; sampled votes are averaged over runs."""
         if not isinstance(X, Graph | Relational):
             raise InputError(f"this model was trained on a graph; got {type(X).__name__}")
-        nodes = Nodes.of(X, self.node_columns_)
-        jobs, classes = resolve_jobs(self.n_jobs), self.coding_.classes
-        hood = neighbourhood(nodes, self.company_.relation_names(), self.unused_, len(classes), jobs)
-        known = np.full(len(nodes.labels), -1, np.int32)
+        world = self._world(X, self.features)
+        told = forced or self.known_ == "ceiling"
+        known = self._labels(world.nodes, told)
         given = None
-        same = nodes.is_same(self.memory_)
-        if forced or self.known_ == "ceiling":
-            known = nodes.codes(classes)
-        elif same and self.memory_ is not None:
-            if self.known_ == "true":
-                known[self.memory_.nodes] = self.memory_.labels
-            else:
-                given = self.memory_.nodes, self.memory_.votes
-        elif self.known_ == "true" and len(self.levels_) > 1:
-            log.warning(
-                "this is not the graph the model was trained on (or it was changed), so no neighbour's label is known, "
-                "which it was trained for; give known labels by forced=True (--known-ids on the command line), or "
-                "train with known='crossfit'"
-            )
-        parts = tables(nodes, hood, self.company_, self.dense_, self.features)
-        learners: list[Learner] = self.levels_
-        predictor = NodePredictor(learners, *parts, hood, self.company_, self._ask, known, given)
+        if not told and not world.nodes.is_same(self.memory_):
+            if self.known_ == "true" and len(self.levels_) > 1:
+                log.warning(
+                    "this is not the graph the model was trained on (or it was changed), so no neighbour's label is "
+                    "known, which it was trained for; give known labels by forced=True (--known-ids on the command "
+                    "line), or train with known='crossfit'"
+                )
+        elif self.known_ == "crossfit" and not told and self.memory_ is not None:
+            given = self.memory_.nodes, self.memory_.votes
+        predictor = NodePredictor(self._learners, world, self._ask, known, given)
         found = predictor.levels(0, whole)
         if self.predictions == "sample":
             runs = [found, *(predictor.levels(draw, whole) for draw in range(1, self.samples))]
             found = [np.asarray(sum(level) / len(runs)) for level in zip(*runs, strict=True)]
         if forced:
-            kept = np.flatnonzero(known >= 0)
-            found[-1][kept] = np.eye(len(classes))[known[kept]]
+            set_known(found[-1], known)
         return found
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write one model file; `kinfolk.load_model(path)` reads it back."""
-        from kinfolk.models.persistence import save_model
-
-        self._require_fitted()
-        save_model(self, path)

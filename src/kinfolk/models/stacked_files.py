@@ -17,8 +17,8 @@ from kinfolk.features.company import Company, learned_strings, rebuilt_template
 from kinfolk.io.modelfile import ModelFile
 from kinfolk.models.chain_tagger import ChainTagger
 from kinfolk.models.learners import Learner
+from kinfolk.models.node_company import Memory, NodeCompany
 from kinfolk.models.sound_parts import TRUSTED, check_sound
-from kinfolk.models.stacked_nodes import Memory
 
 Array = NDArray[Any]
 Functions = Mapping[str, Callable[..., Any]]
@@ -38,9 +38,10 @@ def restored_company(spec: Mapping[str, Any], file: ModelFile, functions: Functi
     return Company(tuple(templates), int(spec["votes"]))
 
 
-def node_parts(model: Any, learners: Sequence[Learner]) -> Parts:
+def node_parts(model: NodeCompany) -> Parts:
     """Of a model of nodes over scikit-learn classifiers."""
     arrays: dict[str, Array] = {}
+    learners = model._learners
     for i, learner in enumerate(learners):
         arrays[f"level.{i}.columns"] = learner.columns
         if learner.estimator is not None:
@@ -51,7 +52,7 @@ def node_parts(model: Any, learners: Sequence[Learner]) -> Parts:
         arrays.update({f"memory.votes.{k}": votes for k, votes in enumerate(memory.votes)})
     header, strings = company_parts(model.company_)
     header.update(
-        levels=len(learners), known=model.known_, unused=list(model.unused_), dense=bool(model.dense_),
+        levels=len(learners), known=model.known_, unused=list(model.unused_), dense=model.dense_,
         memory=None if memory is None else {"fingerprint": memory.fingerprint, "votes": len(memory.votes)},
     )  # fmt: skip
     return header, arrays, strings
@@ -65,7 +66,7 @@ def restore_nodes(
     n_labels = len(model.coding_.classes)
     model.company_ = restored_company(spec, file, functions)
     model.templates = list(model.company_.templates)
-    model.known_, model.unused_, model.dense_ = spec["known"], tuple(spec["unused"]), bool(spec["dense"])
+    model.known_, model.unused_ = spec["known"], tuple(spec["unused"])
     memory = spec["memory"]
     model.memory_ = None
     if memory is not None:
@@ -119,12 +120,9 @@ def _restored_learner(file: ModelFile, level: int, n_labels: int, trusted: Seque
     packed = file.arrays.get(f"level.{level}.skops")
     _fits(columns.ndim == 1 and len(columns) >= 1 and (np.diff(columns) > 0).all())
     _fits(columns[0] >= 0 and columns[-1] < n_labels and (packed is not None or len(columns) == 1))
-    learner = Learner.__new__(Learner)
-    learner.n_labels, learner.columns = n_labels, columns
-    learner.estimator = None if packed is None else _loads(packed.tobytes(), trusted)
-    known = getattr(learner.estimator, "classes_", columns)
-    _fits(np.array_equal(np.asarray(known), columns))
-    return learner
+    estimator = None if packed is None else _loads(packed.tobytes(), trusted)
+    _fits(np.array_equal(np.asarray(getattr(estimator, "classes_", columns)), columns))
+    return Learner.restored(estimator, columns, n_labels)
 
 
 def _dumps(estimator: Any) -> bytes:

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from kinfolk.data.corpus import Corpus
 from kinfolk.features.company import Company
 from kinfolk.features.neighbourhood import Neighbourhood
+from kinfolk.features.neighbours import set_known
 from kinfolk.models.batch import Batch
 from kinfolk.models.labels import LabelCoding
-from kinfolk.models.stacking import Ask, as_votes
+from kinfolk.models.stacking import Ask, Instances, as_votes
 from kinfolk.models.tagger import Tagger
 
 Array = NDArray[Any]
@@ -22,20 +23,11 @@ FAINT = 0.02  # a chance below it is not told
 
 
 @dataclass(eq=False)
-class TokenInstances:
+class TokenInstances(Instances):
     """Tokens as `stacking` learns from them, whole documents at a time."""
 
-    labels: NDArray[np.int32]
-    told: NDArray[np.int32]
-    fold: NDArray[np.int32]
-    weights: Array | None
-    n_votes: int
-    n_jobs: int
     batch: Batch
     coding: LabelCoding
-    hood: Neighbourhood
-    templates: Company
-    bases: Sequence[Tagger]
 
     def learn(self, level: int, index: Array, company: Array | None) -> TokenLevel:
         part = _part(self.batch, index, company)
@@ -45,7 +37,7 @@ class TokenInstances:
         return TokenLevel(self.clone(level).fit(part, sample_weight=weights), self)
 
     def clone(self, level: int) -> Tagger:
-        base = self.bases[level]
+        base: Tagger = self.bases[level]
         return type(base)(**base.get_params())
 
     def company(self, votes: Array, own: Array | None, index: Array) -> Array:
@@ -87,10 +79,8 @@ def token_votes(tagger: Tagger, batch: Batch, coding: LabelCoding, forced: bool)
 
 def true_votes(corpus: Corpus, coding: LabelCoding, table: Array) -> Array:
     """The votes with certainty where the corpus has a label."""
-    codes = coding.encode(corpus)
-    known = np.flatnonzero(codes >= 0)
     table = table.copy()
-    table[known] = np.eye(table.shape[1])[codes[known]]
+    set_known(table, coding.encode(corpus))
     return table
 
 

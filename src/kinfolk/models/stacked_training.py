@@ -20,8 +20,9 @@ from kinfolk.learning.crossfit import CrossFitting, assign_folds
 from kinfolk.models.batch import Batch
 from kinfolk.models.labels import LabelCoding
 from kinfolk.models.learners import check_base, check_enough, tell_fallback
+from kinfolk.models.node_company import World, default_templates, wants_dense
 from kinfolk.models.nodes import Nodes, no_labels_beside, node_weights, training_labels
-from kinfolk.models.stacked_nodes import NodeInstances, default_templates, remembered, tables, wants_dense
+from kinfolk.models.stacked_nodes import NodeInstances, remembered
 from kinfolk.models.stacked_tokens import TokenInstances
 from kinfolk.models.stacking import Instances, Training
 from kinfolk.models.tagger import Tagger
@@ -41,19 +42,15 @@ def fit_stacked(model: Any, X: Any, y: Any, sample_weight: Any, train: Any) -> N
     instances, known = _prepared(model, X, y, sample_weight, train)
     training = _run(model, instances, known, estimate=False)
     model.folds_ = instances.fold
-    model.known_ = known
     if isinstance(instances, TokenInstances):
-        model.task_, model.coding_, model.company_ = "tokens", instances.coding, instances.templates
+        model.task_, model.known_ = "tokens", known
+        model.coding_, model.company_ = instances.coding, instances.templates
         model.levels_ = [level.tagger for level in training.models]  # type: ignore[attr-defined]
         return
-    nodes = Nodes.of(X)
-    _, classes = training_labels(nodes, train)
-    model.task_, model.coding_, model.company_ = "nodes", LabelCoding(None, None, classes), instances.templates
-    used = instances.templates.relation_names()
-    model.unused_ = tuple(name for name in nodes.relations if name not in used)
-    model.node_columns_, model.dense_ = nodes.columns, wants_dense(model.bases, nodes.table)
+    model.task_ = "nodes"
     model.levels_ = [level.learner for level in training.models]  # type: ignore[attr-defined]
-    model.memory_ = None if known == "ceiling" else remembered(training, nodes, model.depth, known == "true")
+    memory = None if known == "ceiling" else remembered(training, instances, known == "true")
+    model._keep(instances.world.nodes, instances.templates, instances.classes, known, memory)
 
 
 def cross_fitted(model: Any, X: Any, y: Any, sample_weight: Any, train: Any) -> Array:
@@ -127,9 +124,8 @@ def _node_instances(model: Any, X: Any, sample_weight: Any, train: Any) -> tuple
     labels, classes = training_labels(nodes, train)
     weights = None if sample_weight is None else node_weights(labels, classes, None, sample_weight)
     fold = _folds(model, labels, nodes.groups)
-    hood = Neighbourhood(len(labels), len(classes), nodes.relations, nodes.table, n_jobs=jobs)
     templates = default_templates(model.templates, nodes) if model.depth or model.templates is not None else []
-    company = Company.learn(templates, hood)
+    world = World.learn(nodes, templates, len(classes), wants_dense(model.bases), model.features, jobs)
     known = model.known
     if known == "auto":
         known = "true" if (labels < 0).any() else "crossfit"
@@ -139,11 +135,8 @@ def _node_instances(model: Any, X: Any, sample_weight: Any, train: Any) -> tuple
     check_enough(classes)
     if model.depth:
         tell_fallback(model.bases[0])
-    dense = wants_dense(model.bases, nodes.table)
-    alone, wide = tables(nodes, hood, company, dense, model.features)
-    return NodeInstances(
-        labels, told, fold, weights, len(classes), jobs, alone, wide, hood, company, model.bases, classes.names
-    ), known
+    instances = NodeInstances(labels, told, fold, weights, jobs, world.hood, world.company, model.bases, world, classes)
+    return instances, known
 
 
 def _folds(model: Any, labels: Array, groups: Array) -> NDArray[np.int32]:
@@ -207,9 +200,7 @@ def _token_instances(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[To
     if model.known == "true":
         raise SettingError("known='true' is for nodes of one graph; documents are whole: use forced=True in predict")
     told = labels if known == "ceiling" else np.full(n, -1, np.int32)
-    return TokenInstances(
-        labels, told, fold, weights, len(coding.classes), 1, batch, coding, hood, company, model.bases
-    ), known
+    return TokenInstances(labels, told, fold, weights, 1, hood, company, model.bases, batch, coding), known
 
 
 def _document_folds(model: Any, labels: Array, documents: Array, n_documents: int) -> NDArray[np.int32]:

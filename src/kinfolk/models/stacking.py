@@ -6,16 +6,16 @@ Which model votes for whom is `learning.crossfit`'s; what a row is and how a bas
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
-from kinfolk.features.neighbours import as_labels
+from kinfolk.features.company import Company
+from kinfolk.features.neighbourhood import Neighbourhood
+from kinfolk.features.neighbours import as_labels, set_known
 from kinfolk.learning.crossfit import NOTHING, CrossFitting, Hidden
 
 Array = NDArray[Any]
@@ -30,21 +30,32 @@ class Level(Protocol):
         ...
 
 
-class Instances(Protocol):
-    """What is learned from: n instances with labels (-1 unknown), labels they tell their neighbours (-1: none, then
-    predictions are told), and folds (-1: without label)."""
+@dataclass(eq=False)
+class Instances:
+    """Abstract, what is learned from: n instances with labels (-1 unknown), labels they tell their neighbours (-1:
+    none, then predictions are told), folds (-1: without label) and weights; who their neighbours are, and what is told
+    of them; and the base of each level."""
 
     labels: NDArray[np.int32]
     told: NDArray[np.int32]
     fold: NDArray[np.int32]
-    n_votes: int
+    weights: Array | None
     n_jobs: int  # models to train at once
+    hood: Neighbourhood
+    templates: Company
+    bases: Sequence[Any]
 
-    def learn(self, level: int, index: Array, company: Array | None) -> Level: ...
+    @property
+    def n_votes(self) -> int:
+        return self.templates.n_votes
+
+    def learn(self, level: int, index: Array, company: Array | None) -> Level:
+        """The base of a level, trained on instances by number with what they are told (m, q)."""
+        raise NotImplementedError
 
     def company(self, votes: Array, own: Array | None, index: Array) -> Array:
         """(m, q): what instances are told of the votes (n, L) of others, and of their own where there are such."""
-        ...
+        return self.templates.rows(self.hood, votes, index, own)
 
 
 class Ask(NamedTuple):
@@ -87,6 +98,9 @@ class Training:
     pieces: list[dict[Hidden, tuple[Array, Array]]] = field(default_factory=list)
 
     def run(self) -> Training:
+        from joblib import Parallel, delayed
+        from threadpoolctl import threadpool_limits
+
         for level in range(self.depth + 1):
             sets, began = self.scheme.hidden_sets(level, self.depth), time.perf_counter()
             tasks = (delayed(self._one)(level, hidden) for hidden in sets)
@@ -148,8 +162,7 @@ class Training:
                 mine = fold[asked] == number
                 votes[asked[mine]] = table[mine]
         if true_labels:
-            open_ = np.flatnonzero((told >= 0) & ~np.isin(fold, list(hidden)))
-            votes[open_] = np.eye(votes.shape[1])[told[open_]]
+            set_known(votes, np.where(np.isin(fold, list(hidden)), -1, told))
         return votes
 
     def estimate(self) -> Array:

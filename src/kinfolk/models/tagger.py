@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -24,10 +23,10 @@ from kinfolk.models.batch import Batch, FeatureSet, relational
 from kinfolk.models.checks import check_settings
 from kinfolk.models.entities import Entity
 from kinfolk.models.inheritance import NamedWeights, named_weights
+from kinfolk.models.labeller import Labeller
 from kinfolk.models.labels import LabelCoding
 from kinfolk.models.optimise import Callback, Convergence, TrainingPlan, UntilStopped
 from kinfolk.models.progress import observed
-from kinfolk.models.settings import Settings
 from kinfolk.models.weighting import token_weights
 from kinfolk.threads import resolve_jobs
 
@@ -61,7 +60,7 @@ class Lesson:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class Tagger(Settings, ABC):
+class Tagger(Labeller, ABC):
     """Abstract; MaxEnt, MEMM, LinearChainCRF and MixtureOfParents are its final classes.
 
     Settings
@@ -103,7 +102,6 @@ class Tagger(Settings, ABC):
 
     features_: FeatureSet = field(init=False)
     transition_features_: TokenFeatures | None = field(init=False)
-    coding_: LabelCoding = field(init=False)
     columns_: tuple[str, ...] = field(init=False)
     weights_: Any = field(init=False)
     convergence_: Convergence = field(init=False)
@@ -184,12 +182,6 @@ class Tagger(Settings, ABC):
 
     # -- prediction -----------------------------------------------------------------------------------
 
-    @property
-    def classes_(self) -> Array:
-        """The labels that columns of `predict_proba` stand for, in the scheme the model works in."""
-        self._require_fitted()
-        return np.array(self.coding_.classes.names, object)
-
     def predict(self, X: Any, forced: bool = False) -> list[list[str]]:
         """One list of labels a sentence, in the tag scheme of the training data.
 
@@ -243,15 +235,6 @@ class Tagger(Settings, ABC):
         gold_column, guess = (Column(codes, names) for codes in (gold, path))
         spans = [schemes.spans(c, corpus.sentence_starts, self.coding_.inner) for c in (gold_column, guess)]
         return entity_scores(*spans), accuracy
-
-    # -- files ----------------------------------------------------------------------------------------
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write one model file; `kinfolk.load_model(path)` reads it back."""
-        from kinfolk.models.persistence import save_model
-
-        self._require_fitted()
-        save_model(self, path)
 
 
 def _gold(coding: LabelCoding, batch: Batch) -> NDArray[np.int32]:

@@ -1,0 +1,31 @@
+"""What every model that labels things shows of itself: its classes, and how it is kept in a file."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.models.labels import LabelCoding
+from kinfolk.models.settings import Settings
+
+
+class Labeller(Settings):
+    """Abstract: a model whose `fit` learns a `coding_`."""
+
+    coding_: LabelCoding
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The labels that columns of `predict_proba` stand for; of entity tags in the scheme the model works in."""
+        self._require_fitted()
+        return np.array(self.coding_.classes.names, object)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write one model file; `kinfolk.load_model(path)` reads it back."""
+        from kinfolk.models.persistence import save_model
+
+        self._require_fitted()
+        save_model(self, path)

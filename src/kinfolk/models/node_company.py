@@ -1,0 +1,131 @@
+"""What models of nodes that listen to their neighbours share: templates as a graph teaches them, what is remembered of
+the graph trained on, and any graph made ready for inference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from kinfolk.data.vocabulary import Vocabulary
+from kinfolk.errors import InputError
+from kinfolk.features.company import Company, as_templates
+from kinfolk.features.neighbourhood import Neighbourhood
+from kinfolk.features.neighbours import Count, NeighbourTemplate
+from kinfolk.features.paths import Relation
+from kinfolk.models.labeller import Labeller
+from kinfolk.models.labels import LabelCoding
+from kinfolk.models.learners import Learner, one_table, takes_sparse
+from kinfolk.models.nodes import Nodes, told_relations
+from kinfolk.threads import resolve_jobs
+
+Array = NDArray[Any]
+
+
+class Memory(NamedTuple):
+    """The graph a model was trained on, to know it again: its fingerprint, the nodes trained on, their labels, and
+    their cross-fitted votes at each level but the last (none where true labels are told)."""
+
+    fingerprint: str
+    nodes: NDArray[np.int64]
+    labels: NDArray[np.int32]
+    votes: list[Array]
+
+
+class World(NamedTuple):
+    """A graph ready for learning or inference. `alone` are the features of a node; `wide` what stands before the votes
+    of its neighbours: these, unless only what is told counts, and what templates tell of the neighbours' features."""
+
+    nodes: Nodes
+    hood: Neighbourhood
+    company: Company
+    alone: Any
+    wide: Any
+
+    @classmethod
+    def learn(
+        cls, nodes: Nodes, templates: Iterable[NeighbourTemplate], n_votes: int, dense: bool, features: bool,
+        n_jobs: int,
+    ) -> World:  # fmt: skip
+        """The templates with what they need to know of the training graph, and that graph."""
+        relations, paths = nodes.relations, nodes.data.paths
+        hood = Neighbourhood(len(nodes.labels), n_votes, relations, nodes.table, None, n_jobs, paths)
+        return cls.of(nodes, hood, Company.learn(templates, hood), dense, features)
+
+    @classmethod
+    def of(cls, nodes: Nodes, hood: Neighbourhood, company: Company, dense: bool, features: bool) -> World:
+        """`dense`: whether a base takes no other features; `features`: whether levels above see a node's own too."""
+
+        def taken(table: Any) -> Any:
+            return table.toarray() if dense and sparse.issparse(table) else table
+
+        alone = taken(nodes.table)
+        parts = [alone] * features + [taken(table) for table in company.fixed(hood)]
+        return cls(nodes, hood, company, alone, one_table(parts) if parts else np.zeros((hood.n, 0)))
+
+
+def wants_dense(bases: Iterable[Any]) -> bool:
+    """Whether a base cannot take sparse features, which this graph has or another may have."""
+    return not all(map(takes_sparse, bases))
+
+
+def default_templates(given: Any, nodes: Nodes) -> list[NeighbourTemplate]:
+    """The templates given, or how many neighbours have each label, by every relation."""
+    if given is not None:
+        return as_templates(given)
+    if not nodes.relations:
+        raise InputError("this graph has no relation, so no node has a neighbour. Give it links")
+    return [Count(Relation(name)) for name in nodes.relations]
+
+
+class NodeCompany(Labeller):
+    """Abstract: a model of nodes over scikit-learn classifiers that are told of neighbours.
+
+    Learned by `fit`: templates, what labelled neighbours give, relations that no template names, the features of a
+    node by name or number, and the graph trained on.
+    """
+
+    n_jobs: int | None
+    company_: Company
+    known_: str
+    unused_: tuple[str, ...]
+    node_columns_: Sequence[str] | int
+    memory_: Memory | None
+
+    @property
+    def _learners(self) -> list[Learner]:
+        """The trained bases, that of a node's own features first."""
+        raise NotImplementedError
+
+    @property
+    def dense_(self) -> bool:
+        return wants_dense(learner.estimator for learner in self._learners)
+
+    def _keep(self, nodes: Nodes, company: Company, classes: Vocabulary, known: str, memory: Memory | None) -> None:
+        """Set what is learned apart from the bases."""
+        used = company.relation_names()
+        self.unused_ = tuple(name for name in nodes.relations if name not in used)
+        self.coding_, self.node_columns_ = LabelCoding(None, None, classes), nodes.columns
+        self.company_, self.known_, self.memory_ = company, known, memory
+
+    def _world(self, X: Any, features: bool = True) -> World:
+        """Relations that templates name and the graph lacks are empty, with a warning."""
+        nodes = Nodes.of(X, self.node_columns_)
+        relations = told_relations(nodes, self.company_.relation_names(), self.unused_)
+        paths = nodes.data.paths if len(relations) == len(nodes.relations) else {}
+        n, n_votes, jobs = len(nodes.labels), len(self.coding_.classes), resolve_jobs(self.n_jobs)
+        hood = Neighbourhood(n, n_votes, relations, nodes.table, None, jobs, paths)
+        return World.of(nodes, hood, self.company_, self.dense_, features)
+
+    def _labels(self, nodes: Nodes, forced: bool) -> NDArray[np.int32]:
+        """(n,), labels that are known beforehand, -1 for none: with `forced` those the graph has, else those trained
+        on, where they are to be told and the graph is the same."""
+        if forced:
+            return nodes.codes(self.coding_.classes)
+        known = np.full(len(nodes.labels), -1, np.int32)
+        if self.known_ == "true" and self.memory_ is not None and nodes.is_same(self.memory_):
+            known[self.memory_.nodes] = self.memory_.labels
+        return known
