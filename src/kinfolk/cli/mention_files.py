@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -62,9 +61,10 @@ def loaded(
         raise SettingError(f"{path} was trained on {wanted}")
     linker.clusterer = clusterer_of(clustering, trained_clusterer(linker))
     linker.threshold_folds = None  # the threshold chosen is that of the clusterer now
-    items = read_items(source)
+    rules = source.block or remembered_rules(path)
+    items = read_items(source, fields_of(linker.pair_set_.features, rules))
     check_fits(items, linker.pair_set_.features, linker.clusterer)
-    return linker, *with_candidates(items, source, remembered_rules(path), jobs)
+    return linker, *with_candidates(items, source, rules, jobs)
 
 
 def of_texts(linker: Any) -> bool:
@@ -83,43 +83,58 @@ def trained_clusterer(linker: Any) -> Any:
     return type(own)(**{**own.get_params(), **chosen})
 
 
-def read_items(source: SourceOptions) -> Mentions:
-    """The items; records have no candidate pairs yet."""
+def fields_of(features: Sequence[Any], rules: Sequence[str]) -> list[str]:
+    """The columns that comparisons and blocking rules look at."""
+    from kinfolk.features.blocking import as_rules
+    from kinfolk.features.key_expressions import parse_key
+
+    found = [field for feature in features for field in getattr(feature, "fields", ())]
+    rule: Any
+    for rule in as_rules(list(rules)) if rules else ():
+        found += rule.fields if hasattr(rule, "fields") else [part.field for part in parse_key(rule.expression)]
+    return list(dict.fromkeys(found))
+
+
+def read_items(source: SourceOptions, needed: Sequence[str] | None = None) -> Mentions:
+    """The items; records have no candidate pairs yet. `needed`: fields that are kept even if nobody has a value."""
+    from kinfolk.data.column import Column
     from kinfolk.io.coref import read_coref
     from kinfolk.io.records import read_records
 
     with in_words():
         if source.documents is not None:
             return read_coref(source.documents, unmatched=str(source.unmatched or "raise"))
-        return read_records(
+        fields = needed if source.fields is None else names_in(source.fields)
+        items = read_records(
             source.records or "-",
             source.other,
             id=None if source.id == "none" else source.id or "id",
             truth=source.truth,
             cluster=source.cluster,
             cluster_from_id=source.cluster_from_id,
-            fields=None if source.fields is None else names_in(source.fields),
+            fields=fields,
             match_columns=None if source.match_columns is None else names_in(source.match_columns),
             delimiter="\t" if source.delimiter == "tab" else source.delimiter,
         )
+    lacking = [name for name in needed or () if name in (fields or ()) and name not in items.columns]
+    return items.with_columns(**{name: Column.from_strings([None] * items.n_items) for name in lacking})
 
 
 def with_candidates(
-    items: Mentions, source: SourceOptions, remembered: Sequence[str], jobs: int
+    items: Mentions, source: SourceOptions, rules: Sequence[str], jobs: int
 ) -> tuple[Mentions, BlockingReport | None]:
-    """Records with the pairs that rules bring together, those given or those the model was trained with."""
+    """Records with the pairs that rules bring together; without rules all pairs."""
     from kinfolk.features.blocking import blocked
 
     if source.documents is not None:
         return items, None
-    rules = source.block or list(remembered)
     if not rules:
         return _all_pairs(items)
     settings: dict[str, Any] = {"giant": str(source.giant or "keep")}
     if source.max_pairs is not None:
         settings["max_pairs"] = source.max_pairs
     with in_words():
-        return blocked(items, rules, n_jobs=jobs, **settings)
+        return blocked(items, list(rules), n_jobs=jobs, **settings)
 
 
 def _all_pairs(items: Mentions) -> tuple[Mentions, BlockingReport]:
@@ -163,12 +178,6 @@ def table_names(source: SourceOptions) -> tuple[str, str] | None:
     return (names[0], names[1]) if names[0] != names[1] else ("1", "2")
 
 
-def refuse_overwriting(out: str | Path, option: str, source: SourceOptions, *others: str | None) -> None:
-    files = [source.documents, source.records, source.other, source.truth, *others]
-    if str(out) != "-" and os.path.realpath(out) in [os.path.realpath(f) for f in files if f is not None and f != "-"]:
-        raise SettingError(f"{option} {out} would overwrite a file that this command reads or writes: name another")
-
-
 # -- what a model file remembers ----------------------------------------------------------------------
 
 
@@ -185,30 +194,20 @@ def remember_rules(path: Path, rules: Sequence[str]) -> None:
 def remembered_rules(path: Path) -> list[str]:
     from kinfolk.io.modelfile import read_model_file
 
-    return [str(rule) for rule in read_model_file(path).header.get(READING, {}).get("block", [])]
+    told = read_model_file(path).header.get(READING)
+    rules = told.get("block") if isinstance(told, dict) else None
+    return [str(rule) for rule in rules] if isinstance(rules, list) else []
 
 
 # -- what is told -------------------------------------------------------------------------------------
 
 
 def size(items: Mentions) -> str:
+    """How many items and pairs there are, in words."""
     count = f"{items.n_items:,} records"
     if items.corpus is not None:
         count = f"{len(items.group_names or ()):,} documents, {items.n_items:,} mentions"
     return f"{count}; {items.n_pairs:,} candidate pairs"
-
-
-def outcome(linker: Any, items: Mentions) -> Iterator[str]:
-    """How training went, a line each."""
-    yield f"trained on {size(items)}"
-    if items.corpus is None:
-        yield f"compared by {', '.join(column.name for column in linker.pair_set_.columns)}"
-    kept = linker.rounds_[linker.best_round_]
-    rounds = f"round {kept.number} of 0 (local) to {len(linker.rounds_) - 1}" if kept.scores else "local training"
-    scores = "".join(f"{name} {score:.4f} on the training data; " for name, score in kept.scores.items())
-    if linker.threshold_ is not None:
-        yield f"threshold {linker.threshold_:.3f}, chosen on unseen training pairs"
-    yield f"kept {rounds}: {scores}{linker.convergence_}"
 
 
 def table(scores: Mapping[str, Any]) -> Iterator[str]:

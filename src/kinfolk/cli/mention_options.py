@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, fields
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -172,6 +174,18 @@ def check_source(source: SourceOptions, *more: str) -> None:
         raise SettingError(f"{strange} is for records; leave it out for --documents")
     if source.records is not None and source.unmatched is not None:
         raise SettingError("--unmatched is for documents; leave it out for --records")
+
+
+def check_truth(source: SourceOptions, what: str) -> None:
+    if source.records is not None and not (source.cluster or source.truth or source.cluster_from_id):
+        remedy = "name their column with --cluster, or a file of matches with --truth"
+        raise SettingError(f"{what} needs the true clusters of records; {remedy}")
+
+
+def refuse_overwriting(out: str | Path, option: str, source: SourceOptions, *others: str | None) -> None:
+    files = [source.documents, source.records, source.other, source.truth, *others]
+    if str(out) != "-" and os.path.realpath(out) in [os.path.realpath(f) for f in files if f is not None and f != "-"]:
+        raise SettingError(f"{option} {out} would overwrite a file that this command reads or writes: name another")
 
 
 def linker_settings(options: LinkerOptions) -> dict[str, Any]:

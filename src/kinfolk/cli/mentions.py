@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,9 +14,7 @@ from kinfolk.cli.mention_files import (
     check_fits,
     in_words,
     loaded,
-    outcome,
     read_items,
-    refuse_overwriting,
     remember_rules,
     size,
     table,
@@ -28,8 +27,10 @@ from kinfolk.cli.mention_options import (
     LinkerOptions,
     SourceOptions,
     check_source,
+    check_truth,
     clusterer_of,
     linker_settings,
+    refuse_overwriting,
 )
 from kinfolk.cli.options import spread
 from kinfolk.cli.tokens import Jobs
@@ -37,6 +38,7 @@ from kinfolk.cli.told import counted_warnings
 from kinfolk.errors import InputError, SettingError
 
 if TYPE_CHECKING:
+    from kinfolk.data.mentions import Mentions
     from kinfolk.explain.links import LinkExplanation
 
 app = typer.Typer(
@@ -48,7 +50,6 @@ Model = Annotated[Path, typer.Argument(help="Model file.")]
 Links = Annotated[str | None, typer.Option(help="File of links that are given: two ids a line.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no summary.")]
-NO_TRUTH = "name their column with --cluster, or a file of matches with --truth"
 
 
 @app.command()
@@ -82,12 +83,11 @@ def train(
     clusterer = clusterer_of(clustering, None)
     if options.threshold_folds is not None and clustering.threshold is not None:
         raise SettingError("--threshold-folds chooses the threshold; leave out --threshold")
-    if source.records is not None and not (source.cluster or source.truth or source.cluster_from_id):
-        raise SettingError(f"training needs the true clusters of records; {NO_TRUTH}")
+    check_truth(source, "training")
     items = read_items(source)
     linker = Linker(**settings, clusterer=clusterer, random_state=seed, n_jobs=jobs)
     check_fits(items, settings.get("features", ()), clusterer)
-    items, report = with_candidates(items, source, (), jobs)
+    items, report = with_candidates(items, source, source.block or (), jobs)
     if not quiet:
         typer.echo(size(items) if report is None else str(report), err=True)
     with in_words(), told_as_it_goes(not quiet), counted_warnings():
@@ -96,7 +96,7 @@ def train(
     if source.block:
         remember_rules(out, source.block)
     if not quiet:
-        for line in outcome(linker, items):
+        for line in _outcome(linker, items):
             typer.echo(line, err=True)
         typer.echo(f"wrote {out}", err=True)
 
@@ -153,8 +153,7 @@ def evaluate(
     """Compare pairs and clusters with the true ones, before and after clustering, by all metrics."""
     from kinfolk.io.textfiles import write_utf8
 
-    if source.records is not None and not (source.cluster or source.truth or source.cluster_from_id):
-        raise SettingError(f"scoring needs the true clusters of records; {NO_TRUTH}")
+    check_truth(source, "scoring")
     linker, items, report = loaded(model, source, clustering, jobs)
     with in_words():
         scores = linker.evaluate(items)
@@ -217,6 +216,19 @@ def explain(
         answer = replace(answer, left=names[low], right=names[high])
         plain = {**asdict(answer), "candidate": candidate, "together": together}
     write_utf8("-", [json.dumps(plain, indent=2, ensure_ascii=False) if as_json else told, "\n"])
+
+
+def _outcome(linker: Any, items: Mentions) -> Iterator[str]:
+    """How training went, a line each."""
+    yield f"trained on {size(items)}"
+    if items.corpus is None:
+        yield f"compared by {', '.join(column.name for column in linker.pair_set_.columns)}"
+    kept = linker.rounds_[linker.best_round_]
+    rounds = f"round {kept.number} of 0 (local) to {len(linker.rounds_) - 1}" if kept.scores else "local training"
+    scores = "".join(f"{name} {score:.4f} on the training data; " for name, score in kept.scores.items())
+    if linker.threshold_ is not None:
+        yield f"threshold {linker.threshold_:.3f}, chosen on unseen training pairs"
+    yield f"kept {rounds}: {scores}{linker.convergence_}"
 
 
 def _shortened(answer: LinkExplanation, top: int) -> LinkExplanation:

@@ -104,6 +104,11 @@ class PairSet:
             index[:, k] = codes[:, a].astype(np.int32) * self.sizes[b] + codes[:, b] + self.offsets[k]
         return index
 
+    def column_means(self, weighted: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sums over the values of each column and conjunction of something given a weight."""
+        bounds = self.offsets
+        return np.array([weighted[a:b].sum() for a, b in pairwise(bounds.tolist())])
+
     def weight_names(self) -> list[str]:
         """`same text: names` or `forms: name, name & words: equal`."""
         names = [[f"{column.name}: {value}" for value in column.values] for column in self.columns]

@@ -109,12 +109,12 @@ def write_coref(target: Target, path: Place, items: Mentions, clusters: Array, *
     All else stays as it is written, documents of several files come one after the other, and GUM's types are kept.
     Clusters are numbered from 0 in every document.
     """
-    files = files_in(path, lambda inner: inner.name.endswith(SUFFIXES))
+    files = sorted(files_in(path, lambda inner: inner.name.endswith(SUFFIXES)), key=lambda f: str(f.inner))
     starts = np.searchsorted(items.groups, np.arange(len(items.group_names or ()) + 1))
     numbers, names = numbered_clusters(items, clusters), [items.name(i) for i in range(items.n_items)]
     pieces: list[str] = []
     group = 0
-    for file in sorted(files, key=lambda f: str(f.inner)):  # as read_coref does
+    for file in files:  # in the order of read_coref
         lines = file.data.decode("utf-8-sig").split("\n")
         for document in _documents(file):
             if group + 1 >= len(starts) or items.group_name(group) != document.name:
@@ -125,6 +125,8 @@ def write_coref(target: Target, path: Place, items: Mentions, clusters: Array, *
                 lines[number - 1] = _with_last_cell(lines[number - 1], cell)
             group += 1
         text = "\n".join(lines)
+        if file is files[-1] and group + 1 < len(starts):
+            raise _changed(file)
         pieces.append(text if text.endswith("\n") else text + "\n")
     write_utf8(target, pieces)
 

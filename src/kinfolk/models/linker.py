@@ -27,7 +27,7 @@ from kinfolk.models.link_scores import all_scores, metric
 from kinfolk.models.optimise import Callback, TrainingPlan
 from kinfolk.models.progress import observed
 from kinfolk.models.settings import Settings
-from kinfolk.models.structured import PairData, PairTrainer, sigmoid, train_rounds
+from kinfolk.models.structured import PairData, PairTrainer, learned_shares, sigmoid, train_rounds
 from kinfolk.models.threshold import best_threshold, item_folds, unseen_scores
 from kinfolk.threads import resolve_jobs
 
@@ -129,8 +129,7 @@ class Linker(Settings):
                 self.keep_local,
             )
             self.weights_ = self.round_weights_[self.best_round_]
-            counts = data.rows.counts
-            self.column_means_ = counts @ self.weights_[data.index] / max(counts.sum(), 1)
+            self.shares_ = learned_shares(data)
             self.convergence_ = self.rounds_[self.best_round_].convergence
         return self
 
@@ -188,7 +187,10 @@ class Linker(Settings):
         low, high = _two(items, left, right)
         codes = self.pair_set_.coder(items)(np.array([low], np.int32), np.array([high], np.int32))
         on = self.pair_set_.weights_on(codes)[0]
-        base, shares = contributions(self.weights_, on, self.column_means_, self.pair_set_.weight_names())
+        names = self.pair_set_.weight_names()
+        base, shares = contributions(
+            self.weights_, on, self.pair_set_.column_means(self.shares_ * self.weights_), names
+        )
         score = float(self.weights_[on].sum())
         probability = float(sigmoid(np.array(score)))
         return LinkExplanation(items.title(low), items.title(high), probability, score, base, shares)
@@ -244,8 +246,12 @@ class Linker(Settings):
             isinstance(self.threshold_folds, int) and self.threshold_folds > 1
         ):
             raise SettingError(f"threshold_folds must be 2 or more, or None; got {self.threshold_folds!r}")
-        if not self.l2 >= 0:
-            raise SettingError(f"l2 must be 0 or more; got {self.l2!r}")
+        for name, least in (("l2", 0), ("tolerance", 0), ("max_iterations", 1)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not value >= least:
+                raise SettingError(f"{name} must be a number, {least} or more; got {value!r}")
+        if not self._selected():
+            raise SettingError("select must name a metric, such as 'pair_f1'; got none")
         for name in self._selected():
             metric(name)
 

@@ -27,6 +27,8 @@ def linker_parts(model: Linker) -> tuple[dict[str, Any], dict[str, Any], dict[st
     """(header, arrays, strings) of a fitted Linker."""
     learned = model.pair_set_
     clusterer = model.clusterer
+    if clusterer is not None and CLUSTERERS.get(type(clusterer).__name__) is not type(clusterer):
+        raise ModelFileError(f"a file cannot hold a clusterer of your own, {type(clusterer).__name__}; save without it")
     header = {
         "features": [feature.spec() for feature in learned.features],
         "columns": [len(column.values) if column.edges is None else None for column in learned.columns],
@@ -37,7 +39,7 @@ def linker_parts(model: Linker) -> tuple[dict[str, Any], dict[str, Any], dict[st
         "threshold": model.threshold_,
         "rounds": [{**vars(r), "convergence": _convergence(r.convergence)} for r in model.rounds_],
     }
-    arrays = {"weights": model.weights_, "column_means": model.column_means_}
+    arrays = {"weights": model.weights_, "shares": model.shares_}
     for k, column in enumerate(learned.columns):
         if column.edges is not None:
             arrays[f"edges.{k}"] = column.edges
@@ -64,10 +66,10 @@ def restore_linker(model: Linker, file: ModelFile, functions: Functions) -> None
     _fits([column.name for column in answered] == list(names))  # codes must be those that the weights are for
     _fits(all(a.values == (c.values if c.edges is None else None) for a, c in zip(answered, columns, strict=True)))
     model.pair_set_ = PairSet(features, columns, joined)
-    weights, means = file.arrays["weights"], file.arrays["column_means"]
-    _fits(weights.shape == (model.pair_set_.n_weights,) and means.shape == (len(columns) + len(joined),))
-    _fits(bool(np.isfinite(weights).all() and np.isfinite(means).all()))
-    model.weights_, model.column_means_ = weights.astype(np.float64), means.astype(np.float64)
+    weights, shares = file.arrays["weights"], file.arrays["shares"]
+    _fits(weights.shape == (model.pair_set_.n_weights,) and shares.shape == weights.shape)
+    _fits(bool(np.isfinite(weights).all() and np.isfinite(shares).all()))
+    model.weights_, model.shares_ = weights.astype(np.float64), shares.astype(np.float64)
     model.features = features
     model.conjunctions = [(names[a], names[b]) for a, b in joined] or None
     model.bias = None if spec["bias"] is None else Bias(**spec["bias"])

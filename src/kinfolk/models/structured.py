@@ -56,6 +56,15 @@ class PairData:
         return row_scores(weights, self.index, n_jobs)[self.rows.row]
 
 
+def learned_shares(data: PairData) -> NDArray[np.float64]:
+    """The share of training pairs for which each weight is on."""
+    shares = np.zeros(data.n_weights)
+    counts = data.rows.counts / max(len(data.rows.row), 1)
+    for column in range(data.index.shape[1]):
+        shares += np.bincount(data.index[:, column], counts, minlength=data.n_weights)
+    return shares
+
+
 class PairTrainer:
     """Fits weights to labels of pairs."""
 
@@ -137,7 +146,7 @@ def _wanted(trainer: PairTrainer, clusterer: Clusterer, kind: str, score: Array)
     leaning = trainer.leaning(score)
     clusters = clusterer.cluster(items.n_items, items.left, items.right, sigmoid(leaning))
     together = (clusters[items.left] == clusters[items.right]).astype(np.int8)
-    decided = (leaning > 0).astype(np.int8)
+    decided = (sigmoid(leaning) > clusterer.threshold).astype(np.int8)
     return e_step(kind, items.n_items, items.left, items.right, data.truth, decided, together, leaning)
 
 

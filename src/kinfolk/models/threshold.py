@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.data.mentions import Mentions
+from kinfolk.inference.correlation import log_odds
 from kinfolk.models.clusterers import Clusterer
 from kinfolk.models.structured import PairTrainer, sigmoid
 
 Array = NDArray[Any]
 LOG_ODDS = np.arange(-6.0, 4.1, 0.5)
-AS_GOOD = 0.001  # scores this close are taken as equal, and the middle of such thresholds is chosen
+AS_GOOD = 0.001  # scores this close, or within what one pair makes, are taken as equal
 
 
 def item_folds(items: Mentions, folds: int, seed: int) -> NDArray[np.int64]:
@@ -48,7 +49,10 @@ def unseen_scores(trainer: PairTrainer, fold: Array, folds: int) -> NDArray[np.f
 def best_threshold(
     items: Mentions, score: Array, clusterer: Clusterer, metric: Callable[[Array], float]
 ) -> tuple[float, dict[float, float]]:
-    """The threshold, as a probability, whose clusters score best, and the score of each that was tried."""
+    """The threshold, as a probability, whose clusters score best, and the score of each that was tried.
+
+    Of thresholds that are as good as the best, the one nearest to the clusterer's own is taken: few pairs say little.
+    """
     probability = sigmoid(score)
     tried = {}
     for threshold in sigmoid(LOG_ODDS):
@@ -56,5 +60,7 @@ def best_threshold(
         clusters = type(clusterer)(**settings).cluster(items.n_items, items.left, items.right, probability)
         tried[float(threshold)] = metric(clusters)
     most = max(tried.values())
-    good = [threshold for threshold, value in tried.items() if value >= most - AS_GOOD]
-    return good[(len(good) - 1) // 2], tried
+    slack = max(AS_GOOD, 1.0 / max(items.n_true_pairs, 1))
+    good = np.array([threshold for threshold, value in tried.items() if value >= most - slack])
+    away = np.abs(log_odds(good) - log_odds(np.array([clusterer.threshold])))
+    return float(good[away.argmin()]), tried

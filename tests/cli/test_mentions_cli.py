@@ -1,0 +1,465 @@
+"""`kinfolk mentions train | cluster | evaluate | explain`: tables and documents in, clusters out, mistakes one line."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kinfolk as kf
+from kinfolk.features.blocking import blocked
+
+NAMES = "ann bob carla dmitri emma farid grete hana ivan julia karl lena".split()
+TOWNS = "bonn delft evora ghent leiden parma siena turku".split()
+ONE = ["--jobs", "1"]
+
+
+def misspelt(word: str, rng: np.random.Generator) -> str:
+    i = int(rng.integers(len(word)))
+    return word[:i] + "abcdefghij"[rng.integers(10)] + word[i + 1 :]
+
+
+def people(n: int, seed: int) -> list[list[str]]:
+    """Two records an entity, the second misspelt: id, given name, surname, town, year, entity."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for e in range(n):
+        given, surname = NAMES[rng.integers(12)], NAMES[rng.integers(12)] + NAMES[rng.integers(12)]
+        town, year = TOWNS[rng.integers(8)], str(1950 + rng.integers(50))
+        rows.append([f"a{e}", given, surname, town, year, f"e{e}"])
+        rows.append([f"b{e}", misspelt(given, rng), misspelt(surname, rng), town, year, f"e{e}"])
+    return rows
+
+
+def write(path: Path, rows: list[list[str]], header: str = "id,given,surname,town,year,entity") -> Path:
+    path.write_text("\n".join([header, *(",".join(row) for row in rows)]) + "\n")
+    return path
+
+
+DOCUMENT = """#begin document (d{number}); part 000
+0\t{who}\t(3)
+1\tsaw\t-
+2\tthe\t(5
+3\t{what}\t5)
+4\t.\t-
+
+0\t{pronoun}\t(3)
+1\tlikes\t-
+2\tthe\t(5
+3\t{what}\t5)
+4\t.\t-
+
+0\t{other}\t(8)
+1\tleft\t-
+2\t{who}\t(3)
+3\t.\t-
+
+#end document
+"""
+
+
+def write_documents(path: Path, first: int, last: int) -> Path:
+    people_in = [("Kim", "She", "Lee"), ("Tom", "He", "Ann"), ("Eva", "She", "Max")]
+    things = ["house", "river", "horse", "garden"]
+    told = []
+    for n in range(first, last):
+        who, pronoun, other = people_in[n % 3]
+        told.append(DOCUMENT.format(number=n, who=who, pronoun=pronoun, other=other, what=things[n % 4]))
+    path.write_text("".join(told))
+    return path
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """train.csv, test.csv; first.csv and second.csv with gt.csv; train.conll, test.conll; and models people, texts."""
+    folder = tmp_path_factory.mktemp("mentions")
+    write(folder / "train.csv", people(40, 0))
+    write(folder / "test.csv", people(30, 1))
+    rows = people(30, 2)
+    for name, side in (("first", 0), ("second", 1)):
+        write(folder / f"{name}.csv", [[row[0][1:], *row[1:5]] for row in rows[side::2]], "id,given,surname,town,year")
+    (folder / "gt.csv").write_text("".join(f"{e},{e}\n" for e in range(30)))
+    write_documents(folder / "train.conll", 0, 8)
+    write_documents(folder / "test.conll", 8, 11)
+    items, _ = blocked(kf.read_records(folder / "train.csv", cluster="entity"), ["key(town)", "key(year)"])
+    kf.Linker(n_jobs=1).fit(items).save(folder / "people")
+    kf.Linker(n_jobs=1).fit(kf.read_coref(folder / "train.conll")).save(folder / "texts")
+    return folder
+
+
+BLOCKS = ["--block", "key(town)", "--block", "key(year)"]
+
+
+def assert_refused(answer: Any, *parts: object) -> None:
+    """One line on standard error that holds all the parts, status 2, nothing on standard output."""
+    assert answer.status == 2 and answer.out == "", answer
+    assert answer.err.startswith("error: ") and answer.err.count("\n") == 1, answer.err
+    for part in parts:
+        assert str(part) in answer.err, answer.err
+
+
+def train(kinfolk: Any, *options: object) -> Any:
+    return kinfolk("mentions", "train", *options, *ONE)
+
+
+def rows_of(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(text.splitlines()))
+
+
+# -- records ------------------------------------------------------------------------------------------
+
+
+def test_records_from_training_to_clusters(kinfolk: Any, world: Path, tmp_path: Path):
+    model, data = tmp_path / "m", ["--records", world / "test.csv"]
+    done = train(kinfolk, "--records", world / "train.csv", "--cluster", "entity", *BLOCKS, "--out", model)
+    assert (done.status, done.out) == (0, ""), done
+    lines = done.err.splitlines()
+    assert "of 3,160 pairs are candidates" in lines[0] and "true pairs" in lines[0]
+    assert lines[2].startswith("key(town)") and lines[3].startswith("key(year)") and lines[4].startswith("all rules")
+    assert "candidate pairs" in lines[5] and lines[5].endswith("distinct rows")
+    assert lines[6].startswith("round 0: ")
+    assert any(line.startswith("trained on 80 records; ") for line in lines)
+    assert any("jaro_winkler(surname)" in line for line in lines if line.startswith("compared by "))
+    assert lines[-2].startswith("kept round ") and "pair_f1 " in lines[-2] and lines[-1] == f"wrote {model}"
+
+    items, report = blocked(kf.read_records(world / "test.csv", cluster="entity"), ["key(town)", "key(year)"])
+    expected = kf.load_model(model).predict(items)
+    found = kinfolk("mentions", "cluster", model, *data, *ONE)  # the rules are those of the model
+    assert found.status == 0 and "key(town)" in found.err
+    assert [(row["id"], int(row["cluster"])) for row in rows_of(found.out)] == list(
+        zip(items.names or (), expected.tolist(), strict=True)
+    )
+    quiet = kinfolk("mentions", "cluster", model, *data, *BLOCKS, "--quiet", *ONE)
+    assert quiet.err == "" and quiet.out == found.out
+
+    told = kinfolk("mentions", "evaluate", model, *data, "--cluster", "entity", *ONE)
+    assert (
+        told.status == 0 and "60 records; " in told.out and f"completeness {report.pair_completeness:.2%}" in told.out
+    )
+    for name in ("pairs before", "pairs", "clusters", "b_cubed"):
+        assert any(line.strip().startswith(name) for line in told.out.splitlines())
+    plain = json.loads(kinfolk("mentions", "evaluate", model, *data, "--cluster", "entity", "--json", *ONE).out)
+    assert plain["pair_completeness"] == report.pair_completeness and plain["candidate_pairs"] == items.n_pairs
+    assert plain["scores"] == kf.load_model(model).evaluate(items) and plain["scores"]["pairs"]["f1"] > 0.8
+
+
+def test_the_same_as_the_library_and_again(kinfolk: Any, world: Path, tmp_path: Path):
+    data = ["--records", world / "train.csv", "--cluster", "entity"]
+    for name in ("m", "n"):
+        assert train(kinfolk, *data, *BLOCKS, "--out", tmp_path / name, "--quiet").err == ""
+    model, again = (kf.load_model(tmp_path / name) for name in ("m", "n"))
+    np.testing.assert_array_equal(model.weights_, kf.load_model(world / "people").weights_)
+    np.testing.assert_array_equal(model.weights_, again.weights_)
+
+
+def test_settings_reach_the_model(kinfolk: Any, world: Path, tmp_path: Path):
+    options = [
+        "--compare", "jaro_winkler(surname)", "--compare", "exact:town", "--e-step", "exact", "--rounds", "2", "--bias",
+        "closest:2", "--clusterer", "average-link", "--threshold", "0.4", "--max-size", "3", "--select", "b_cubed_f1",
+        "--l2", "0.5", "--bins", "4", "--conjunctions", "none", "--seed", "3",
+    ]  # fmt: skip
+    done = train(kinfolk, "--records", world / "train.csv", "--cluster", "entity", *options, "--out", tmp_path / "m")
+    assert done.status == 0 and "3,160 of 3,160 pairs are candidates" in done.err and "b_cubed_f1" in done.err
+    model = kf.load_model(tmp_path / "m")
+    assert (model.e_step, model.rounds, model.l2, model.bins, model.random_state) == ("exact", 2, 0.5, 4, 3)
+    assert (model.bias.kind, model.bias.factor, model.conjunctions) == ("closest", 2.0, None)
+    assert type(model.clusterer).__name__ == "AverageLink" and model.clusterer.get_params()["max_size"] == 3
+    assert model.clusterer.threshold == 0.4
+    assert [column.name for column in model.pair_set_.columns] == ["jaro_winkler(surname)", "exact(town)"]
+
+    chosen = ["--training", "local", "--threshold-folds", "3"]
+    done = train(kinfolk, "--records", world / "train.csv", "--cluster", "entity", *chosen, "--out", tmp_path / "m")
+    assert "kept local training: " in done.err and "\nthreshold 0." in done.err
+    found = kinfolk("mentions", "cluster", tmp_path / "m", "--records", world / "test.csv", "--quiet", *ONE).out
+    items = kf.read_records(world / "test.csv")
+    model, items = kf.load_model(tmp_path / "m"), items.with_pairs(*np.triu_indices(60, 1))
+    assert [int(row["cluster"]) for row in rows_of(found)] == model.predict(items).tolist()
+
+
+def test_pairs_with_their_probabilities(kinfolk: Any, world: Path, tmp_path: Path):
+    call = ["mentions", "cluster", world / "people", "--records", world / "test.csv", *BLOCKS, *ONE]
+    found = kinfolk(*call, "--pairs", tmp_path / "p.csv", "-o", tmp_path / "c.csv")
+    assert found.status == 0 and found.out == ""
+    items, _ = blocked(kf.read_records(world / "test.csv"), ["key(town)", "key(year)"])
+    pairs = rows_of((tmp_path / "p.csv").read_text())
+    cluster = {row["id"]: row["cluster"] for row in rows_of((tmp_path / "c.csv").read_text())}
+    chance = kf.load_model(world / "people").predict_proba(items)
+    assert [row["probability"] for row in pairs] == [f"{p:.6f}" for p in chance]
+    assert all((row["linked"] == "1") == (cluster[row["left"]] == cluster[row["right"]]) for row in pairs)
+    kinfolk(*call, "--pairs", tmp_path / "few.csv", "--least", "0.3")
+    assert rows_of((tmp_path / "few.csv").read_text()) == [row for row in pairs if float(row["probability"]) >= 0.3]
+
+
+def test_clustering_may_be_changed_afterwards(kinfolk: Any, world: Path):
+    call = ["mentions", "cluster", world / "people", "--records", world / "test.csv", "--quiet", *ONE]
+
+    def clusters(*options: object) -> list[str]:
+        return [row["cluster"] for row in rows_of(kinfolk(*call, *options).out)]
+
+    assert len({*clusters("--threshold", "0.999999")}) > len({*clusters()}) >= len({*clusters("--threshold", "0.001")})
+    assert len({*clusters("--max-size", "1")}) == 60
+    assert clusters("--clusterer", "complete-link") == clusters("--clusterer", "complete-link", "--threshold", "0.5")
+
+
+def test_links_that_are_given(kinfolk: Any, world: Path, tmp_path: Path):
+    call = ["mentions", "cluster", world / "people", "--records", world / "test.csv", "--quiet", *ONE]
+    (tmp_path / "must").write_text("a0,a1\n\na2\ta3\na4 a5\n")
+    (tmp_path / "cannot").write_text("a6,b6\r\n")
+    found = kinfolk(*call, "--must-link", tmp_path / "must", "--cannot-link", tmp_path / "cannot")
+    cluster = {row["id"]: row["cluster"] for row in rows_of(found.out)}
+    assert cluster["a0"] == cluster["a1"] and cluster["a2"] == cluster["a3"] and cluster["a4"] == cluster["a5"]
+    assert cluster["a6"] != cluster["b6"]
+    (tmp_path / "clash").write_text("a0,a1\n")
+    answer = kinfolk(*call, "--must-link", tmp_path / "must", "--cannot-link", tmp_path / "clash")
+    assert_refused(answer, "items 'a0' and 'a1' must not be linked, but --must-link puts them together")
+
+
+def test_two_tables(kinfolk: Any, world: Path, tmp_path: Path):
+    tables = ["--records", world / "first.csv", "--other", world / "second.csv"]
+    truth = ["--matches", world / "gt.csv"]
+    done = train(kinfolk, *tables, *truth, "--clusterer", "one-to-one", "--block", "key(town)", "--out", tmp_path / "m")
+    assert done.status == 0 and "trained on 60 records" in done.err
+    rows = rows_of(kinfolk("mentions", "cluster", tmp_path / "m", *tables, "--quiet", *ONE).out)
+    assert rows[0] == {"id": "first:0", "table": "first", "cluster": "0"}
+    assert [row["table"] for row in rows] == ["first"] * 30 + ["second"] * 30
+    first = json.loads(kinfolk("mentions", "cluster", tmp_path / "m", *tables, "--json", *ONE).out.splitlines()[0])
+    assert first == {"id": "first:0", "table": "first", "cluster": 0}
+    scores = json.loads(kinfolk("mentions", "evaluate", tmp_path / "m", *tables, *truth, "--json", *ONE).out)
+    assert scores["scores"]["pairs"]["f1"] > 0.8 and "muc" not in scores["scores"]
+    told = kinfolk("mentions", "explain", tmp_path / "m", "first:3", "second:3", *tables, *ONE)
+    assert told.status == 0 and told.out.startswith("first:3 - second:3: probability ")
+    alone = kinfolk("mentions", "cluster", tmp_path / "m", "--records", world / "first.csv", *ONE)
+    assert_refused(alone, "--clusterer one-to-one links two tables: give the second with --other")
+
+
+def test_clusters_in_ids_and_rows_without_ids(kinfolk: Any, world: Path, tmp_path: Path):
+    data = ["--records", world / "train.csv", "--fields", "given,surname,town", "--out", tmp_path / "m"]
+    assert train(kinfolk, *data, "--cluster-from-id", r"[ab](\d+)", "--quiet").status == 0
+    kept = kinfolk("mentions", "cluster", tmp_path / "m", "--records", world / "test.csv", "--id", "none", *ONE)
+    assert [row["id"] for row in rows_of(kept.out)][:3] == ["0", "1", "2"]
+
+
+def test_other_delimiters_and_standard_input(kinfolk: Any, world: Path):
+    table = (world / "test.csv").read_text()
+    call = ["mentions", "cluster", world / "people", "--quiet", *ONE]
+    plain = kinfolk(*call, "--records", world / "test.csv").out
+    assert kinfolk(*call, "--records", "-", stdin=table.encode()).out == plain
+    for word, sign in (("tab", "\t"), ("|", "|")):
+        changed = table.replace(",", sign).encode()
+        assert kinfolk(*call, "--records", "-", "--delimiter", word, stdin=changed).out == plain
+
+
+def test_a_few_records_that_lack_a_whole_field(kinfolk: Any, world: Path, tmp_path: Path):
+    """A model compares fields by name; in a small table one of them may be empty, or all but a record missing."""
+    write(tmp_path / "few.csv", [["1", "ann", "karlemma", "", "1960", ""], ["2", "ann", "karlemma", "", "1960", ""]])
+    found = kinfolk("mentions", "cluster", world / "people", "--records", tmp_path / "few.csv", *BLOCKS, *ONE)
+    assert found.status == 0 and [row["id"] for row in rows_of(found.out)] == ["1", "2"]
+    write(tmp_path / "few.csv", [["1", "ann", "karlemma", "bonn", "1960", ""]])
+    found = kinfolk("mentions", "cluster", world / "people", "--records", tmp_path / "few.csv", *ONE)
+    assert found.out == "id,cluster\n1,0\n"
+
+
+# -- documents ----------------------------------------------------------------------------------------
+
+
+def test_documents_from_training_to_clusters(kinfolk: Any, world: Path, tmp_path: Path):
+    model, data = tmp_path / "m", ["--documents", world / "test.conll"]
+    done = train(kinfolk, "--documents", world / "train.conll", "--out", model, "--select", "conll_f1")
+    assert done.status == 0 and done.err.startswith("8 documents, 48 mentions; 120 candidate pairs\n")
+    assert "trained on 8 documents" in done.err and "conll_f1" in done.err
+    items = kf.read_coref(world / "test.conll")
+    expected = kf.load_model(model).predict(items)
+
+    found = kinfolk("mentions", "cluster", model, *data, "-o", tmp_path / "found.conll", *ONE)
+    assert (found.status, found.out, found.err) == (0, "", "")
+    again = kf.read_coref(tmp_path / "found.conll")
+    assert list(again.names or ()) == list(items.names or ()) and again.clusters is not None
+    assert list(again.group_names or ()) == ["d8", "d9", "d10"]
+    np.testing.assert_array_equal(again.clusters, expected)
+    lines = [json.loads(line) for line in kinfolk("mentions", "cluster", model, *data, "--json", *ONE).out.splitlines()]
+    assert lines[0] == {"id": "d8:0-0", "document": "d8", "text": "Eva", "cluster": 0} and len(lines) == items.n_items
+    scores = json.loads(kinfolk("mentions", "evaluate", model, *data, "--json", *ONE).out)
+    assert scores["items"] == 18 and "pair_completeness" not in scores and scores["scores"]["conll"] > 0.5
+    assert "3 documents, 18 mentions" in kinfolk("mentions", "evaluate", model, *data, *ONE).out
+
+
+def test_brackets_without_counterpart(kinfolk: Any, world: Path, tmp_path: Path):
+    text = (world / "test.conll").read_text().replace("(5\n", "(5|(9\n", 1)
+    (tmp_path / "odd.conll").write_text(text)
+    call = ["mentions", "cluster", world / "texts", "--documents", tmp_path / "odd.conll", *ONE]
+    assert_refused(kinfolk(*call), "odd.conll, line 4: the bracket (9 is never closed", "or pass --unmatched drop")
+    dropped = kinfolk(*call, "--unmatched", "drop")
+    whole = kinfolk("mentions", "cluster", world / "texts", "--documents", world / "test.conll", *ONE)
+    assert dropped.status == 0 and dropped.out == whole.out
+
+
+# -- explanations -------------------------------------------------------------------------------------
+
+
+def test_why_records_are_linked(kinfolk: Any, world: Path):
+    call = ["mentions", "explain", world / "people", "--records", world / "test.csv", *BLOCKS, *ONE]
+    told = kinfolk(*call, "a0", "b0", "--top", "3")
+    lines = told.out.splitlines()
+    assert lines[0].startswith("a0 - b0: probability ") and lines[-1] == "linked" and "others" in lines[-2]
+    plain = json.loads(kinfolk(*call, "a0", "b0", "--json").out)
+    assert plain["candidate"] and plain["together"] and (plain["left"], plain["right"]) == ("a0", "b0")
+    whole = plain["base"] + sum(one["share"] for one in plain["contributions"])
+    assert whole == pytest.approx(plain["score"])
+    items, _ = blocked(kf.read_records(world / "test.csv"), ["key(town)", "key(year)"])
+    pairs = {*zip(items.left.tolist(), items.right.tolist(), strict=True)}
+    apart = next(j for j in range(2, 60) if (0, j) not in pairs)
+    assert "no candidate pair: no blocking rule" in kinfolk(*call, "a0", items.name(apart)).out
+    one = kinfolk(*call, "b0")
+    assert "items: a0, b0" in one.out and "weakest link: a0 - b0" in one.out
+    plain = json.loads(kinfolk(*call, "b0", "--json").out)
+    assert plain["weakest"] == ["a0", "b0"] and plain["holding"][0][:2] == ["a0", "b0"]
+
+
+def test_why_mentions_are_linked(kinfolk: Any, world: Path, tmp_path: Path):
+    call = ["mentions", "explain", world / "texts", *ONE, "--documents"]
+    told = kinfolk(*call, world / "test.conll", "d8:0-0", "d8:12-12")
+    assert told.status == 0 and "'Eva' (d8:0-0) - 'Eva' (d8:12-12): probability" in told.out
+    plain = json.loads(kinfolk(*call, world / "test.conll", "d8:0-0", "--json").out)
+    assert "d8:0-0" in plain["items"]
+    (tmp_path / "one.conll").write_text((world / "test.conll").read_text().partition("#begin document (d9)")[0])
+    alone = kinfolk(*call, tmp_path / "one.conll", "0-0", "12-12", "--json")
+    assert json.loads(alone.out)["right"] == "d8:12-12"
+    across = kinfolk(*call, world / "test.conll", "d8:0-0", "d9:0-0")
+    assert_refused(across, "'d8:0-0' and 'd9:0-0' are in different documents")
+    assert_refused(kinfolk(*call, world / "test.conll", "0-0"), "no item has the id '0-0'; ids look like 'd8:0-0'")
+    assert_refused(kinfolk(*call, world / "test.conll", "d8:0-0", "d8:0-0"), "two different items; got 'd8:0-0' twice")
+    assert_refused(kinfolk(*call, world / "test.conll", "a", "b", "c"), "one id or two; got 3")
+
+
+def test_the_other_explain_points_here(kinfolk: Any, world: Path):
+    assert_refused(kinfolk("explain", world / "people"), "ask kinfolk mentions explain")
+
+
+# -- mistakes -----------------------------------------------------------------------------------------
+
+BAD_TRAINING: dict[str, tuple[list[str], str]] = {
+    "no input": ([], "give either --documents PATH or --records FILE; got neither"),
+    "two inputs": (["--records", "train.csv", "--documents", "train.conll"], "got both"),
+    "no truth": (["--records", "train.csv"], "name their column with --cluster"),
+    "a wrong column of clusters": (
+        ["--records", "train.csv", "--cluster", "entty"],
+        "no column 'entty' (cluster); the columns are 'id', 'given', 'surname', 'town', 'year', 'entity'",
+    ),
+    "a wrong column of ids": (["--records", "train.csv", "--cluster", "entity", "--id", "key"], "name one with --id"),
+    "a wrong field": (["--records", "train.csv", "--cluster", "entity", "--fields", "nam"], "no column 'nam' (fields)"),
+    "a comparison of no column": (
+        ["--records", "train.csv", "--cluster", "entity", "--compare", "exact(nam)"],
+        "no column 'nam' to compare; the items have 'given', 'surname', 'town', 'year'",
+    ),
+    "a rule of no column": (
+        ["--records", "train.csv", "--cluster", "entity", "--block", "key(nam)"], "no column 'nam' to compare",
+    ),
+    "no comparison": (["--records", "x", "--cluster", "y", "--compare", "sounds(name)"], "cannot read the comparison"),
+    "no rule": (["--records", "x", "--cluster", "y", "--block", "same(name)"], "cannot read the rule"),
+    "no metric": (["--records", "x", "--cluster", "y", "--select", "f2"], "no metric 'f2'; there are pair_f1"),
+    "no bias": (["--records", "x", "--cluster", "y", "--bias", "some:2"], "--bias takes all:FACTOR or closest:FACTOR"),
+    "no factor": (["--records", "x", "--cluster", "y", "--bias", "all:much"], "--bias takes all:FACTOR"),
+    "a factor of nothing": (["--records", "x", "--cluster", "y", "--bias", "all:0"], "a number above 0"),
+    "a threshold of one": (["--records", "x", "--cluster", "y", "--threshold", "1"], "--threshold must be"),
+    "clusters of nobody": (["--records", "x", "--cluster", "y", "--max-size", "0"], "--max-size must be 1 or more"),
+    "two thresholds": (
+        ["--records", "x", "--cluster", "y", "--threshold", "0.4", "--threshold-folds", "3"], "leave out --threshold",
+    ),
+    "one table to match": (
+        ["--records", "train.csv", "--cluster", "entity", "--clusterer", "one-to-one"], "give the second with --other",
+    ),
+    "no file": (["--records", "none.csv", "--cluster", "y"], "none.csv: no such file"),
+    "no rounds": (["--records", "train.csv", "--cluster", "entity", "--rounds", "0"], "rounds must be"),
+    "no ridge": (["--records", "train.csv", "--cluster", "entity", "--l2", "-1"], "l2 must be"),
+    "an option of records": (["--documents", "train.conll", "--block", "key(a)"], "--block is for records"),
+    "a comparison for documents": (
+        ["--documents", "train.conll", "--compare", "exact(text)"], "--compare is for records",
+    ),
+    "an option of documents": (["--records", "train.csv", "--unmatched", "drop"], "--unmatched is for documents"),
+    "too many pairs": (
+        ["--records", "train.csv", "--cluster", "entity", "--block", "key(town)", "--max-pairs", "3"],
+        "where --max-pairs allows 3; narrow the rules, leave out giant blocks with --giant skip, or raise --max-pairs",
+    ),
+    "matches of three columns": (["--records", "train.csv", "--truth", "train.csv"], "name two with --match-columns"),
+    "the truth twice": (["--records", "train.csv", "--cluster", "entity", "--cluster-from-id", "febrl"], "given twice"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("options", "message"), BAD_TRAINING.values(), ids=BAD_TRAINING.keys())
+def test_training_that_cannot_be(
+    kinfolk: Any, world: Path, tmp_path: Path, monkeypatch: Any, options: list[str], message: str
+):
+    monkeypatch.chdir(world)
+    answer = train(kinfolk, *options, "--out", tmp_path / "m", "--quiet")
+    assert_refused(answer, message)
+    assert os.listdir(tmp_path) == []
+
+
+def test_large_tables_need_rules(kinfolk: Any, world: Path, tmp_path: Path, monkeypatch: Any):
+    from kinfolk.cli import mention_files
+
+    monkeypatch.setattr(mention_files, "ALL_PAIRS", 1000)
+    wanted = "pairs are possible, too many to compare all of them; say which to compare with --block, e.g. "
+    call = ["--records", world / "train.csv", "--cluster", "entity", "--out", tmp_path / "m"]
+    assert_refused(train(kinfolk, *call), f"3,160 {wanted}")
+    found = kinfolk("mentions", "cluster", world / "people", "--records", world / "test.csv", *ONE)
+    assert_refused(found, f"1,770 {wanted}")
+
+
+def test_items_the_model_cannot_take(kinfolk: Any, world: Path, tmp_path: Path):
+    for verb, more in (("cluster", []), ("evaluate", ["--cluster", "entity"]), ("explain", ["a0"])):
+        call = ["mentions", verb, world / "texts", *more, "--records", world / "test.csv", *ONE]
+        assert_refused(kinfolk(*call), "texts was trained on documents: give --documents")
+    call = ["mentions", "cluster", world / "people", *ONE]
+    documents = ["--documents", world / "test.conll"]
+    assert_refused(kinfolk(*call, *documents), "people was trained on records: give --records")
+    write(tmp_path / "other.csv", [["1", "ann"], ["2", "bob"]], "id,name")
+    assert_refused(
+        kinfolk(*call, "--records", tmp_path / "other.csv"),
+        "other.csv: no column 'given' (fields); the columns are 'id', 'name'",
+    )
+    assert_refused(kinfolk(*call, "--records", world / "test.csv", "--least", "2"), "--least must be a probability")
+    bare = kinfolk("mentions", "evaluate", world / "people", "--records", world / "test.csv", *ONE)
+    assert_refused(bare, "scoring needs the true clusters of records; name their column with --cluster")
+    kf.MaxEnt(n_jobs=1).fit([["Kim"]], [["B-PER"]]).save(tmp_path / "tagger")
+    tagger = kinfolk("mentions", "cluster", tmp_path / "tagger", "--records", world / "test.csv", *ONE)
+    assert_refused(tagger, "expected a model of kind 'mentions'")
+
+
+@pytest.mark.parametrize("option", ["--must-link", "--cannot-link"])
+def test_files_of_links_that_cannot_be_used(kinfolk: Any, world: Path, tmp_path: Path, option: str):
+    call = ["mentions", "cluster", world / "people", "--records", world / "test.csv", "-o", tmp_path / "o", *ONE]
+    bad = {
+        "a0,b0\n\na0,nobody\n": "line 3: no item has the id 'nobody'; ids look like 'a0'",
+        "a0\n": "line 1: expected",
+    }
+    bad |= {"a0,a1,a2\n": "line 1: expected two ids", "a0,a0\n": "line 1: expected two different items"}
+    for text, message in bad.items():
+        (tmp_path / "links").write_text(text)
+        assert_refused(kinfolk(*call, option, tmp_path / "links"), f"{tmp_path / 'links'}, {message}")
+    across = ["mentions", "cluster", world / "texts", "--documents", world / "test.conll", *ONE]
+    (tmp_path / "links").write_text("d8:0-0 d9:0-0\n")
+    assert_refused(kinfolk(*across, option, tmp_path / "links"), "line 1: 'd8:0-0' and 'd9:0-0' are in different")
+    assert not (tmp_path / "o").exists()
+
+
+def test_nothing_is_overwritten_or_half_written(kinfolk: Any, world: Path, tmp_path: Path):
+    table = tmp_path / "t.csv"
+    table.write_text((world / "test.csv").read_text())
+    before = table.read_text()
+    call = ["mentions", "cluster", world / "people", "--records", table, *ONE]
+    assert_refused(kinfolk(*call, "-o", table), "would overwrite")
+    assert_refused(kinfolk(*call, "--pairs", table), "--pairs", "would overwrite")
+    assert_refused(kinfolk(*call, "-o", tmp_path / "x", "--pairs", tmp_path / "x"), "would overwrite")
+    assert_refused(train(kinfolk, "--records", table, "--cluster", "entity", "--out", table), "would overwrite")
+    nowhere = kinfolk(*call, "--quiet", "-o", tmp_path / "no" / "x")
+    assert_refused(nowhere, tmp_path / "no" / "x", "cannot write")
+    assert_refused(train(kinfolk, "--records", table, "--out", tmp_path / "no" / "m"), "create it first")
+    if os.path.exists("/dev/full"):
+        assert_refused(kinfolk(*call, "--quiet", "-o", "/dev/full"), "/dev/full: cannot write: No space left on device")
+    assert table.read_text() == before and os.listdir(tmp_path) == ["t.csv"]
