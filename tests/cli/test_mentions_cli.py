@@ -172,7 +172,7 @@ def test_settings_reach_the_model(kinfolk: Any, world: Path, tmp_path: Path):
     assert model.clusterer.threshold == 0.4
     assert [column.name for column in model.pair_set_.columns] == ["jaro_winkler(surname)", "exact(town)"]
 
-    chosen = ["--training", "local", "--threshold-folds", "3"]
+    chosen = ["--training", "local", "--folds", "3"]
     done = train(kinfolk, "--records", world / "train.csv", "--cluster", "entity", *chosen, "--out", tmp_path / "m")
     assert "kept local training: " in done.err and "\nthreshold 0." in done.err
     found = kinfolk("mentions", "cluster", tmp_path / "m", "--records", world / "test.csv", "--quiet", *ONE).out
@@ -368,7 +368,7 @@ BAD_TRAINING: dict[str, tuple[list[str], str]] = {
     "a threshold of one": (["--records", "x", "--cluster", "y", "--threshold", "1"], "--threshold must be"),
     "clusters of nobody": (["--records", "x", "--cluster", "y", "--max-size", "0"], "--max-size must be 1 or more"),
     "two thresholds": (
-        ["--records", "x", "--cluster", "y", "--threshold", "0.4", "--threshold-folds", "3"], "leave out --threshold",
+        ["--records", "x", "--cluster", "y", "--threshold", "0.4", "--folds", "3"], "leave out --threshold",
     ),
     "one table to match": (
         ["--records", "train.csv", "--cluster", "entity", "--clusterer", "one-to-one"], "give the second with --other",
@@ -401,10 +401,10 @@ def test_training_that_cannot_be(
 
 
 def test_large_tables_need_rules(kinfolk: Any, world: Path, tmp_path: Path, monkeypatch: Any):
-    from kinfolk.cli import mention_files
+    from kinfolk.features import blocking
 
-    monkeypatch.setattr(mention_files, "ALL_PAIRS", 1000)
-    wanted = "pairs are possible, too many to compare all of them; say which to compare with --block, e.g. "
+    monkeypatch.setattr(blocking, "ALL_PAIRS", 1000)
+    wanted = "pairs are possible, too many to compare all of them; give blocking rules, such as "
     call = ["--records", world / "train.csv", "--cluster", "entity", "--out", tmp_path / "m"]
     assert_refused(train(kinfolk, *call), f"3,160 {wanted}")
     found = kinfolk("mentions", "cluster", world / "people", "--records", world / "test.csv", *ONE)

@@ -106,9 +106,7 @@ def _differences(items: Mentions) -> Any:
     return np.array([[rows[name][i] != rows[name][j] for name in FIELDS] for i, j in pairs])
 
 
-@given(
-    st.text("ab01mo zé", max_size=6), st.sampled_from(KINDS), st.floats(0, 1, exclude_max=True), st.floats(0, 0.999)
-)
+@given(st.text("ab01mo zé", max_size=6), st.sampled_from(KINDS), st.floats(0, 1, exclude_max=True), st.floats(0, 0.999))
 def test_typos_change_the_text(text: str, kind: str, where: float, what: float) -> None:
     changed = typo(text, kind, where, what)
     assert changed and changed != text and abs(len(changed) - len(text)) <= 1

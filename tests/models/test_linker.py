@@ -56,7 +56,8 @@ def world(seed: int = 0, entities: int = 14, noise: float = 0.3, tables: int = 1
 
 
 def linker(**changed: Any) -> kf.Linker:
-    return kf.Linker(**{"features": FEATURES, "conjunctions": "all", "n_jobs": 1, **changed})
+    own = {"features": FEATURES, "conjunctions": "all", "clusterer": kf.SingleLink(), "n_jobs": 1}
+    return kf.Linker(**{**own, **changed})
 
 
 @functools.cache
@@ -336,10 +337,7 @@ BAD_ITEMS: dict[str, tuple[Callable[[], Any], str]] = {
     "no mentions": (lambda: [1, 2], r"expected Mentions .*; got list"),
     "no truth": (lambda: changed(world(), clusters=None), "training needs items with true clusters"),
     "nothing known": (lambda: changed(world(), clusters=np.full(world().n_items, -1)), "no candidate pair to learn"),
-    "no pairs": (
-        lambda: changed(world(), left=[], right=[]),
-        r"no candidate pair to learn from; block\(items, rules\)",
-    ),
+    "no pairs": (lambda: world().take([0]), "no candidate pair to learn from; choose wider blocking rules"),
     "nobody": (lambda: world().take([]), "no candidate pair to learn from"),
     "no true pair": (
         lambda: changed(world(), clusters=np.arange(world().n_items)),
@@ -382,7 +380,7 @@ BAD_SETTINGS: list[tuple[dict[str, Any], str]] = [
     ({"features": []}, "at least one comparison"),
     ({"features": ["sounds_like(name)"]}, "cannot read the comparison"),
     ({"n_jobs": 0}, "n_jobs must be"),
-    ({"threshold_folds": 1}, "threshold_folds must be 2 or more"),
+    ({"folds": 1}, "folds must be 2 or more"),
 ]
 
 
@@ -415,7 +413,7 @@ def test_fit_that_fails_leaves_the_model_as_it_was():
     def interrupt(progress: Any) -> bool:
         raise KeyboardInterrupt
 
-    told.set_params(clusterer=None)
+    told.set_params(clusterer=before["clusterer"])
     with pytest.raises(KeyboardInterrupt):
         told.fit(world(2), callback=interrupt)
     assert {name: id(value) for name, value in vars(told).items()} == {n: id(v) for n, v in before.items()}
@@ -433,10 +431,16 @@ def test_a_callback_may_stop_training():
     assert told.convergence_.status == "stopped" and len(seen) == 2 and np.isfinite(told.weights_).all()
 
 
-def test_items_without_pairs_are_predicted_alone(model: kf.Linker):
-    alone = changed(world(1), left=[], right=[])
-    assert model.predict(alone).tolist() == list(range(alone.n_items)) and model.predict_proba(alone).shape == (0,)
+def test_items_without_pairs_get_those_of_the_blocking(model: kf.Linker):
+    bare = changed(world(1), left=[], right=[])
+    assert model.candidates(bare).n_pairs == bare.n_possible_pairs
+    np.testing.assert_array_equal(model.predict(bare), model.predict(kf.block(bare)))
+    assert model.evaluate(bare) == model.evaluate(kf.block(bare))
     assert model.predict(world(1).take([])).shape == (0,)
+    ruled = linker(blocking="key(name[:1])").fit(bare)
+    assert ruled.candidates(bare).n_pairs == kf.block(bare, "key(name[:1])").n_pairs < bare.n_possible_pairs
+    with pytest.raises(InputError, match="expected a probability for each of"):
+        ruled.cluster(bare, np.zeros(3))
     with pytest.raises(InputError, match="no true clusters to compare with"):
         model.score(changed(world(1), clusters=None))
 
@@ -467,13 +471,13 @@ def test_settings_the_way_scikit_learn_keeps_them(model: kf.Linker):
 
 
 def test_a_threshold_chosen_on_unseen_pairs():
-    told = linker(threshold_folds=3, rounds=1).fit(world(3, noise=0.6))
-    assert 0 < told.threshold_ < 1
+    told = linker(folds=3, rounds=1).fit(world(3, noise=0.6))
+    assert 0 < told.clusterer_.threshold < 1
     p = told.predict_proba(world(1))
     items = world(1)
-    expected = kf.SingleLink(told.threshold_).cluster(items.n_items, items.left, items.right, p)
+    expected = kf.SingleLink(told.clusterer_.threshold).cluster(items.n_items, items.left, items.right, p)
     np.testing.assert_array_equal(told.predict(items), expected)
-    assert fitted().threshold_ is None
+    assert fitted().clusterer_.threshold == 0.5
 
 
 def test_rounds_may_be_looked_at():
@@ -598,7 +602,7 @@ KEPT: dict[str, dict[str, Any]] = {
     },
     "default comparisons": {"features": None},
     "another metric": {"select": "b_cubed_f1", "e_step": "exact", "keep_local": False, "l2": np.float64(0.5)},
-    "a threshold of its own": {"threshold_folds": 2, "rounds": np.int64(1)},
+    "a threshold of its own": {"folds": 2, "rounds": np.int64(1)},
     "quantiles": {"binning": "quantile", "bins": 3},
 }
 
@@ -615,9 +619,9 @@ def test_a_linker_comes_back_as_it_was(settings: dict[str, Any], tmp_path: Path)
     assert loaded.explain_cluster(fresh, 0) == told.explain_cluster(fresh, 0)
     assert loaded.best_round_ == told.best_round_ and str(loaded.convergence_) == str(told.convergence_)
     assert [vars(r) for r in loaded.rounds_] == [vars(r) for r in told.rounds_]
-    assert loaded.bias == told.bias and repr(loaded.clusterer) == repr(told.clusterer)
+    assert loaded.bias == told.bias and repr(loaded.clusterer) == repr(told.clusterer_)
     assert loaded.pair_set_.weight_names() == told.pair_set_.weight_names()
-    objects = {"features", "clusterer", "conjunctions"}  # come back as what they became
+    objects = {"features", "blocking", "clusterer", "conjunctions"}  # come back as what they became
     assert all(v == told.get_params()[k] for k, v in loaded.get_params(deep=False).items() if k not in objects)
     loaded.save(tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == (tmp_path / FILE).read_bytes()

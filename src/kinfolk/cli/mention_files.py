@@ -1,4 +1,4 @@
-"""The items that a command of `mentions` names, their candidate pairs, and the rules that a model file remembers."""
+"""The items that a command of `mentions` names, and their candidate pairs."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from kinfolk.data.mentions import Mentions
     from kinfolk.features.blocking import BlockingReport
 
-ALL_PAIRS = 2_000_000  # without rules, tables with so many possible pairs are compared in full
-READING = "reading"  # where the header of a model file tells how records were read
 
 # Settings as messages of the library quote them: giant="skip"; or name them, if no other word looks like it
 _QUOTED = re.compile(r'\b(unmatched|giant)="(\w+)"')
@@ -59,11 +57,10 @@ def loaded(
     if (source.documents is not None) != of_texts(linker):
         wanted = "documents: give --documents" if of_texts(linker) else "records: give --records"
         raise SettingError(f"{path} was trained on {wanted}")
-    linker.clusterer = clusterer_of(clustering, trained_clusterer(linker))
-    linker.threshold_folds = None  # the threshold chosen is that of the clusterer now
-    rules = source.block or remembered_rules(path)
-    items = read_items(source, fields_of(linker.pair_set_.features, rules))
-    check_fits(items, linker.pair_set_.features, linker.clusterer)
+    linker.clusterer_ = clusterer_of(clustering, linker.clusterer_)
+    rules = source.block or linker.blocking or ()
+    items = read_items(source, fields_of(linker.pair_set_.features, rules) or None)
+    check_fits(items, linker.pair_set_.features, linker.clusterer_)
     return linker, *with_candidates(items, source, rules, jobs)
 
 
@@ -74,21 +71,13 @@ def of_texts(linker: Any) -> bool:
     return any(isinstance(feature, CoreferencePairs) for feature in linker.pair_set_.features)
 
 
-def trained_clusterer(linker: Any) -> Any:
-    """The clusterer of a trained linker, with the threshold that was chosen if one was."""
-    from kinfolk.models.clusterers import SingleLink
-
-    own = linker.clusterer or SingleLink()
-    chosen = {} if linker.threshold_ is None else {"threshold": linker.threshold_}
-    return type(own)(**{**own.get_params(), **chosen})
-
-
-def fields_of(features: Sequence[Any], rules: Sequence[str]) -> list[str]:
+def fields_of(features: Sequence[Any], rules: Sequence[str] = ()) -> list[str]:
     """The columns that comparisons and blocking rules look at."""
     from kinfolk.features.blocking import as_rules
     from kinfolk.features.key_expressions import parse_key
 
-    found = [field for feature in features for field in getattr(feature, "fields", ())]
+    inner = [getattr(feature, "comparison", feature) for feature in features]  # BestOf has one within
+    found = [field for feature in inner for field in getattr(feature, "fields", ())]
     rule: Any
     for rule in as_rules(list(rules)) if rules else ():
         found += rule.fields if hasattr(rule, "fields") else [part.field for part in parse_key(rule.expression)]
@@ -128,35 +117,11 @@ def with_candidates(
 
     if source.documents is not None:
         return items, None
-    if not rules:
-        return _all_pairs(items)
     settings: dict[str, Any] = {"giant": str(source.giant or "keep")}
     if source.max_pairs is not None:
         settings["max_pairs"] = source.max_pairs
     with in_words():
-        return blocked(items, list(rules), n_jobs=jobs, **settings)
-
-
-def _all_pairs(items: Mentions) -> tuple[Mentions, BlockingReport]:
-    import numpy as np
-
-    from kinfolk.data.mentions import pairs_within
-    from kinfolk.features.blocking import BlockingReport, RuleReport
-
-    possible = items.n_possible_pairs
-    if possible > ALL_PAIRS:
-        told = f"{possible:,} pairs are possible, too many to compare all of them"
-        example = "--block 'key(surname[:3])' or --block 'rare(name, 50)'"
-        raise SettingError(f"{told}; say which to compare with --block, e.g. {example}")
-    first, n = items.first_table, items.n_items
-    if first is None:
-        left, right = pairs_within(items.groups)
-    else:
-        left = np.tile(np.arange(first, dtype=np.int32), n - first)
-        right = np.repeat(np.arange(first, n, dtype=np.int32), first)
-    found = items.with_pairs(left, right)
-    matches = None if items.clusters is None else items.n_true_pairs
-    return found, BlockingReport((), RuleReport("all pairs", possible, matches), possible, matches)
+        return blocked(items, list(rules) or None, n_jobs=jobs, **settings)
 
 
 def check_fits(items: Mentions, features: Sequence[Any], clusterer: Any) -> None:
@@ -164,7 +129,7 @@ def check_fits(items: Mentions, features: Sequence[Any], clusterer: Any) -> None
     from kinfolk.features.pairs import attribute
     from kinfolk.models.clusterers import OneToOne
 
-    for field in (field for feature in features for field in getattr(feature, "fields", ())):
+    for field in fields_of(features):
         attribute(items, field)
     if isinstance(clusterer, OneToOne) and items.first_table is None:
         raise SettingError("--clusterer one-to-one links two tables: give the second with --other")
@@ -176,27 +141,6 @@ def table_names(source: SourceOptions) -> tuple[str, str] | None:
         return None
     names = [PurePath("<stdin>" if f == "-" else f).name.partition(".")[0] for f in (source.records, source.other)]
     return (names[0], names[1]) if names[0] != names[1] else ("1", "2")
-
-
-# -- what a model file remembers ----------------------------------------------------------------------
-
-
-def remember_rules(path: Path, rules: Sequence[str]) -> None:
-    """Put blocking rules beside a model, so that nobody has to type them again."""
-    from kinfolk.features.blocking import as_rules
-    from kinfolk.io.modelfile import read_model_file, write_model_file
-
-    file = read_model_file(path)
-    told = {"block": [str(rule) for rule in as_rules(list(rules))]}
-    write_model_file(path, {**file.header, READING: told}, file.arrays, file.strings)
-
-
-def remembered_rules(path: Path) -> list[str]:
-    from kinfolk.io.modelfile import read_model_file
-
-    told = read_model_file(path).header.get(READING)
-    rules = told.get("block") if isinstance(told, dict) else None
-    return [str(rule) for rule in rules] if isinstance(rules, list) else []
 
 
 # -- what is told -------------------------------------------------------------------------------------

@@ -147,7 +147,7 @@ class LinkerOptions:
     select: Annotated[
         str | None, typer.Option(help="structured: metric that chooses the round kept. Default: pair_f1.")
     ] = None
-    threshold_folds: Annotated[
+    folds: Annotated[
         int | None,
         typer.Option(help="Folds of training data by which the threshold is chosen. Default: the clusterer's own."),
     ] = None
@@ -221,9 +221,9 @@ def bias_of(text: str) -> Bias:
     return bias
 
 
-def clusterer_of(options: ClusterOptions, trained: Clusterer | None) -> Clusterer | None:
+def clusterer_of(options: ClusterOptions, trained: Clusterer) -> Clusterer:
     """The clusterer asked for; what is not said is as it was trained with."""
-    from kinfolk.models.clusterers import CLUSTERERS, SingleLink
+    from kinfolk.models.clusterers import CLUSTERERS
 
     given = given_settings(options)
     if not given:
@@ -234,11 +234,10 @@ def clusterer_of(options: ClusterOptions, trained: Clusterer | None) -> Clustere
     if given.get("max_size", 1) < 1:
         raise SettingError(f"--max-size must be 1 or more; got {given['max_size']}")
     name = given.pop("clusterer", None)
-    kept = trained or SingleLink()
     if name is None:
-        return type(kept)(**{**kept.get_params(), **given})
+        return type(trained)(**{**trained.get_params(), **given})
     kind = CLUSTERERS["".join(word.capitalize() for word in name.split("-"))]
-    settings = {key: value for key, value in kept.get_params().items() if key in ("threshold", "max_size")}
+    settings = {key: value for key, value in trained.get_params().items() if key in ("threshold", "max_size")}
     return kind(**{**settings, **given})
 
 

@@ -15,7 +15,6 @@ from kinfolk.cli.mention_files import (
     in_words,
     loaded,
     read_items,
-    remember_rules,
     size,
     table,
     table_names,
@@ -72,6 +71,7 @@ def train(
     """
     from kinfolk.features.blocking import as_rules
     from kinfolk.io.modelfile import check_writable
+    from kinfolk.models.clusterers import AverageLink, SingleLink
     from kinfolk.models.linker import Linker
 
     check_writable(out)
@@ -80,12 +80,12 @@ def train(
     if source.block:
         as_rules(source.block)
     settings = linker_settings(options)
-    clusterer = clusterer_of(clustering, None)
-    if options.threshold_folds is not None and clustering.threshold is not None:
-        raise SettingError("--threshold-folds chooses the threshold; leave out --threshold")
+    clusterer = clusterer_of(clustering, AverageLink() if source.documents is None else SingleLink())
+    if options.folds is not None and clustering.threshold is not None:
+        raise SettingError("--folds chooses the threshold; leave out --threshold")
     check_truth(source, "training")
     items = read_items(source)
-    linker = Linker(**settings, clusterer=clusterer, random_state=seed, n_jobs=jobs)
+    linker = Linker(**settings, blocking=source.block or None, clusterer=clusterer, random_state=seed, n_jobs=jobs)
     check_fits(items, settings.get("features", ()), clusterer)
     items, report = with_candidates(items, source, source.block or (), jobs)
     if not quiet:
@@ -93,8 +93,6 @@ def train(
     with in_words(), told_as_it_goes(not quiet), counted_warnings():
         linker.fit(items)
     linker.save(out)
-    if source.block:
-        remember_rules(out, source.block)
     if not quiet:
         for line in _outcome(linker, items):
             typer.echo(line, err=True)
@@ -226,8 +224,8 @@ def _outcome(linker: Any, items: Mentions) -> Iterator[str]:
     kept = linker.rounds_[linker.best_round_]
     rounds = f"round {kept.number} of 0 (local) to {len(linker.rounds_) - 1}" if kept.scores else "local training"
     scores = "".join(f"{name} {score:.4f} on the training data; " for name, score in kept.scores.items())
-    if linker.threshold_ is not None:
-        yield f"threshold {linker.threshold_:.3f}, chosen on unseen training pairs"
+    if linker.folds is not None:
+        yield f"threshold {linker.clusterer_.threshold:.3f}, chosen on unseen training pairs"
     yield f"kept {rounds}: {scores}{linker.convergence_}"
 
 
@@ -241,7 +239,7 @@ def _shortened(answer: LinkExplanation, top: int) -> LinkExplanation:
 
 
 def _verdict(linker: Any, probability: float, candidate: bool, together: bool) -> str:
-    threshold = linker.clusterer.threshold
+    threshold = linker.clusterer_.threshold
     if not candidate:
         why = "no candidate pair: no blocking rule brings them together"
         return f"{why}; {'in one cluster by way of others' if together else 'in different clusters'}"

@@ -7,7 +7,7 @@ They look like the people of FEBRL (Christen 2008). Each part is drawn independe
    postcode and a state, and about PEOPLE_A_SUBURB people whatever their number is, so that blocks by place do not grow.
 2. Every duplicate is of one of the people, all equally likely: their numbers of duplicates are near Poisson.
 3. A duplicate has its two names swapped with probability `swapped`. It gets Poisson(`typos`) typos, each in a field
-   drawn by TYPO_SHARES: a letter put in, left out, changed, or taken for another that looks like it, or two changed round.
+   drawn by TYPO_SHARES: a letter put in, left out, changed, or taken for another that looks like it, or two swapped.
 4. Every field of every record, first or not, is missing with probability `missing`, but the id number never is.
 5. The records are shuffled.
 """
@@ -184,7 +184,7 @@ def _mistype(values: dict[str, Array], first: int, counts: Array, rng: np.random
 
 
 def typo(text: str, kind: str, where: float, what: float) -> str:
-    """`text` with one mistake, so never the same; `where` and `what`, from 0 up to 1, choose the place and the letter."""
+    """`text` with one mistake, so never the same; `where` and `what`, from 0 up to 1, choose the place and letter."""
     place = int(where * len(text))
     if kind == "swap":
         pairs = [i for i in range(len(text) - 1) if text[i] != text[i + 1]]

@@ -25,6 +25,7 @@ SPLITS = 3
 FOLDS = 5
 SHOWN = ("stage", "error", "recall", "precision", "f1", "cluster_f1", "completeness")
 PEOPLE = (
+    "rare(given_name + surname + street_number + address_1 + address_2 + suburb + postcode, 200, 2)",
     "key(postcode + surname[:1])",
     "key(soundex(given_name) + soundex(surname))",
     "key(date_of_birth)",
@@ -93,7 +94,7 @@ def run(data: Path, tell: Tell, jobs: int) -> Report:
     began = time.perf_counter()
     rows = [row for one in SETS for row in _rows(one, data / "mentions" / "records", tell, jobs)]
     settings = {
-        "splits": SPLITS, "threshold_folds": FOLDS, "blocking": {one.name: one.rules for one in SETS},
+        "splits": SPLITS, "folds": FOLDS, "blocking": {one.name: one.rules for one in SETS},
         "clusterer": {one.name: one.clusterer.__name__ for one in SETS},
     }  # fmt: skip
     return Report("slt-records", rows, time.perf_counter() - began, settings, SHOWN)
@@ -106,13 +107,13 @@ def _rows(one: RecordSet, folder: Path, tell: Tell, jobs: int) -> list[Row]:
         (train, _), (test, report) = (blocked(half, one.rules) for half in halves(items, seed))
         for training in ("local", "structured"):
             began = time.perf_counter()
-            linker = Linker(training=training, clusterer=one.clusterer(), threshold_folds=FOLDS, n_jobs=jobs).fit(train)
+            linker = Linker(training=training, clusterer=one.clusterer(), folds=FOLDS, n_jobs=jobs).fit(train)
             found = linker.evaluate(test)
             for stage, measured in (("before", found["pairs before"]), ("after", found["pairs"])):
                 figures = {key: 100 * measured[key] for key in ("error", "recall", "precision", "f1")}
                 row = {"dataset": one.name, "model": training, "split": f"seed {seed}", "stage": stage, **figures}
                 rows.append({**row, "completeness": 100 * (report.pair_completeness or 0.0)})
-            rows[-1] |= {"cluster_f1": 100 * found["clusters"]["f1"], "threshold": linker.threshold_}
+            rows[-1] |= {"cluster_f1": 100 * found["clusters"]["f1"], "threshold": linker.clusterer_.threshold}
             rows[-1]["kept_round"] = linker.best_round_
             seconds = time.perf_counter() - began
             tell(f"{one.name}, {training}, seed {seed}: {seconds:.1f} s, F1 {100 * found['pairs']['f1']:.2f}")

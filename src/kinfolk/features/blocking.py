@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.data.mentions import Mentions
+from kinfolk.data.mentions import Mentions, pairs_within
 from kinfolk.errors import InputError
 from kinfolk.features.blocking_rules import (
     Blocking,
@@ -42,6 +42,7 @@ Array = NDArray[Any]
 log = logging.getLogger("kinfolk")
 AT_A_TIME = 1 << 22  # candidates worked on together: some hundred megabytes whatever the whole is
 GIANT = ("keep", "skip")
+ALL_PAIRS = 2_000_000  # without rules so many pairs are compared, at most
 
 
 @dataclass(frozen=True)
@@ -103,14 +104,14 @@ class BlockingReport:
         return "\n".join([told, *lines])
 
 
-def block(items: Mentions, rules: Any, **settings: Any) -> Mentions:
+def block(items: Mentions, rules: Any = None, **settings: Any) -> Mentions:
     """The items with every pair that at least one of the rules brings together; settings as in `blocked`."""
     return blocked(items, rules, **settings)[0]
 
 
 def blocked(
     items: Mentions,
-    rules: Any,
+    rules: Any = None,
     *,
     max_block: int = 1_000_000,
     giant: str = "keep",
@@ -119,11 +120,14 @@ def blocked(
 ) -> tuple[Mentions, BlockingReport]:
     """The items with the pairs that at least one of the rules brings together, and how far each rule goes.
 
-    rules       Key, SortedNeighbourhood, RareTokens, or strings: "key(postcode)"; one or a list
+    rules       Key, SortedNeighbourhood, RareTokens, or strings: "key(postcode)"; one or a list; None: all pairs, an
+                error where they are more than two million
     max_block   pairs of a block that is warned of, before any work is done
     giant       what to do with such blocks: "keep" or "skip"
     max_pairs   an error, before any work is done, if the rules could make more pairs than this
     """
+    if rules is None:
+        return _every_pair(items)
     one_of("giant", giant, GIANT)
     at_least("max_block", max_block, 1)
     listed, jobs = as_rules(rules), resolve_jobs(n_jobs)
@@ -145,6 +149,21 @@ def blocked(
     counts = sum((part[2] for part in parts), np.zeros((len(found) + 1, 2), np.int64))
     del parts
     return replace(items, left=left, right=right), _report(items, listed, counts)
+
+
+def _every_pair(items: Mentions) -> tuple[Mentions, BlockingReport]:
+    possible, first = items.n_possible_pairs, items.first_table
+    if possible > ALL_PAIRS:
+        told = f"{possible:,} pairs are possible, too many to compare all of them"
+        raise InputError(f"{told}; give blocking rules, such as 'key(surname[:3])' or 'rare(name, 50)'")
+    if first is None:
+        left, right = pairs_within(items.groups)
+    else:
+        left = np.tile(np.arange(first, dtype=np.int32), items.n_items - first)
+        right = np.repeat(np.arange(first, items.n_items, dtype=np.int32), first)
+    matches = None if items.clusters is None else items.n_true_pairs
+    whole = RuleReport("all pairs", possible, matches)
+    return replace(items, left=left, right=right), BlockingReport((), whole, possible, matches)
 
 
 def _merged(found: Sequence[Candidates], first: int, last: int, items: Mentions) -> tuple[Array, Array, Array]:

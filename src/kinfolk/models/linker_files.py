@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from kinfolk.errors import ModelFileError
+from kinfolk.features.blocking import as_rules
 from kinfolk.features.comparisons import rebuilt_comparison
 from kinfolk.features.coreference import CoreferencePairs
 from kinfolk.features.pair_set import CodedColumn, PairSet
@@ -20,23 +21,23 @@ from kinfolk.models.optimise import Convergence
 from kinfolk.models.structured import Round
 
 Functions = Mapping[str, Callable[..., Any]]
-OBJECTS = ("features", "bias", "clusterer", "conjunctions")  # settings that are kept as what they became
+OBJECTS = ("features", "blocking", "bias", "clusterer", "conjunctions")  # settings that are kept as what they became
 
 
 def linker_parts(model: Linker) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """(header, arrays, strings) of a fitted Linker."""
     learned = model.pair_set_
-    clusterer = model.clusterer
-    if clusterer is not None and CLUSTERERS.get(type(clusterer).__name__) is not type(clusterer):
+    clusterer = model.clusterer_
+    if CLUSTERERS.get(type(clusterer).__name__) is not type(clusterer):
         raise ModelFileError(f"a file cannot hold a clusterer of your own, {type(clusterer).__name__}; save without it")
     header = {
         "features": [feature.spec() for feature in learned.features],
         "columns": [len(column.values) if column.edges is None else None for column in learned.columns],
         "joined": [list(pair) for pair in learned.joined],
         "bias": None if model.bias is None else vars(model.bias),
-        "clusterer": None if clusterer is None else [type(clusterer).__name__, clusterer.get_params()],
+        "clusterer": [type(clusterer).__name__, clusterer.get_params()],
+        "blocking": None if model.blocking is None else [str(rule) for rule in as_rules(model.blocking)],
         "best_round": model.best_round_,
-        "threshold": model.threshold_,
         "rounds": [{**vars(r), "convergence": _convergence(r.convergence)} for r in model.rounds_],
     }
     arrays = {"weights": model.weights_, "shares": model.shares_}
@@ -73,14 +74,13 @@ def restore_linker(model: Linker, file: ModelFile, functions: Functions) -> None
     model.features = features
     model.conjunctions = [(names[a], names[b]) for a, b in joined] or None
     model.bias = None if spec["bias"] is None else Bias(**spec["bias"])
-    if spec["clusterer"] is not None:
-        name, settings = spec["clusterer"]
-        if name not in CLUSTERERS:
-            raise ModelFileError(f"clusterer {name!r} is not one of {', '.join(CLUSTERERS)}: upgrade kinfolk")
-        model.clusterer = CLUSTERERS[name](**settings)
+    name, settings = spec["clusterer"]
+    if name not in CLUSTERERS:
+        raise ModelFileError(f"clusterer {name!r} is not one of {', '.join(CLUSTERERS)}: upgrade kinfolk")
+    model.clusterer_ = model.clusterer = CLUSTERERS[name](**settings)
+    model.blocking = spec["blocking"]
     model.rounds_ = [Round(**{**r, "convergence": Convergence(**r["convergence"])}) for r in spec["rounds"]]
     model.best_round_ = int(spec["best_round"])
-    model.threshold_ = None if spec["threshold"] is None else float(spec["threshold"])
     model.convergence_ = model.rounds_[model.best_round_].convergence
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,53 +101,74 @@ class _Whole:
         return flat
 
 
-def train_rounds(
-    trainer: PairTrainer,
-    clusterer: Clusterer,
-    kind: str,
-    rounds: int,
-    measure: Callable[[Array], dict[str, float]],
-    keep_local: bool,
-) -> tuple[list[Array], list[Round], int]:
-    """The weights of every round, their story, and the number of the best.
+class Learned(NamedTuple):
+    """What a round learned, from which labels, and its log-odds of all pairs."""
 
-    rounds      structured rounds after the local one; 0: local training
-    measure     clusters of the training items -> scores, the higher the better
-    keep_local  whether the local round may be the best
+    labels: NDArray[np.int8]
+    weights: Array
+    convergence: Convergence
+    score: NDArray[np.float64]
+
+
+def rounds_of(
+    trainer: PairTrainer, clusterer: Clusterer, kind: str, rounds: int, used: NDArray[np.bool_] | None = None
+) -> Iterator[Learned]:
+    """The local round and up to `rounds` structured ones, fewer if a round asks for the decisions of the one before.
+
+    used   the pairs that may be learned from; None: all
     """
-    data, items = trainer.data, trainer.data.items
-    labels, weights = data.truth, np.zeros(data.n_weights)
-    story: list[Round] = []
-    learned: list[Array] = []
-    best = -1
+    data = trainer.data
+    mask = np.ones(len(data.truth), bool) if used is None else used
+    labels, weights = np.where(mask, data.truth, np.int8(-1)), np.zeros(data.n_weights)
     for number in range(rounds + 1):
         weights, convergence = trainer.fit(labels, weights)
-        learned.append(weights)
-        if rounds == 0:
-            return learned, [Round(0, int((labels == 1).sum()), {}, convergence)], 0
-        score = data.scores(weights, trainer.plan.n_jobs)
-        clusters = clusterer.cluster(items.n_items, items.left, items.right, sigmoid(score))
-        story.append(Round(number, int((labels == 1).sum()), measure(clusters), convergence))
-        log.info("round %d: %.4f on the training data; %s", number, story[-1].score, convergence)
-        if (number or keep_local) and (best < 0 or story[number].score > story[best].score):
-            best = number
+        found = Learned(labels, weights, convergence, data.scores(weights, trainer.plan.n_jobs))
+        yield found
         if number < rounds:
-            wanted = _wanted(trainer, clusterer, kind, score)
+            wanted = np.full_like(labels, -1)
+            wanted[mask] = _wanted(trainer, clusterer, kind, found.score, np.flatnonzero(mask))
             if np.array_equal(labels, wanted):
                 log.info("round %d asks for the same decisions as the one before: settled", number + 1)
-                break
+                return
             labels = wanted
-    return learned, story, max(best, 0)
 
 
-def _wanted(trainer: PairTrainer, clusterer: Clusterer, kind: str, score: Array) -> NDArray[np.int8]:
-    """The E-step: y' from the decisions of the model so far and their clusters."""
-    data, items = trainer.data, trainer.data.items
-    leaning = trainer.leaning(score)
-    clusters = clusterer.cluster(items.n_items, items.left, items.right, sigmoid(leaning))
-    together = (clusters[items.left] == clusters[items.right]).astype(np.int8)
-    decided = (sigmoid(leaning) > clusterer.threshold).astype(np.int8)
-    return e_step(kind, items.n_items, items.left, items.right, data.truth, decided, together, leaning)
+def _wanted(trainer: PairTrainer, clusterer: Clusterer, kind: str, score: Array, used: Array) -> NDArray[np.int8]:
+    """The E-step: y' of the pairs that are used, from the decisions of the model so far and their clusters."""
+    items, truth = trainer.data.items, trainer.data.truth[used]
+    left, right, leaning = items.left[used], items.right[used], trainer.leaning(score)[used]
+    probability = sigmoid(leaning)
+    clusters = clusterer.cluster(items.n_items, left, right, probability)
+    together = (clusters[left] == clusters[right]).astype(np.int8)
+    decided = (probability > clusterer.threshold).astype(np.int8)
+    return e_step(kind, items.n_items, left, right, truth, decided, together, leaning)
+
+
+def train_rounds(
+    trainer: PairTrainer, clusterer: Clusterer, kind: str, rounds: int, measure: Callable[[Array], dict[str, float]]
+) -> tuple[list[Array], list[Round]]:
+    """The weights of every round and their story; `measure` takes clusters of the training items to scores."""
+    items = trainer.data.items
+    story: list[Round] = []
+    weights: list[Array] = []
+    for number, found in enumerate(rounds_of(trainer, clusterer, kind, rounds)):
+        weights.append(found.weights)
+        scores = {}
+        if rounds:
+            clusters = clusterer.cluster(items.n_items, items.left, items.right, sigmoid(found.score))
+            scores = measure(clusters)
+        story.append(Round(number, int((found.labels == 1).sum()), scores, found.convergence))
+        log.info("round %d: %.4f on the training data; %s", number, story[-1].score, found.convergence)
+    return weights, story
+
+
+def best_round(scores: Sequence[float], keep_local: bool, slack: float = 0.0) -> int:
+    """The round with the highest score, by more than `slack` than an earlier one; the first if there is no other."""
+    best = 0 if keep_local or len(scores) == 1 else 1
+    for number in range(best + 1, len(scores)):
+        if scores[number] > scores[best] + slack:
+            best = number
+    return best
 
 
 def sigmoid(score: Array) -> NDArray[np.float64]:

@@ -1,6 +1,6 @@
-"""The threshold of a clusterer, chosen on training data by models that have not seen the pairs they are asked about.
+"""The threshold of a clusterer and the round of training, chosen by models that have not seen the pairs they score.
 
-A model is far too sure of the pairs it was trained on, so a threshold chosen on its own scores would be wrong. Entities
+A model is far too sure of the pairs it was trained on, so a choice by its own scores would be wrong. Entities
 (or documents, where there are enough) are dealt into folds; model k learns from pairs that touch no item of fold k and
 scores those that do; a pair across two folds has the mean of two such scores.
 """
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from kinfolk.data.mentions import Mentions
 from kinfolk.inference.correlation import log_odds
 from kinfolk.models.clusterers import Clusterer
-from kinfolk.models.structured import PairTrainer, sigmoid
+from kinfolk.models.structured import PairTrainer, rounds_of, sigmoid
 
 Array = NDArray[Any]
 LOG_ODDS = np.arange(-6.0, 4.1, 0.5)
@@ -32,18 +32,32 @@ def item_folds(items: Mentions, folds: int, seed: int) -> NDArray[np.int64]:
     return np.asarray(dealt[inverse], np.int64)
 
 
-def unseen_scores(trainer: PairTrainer, fold: Array, folds: int) -> NDArray[np.float64]:
-    """Log-odds of every training pair by models that saw neither of its items."""
-    data = trainer.data
-    a, b = fold[data.items.left], fold[data.items.right]
-    total, times = np.zeros(len(a)), np.zeros(len(a))
-    start = np.zeros(data.n_weights)
-    for k in range(folds):
+def unseen_scores(
+    trainer: PairTrainer, clusterer: Clusterer, kind: str, rounds: int, fold: Array
+) -> list[NDArray[np.float64]]:
+    """For every round, log-odds of every training pair by models that saw neither of its items."""
+    items = trainer.data.items
+    a, b = fold[items.left], fold[items.right]
+    totals = np.zeros((rounds + 1, len(a)))
+    times = np.zeros(len(a))
+    for k in range(int(fold.max(initial=0)) + 1):
         asked = (a == k) | (b == k)
-        start, _ = trainer.fit(np.where(asked, -1, data.truth), start)
-        total[asked] += data.scores(start, trainer.plan.n_jobs)[asked]
+        score = np.empty(0)
+        for number, found in enumerate(rounds_of(trainer, clusterer, kind, rounds, ~asked)):
+            score = found.score
+            totals[number, asked] += score[asked]
+        totals[number + 1 :, asked] += score[asked]  # settled: later rounds are the same
         times += asked
-    return total / np.maximum(times, 1)
+    return list(totals / np.maximum(times, 1))
+
+
+def unseen_score(items: Mentions, score: Array, clusterer: Clusterer, metric: Callable[[Array], float]) -> float:
+    return metric(clusterer.cluster(items.n_items, items.left, items.right, sigmoid(score)))
+
+
+def slack(items: Mentions) -> float:
+    """By how much scores have to differ: what one pair makes, or AS_GOOD."""
+    return max(AS_GOOD, 1.0 / max(items.n_true_pairs, 1))
 
 
 def best_threshold(
@@ -53,14 +67,14 @@ def best_threshold(
 
     Of thresholds that are as good as the best, the one nearest to the clusterer's own is taken: few pairs say little.
     """
-    probability = sigmoid(score)
     tried = {}
-    for threshold in sigmoid(LOG_ODDS):
-        settings = {**clusterer.get_params(), "threshold": float(threshold)}
-        clusters = type(clusterer)(**settings).cluster(items.n_items, items.left, items.right, probability)
-        tried[float(threshold)] = metric(clusters)
+    for threshold in map(float, sigmoid(LOG_ODDS)):
+        tried[threshold] = unseen_score(items, score, at_threshold(clusterer, threshold), metric)
     most = max(tried.values())
-    slack = max(AS_GOOD, 1.0 / max(items.n_true_pairs, 1))
-    good = np.array([threshold for threshold, value in tried.items() if value >= most - slack])
+    good = np.array([threshold for threshold, value in tried.items() if value >= most - slack(items)])
     away = np.abs(log_odds(good) - log_odds(np.array([clusterer.threshold])))
     return float(good[away.argmin()]), tried
+
+
+def at_threshold(clusterer: Clusterer, threshold: float) -> Clusterer:
+    return type(clusterer)(**{**clusterer.get_params(), "threshold": threshold})
