@@ -168,7 +168,7 @@ def kinfolk(data: str, folder: str, documents: int, conjunctions: bool, rounds: 
         return found
 
     PairTrainer.fit = recorded  # type: ignore[method-assign]
-    stages, linker, before = Stages(), Linker(**settings), peak_megabytes()
+    stages, linker = Stages(), Linker(**settings)
     began, busy = time.perf_counter(), time.process_time()
     linker.fit(items)
     seconds, cpu, peak = time.perf_counter() - began, time.process_time() - busy, peak_megabytes()
@@ -182,7 +182,7 @@ def kinfolk(data: str, folder: str, documents: int, conjunctions: bool, rounds: 
         np.savez(path, index=rows.index, row=rows.rows.row, optima=optima, n=[linker.pair_set_.n_weights], **found)
     return {
         "pairs": items.n_pairs, "rows": len(rows.index), "weights": linker.pair_set_.n_weights, "fits": len(fits),
-        "seconds": seconds, "cpu_seconds": cpu, "within": within, "objectives": objectives, "peak_mb": peak, "before_mb": before,
+        "seconds": seconds, "cpu_seconds": cpu, "within": within, "objectives": objectives, "peak_mb": peak,
         "iterations": [one.iterations for _, one in fits], "fit_seconds": [one.seconds for _, one in fits],
         "status": [one.status for _, one in fits], "optima": [] if conjunctions else optima,
     }  # fmt: skip

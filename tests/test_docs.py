@@ -10,7 +10,7 @@ import pytest
 DOCS = Path(__file__).parents[1] / "docs"
 
 
-@pytest.mark.parametrize("page", ["mixture.md", "pairwise.md", "stacked.md"])
+@pytest.mark.parametrize("page", ["linkage.md", "mixture.md", "pairwise.md", "stacked.md"])
 def test_code_blocks_run(page: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(encoding="utf-8"), re.DOTALL)
     assert blocks

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kinfolk.data.column import Column as Column
     from kinfolk.data.corpus import Corpus as Corpus
+    from kinfolk.data.customers import generate_customers as generate_customers
     from kinfolk.data.graph import Graph as Graph
     from kinfolk.data.mentions import Mentions as Mentions
     from kinfolk.data.newswire import generate_newswire as generate_newswire
@@ -138,6 +139,7 @@ _HOME = {
     "diffused": "features.diffusion",
     "edge_feature": "features.edges",
     "entity_scores": "metrics.entities",
+    "generate_customers": "data.customers",
     "generate_newswire": "data.newswire",
     "load_model": "models.persistence",
     "newswire_split": "data.newswire",
