@@ -1,4 +1,4 @@
-"""Write tables of generated customers, some of them entered twice: customers.csv and test.csv with truth, new.csv without."""
+"""Write tables of generated customers, some entered twice: customers.csv and test.csv with truth, new.csv without."""
 
 import csv
 

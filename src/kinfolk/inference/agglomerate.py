@@ -18,7 +18,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from kinfolk.inference.clusters import Constraints, numbered, single_link
+from kinfolk.inference.clusters import Constraints, find, numbered, single_link
 
 Array = NDArray[Any]
 KINDS = {"average": 0, "complete": 1, "gain": 2}
@@ -54,14 +54,6 @@ def agglomerate(
 
 
 @njit(nogil=True, cache=True)
-def _root(parent, i):
-    while parent[i] != i:
-        parent[i] = parent[parent[i]]
-        i = parent[i]
-    return i
-
-
-@njit(nogil=True, cache=True)
 def _closeness(kind, total, least, count, size_a, size_b):
     if kind == 0:
         return total / (size_a * size_b)
@@ -81,7 +73,7 @@ def _entry(closeness, first, a, b):
 @njit(nogil=True, cache=True)
 def _agglomerate(left, right, value, first_item, start_sizes, forbidden, kind, threshold, max_size):
     """The root of each starting cluster. A cluster's list holds, for each neighbour, sum, minimum and number of pairs,
-    and the mark of a pair that must not be together; neighbours may have been joined since: `_root` tells."""
+    and the mark of a pair that must not be together; neighbours may have been joined since: `find` tells."""
     n = len(start_sizes)
     parent = np.arange(2 * n)
     size, first = np.zeros(2 * n, np.int64), np.zeros(2 * n, np.int64)
@@ -129,7 +121,7 @@ def _agglomerate(left, right, value, first_item, start_sizes, forbidden, kind, t
                 continue
             c, write = fresh, begin[fresh]
             for at in range(begin[c], end[c]):  # entries of one neighbour become one
-                d = _root(parent, neighbour[at])
+                d = find(parent, neighbour[at])
                 if d == c:
                     continue
                 if slot[d] < 0:
@@ -183,5 +175,5 @@ def _agglomerate(left, right, value, first_item, start_sizes, forbidden, kind, t
         made += 1
     roots = np.empty(n, np.int64)
     for c in range(n):
-        roots[c] = _root(parent, c)
+        roots[c] = find(parent, c)
     return roots

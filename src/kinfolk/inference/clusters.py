@@ -95,7 +95,7 @@ def _start(n: int, rules: Constraints) -> tuple[NDArray[np.int32], NDArray[np.in
     parent, follow = np.arange(n, dtype=np.int32), np.arange(n, dtype=np.int32)
     must = np.asarray(rules.must_link, np.int32).reshape(-1, 2)
     for a, b in must:
-        _unite(parent, follow, _find(parent, a), _find(parent, b))
+        _unite(parent, follow, find(parent, a), find(parent, b))
     return parent, follow
 
 
@@ -114,7 +114,8 @@ def _roots(parent: NDArray[np.int32]) -> NDArray[np.int32]:
 
 
 @njit(nogil=True, cache=True)
-def _find(parent, i):
+def find(parent, i):
+    """The root of an item; paths are halved on the way."""
     while parent[i] != i:
         parent[i] = parent[parent[i]]
         i = parent[i]
@@ -124,7 +125,7 @@ def _find(parent, i):
 @njit(nogil=True, cache=True)
 def _all_roots(parent, roots):
     for i in range(len(parent)):
-        roots[i] = _find(parent, i)
+        roots[i] = find(parent, i)
 
 
 @njit(nogil=True, cache=True)
@@ -139,7 +140,7 @@ def _unite(parent, follow, a, b):
 @njit(nogil=True, cache=True)
 def _join_all(parent, left, right):
     for k in range(len(left)):
-        a, b = _find(parent, left[k]), _find(parent, right[k])
+        a, b = find(parent, left[k]), find(parent, right[k])
         if a != b:
             parent[max(a, b)] = min(a, b)
 
@@ -147,7 +148,7 @@ def _join_all(parent, left, right):
 @njit(nogil=True, cache=True)
 def _forest(parent, left, right, kept):
     for k in range(len(left)):
-        a, b = _find(parent, left[k]), _find(parent, right[k])
+        a, b = find(parent, left[k]), find(parent, right[k])
         if a != b:
             parent[max(a, b)] = min(a, b)
             kept[k] = True
@@ -159,7 +160,7 @@ def _forbidden(parent, follow, a, b, starts, partners):
     item = a
     while True:
         for k in range(starts[item], starts[item + 1]):
-            if _find(parent, partners[k]) == b:
+            if find(parent, partners[k]) == b:
                 return True
         item = follow[item]
         if item == a:
@@ -169,7 +170,7 @@ def _forbidden(parent, follow, a, b, starts, partners):
 @njit(nogil=True, cache=True)
 def _joins(parent, follow, size, i, j, starts, partners, max_size):
     """Join the clusters of two items if the constraints allow; whether they are together afterwards."""
-    a, b = _find(parent, i), _find(parent, j)
+    a, b = find(parent, i), find(parent, j)
     if a == b:
         return True
     if max_size > 0 and size[a] + size[b] > max_size:
