@@ -45,14 +45,6 @@ class PairFeature(ABC):
     def spec(self) -> dict[str, Any]: ...
 
 
-def text_column(items: Mentions, field: str) -> Column:
-    """A column of strings; numbers are written out."""
-    column = attribute(items, field)
-    if isinstance(column, Column):
-        return column
-    return Column.from_strings(None if np.isnan(v) else f"{v:g}" for v in column.tolist())
-
-
 def number_column(items: Mentions, field: str) -> NDArray[np.float64]:
     """A column of numbers; strings are read as numbers, and what cannot be read is missing."""
     column = attribute(items, field)

@@ -70,108 +70,120 @@ def _entry(closeness, first, a, b):
     return (-closeness, first[a], first[b], a, b)
 
 
+# A cluster's neighbours are entries begin[c] ... end[c] - 1 of an array: the neighbour, the sum, minimum and number of
+# pairs with it, and whether some pair of the two must not be together.
+_ENTRY = np.dtype([("cluster", "i8"), ("total", "f8"), ("least", "f8"), ("count", "i8"), ("barred", "?")], align=True)
+
+
+@njit(nogil=True, cache=True)
+def _first_lists(left, right, value, forbidden, begin, end):
+    """The entries of the first clusters, both directions of every pair: counted, then filled."""
+    n = len(begin) // 2
+    for k in range(len(left)):
+        end[left[k]] += 1
+        end[right[k]] += 1
+    for k in range(len(forbidden)):
+        end[forbidden[k, 0]] += 1
+        end[forbidden[k, 1]] += 1
+    place = 0
+    for c in range(n):
+        begin[c], place = place, place + end[c]
+        end[c] = begin[c]
+    entries = np.empty(2 * place + 16, _ENTRY)
+    for k in range(len(left)):
+        for one, other in ((left[k], right[k]), (right[k], left[k])):
+            _put(entries, end[one], other, value[k], value[k], 1, False)
+            end[one] += 1
+    for k in range(len(forbidden)):
+        for one, other in ((forbidden[k, 0], forbidden[k, 1]), (forbidden[k, 1], forbidden[k, 0])):
+            _put(entries, end[one], other, 0.0, np.inf, 0, True)
+            end[one] += 1
+    return entries, place
+
+
+@njit(nogil=True, cache=True)
+def _put(entries, at, cluster, total, least, count, barred):
+    entry = entries[at]
+    entry.cluster, entry.total, entry.least, entry.count, entry.barred = cluster, total, least, count, barred
+
+
+@njit(nogil=True, cache=True)
+def _compact(entries, begin, end, c, parent, slot):
+    """Entries of a cluster that are about the same neighbour by now become one."""
+    write = begin[c]
+    for at in range(begin[c], end[c]):
+        entry = entries[at]
+        d = find(parent, entry.cluster)
+        if d == c:
+            continue
+        if slot[d] < 0:
+            slot[d] = write
+            _put(entries, write, d, entry.total, entry.least, entry.count, entry.barred)
+            write += 1
+        else:
+            known = entries[slot[d]]
+            known.total += entry.total
+            known.least = min(known.least, entry.least)
+            known.count += entry.count
+            known.barred = known.barred or entry.barred
+    end[c] = write
+    for at in range(begin[c], end[c]):
+        slot[entries[at].cluster] = -1
+
+
+@njit(nogil=True, cache=True)
+def _push(heap, entries, begin, end, c, n, size, first, kind, threshold, max_size):
+    """Put the joins that cluster c may have onto the heap; of two first clusters the later one does it."""
+    for at in range(begin[c], end[c]):
+        entry = entries[at]
+        d = entry.cluster
+        if entry.barred or (d > c and c < n) or (max_size > 0 and size[c] + size[d] > max_size):
+            continue
+        close = _closeness(kind, entry.total, entry.least, entry.count, size[c], size[d])
+        if close > threshold:
+            heapq.heappush(heap, _entry(close, first, c, d))
+
+
 @njit(nogil=True, cache=True)
 def _agglomerate(left, right, value, first_item, start_sizes, forbidden, kind, threshold, max_size):
-    """The root of each starting cluster. A cluster's list holds, for each neighbour, sum, minimum and number of pairs,
-    and the mark of a pair that must not be together; neighbours may have been joined since: `find` tells."""
+    """The root of each starting cluster; the clusters that joins make are numbered on from n."""
     n = len(start_sizes)
     parent = np.arange(2 * n)
     size, first = np.zeros(2 * n, np.int64), np.zeros(2 * n, np.int64)
     size[:n], first[:n] = start_sizes, first_item
     alive = np.zeros(2 * n, np.bool_)
     alive[:n] = True
-    n_pairs, n_all = len(left), len(left) + len(forbidden)
-    # Lists of the first clusters, both directions of every pair, counted and then filled.
     begin, end = np.zeros(2 * n, np.int64), np.zeros(2 * n, np.int64)
-    for k in range(n_all):
-        a = left[k] if k < n_pairs else forbidden[k - n_pairs, 0]
-        b = right[k] if k < n_pairs else forbidden[k - n_pairs, 1]
-        end[a] += 1
-        end[b] += 1
-    place = 0
-    for c in range(n):
-        begin[c], place = place, place + end[c]
-        end[c] = begin[c]
-    neighbour, total = np.empty(2 * place + 16, np.int64), np.empty(2 * place + 16)
-    least, count = np.empty(2 * place + 16), np.empty(2 * place + 16, np.int64)
-    barred = np.zeros(2 * place + 16, np.bool_)
-    for k in range(n_all):
-        pair = k < n_pairs
-        a = left[k] if pair else forbidden[k - n_pairs, 0]
-        b = right[k] if pair else forbidden[k - n_pairs, 1]
-        for one, other in ((a, b), (b, a)):
-            at = end[one]
-            neighbour[at] = other
-            total[at] = value[k] if pair else 0.0
-            least[at] = value[k] if pair else np.inf
-            count[at] = 1 if pair else 0
-            barred[at] = not pair
-            end[one] += 1
-    # Sums by neighbour, as must-links and repeated mention may give one neighbour several entries.
+    entries, used = _first_lists(left, right, value, forbidden, begin, end)
+    slot = np.full(2 * n, -1, np.int64)
     heap = [(0.0, np.int64(-1), np.int64(-1), np.int64(-1), np.int64(-1))]
     heap.pop()
-    slot = np.full(2 * n, -1, np.int64)
-    used = place
+    for c in range(n):
+        _compact(entries, begin, end, c, parent, slot)
+        _push(heap, entries, begin, end, c, n, size, first, kind, threshold, max_size)
     made = n
-    fresh = 0  # clusters below this number have had their neighbours pushed
-    while True:
-        while fresh < made:
-            if not alive[fresh]:
-                fresh += 1
-                continue
-            c, write = fresh, begin[fresh]
-            for at in range(begin[c], end[c]):  # entries of one neighbour become one
-                d = find(parent, neighbour[at])
-                if d == c:
-                    continue
-                if slot[d] < 0:
-                    slot[d] = write
-                    neighbour[write], total[write], least[write] = d, total[at], least[at]
-                    count[write], barred[write] = count[at], barred[at]
-                    write += 1
-                else:
-                    s = slot[d]
-                    total[s] += total[at]
-                    least[s] = min(least[s], least[at])
-                    count[s] += count[at]
-                    barred[s] = barred[s] or barred[at]
-            end[c] = write
-            for at in range(begin[c], end[c]):
-                d = neighbour[at]
-                slot[d] = -1
-                if barred[at] or (d > c and c < n) or (max_size > 0 and size[c] + size[d] > max_size):
-                    continue  # of the first clusters every pair is pushed once, by the later one
-                close = _closeness(kind, total[at], least[at], count[at], size[c], size[d])
-                if close > threshold:
-                    heapq.heappush(heap, _entry(close, first, c, d))
-            fresh += 1
-        a = b = np.int64(-1)
-        while len(heap) > 0:
-            _, _, _, x, y = heapq.heappop(heap)
-            if alive[x] and alive[y]:
-                a, b = x, y
-                break
-        if a < 0:
-            break
+    while len(heap) > 0:
+        _, _, _, a, b = heapq.heappop(heap)
+        if not (alive[a] and alive[b]):  # about a cluster that is gone
+            continue
         alive[a] = alive[b] = False
         parent[a] = parent[b] = made
         alive[made] = True
         size[made], first[made] = size[a] + size[b], min(first[a], first[b])
         need = end[a] - begin[a] + end[b] - begin[b]
-        if used + need > len(neighbour):
-            grown = max(2 * len(neighbour), used + need)
-            neighbour = np.concatenate((neighbour, np.empty(grown - len(neighbour), np.int64)))
-            total = np.concatenate((total, np.empty(grown - len(total))))
-            least = np.concatenate((least, np.empty(grown - len(least))))
-            count = np.concatenate((count, np.empty(grown - len(count), np.int64)))
-            barred = np.concatenate((barred, np.zeros(grown - len(barred), np.bool_)))
+        if used + need > len(entries):
+            grown = np.empty(max(2 * len(entries), used + need), _ENTRY)
+            grown[:used] = entries[:used]
+            entries = grown
         begin[made] = used
         for old in (a, b):
             for at in range(begin[old], end[old]):
-                neighbour[used], total[used], least[used] = neighbour[at], total[at], least[at]
-                count[used], barred[used] = count[at], barred[at]
+                entries[used] = entries[at]
                 used += 1
         end[made] = used
+        _compact(entries, begin, end, made, parent, slot)
+        used = end[made]
+        _push(heap, entries, begin, end, made, n, size, first, kind, threshold, max_size)
         made += 1
     roots = np.empty(n, np.int64)
     for c in range(n):

@@ -14,7 +14,7 @@ from kinfolk.data.records import RecordColumns, gathered
 from kinfolk.data.tables import Table
 from kinfolk.errors import InputError, SettingError
 from kinfolk.io.csvfiles import csv_table
-from kinfolk.io.tables import PARQUET_MAGIC, _parquet
+from kinfolk.io.tables import PARQUET_MAGIC, parquet_table
 from kinfolk.io.textfiles import Source, read_bytes, read_utf8
 
 DELIMITERS = "\t,;|"  # tried in this order
@@ -78,7 +78,7 @@ def _read(source: Source, delimiter: str | None, header: Sequence[str] | None) -
 
 def _table(data: bytes, name: str, delimiter: str | None, header: Sequence[str] | None) -> Table:
     if data.startswith(PARQUET_MAGIC):
-        return _parquet(data, name)
+        return parquet_table(data, name)
     text = _text(data, name)
     divider = _divider(text, delimiter)
     if header is None:

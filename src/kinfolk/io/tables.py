@@ -71,13 +71,13 @@ def _named(edges: Any) -> list[tuple[str | None, Source]]:
 def _read(source: Source, as_written: Collection[str], delimiter: str | None) -> Table:
     data, name = read_bytes(source)
     if data.startswith(PARQUET_MAGIC):
-        return _parquet(data, name)
+        return parquet_table(data, name)
     file = io.BytesIO(data)
     file.name = name  # type: ignore[attr-defined]
     return csv_table(read_utf8(file)[0], name, as_written, delimiter)
 
 
-def _parquet(data: bytes, name: str) -> Table:
+def parquet_table(data: bytes, name: str) -> Table:
     try:
         from pyarrow import ArrowException, BufferReader, parquet
     except ImportError:
