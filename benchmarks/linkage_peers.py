@@ -11,7 +11,7 @@ kinfolk       as it comes: its own comparisons; average link, or one-to-one matc
 splink        comparisons of its library as its guides advise: NameComparison with term frequencies for names,
               DateOfBirthComparison, Damerau-Levenshtein for codes, Jaro-Winkler for short texts; shared words as levels
               of a CustomComparison for longer ones, for which it has nothing ready. m from the label column, u from
-              random pairs, the prior from the labels. Pairs go in by register_blocked_pairs_for_predict; its clusters
+              random pairs (a million, its default), the prior from the labels. Pairs go in by register_blocked_pairs_for_predict; its clusters
               are connected components, or single best links for two tables without duplicates
 dedupe        the variables of its examples: String, ShortString, Text with the corpus of the records, Price; missing
               values marked; its default classifier (logistic regression, strength by cross-validation) learns all
@@ -26,9 +26,11 @@ import importlib
 import json
 import logging
 import os
+import re
 import sys
 import tempfile
 import time
+import unicodedata
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -42,6 +44,7 @@ from kinfolk.data.mentions import Mentions
 
 Answer = dict[str, Any]
 Array = Any
+WORD, NUMBER = re.compile("[a-z0-9]+"), re.compile(r"\d+(?:\.\d+)?")
 LOG_ODDS = np.arange(-6.0, 4.1, 0.5)
 
 # What the fields hold, as the two libraries are told
@@ -63,17 +66,22 @@ Fitted = Callable[[Mentions], Array]  # clusters of other items
 
 
 def values_of(items: Mentions, field: str, kind: str) -> list[Any]:
-    """As the libraries ask for them: lower case and without punctuation, None for what is missing."""
-    from kinfolk.features.compared import normalised
-    from kinfolk.features.pairs import number_column, text_column
-
+    """As the libraries ask for them: lower case, no accents, no punctuation; numbers for prices; None if missing."""
+    column = items.columns[field]
+    given = column.strings() if isinstance(column, Column) else [None if np.isnan(v) else f"{v:g}" for v in column]
     if kind == PRICE:
-        return [None if np.isnan(v) or v <= 0 else float(v) for v in number_column(items, field).tolist()]
-    column = text_column(items, field)
-    told = [normalised(value) or None for value in column.values] + [None]
-    if kind == CODE:
-        told = [value and value.replace(" ", "") for value in told]
-    return [told[code] for code in column.codes.tolist()]
+        return [price(text) for text in given]
+    between = "" if kind == CODE else " "
+    return [text and (between.join(WORD.findall(plain(text))) or None) for text in given]
+
+
+def plain(text: str) -> str:
+    return unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower().replace("'", "")
+
+
+def price(text: str | None) -> float | None:
+    found = NUMBER.search((text or "").replace(",", ""))
+    return float(found[0]) or None if found else None
 
 
 def best_log_odds(items: Mentions, cluster: Callable[[float], Array]) -> float:
@@ -224,8 +232,8 @@ def splink(train: Mentions, fields: dict[str, str], seed: int) -> Fitted:
         probability_two_random_records_match=prior,
         retain_matching_columns=False,
     )
-    linker, _, _ = _linker(train, fields, settings)
-    linker.training.estimate_u_using_random_sampling(max_pairs=1e7, seed=seed + 1)
+    linker, _ = _linker(train, fields, settings)
+    linker.training.estimate_u_using_random_sampling(max_pairs=1e6, seed=seed + 1)
     linker.training.estimate_m_from_label_column("entity")
     trained = linker.misc.save_model_to_json()
     known = _scores(train, fields, trained)[0]
@@ -258,30 +266,29 @@ def splink(train: Mentions, fields: dict[str, str], seed: int) -> Fitted:
     return predict
 
 
-def _linker(items: Mentions, fields: dict[str, str], settings: Any) -> tuple[Any, Any, Any]:
-    import pandas as pd
+def _linker(items: Mentions, fields: dict[str, str], settings: Any) -> tuple[Any, Any]:
+    import pyarrow as pa
     from splink import DuckDBAPI, Linker
 
     api = DuckDBAPI()
-    frame = pd.DataFrame({field: values_of(items, field, kind) for field, kind in fields.items()})
+    columns: dict[str, Any] = {field: values_of(items, field, kind) for field, kind in fields.items()}
     for field, kind in fields.items():
         if kind == TEXT:
-            frame[f"{field}_words"] = [None if value is None else sorted(set(value.split())) for value in frame[field]]
-    frame["unique_id"] = np.arange(items.n_items)
-    frame["entity"] = items.clusters
+            columns[f"{field}_words"] = [text and sorted(set(text.split())) for text in columns[field]]
+    table = pa.table({**columns, "unique_id": np.arange(items.n_items), "entity": items.clusters})
     if items.first_table is None:
-        tables = api.register(frame, dataset_display_name="records")
+        tables = api.register(table, dataset_display_name="records")
     else:
-        parts = (("first", frame[: items.first_table]), ("second", frame[items.first_table :]))
+        parts = (("first", table[: items.first_table]), ("second", table[items.first_table :]))
         tables = [api.register(part, dataset_display_name=name) for name, part in parts]
-    return Linker(tables, settings, log_level=logging.ERROR), api, frame
+    return Linker(tables, settings, log_level=logging.ERROR), api
 
 
 def _scores(items: Mentions, fields: dict[str, str], settings: Any) -> tuple[Any, ...]:
     """Log-odds of each candidate pair, and what clustering needs."""
     import pandas as pd
 
-    linker, api, _ = _linker(items, fields, settings)
+    linker, api = _linker(items, fields, settings)
     keys = np.arange(items.n_items).astype(str).astype(object)
     if items.first_table is not None:
         keys = np.array(["first-__-"] * items.first_table + ["second-__-"] * (items.n_items - items.first_table)) + keys

@@ -98,7 +98,8 @@ def _rows(
     by_pairs = linker.evaluate(test)
     by_muc, muc_round = by_pairs, 0
     if training == "structured":
-        muc_round = max(range(1, len(linker.rounds_)), key=lambda k: linker.rounds_[k].scores["muc_f1"])
+        rounds = range(1, len(linker.rounds_))  # none if the local round left nothing to ask for
+        muc_round = max(rounds, key=lambda k: linker.rounds_[k].scores["muc_f1"], default=0)
         by_muc = linker.at_round(muc_round).evaluate(test)
     muc = {f"muc_{key}": 100 * by_muc["muc"][key] for key in ("recall", "precision", "f1")}
     story = [{"round": one.number, "positives": one.positives, **one.scores} for one in linker.rounds_]

@@ -22,6 +22,9 @@ def run(data: Path, tell: Tell, jobs: int) -> Report:
     def part(name: str, genre: str = "") -> Mentions:
         wanted = [d for d in split[name] if "_reddit_" not in d and f"_{genre}" in d]
         names = [str(n) for n in everything.group_names or ()]
+        missing = next((document for document in wanted if document not in names), None)
+        if missing is not None:
+            raise InputError(f"no document {missing!r}, which splits.md asks for", str(folder / "gum.tar.gz"))
         return everything.take_groups(names.index(document) for document in wanted)
 
     parts = [("GUM", part("train"), part("test")), ("GUM news", part("train", "news"), part("test", "news"))]

@@ -27,7 +27,7 @@ def check_linker(linker: Any, items: Any) -> None:
         linker.bias.check()
     if not isinstance(linker.rounds, int | np.integer) or linker.rounds < 1:
         raise SettingError(f"rounds must be 1 or more; got {linker.rounds!r}")
-    if linker.folds is not None and not (isinstance(linker.folds, int) and linker.folds > 1):
+    if linker.folds is not None and not (isinstance(linker.folds, int | np.integer) and linker.folds > 1):
         raise SettingError(f"folds must be 2 or more, or None; got {linker.folds!r}")
     for name, least in (("l2", 0), ("tolerance", 0), ("max_iterations", 1)):
         value = getattr(linker, name)

@@ -2,7 +2,8 @@
 
 A model is far too sure of the pairs it was trained on, so a choice by its own scores would be wrong. Entities
 (or documents, where there are enough) are dealt into folds; model k learns from pairs that touch no item of fold k and
-scores those that do; a pair across two folds has the mean of two such scores.
+scores those that do; a pair across two folds has the mean of two such scores. Where bins end was learned from all
+training pairs, once: what little that tells is not kept from the models.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ def item_folds(items: Mentions, folds: int, seed: int) -> NDArray[np.int64]:
 def unseen_scores(
     trainer: PairTrainer, clusterer: Clusterer, kind: str, rounds: int, fold: Array
 ) -> list[NDArray[np.float64]]:
-    """For every round, log-odds of every training pair by models that saw neither of its items."""
+    """For every round, log-odds of every training pair, by models that saw no pair of one of its items.
+
+    So none saw the pair itself; across two folds there are two models, each of which may have seen the other item.
+    """
     items = trainer.data.items
     a, b = fold[items.left], fold[items.right]
     totals = np.zeros((rounds + 1, len(a)))
