@@ -11,7 +11,7 @@ help:
 	@echo "make demo   generate a small newswire world, train, tag, evaluate, print a table"
 	@echo "make test   the test suite"
 	@echo "make check  ruff, mypy and the test suite"
-	@echo "make bench  speed and memory beside python-crfsuite, mixture and skip chain beside the CRF, stacking"
+	@echo "make bench  speed and memory beside python-crfsuite, mixture and skip chain beside the CRF, stacking, linkage"
 	@echo "make clean  remove the virtual environment and caches"
 
 $(INSTALLED): pyproject.toml constraints.txt
@@ -37,6 +37,7 @@ bench: $(INSTALLED)
 	$(BIN)/python benchmarks/mixture.py
 	$(BIN)/python benchmarks/loopy.py
 	$(BIN)/python benchmarks/stacked.py
+	$(BIN)/python benchmarks/linkage.py
 
 clean:
 	rm -rf $(VENV) .numba_cache .pytest_cache .hypothesis .mypy_cache .ruff_cache build dist

@@ -10,9 +10,10 @@ everything on the test half.
 kinfolk       as it comes: its own comparisons; average link, or one-to-one matching for two tables; five folds
 splink        comparisons of its library as its guides advise: NameComparison with term frequencies for names,
               DateOfBirthComparison, Damerau-Levenshtein for codes, Jaro-Winkler for short texts; shared words as levels
-              of a CustomComparison for longer ones, for which it has nothing ready. m from the label column, u from
-              random pairs (a million, its default), the prior from the labels. Pairs go in by register_blocked_pairs_for_predict; its clusters
-              are connected components, or single best links for two tables without duplicates
+              of a CustomComparison for longer ones, for which it has nothing ready. m from the label column, u from a
+              million random pairs (its default), the prior from the labels. Pairs go in by
+              register_blocked_pairs_for_predict; its clusters are connected components, or single best links for two
+              tables without duplicates
 dedupe        the variables of its examples: String, ShortString, Text with the corpus of the records, Price; missing
               values marked; its default classifier (logistic regression, strength by cross-validation) learns all
               training pairs; its hierarchical clustering, or its greedy matching for two tables

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 import linkage_oracle as oracle
 from kinfolk.learning import pairs
-from kinfolk.learning.pairs import PairObjective, Tilt, row_scores
+from kinfolk.learning.grouped_rows import GroupedRows
+from kinfolk.learning.pairs import PairObjective, Tilt, grouped_scores, row_scores
 from kinfolk.models.bias import FORMS, Bias
 
 EXAMPLES = settings(max_examples=60, deadline=None)
@@ -64,10 +65,9 @@ def made(problem, tilt, n_jobs=1, grouped=True, l2=L2):
         return np.bincount(row, chosen.astype(float), minlength=len(rows))
 
     linked = problem.labels == 1
-    return PairObjective(
-        np.ascontiguousarray(rows, np.int32), len(problem.weights), count(~linked), count(linked & ~problem.biased),
-        count(linked & problem.biased), tilt, l2, n_jobs,
-    )  # fmt: skip
+    grouped = GroupedRows.of(np.ascontiguousarray(rows, np.int32), len(problem.weights))
+    accepted, biased = count(linked & ~problem.biased), count(linked & problem.biased)
+    return PairObjective(grouped, count(~linked), accepted, biased, tilt, l2, n_jobs)
 
 
 def value(objective, weights):
@@ -127,12 +127,30 @@ def test_threads_change_nothing(monkeypatch):
     counts = rng.integers(0, 3, (3, n)).astype(float)
     weights = rng.normal(size=7 * width)
     told = []
-    for n_jobs in (1, 2, 3):
-        objective = PairObjective(index, 7 * width, *counts, Tilt(1.5, 2.0, 0.3), L2, n_jobs)
+    for n_jobs, limit in ((1, 20), (2, 20), (3, 20)):
+        objective = PairObjective(GroupedRows.of(index, 7 * width, limit), *counts, Tilt(1.5, 2.0, 0.3), L2, n_jobs)
         loss, gradient = value(objective, weights)
         told.append((loss, *gradient, *objective.inverse_curvature(), *row_scores(weights, index, n_jobs)))
     assert told[0] == told[1] == told[2]
     np.testing.assert_allclose(told[0][-n:], weights[index].sum(axis=1))
+
+
+@pytest.mark.parametrize("limit", [1, 7, 60, 10_000])
+def test_groups_of_columns_are_the_rows_again(limit: int):
+    rng = np.random.default_rng(1)
+    index = (rng.integers(0, 7, (300, 6)) + 7 * np.arange(6)).astype(np.int32)
+    rows = GroupedRows.of(index, 50, limit)
+    assert rows.n_rows == 300 and all(len(on) <= max(limit, 7) for on in rows.weights_on)
+    again = np.concatenate([on[ids] for on, ids in zip(rows.weights_on, rows.ids, strict=True)], axis=1)
+    np.testing.assert_array_equal(again, index)
+    weights, values = rng.normal(size=50), rng.normal(size=300)
+    np.testing.assert_allclose(grouped_scores(weights, rows), weights[index].sum(axis=1))
+    by_entry = np.concatenate(
+        [np.bincount(ids, values, len(on)) for on, ids in zip(rows.weights_on, rows.ids, strict=True)]
+    )
+    expected = np.zeros(50)
+    np.add.at(expected, index, values[:, None])
+    np.testing.assert_allclose(rows.spread(by_entry), expected, atol=1e-12)
 
 
 def test_no_rows():
@@ -146,7 +164,7 @@ def test_no_rows():
 
 def test_certain_rows_overflow_nothing():
     index = np.array([[0], [1]], np.int32)
-    objective = PairObjective(index, 2, np.ones(2), np.ones(2), np.ones(2), Tilt(1.5, 1.0, -0.4), 0.0)
+    objective = PairObjective(GroupedRows.of(index, 2), np.ones(2), np.ones(2), np.ones(2), Tilt(1.5, 1.0, -0.4), 0.0)
     loss, gradient = value(objective, [800.0, -900.0])
     assert loss == pytest.approx(800 + 900 + 1.5 * 900.4)
     assert gradient == pytest.approx([1.0, -1 - 1.5])

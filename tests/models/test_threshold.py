@@ -18,6 +18,7 @@ from kinfolk.features.comparisons import as_comparisons
 from kinfolk.features.pair_rows import distinct_rows
 from kinfolk.features.pair_set import PairSet
 from kinfolk.inference.e_steps import E_STEPS
+from kinfolk.learning.grouped_rows import GroupedRows
 from kinfolk.learning.pairs import row_scores
 from kinfolk.models.link_scores import metric
 from kinfolk.models.optimise import TrainingPlan
@@ -80,7 +81,8 @@ def learned(items: kf.Mentions) -> PairSet:
 
 def trainer(items: kf.Mentions, binned: PairSet, bias: kf.Bias | None = None, tolerance: float = 1e-5) -> PairTrainer:
     rows = distinct_rows(binned.coder(items), items.left, items.right, binned.sizes)
-    data = PairData(items, rows, binned.weights_on(rows.codes), binned.n_weights, items.pair_labels)
+    on = GroupedRows.of(binned.weights_on(rows.codes), binned.n_weights)
+    data = PairData(items, rows, on, items.pair_labels)
     return PairTrainer(data, TrainingPlan(1.0, 0.0, 200, tolerance, 0, 1, None, 1), bias, None)
 
 

@@ -14,9 +14,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from kinfolk.learning.grouped_rows import GroupedRows
 from kinfolk.threads import run_chunks
 
-ROWS = 1 << 14  # rows a chunk; chunks depend on the rows alone, so sums are the same for every number of threads
+ROWS = 1 << 17  # rows a chunk; chunks depend on the rows alone, so sums are the same for every number of threads
+BLOCK = 4096  # rows of which a pass does one group after the other
 Array = NDArray[Any]
 
 
@@ -31,55 +33,45 @@ class Tilt(NamedTuple):
 class PairObjective:
     """The loss above with its gradient.
 
-    index     int32 (R, M), the weights that are on in each row
+    rows      the weights that are on in each row
     refused, accepted, biased   float64 (R,): n₀, n₁ and n_b
     """
 
     def __init__(
-        self,
-        index: NDArray[np.int32],
-        n_weights: int,
-        refused: Array,
-        accepted: Array,
-        biased: Array,
-        tilt: Tilt,
-        l2: float,
-        n_jobs: int = 1,
+        self, rows: GroupedRows, refused: Array, accepted: Array, biased: Array, tilt: Tilt, l2: float, n_jobs: int = 1
     ) -> None:
-        self.index, self.n_weights = index, n_weights
+        self.rows = rows
         self.counts = np.ascontiguousarray(np.stack([refused, accepted, biased], axis=1), np.float64)
         self.tilt = np.array(tilt, np.float64)
         self.l2, self.n_jobs = l2, n_jobs
-        self._n_chunks = -(-len(index) // ROWS)
-        self._last = np.zeros(n_weights)
+        self._last = np.zeros(rows.n_weights)
 
     def __call__(self, flat: Array, gradient: Array) -> float:
-        def chunk(c: int) -> tuple[float, Array]:
-            rows = slice(c * ROWS, (c + 1) * ROWS)
-            slope = np.zeros(self.n_weights)
-            return _loss(flat, self.index[rows], self.counts[rows], self.tilt, slope), slope
-
         self._last[:] = flat
-        loss = 0.5 * self.l2 * float(flat @ flat)
-        gradient[:] = self.l2 * flat
-        for part, slope in run_chunks(chunk, self._n_chunks, self.n_jobs):
-            loss += part
-            gradient += slope
-        return loss
+        loss, slope = self._pass(flat, False)
+        gradient[:] = self.l2 * flat + self.rows.spread(slope)
+        return loss + 0.5 * self.l2 * float(flat @ flat)
 
     def inverse_curvature(self) -> Array:
         """1 / the second derivative by each weight, at the weights of the last call."""
+        bend = self.rows.spread(self._pass(self._last, True)[1])
+        return np.asarray(1.0 / np.maximum(self.l2 + bend, 1e-8))
 
-        def chunk(c: int) -> Array:
-            rows = slice(c * ROWS, (c + 1) * ROWS)
-            bend = np.zeros(self.n_weights)
-            _curvature(self._last, self.index[rows], self.counts[rows], self.tilt, bend)
-            return bend
+    def _pass(self, weights: Array, second: bool) -> tuple[float, Array]:
+        """The loss, and its first or second derivatives by the scores, added up by entry."""
+        rows, sums = self.rows, self.rows.sums(weights)
 
-        total = np.full(self.n_weights, self.l2)
-        for bend in run_chunks(chunk, self._n_chunks, self.n_jobs):
-            total += bend
-        return np.asarray(1.0 / np.maximum(total, 1e-8))
+        def chunk(c: int) -> tuple[float, Array]:
+            part = slice(c * ROWS, (c + 1) * ROWS)
+            found = np.zeros(len(sums))
+            loss = _pass(sums, rows.starts, rows.ids[:, part], self.counts[part], self.tilt, second, found)
+            return loss, found
+
+        loss, total = 0.0, np.zeros(len(sums))
+        for part, found in run_chunks(chunk, -(-rows.n_rows // ROWS), self.n_jobs):
+            loss += part
+            total += found
+        return loss, total
 
 
 def row_scores(weights: Array, index: NDArray[np.int32], n_jobs: int = 1) -> NDArray[np.float64]:
@@ -91,6 +83,19 @@ def row_scores(weights: Array, index: NDArray[np.int32], n_jobs: int = 1) -> NDA
         _score(weights, index[rows], scores[rows])
 
     run_chunks(chunk, -(-len(index) // ROWS), n_jobs)
+    return scores
+
+
+def grouped_scores(weights: Array, rows: GroupedRows, n_jobs: int = 1) -> NDArray[np.float64]:
+    """The same for rows that are stored by groups."""
+    scores, sums = np.zeros(rows.n_rows), rows.sums(weights)
+
+    def chunk(c: int) -> None:
+        part = slice(c * ROWS, (c + 1) * ROWS)
+        for ids, start in zip(rows.ids, rows.starts, strict=False):
+            scores[part] += sums[start + ids[part]]
+
+    run_chunks(chunk, -(-rows.n_rows // ROWS), n_jobs)
     return scores
 
 
@@ -118,36 +123,39 @@ def _sigmoid(x):
 
 
 @njit(nogil=True, cache=True)
-def _loss(weights, index, counts, tilt, slope):
-    """The loss of some rows; adds its derivatives by the weights to `slope`."""
+def _pass(sums, starts, ids, counts, tilt, second, found):
+    """The loss of some rows; adds its first or second derivatives by their scores to the entries, `found`.
+
+    Rows are taken in blocks, and within a block group by group, so that what is looked up stays near.
+    """
     weight, scale, shift = tilt[0], tilt[1], tilt[2]
+    score, derivative = np.empty(BLOCK), np.empty(BLOCK)
     loss = 0.0
-    for r in range(index.shape[0]):
-        s = 0.0
-        for m in range(index.shape[1]):
-            s += weights[index[r, m]]
-        refused, accepted, biased = counts[r, 0], counts[r, 1], counts[r, 2]
-        p = _sigmoid(s)
-        loss += refused * _log1p_exp(s) + accepted * _log1p_exp(-s)
-        first = refused * p - accepted * (1.0 - p)
-        if biased > 0:
-            tilted = scale * s + shift
-            loss += biased * weight * _log1p_exp(-tilted)
-            first -= biased * weight * scale * _sigmoid(-tilted)
-        for m in range(index.shape[1]):
-            slope[index[r, m]] += first
+    for block in range(0, ids.shape[1], BLOCK):
+        m = min(BLOCK, ids.shape[1] - block)
+        score[:m] = 0.0
+        for g in range(ids.shape[0]):
+            for r in range(m):
+                score[r] += sums[starts[g] + ids[g, block + r]]
+        for r in range(m):
+            s = score[r]
+            refused, accepted, biased = counts[block + r, 0], counts[block + r, 1], counts[block + r, 2]
+            e = np.exp(-abs(s))  # p = 1 / (1 + e^-s), log(1 + e^-|s|), without overflow
+            p = 1.0 / (1.0 + e) if s >= 0 else e / (1.0 + e)
+            rest = np.log1p(e)
+            loss += refused * (max(s, 0.0) + rest) + accepted * (max(-s, 0.0) + rest)
+            if second:
+                derivative[r] = (refused + accepted) * p * (1.0 - p)
+            else:
+                derivative[r] = refused * p - accepted * (1.0 - p)
+            if biased > 0:
+                q = _sigmoid(scale * s + shift)
+                loss += biased * weight * _log1p_exp(-(scale * s + shift))
+                if second:
+                    derivative[r] += biased * weight * scale * scale * q * (1.0 - q)
+                else:
+                    derivative[r] -= biased * weight * scale * (1.0 - q)
+        for g in range(ids.shape[0]):
+            for r in range(m):
+                found[starts[g] + ids[g, block + r]] += derivative[r]
     return loss
-
-
-@njit(nogil=True, cache=True)
-def _curvature(weights, index, counts, tilt, bend):
-    """Adds the second derivatives by the weights, one by one, to `bend`."""
-    weight, scale, shift = tilt[0], tilt[1], tilt[2]
-    for r in range(index.shape[0]):
-        s = 0.0
-        for m in range(index.shape[1]):
-            s += weights[index[r, m]]
-        p, q = _sigmoid(s), _sigmoid(scale * s + shift)
-        second = (counts[r, 0] + counts[r, 1]) * p * (1.0 - p) + counts[r, 2] * weight * scale * scale * q * (1.0 - q)
-        for m in range(index.shape[1]):
-            bend[index[r, m]] += second

@@ -21,6 +21,7 @@ from kinfolk.features.pair_rows import distinct_rows
 from kinfolk.features.pair_set import PairSet
 from kinfolk.features.pairs import PairFeature
 from kinfolk.inference.e_steps import E_STEPS
+from kinfolk.learning.grouped_rows import GroupedRows
 from kinfolk.learning.pairs import row_scores
 from kinfolk.models.bias import Bias
 from kinfolk.models.clusterers import AverageLink, Clusterer, SingleLink
@@ -269,4 +270,5 @@ class Linker(Settings):
     def _data(self, items: Mentions, n_jobs: int) -> PairData:
         learned = self.pair_set_
         rows = distinct_rows(learned.coder(items), items.left, items.right, learned.sizes, n_jobs)
-        return PairData(items, rows, learned.weights_on(rows.codes), learned.n_weights, items.pair_labels)
+        on = GroupedRows.of(learned.weights_on(rows.codes), learned.n_weights)
+        return PairData(items, rows, on, items.pair_labels)

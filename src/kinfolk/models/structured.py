@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from kinfolk.data.mentions import Mentions
 from kinfolk.features.pair_rows import PairRows
 from kinfolk.inference.e_steps import e_step
-from kinfolk.learning.pairs import PairObjective, Tilt, row_scores
+from kinfolk.learning.grouped_rows import GroupedRows
+from kinfolk.learning.pairs import PairObjective, Tilt, grouped_scores
 from kinfolk.models.bias import Bias
 from kinfolk.models.clusterers import Clusterer
 from kinfolk.models.optimise import Callback, Convergence, TrainingPlan, Watch, optimise
@@ -43,26 +44,29 @@ class Round:
 
 @dataclass(frozen=True, eq=False)
 class PairData:
-    """Training pairs as distinct rows of weight numbers."""
+    """Training pairs as distinct rows; `on` are the weights of each."""
 
     items: Mentions
     rows: PairRows
-    index: NDArray[np.int32]
-    n_weights: int
+    on: GroupedRows
     truth: NDArray[np.int8]
+
+    @property
+    def n_weights(self) -> int:
+        return self.on.n_weights
 
     def scores(self, weights: Array, n_jobs: int) -> NDArray[np.float64]:
         """Log-odds, one a pair."""
-        return row_scores(weights, self.index, n_jobs)[self.rows.row]
+        return grouped_scores(weights, self.on, n_jobs)[self.rows.row]
 
 
 def learned_shares(data: PairData) -> NDArray[np.float64]:
     """The share of training pairs for which each weight is on."""
-    shares = np.zeros(data.n_weights)
-    counts = data.rows.counts / max(len(data.rows.row), 1)
-    for column in range(data.index.shape[1]):
-        shares += np.bincount(data.index[:, column], counts, minlength=data.n_weights)
-    return shares
+    share = data.rows.counts / max(len(data.rows.row), 1)
+    by_entry = [
+        np.bincount(ids, share, minlength=len(on)) for ids, on in zip(data.on.ids, data.on.weights_on, strict=True)
+    ]
+    return data.on.spread(np.concatenate([np.empty(0), *by_entry]))
 
 
 class PairTrainer:
@@ -83,9 +87,7 @@ class PairTrainer:
             for chosen in (labels == 0, linked & ~self._biased, linked & self._biased)
         )
         plan, data = self.plan, self.data
-        objective = PairObjective(
-            data.index, data.n_weights, refused, accepted, biased, self._tilt, plan.l2, plan.n_jobs
-        )
+        objective = PairObjective(data.on, refused, accepted, biased, self._tilt, plan.l2, plan.n_jobs)
         watch = Watch(_Whole(), plan, None, self._callback, self.began)
         return optimise(objective, start, plan, watch, time.perf_counter())
 
