@@ -25,14 +25,12 @@ import numpy as np
 from measure import Stopwatch, peak_megabytes
 
 from kinfolk.data.mentions import Mentions
-from kinfolk.learning.pairs import PairObjective, Tilt
+from kinfolk.features.pair_rows import distinct_rows
 from kinfolk.models.linker import Linker
-from kinfolk.models.optimise import TrainingPlan, Watch, optimise
-from kinfolk.models.structured import PairData, PairTrainer
+from kinfolk.models.structured import PairTrainer
 
 Answer = dict[str, Any]
 TRAINED_ON = 0.05  # of the entities
-CHECKED = 2  # fits whose optimum is worked out, to tell how near both sides come
 PEOPLE = (
     "key(id_number)",
     "key(date_of_birth + given_name[:1])",
@@ -47,6 +45,7 @@ STAGES = (
     ("kinfolk.models.linker", "PairSet.coder", "once an item"),
     ("kinfolk.models.linker", "distinct_rows", "coding and distinct rows"),
     ("kinfolk.models.linker", "PairSet.weights_on", "weights on"),
+    ("kinfolk.models.linker", "GroupedRows.of", "grouping rows"),
     ("kinfolk.models.linker", "unseen_scores", FOLDS),
     ("kinfolk.models.linker", "best_threshold", "choosing the threshold"),
     ("kinfolk.models.structured", "PairTrainer.fit", "fits"),
@@ -160,12 +159,12 @@ def kinfolk(data: str, folder: str, documents: int, conjunctions: bool, rounds: 
     settings: dict[str, Any] = {"training": "structured", "rounds": rounds, "keep_local": False, "n_jobs": jobs}
     settings["conjunctions"] = "default" if conjunctions else None
     Linker(**settings).fit(items.take_groups(range(2)))  # compiled and loaded
-    fits: list[tuple[Any, Any, Any]] = []
+    fits: list[tuple[Any, Any]] = []
     fit = PairTrainer.fit
 
     def recorded(self: PairTrainer, labels: Any, start: Any) -> Any:
         found = fit(self, labels, start)
-        fits.append((labels, *found))
+        fits.append((labels, found[1]))
         return found
 
     PairTrainer.fit = recorded  # type: ignore[method-assign]
@@ -174,36 +173,30 @@ def kinfolk(data: str, folder: str, documents: int, conjunctions: bool, rounds: 
     linker.fit(items)
     seconds, cpu, peak = time.perf_counter() - began, time.process_time() - busy, peak_megabytes()
     within = stages.taken()
-    rows = linker._data(items, jobs)
-    ends, optima = [end for _, _, end in fits], []
+    learned = linker.pair_set_
+    rows = distinct_rows(learned.coder(items), items.left, items.right, learned.sizes, jobs)
+    ends, optimum = [end for _, end in fits], None
     if not conjunctions:
-        found = {f"labels {k}": labels for k, (labels, _, _) in enumerate(fits)}
-        path = Path(folder) / "fits.npz"
-        optima = [_optimum(rows, labels, weights, linker.l2, jobs) for labels, weights, _ in fits[:CHECKED]]
-        np.savez(path, index=rows.index, row=rows.rows.row, n=[linker.pair_set_.n_weights], **found)
+        found = {f"labels {k}": labels for k, (labels, _) in enumerate(fits)}
+        index = learned.weights_on(rows.codes)
+        np.savez(Path(folder) / "fits.npz", index=index, row=rows.row, n=[learned.n_weights], **found)
+        tight = {"training": "local", "tolerance": 1e-8, "max_iterations": 2000}  # the least value, to many digits
+        optimum = Linker(**{**settings, **tight}).fit(items).convergence_.objective
     return {
-        "pairs": items.n_pairs, "rows": len(rows.index), "weights": linker.pair_set_.n_weights, "fits": len(fits),
+        "pairs": items.n_pairs, "rows": len(rows.codes), "weights": learned.n_weights, "fits": len(ends),
         "seconds": seconds, "cpu_seconds": cpu, "within": within, "peak_mb": peak,
         **{name: [getattr(end, name) for end in ends] for name in ("iterations", "evaluations", "status")},
-        "objectives": [end.objective for end in ends], "fit_seconds": [end.seconds for end in ends], "optima": optima,
+        "objectives": [end.objective for end in ends], "fit_seconds": [end.seconds for end in ends],
+        "optimum": optimum,
     }  # fmt: skip
 
 
-def _objective(index: Any, n: int, row: Any, labels: Any, l2: float, jobs: int) -> PairObjective:
-    refused, accepted = (np.bincount(row, labels == y, minlength=len(index)) for y in (0, 1))
-    return PairObjective(index, n, refused, accepted, np.zeros(len(index)), Tilt(), l2, jobs)
-
-
-def _optimum(data: PairData, labels: Any, start: Any, l2: float, jobs: int) -> float:
-    """The least value of the objective, to many digits."""
-    objective = _objective(data.index, data.n_weights, data.rows.row, labels, l2, jobs)
-    plan = TrainingPlan(l2, 0.0, 1000, 1e-7, 0, 1, None, jobs, warns=False)
-    return optimise(objective, start, plan, Watch(_Flat(), plan, None, None, 0.0), 0.0)[1].objective
-
-
-class _Flat:
-    def split(self, flat: Any) -> Any:
-        return flat
+def objective(weights: Any, index: Any, row: Any, labels: Any, l2: float) -> float:
+    """What both sides minimise, worked out anew."""
+    score = np.concatenate([weights[part].sum(axis=1) for part in np.array_split(index, 100)])
+    no, yes = (np.bincount(row, labels == y, minlength=len(index)) for y in (0, 1))
+    losses = no * np.logaddexp(0.0, score) + yes * np.logaddexp(0.0, -score)
+    return float(losses.sum() + 0.5 * l2 * weights @ weights)
 
 
 def sklearn(folder: str, fits: int, form: str, jobs: int, l2: float = 1.0) -> Answer:
@@ -239,8 +232,7 @@ def sklearn(folder: str, fits: int, form: str, jobs: int, l2: float = 1.0) -> An
         seconds.append(time.perf_counter() - began)
         cpu.append(time.process_time() - busy)
         iterations.append(int(model.n_iter_[0]))
-        value = _objective(index, n, row, labels, l2, jobs)
-        objectives.append(value(model.coef_[0].astype(np.float64), np.empty(n)))
+        objectives.append(objective(model.coef_[0].astype(np.float64), index, row, labels, l2))
         print(f"fit {k}: {seconds[-1]:.1f} s, {iterations[-1]} iterations", file=sys.stderr, flush=True)
     return {
         "columns": n, "expand_seconds": expanding, "fit_seconds": seconds, "cpu_seconds": sum(cpu),

@@ -158,7 +158,7 @@ class LinkerOptions:
     )
     max_iterations: Annotated[int | None, typer.Option(help="Limit of optimiser iterations. Default: 200.")] = None
     tolerance: Annotated[
-        float | None, typer.Option(help="Stop when the objective falls by less, relative. Default: 0.00001.")
+        float | None, typer.Option(help="Stop when the objective falls by less, relative. Default: 0.0001.")
     ] = None
 
 

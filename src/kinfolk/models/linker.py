@@ -62,6 +62,7 @@ class Linker(Settings):
     l2            strength of the ridge ½ l2 |w|²
     bins, binning into how many bins numbers go; "learned": where labels change, "quantile": equal numbers
     conjunctions  "default", "all", None, or pairs of column names whose values have a weight together
+    tolerance     an M-step ends when five iterations lower its objective by a smaller share than this
     """
 
     CHOICES: ClassVar = {"training": ("local", "structured"), "e_step": E_STEPS, "binning": ("learned", "quantile")}
@@ -83,7 +84,7 @@ class Linker(Settings):
         binning: str = "learned",
         conjunctions: Any = "default",
         max_iterations: int = 200,
-        tolerance: float = 1e-5,
+        tolerance: float = 1e-4,
         random_state: int = 0,
         n_jobs: int | None = -1,
         verbose: int = 0,
