@@ -40,7 +40,8 @@ SETS = ("FEBRL 3", "restaurants", "Cora references", "DBLP-ACM", "Abt-Buy")
 DOCUMENTS, ROUNDS, SEEDS = 80, 5, 3
 MOST_TIME = 0.1  # of scikit-learn's on dense rows
 CONTESTANTS = (
-    "kinfolk local", "kinfolk structured", "splink", "dedupe", "logistic + components", "logistic + average link"
+    "kinfolk local", "kinfolk structured", "splink", "dedupe", "dedupe tuned", "logistic + components",
+    "logistic + average link",
 )  # fmt: skip
 Answer = dict[str, Any]
 
@@ -60,6 +61,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)}; all if none is named")
     parser.add_argument("--quick", action="store_true", help="everything small")
     parser.add_argument("--sets", nargs="+", metavar="SET", choices=SETS, help="data sets of peers")
+    parser.add_argument("--contestants", nargs="+", metavar="NAME", choices=CONTESTANTS, help="of peers")
     parser.add_argument("--seeds", type=int, metavar="N", help=f"halves of peers ({SEEDS})")
     parser.add_argument("--documents", type=int, metavar="N", help=f"documents of LitBank ({DOCUMENTS})")
     parser.add_argument("--skip-sparse", action="store_true", help="leave out scikit-learn's sparse rows")
@@ -107,7 +109,7 @@ def peers(options: argparse.Namespace, scratch: str) -> list[Answer]:
         return rows
     for name in options.sets:
         shown = False
-        for contestant in CONTESTANTS:
+        for contestant in options.contestants or CONTESTANTS:
             runs = [
                 run("linkage_peers.py", set=name, contestant=contestant, seed=seed, jobs=options.jobs,
                     folder=str(data_folder()))
@@ -180,18 +182,19 @@ FEATURES = ("choosing comparisons", "bins", "once an item", "coding and distinct
 
 def scale(options: argparse.Namespace, scratch: str) -> list[Answer]:
     print(f"\nGenerated customers, learned from 5 % of them\n{'records':>9}{'pairs':>12}{'block s':>9}{'fit s':>8}"
-          f"{'predict s':>11}{'cluster s':>11}{'all s':>8}{'µs a pair':>11}{'peak MB':>9}{'bytes a pair':>14}"
-          f"{'pair F1':>9}{'load':>6}")  # fmt: skip
+          f"{'predict s':>11}{'cluster s':>11}{'all s':>8}{'CPU s':>8}{'µs CPU a pair':>15}{'peak MB':>9}"
+          f"{'bytes a pair':>14}{'pair F1':>9}{'load':>6}")  # fmt: skip
     rows = []
     for records in options.sizes:
         row = run("linkage_scale.py", what="scale", records=records, jobs=options.jobs)
         rows.append(row)
         took, peaks = row["seconds"], row["peaks"]
-        whole = sum(took.values()) - took["generate"]
+        whole, cpu = sum(took.values()) - took["generate"], row["cpu_seconds"]
         added = 1e6 * (peaks["cluster"] - peaks["start"]) / row["pairs"]
         print(f"{records:>9,}{row['pairs']:>12,}{took['block']:>9.2f}{took['fit']:>8.2f}{took['predict']:>11.2f}"
-              f"{took['cluster']:>11.2f}{whole:>8.2f}{1e6 * whole / row['pairs']:>11.2f}{peaks['cluster']:>9.0f}"
-              f"{added:>14.0f}{100 * row['pair_f1']:>9.2f}{row['load_average']:>6.1f}", flush=True)  # fmt: skip
+              f"{took['cluster']:>11.2f}{whole:>8.2f}{cpu:>8.2f}{1e6 * cpu / row['pairs']:>15.2f}"
+              f"{peaks['cluster']:>9.0f}{added:>14.0f}{100 * row['pair_f1']:>9.2f}{row['load_average']:>6.1f}",
+              flush=True)  # fmt: skip
     for row in rows:
         print(f"{row['records']:>9,} fit:     {shares(row['within_fit'])}")
         print(f"{'':>9} predict: {shares(row['within_predict'])}")

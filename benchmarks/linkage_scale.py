@@ -106,7 +106,7 @@ def scale(records: int, jobs: int, training: str = "structured", seed: int = 0) 
     watch, stages, peaks = Stopwatch(), Stages(), {"start": peak_megabytes()}
     with watch.stage("generate"):
         plain = generate_customers(records, seed=seed)
-    peaks["generate"] = peak_megabytes()
+    peaks["generate"], busy = peak_megabytes(), time.process_time()
     with watch.stage("block"):
         items, report = blocked(plain, list(PEOPLE), n_jobs=jobs)
     peaks["block"] = peak_megabytes()
@@ -124,10 +124,10 @@ def scale(records: int, jobs: int, training: str = "structured", seed: int = 0) 
     within_predict, peaks["predict"] = stages.taken(), peak_megabytes()
     with watch.stage("cluster"):
         clusters = linker.cluster(items, probability)
-    peaks["cluster"] = peak_megabytes()
+    peaks["cluster"], cpu = peak_megabytes(), time.process_time() - busy
     return {
-        "records": records, "pairs": items.n_pairs, "train_pairs": train.n_pairs, "seconds": dict(watch.seconds),
-        "within_fit": within_fit, "within_predict": within_predict, "peaks": peaks,
+        "records": records, "cpu_seconds": cpu, "pairs": items.n_pairs, "train_pairs": train.n_pairs,
+        "seconds": dict(watch.seconds), "within_fit": within_fit, "within_predict": within_predict, "peaks": peaks,
         "completeness": report.pair_completeness, "pair_f1": METRICS["pair_f1"](items, clusters),
         "cluster_f1": METRICS["cluster_f1"](items, clusters), "threshold": linker.clusterer_.threshold,
         "kept_round": linker.best_round_,

@@ -225,10 +225,10 @@ def test_two_tables(kinfolk: Any, world: Path, tmp_path: Path):
     done = train(kinfolk, *tables, *truth, "--clusterer", "one-to-one", "--block", "key(town)", "--out", tmp_path / "m")
     assert done.status == 0 and "trained on 60 records" in done.err
     rows = rows_of(kinfolk("mentions", "cluster", tmp_path / "m", *tables, "--quiet", *ONE).out)
-    assert rows[0] == {"id": "first:0", "table": "first", "cluster": "0"}
+    assert rows[0] == {"id": "0", "table": "first", "cluster": "0"}
     assert [row["table"] for row in rows] == ["first"] * 30 + ["second"] * 30
     first = json.loads(kinfolk("mentions", "cluster", tmp_path / "m", *tables, "--json", *ONE).out.splitlines()[0])
-    assert first == {"id": "first:0", "table": "first", "cluster": 0}
+    assert first == {"id": "0", "table": "first", "cluster": 0}
     scores = json.loads(kinfolk("mentions", "evaluate", tmp_path / "m", *tables, *truth, "--json", *ONE).out)
     assert scores["scores"]["pairs"]["f1"] > 0.8 and "muc" not in scores["scores"]
     told = kinfolk("mentions", "explain", tmp_path / "m", "first:3", "second:3", *tables, *ONE)
@@ -421,7 +421,7 @@ def test_items_the_model_cannot_take(kinfolk: Any, world: Path, tmp_path: Path):
     write(tmp_path / "other.csv", [["1", "ann"], ["2", "bob"]], "id,name")
     assert_refused(
         kinfolk(*call, "--records", tmp_path / "other.csv"),
-        "other.csv: no column 'given' (fields); the columns are 'id', 'name'",
+        "other.csv: no column 'given' (fields); the model compares by it: add the column",
     )
     assert_refused(kinfolk(*call, "--records", world / "test.csv", "--least", "2"), "--least must be a probability")
     bare = kinfolk("mentions", "evaluate", world / "people", "--records", world / "test.csv", *ONE)

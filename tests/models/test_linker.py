@@ -731,3 +731,60 @@ def test_a_file_cut_or_altered_is_refused(saved: Path, tmp_path: Path):
         (tmp_path / FILE).write_bytes(turned)
         with pytest.raises(ModelFileError, match=FILE):
             kf.load_model(tmp_path / FILE)
+
+
+# -- by name ------------------------------------------------------------------------------------------
+
+
+def named(seed: int) -> kf.Mentions:
+    items = world(seed)
+    return changed(items, names=[f"r{i}" for i in range(items.n_items)])
+
+
+def test_items_are_given_by_name_or_by_number(model: kf.Linker):
+    items = named(1)
+    assert model.explain(items, "r3", "r5") == model.explain(items, 3, 5)
+    assert model.explain_cluster(items, "r3") == model.explain_cluster(items, 3)
+    apart = [["r0", f"r{j}"] for j in range(1, 5)]
+    by_name, by_number = (
+        model.predict(items, cannot_link=apart),
+        model.predict(items, cannot_link=[[0, j] for j in range(1, 5)]),
+    )
+    np.testing.assert_array_equal(by_name, by_number)
+    assert len(set(by_name[[0, 1]])) == 2
+    with pytest.raises(InputError, match="no item named 'x'; names look like 'r0'"):
+        model.explain(items, "x", "r1")
+    with pytest.raises(InputError, match="the items have no names"):
+        model.explain(world(1), "r0", "r1")
+
+
+def test_an_explanation_shows_both_records(model: kf.Linker):
+    told = model.explain(named(1), 0, 1)
+    assert told.values[0][0] == "name" and f"name: {told.values[0][1]} | {told.values[0][2]}" in str(told)
+
+
+def test_another_clusterer_after_training(model: kf.Linker):
+    items = world(1)
+    p = model.predict_proba(items)
+    expected = kf.SingleLink(0.9).cluster(items.n_items, items.left, items.right, p)
+    np.testing.assert_array_equal(model.cluster(items, p, clusterer=kf.SingleLink(0.9)), expected)
+
+
+def test_items_with_no_pair_on_purpose_stay_apart(model: kf.Linker):
+    bare = changed(world(1), left=[], right=[], blocked=True)
+    assert model.predict(bare).tolist() == list(range(bare.n_items)) and model.predict_proba(bare).shape == (0,)
+    with pytest.raises(InputError, match="no candidate pair to learn from"):
+        linker().fit(bare)
+
+
+def test_items_tell_what_they_are():
+    items = world(1)
+    assert len(items) == items.n_items
+    assert repr(items).startswith(f"<{items.n_items} records; columns name, ") and "candidate pairs" in repr(items)
+    assert "no candidate pairs yet" in repr(changed(items, left=[], right=[]))
+    more = items.with_columns(
+        tag=["a", None] * (items.n_items // 2) + ["b"] * (items.n_items % 2), size=range(items.n_items)
+    )
+    assert more.columns["tag"].strings()[:2] == ["a", None] and more.columns["size"][1] == 1.0
+    with pytest.raises(InputError, match="column 'tag' must hold strings or numbers"):
+        items.with_columns(tag=[object()] * items.n_items)

@@ -79,7 +79,7 @@ def learned(items: kf.Mentions) -> PairSet:
     return PairSet.learn(as_comparisons(FEATURES), items, binning="quantile", conjunctions="all")
 
 
-def trainer(items: kf.Mentions, binned: PairSet, bias: kf.Bias | None = None, tolerance: float = 1e-5) -> PairTrainer:
+def trainer(items: kf.Mentions, binned: PairSet, bias: kf.Bias | None = None, tolerance: float = 1e-4) -> PairTrainer:
     rows = distinct_rows(binned.coder(items), items.left, items.right, binned.sizes)
     on = GroupedRows.of(binned.weights_on(rows.codes), binned.n_weights)
     data = PairData(items, rows, on, items.pair_labels)

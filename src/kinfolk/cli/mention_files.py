@@ -59,7 +59,15 @@ def loaded(
         raise SettingError(f"{path} was trained on {wanted}")
     linker.clusterer_ = clusterer_of(clustering, linker.clusterer_)
     rules = source.block or linker.blocking or ()
-    items = read_items(source, fields_of(linker.pair_set_.features, rules) or None)
+    needed = fields_of(linker.pair_set_.features, rules)
+    try:
+        items = read_items(source, needed or None)
+    except InputError as error:
+        lacking = next((name for name in needed if f"no column {name!r}" in str(error)), None)
+        if lacking is None or source.fields is not None:
+            raise
+        told = f"{str(error).partition(';')[0]}; the model compares by it: add the column, with empty cells if need be"
+        raise InputError(told) from error
     check_fits(items, linker.pair_set_.features, linker.clusterer_)
     return linker, *with_candidates(items, source, rules, jobs)
 

@@ -114,7 +114,8 @@ class ClusterOptions:
     """None: not given, so as trained."""
 
     clusterer: Annotated[
-        Clustering | None, typer.Option(help="How decisions become clusters. Default: single-link, or as trained.")
+        Clustering | None,
+        typer.Option(help="How decisions become clusters. Default: average-link; documents single-link."),
     ] = None
     threshold: Annotated[
         float | None, typer.Option(help="Probability a pair has to exceed. Default: 0.5, or as trained.")

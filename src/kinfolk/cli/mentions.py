@@ -225,7 +225,7 @@ def _outcome(linker: Any, items: Mentions) -> Iterator[str]:
     rounds = f"round {kept.number} of 0 (local) to {len(linker.rounds_) - 1}" if kept.scores else "local training"
     scores = "".join(f"{name} {score:.4f} on the training data; " for name, score in kept.scores.items())
     if linker.folds is not None:
-        yield f"threshold {linker.clusterer_.threshold:.3f}, chosen on unseen training pairs"
+        yield f"threshold {linker.clusterer_.threshold:.3f} and the round chosen on unseen training pairs"
     yield f"kept {rounds}: {scores}{linker.convergence_}"
 
 

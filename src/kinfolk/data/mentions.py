@@ -13,16 +13,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from kinfolk.data.column import Column
 from kinfolk.data.corpus import Corpus
+from kinfolk.data.mention_checks import Attribute, as_attribute, checked_clusters, checked_pairs
 from kinfolk.data.relational import read_only
 from kinfolk.errors import InputError
 
 log = logging.getLogger("kinfolk")
 GIANT = 20_000_000  # pairs of one group above which a word of warning is due
 
-Attribute = Column | NDArray[np.float64]  # strings (code -1 = missing) or numbers (NaN = missing)
 
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Mentions:
     """Items, what is known of each, which pairs of them are in question, and (in training) the true clusters.
 
@@ -33,6 +32,7 @@ class Mentions:
     clusters     int32 (n,), the true cluster, -1 = not known; None: no truth
     names        one name an item, unique within its group; by default its number
     group_names  one name a group
+    blocked      whether the pairs are all that are to be looked at, though there be none; False: none were chosen yet
     first_table  number of items from the first of two tables, whose pairs then cross tables; None: one table
     corpus       the text mentions were read from, spans their tokens: int64 (n, 2), start and end (exclusive)
     """
@@ -45,6 +45,7 @@ class Mentions:
     names: Sequence[str] | None = field(default=None, repr=False)
     group_names: Sequence[str] | None = field(default=None, repr=False)
     first_table: int | None = None
+    blocked: bool = False
     corpus: Corpus | None = field(default=None, repr=False)
     spans: NDArray[np.int64] | None = field(default=None, repr=False)
 
@@ -53,15 +54,17 @@ class Mentions:
         n = len(groups)
         if n and (groups[0] < 0 or (np.diff(groups) < 0).any()):
             raise InputError("groups must be numbers from 0 that never fall: put the items of a document side by side")
-        for name, column in self.columns.items():
+        columns = {name: as_attribute(name, column) for name, column in self.columns.items()}
+        for name, column in columns.items():
             if len(column) != n:
                 raise InputError(f"column {name!r} has {len(column)} values for {n} items")
-        left, right = _checked_pairs(self.left, self.right, groups, self.first_table)
+        left, right = checked_pairs(self.left, self.right, groups, self.first_table)
         if self.clusters is not None:
-            object.__setattr__(self, "clusters", _checked_clusters(self.clusters, groups))
+            object.__setattr__(self, "clusters", checked_clusters(self.clusters, groups))
         if self.names is not None and len(self.names) != n:
             raise InputError(f"{len(self.names)} names for {n} items")
-        object.__setattr__(self, "columns", MappingProxyType(dict(self.columns)))
+        object.__setattr__(self, "columns", MappingProxyType(columns))
+        object.__setattr__(self, "blocked", bool(self.blocked or len(left)))
         object.__setattr__(self, "groups", read_only(groups))
         object.__setattr__(self, "left", read_only(left))
         object.__setattr__(self, "right", read_only(right))
@@ -75,7 +78,17 @@ class Mentions:
             told = "a group of %d items makes %d pairs, which takes time and memory; block() them, or cut the group"
             log.warning(told, largest, largest * (largest - 1) // 2)
         left, right = pairs_within(numbers)
-        return cls(columns, numbers, left, right, **rest)
+        return cls(columns, numbers, left, right, blocked=True, **rest)
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+    def __repr__(self) -> str:
+        kind = "records" if self.corpus is None else f"mentions in {self.n_groups:,} documents"
+        tables = "" if self.first_table is None else f" ({self.first_table:,} and {self.n_items - self.first_table:,})"
+        pairs = f"{self.n_pairs:,} candidate pairs" if self.blocked else "no candidate pairs yet"
+        truth = "" if self.clusters is None else f", {self.n_true_pairs:,} true pairs"
+        return f"<{self.n_items:,} {kind}{tables}; columns {', '.join(self.columns) or 'none'}; {pairs}{truth}>"
 
     @property
     def n_items(self) -> int:
@@ -121,6 +134,29 @@ class Mentions:
     def name(self, item: int) -> str:
         return str(item) if self.names is None else str(self.names[item])
 
+    def number(self, item: int | str) -> int:
+        """The number of an item given by number or, as a string, by name, which no two documents may have."""
+        if not isinstance(item, str):
+            return int(item)
+        if self.names is None:
+            raise InputError(f"the items have no names, so {item!r} names none; give its number")
+        found = self._numbers().get(item, [])
+        if len(found) != 1:
+            told = "no item" if not found else f"{len(found)} items, in several documents,"
+            raise InputError(
+                f"{told} named {item!r}; names look like {self.names[0]!r}" if self.names else f"no item {item!r}"
+            )
+        return found[0]
+
+    def _numbers(self) -> dict[str, list[int]]:
+        known: dict[str, list[int]] | None = self.__dict__.get("_by_name")
+        if known is None:
+            known = {}
+            for i, name in enumerate(self.names or ()):
+                known.setdefault(str(name), []).append(i)
+            object.__setattr__(self, "_by_name", known)
+        return known
+
     def title(self, item: int) -> str:
         """The name of an item with its text, where it has one."""
         text = self.columns.get("text")
@@ -133,9 +169,10 @@ class Mentions:
     def with_pairs(self, left: ArrayLike, right: ArrayLike) -> Mentions:
         """The same items with other candidate pairs, in any order; a pair given twice counts once."""
         first, second = ordered_pairs(left, right)
-        return replace(self, left=first, right=second)
+        return replace(self, left=first, right=second, blocked=True)
 
-    def with_columns(self, **columns: Attribute) -> Mentions:
+    def with_columns(self, **columns: Any) -> Mentions:
+        """The same items with more columns: arrays, Columns, or lists of strings or numbers, None for missing."""
         return replace(self, columns={**self.columns, **columns})
 
     def take_groups(self, groups: Iterable[int]) -> Mentions:
@@ -172,6 +209,7 @@ class Mentions:
             None if self.names is None else [self.names[int(i)] for i in kept],
             None if self.group_names is None else [self.group_names[int(g)] for g in present],
             None if self.first_table is None else int(mask[: self.first_table].sum()),
+            self.blocked,
             self.corpus,
             None if self.spans is None else self.spans[kept],
         )
@@ -192,41 +230,3 @@ def ordered_pairs(left: ArrayLike, right: ArrayLike) -> tuple[NDArray[np.int32],
     a, b = np.asarray(left, np.int64), np.asarray(right, np.int64)
     keys = np.unique((np.maximum(a, b) << 32) | np.minimum(a, b))
     return (keys & 0xFFFFFFFF).astype(np.int32), (keys >> 32).astype(np.int32)
-
-
-def _checked_pairs(
-    left: ArrayLike, right: ArrayLike, groups: NDArray[np.int32], first_table: int | None
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    a, b = np.asarray(left, np.int32), np.asarray(right, np.int32)
-    if a.shape != b.shape or a.ndim != 1:
-        raise InputError(f"left and right must be rows of one length; got {a.shape} and {b.shape}")
-    if not len(a):
-        return a, b
-    if a.min() < 0 or b.max() >= len(groups) or (a >= b).any():
-        wanted = f"expected left < right among {len(groups)} items"
-        at = int(np.flatnonzero((a < 0) | (b >= len(groups)) | (a >= b))[0])
-        raise InputError(f"pair {at} is ({a[at]}, {b[at]}): {wanted}; with_pairs() puts pairs in order")
-    steps = np.diff(b)
-    if (steps < 0).any() or ((steps == 0) & (np.diff(a) <= 0)).any():
-        raise InputError("pairs must be in order of right and then left, each once; with_pairs() puts them in order")
-    if (groups[a] != groups[b]).any():
-        at = int(np.flatnonzero(groups[a] != groups[b])[0])
-        raise InputError(f"pair ({a[at]}, {b[at]}) joins two groups; items of different documents are never compared")
-    if first_table is not None and ((a >= first_table) | (b < first_table)).any():
-        at = int(np.flatnonzero((a >= first_table) | (b < first_table))[0])
-        raise InputError(f"pair ({a[at]}, {b[at]}) lies within one of the two tables; expected one item from each")
-    return a, b
-
-
-def _checked_clusters(clusters: ArrayLike, groups: NDArray[np.int32]) -> NDArray[np.int32]:
-    numbers = np.asarray(clusters, np.int32)
-    if numbers.shape != groups.shape:
-        raise InputError(f"expected a cluster for each of {len(groups)} items, -1 if not known; got {numbers.shape}")
-    known = np.flatnonzero(numbers >= 0)
-    first = np.full(int(numbers.max(initial=-1)) + 1, -1, np.int64)
-    first[numbers[known[::-1]]] = known[::-1]
-    astray = known[groups[first[numbers[known]]] != groups[known]]
-    if len(astray):
-        a, b = int(first[numbers[astray[0]]]), int(astray[0])
-        raise InputError(f"items {a} and {b} share cluster {numbers[b]} but not the group; number clusters apart")
-    return read_only(numbers)

@@ -17,7 +17,8 @@ from kinfolk.data.column import Column
 from kinfolk.data.columns import Column as TableColumn
 from kinfolk.data.columns import strings
 from kinfolk.data.ids import NodeIds
-from kinfolk.data.mentions import Attribute, Mentions
+from kinfolk.data.mention_checks import Attribute
+from kinfolk.data.mentions import Mentions
 from kinfolk.data.record_truth import RecordIds, clusters_in_ids, clusters_in_table, clusters_of_matches, numbered
 from kinfolk.data.tables import Table, frame_table, listed
 from kinfolk.errors import InputError, SettingError

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
+SHOWN = 15  # contributions that are printed
 
 
 @dataclass(frozen=True)
@@ -29,11 +30,16 @@ class LinkExplanation:
     score: float
     base: float
     contributions: tuple[Contribution, ...]  # the largest first, by absolute value
+    values: tuple[tuple[str, str, str], ...] = ()  # what both items have in a field: name, left, right
 
     def __str__(self) -> str:
         head = f"{self.left} - {self.right}: probability {self.probability:.3f}, log-odds {self.score:+.2f}"
-        lines = [f"  {self.base:+7.2f}  a pair in training, on average"]
-        lines += [f"  {one.share:+7.2f}  {one.feature}" for one in self.contributions if abs(one.share) >= 0.005]
+        lines = [f"  {name}: {left} | {right}" for name, left, right in self.values]
+        lines.append(f"  {self.base:+7.2f}  a pair in training, on average; from there")
+        lines += [f"  {one.share:+7.2f}  {one.feature}" for one in self.contributions[:SHOWN]]
+        rest = self.contributions[SHOWN:]
+        if rest:
+            lines.append(f"  {sum(one.share for one in rest):+7.2f}  {len(rest)} others together")
         return "\n".join([head, *lines])
 
 
@@ -53,7 +59,7 @@ class ClusterExplanation:
     holding: tuple[tuple[str, str, float], ...]
 
     def __str__(self) -> str:
-        lines = [f"{len(self.items)} items: {_few(self.items)}"]
+        lines = [f"{len(self.items)} item{'s' * (len(self.items) != 1)}: {_few(self.items)}"]
         if self.weakest is None:
             return lines[0]
         lines.append(f"  weakest link: {self.weakest[0]} - {self.weakest[1]}, probability {self.probability:.3f}")

@@ -148,7 +148,7 @@ def blocked(
     left, right = (np.concatenate([np.empty(0, np.int32), *(part[side] for part in parts)]) for side in (0, 1))
     counts = sum((part[2] for part in parts), np.zeros((len(found) + 1, 2), np.int64))
     del parts
-    return replace(items, left=left, right=right), _report(items, listed, counts)
+    return replace(items, left=left, right=right, blocked=True), _report(items, listed, counts)
 
 
 def _every_pair(items: Mentions) -> tuple[Mentions, BlockingReport]:
@@ -163,7 +163,7 @@ def _every_pair(items: Mentions) -> tuple[Mentions, BlockingReport]:
         right = np.repeat(np.arange(first, items.n_items, dtype=np.int32), first)
     matches = None if items.clusters is None else items.n_true_pairs
     whole = RuleReport("all pairs", possible, matches)
-    return replace(items, left=left, right=right), BlockingReport((), whole, possible, matches)
+    return replace(items, left=left, right=right, blocked=True), BlockingReport((), whole, possible, matches)
 
 
 def _merged(found: Sequence[Candidates], first: int, last: int, items: Mentions) -> tuple[Array, Array, Array]:

@@ -32,7 +32,9 @@ class CodedColumn:
     edges: NDArray[np.float64] | None = None
 
     @classmethod
-    def binned(cls, name: str, edges: NDArray[np.float64]) -> CodedColumn:
+    def binned(cls, name: str, edges: NDArray[np.float64], words: tuple[str, str] | None = None) -> CodedColumn:
+        if words is not None and len(edges) == 1:
+            return cls(name, (MISSING, *words), edges)
         marks = [f"{edge:.3g}" for edge in edges]
         inner = [f"{a} to {b}" for a, b in pairwise(marks)]
         ranges = [f"below {marks[0]}", *inner, f"{marks[-1]} or more"] if marks else ["known"]
@@ -71,7 +73,7 @@ class PairSet:
             numbers = feature.of(items)(left, right)
             for k, column in enumerate(feature.columns):
                 edges = _edges(numbers[:, k], labels, int(bins), binning)
-                columns.append(CodedColumn.binned(column.name, edges))
+                columns.append(CodedColumn.binned(column.name, edges, column.words))
         _check_names([column.name for column in columns])
         return cls(features, columns, joined_columns(conjunctions, [column.name for column in columns]))
 

@@ -24,6 +24,7 @@ class PairColumn:
 
     name: str
     values: tuple[str, ...] | None = None
+    words: tuple[str, str] | None = None  # of numbers that are 0 or 1: what the two are called
 
 
 class PairFeature(ABC):

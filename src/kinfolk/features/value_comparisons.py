@@ -41,6 +41,10 @@ MONTH_NAMED = re.compile(r"([a-z]{3})[a-z]*\.? +(\d{1,2})(?:st|nd|rd|th)?,? +(\d
 class Exact(Comparison):
     """1 if the values are the same, 0 if not."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "columns", (PairColumn(self.name, words=("different", "equal")),))
+
     def of(self, items: Mentions) -> Answer:
         texts = texts_of(items, self.fields, self.normalise)
 
@@ -192,7 +196,13 @@ class PairFunction(PairFeature):
         return answer
 
     def _number(self, left: Any, right: Any) -> float:
-        given = self.function(left, right)
+        try:
+            given = self.function(left, right)
+        except Exception as error:  # whatever a user's function raises, with what it was asked
+            told = f"{type(error).__name__}: {error}"
+            raise InputError(
+                f"{self.name!r} failed for {left!r} and {right!r}: {told}; correct the function"
+            ) from error
         if given is None:
             return float("nan")
         if not isinstance(given, Real | np.bool_) or np.isinf(float(given)):

@@ -52,7 +52,8 @@ def numbered_clusters(items: Mentions, clusters: Array) -> list[int]:
 def write_clusters(
     target: Target, items: Mentions, clusters: Array, *, tables: Sequence[str] | None = None, as_json: bool = False
 ) -> None:
-    """An item a line: id, cluster and, with two tables, which of them; or JSON lines, with documents and texts.
+    """An item a line: id, cluster and, with two tables, which of them, the id as it is there; or JSON lines, with
+    documents and texts.
 
     tables   names of the two tables
     """
@@ -61,6 +62,7 @@ def write_clusters(
     if items.first_table is not None:
         words = tables or ("1", "2")
         columns["table"] = [words[i >= items.first_table] for i in range(items.n_items)]
+        columns["id"] = [one.removeprefix(f"{table}:") for one, table in zip(ids, columns["table"], strict=True)]
     if as_json and items.group_names is not None:
         columns["document"] = [items.group_name(int(g)) for g in items.groups]
         text = items.columns.get("text")

@@ -92,6 +92,8 @@ def _read(data: bytes, name: str, divider: str) -> tuple[list[str], list[list[st
                 if len(cells) != len(header):
                     wanted = f"expected {len(header)} cells, as many as columns in the first line"
                     what = f"{wanted}, got {len(cells)}; complete the line, and quote cells that hold {divider!r}"
+                    if len(header) == 1:
+                        what += ", or name the delimiter if it is not one of tab, comma and semicolon"
                     raise InputError(what, name, _line(data, divider, row))
         for column, added in zip(columns, zip(*rows, strict=True), strict=False):
             column.extend(added)

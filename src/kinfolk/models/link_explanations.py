@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.data.column import Column
 from kinfolk.data.mentions import Mentions
 from kinfolk.errors import InputError
 from kinfolk.explain.links import ClusterExplanation, LinkExplanation, contributions, weakest_link
@@ -17,15 +18,34 @@ Array = NDArray[Any]
 
 
 def explain_link(
-    learned: PairSet, weights: Array, shares: Array, items: Mentions, left: int, right: int
+    learned: PairSet, weights: Array, shares: Array, items: Mentions, left: int | str, right: int | str
 ) -> LinkExplanation:
     """`shares` is the share of training pairs for which each weight is on."""
-    low, high = _two(items, left, right)
+    low, high = _two(items, items.number(left), items.number(right))
     codes = learned.coder(items)(np.array([low], np.int32), np.array([high], np.int32))
     on = learned.weights_on(codes)[0]
     base, told = contributions(weights, on, learned.column_means(shares * weights), learned.weight_names())
     score = float(weights[on].sum())
-    return LinkExplanation(items.title(low), items.title(high), float(sigmoid(np.array(score))), score, base, told)
+    probability = float(sigmoid(np.array(score)))
+    values = () if items.corpus is not None else _values(items, low, high)
+    return LinkExplanation(items.title(low), items.title(high), probability, score, base, told, values)
+
+
+def _values(items: Mentions, low: int, high: int) -> tuple[tuple[str, str, str], ...]:
+    """What two records have in each field that both or either has."""
+    found = []
+    for name, column in items.columns.items():
+        if isinstance(column, Column):
+            told = [column.values[code] if code >= 0 else "-" for code in (column.codes[low], column.codes[high])]
+        else:
+            told = ["-" if np.isnan(value) else f"{value:g}" for value in (column[low], column[high])]
+        if told != ["-", "-"]:
+            found.append((name, _short(told[0]), _short(told[1])))
+    return tuple(found)
+
+
+def _short(text: str, most: int = 60) -> str:
+    return text if len(text) <= most else text[: most - 3] + "..."
 
 
 def explain_cluster(

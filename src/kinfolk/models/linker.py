@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from kinfolk.data.mentions import Mentions
 from kinfolk.errors import InputError, SettingError
 from kinfolk.explain.links import ClusterExplanation, LinkExplanation
-from kinfolk.features.blocking import block
+from kinfolk.features.blocking import blocked
 from kinfolk.features.comparisons import as_comparisons, default_comparisons
 from kinfolk.features.coreference import CONJUNCTIONS, CoreferencePairs
 from kinfolk.features.pair_rows import distinct_rows
@@ -27,7 +27,7 @@ from kinfolk.models.bias import Bias
 from kinfolk.models.clusterers import AverageLink, Clusterer, SingleLink
 from kinfolk.models.link_explanations import explain_cluster, explain_link
 from kinfolk.models.link_scores import all_scores, metric
-from kinfolk.models.linker_checks import check_linker, selected, trainable
+from kinfolk.models.linker_checks import check_linker, item_pairs, selected, trainable
 from kinfolk.models.optimise import Callback, TrainingPlan
 from kinfolk.models.progress import observed
 from kinfolk.models.settings import Settings
@@ -147,12 +147,14 @@ class Linker(Settings):
         return self
 
     def candidates(self, items: Mentions) -> Mentions:
-        """The items with candidate pairs: those they come with or, if there are none, those of `blocking`."""
+        """The items with candidate pairs: those they come with or, if none were chosen yet, those of `blocking`."""
         if not isinstance(items, Mentions):
             raise InputError(f"expected Mentions (read_coref, read_records); got {type(items).__name__}")
-        if items.n_pairs or items.n_items < 2 or items.corpus is not None:
+        if items.blocked or items.n_items < 2:
             return items
-        return block(items, self.blocking, n_jobs=self.n_jobs)
+        found, report = blocked(items, self.blocking, n_jobs=self.n_jobs)
+        log.info("%s", report)
+        return found
 
     def decision_function(self, items: Mentions) -> NDArray[np.float64]:
         """Log-odds of each candidate pair."""
@@ -168,7 +170,10 @@ class Linker(Settings):
     def predict(
         self, items: Mentions, must_link: ArrayLike | None = None, cannot_link: ArrayLike | None = None
     ) -> NDArray[np.int32]:
-        """The cluster of each item, int32 (n,). `must_link` and `cannot_link` are pairs of item numbers (m, 2)."""
+        """The cluster of each item, int32 (n,).
+
+        must_link, cannot_link   pairs of items (m, 2) that have to be, or must not be, together, by number or by name
+        """
         paired = self.candidates(items)
         return self.cluster(paired, self.predict_proba(paired), must_link, cannot_link)
 
@@ -178,14 +183,17 @@ class Linker(Settings):
         probability: Array,
         must_link: ArrayLike | None = None,
         cannot_link: ArrayLike | None = None,
+        clusterer: Clusterer | None = None,
     ) -> NDArray[np.int32]:
-        """Clusters from probabilities that are already there, one a candidate pair."""
+        """Clusters from probabilities that are already there, one a candidate pair; `clusterer`: another one."""
         self._require_fitted()
         paired = self.candidates(items)
         if len(probability) != paired.n_pairs:
             raise InputError(f"expected a probability for each of {paired.n_pairs} pairs; got {len(probability)}")
-        must, cannot = (None if given is None else np.asarray(given) for given in (must_link, cannot_link))
-        return self.clusterer_.cluster(paired.n_items, paired.left, paired.right, probability, must, cannot)
+        must, cannot = (item_pairs(paired, given) for given in (must_link, cannot_link))
+        return (clusterer or self.clusterer_).cluster(
+            paired.n_items, paired.left, paired.right, probability, must, cannot
+        )
 
     def score(self, items: Mentions, y: Any = None) -> float:
         """The metric `select` of the clusters predicted."""
@@ -207,13 +215,13 @@ class Linker(Settings):
         probability = self.predict_proba(paired)
         return all_scores(paired, self.cluster(paired, probability), probability > 0.5)
 
-    def explain(self, items: Mentions, left: int, right: int) -> LinkExplanation:
-        """Why two items (by number) are linked or not, candidates or not."""
+    def explain(self, items: Mentions, left: int | str, right: int | str) -> LinkExplanation:
+        """Why two items, by number or name, are linked or not, candidates or not."""
         self._require_fitted()
         return explain_link(self.pair_set_, self.weights_, self.shares_, self.candidates(items), left, right)
 
     def explain_cluster(
-        self, items: Mentions, item: int, probability: Array | None = None, clusters: Array | None = None
+        self, items: Mentions, item: int | str, probability: Array | None = None, clusters: Array | None = None
     ) -> ClusterExplanation:
         """The weakest link of the cluster an item is in, and what would split it.
 
@@ -223,7 +231,7 @@ class Linker(Settings):
         paired = self.candidates(items)
         p = self.predict_proba(paired) if probability is None else probability
         found = self.cluster(paired, p) if clusters is None else clusters
-        return explain_cluster(paired, item, p, found, self.clusterer_.threshold)
+        return explain_cluster(paired, paired.number(item), p, found, self.clusterer_.threshold)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file that `kf.load_model` reads."""

@@ -59,3 +59,12 @@ def trainable(items: Mentions) -> Mentions:
         which = "a true link" if not (labels == 1).any() else "two different entities"
         raise InputError(f"none of {kept.n_pairs} candidate pairs is {which}; look at blocking and truth")
     return kept
+
+
+def item_pairs(items: Mentions, given: Any) -> Any:
+    """Pairs of item numbers from pairs of numbers or names; None stays None."""
+    if given is None:
+        return None
+    return np.array([[items.number(one) for one in pair] for pair in np.asarray(given).tolist()], np.int64).reshape(
+        -1, 2
+    )

@@ -12,7 +12,7 @@ from kinfolk.features.blocking import as_rules
 from kinfolk.features.comparisons import rebuilt_comparison
 from kinfolk.features.coreference import CoreferencePairs
 from kinfolk.features.pair_set import CodedColumn, PairSet
-from kinfolk.features.pairs import PairFeature
+from kinfolk.features.pairs import PairColumn, PairFeature
 from kinfolk.io.modelfile import ModelFile
 from kinfolk.models.bias import Bias
 from kinfolk.models.clusterers import CLUSTERERS
@@ -60,11 +60,11 @@ def restore_linker(model: Linker, file: ModelFile, functions: Functions) -> None
     spec = file.header["linker"]
     features = [_feature(one, functions) for one in spec["features"]]
     names = file.strings["column_names"]
-    columns = [_column(file, k, name, size) for k, (name, size) in enumerate(zip(names, spec["columns"], strict=True))]
-    joined = [(int(a), int(b)) for a, b in spec["joined"]]
-    _fits(all(0 <= k < len(columns) for pair in joined for k in pair))
     answered = [column for feature in features for column in feature.columns]
     _fits([column.name for column in answered] == list(names))  # codes must be those that the weights are for
+    columns = [_column(file, k, *told) for k, told in enumerate(zip(answered, spec["columns"], strict=True))]
+    joined = [(int(a), int(b)) for a, b in spec["joined"]]
+    _fits(all(0 <= k < len(columns) for pair in joined for k in pair))
     _fits(all(a.values == (c.values if c.edges is None else None) for a, c in zip(answered, columns, strict=True)))
     model.pair_set_ = PairSet(features, columns, joined)
     weights, shares = file.arrays["weights"], file.arrays["shares"]
@@ -88,14 +88,14 @@ def _feature(spec: Mapping[str, Any], functions: Functions) -> PairFeature:
     return CoreferencePairs() if "coreference" in spec else rebuilt_comparison(spec, functions)
 
 
-def _column(file: ModelFile, k: int, name: str, size: int | None) -> CodedColumn:
+def _column(file: ModelFile, k: int, answered: PairColumn, size: int | None) -> CodedColumn:
     if size is None:
         edges = file.arrays[f"edges.{k}"]
         _fits(edges.ndim == 1 and len(edges) < 255 and (np.diff(edges) > 0).all())
-        return CodedColumn.binned(name, edges)
+        return CodedColumn.binned(answered.name, edges, answered.words)
     values = tuple(file.strings[f"values.{k}"])
     _fits(len(values) == size)
-    return CodedColumn(name, values)
+    return CodedColumn(answered.name, values)
 
 
 def _fits(sound: bool | np.bool_) -> None:

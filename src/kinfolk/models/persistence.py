@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from kinfolk.data.vocabulary import Vocabulary
-from kinfolk.errors import ModelFileError
+from kinfolk.errors import ModelFileError, SettingError
 from kinfolk.features.dicts import DictFeatures
 from kinfolk.features.rebuild import feature_set
 from kinfolk.features.tokens import TokenFeatures
@@ -161,6 +161,9 @@ def load_model(
     kind     "tokens", "nodes" or "mentions", where only such a model will do
     trusted  names of types in a scikit-learn base that skops does not know, and that you trust
     """
+    if functions is not None and not isinstance(functions, Mapping):
+        told = type(functions).__name__
+        raise SettingError(f"functions must map names to functions, {{'name': function}}; got a {told}")
     file = read_model_file(path, expected_kind=kind)
     try:
         return _restore(file, functions or {}, trusted)
