@@ -195,7 +195,7 @@ def test_a_value_on_an_edge_is_above_it():
     column = CodedColumn.binned("x", np.array([0.5, 1.0]))
     found = PairSet([Told(np.array([0.4999, 0.5, 0.9, 1.0, 7.0]))], [column], [])
     assert codes_of(found, star(5))[:, 0].tolist() == [1, 2, 2, 3, 3]
-    assert column.values == ("missing", "different", "0.5 to 1", "1 or more")
+    assert column.values == ("missing", "below 0.5", "0.5 to 1", "1 or more")
 
 
 @EXAMPLES
@@ -305,7 +305,7 @@ def test_comparisons_and_codes_side_by_side():
         missing = strings[i] is None or strings[j] is None
         assert (same == 0) == (like == 0) == missing
         if not missing:
-            assert found.columns[0].values[same] == ("0.5 or more" if strings[i] == strings[j] else "different")
+            assert found.columns[0].values[same] == ("equal" if strings[i] == strings[j] else "different")
     one_by_one = np.concatenate([found.coder(items)(left[[k]], right[[k]]) for k in range(0, len(left), 7)])
     np.testing.assert_array_equal(codes[::7], one_by_one)
 
