@@ -64,5 +64,15 @@ class Column:
             codes.append(np.array([*table, -1], np.int32)[column.codes])
         return cls(np.concatenate(codes), tuple(number))
 
+    def take(self, tokens: NDArray[Any]) -> Column:
+        """The values of some tokens, without the strings that none of them has."""
+        codes = self.codes[tokens]
+        used = np.unique(codes[codes >= 0])
+        if len(used) == len(self.values):
+            return Column(codes, self.values)
+        number = np.full(len(self.values) + 1, -1, np.int32)
+        number[used] = np.arange(len(used), dtype=np.int32)
+        return Column(number[codes], tuple(self.values[code] for code in used.tolist()))
+
     def slice(self, start: int, stop: int) -> Column:
         return Column(self.codes[start:stop], self.values)

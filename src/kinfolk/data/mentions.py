@@ -197,7 +197,7 @@ class Mentions:
         pairs = mask[self.left] & mask[self.right]
         present, groups = np.unique(self.groups[kept], return_inverse=True)
         columns = {
-            name: Column(column.codes[kept], column.values) if isinstance(column, Column) else column[kept]
+            name: column.take(kept) if isinstance(column, Column) else column[kept]
             for name, column in self.columns.items()
         }
         return Mentions(

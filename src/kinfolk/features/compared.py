@@ -8,6 +8,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,11 +115,22 @@ def texts_of(items: Mentions, fields: Sequence[str], normalise: bool = True) -> 
     return _renumbered(codes, told)
 
 
+# Several comparisons look at one field, in training and again in prediction: its texts are kept while the column is.
+_KNOWN: WeakKeyDictionary[Column, dict[bool, Texts]] = WeakKeyDictionary()
+
+
 def _texts(items: Mentions, name: str, normalise: bool) -> Texts:
     column = attribute(items, name)
     if not isinstance(column, Column):
         codes, numbers = number_codes(column)
         return Texts(codes, [f"{value:.15g}" for value in numbers.tolist()])
+    known = _KNOWN.setdefault(column, {})
+    if normalise not in known:
+        known[normalise] = _column_texts(column, normalise)
+    return known[normalise]
+
+
+def _column_texts(column: Column, normalise: bool) -> Texts:
     told = [normalised(text) for text in column.values] if normalise else [text.strip() for text in column.values]
     return _renumbered(column.codes, told)
 
