@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kinfolk.features.blocking import RareTokens as RareTokens
     from kinfolk.features.blocking import SortedNeighbourhood as SortedNeighbourhood
     from kinfolk.features.blocking import block as block
+    from kinfolk.features.blocking import blocked as blocked
     from kinfolk.features.company import NeighbourFunction as NeighbourFunction
     from kinfolk.features.comparisons import DateDifference as DateDifference
     from kinfolk.features.comparisons import Edit as Edit
@@ -135,6 +136,7 @@ _HOME = {
     "Vocabulary": "data.vocabulary",
     "Window": "features.window",
     "block": "features.blocking",
+    "blocked": "features.blocking",
     "coreference_scores": "metrics.coreference",
     "diffused": "features.diffusion",
     "edge_feature": "features.edges",
