@@ -18,7 +18,6 @@ from kinfolk.threads import run_chunks
 Vector = NDArray[Any]
 Table = NDArray[Any]  # (m, n): m vectors
 CHUNKS = 32
-SHORT = 1 << 15  # vectors below this length are worked on whole: handing out chunks would cost more than the work
 BLOCK = 2048
 FAST = {"reassoc", "contract", "nsz"}
 
@@ -78,9 +77,8 @@ def _linear(a, scale, b, first, last, out):
 
 
 def _over_chunks(task: Callable[[int, int], Any], n: int, n_jobs: int) -> list[Any]:
-    chunks = CHUNKS if n >= SHORT else 1
-    bounds = np.linspace(0, n, chunks + 1).astype(np.int64)
-    return run_chunks(lambda c: task(bounds[c], bounds[c + 1]), chunks, n_jobs)
+    bounds = np.linspace(0, n, CHUNKS + 1).astype(np.int64)
+    return run_chunks(lambda c: task(bounds[c], bounds[c + 1]), CHUNKS, n_jobs)
 
 
 def dot(a: Vector, b: Vector, n_jobs: int) -> float:

@@ -49,7 +49,7 @@ METHODS: dict[str, Any] = {
     )
 }  # fmt: skip
 # Settings that are objects are kept as what they became: feature sets, rules for parents.
-NOT_KEPT = ("templates", "transition_templates", "skip_edges", "edge_features", "base", *OBJECTS)
+NOT_KEPT = ("templates", "transition_templates", "skip_edges", "edge_features", "base")
 Functions = Mapping[str, Callable[..., Any]]
 
 
@@ -94,7 +94,8 @@ def _parts(model: Any) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
 
 def _head(model: Any) -> dict[str, Any]:
     settings = model.get_params(deep=False).items()
-    kept = {name: value for name, value in settings if name not in NOT_KEPT}
+    objects = OBJECTS if isinstance(model, Linker) else NOT_KEPT
+    kept = {name: value for name, value in settings if name not in objects}
     return {"kind": _kind(model), "method": type(model).__name__, "settings": kept}
 
 

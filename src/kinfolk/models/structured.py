@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -89,7 +89,8 @@ class PairTrainer:
         plan, data = self.plan, self.data
         objective = PairObjective(data.on, refused, accepted, biased, self._tilt, plan.l2, plan.n_jobs)
         watch = Watch(_Whole(), plan, None, self._callback, self.began)
-        return optimise(objective, start, plan, watch, time.perf_counter())
+        alone = replace(plan, n_jobs=1)  # the weights are few: threads are for the rows
+        return optimise(objective, start, alone, watch, time.perf_counter())
 
     def leaning(self, score: Array) -> Array:
         """Log-odds as the E-step sees them: those of biased pairs are higher."""
