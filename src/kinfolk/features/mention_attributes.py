@@ -20,8 +20,8 @@ ROLES = {"nsubj": SUBJECT, "csubj": SUBJECT, "obj": OBJECT, "iobj": OBJECT}
 
 # The columns of the integer table, in order. String numbers are equal when the strings are.
 FIELDS = (
-    "form pronoun person number gender personal definite type sentence start end head text core first last acronym "
-    "initials quote role embedded appositive title copula"
+    "form pronoun number gender personal definite type sentence start end head core first last acronym "
+    "initials quote role embedded appositive copula"
 ).split()
 AT = {name: i for i, name in enumerate(FIELDS)}
 
@@ -91,7 +91,6 @@ class _Reader:
         return [
             form,
             pronoun,
-            lists.PERSON[pronoun],
             self._plural(low, head, pronoun),
             self._gender(low, head, pronoun, personal),
             personal,
@@ -101,7 +100,6 @@ class _Reader:
             start,
             end,
             self._number(self.lower[head]),
-            self._number(" ".join(low)),
             self._number(" ".join(core)),
             self._number(core[0]),
             self._number(core[-1]),
@@ -111,7 +109,6 @@ class _Reader:
             self._role(start, head),
             0,
             self._after_comma(start),
-            int(low[0] in lists.TITLES),
             self._after_copula(start),
         ]
 

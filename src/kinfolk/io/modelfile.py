@@ -57,6 +57,12 @@ def write_model_file(
         _replace_file(os.path.realpath(path), _encode(dict(header), arrays, strings or {}))
 
 
+def fits(sound: bool | np.bool_) -> None:
+    """For what has to hold between the parts of a model that was read."""
+    if not sound:
+        raise ModelFileError("the parts of the model do not fit together; save it again with this version of kinfolk")
+
+
 def check_writable(path: str | os.PathLike[str]) -> None:
     """Fail now rather than after hours of training: is there a directory to write into?"""
     with _naming(path, "cannot save the model"):

@@ -1,4 +1,4 @@
-"""What every model that labels things shows of itself: its classes, and how it is kept in a file."""
+"""How models are kept in files, and what those that label things show of themselves: their classes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,18 @@ from kinfolk.models.labels import LabelCoding
 from kinfolk.models.settings import Settings
 
 
-class Labeller(Settings):
+class Saved(Settings):
+    """Abstract: a model that `load_model` can read back."""
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write one model file; `kinfolk.load_model(path)` reads it back."""
+        from kinfolk.models.persistence import save_model  # here, as it knows every model
+
+        self._require_fitted()
+        save_model(self, path)
+
+
+class Labeller(Saved):
     """Abstract: a model whose `fit` learns a `coding_`."""
 
     coding_: LabelCoding
@@ -22,10 +33,3 @@ class Labeller(Settings):
         """The labels that columns of `predict_proba` stand for; of entity tags in the scheme the model works in."""
         self._require_fitted()
         return np.array(self.coding_.classes.names, object)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write one model file; `kinfolk.load_model(path)` reads it back."""
-        from kinfolk.models.persistence import save_model
-
-        self._require_fitted()
-        save_model(self, path)

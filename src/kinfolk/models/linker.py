@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import logging
-import os
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self
 
@@ -25,12 +24,12 @@ from kinfolk.learning.grouped_rows import GroupedRows
 from kinfolk.learning.pairs import row_scores
 from kinfolk.models.bias import Bias
 from kinfolk.models.clusterers import AverageLink, Clusterer, SingleLink
+from kinfolk.models.labeller import Saved
 from kinfolk.models.link_explanations import explain_cluster, explain_link
 from kinfolk.models.link_scores import all_scores, metric
 from kinfolk.models.linker_checks import check_linker, item_pairs, selected, trainable
 from kinfolk.models.optimise import Callback, TrainingPlan
 from kinfolk.models.progress import observed
-from kinfolk.models.settings import Settings
 from kinfolk.models.structured import PairData, PairTrainer, best_round, learned_shares, sigmoid, train_rounds
 from kinfolk.models.threshold import at_threshold, best_threshold, item_folds, slack, unseen_score, unseen_scores
 from kinfolk.threads import resolve_jobs
@@ -39,7 +38,7 @@ log = logging.getLogger("kinfolk")
 Array = NDArray[Any]
 
 
-class Linker(Settings):
+class Linker(Saved):
     """Decides which items belong together: mentions of an entity, records of a customer.
 
     features      pair features, or words for them ("jaro_winkler(name)"); None: those of coreference for mentions of a
@@ -233,13 +232,6 @@ class Linker(Settings):
         found = self.cluster(paired, p) if clusters is None else clusters
         return explain_cluster(paired, paired.number(item), p, found, self.clusterer_.threshold)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file that `kf.load_model` reads."""
-        from kinfolk.models.persistence import save_model  # here, as it knows every model
-
-        self._require_fitted()
-        save_model(self, path)
-
     def _features(self, items: Mentions) -> Sequence[PairFeature]:
         if self.features is not None:
             return as_comparisons(self.features)
@@ -267,13 +259,14 @@ class Linker(Settings):
         if self.folds is None:
             return []
         fold = item_folds(items, self.folds, self.random_state)
-        local = unseen_scores(trainer, self.clusterer_, self.e_step, 0, fold)[0]
+        learned: dict[int, Any] = {}
+        local = unseen_scores(trainer, self.clusterer_, self.e_step, 0, fold, learned)[0]
         threshold, tried = best_threshold(items, local, self.clusterer_, value)
         log.info("threshold %.3f: %.4f on unseen training pairs", threshold, tried[threshold])
         self.clusterer_ = at_threshold(self.clusterer_, threshold)
         if not rounds:
             return [tried[threshold]]
-        scores = unseen_scores(trainer, self.clusterer_, self.e_step, rounds, fold)
+        scores = unseen_scores(trainer, self.clusterer_, self.e_step, rounds, fold, learned)
         return [unseen_score(items, score, self.clusterer_, value) for score in scores]
 
     def _data(self, items: Mentions, n_jobs: int) -> PairData:

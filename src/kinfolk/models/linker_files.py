@@ -13,7 +13,7 @@ from kinfolk.features.comparisons import rebuilt_comparison
 from kinfolk.features.coreference import CoreferencePairs
 from kinfolk.features.pair_set import CodedColumn, PairSet
 from kinfolk.features.pairs import PairColumn, PairFeature
-from kinfolk.io.modelfile import ModelFile
+from kinfolk.io.modelfile import ModelFile, fits
 from kinfolk.models.bias import Bias
 from kinfolk.models.clusterers import CLUSTERERS
 from kinfolk.models.linker import Linker
@@ -38,7 +38,7 @@ def linker_parts(model: Linker) -> tuple[dict[str, Any], dict[str, Any], dict[st
         "clusterer": [type(clusterer).__name__, clusterer.get_params()],
         "blocking": None if model.blocking is None else [str(rule) for rule in as_rules(model.blocking)],
         "best_round": model.best_round_,
-        "rounds": [{**vars(r), "convergence": _convergence(r.convergence)} for r in model.rounds_],
+        "rounds": [{**vars(r), "convergence": r.convergence.for_file()} for r in model.rounds_],
     }
     arrays = {"weights": model.weights_, "shares": model.shares_}
     for k, column in enumerate(learned.columns):
@@ -51,25 +51,20 @@ def linker_parts(model: Linker) -> tuple[dict[str, Any], dict[str, Any], dict[st
     return header, arrays, strings
 
 
-def _convergence(outcome: Convergence) -> dict[str, Any]:
-    names = ("status", "objective", "iterations", "evaluations", "seconds")
-    return {name: getattr(outcome, name) for name in names}
-
-
 def restore_linker(model: Linker, file: ModelFile, functions: Functions) -> None:
     spec = file.header["linker"]
     features = [_feature(one, functions) for one in spec["features"]]
     names = file.strings["column_names"]
     answered = [column for feature in features for column in feature.columns]
-    _fits([column.name for column in answered] == list(names))  # codes must be those that the weights are for
+    fits([column.name for column in answered] == list(names))  # codes must be those that the weights are for
     columns = [_column(file, k, *told) for k, told in enumerate(zip(answered, spec["columns"], strict=True))]
     joined = [(int(a), int(b)) for a, b in spec["joined"]]
-    _fits(all(0 <= k < len(columns) for pair in joined for k in pair))
-    _fits(all(a.values == (c.values if c.edges is None else None) for a, c in zip(answered, columns, strict=True)))
+    fits(all(0 <= k < len(columns) for pair in joined for k in pair))
+    fits(all(a.values == (c.values if c.edges is None else None) for a, c in zip(answered, columns, strict=True)))
     model.pair_set_ = PairSet(features, columns, joined)
     weights, shares = file.arrays["weights"], file.arrays["shares"]
-    _fits(weights.shape == (model.pair_set_.n_weights,) and shares.shape == weights.shape)
-    _fits(bool(np.isfinite(weights).all() and np.isfinite(shares).all()))
+    fits(weights.shape == (model.pair_set_.n_weights,) and shares.shape == weights.shape)
+    fits(bool(np.isfinite(weights).all() and np.isfinite(shares).all()))
     model.weights_, model.shares_ = weights.astype(np.float64), shares.astype(np.float64)
     model.features = features
     model.conjunctions = [(names[a], names[b]) for a, b in joined] or None
@@ -91,13 +86,8 @@ def _feature(spec: Mapping[str, Any], functions: Functions) -> PairFeature:
 def _column(file: ModelFile, k: int, answered: PairColumn, size: int | None) -> CodedColumn:
     if size is None:
         edges = file.arrays[f"edges.{k}"]
-        _fits(edges.ndim == 1 and len(edges) < 255 and (np.diff(edges) > 0).all())
+        fits(edges.ndim == 1 and len(edges) < 255 and (np.diff(edges) > 0).all())
         return CodedColumn.binned(answered.name, edges, answered.words)
     values = tuple(file.strings[f"values.{k}"])
-    _fits(len(values) == size)
+    fits(len(values) == size)
     return CodedColumn(answered.name, values)
-
-
-def _fits(sound: bool | np.bool_) -> None:
-    if not sound:
-        raise ModelFileError("the parts of the model do not fit together; save it again with this version of kinfolk")

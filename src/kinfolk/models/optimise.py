@@ -72,6 +72,10 @@ class Convergence:
     dev_scores: dict[int, float] = field(default_factory=dict)
     best_iteration: int | None = None
 
+    def for_file(self) -> dict[str, Any]:
+        """What a model file keeps of it."""
+        return {name: getattr(self, name) for name in ("status", "objective", "iterations", "evaluations", "seconds")}
+
     def __str__(self) -> str:
         words = {
             "converged": "converged",

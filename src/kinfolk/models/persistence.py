@@ -71,11 +71,7 @@ def _parts(model: Any) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     if isinstance(model, StackedGraphical | DependencyNetwork):
         _put_stacked(model, header, arrays, strings)
         return header, arrays, strings
-    outcome = model.convergence_
-    header["convergence"] = {
-        "status": outcome.status, "objective": outcome.objective, "iterations": outcome.iterations,
-        "evaluations": outcome.evaluations, "seconds": outcome.seconds,
-    }  # fmt: skip
+    header["convergence"] = model.convergence_.for_file()
     if header["kind"] == "tokens":
         _put_features(model, header, arrays, strings)
     else:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from kinfolk.errors import ModelFileError
 from kinfolk.features.company import Company, learned_strings, rebuilt_template
-from kinfolk.io.modelfile import ModelFile
+from kinfolk.io.modelfile import ModelFile, fits
 from kinfolk.models.chain_tagger import ChainTagger
 from kinfolk.models.learners import Learner
 from kinfolk.models.node_company import Memory, NodeCompany
@@ -81,47 +81,42 @@ def restore_nodes(
 
 def _check_memory(memory: Memory, n_labels: int, levels: int) -> None:
     nodes, labels = memory.nodes, memory.labels
-    _fits(nodes.ndim == 1 and nodes.dtype.kind == "i" and (np.diff(nodes) > 0).all() and (nodes >= 0).all())
-    _fits(labels.shape == nodes.shape and labels.dtype.kind == "i" and ((labels >= 0) & (labels < n_labels)).all())
-    _fits(len(memory.votes) in (0, levels - 1))
-    _fits(all(votes.shape == (len(nodes), n_labels) and np.isfinite(votes).all() for votes in memory.votes))
+    fits(nodes.ndim == 1 and nodes.dtype.kind == "i" and (np.diff(nodes) > 0).all() and (nodes >= 0).all())
+    fits(labels.shape == nodes.shape and labels.dtype.kind == "i" and ((labels >= 0) & (labels < n_labels)).all())
+    fits(len(memory.votes) in (0, levels - 1))
+    fits(all(votes.shape == (len(nodes), n_labels) and np.isfinite(votes).all() for votes in memory.votes))
 
 
 def _check_widths(model: Any, learners: Sequence[Learner], n_features: int) -> None:
     """Templates, classes and bases have to be about the same columns: kernels follow them without a look."""
     company, n_labels = model.company_, len(model.coding_.classes)
-    _fits(company.n_votes == n_labels)
+    fits(company.n_votes == n_labels)
     own = n_features if getattr(model, "features", True) else 0
     told = company.width + (n_labels if getattr(model, "own", False) else 0)
     above = own + n_features * (len(company.templates) - len(company.told)) + told
     for level, learner in enumerate(learners):
         width = getattr(learner.estimator, "n_features_in_", None)
-        _fits(width is None or width == (above if level else n_features))
+        fits(width is None or width == (above if level else n_features))
 
 
 def check_token_levels(model: Any, taggers: Sequence[Any]) -> None:
     """The same for tokens: levels above the first have weights for what they are told."""
     n_labels = len(model.coding_.classes)
-    _fits(model.company_.n_votes == n_labels and len(taggers) >= 1)
+    fits(model.company_.n_votes == n_labels and len(taggers) >= 1)
     told = model.company_.width + (n_labels if model.own else 0)
     for level, tagger in enumerate(taggers):
-        _fits({*tagger.coding_.classes} <= {*model.coding_.classes})
+        fits({*tagger.coding_.classes} <= {*model.coding_.classes})
         if isinstance(tagger, ChainTagger):
-            _fits(tagger.weights_.node.shape[0] == tagger.features_.n_features + (told if level else 0))
-
-
-def _fits(sound: bool | np.bool_) -> None:
-    if not sound:
-        raise ModelFileError("the parts of the model do not fit together; save it again with this version of kinfolk")
+            fits(tagger.weights_.node.shape[0] == tagger.features_.n_features + (told if level else 0))
 
 
 def _restored_learner(file: ModelFile, level: int, n_labels: int, trusted: Sequence[str]) -> Learner:
     columns = np.asarray(file.arrays[f"level.{level}.columns"], np.int64)
     packed = file.arrays.get(f"level.{level}.skops")
-    _fits(columns.ndim == 1 and len(columns) >= 1 and (np.diff(columns) > 0).all())
-    _fits(columns[0] >= 0 and columns[-1] < n_labels and (packed is not None or len(columns) == 1))
+    fits(columns.ndim == 1 and len(columns) >= 1 and (np.diff(columns) > 0).all())
+    fits(columns[0] >= 0 and columns[-1] < n_labels and (packed is not None or len(columns) == 1))
     estimator = None if packed is None else _loads(packed.tobytes(), trusted)
-    _fits(np.array_equal(np.asarray(getattr(estimator, "classes_", columns)), columns))
+    fits(np.array_equal(np.asarray(getattr(estimator, "classes_", columns)), columns))
     return Learner.restored(estimator, columns, n_labels)
 
 

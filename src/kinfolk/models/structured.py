@@ -10,7 +10,8 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,62 +105,75 @@ class _Whole:
         return flat
 
 
-class Learned(NamedTuple):
-    """What a round learned, from which labels, and its log-odds of all pairs."""
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """What a round learned, from which labels, its log-odds of all pairs, and the clusters of the pairs used."""
 
     labels: NDArray[np.int8]
     weights: Array
     convergence: Convergence
     score: NDArray[np.float64]
+    cluster: Callable[[Array], Array]
+
+    @cached_property
+    def clusters(self) -> Array:
+        return self.cluster(self.score)
 
 
 def rounds_of(
-    trainer: PairTrainer, clusterer: Clusterer, kind: str, rounds: int, used: NDArray[np.bool_] | None = None
+    trainer: PairTrainer,
+    clusterer: Clusterer,
+    kind: str,
+    rounds: int,
+    used: NDArray[np.bool_] | None = None,
+    local: tuple[Array, Convergence] | None = None,
 ) -> Iterator[Learned]:
     """The local round and up to `rounds` structured ones, fewer if a round asks for the decisions of the one before.
 
-    used   the pairs that may be learned from; None: all
+    used    the pairs that may be learned from; None: all
+    local   what the local round is known to learn from them, which the clusterer has no part in
     """
-    data = trainer.data
+    data, items = trainer.data, trainer.data.items
     mask = np.ones(len(data.truth), bool) if used is None else used
+    chosen = np.flatnonzero(mask)
+    left, right = items.left[chosen], items.right[chosen]
+
+    def cluster(score: Array) -> Array:
+        return clusterer.cluster(items.n_items, left, right, sigmoid(score[chosen]))
+
     labels, weights = np.where(mask, data.truth, np.int8(-1)), np.zeros(data.n_weights)
     for number in range(rounds + 1):
-        weights, convergence = trainer.fit(labels, weights)
-        found = Learned(labels, weights, convergence, data.scores(weights, trainer.plan.n_jobs))
+        weights, convergence = trainer.fit(labels, weights) if number or local is None else local
+        found = Learned(labels, weights, convergence, data.scores(weights, trainer.plan.n_jobs), cluster)
         yield found
         if number < rounds:
             wanted = np.full_like(labels, -1)
-            wanted[mask] = _wanted(trainer, clusterer, kind, found.score, np.flatnonzero(mask))
+            wanted[mask] = _wanted(trainer, clusterer.threshold, kind, found, chosen)
             if np.array_equal(labels, wanted):
                 log.info("round %d asks for the same decisions as the one before: settled", number + 1)
                 return
             labels = wanted
 
 
-def _wanted(trainer: PairTrainer, clusterer: Clusterer, kind: str, score: Array, used: Array) -> NDArray[np.int8]:
+def _wanted(trainer: PairTrainer, threshold: float, kind: str, found: Learned, used: Array) -> NDArray[np.int8]:
     """The E-step: y' of the pairs that are used, from the decisions of the model so far and their clusters."""
     items, truth = trainer.data.items, trainer.data.truth[used]
-    left, right, leaning = items.left[used], items.right[used], trainer.leaning(score)[used]
-    probability = sigmoid(leaning)
-    clusters = clusterer.cluster(items.n_items, left, right, probability)
+    left, right, leaning = items.left[used], items.right[used], trainer.leaning(found.score)
+    clusters = found.clusters if leaning is found.score else found.cluster(leaning)
     together = (clusters[left] == clusters[right]).astype(np.int8)
-    decided = (probability > clusterer.threshold).astype(np.int8)
-    return e_step(kind, items.n_items, left, right, truth, decided, together, leaning)
+    decided = (sigmoid(leaning[used]) > threshold).astype(np.int8)
+    return e_step(kind, items.n_items, left, right, truth, decided, together, leaning[used])
 
 
 def train_rounds(
     trainer: PairTrainer, clusterer: Clusterer, kind: str, rounds: int, measure: Callable[[Array], dict[str, float]]
 ) -> tuple[list[Array], list[Round]]:
     """The weights of every round and their story; `measure` takes clusters of the training items to scores."""
-    items = trainer.data.items
     story: list[Round] = []
     weights: list[Array] = []
     for number, found in enumerate(rounds_of(trainer, clusterer, kind, rounds)):
         weights.append(found.weights)
-        scores = {}
-        if rounds:
-            clusters = clusterer.cluster(items.n_items, items.left, items.right, sigmoid(found.score))
-            scores = measure(clusters)
+        scores = measure(found.clusters) if rounds else {}
         story.append(Round(number, int((found.labels == 1).sum()), scores, found.convergence))
         log.info("round %d: %.4f on the training data; %s", number, story[-1].score, found.convergence)
     return weights, story

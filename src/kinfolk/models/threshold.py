@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from kinfolk.data.mentions import Mentions
 from kinfolk.inference.correlation import log_odds
 from kinfolk.models.clusterers import Clusterer
+from kinfolk.models.optimise import Convergence
 from kinfolk.models.structured import PairTrainer, rounds_of, sigmoid
 
 Array = NDArray[Any]
@@ -34,12 +35,19 @@ def item_folds(items: Mentions, folds: int, seed: int) -> NDArray[np.int64]:
 
 
 def unseen_scores(
-    trainer: PairTrainer, clusterer: Clusterer, kind: str, rounds: int, fold: Array
+    trainer: PairTrainer,
+    clusterer: Clusterer,
+    kind: str,
+    rounds: int,
+    fold: Array,
+    local: dict[int, tuple[Array, Convergence]] | None = None,
 ) -> list[NDArray[np.float64]]:
     """For every round, log-odds of every training pair, by models that saw no pair of one of its items.
 
     So none saw the pair itself; across two folds there are two models, each of which may have seen the other item.
+    `local` remembers what the local round of each fold learns, for another call with other clusters.
     """
+    known = {} if local is None else local
     items = trainer.data.items
     a, b = fold[items.left], fold[items.right]
     totals = np.zeros((rounds + 1, len(a)))
@@ -47,7 +55,8 @@ def unseen_scores(
     for k in range(int(fold.max(initial=0)) + 1):
         asked = (a == k) | (b == k)
         score = np.empty(0)
-        for number, found in enumerate(rounds_of(trainer, clusterer, kind, rounds, ~asked)):
+        for number, found in enumerate(rounds_of(trainer, clusterer, kind, rounds, ~asked, known.get(k))):
+            known.setdefault(k, (found.weights, found.convergence))
             score = found.score
             totals[number, asked] += score[asked]
         totals[number + 1 :, asked] += score[asked]  # settled: later rounds are the same
