@@ -33,6 +33,7 @@ check: $(INSTALLED)
 	$(BIN)/python -m pytest
 
 bench: $(INSTALLED)
+	$(BIN)/python benchmarks/reading.py
 	$(BIN)/python benchmarks/chain.py
 	$(BIN)/python benchmarks/mixture.py
 	$(BIN)/python benchmarks/loopy.py

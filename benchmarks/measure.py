@@ -61,3 +61,10 @@ def request() -> dict[str, Any]:
     """What to do, from the command line: one JSON object."""
     asked: dict[str, Any] = json.loads(sys.argv[1])
     return asked | {"folder": Path(asked["folder"])}
+
+
+def table_of_seconds(headings: Sequence[str], rows: dict[str, tuple[float, float]]) -> None:
+    """One line a name: its seconds, its peer's, and their ratio."""
+    print("  ".join((f"{headings[0]:<36}", *headings[1:])))
+    for name, (own, peer) in rows.items():
+        print(f"{name:<36}  {own:>7.3f}  {peer:>30.3f}  {own / peer if peer else float('nan'):>5.2f}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -58,9 +57,7 @@ def content(corpus: Corpus) -> tuple[object, ...]:
 def test_counts_of_conll2003(
     conll2003: Path, file: str, documents: int, sentences: int, tokens: int, types: dict[str, int]
 ) -> None:
-    begun = time.process_time()
     corpus = read_conll(conll2003 / file)
-    assert time.process_time() - begun < 1.5  # 0.3 s on a quiet machine
     assert (corpus.n_documents, corpus.n_sentences, corpus.n_tokens) == (documents, sentences, tokens)
     assert corpus.scheme == "IOB1" and corpus.source == str(conll2003 / file)
     assert corpus.labels is not None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import logging
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -176,9 +175,7 @@ def test_files_that_are_not_there(tmp_path: Path):
 @pytest.mark.data
 def test_cora(data_folder: Path, caplog: pytest.LogCaptureFixture):
     folder = data_folder / "nodes" / "cora_linqs"
-    began = time.process_time()
     graph = read_linqs(folder / "cora.content.gz", folder / "cora.cites")
-    assert time.process_time() - began < 2
     assert (graph.n_nodes, graph.n_features, graph.features.nnz) == (2708, 1433, 49216)
     assert graph.relations["cites"].nnz == graph.relations["cited_by"].nnz == 5429 and not caplog.records
     assert Counter(graph.labels) == {
