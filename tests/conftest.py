@@ -8,17 +8,16 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+REPOSITORY = Path(__file__).resolve().parents[1]
 # Each worker keeps compiled kernels of its own: two processes that compile one kernel for different types at
-# the same moment would spoil each other's cache. Set before numba is imported; commands run by tests inherit it.
-os.environ.setdefault(
-    "NUMBA_CACHE_DIR",
-    str(Path(__file__).resolve().parents[1] / ".numba_cache" / os.environ.get("PYTEST_XDIST_WORKER", "main")),
-)
+# the same moment would spoil each other's cache. Set before numba is imported; commands run by tests inherit it, and
+# so do the workers, who then choose anew.
+KERNELS = REPOSITORY / ".numba_cache"
+if os.environ.get("NUMBA_CACHE_DIR", str(KERNELS / "main")) == str(KERNELS / "main"):
+    os.environ["NUMBA_CACHE_DIR"] = str(KERNELS / os.environ.get("PYTEST_XDIST_WORKER", "main"))
 
 settings.register_profile("kinfolk", deadline=None)
 settings.load_profile("kinfolk")
-
-REPOSITORY = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture(scope="session")

@@ -31,6 +31,7 @@ def test_no_text_leaves_its_block() -> None:
     assert page.count("<script") == 2 and page.count("</script") == 2
     assert "<img" not in page and "alert(3)>" not in page and "<!--" not in page
     page.encode("utf-8")  # lone surrogates stay escaped
+    report_html("\ud800", []).encode("utf-8")
 
 
 def test_numbers_become_plain() -> None:

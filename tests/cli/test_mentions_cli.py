@@ -1,4 +1,4 @@
-"""`kinfolk mentions train | cluster | evaluate | explain`: tables and documents in, clusters out, mistakes one line."""
+"""`kinfolk mentions` and `kinfolk explain` on tables and documents: clusters out, mistakes one line."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def test_two_tables(kinfolk: Any, world: Path, tmp_path: Path):
     assert first == {"id": "0", "table": "first", "cluster": 0}
     scores = json.loads(kinfolk("mentions", "evaluate", tmp_path / "m", *tables, *truth, "--json", *ONE).out)
     assert scores["scores"]["pairs"]["f1"] > 0.8 and "muc" not in scores["scores"]
-    told = kinfolk("mentions", "explain", tmp_path / "m", "first:3", "second:3", *tables, *ONE)
+    told = kinfolk("explain", tmp_path / "m", "first:3", "second:3", *tables, *ONE)
     assert told.status == 0 and told.out.startswith("first:3 - second:3: probability ")
     alone = kinfolk("mentions", "cluster", tmp_path / "m", "--records", world / "first.csv", *ONE)
     assert_refused(alone, "--clusterer one-to-one links two tables: give the second with --other")
@@ -302,7 +302,7 @@ def test_brackets_without_counterpart(kinfolk: Any, world: Path, tmp_path: Path)
 
 
 def test_why_records_are_linked(kinfolk: Any, world: Path):
-    call = ["mentions", "explain", world / "people", "--records", world / "test.csv", *BLOCKS, *ONE]
+    call = ["explain", world / "people", "--records", world / "test.csv", *BLOCKS, *ONE]
     told = kinfolk(*call, "a0", "b0", "--top", "3")
     lines = told.out.splitlines()
     assert lines[0].startswith("a0 - b0: probability ") and lines[-1] == "linked" and "others" in lines[-2]
@@ -321,7 +321,7 @@ def test_why_records_are_linked(kinfolk: Any, world: Path):
 
 
 def test_why_mentions_are_linked(kinfolk: Any, world: Path, tmp_path: Path):
-    call = ["mentions", "explain", world / "texts", *ONE, "--documents"]
+    call = ["explain", world / "texts", *ONE, "--documents"]
     told = kinfolk(*call, world / "test.conll", "d8:0-0", "d8:12-12")
     assert told.status == 0 and "'Eva' (d8:0-0) - 'Eva' (d8:12-12): probability" in told.out
     plain = json.loads(kinfolk(*call, world / "test.conll", "d8:0-0", "--json").out)
@@ -336,8 +336,21 @@ def test_why_mentions_are_linked(kinfolk: Any, world: Path, tmp_path: Path):
     assert_refused(kinfolk(*call, world / "test.conll", "a", "b", "c"), "one id or two; got 3")
 
 
-def test_the_other_explain_points_here(kinfolk: Any, world: Path):
-    assert_refused(kinfolk("explain", world / "people"), "ask kinfolk mentions explain")
+def test_pages_about_links(kinfolk: Any, world: Path, tmp_path: Path):
+    call = ["explain", world / "people", "--records", world / "test.csv", *BLOCKS, *ONE]
+    page = tmp_path / "why.html"
+    for ids, title in ((["a0", "b0"], "a0 and b0"), (["b0"], "The cluster of b0"), ([], "Clusters of 60 records")):
+        told = kinfolk(*call, *ids, "--report", page)
+        assert told.status == 0 and told.err == f"wrote {page}\n", told
+        assert told.out == (kinfolk(*call, *ids).out if ids else "")
+        assert f"<title>{title}</title>" in page.read_text(encoding="utf-8")
+    many = json.loads(kinfolk(*call, "--report", page, "--json").out)
+    assert 30 <= len(many) <= 50 and many[0]["items"]
+    texts = kinfolk("explain", world / "texts", "--documents", world / "test.conll", "d8:0-0", "--report", page, *ONE)
+    assert texts.status == 0 and "d8:0-0" in page.read_text(encoding="utf-8")
+    assert_refused(kinfolk(*call), "give one id or two; or --report PAGE.html")
+    assert_refused(kinfolk(*call, "a0", "--report", world / "test.csv"), "--report", "would overwrite")
+    assert_refused(kinfolk(*call, "a0", "--report", tmp_path / "no" / "why.html"), "create it first")
 
 
 # -- mistakes -----------------------------------------------------------------------------------------
@@ -412,8 +425,8 @@ def test_large_tables_need_rules(kinfolk: Any, world: Path, tmp_path: Path, monk
 
 
 def test_items_the_model_cannot_take(kinfolk: Any, world: Path, tmp_path: Path):
-    for verb, more in (("cluster", []), ("evaluate", ["--cluster", "entity"]), ("explain", ["a0"])):
-        call = ["mentions", verb, world / "texts", *more, "--records", world / "test.csv", *ONE]
+    for verb, more in (("mentions cluster", []), ("mentions evaluate", ["--cluster", "entity"]), ("explain", ["a0"])):
+        call = [*verb.split(), world / "texts", *more, "--records", world / "test.csv", *ONE]
         assert_refused(kinfolk(*call), "texts was trained on documents: give --documents")
     call = ["mentions", "cluster", world / "people", *ONE]
     documents = ["--documents", world / "test.conll"]

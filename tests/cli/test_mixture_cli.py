@@ -155,11 +155,35 @@ def test_explaining_a_node(kinfolk: Any, mop: Path):
     assert np.isclose(sum(c["share"] for c in told["contributions"]), 1)
 
 
+def test_features_explain_the_other_models(kinfolk: Any, world: Path):
+    where = [world / "crf.kinfolk", world / "test.conll", "--document", "0", "--token", "0"]
+    wanted = kf.load_model(where[0]).explain(kf.read_conll(where[1]), document=0, token=0)
+    assert kinfolk("explain", *where).out == f"{wanted}\n"
+    told = json.loads(kinfolk("explain", *where, "--json").out)
+    assert told["contributions"][0] == vars(wanted.contributions[0]) and told["label"] == wanted.label
+    assert told["marginal"][wanted.label] == told["probability"]
+
+
+def test_a_page_about_a_document_and_a_node(kinfolk: Any, world: Path, mop: Path, tmp_path: Path):
+    page = tmp_path / "why.html"
+    whole = kinfolk("explain", mop / "tokens.kinfolk", world / "test.conll", "--document", "1", "--report", page)
+    assert whole.out == "" and f"wrote {page}" in whole.err and "document 1" in page.read_text()
+    where = [mop / "tokens.kinfolk", world / "test.conll", "--document", "1", "--token", "2"]
+    one = kinfolk("explain", *where, "--report", page)
+    assert "with probability" in one.out
+    graph = ["--nodes", mop / "g.content", "--edges", mop / "g.cites", "--node", "n4"]
+    told = kinfolk("explain", mop / "nodes.kinfolk", *graph, "--report", page)
+    assert "with probability" in told.out and "n4" in page.read_text()
+    nowhere = kinfolk("explain", mop / "nodes.kinfolk", *graph, "--report", tmp_path / "no" / "why.html")
+    assert_refused(nowhere, "no", "why.html")
+    over = kinfolk("explain", mop / "nodes.kinfolk", *graph, "--report", mop / "g.content")
+    assert_refused(over, "would overwrite a file that this command reads")
+
+
 def test_questions_that_cannot_be_answered(kinfolk: Any, world: Path, mop: Path, tmp_path: Path):
     tokens, nodes, text = mop / "tokens.kinfolk", mop / "nodes.kinfolk", world / "test.conll"
     graph = ["--nodes", mop / "g.content", "--edges", mop / "g.cites"]
     place = ["--document", "0", "--token", "0"]
-    assert_refused(kinfolk("explain", world / "crf.kinfolk", text, *place), "needs a mop model", "LinearChainCRF")
     assert_refused(kinfolk("explain", tokens, text), "labels tokens; give FILE, --document, --token", "no --document")
     assert_refused(kinfolk("explain", tokens, *place), "there is no FILE")
     assert_refused(kinfolk("explain", tokens, text, *place, *graph), "labels tokens", "not --nodes")

@@ -289,7 +289,7 @@ def test_a_stacked_tagger(kinfolk: Any, world: Path, tmp_path: Path):
     assert len(found) == scores["predicted"]
     assert_refused(kinfolk("tokens", "tag", tmp_path / "m", world / "test.conll", "--k-best", "2"), "crf or memm model")
     asked = kinfolk("explain", tmp_path / "m", world / "test.conll", "--document", "0", "--token", "0")
-    assert_refused(asked, "explain needs a mop model")
+    assert "with probability" in asked.out and "window(3)" in asked.out  # what neighbours told has a name
 
 
 def test_a_stacked_tagger_of_words_alone(kinfolk: Any, tmp_path: Path):

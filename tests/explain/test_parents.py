@@ -107,7 +107,6 @@ def test_words_in_lists_and_feature_dicts_are_explained():
     ("place", "message"),
     [
         ((), "give a document from 0 to 1 and a token; got document=None, token=None"),
-        ((0,), "got document=0, token=None"),
         ((2, 0), "give a document from 0 to 1 and a token; got document=2"),
         ((-1, 0), "give a document from 0 to 1"),
         ((0, 8), "document 0 has no token 8: it has 8, numbered from 0"),
@@ -119,6 +118,12 @@ def test_words_in_lists_and_feature_dicts_are_explained():
 def test_tokens_that_are_not_there(place: Any, message: str):
     with pytest.raises(InputError, match=message):
         TOKENS.explain(CORPUS, *place)
+
+
+def test_without_a_token_all_of_the_document_are_explained():
+    every = TOKENS.explain(CORPUS, 1)
+    assert [str(one) for one in every] == [str(TOKENS.explain(CORPUS, 1, t)) for t in range(len(every))]
+    assert len(every) == CORPUS.documents(1, 2).n_tokens
 
 
 TOKENS = kf.MixtureOfParents(n_jobs=1, training="separate", skip_edges=None)

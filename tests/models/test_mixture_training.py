@@ -207,7 +207,7 @@ def test_the_gate_is_the_best_for_models_that_did_not_see_the_fold(drawn: Any, n
     fold = np.arange(len(world.X)) % n_folds
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        gate = train_gate(examples, fold, 0.5, plan(), None)
+        gate, _ = train_gate(examples, fold, 0.5, plan(), None)
         parts = []
         for number in range(n_folds):
             held = fold == number

@@ -1,20 +1,25 @@
-"""`kinfolk explain`: who spoke for a label, and how much of the answer came from it."""
+"""`kinfolk explain`: why this label, why this link; in words, as JSON, or as a page to click through."""
 
 from __future__ import annotations
 
 import json
+import os
+from dataclasses import fields, is_dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kinfolk.cli import graphs, tokens
+from kinfolk.cli import graphs, nodes, tokens
+from kinfolk.cli.explain_links import explain_links
+from kinfolk.cli.mention_options import ClusterOptions, SourceOptions
 from kinfolk.cli.options import given_options, spread
+from kinfolk.cli.told import counted_warnings, in_options
 from kinfolk.errors import SettingError
 
 if TYPE_CHECKING:
-    from kinfolk.explain.parents import Explanation
+    from collections.abc import Sequence
 
 
 class Format(StrEnum):
@@ -25,91 +30,138 @@ class Format(StrEnum):
     webkb = "webkb"
 
 
-FORMATS = {"tokens": (Format.conll, Format.text), "nodes": (Format.tables, Format.linqs, Format.webkb)}
-NEEDED = {"tokens": ("FILE", "--document", "--token"), "nodes": ("--nodes", "--node")}
+FORMATS = {"tokens": (Format.conll, Format.text), "nodes": (Format.tables, Format.linqs, Format.webkb), "mentions": ()}
+NEEDED = {
+    "tokens": ("FILE", "--document", "--token"),
+    "nodes": ("--nodes", "--node"),
+    "mentions": ("ID", "--records or --documents"),
+}
+TOP = 15  # contributions to a link that are told
 
 
 @spread
 def explain(
     *,
-    model: Annotated[Path, typer.Argument(help="Model file of a mop model.")],
-    file: Annotated[str | None, typer.Argument(help="Tokens: the file; - = standard input.")] = None,
+    model: Annotated[Path, typer.Argument(help="Model file.")],
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(help="Tokens: the file, - = standard input. Mentions and records: one id or two."),
+    ] = None,
     document: Annotated[int | None, typer.Option(help="Tokens: number of the document, from 0.")] = None,
-    token: Annotated[int | None, typer.Option(help="Tokens: number within the document, from 0.")] = None,
+    token: Annotated[
+        int | None, typer.Option(help="Tokens: number within the document, from 0; --report needs none.")
+    ] = None,
     node: Annotated[str | None, typer.Option(help="Nodes: id of the node.")] = None,
-    nodes: Annotated[list[str] | None, typer.Option(help="Nodes: as in nodes predict.")] = None,
+    node_files: Annotated[list[str] | None, typer.Option("--nodes", help="Nodes: as in nodes predict.")] = None,
     edges: Annotated[list[str] | None, typer.Option(help="Nodes: as in nodes predict.")] = None,
     tables: graphs.TableOptions,
+    known_ids: nodes.KnownIds = None,
+    trust: nodes.Trust = None,
+    given_items: SourceOptions,
+    clustering: ClusterOptions,
+    top: Annotated[
+        int | None, typer.Option(min=1, help="Links: so many contributions; the rest is summed up. Default: 15.")
+    ] = None,
     format: Annotated[
         Format | None, typer.Option(help="Default: conll for tokens; as the names of the files tell for nodes.")
     ] = None,
     scheme: tokens.Scheme = "auto",
     separator: tokens.Separator = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Write a page, one HTML file, to look at and click through.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with every distribution.")] = False,
     jobs: tokens.Jobs = -1,
 ) -> None:
-    """Explain the label of one token or node: each parent, its weight, what it predicts, its share of the answer.
-
-    kinfolk explain MODEL FILE --document 0 --token 12
-
-    kinfolk explain MODEL --nodes FILE --edges FILE --node ID
-    """
+    """Why a token or a node has its label, or why two records are linked: in words, as JSON, or as a page."""
+    from kinfolk.io.modelfile import check_writable
     from kinfolk.io.textfiles import write_utf8
-    from kinfolk.models.linker import Linker
     from kinfolk.models.persistence import load_model
 
-    labeller = load_model(model).set_params(n_jobs=jobs)
-    if isinstance(labeller, Linker):
-        raise SettingError(f"{model} links mentions or records: ask kinfolk mentions explain")
-    if not hasattr(labeller, "explain"):
-        raise SettingError(f"explain needs a mop model; {model} is a {type(labeller).__name__}")
-    task = str(labeller.task_)
+    if report is not None:
+        check_writable(report)
+        _refuse_overwriting(report, model, *(what or []), *(node_files or []), *(edges or []), known_ids)
+    with in_options():
+        labeller = load_model(model, trusted=trust or ()).set_params(n_jobs=jobs)
+    task = _task_of(labeller)
+    graph_options, item_options = given_options(tables), given_options(given_items)
     given: dict[str, dict[str, Any]] = {
-        "tokens": {"FILE": file, "--document": document, "--token": token},
-        "nodes": {"--nodes": nodes or None, "--node": node, "--edges": edges or None, **given_options(tables)},
-    }
-    _check_given(task, given, format, model)
-    if task == "nodes":
-        form = None if format is None else graphs.Format(format)
-        graph = graphs.read_graph(nodes or [], edges, form, tables, labeller.node_columns_, labels=False)
-        answer = labeller.explain(graph, node=node)
-    else:
-        corpus = tokens.read_corpus(labeller, file or "-", tokens.Format(format or "conll"), scheme, separator)
-        answer = labeller.explain(corpus, document=document, token=token)
-    text = json.dumps(_plain(answer), indent=2, ensure_ascii=False) if as_json else str(answer)
-    write_utf8("-", [text, "\n"])
+        "tokens": {"--document": document, "--token": token},
+        "nodes": {"--nodes": node_files or None, "--node": node, "--edges": edges or None, "--known-ids": known_ids,
+                  **graph_options},
+        "mentions": {"--top": top, **item_options, **given_options(clustering)},
+    }  # fmt: skip
+    of_both = graph_options.keys() & item_options.keys()  # --id
+    _check_given(task, given, of_both, what, format, model, report)
+    if task == "mentions":
+        explain_links(model, what or [], given_items, clustering, top or TOP, as_json, report, jobs)
+        return
+    with in_options("document", "token", "node"), counted_warnings():
+        if task == "nodes":
+            form = None if format is None else graphs.Format(format)
+            graph = graphs.read_graph(node_files or [], edges, form, tables, labeller.node_columns_, bool(known_ids))
+            seen = {} if known_ids is None else {"forced": True}
+            shown = graph if known_ids is None else nodes.only_known(graph, known_ids)
+            answer = labeller.explain(shown, node=node, report=report, **seen)
+        else:
+            (file,) = what or ["-"]
+            corpus = tokens.read_corpus(labeller, file, tokens.Format(format or "conll"), scheme, separator)
+            answer = labeller.explain(corpus, document=document, token=token, report=report)
+    if report is not None:
+        typer.echo(f"wrote {report}", err=True)
+    if as_json or not isinstance(answer, list):  # a list is every token of a document: the page has them
+        told = json.dumps(_plain(answer), indent=2, ensure_ascii=False) if as_json else str(answer)
+        write_utf8("-", [told, "\n"])
 
 
-def _check_given(task: str, given: dict[str, dict[str, Any]], format: Format | None, model: Path) -> None:
-    """Everything that one task needs is there, and nothing of the other."""
-    usage = f"{model} labels {task}; give {', '.join(NEEDED[task])}"
-    other = given["nodes" if task == "tokens" else "tokens"]
-    strange = next((name for name, value in other.items() if value is not None), None)
-    if strange is not None:
-        raise SettingError(f"{usage}, not {strange}")
-    missing = next((name for name in NEEDED[task] if given[task][name] is None), None)
-    if missing is not None:
-        raise SettingError(f"{usage}: there is no {missing}")
+def _refuse_overwriting(report: Path, *others: str | Path | None) -> None:
+    if os.path.realpath(report) in [os.path.realpath(file) for file in others if file is not None]:
+        raise SettingError(f"--report {report} would overwrite a file that this command reads: name another")
+
+
+def _task_of(labeller: Any) -> str:
+    if hasattr(labeller, "clusterer"):
+        return "mentions"
+    return "nodes" if hasattr(labeller, "node_columns_") else "tokens"
+
+
+def _check_given(
+    task: str, given: dict[str, dict[str, Any]], shared: set[str], what: Sequence[str] | None, format: Format | None,
+    model: Path, report: Path | None,
+) -> None:  # fmt: skip
+    """Everything that one task needs is there, and nothing of the others."""
+    does = "links mentions or records" if task == "mentions" else f"labels {task}"
+    usage = f"{model} {does}; give {', '.join(NEEDED[task])}"
+    for other in given.keys() - {task}:
+        told = (name for name, value in given[other].items() if value is not None and name not in shared)
+        if (strange := next(told, None)) is not None:
+            raise SettingError(f"{usage}, not {strange}")
+    if task == "nodes" and what:
+        raise SettingError(f"{usage}, not FILE")
     if format is not None and format not in FORMATS[task]:
-        raise SettingError(f"{model} labels {task}; --format must be {' or '.join(FORMATS[task])}, got {format}")
+        allowed = f"must be {' or '.join(FORMATS[task])}, got {format}" if FORMATS[task] else "is for tokens and nodes"
+        raise SettingError(f"{usage}; --format {allowed}")
+    if task == "mentions":
+        return
+    here = given[task] | ({"FILE": what or None} if task == "tokens" else {})
+    needed = [name for name in NEEDED[task] if not (name == "--token" and report is not None)]
+    missing = next((name for name in needed if here[name] is None), None)
+    if missing is not None:
+        hint = ", or --report PAGE.html for the whole document" if missing == "--token" else ""
+        raise SettingError(f"{usage}: there is no {missing}{hint}")
+    if task == "tokens" and len(what or []) > 1:
+        raise SettingError(f"{usage}: expected one file, got {len(what or [])}")
 
 
-def _plain(answer: Explanation) -> dict[str, Any]:
-    """The explanation in plain numbers, distributions by class."""
-
-    def by_class(distribution: Any) -> dict[str, float] | None:
-        return None if distribution is None else dict(zip(answer.classes, distribution.tolist(), strict=True))
-
-    contributions = [
-        {"parent": c.parent, "name": c.name, "relation": c.relation, "weight": c.weight, "share": c.share,
-         "marginal": by_class(c.marginal), "predicted": by_class(c.predicted)}
-        for c in answer.contributions
-    ]  # fmt: skip
-    return {
-        "instance": answer.instance,
-        "name": answer.name,
-        "label": answer.label,
-        "probability": answer.probability,
-        "marginal": by_class(answer.marginal),
-        "contributions": contributions,
-    }
+def _plain(answer: Any, classes: Sequence[str] = ()) -> Any:
+    """An explanation in plain numbers; a distribution over the classes is told by their names."""
+    classes = getattr(answer, "classes", classes)
+    if is_dataclass(answer):
+        return {f.name: _plain(getattr(answer, f.name), classes) for f in fields(answer) if f.name != "classes"}
+    if isinstance(answer, list | tuple):
+        return [_plain(one, classes) for one in answer]
+    if hasattr(answer, "tolist"):
+        values = answer.tolist()
+        by_class = isinstance(values, list) and len(values) == len(classes) and not isinstance(values[0], list)
+        return dict(zip(classes, values, strict=True)) if by_class else values
+    return answer

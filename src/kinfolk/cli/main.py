@@ -1,4 +1,7 @@
-"""`kinfolk`: noun, then verb. Mistakes in the input end in one message and exit status 2."""
+"""`kinfolk`: noun, then verb. Mistakes in the input end in one message and exit status 2.
+
+The statuses: 0 fine, 1 a fault of kinfolk itself, 2 a mistake in input or usage, 130 interrupted.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,20 @@ import typer
 from typer.core import TyperGroup
 
 from kinfolk import __version__
-from kinfolk.cli import demo, explain, mentions, nodes, reproduce, tokens
+from kinfolk.cli import demo, examples, explain, mentions, nodes, reproduce, tokens
 from kinfolk.errors import KinfolkError
 
 
 class Guarded(TyperGroup):
     """Faults of the input, the disk or the user end in a message and a status, whatever runs underneath."""
+
+    def make_context(self, *given: Any, **named: Any) -> Any:
+        try:
+            return super().make_context(*given, **named)
+        except typer.Exit as ended:
+            if ended.exit_code == 1:  # --install-completion or --show-completion, and no shell it knows
+                _end(2, "error: name the shell: _KINFOLK_COMPLETE=source_bash kinfolk, or source_zsh, or source_fish")
+            raise
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -52,17 +63,17 @@ def _drop_output() -> None:
 app = typer.Typer(
     cls=Guarded,
     help="Label things by the company they keep.",
+    epilog=examples.KINFOLK,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
 app.add_typer(tokens.app, name="tokens")
 app.add_typer(nodes.app, name="nodes")
 app.add_typer(mentions.app, name="mentions")
-app.command("explain")(explain.explain)
-app.command("demo")(demo.demo)
-app.command("reproduce")(reproduce.reproduce)
+app.command("explain", epilog=examples.EXPLAIN)(explain.explain)
+app.command("demo", epilog=examples.DEMO)(demo.demo)
+app.command("reproduce", epilog=examples.REPRODUCE)(reproduce.reproduce)
 
 
 def _version(asked: bool) -> None:
@@ -86,4 +97,8 @@ def _options(
 def run() -> None:
     """Entry point of the command."""
     warnings.showwarning = lambda message, *_: typer.echo(f"warning: {message}", err=True)
-    app()
+    try:
+        app(prog_name="kinfolk")  # however it was started: `python -m kinfolk` is the same command
+    except Exception as error:
+        error.add_note("This is a fault of kinfolk. Please report it, with the command and the lines above.")
+        raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
@@ -160,20 +160,6 @@ def size(items: Mentions) -> str:
     if items.corpus is not None:
         count = f"{len(items.group_names or ()):,} documents, {items.n_items:,} mentions"
     return f"{count}; {items.n_pairs:,} candidate pairs"
-
-
-def table(scores: Mapping[str, Any]) -> Iterator[str]:
-    """Rates in percent; what is no set of rates has one number."""
-    yield f"{'':>12}  recall  precision      F1   error"
-    for name, one in scores.items():
-        if name == "mentions":  # they are given
-            continue
-        if isinstance(one, Mapping):
-            r, p, f = (100 * one[rate] for rate in ("recall", "precision", "f1"))
-            error = f"  {100 * one['error']:6.2f}" if "error" in one else ""
-            yield f"{name:>12}  {r:6.2f}  {p:9.2f}  {f:6.2f}{error}"
-        else:
-            yield f"{name:>12}  {100 * one:25.2f}"
 
 
 @contextmanager

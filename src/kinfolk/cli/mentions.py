@@ -1,22 +1,19 @@
-"""`kinfolk mentions train | cluster | evaluate | explain`."""
+"""`kinfolk mentions train | cluster | evaluate`."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kinfolk.cli import examples
 from kinfolk.cli.mention_files import (
     check_fits,
     in_words,
     loaded,
     read_items,
     size,
-    table,
     table_names,
     told_as_it_goes,
     with_candidates,
@@ -32,16 +29,20 @@ from kinfolk.cli.mention_options import (
     refuse_overwriting,
 )
 from kinfolk.cli.options import spread
+from kinfolk.cli.outcomes import link_outcome, summary
+from kinfolk.cli.pages import Page, tell_page
+from kinfolk.cli.scores import link_lines, link_table
+from kinfolk.cli.tables import show, show_json
 from kinfolk.cli.tokens import Jobs
 from kinfolk.cli.told import counted_warnings
-from kinfolk.errors import InputError, SettingError
+from kinfolk.errors import SettingError
 
 if TYPE_CHECKING:
     from kinfolk.data.mentions import Mentions
-    from kinfolk.explain.links import LinkExplanation
 
 app = typer.Typer(
-    help="Link mentions of an entity, or records of a thing: train a model, cluster, evaluate, explain.",
+    help="Link mentions of an entity, or records of a thing: train a model, cluster, evaluate.",
+    epilog=examples.MENTIONS,
     no_args_is_help=True,
 )
 
@@ -51,7 +52,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no summary.")]
 
 
-@app.command()
+@app.command(epilog=examples.MENTIONS_TRAIN)
 @spread
 def train(
     *,
@@ -62,13 +63,9 @@ def train(
     seed: Annotated[int, typer.Option(help="Seed of whatever is random.")] = 0,
     jobs: Jobs = -1,
     quiet: Quiet = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, to standard output.")] = False,
 ) -> None:
-    """Train a model on documents or records with true clusters, and write one model file.
-
-    kinfolk mentions train --documents litbank/train --out litbank.kinfolk
-
-    kinfolk mentions train --records people.csv --cluster entity --block 'key(postcode)' --out people.kinfolk
-    """
+    """Train a model on documents or records with true clusters, and write one model file."""
     from kinfolk.features.blocking import as_rules
     from kinfolk.io.modelfile import check_writable
     from kinfolk.models.clusterers import AverageLink, SingleLink
@@ -93,13 +90,15 @@ def train(
     with in_words(), told_as_it_goes(not quiet), counted_warnings():
         linker.fit(items)
     linker.save(out)
-    if not quiet:
-        for line in _outcome(linker, items):
+    if as_json:
+        show_json(summary(linker, out, _sizes(items)))
+    elif not quiet:
+        for line in link_outcome(linker, items, size(items)):
             typer.echo(line, err=True)
         typer.echo(f"wrote {out}", err=True)
 
 
-@app.command()
+@app.command(epilog=examples.MENTIONS_CLUSTER)
 @spread
 def cluster(
     *,
@@ -138,7 +137,7 @@ def cluster(
         write_clusters(output, items, found, tables=table_names(source), as_json=as_json)
 
 
-@app.command()
+@app.command(epilog=examples.MENTIONS_EVALUATE)
 @spread
 def evaluate(
     *,
@@ -146,103 +145,29 @@ def evaluate(
     source: SourceOptions,
     clustering: ClusterOptions,
     as_json: AsJson = False,
+    page: Page = None,
     jobs: Jobs = -1,
 ) -> None:
     """Compare pairs and clusters with the true ones, before and after clustering, by all metrics."""
-    from kinfolk.io.textfiles import write_utf8
-
     check_truth(source, "scoring")
     linker, items, report = loaded(model, source, clustering, jobs)
     with in_words():
-        scores = linker.evaluate(items)
+        scores = linker.evaluate(items, report=page)
+    tell_page(page)
     if as_json:
         answer: dict[str, Any] = {"items": items.n_items, "candidate_pairs": items.n_pairs}
         if report is not None:
             answer |= {"reduction_ratio": report.reduction_ratio, "pair_completeness": report.pair_completeness}
-        write_utf8("-", [json.dumps({**answer, "scores": scores}, indent=2, ensure_ascii=False), "\n"])
+        show_json({**answer, "scores": scores})
         return
     told = [size(items)]
     if report is not None and report.pair_completeness is not None:
         told[0] += f" ({report.reduction_ratio:.2%} of all left out); pair completeness {report.pair_completeness:.2%}"
-    write_utf8("-", [line + "\n" for line in [*told, *table(scores)]])
+    table = link_table(scores)
+    show(told, table, link_lines(table))
 
 
-@app.command()
-@spread
-def explain(
-    *,
-    model: Model,
-    ids: Annotated[list[str], typer.Argument(help="One id or two; of a mention DOCUMENT:FIRST-LAST, its tokens.")],
-    source: SourceOptions,
-    clustering: ClusterOptions,
-    top: Annotated[int, typer.Option(min=1, help="So many contributions; the rest is summed up. JSON has all.")] = 15,
-    as_json: AsJson = False,
-    jobs: Jobs = -1,
-) -> None:
-    """Why two items are linked or not; or, of one item, the weakest link of its cluster and what would split it.
-
-    kinfolk mentions explain people.kinfolk r17 r41 --records people.csv
-
-    kinfolk mentions explain litbank.kinfolk emma:12-14 --documents litbank/test
-    """
-    from kinfolk.io.clusters import item_ids, item_number, item_places
-    from kinfolk.io.textfiles import write_utf8
-
-    if len(ids) > 2:
-        raise SettingError(f"explain takes one id or two; got {len(ids)}")
-    linker, items, _ = loaded(model, source, clustering, jobs)
-    chosen = [item_number(key, item_places(items)) for key in ids]
-    if len({*chosen}) < len(chosen):
-        raise InputError(f"expected two different items; got {ids[0]!r} twice")
-    if len({*items.groups[chosen]}) > 1:
-        raise InputError(f"{ids[0]!r} and {ids[1]!r} are in different documents, whose mentions are never linked")
-    probability = linker.predict_proba(items)
-    with in_words():
-        found = linker.cluster(items, probability)
-    names = item_ids(items)
-    named = replace(items, names=names)
-    if len(chosen) == 1:
-        plainly = replace(named, columns={}) if as_json else named  # ids alone, without texts
-        answer = linker.explain_cluster(plainly, chosen[0], probability, found)
-        told, plain = str(answer), asdict(answer)
-    else:
-        low, high = sorted(chosen)
-        answer = linker.explain(named, low, high)
-        candidate = bool(((items.left == low) & (items.right == high)).any())
-        together = bool(found[low] == found[high])
-        told = f"{_shortened(answer, top)}\n{_verdict(linker, answer.probability, candidate, together)}"
-        answer = replace(answer, left=names[low], right=names[high])
-        plain = {**asdict(answer), "candidate": candidate, "together": together}
-    write_utf8("-", [json.dumps(plain, indent=2, ensure_ascii=False) if as_json else told, "\n"])
-
-
-def _outcome(linker: Any, items: Mentions) -> Iterator[str]:
-    """How training went, a line each."""
-    yield f"trained on {size(items)}"
-    if items.corpus is None:
-        yield f"compared by {', '.join(column.name for column in linker.pair_set_.columns)}"
-    kept = linker.rounds_[linker.best_round_]
-    rounds = f"round {kept.number} of 0 (local) to {len(linker.rounds_) - 1}" if kept.scores else "local training"
-    scores = "".join(f"{name} {score:.4f} on the training data; " for name, score in kept.scores.items())
-    if linker.folds is not None:
-        yield f"threshold {linker.clusterer_.threshold:.3f} and the round chosen on unseen training pairs"
-    yield f"kept {rounds}: {scores}{linker.convergence_}"
-
-
-def _shortened(answer: LinkExplanation, top: int) -> LinkExplanation:
-    """The largest contributions, and the sum of the others as one more."""
-    from kinfolk.explain.links import Contribution
-
-    shown, others = answer.contributions[:top], answer.contributions[top:]
-    rest = (Contribution(f"{len(others)} others", sum(one.share for one in others)),) if others else ()
-    return replace(answer, contributions=(*shown, *rest))
-
-
-def _verdict(linker: Any, probability: float, candidate: bool, together: bool) -> str:
-    threshold = linker.clusterer_.threshold
-    if not candidate:
-        why = "no candidate pair: no blocking rule brings them together"
-        return f"{why}; {'in one cluster by way of others' if together else 'in different clusters'}"
-    if together:
-        return "linked" if probability > threshold else "in one cluster by way of others"
-    return "not linked" if probability <= threshold else "kept apart by the clustering"
+def _sizes(items: Mentions) -> dict[str, int]:
+    """What `size` says, in numbers."""
+    documents = {} if items.corpus is None else {"documents": len(items.group_names or ())}
+    return {**documents, "items": items.n_items, "candidate_pairs": items.n_pairs}

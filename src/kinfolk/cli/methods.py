@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -208,28 +208,3 @@ def class_weights(given: list[str] | None) -> dict[str, float] | str | None:
         except ValueError:
             raise SettingError(f"--class-weight takes label=number, e.g. PER=2; got {pair!r}") from None
     return weights
-
-
-def outcome(model: Any) -> Iterator[str]:
-    """How training went, a line each: the optimiser, the held-out score, belief propagation, where there was any."""
-    if hasattr(model, "company_"):
-        yield from _of_company(model)
-        return
-    convergence = model.convergence_
-    yield str(convergence)
-    if convergence.best_iteration is not None:
-        yield f"held-out score {100 * convergence.dev_scores[convergence.best_iteration]:.2f}"
-    report = getattr(model, "training_report_", None)
-    if report is not None:
-        yield str(report)
-
-
-def _of_company(model: Any) -> Iterator[str]:
-    """The same of models that are told of their neighbours by templates."""
-    told = ", ".join(template.name for template in model.company_.templates) or "nothing"
-    levels = getattr(model, "levels_", ())
-    many = f"{len(levels)} level{'s' * (len(levels) > 1)} of " if levels else ""
-    yield f"{many}{type(model.base).__name__}, told of neighbours: {told}"
-    for number, level in enumerate(levels):
-        if hasattr(level, "convergence_"):
-            yield f"level {number}: {level.convergence_}"

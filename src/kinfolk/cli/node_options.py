@@ -9,6 +9,7 @@ import typer
 
 from kinfolk.cli.bases import SHORT
 from kinfolk.cli.methods import Mixing, ParentFeatures
+from kinfolk.cli.options import one_of
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,8 @@ class NodeOptions:
         str | None,
         typer.Option(
             help=f"stacked, dependency-network: classifier of scikit-learn: {', '.join(SHORT)}, or any by its class "
-            "name. Default: logistic."
+            "name. Default: logistic.",
+            autocompletion=one_of(*SHORT),
         ),
     ] = None
     base_setting: Annotated[
@@ -70,7 +72,8 @@ class NodeOptions:
         str | None,
         typer.Option(
             help="What is optimised. mop: separate, conditional or joint (default); "
-            "link: bethe (default), pseudo or piecewise."
+            "link: bethe (default), pseudo or piecewise.",
+            autocompletion=one_of("separate", "conditional", "joint", "bethe", "pseudo", "piecewise"),
         ),
     ] = None
     relations: Annotated[

@@ -14,11 +14,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kinfolk.cli import examples
 from kinfolk.cli.bases import types_to_trust
 from kinfolk.cli.graphs import Edges, GraphFormat, Nodes, TableOptions, link_file, read_graph
-from kinfolk.cli.methods import new_labeller, outcome
+from kinfolk.cli.methods import new_labeller
 from kinfolk.cli.node_options import NodeOptions
 from kinfolk.cli.options import given_options, spread
+from kinfolk.cli.outcomes import outcome, summary
+from kinfolk.cli.pages import Page, score_nodes, tell_page
+from kinfolk.cli.scores import class_lines, class_table
+from kinfolk.cli.tables import show, show_json
 from kinfolk.cli.tokens import Jobs
 from kinfolk.cli.told import counted_warnings, in_options, told_by_the_base
 from kinfolk.errors import InputError, SettingError
@@ -26,7 +31,9 @@ from kinfolk.errors import InputError, SettingError
 if TYPE_CHECKING:
     from kinfolk.data.graph import Graph
 
-app = typer.Typer(help="Label the nodes of a graph: train a model, predict, evaluate.", no_args_is_help=True)
+app = typer.Typer(
+    help="Label the nodes of a graph: train a model, predict, evaluate.", epilog=examples.NODES, no_args_is_help=True
+)
 
 SETTINGS = tuple(one.name for one in fields(NodeOptions)) + ("forced",)
 
@@ -48,7 +55,7 @@ Trust = Annotated[
 ]
 
 
-@app.command()
+@app.command(epilog=examples.NODES_TRAIN)
 @spread
 def train(
     *,
@@ -66,11 +73,9 @@ def train(
     seed: Annotated[int, typer.Option(help="Seed of whatever is random.")] = 0,
     jobs: Jobs = -1,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no summary.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, to standard output.")] = False,
 ) -> None:
-    """Train a model on a graph and write one model file.
-
-    kinfolk nodes train --nodes papers.csv --edges cites.csv --label topic --model stacked --out papers.kinfolk
-    """
+    """Train a model on a graph and write one model file."""
     from kinfolk.io.modelfile import check_writable
 
     check_writable(out)
@@ -86,18 +91,24 @@ def train(
     with in_options(*SETTINGS), told_by_the_base(labeller), counted_warnings():
         labeller.fit(graph, train=chosen)
     labeller.save(out)
-    if not quiet:
-        known = graph.label_codes if chosen is None else graph.label_codes[chosen]
-        size = f"{graph.n_nodes} nodes, {int((known >= 0).sum())} of them with labels to learn from"
-        typer.echo(f"trained on {size}; {graph.n_features} features; {_link_counts(labeller, graph)}", err=True)
+    known = graph.label_codes if chosen is None else graph.label_codes[chosen]
+    size = {"nodes": graph.n_nodes, "labelled": int((known >= 0).sum())}
+    links, to_trust = _link_counts(labeller, graph), types_to_trust(labeller)
+    if as_json:
+        more = {"features": graph.n_features, "links": links, "trust": to_trust}
+        show_json(summary(labeller, out, size, **more))
+    elif not quiet:
+        told = ", ".join(f"{number} links {name!r}" for name, number in links.items())
+        trained_on = f"{size['nodes']} nodes, {size['labelled']} of them with labels to learn from"
+        typer.echo(f"trained on {trained_on}; {graph.n_features} features; {told}", err=True)
         for line in outcome(labeller):
             typer.echo(line, err=True)
-        if to_trust := types_to_trust(labeller):
+        if to_trust:
             typer.echo(f"to be read with {' '.join(f'--trust {name}' for name in to_trust)}", err=True)
         typer.echo(f"wrote {out}", err=True)
 
 
-@app.command()
+@app.command(epilog=examples.NODES_PREDICT)
 @spread
 def predict(
     *,
@@ -123,7 +134,7 @@ def predict(
     forced |= known_ids is not None
     graph = read_graph(nodes, edges, format, tables, labeller.node_columns_, labels=forced)
     if known_ids is not None:
-        graph = _only_known(graph, known_ids)
+        graph = only_known(graph, known_ids)
     with in_options(*SETTINGS), told_by_the_base(labeller):
         table = labeller.predict_proba(graph, forced=forced)
     classes = [str(name) for name in labeller.classes_]
@@ -141,7 +152,7 @@ def predict(
     write_utf8(output, written())
 
 
-@app.command()
+@app.command(epilog=examples.NODES_EVALUATE)
 @spread
 def evaluate(
     *,
@@ -155,16 +166,16 @@ def evaluate(
     ] = None,
     known_ids: KnownIds = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    page: Page = None,
     trust: Trust = None,
     jobs: Jobs = -1,
 ) -> None:
     """Compare predictions with the labels of a graph; nodes without a label do not count."""
-    from kinfolk.io.textfiles import write_utf8
     from kinfolk.metrics.entities import entity_scores
 
     labeller = _load(model, jobs, trust)
     graph = read_graph(nodes, edges, format, tables, labeller.node_columns_)
-    seen = graph if known_ids is None else _only_known(graph, known_ids)
+    seen = graph if known_ids is None else only_known(graph, known_ids)
     hidden = [i for i in range(graph.n_nodes) if known_ids is None or seen.label_codes[i] < 0]
     chosen = hidden if ids is None else sorted(set(_numbers(ids, graph)))
     labels = graph.labels
@@ -173,18 +184,17 @@ def evaluate(
         raise InputError("scoring needs labels, and none of the nodes to score has one")
     _tell_doubts(labeller, graph, gold)
     with in_options(*SETTINGS), told_by_the_base(labeller):
-        predicted = labeller.predict(seen, forced=known_ids is not None)
+        if page is None:
+            predicted = labeller.predict(seen, forced=known_ids is not None)
+        else:
+            predicted = score_nodes(labeller, graph, seen, gold, known_ids is not None, page)
+    tell_page(page)
     scores = entity_scores(((i, i + 1, g) for i, g in gold.items()), ((i, i + 1, str(predicted[i])) for i in gold))
     if as_json:
         answer = {"nodes": len(gold), "accuracy": scores.recall, "classes": scores.as_dict()["types"]}
-        write_utf8("-", [json.dumps(answer, indent=2, ensure_ascii=False), "\n"])
+        show_json(answer)
         return
-    told = [f"{len(gold)} nodes; accuracy {scores.recall:.2f} %\n"]
-    width = max(map(len, scores.types))
-    for name, c in scores.types.items():
-        rates = f"precision {c.precision:6.2f}  recall {c.recall:6.2f}  F1 {c.f1:6.2f}"
-        told.append(f"{name:>{width}}  {rates}  nodes {c.gold}  predicted {c.predicted}\n")
-    write_utf8("-", told)
+    show([f"{len(gold)} nodes; accuracy {scores.recall:.2f} %"], class_table(scores), class_lines(scores))
 
 
 def _numbers(file: str, graph: Graph) -> list[int]:
@@ -204,7 +214,7 @@ def _numbers(file: str, graph: Graph) -> list[int]:
     return found
 
 
-def _only_known(graph: Graph, file: str) -> Graph:
+def only_known(graph: Graph, file: str) -> Graph:
     """The graph with the labels of the listed nodes alone."""
     kept = {*_numbers(file, graph)}
     return graph.with_labels([label if i in kept else None for i, label in enumerate(graph.labels)])
@@ -224,10 +234,10 @@ def _tell_doubts(labeller: Any, graph: Graph, gold: dict[int, str]) -> None:
         typer.echo(f"warning: {told}", err=True)
 
 
-def _link_counts(labeller: Any, graph: Graph) -> str:
+def _link_counts(labeller: Any, graph: Graph) -> dict[str, int]:
     used = labeller.company_.relation_names() if hasattr(labeller, "company_") else getattr(labeller, "links_", None)
     names = labeller.parents_[0].links if used is None else used
-    return ", ".join(f"{graph.relations[name].nnz} links {name!r}" for name in names)
+    return {name: int(graph.relations[name].nnz) for name in names}
 
 
 def _load(path: Path, jobs: int, trust: list[str] | None) -> Any:

@@ -29,8 +29,16 @@ def names_in(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
+def one_of(*words: str) -> Callable[[str], list[str]]:
+    """Completion of an option whose words the library checks."""
+    return lambda incomplete: [word for word in words if word.startswith(incomplete)]  # the name is typer's
+
+
 def spread(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the fields of a dataclass, each an option, in the place of a parameter of that type."""
+    """The command with the fields of a dataclass, each an option, in the place of a parameter of that type.
+
+    An option that two of them have is one option, and both are given its value.
+    """
     groups: dict[str, Any] = {}
     listed: list[inspect.Parameter] = []
     for one in inspect.signature(command, eval_str=True).parameters.values():
@@ -39,16 +47,18 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
             continue
         groups[one.name] = one.annotation
         types = get_type_hints(one.annotation, include_extras=True)
+        known = {parameter.name for parameter in listed}
         listed += [
             inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=types[f.name])
             for f in fields(one.annotation)
+            if f.name not in known
         ]
 
     @wraps(command)
     def called(**given: Any) -> None:
-        for name, kind in groups.items():
-            given[name] = kind(**{f.name: given.pop(f.name) for f in fields(kind)})
-        command(**given)
+        built = {name: kind(**{f.name: given[f.name] for f in fields(kind)}) for name, kind in groups.items()}
+        spent = {f.name for kind in groups.values() for f in fields(kind)}
+        command(**{name: value for name, value in given.items() if name not in spent}, **built)
 
     called.__signature__ = inspect.Signature(listed)  # type: ignore[attr-defined]
     called.__annotations__ = {one.name: one.annotation for one in listed}

@@ -1,20 +1,19 @@
-"""`kinfolk reproduce ID --data DIR [--json FILE]`: one table or figure, beside the paper's figures."""
+"""`kinfolk reproduce ID | all --data DIR [--report FILE] [--json FILE]`: tables and figures beside the papers'."""
 
 from __future__ import annotations
 
 import importlib
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from kinfolk.cli.tables import Table, show
 from kinfolk.errors import InputError, SettingError
 
 DIGITS = {"p_value": 4}
-WIDE = 160  # columns of a table that goes to a file: nothing is wrapped
 # experiment -> its module in kinfolk.experiments, loaded when it is run
 EXPERIMENTS = {
     "chain-conll": "chain_conll",
@@ -38,48 +37,92 @@ FIGURES = ("gibbs-convergence",)
 
 
 def reproduce(
-    experiment: Annotated[str, typer.Argument(help=f"One of: {', '.join(EXPERIMENTS)}.")],
+    experiment: Annotated[str, typer.Argument(help=f"One of: {', '.join(EXPERIMENTS)}; or all of them: all.")],
     data: Annotated[Path | None, typer.Option(help="Data folder; default $KINFOLK_DATA, else ../shared/data.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Also write the rows as JSON.")] = None,
     figure: Annotated[
         Path | None, typer.Option(help="Where to draw a figure; default the experiment's name with .png.")
     ] = None,
+    page: Annotated[
+        Path | None,
+        typer.Option("--report", help="Also write a page with tables and figures; of all: experiments.html."),
+    ] = None,
+    again: Annotated[bool, typer.Option("--again", help="all: run anew what is kept from before.")] = False,
     jobs: Annotated[int, typer.Option(help="Threads; -1 = every core.")] = -1,
 ) -> None:
-    """Run an experiment and print its table."""
-    if experiment not in EXPERIMENTS:
+    """Run an experiment and print its table; or run all of them, and write one page."""
+    if experiment not in {*EXPERIMENTS, "all"}:
         raise SettingError(f"no experiment {experiment!r}; there are: {', '.join(EXPERIMENTS)}")
     folder = data or Path(os.environ.get("KINFOLK_DATA", "../shared/data"))
     if not folder.is_dir():
         raise InputError("no such data folder; pass --data DIR or set KINFOLK_DATA", str(folder))
-    from rich.console import Console
-    from rich.table import Table
-
     from kinfolk.io.modelfile import check_writable
     from kinfolk.io.textfiles import write_utf8
 
     if figure is not None and experiment not in FIGURES:
-        raise SettingError(f"{experiment} is a table, and draws no figure; leave --figure out")
+        why = "draws figures into its page" if experiment == "all" else "is a table, and draws no figure"
+        raise SettingError(f"{experiment} {why}; leave --figure out")
+    if experiment == "all":
+        _all(folder, page or Path("experiments.html"), json_file, jobs, again)
+        return
+    if again:
+        raise SettingError(f"{experiment} is run anew every time; --again is for all")
     picture = figure or Path(f"{experiment}.png")
-    for path in [json_file, picture if experiment in FIGURES else None]:
+    for path in [json_file, page, picture if experiment in FIGURES else None]:
         if path is not None:
             check_writable(path)  # before the work, not after it
     module = importlib.import_module(f"kinfolk.experiments.{EXPERIMENTS[experiment]}")
     report = module.run(folder, lambda line: typer.echo(line, err=True), jobs)
     if json_file is not None:
         write_utf8(json_file, [json.dumps(report.as_dict(), indent=2, default=repr), "\n"])
+    if page is not None:
+        from kinfolk.experiments import kept
+        from kinfolk.experiments import page as pages
+
+        write_utf8(page, [pages.page([kept.Result.of(report, kept.about_of(module))], experiment)])
+        typer.echo(f"wrote {page}", err=True)
     if report.draw is not None:
         report.draw(picture)
         typer.echo(f"drew {picture}", err=True)
     metrics = [key for key in report.shown if any(key in row for row in report.rows)]
-    table = Table("data", "model", "split", *(name.replace("_", " ") for name in metrics), "paper")
+    head, rows = ("data", "model", "split", *(name.replace("_", " ") for name in metrics), "paper"), []
     for row in report.rows:
         place = row["dataset"], row["model"], row["split"]
         paper = report.paper.get(place, {})
         figures = [_figure(row.get(key, ""), key) for key in metrics]
-        table.add_row(*place, *figures, " ".join(f"{paper[k]:.1f}" for k in metrics if k in paper))
-    Console(width=None if sys.stdout.isatty() else WIDE).print(table)
+        rows.append((*place, *figures, " ".join(f"{paper[k]:.1f}" for k in metrics if k in paper)))
+    show([], Table(head, rows, words=3))
     typer.echo(f"{report.seconds:.0f} s")
+
+
+def _all(data: Path, page: Path, json_file: Path | None, jobs: int, again: bool) -> None:
+    """Every experiment; page and JSON are written anew after each, so that there is always what is known so far."""
+    from kinfolk.experiments.kept import run_all
+    from kinfolk.experiments.page import page as page_of
+    from kinfolk.experiments.page import state
+    from kinfolk.io.modelfile import check_writable
+    from kinfolk.io.textfiles import write_utf8
+
+    for path in [page, json_file]:
+        if path is not None:
+            check_writable(path)
+    done, folder = [], page.with_suffix(".results")
+    try:
+        for result in run_all(EXPERIMENTS, data, folder, lambda line: typer.echo(line, err=True), jobs, again):
+            done.append(result)
+            write_utf8(page, [page_of(done)])
+            if json_file is not None:
+                found = {r.experiment: {"failed": r.fault} if r.fault else r.as_dict() for r in done}
+                write_utf8(json_file, [json.dumps(found, indent=2, default=repr), "\n"])
+    except KeyboardInterrupt:
+        typer.echo(f"interrupted; {len(done)} results are in {page}, and the same command goes on from there", err=True)
+        raise typer.Exit(130) from None
+    rows = [(r.experiment, state(r), "" if r.fault else f"{r.seconds:.0f} s") for r in done]
+    show([], Table(("experiment", "state", "time"), rows, words=2))
+    typer.echo(f"wrote {page}, and each result in {folder}", err=True)
+    failed = [r for r in done if r.fault is not None]
+    if failed:
+        raise typer.Exit(2 if all(r.expected for r in failed) else 1)
 
 
 def _figure(value: float | str, metric: str) -> str:

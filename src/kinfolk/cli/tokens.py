@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from kinfolk.cli.methods import Mixing, Order, Skip, class_weights, new_tagger, outcome
+from kinfolk.cli import examples
+from kinfolk.cli.methods import class_weights, new_tagger
+from kinfolk.cli.options import given_options, one_of, spread
+from kinfolk.cli.outcomes import outcome, summary
+from kinfolk.cli.pages import Page, TrainingPage, tell_page, write_training_page
+from kinfolk.cli.scores import entity_table
+from kinfolk.cli.tables import show, show_json
+from kinfolk.cli.token_options import TokenOptions
 from kinfolk.cli.told import counted_warnings, in_options
 from kinfolk.errors import SettingError
 
-app = typer.Typer(help="Tag tokens: train a tagger, tag files, evaluate.", no_args_is_help=True)
+app = typer.Typer(help="Tag tokens: train a tagger, tag files, evaluate.", epilog=examples.TOKENS, no_args_is_help=True)
 
 
 class Method(StrEnum):
@@ -35,15 +43,23 @@ Columns = Annotated[
     str | None, typer.Option(help="Names of the columns, e.g. word,pos,label. Default: by their number.")
 ]
 Label = Annotated[str, typer.Option(help="Name of the label column; auto = the last.")]
-Scheme = Annotated[str, typer.Option(help="Tag scheme of the files: auto, IOB1, BIO, IOBES, BILOU or none.")]
+Scheme = Annotated[
+    str,
+    typer.Option(
+        help="Tag scheme of the files: auto, IOB1, BIO, IOBES, BILOU or none.",
+        autocompletion=one_of("auto", "IOB1", "BIO", "IOBES", "BILOU", "none"),
+    ),
+]
 Separator = Annotated[
     str | None, typer.Option(help="What stands between columns: one character, or tab. Default: blanks.")
 ]
 Jobs = Annotated[int, typer.Option(help="Threads; -1 = every core.")]
 
 
-@app.command()
+@app.command(epilog=examples.TOKENS_TRAIN)
+@spread
 def train(
+    *,
     context: typer.Context,
     train: Annotated[str, typer.Option(help="Labelled column file to train on; - = standard input.")],
     out: Annotated[Path, typer.Option(help="Model file to write.")],
@@ -51,49 +67,23 @@ def train(
     dev: Annotated[
         str | None, typer.Option(help="Held-out file: stops training when its F1 no longer rises. Not for stacked.")
     ] = None,
-    templates: Annotated[str, typer.Option(help="Feature set: sentence or document.")] = "sentence",
+    templates: Annotated[
+        str,
+        typer.Option(help="Feature set: sentence or document.", autocompletion=one_of("sentence", "document")),
+    ] = "sentence",
     min_count: Annotated[
         int | None, typer.Option(help="Leave out features seen less often. Default: 1, or 2 beyond 50,000 tokens.")
     ] = None,
     l2: Annotated[float | None, typer.Option(help="Strength of the ridge.")] = None,
     l1: Annotated[float, typer.Option(help="Strength of the lasso.")] = 0.0,
-    encoding: Annotated[str, typer.Option(help="Tag scheme to work in: auto, BIO, IOBES, BILOU, IOB1.")] = "auto",
-    decode: Annotated[
-        str | None, typer.Option(help="memm: viterbi (default) or posterior; skip-chain: posterior (default) or map.")
-    ] = None,
-    training: Annotated[
-        str | None,
+    encoding: Annotated[
+        str,
         typer.Option(
-            help="What is optimised. mop: separate, conditional or joint (default); "
-            "skip-chain: bethe (default), pseudo or piecewise."
+            help="Tag scheme to work in: auto, BIO, IOBES, BILOU, IOB1.",
+            autocompletion=one_of("auto", "BIO", "IOBES", "BILOU", "IOB1"),
         ),
-    ] = None,
-    skip: Annotated[
-        Skip | None, typer.Option(help="mop, skip-chain: edges to earlier tokens. Default: same-word.")
-    ] = None,
-    most_recent: Annotated[
-        int | None, typer.Option(help="mop, skip-chain: edges a token, 0 = all. Default: 5.")
-    ] = None,
-    max_document_frequency: Annotated[
-        int | None,
-        typer.Option(help="mop, skip-chain: no edges for words in more documents, 0 = no limit. Default: 100."),
-    ] = None,
-    edge_features: Annotated[bool | None, typer.Option(help="mop, skip-chain: features of edges. Default: no.")] = None,
-    mixing: Annotated[Mixing | None, typer.Option(help="mop only: weights of parents. Default: uniform.")] = None,
-    order: Annotated[Order | None, typer.Option(help="mop only: where parents stand. Default: forward.")] = None,
-    damping: Annotated[
-        float | None, typer.Option(help="skip-chain only: share of an old message kept, 0 to below 1. Default: 0.")
-    ] = None,
-    max_rounds: Annotated[
-        int | None, typer.Option(help="skip-chain only: limit of rounds of belief propagation. Default: 100.")
-    ] = None,
-    depth: Annotated[
-        int | None,
-        typer.Option(help="stacked only: CRFs above the first, each told what the one below said. Default: 1."),
-    ] = None,
-    folds: Annotated[
-        int | None, typer.Option(help="stacked only: folds of documents to cross-fit by. Default: 5.")
-    ] = None,
+    ] = "auto",
+    options: TokenOptions,
     class_weight: Annotated[
         list[str] | None, typer.Option(help="label=weight, e.g. PER=2; may be repeated; or: balanced.")
     ] = None,
@@ -107,15 +97,19 @@ def train(
     seed: Annotated[int, typer.Option(help="Seed of the random order.")] = 0,
     jobs: Jobs = -1,
     quiet: Annotated[bool, typer.Option(help="No progress and no summary.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, to standard output.")] = False,
+    page: TrainingPage = None,
 ) -> None:
     """Train a tagger and write one model file."""
     from kinfolk.io.conll import read_conll
     from kinfolk.io.modelfile import check_writable
 
     check_writable(out)
+    if page is not None:
+        check_writable(page)
     if str(out) in (train, dev):
         raise SettingError(f"--out {out} would overwrite the data it is trained on: name another file")
-    options: dict[str, Any] = _reading(columns, label, scheme, separator)
+    reading = _reading(columns, label, scheme, separator)
     settings: dict[str, Any] = dict(
         templates=templates, min_count="auto" if min_count is None else min_count, l1=l1, encoding=encoding,
         max_iterations=max_iterations, tolerance=tolerance, patience=patience,
@@ -123,27 +117,28 @@ def train(
     )  # fmt: skip
     if l2 is not None:
         settings["l2"] = l2
-    own = {
-        "--decode": decode, "--training": training, "--skip": skip, "--most-recent": most_recent,
-        "--max-document-frequency": max_document_frequency, "--edge-features": edge_features, "--mixing": mixing,
-        "--order": order, "--damping": damping, "--max-rounds": max_rounds, "--depth": depth, "--folds": folds,
-        "--dev": dev,
-    }  # fmt: skip
+    own = {**given_options(options), "--dev": dev}
     tagger = new_tagger(context, model, own, settings)
-    corpus = read_conll(train, **options)
-    held_out = {} if dev is None else {"X_dev": read_conll(dev, **options)}
+    corpus = read_conll(train, **reading)
+    held_out = {} if dev is None else {"X_dev": read_conll(dev, **reading)}
     with in_options("depth", "folds"), counted_warnings():
         tagger.fit(corpus, **held_out)
     tagger.save(out)
-    if not quiet:
-        size = f"{corpus.n_documents} documents, {corpus.n_sentences} sentences, {corpus.n_tokens} tokens"
-        typer.echo(f"trained on {size}; {_first(tagger).features_.n_features} features", err=True)
+    write_training_page(page, tagger, held_out.get("X_dev"))
+    size = {"documents": corpus.n_documents, "sentences": corpus.n_sentences, "tokens": corpus.n_tokens}
+    features = _first(tagger).features_.n_features
+    if as_json:
+        show_json(summary(tagger, out, size, features=features))
+    elif not quiet:
+        told = ", ".join(f"{number} {name}" for name, number in size.items())
+        typer.echo(f"trained on {told}; {features} features", err=True)
         for line in outcome(tagger):
             typer.echo(line, err=True)
         typer.echo(f"wrote {out}", err=True)
+        tell_page(page)
 
 
-@app.command()
+@app.command(epilog=examples.TOKENS_TAG)
 def tag(
     model: Annotated[Path, typer.Argument(help="Model file.")],
     file: Annotated[str, typer.Argument(help="File to tag; - = standard input.")] = "-",
@@ -152,6 +147,7 @@ def tag(
     forced: Annotated[bool, typer.Option(help="Keep the labels the file has; ? marks those to fill in.")] = False,
     entities: Annotated[bool, typer.Option(help="One JSON object an entity, with its probability.")] = False,
     k_best: Annotated[int | None, typer.Option(help="JSON: the k best labellings of each sentence.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="A JSON object a sentence, with probabilities.")] = False,
     scheme: Scheme = "auto",
     separator: Separator = None,
     jobs: Jobs = -1,
@@ -172,15 +168,18 @@ def tag(
             raise SettingError("--k-best needs a crf or memm model")
         rows = tagger.predict_k_best(corpus, k_best, forced=forced)
         write_utf8(output, (json.dumps([{"labels": y, "log_probability": p} for y, p in row]) + "\n" for row in rows))
+    elif as_json:
+        write_utf8(output, (json.dumps(one, ensure_ascii=False) + "\n" for one in _sentences(tagger, corpus, forced)))
     else:
         write_conll(corpus, output, labels=tagger.predict(corpus, forced=forced))
 
 
-@app.command()
+@app.command(epilog=examples.TOKENS_EVALUATE)
 def evaluate(
     model: Annotated[Path, typer.Argument(help="Model file.")],
     file: Annotated[str, typer.Argument(help="Labelled file; - = standard input.")] = "-",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    page: Page = None,
     scheme: Scheme = "auto",
     separator: Separator = None,
     jobs: Jobs = -1,
@@ -188,14 +187,30 @@ def evaluate(
     """Compare predictions with the labels of a file, as conlleval counts."""
     tagger = _load(model, jobs)
     corpus = read_corpus(tagger, file, Format.conll, scheme, separator)
-    scores, accuracy = tagger.evaluate(corpus)
+    scores, accuracy = tagger.evaluate(corpus, report=page)
+    tell_page(page)
     if as_json:
         answer = {"tokens": corpus.n_tokens, "accuracy": accuracy, **(scores.as_dict() if scores else {})}
-        typer.echo(json.dumps(answer, indent=2))
+        show_json(answer)
         return
-    typer.echo(f"{corpus.n_tokens} tokens; accuracy {accuracy:.2f} %")
-    if scores is not None:
-        typer.echo(scores.table())
+    told = [f"{corpus.n_tokens} tokens; accuracy {accuracy:.2f} %"]
+    if scores is None:
+        show(told)
+    else:
+        show(told, entity_table(scores), scores.table().splitlines())
+
+
+def _sentences(tagger: Any, corpus: Any, forced: bool) -> Iterator[dict[str, Any]]:
+    """Words, labels, and the probability of each label by itself, for each sentence."""
+    place = {label: i for i, label in enumerate(tagger.classes_)}
+    documents = corpus.token_documents[corpus.sentence_starts[:-1]].tolist()
+    told = zip(
+        documents, corpus.rows(), tagger.predict(corpus, forced=forced), tagger.predict_proba(corpus, forced=forced),
+        strict=True,
+    )  # fmt: skip
+    for number, (document, words, labels, chances) in enumerate(told):
+        own = [float(row[place[label]]) for row, label in zip(chances, labels, strict=True)]
+        yield {"document": document, "sentence": number, "words": words, "labels": labels, "probabilities": own}
 
 
 def _reading(columns: str | None, label: str, scheme: str, separator: str | None) -> dict[str, Any]:

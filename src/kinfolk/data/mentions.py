@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -82,6 +82,9 @@ class Mentions:
 
     def __len__(self) -> int:
         return len(self.groups)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Mentions, (dict(self.columns), *(getattr(self, one.name) for one in fields(self)[1:]))
 
     def __repr__(self) -> str:
         kind = "records" if self.corpus is None else f"mentions in {self.n_groups:,} documents"

@@ -69,13 +69,20 @@ class ClusterExplanation:
         return "\n".join([*lines, *(["    ..."] if len(self.holding) > 10 else [])])
 
 
-def contributions(
-    weights: Array, weights_on: Array, means: Array, names: list[str]
-) -> tuple[float, tuple[Contribution, ...]]:
-    """(base, shares) of one pair; `weights_on` (M,) are its weights, `means` (M,) those of columns in training."""
-    shares = weights[weights_on] - means
+def contributions(shares: Array, weights_on: Array, names: list[str]) -> tuple[Contribution, ...]:
+    """Shares (M,) of the weights that are on for one pair, the largest first."""
     order = np.argsort(-np.abs(shares), kind="stable")
-    return float(means.sum()), tuple(Contribution(names[weights_on[m]], float(shares[m])) for m in order)
+    return tuple(Contribution(names[weights_on[m]], float(shares[m])) for m in order)
+
+
+def verdict(probability: float, threshold: float, candidate: bool, together: bool) -> str:
+    """What became of a pair, in words."""
+    if not candidate:
+        why = "no candidate pair: no blocking rule brings them together"
+        return f"{why}; {'in one cluster by way of others' if together else 'in different clusters'}"
+    if together:
+        return "linked" if probability > threshold else "in one cluster by way of others"
+    return "not linked" if probability <= threshold else "kept apart by the clustering"
 
 
 def weakest_link(members: Array, left: Array, right: Array, probability: Array) -> tuple[int, NDArray[np.bool_]] | None:

@@ -70,7 +70,7 @@ def report_html(title: str, parts: Sequence[Part], about: str = "") -> str:
     return SKELETON.format(
         policy=f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; "
         "base-uri 'none'; form-action 'none'",
-        title=html.escape(title),
+        title=html.escape(title).encode("ascii", "xmlcharrefreplace").decode(),  # a lone surrogate cannot be written
         style=style,
         data=_quoted_json({"title": title, "about": about, "parts": shown}),
         script=script,

@@ -65,7 +65,7 @@ def fits(sound: bool | np.bool_) -> None:
 
 def check_writable(path: str | os.PathLike[str]) -> None:
     """Fail now rather than after hours of training: is there a directory to write into?"""
-    with _naming(path, "cannot save the model"):
+    with _naming(path, "cannot write there"):
         target = os.path.realpath(path)
         _refuse_irregular(target)
         if not os.access(os.path.dirname(target), os.W_OK):

@@ -41,6 +41,7 @@ class Batch:
     filled: NDArray[np.bool_] | None = None
     kept_rows: dict[int, sparse.csr_array] | None = None  # rows by feature set, where they are asked for again
     extra: NDArray[np.float32] | None = None  # (n, q) beside the features of a token: what stacking tells it
+    extra_names: Sequence[str] = ()  # of its columns, where they are to be explained
 
     @classmethod
     def of(cls, X: Any, y: Any = None) -> Batch:

@@ -14,7 +14,8 @@ from kinfolk.learning.products import SparseRows
 from kinfolk.models.batch import Batch, chain_starts
 from kinfolk.models.decoder import ChainMethod, Decoder
 from kinfolk.models.inheritance import inherit
-from kinfolk.models.tagger import Lesson, Tagger
+from kinfolk.models.lesson import Lesson
+from kinfolk.models.tagger import Tagger
 from kinfolk.models.training import TrainingData, train
 from kinfolk.threads import resolve_jobs
 
@@ -45,6 +46,14 @@ class ChainTagger(Tagger):
             self._method(), self.features_, self.transition_features_, self.coding_,
             self.weights_ if weights is None else weights, self.constrain, resolve_jobs(self.n_jobs),
         )  # fmt: skip
+
+    def _own_weights(self) -> Any:
+        return self.weights_.node
+
+    def _steps(self) -> tuple[Any, Any]:
+        """A MEMM asks the label before alone; in a CRF the label behind has the same say."""
+        kind, pair = self._method().kind, self.weights_.pair
+        return (None if kind == "maxent" else pair), (pair.T if kind == "crf" else None)
 
     def _k_best(self, X: Any, k: int, forced: bool) -> list[list[tuple[list[str], float]]]:
         self._require_fitted()

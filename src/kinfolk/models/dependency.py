@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, final
 
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.errors import SettingError
+from kinfolk.explain.levels import NodeExplanation
 from kinfolk.features.neighbours import set_known
 from kinfolk.features.rows import side_by_side
 from kinfolk.inference.gibbs import Chain
@@ -23,7 +24,9 @@ from kinfolk.models.checks import check_settings
 from kinfolk.models.gibbs_network import is_log_linear, network_of
 from kinfolk.models.learners import Learner, check_base, check_enough, predict_in_blocks
 from kinfolk.models.node_company import Memory, NodeCompany, World, default_templates, wants_dense
-from kinfolk.models.nodes import Nodes, no_labels_beside, node_accuracy, node_weights, training_labels
+from kinfolk.models.node_explanations import feature_names, gibbs_story, ready, told
+from kinfolk.models.nodes import Nodes, no_labels_beside, node_weights, training_labels
+from kinfolk.models.score_report import PathLike, check_report, evaluate_nodes
 from kinfolk.models.stacking import drawn
 from kinfolk.threads import resolve_jobs
 
@@ -104,9 +107,9 @@ class DependencyNetwork(NodeCompany):
             weights = node_weights(labels, classes, None, sample_weight)[index]
         templates = default_templates(self.templates, nodes)
         world = World.learn(nodes, templates, len(classes), wants_dense([self.base]), True, jobs)
-        told = np.zeros((len(labels), len(classes)))
-        set_known(told, labels)
-        rows = side_by_side(world.wide, index, world.company.rows(world.hood, told, index))
+        votes = np.zeros((len(labels), len(classes)))
+        set_known(votes, labels)
+        rows = side_by_side(world.wide, index, world.company.rows(world.hood, votes, index))
         known = self.known
         if known == "auto":
             known = "true" if len(index) < len(labels) else "none"
@@ -144,19 +147,19 @@ class DependencyNetwork(NodeCompany):
         self._require_fitted()
         world = self._world(X)
         known = self._labels(world.nodes, forced)
-        sweep, sums = self._chain(world, known, chain), np.zeros((world.hood.n, len(self.coding_.classes)))
+        sweep, sums = self._chain(world, known, chain).sweep, np.zeros((world.hood.n, len(self.coding_.classes)))
         for number in range(1, sweeps + 1):
             sweep(sums)
             mean = sums / number
             set_known(mean, known)
             yield mean
 
-    def evaluate(self, X: Any, y: Any = None) -> tuple[None, float]:
-        """(None, accuracy over labelled nodes in percent), as other models give it."""
+    def evaluate(self, X: Any, y: Any = None, report: PathLike | None = None) -> tuple[None, float]:
+        """(None, accuracy over labelled nodes in percent), as other models give it; `report`: also write a page."""
         self._require_fitted()
         no_labels_beside(y)
-        gold = Nodes.of(X, self.node_columns_).gold(self.coding_.classes)
-        return None, node_accuracy(gold, self.predict_proba(X))
+        check_report(report)
+        return evaluate_nodes(self, Nodes.of(X, self.node_columns_), self.predict_proba(X), report)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Accuracy, from 0 to 1."""
@@ -172,7 +175,7 @@ class DependencyNetwork(NodeCompany):
         return can and self.mode != "plain"
 
     def _mean(self, world: World, known: Array, chain: int) -> Array:
-        sweep, shape = self._chain(world, known, chain), (world.hood.n, len(self.coding_.classes))
+        sweep, shape = self._chain(world, known, chain).sweep, (world.hood.n, len(self.coding_.classes))
         left_out, kept = np.zeros(shape), np.zeros(shape)
         sweeps, began = self.burn_in + self.sweeps, time.perf_counter()
         for number in range(sweeps):
@@ -181,34 +184,78 @@ class DependencyNetwork(NodeCompany):
         tell(f"chain {chain + 1} of {self.chains}: {sweeps} sweeps in {time.perf_counter() - began:.1f} s")
         return kept / self.sweeps
 
-    def _chain(self, world: World, known: Array, number: int) -> Callable[[Array], None]:
-        """A chain at its start: a function that makes one sweep and adds the conditionals it drew from to `sums`.
-        Labels that are `known` (n,) are kept; -1: none is."""
+    def _chain(self, world: World, known: Array, number: int) -> Chain | PlainChain:
+        """A chain at its start. Labels that are `known` (n,) are kept; -1: none is."""
         rng = np.random.default_rng(None if self.random_state is None else [self.random_state, 2, number])
         n, n_labels = world.hood.n, len(self.coding_.classes)
         labels = rng.integers(n_labels, size=n)
         if self.start == "local":
-            labels = predict_in_blocks(self.local_, world.alone, np.arange(n), None, 1).argmax(axis=1)
+            labels = self._alone(world).argmax(axis=1)
         labels = np.where(known >= 0, known, labels)
         if self._fast():
             network = network_of(self.conditional_, self.company_, world.hood, world.wide)
-            return Chain(network, labels, known >= 0, rng).sweep
-        return self._plain_chain(world, known, labels, rng)
+            return Chain(network, labels, known >= 0, rng)
+        return PlainChain(self.conditional_, world, labels, known, rng)
 
-    def _plain_chain(
-        self, world: World, known: Array, labels: Array, rng: np.random.Generator
-    ) -> Callable[[Array], None]:
-        """The conditional model, asked anew for every node at every sweep."""
-        everyone = np.arange(world.hood.n)
-        votes = np.zeros((len(labels), len(self.coding_.classes)))
-        set_known(votes, labels)
+    def _alone(self, world: World) -> Array:
+        """(n, L) by own features alone."""
+        return predict_in_blocks(self.local_, world.alone, np.arange(world.hood.n), None, 1)
 
-        def sweep(sums: Array) -> None:
-            nonlocal votes
-            company = self.company_.rows(world.hood, votes, everyone)
-            table = predict_in_blocks(self.conditional_, world.wide, everyone, company.__getitem__, 1)
-            sums += table
-            votes = drawn(table, rng)
-            set_known(votes, known)
+    # -- explanation ----------------------------------------------------------------------------------
 
-        return sweep
+    def explain(
+        self, X: Any, node: Any = None, report: PathLike | None = None, forced: bool = False
+    ) -> NodeExplanation:
+        """Why a node has its label: what its own features say, what sampling says, and what each aggregate of the
+        neighbours' labels changed, on the mean over all sweeps counted.
+
+        node      an id, or a number from 0
+        report    also write a page about the node, to look at and click through
+        forced    labels that X has are kept. That of the node itself is set aside: it is what the model says of it.
+        """
+        self._require_fitted()
+        world = self._world(X)
+        at, known = ready(world.nodes, node, report), self._labels(world.nodes, forced)
+        alone, names = self._alone(world), self.coding_.classes.names
+        sums = np.zeros((world.hood.n, len(names)))
+        states = self._states(world, known, at, sums)
+        features = feature_names(self.node_columns_)
+        return told(
+            gibbs_story(world, alone, self.conditional_, at, known, states, sums, names, features), report, self
+        )
+
+    def _states(self, world: World, known: Array, node: int, sums: Array) -> Iterator[Array]:
+        """The labels (n,) of all whenever the node is drawn anew in a sweep that counts; `sums` (n, L) gathers the
+        conditionals."""
+        left_out = np.zeros_like(sums)
+        for number in range(self.chains):
+            chain = self._chain(world, known, number)
+            newest = np.arange(len(sums)) < (node if isinstance(chain, Chain) else 0)  # drawn before it in its sweep
+            for sweep in range(self.burn_in + self.sweeps):
+                before = chain.labels.copy()
+                chain.sweep(left_out if sweep < self.burn_in else sums)
+                if sweep >= self.burn_in:
+                    yield np.where(newest, chain.labels, before)
+
+
+class PlainChain:
+    """A running chain of any conditional model, asked anew for all nodes at every sweep: `labels` (n,) are where it
+    stands. Those `known` (n,), -1 for none, stay."""
+
+    def __init__(
+        self, conditional: Learner, world: World, labels: Array, known: Array, rng: np.random.Generator
+    ) -> None:
+        self.labels, self._known, self._rng = labels, known, rng
+        self._conditional, self._world = conditional, world
+        self._votes = np.zeros((len(labels), conditional.n_labels))
+        set_known(self._votes, labels)
+
+    def sweep(self, sums: Array) -> None:
+        """One pass; the conditional probabilities it drew from are added to `sums` (n, L)."""
+        everyone = np.arange(len(self.labels))
+        company = self._world.company.rows(self._world.hood, self._votes, everyone)
+        table = predict_in_blocks(self._conditional, self._world.wide, everyone, company.__getitem__, 1)
+        sums += table
+        self._votes = drawn(table, self._rng)
+        set_known(self._votes, self._known)
+        self.labels = self._votes.argmax(axis=1)

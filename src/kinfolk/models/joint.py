@@ -56,17 +56,20 @@ class Sample:
         """Marginals of each wiring."""
         return beliefs(self.wired.wirings, self.scores(weights, n_jobs), self.alphas(weights.gate), labels, n_jobs)
 
-    def voices(self, weights: TableWeights, names: Sequence[str], instance: int, n_jobs: int) -> list[Voice]:
-        """Who speaks for an instance, in every order; weights of all sum to 1. `names` are those of the relations."""
+    def voices(
+        self, weights: TableWeights, names: Sequence[str], instances: Sequence[int], n_jobs: int
+    ) -> list[list[Voice]]:
+        """Who speaks for each instance, in every order; weights of all sum to 1. `names` are those of the relations."""
         known = (*names, "start")
-        spoken = []
+        spoken: list[list[Voice]] = [[] for _ in instances]
         found, alphas = self.beliefs(weights, None, n_jobs), self.alphas(weights.gate)
         for wiring, alpha, (marginals, predicted) in zip(self.wired.wirings, alphas, found, strict=True):
             dag = wiring.dag
-            for c in range(dag.indptr[instance], dag.indptr[instance + 1]):
-                j = int(dag.parent[c])
-                own = None if j < 0 else marginals[j]
-                spoken.append(Voice(j, known[dag.relation[c]], float(alpha[c]) / len(found), own, predicted[c]))
+            for voices, instance in zip(spoken, instances, strict=True):
+                for c in range(dag.indptr[instance], dag.indptr[instance + 1]):
+                    j = int(dag.parent[c])
+                    own = None if j < 0 else marginals[j]
+                    voices.append(Voice(j, known[dag.relation[c]], float(alpha[c]) / len(found), own, predicted[c]))
         return spoken
 
     def scores(self, weights: TableWeights, n_jobs: int) -> Scores:

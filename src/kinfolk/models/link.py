@@ -5,7 +5,7 @@ p(y | x) ∝ exp( Σ_i ( a + x_i · W )[y_i] + Σ_links T_r[y_source, y_target] 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self, final
 
@@ -15,11 +15,15 @@ from scipy import sparse
 
 from kinfolk.data.vocabulary import Vocabulary
 from kinfolk.errors import InputError
+from kinfolk.explain.levels import NodeExplanation
 from kinfolk.inference.loopy import Propagation
 from kinfolk.learning.tables import TableWeights
 from kinfolk.models.checks import check_settings
+from kinfolk.models.cut_links import link_story
+from kinfolk.models.history import Stage
 from kinfolk.models.labeller import Labeller
 from kinfolk.models.labels import LabelCoding
+from kinfolk.models.node_explanations import ready, told
 from kinfolk.models.node_parents import used_links
 from kinfolk.models.nodes import (
     Nodes,
@@ -40,6 +44,7 @@ from kinfolk.models.pairwise import (
     train_pairwise,
 )
 from kinfolk.models.progress import observed
+from kinfolk.models.score_report import PathLike, check_report, evaluate_nodes
 from kinfolk.models.separate import EdgeData, train_separately
 from kinfolk.threads import resolve_jobs
 
@@ -115,45 +120,52 @@ class LinkModel(Labeller):
             self.node_columns_, self.coding_ = nodes.columns, LabelCoding(None, None, classes)
             sample, n_labels = self._sample(nodes), len(classes)
             score = self._dev_scorer(X_dev, classes)
-            start = self._node_start(sample, labels, weights, n_labels, plan, watcher)
+            start, first = self._node_start(sample, labels, weights, n_labels, plan, watcher)
             how = PairTraining(self.training, self._propagation())
             self.weights_, self.convergence_, self.training_report_ = train_pairwise(
                 sample, labels, weights, n_labels, how, start, plan, score, watcher
             )
+            self.convergence_ = self.convergence_.after(first)
         if self.training_report_ is not None:
             self.training_report_.warn(REMEDY)
         return self
 
     def _node_start(
         self, sample: PairSample, labels: Any, weights: Array, n_labels: int, plan: TrainingPlan, watcher: Any
-    ) -> TableWeights:
-        """Weights of the node model, and no opinion on links."""
+    ) -> tuple[TableWeights, tuple[Stage, ...]]:
+        """Weights of the node model, and no opinion on links; and how it was trained."""
         alone = np.stack([np.arange(len(labels)), np.full(len(labels), -1)], axis=1)
         named = replace(plan, stage="node model", warns=False)
-        model, _ = train_separately(sample.rows, labels, weights, n_labels, EdgeData(alone, "none"), named, watcher)
+        data = EdgeData(alone, "none")
+        model, outcome = train_separately(sample.rows, labels, weights, n_labels, data, named, watcher)
         shape = sample.shape(n_labels)
         found = shape.split(np.zeros(shape.size, np.float32))
         found.tables[0][:] = model.child
         found.start[:] = model.start
-        return found
+        return found, () if outcome is None else outcome.stages
 
     def _propagation(self) -> Propagation:
         return Propagation(self.schedule, float(self.damping), float(self.message_tolerance), self.max_rounds)
 
-    def _sample(self, nodes: Nodes) -> PairSample:
-        """Links as pairs (source, target), each once."""
+    def _sample(self, nodes: Nodes, edges: list[Array] | None = None) -> PairSample:
+        """`edges`: pairs of each relation, if others than all."""
+        found = self._edges(nodes) if edges is None else edges
+        return pair_sample(nodes.rows, found, [None] * len(found), nodes.groups, np.arange(len(nodes.labels)))
+
+    def _edges(self, nodes: Nodes) -> list[Array]:
+        """Links of each relation as pairs (source, target), each once."""
         relations = told_relations(nodes, self.links_, self.not_used_)
         edges = []
         for name in self.links_:
             links = sparse.coo_array(relations[name])
-            told = links.data != 0
-            if (links.coords[0][told] == links.coords[1][told]).any():
+            there = links.data != 0
+            if (links.coords[0][there] == links.coords[1][there]).any():
                 raise InputError(f"relation {name!r} links a node to itself. Take self loops out.")
-            edges.append(np.stack([c[told] for c in links.coords], axis=1).astype(np.int64))
+            edges.append(np.stack([c[there] for c in links.coords], axis=1).astype(np.int64))
         across = [e for e in edges if len(e) and (nodes.groups[e[:, 0]] != nodes.groups[e[:, 1]]).any()]
         if across:
             raise InputError("a link leads from one group to another; groups are the unit of inference: join them")
-        return pair_sample(nodes.rows, edges, [None] * len(edges), nodes.groups, np.arange(len(nodes.labels)))
+        return edges
 
     def _dev_scorer(self, X_dev: Any, classes: Vocabulary) -> Any:
         if X_dev is None:
@@ -169,14 +181,19 @@ class LinkModel(Labeller):
     def _run(self, X: Any, forced: bool) -> tuple[Array, InferenceReport, Nodes]:
         self._require_fitted()
         nodes = Nodes.of(X, self.node_columns_)
-        sample, n_labels = self._sample(nodes), len(self.coding_.classes)
-        forbid = np.zeros((len(nodes.labels), n_labels))
-        if forced:
-            known = nodes.codes(self.coding_.classes)[:, None]
-            forbid[(known >= 0) & (known != np.arange(n_labels))] = -np.inf
-        given = (forbid, np.zeros((n_labels, n_labels))) if forced else None
+        known = nodes.codes(self.coding_.classes) if forced else None
+        return *self._beliefs(self._sample(nodes), known), nodes
+
+    def _beliefs(self, sample: PairSample, known: Array | None) -> tuple[Array, InferenceReport]:
+        """(n, L); labels that are `known` (n,), -1 for none, are certain."""
+        given = None
+        if known is not None:
+            n_labels = len(self.coding_.classes)
+            forbid = np.zeros((len(known), n_labels))
+            forbid[(known[:, None] >= 0) & (known[:, None] != np.arange(n_labels))] = -np.inf
+            given = forbid, np.zeros((n_labels, n_labels))
         found, report, _ = infer(sample, self.weights_, self._propagation(), resolve_jobs(self.n_jobs), False, given)
-        return np.exp(found), report, nodes
+        return np.exp(found), report
 
     def predict_proba(self, X: Any, forced: bool = False) -> Array:
         """(n, L), beliefs at the fixed point. With `forced`, labels of the graph are certain, and all others are given
@@ -194,13 +211,40 @@ class LinkModel(Labeller):
         """In which groups of X belief propagation settles."""
         return self._run(X, False)[1]
 
-    def evaluate(self, X: Any, y: Any = None) -> tuple[None, float]:
-        """(None, accuracy over labelled nodes in percent), as other models give it."""
+    def evaluate(self, X: Any, y: Any = None, report: PathLike | None = None) -> tuple[None, float]:
+        """(None, accuracy over labelled nodes in percent), as other models give it; `report`: also write a page."""
         no_labels_beside(y)
-        beliefs, report, nodes = self._run(X, False)
-        report.warn(REMEDY)
-        return None, node_accuracy(nodes.gold(self.coding_.classes), beliefs)
+        check_report(report)
+        beliefs, settled, nodes = self._run(X, False)
+        settled.warn(REMEDY)
+        return evaluate_nodes(self, nodes, beliefs, report)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Accuracy, from 0 to 1."""
         return self.evaluate(X, y)[1] / 100
+
+    def explain(
+        self, X: Any, node: Any = None, report: PathLike | None = None, forced: bool = False
+    ) -> NodeExplanation:
+        """Why a node has its label: what its own features say, and what is believed with links and with those of each
+        relation cut.
+
+        node      an id, or a number from 0
+        report    also write a page about the node, to look at and click through
+        forced    labels of the graph are certain, but for that of the node itself: it is what the model says of it
+        """
+        self._require_fitted()
+        nodes, classes = Nodes.of(X, self.node_columns_), self.coding_.classes
+        at = ready(nodes, node, report)
+        known = nodes.codes(classes).copy() if forced else np.full(len(nodes.labels), -1, np.int32)
+        known[at] = -1
+        edges = self._edges(nodes)
+
+        def beliefs(cut: Callable[[str, Array], Array] | None) -> Array:
+            left = [e if cut is None else e[~cut(name, e)] for name, e in zip(self.links_, edges, strict=True)]
+            found, settled = self._beliefs(self._sample(nodes, left), known if forced else None)
+            if cut is None:
+                settled.warn(REMEDY)
+            return found
+
+        return told(link_story(nodes, at, self.links_, beliefs, known, classes.names), report, self)

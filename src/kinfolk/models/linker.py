@@ -14,22 +14,22 @@ from kinfolk.data.mentions import Mentions
 from kinfolk.errors import InputError, SettingError
 from kinfolk.explain.links import ClusterExplanation, LinkExplanation
 from kinfolk.features.blocking import blocked
-from kinfolk.features.comparisons import as_comparisons, default_comparisons
-from kinfolk.features.coreference import CONJUNCTIONS, CoreferencePairs
 from kinfolk.features.pair_rows import distinct_rows
 from kinfolk.features.pair_set import PairSet
-from kinfolk.features.pairs import PairFeature
 from kinfolk.inference.e_steps import E_STEPS
 from kinfolk.learning.grouped_rows import GroupedRows
 from kinfolk.learning.pairs import row_scores
 from kinfolk.models.bias import Bias
-from kinfolk.models.clusterers import AverageLink, Clusterer, SingleLink
+from kinfolk.models.clusterers import Clusterer
 from kinfolk.models.labeller import Saved
-from kinfolk.models.link_explanations import explain_cluster, explain_link
-from kinfolk.models.link_scores import all_scores, metric
+from kinfolk.models.link_explanations import explain_link
+from kinfolk.models.link_report import Linked, PathLike, check_report
+from kinfolk.models.link_scores import metric
 from kinfolk.models.linker_checks import check_linker, item_pairs, selected, trainable
+from kinfolk.models.linker_defaults import clusterer_for, conjunctions_for, features_for
 from kinfolk.models.optimise import Callback, TrainingPlan
 from kinfolk.models.progress import observed
+from kinfolk.models.score_report import evaluate_pairs
 from kinfolk.models.structured import PairData, PairTrainer, best_round, learned_shares, sigmoid, train_rounds
 from kinfolk.models.threshold import at_threshold, best_threshold, item_folds, slack, unseen_score, unseen_scores
 from kinfolk.threads import resolve_jobs
@@ -114,13 +114,13 @@ class Linker(Saved):
         with self._all_or_nothing(), observed(callback, self.verbose, self.tolerance) as watch:
             known = trainable(self.candidates(items))
             jobs = resolve_jobs(self.n_jobs)
-            features = self._features(known)
+            features = features_for(self, known)
             self.pair_set_ = PairSet.learn(
                 features,
                 known,
                 bins=self.bins,
                 binning=self.binning,
-                conjunctions=self._conjunctions(features),
+                conjunctions=conjunctions_for(self, features),
                 seed=self.random_state,
             )
             data = self._data(known, jobs)
@@ -208,46 +208,66 @@ class Linker(Saved):
         model.convergence_ = self.rounds_[number].convergence
         return model
 
-    def evaluate(self, items: Mentions) -> dict[str, Any]:
-        """All metrics, before and after clustering."""
+    def evaluate(self, items: Mentions, report: PathLike | None = None) -> dict[str, Any]:
+        """All metrics, before and after clustering; `report`: also write a page about them, and about training."""
+        check_report(report)
         paired = self.candidates(items)
         probability = self.predict_proba(paired)
-        return all_scores(paired, self.cluster(paired, probability), probability > 0.5)
+        return evaluate_pairs(self, paired, probability, self.cluster(paired, probability), report)
 
-    def explain(self, items: Mentions, left: int | str, right: int | str) -> LinkExplanation:
-        """Why two items, by number or name, are linked or not, candidates or not."""
+    def explain(
+        self,
+        items: Mentions,
+        left: int | str,
+        right: int | str,
+        probability: Array | None = None,
+        clusters: Array | None = None,
+        report: PathLike | None = None,
+    ) -> LinkExplanation:
+        """Why two items, by number or name, are linked or not, candidates or not; `report`: also write a page.
+
+        `probability` and `clusters` save the page working them out again.
+        """
         self._require_fitted()
-        return explain_link(self.pair_set_, self.weights_, self.shares_, self.candidates(items), left, right)
+        check_report(report)
+        paired = self.candidates(items)
+        told = explain_link(self.pair_set_, self.weights_, self.shares_, paired, left, right)
+        if report is not None:
+            Linked.of(self, paired, probability, clusters).write_pair(left, right, report)
+        return told
 
     def explain_cluster(
-        self, items: Mentions, item: int | str, probability: Array | None = None, clusters: Array | None = None
+        self,
+        items: Mentions,
+        item: int | str,
+        probability: Array | None = None,
+        clusters: Array | None = None,
+        must_link: ArrayLike | None = None,
+        cannot_link: ArrayLike | None = None,
+        report: PathLike | None = None,
     ) -> ClusterExplanation:
-        """The weakest link of the cluster an item is in, and what would split it.
+        """The weakest link of the cluster an item is in, and what would split it; `report`: also write a page.
 
         `probability` and `clusters` save working them out again.
         """
         self._require_fitted()
-        paired = self.candidates(items)
-        p = self.predict_proba(paired) if probability is None else probability
-        found = self.cluster(paired, p) if clusters is None else clusters
-        return explain_cluster(paired, paired.number(item), p, found, self.clusterer_.threshold)
+        check_report(report)
+        return Linked.of(self, items, probability, clusters, must_link, cannot_link).explain(item, report)
 
-    def _features(self, items: Mentions) -> Sequence[PairFeature]:
-        if self.features is not None:
-            return as_comparisons(self.features)
-        return [CoreferencePairs()] if items.corpus is not None else default_comparisons(items)
-
-    def _conjunctions(self, features: Sequence[PairFeature]) -> Any:
-        if not (isinstance(self.conjunctions, str) and self.conjunctions == "default"):
-            return self.conjunctions
-        return CONJUNCTIONS if any(isinstance(f, CoreferencePairs) for f in features) else None
-
-    def _clusterer(self, items: Mentions) -> Clusterer:
-        if self.clusterer is None:
-            return SingleLink() if items.corpus is not None else AverageLink()
-        if not isinstance(self.clusterer, Clusterer):
-            raise SettingError(f"clusterer must be SingleLink(), AverageLink(), ...; got {self.clusterer!r}")
-        return self.clusterer
+    def explain_clusters(
+        self,
+        items: Mentions,
+        most: int = 50,
+        probability: Array | None = None,
+        clusters: Array | None = None,
+        must_link: ArrayLike | None = None,
+        cannot_link: ArrayLike | None = None,
+        report: PathLike | None = None,
+    ) -> list[ClusterExplanation]:
+        """The same of many: by turns the most doubtful cluster, the largest, the most nearly joined to another."""
+        self._require_fitted()
+        check_report(report)
+        return Linked.of(self, items, probability, clusters, must_link, cannot_link).explain_many(most, report)
 
     def _choose(self, trainer: PairTrainer, rounds: int, value: Callable[[Array], float]) -> list[float]:
         """Set the clusterer, and give the score of each round, by models that have not seen the pairs they score.
@@ -255,7 +275,7 @@ class Linker(Saved):
         The threshold is that of the local round; structured rounds then cluster by it.
         """
         items = trainer.data.items
-        self.clusterer_ = self._clusterer(items)
+        self.clusterer_ = clusterer_for(self, items)
         if self.folds is None:
             return []
         fold = item_folds(items, self.folds, self.random_state)

@@ -74,7 +74,7 @@ def restore_linker(model: Linker, file: ModelFile, functions: Functions) -> None
         raise ModelFileError(f"clusterer {name!r} is not one of {', '.join(CLUSTERERS)}: upgrade kinfolk")
     model.clusterer_ = model.clusterer = CLUSTERERS[name](**settings)
     model.blocking = spec["blocking"]
-    model.rounds_ = [Round(**{**r, "convergence": Convergence(**r["convergence"])}) for r in spec["rounds"]]
+    model.rounds_ = [Round(**{**r, "convergence": Convergence.from_file(r["convergence"])}) for r in spec["rounds"]]
     model.best_round_ = int(spec["best_round"])
     model.convergence_ = model.rounds_[model.best_round_].convergence
 

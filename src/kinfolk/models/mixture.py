@@ -28,14 +28,18 @@ from kinfolk.models.gate import LocalModel
 from kinfolk.models.inheritance import named_node_weights
 from kinfolk.models.labels import LabelCoding
 from kinfolk.models.layout import PARENT_FEATURES
-from kinfolk.models.mixture_decoder import Direction, MixtureDecoder, one_document
+from kinfolk.models.lesson import Lesson
+from kinfolk.models.mixture_decoder import Direction, MixtureDecoder
 from kinfolk.models.mixture_training import MixtureSettings
 from kinfolk.models.node_mixture import NodeModel
+from kinfolk.models.node_report import mixture_node_part, write_node_report
 from kinfolk.models.node_training import fit_nodes, node_scorer
-from kinfolk.models.nodes import Nodes, no_labels_beside, node_accuracy, node_number
+from kinfolk.models.nodes import Nodes, no_labels_beside, node_number
 from kinfolk.models.optimise import Callback, warn_unless_converged
 from kinfolk.models.progress import observed
-from kinfolk.models.tagger import Lesson, Tagger
+from kinfolk.models.score_report import check_report, evaluate_nodes
+from kinfolk.models.tagger import Tagger
+from kinfolk.models.token_explanations import PathLike
 from kinfolk.models.token_parents import TokenParents
 from kinfolk.models.token_training import BACKWARD, fit_tokens
 from kinfolk.threads import resolve_jobs
@@ -210,14 +214,17 @@ class MixtureOfParents(Tagger):
         self._require_task("tokens")
         return super().predict_entities(X, forced)
 
-    def evaluate(self, X: Any, y: Any = None) -> tuple[EntityScores | None, float]:
-        """Entity scores (None for nodes, or when labels are not spans) and accuracy, in percent."""
+    def evaluate(
+        self, X: Any, y: Any = None, report: PathLike | None = None
+    ) -> tuple[EntityScores | None, float]:
+        """Entity scores (None for nodes, or when labels are not spans) and accuracy, in percent; `report`: a page."""
         if not isinstance(X, Graph | Relational):
             self._require_task("tokens")
-            return super().evaluate(X, y)
+            return super().evaluate(X, y, report)
         no_labels_beside(y)
+        check_report(report)
         nodes = self._nodes(X)
-        return None, node_accuracy(nodes.gold(self.coding_.classes), self._node_model().marginals(nodes))
+        return evaluate_nodes(self, nodes, self._node_model().marginals(nodes), report)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Tokens: entity F1, or accuracy when labels are not spans; nodes: accuracy. From 0 to 1."""
@@ -250,19 +257,35 @@ class MixtureOfParents(Tagger):
             resolve_jobs(self.n_jobs),
         )  # fmt: skip
 
-    def explain(self, X: Any, document: int | None = None, token: int | None = None, node: Any = None) -> Explanation:
-        """Why an instance has its marginal: each parent, its weight, what it predicts, its exact share of the answer.
+    def explain(
+        self, X: Any, document: int | None = None, token: int | None = None, node: Any = None,
+        report: PathLike | None = None,
+    ) -> Any:  # fmt: skip
+        """Why an instance has its label: each parent, its weight, what it predicts, its exact share of the answer.
 
-        document, token   numbers from 0, the token within its document; parents are numbered the same way
+        document, token   numbers from 0, the token within its document (None: all of them, as a list); parents are
+                          numbered the same way
         node              of a graph: an id, or a number from 0
+        report            also write a page, to look at and click through, about the document or the node
         """
         if isinstance(X, Graph | Relational):
             nodes = self._nodes(X)
             at = node_number(nodes, node)
             voices = self._node_model().voices(nodes, at)
-            return explanation(at, voices, self.coding_.classes.names, lambda i: nodes.ids[i])
+            answer = explanation(at, voices, self.coding_.classes.names, lambda i: nodes.ids[i])
+            if report is not None:
+                part = mixture_node_part(nodes, answer, self._node_model().marginals(nodes))
+                write_node_report(report, part, type(self).__name__)
+            return answer
         self._require_task("tokens")
-        batch, place = one_document(Batch.of(X), document, token)
-        words = batch.corpus.columns["word"].strings()
-        voices = self._decoder().voices(batch, place)
-        return explanation(place, voices, self.coding_.classes.names, lambda t: f"{words[t]} ({t})")
+        return super().explain(X, document, token, report=report)
+
+    def _explanations(self, batch: Batch, path: Any, marginals: Any, tokens: Sequence[int]) -> list[Explanation]:
+        words, names = batch.corpus.columns["word"].strings(), self.coding_.classes.names
+        return [
+            explanation(t, voices, names, lambda i: f"{words[i]} ({i})", int(path[t]))
+            for t, voices in zip(tokens, self._decoder().voices(batch, tokens), strict=True)
+        ]
+
+    def _long_edges(self, batch: Batch) -> list[tuple[int, int, str]]:
+        return self._decoder().long_edges(batch)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.data import schemes
-from kinfolk.errors import InputError
 from kinfolk.explain.parents import Voice
 from kinfolk.features.neighbours import set_known
 from kinfolk.inference.mixture import beliefs
@@ -93,26 +92,20 @@ class MixtureDecoder:
             confidence += part / len(self.directions)
         return entity_list(batch, found, confidence)
 
-    def voices(self, batch: Batch, token: int) -> list[Voice]:
-        """Who speaks for a token, in every direction; weights of all sum to 1."""
-        return [
-            replace(voice, weight=voice.weight / len(self.directions))
-            for direction, sample in self.samples(batch)
-            for voice in sample.voices(direction.weights, direction.parents.names, token, self.n_jobs)
-        ]
+    def voices(self, batch: Batch, tokens: Sequence[int]) -> list[list[Voice]]:
+        """Who speaks for each token, in every direction; weights of all sum to 1."""
+        spoken: list[list[Voice]] = [[] for _ in tokens]
+        for direction, sample in self.samples(batch):
+            names = direction.parents.names
+            for voices, own in zip(spoken, sample.voices(direction.weights, names, tokens, self.n_jobs), strict=True):
+                voices += [replace(voice, weight=voice.weight / len(self.directions)) for voice in own]
+        return spoken
 
-
-def one_document(batch: Batch, document: Any, token: Any) -> tuple[Batch, int]:
-    """The document of a token to be explained; numbers count from 0."""
-    corpus = batch.corpus
-    whole = isinstance(document, int | np.integer) and isinstance(token, int | np.integer)
-    if not whole or not 0 <= document < corpus.n_documents:
-        last = corpus.n_documents - 1
-        raise InputError(f"give a document from 0 to {last} and a token; got document={document!r}, token={token!r}")
-    one = corpus.documents(document, document + 1)
-    if not 0 <= token < one.n_tokens:
-        raise InputError(f"document {document} has no token {token}: it has {one.n_tokens}, numbered from 0")
-    if batch.items is None:
-        return Batch(one), int(token)
-    first, last = corpus.document_starts[document : document + 2]
-    return Batch(one, batch.items[first:last]), int(token)
+    def long_edges(self, batch: Batch) -> list[tuple[int, int, str]]:
+        """(token, token it looks at, relation) of all skip edges."""
+        found = []
+        for direction in self.directions:
+            edges, _ = direction.parents.edges(batch.corpus)
+            for name, pairs in zip(direction.parents.names[1:], edges[1:], strict=True):
+                found += [(child, parent, name) for child, parent in pairs.tolist()]
+        return found

@@ -10,6 +10,7 @@ L_M of those labels, with the models held fixed:
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.inference.mixture import residuals
-from kinfolk.learning.lbfgs import minimise
+from kinfolk.learning.lbfgs import Iteration, minimise
 from kinfolk.learning.tables import TableWeights
+from kinfolk.models.history import Stage
 from kinfolk.models.joint import Examples, train_relations, train_together
 from kinfolk.models.optimise import Convergence, TrainingPlan, UntilStopped, combined
 from kinfolk.models.separate import EdgeData
@@ -51,8 +53,8 @@ def folds_by_group(groups: Array, n_folds: int, seed: int | None) -> NDArray[np.
 
 def train_gate(
     examples: Examples, fold: NDArray[np.int64], gate_l2: float, plan: TrainingPlan, callback: UntilStopped | None
-) -> Array:
-    """γ (D,)."""
+) -> tuple[Array, tuple[Stage, ...]]:
+    """γ (D,), and how it was found; nothing is told of the models of folds."""
     sample, n_gates = examples.sample, examples.sample.n_gate_features
     parts = []
     for number in np.unique(fold):
@@ -74,8 +76,14 @@ def train_gate(
         return loss
 
     if not parts or (callback is not None and callback.stopped):
-        return np.zeros(n_gates)
-    return minimise(objective, np.zeros(n_gates), tolerance=1e-4, max_iterations=100, memory=6).weights
+        return np.zeros(n_gates), ()
+    began, curve = time.perf_counter(), []
+
+    def keep(iteration: Iteration) -> None:
+        curve.append((iteration.number, iteration.objective))
+
+    found = minimise(objective, np.zeros(n_gates), tolerance=1e-4, max_iterations=100, memory=6, callback=keep)
+    return found.weights, (Stage.of("gate", found.status, time.perf_counter() - began, curve),)
 
 
 def train_mixture(
@@ -83,16 +91,17 @@ def train_mixture(
     plan: TrainingPlan, score_dev: Callable[[TableWeights], float] | None, callback: UntilStopped | None,
 ) -> tuple[TableWeights, Convergence]:  # fmt: skip
     """The relations one by one, or from `start`; then the gate; then all together, as the settings say."""
-    outcome, plan = None, replace(plan, warns=False)  # one warning at the end, not one a stage
+    outcome, plan = combined([]), replace(plan, warns=False)  # one warning at the end, not one a stage
     if start is None or settings.training == "separate":
         start, outcomes = train_relations(examples, plan, callback)
-        outcome = combined(outcomes)
+        outcome = combined(outcomes, "separate {}")
     crossed = fold is not None and settings.gate_folds > 0
     if fold is not None and crossed:
-        gate = train_gate(examples, fold, settings.gate_l2, plan, callback)
+        gate, told = train_gate(examples, fold, settings.gate_l2, plan, callback)
+        outcome = replace(outcome, stages=(*outcome.stages, *told))
         start = start._replace(gate=gate.astype(np.float32))
     if settings.training == "separate":
-        assert outcome is not None
         return start, outcome
     clamp, staged = settings.training == "conditional", replace(plan, stage=settings.training)
-    return train_together(examples, start, clamp, not crossed, settings.gate_l2, staged, score_dev, callback)
+    found, last = train_together(examples, start, clamp, not crossed, settings.gate_l2, staged, score_dev, callback)
+    return found, last.after(outcome.stages)

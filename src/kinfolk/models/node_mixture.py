@@ -47,7 +47,7 @@ class NodeModel:
 
     def voices(self, nodes: Nodes, node: int) -> list[Voice]:
         """Who speaks for a node, in every order; weights of all sum to 1."""
-        return self.sample(nodes).voices(self.weights, self.parents.names, node, self.n_jobs)
+        return self.sample(nodes).voices(self.weights, self.parents.names, [node], self.n_jobs)[0]
 
 
 def node_sample(

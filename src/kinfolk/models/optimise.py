@@ -6,7 +6,7 @@ import logging
 import sys
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from kinfolk.errors import ConvergenceWarning
 from kinfolk.learning.lbfgs import Iteration, minimise
+from kinfolk.models.history import STATUSES, Stage, renamed, thinned
 
 log = logging.getLogger("kinfolk")
 Array = NDArray[Any]
@@ -62,7 +63,10 @@ class UntilStopped:
 
 @dataclass(frozen=True)
 class Convergence:
-    """How training ended. `status`: converged, limit, stopped (by a callback or by held-out patience), stalled."""
+    """How training ended. `status`: converged, limit, stopped (by a callback or by held-out patience), stalled.
+
+    `stages` tell how it went, iteration by iteration; a model file keeps them, with at most 200 points of each curve.
+    """
 
     status: str
     objective: float
@@ -71,10 +75,33 @@ class Convergence:
     seconds: float
     dev_scores: dict[int, float] = field(default_factory=dict)
     best_iteration: int | None = None
+    stages: tuple[Stage, ...] = ()
+
+    def brief(self) -> dict[str, Any]:
+        """How it ended, in five words."""
+        return {name: getattr(self, name) for name in ("status", "objective", "iterations", "evaluations", "seconds")}
 
     def for_file(self) -> dict[str, Any]:
         """What a model file keeps of it."""
-        return {name: getattr(self, name) for name in ("status", "objective", "iterations", "evaluations", "seconds")}
+        scores = thinned(list(self.dev_scores.items()), self.best_iteration)
+        return {
+            **self.brief(),
+            "dev_scores": [list(point) for point in scores],
+            "best_iteration": self.best_iteration,
+            "stages": [stage.for_file() for stage in self.stages],
+        }
+
+    @classmethod
+    def from_file(cls, told: Mapping[str, Any]) -> Convergence:
+        """From what a model file keeps; older files have no curves."""
+        kept = dict(told)
+        scores = {int(iteration): float(score) for iteration, score in kept.pop("dev_scores", ())}
+        stages = tuple(Stage.from_file(stage) for stage in kept.pop("stages", ()))
+        return cls(**kept, dev_scores=scores, stages=stages)
+
+    def after(self, stages: Sequence[Stage]) -> Convergence:
+        """The same with what went before it."""
+        return replace(self, stages=(*stages, *self.stages))
 
     def __str__(self) -> str:
         words = {
@@ -89,15 +116,20 @@ class Convergence:
         )
 
 
-def combined(outcomes: Sequence[Convergence]) -> Convergence:
-    """Of several trainings: the sums, and the status of the one that went worst; nothing to train is converged."""
+def combined(outcomes: Sequence[Convergence], form: Sequence[str] | str = "{}") -> Convergence:
+    """Of several trainings: the sums, and the status of the one that went worst; nothing to train is converged.
+
+    `form` is how their stages are called, as "separate {}", or one such form each where there are several.
+    """
     if not outcomes:
         return Convergence("converged", 0.0, 0, 0, 0.0)
-    worst = max(outcomes, key=lambda o: ("converged", "stopped", "stalled", "limit").index(o.status))
+    worst = max(outcomes, key=lambda o: STATUSES.index(o.status))
     if len(outcomes) == 1:
-        return worst
+        return worst if not isinstance(form, str) else replace(worst, stages=renamed(worst.stages, form))
     total = [sum(getattr(o, name) for o in outcomes) for name in ("objective", "iterations", "evaluations", "seconds")]
-    return Convergence(worst.status, *total)
+    forms = [form] * len(outcomes) if isinstance(form, str) else form
+    stages = [renamed(outcome.stages, own) for outcome, own in zip(outcomes, forms, strict=True)]
+    return Convergence(worst.status, *total).after([stage for part in stages for stage in part])
 
 
 @dataclass(frozen=True)
@@ -135,14 +167,19 @@ def optimise(
         found = replace(found, status="stopped")
     watch.score(found.iterations, found.weights)  # the last weights may be the best
     best = found.weights.copy() if watch.best_weights is None else watch.best_weights
+    seconds = time.perf_counter() - began
+    stage = Stage.of(
+        plan.stage, found.status, seconds, watch.objectives, watch.losses, watch.dev_scores, watch.best_iteration
+    )
     convergence = Convergence(
         found.status,
         found.objective,
         found.iterations,
         found.evaluations,
-        time.perf_counter() - began,
+        seconds,
         watch.dev_scores,
         watch.best_iteration,
+        (stage,),
     )
     log.info("training %s", convergence)
     if plan.warns:
@@ -180,16 +217,20 @@ class Watch:
         self._shape, self._plan, self._score, self._callback = shape, plan, score_dev, callback
         self._began = began
         self.passes = 0  # how many the warm start has at most
+        self.losses: list[float] = []  # of each of them
+        self.objectives: list[tuple[int, float]] = []  # after each iteration
         self.dev_scores: dict[int, float] = {}
         self.best_iteration: int | None = None
         self.best_weights: Array | None = None
         self.stopped = False  # the callback said so
 
     def after_pass(self, number: int, loss: float) -> bool:
+        self.losses.append(loss)
         return self._tell("warm start", number, self.passes, loss, None)
 
     def after_iteration(self, iteration: Iteration) -> bool:
         n = iteration.number
+        self.objectives.append((n, iteration.objective))
         score = self.score(n, iteration.weights) if n % self._plan.dev_every == 0 else None
         stop = self._tell(self._plan.stage, n, self._plan.max_iterations, iteration.objective, score)
         return stop or self._out_of_patience(n)

@@ -198,7 +198,7 @@ def _restore(file: ModelFile, functions: Functions, trusted: Sequence[str]) -> A
         pairs = model.transition_features_
         shape = Shape(width + int(header["extra"]), len(model.coding_.classes), pairs.n_features if pairs else 0)
         model.weights_ = _checked_weights(file, shape)
-    model.convergence_ = Convergence(**header["convergence"])
+    model.convergence_ = Convergence.from_file(header["convergence"])
     return model
 
 

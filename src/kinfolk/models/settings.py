@@ -1,7 +1,7 @@
 """Settings the way scikit-learn keeps them: arguments of `__init__`, stored untouched under their own names.
 
-`get_params`, `set_params` and `sklearn.base.clone` work; scikit-learn itself is not imported for it, which
-would cost every start of the program most of a second.
+`get_params`, `set_params`, `sklearn.base.clone`, pipelines and grids work, and notebooks show models as they show those
+of scikit-learn; which itself is not imported for it: that would cost every start of the program most of a second.
 """
 
 from __future__ import annotations
@@ -78,3 +78,18 @@ class Settings:
         defaults = inspect.signature(type(self).__init__).parameters
         changed = [f"{n}={v!r}" for n, v in self.get_params(deep=False).items() if repr(v) != repr(defaults[n].default)]
         return f"{type(self).__name__}({', '.join(changed)})"
+
+    def _repr_html_(self) -> str | None:
+        """How a notebook shows the model: the diagram that scikit-learn draws of its own, which escapes all text.
+
+        None, so that the notebook prints `repr`, where scikit-learn was told so: `set_config(display="text")`.
+        """
+        from sklearn import get_config
+        from sklearn.utils import estimator_html_repr
+
+        return str(estimator_html_repr(self)) if get_config()["display"] == "diagram" else None
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        """All forms at once, for notebooks that choose."""
+        html = self._repr_html_()
+        return {"text/plain": repr(self), **({} if html is None else {"text/html": html})}

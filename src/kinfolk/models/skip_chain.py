@@ -24,7 +24,9 @@ from kinfolk.learning.tables import TableWeights
 from kinfolk.models.batch import Batch, chain_starts
 from kinfolk.models.decoder import allowed_steps, most_expected
 from kinfolk.models.entities import Entity, entity_list, found_spans
+from kinfolk.models.history import Stage
 from kinfolk.models.inheritance import inherit_mixture
+from kinfolk.models.lesson import Lesson
 from kinfolk.models.optimise import TrainingPlan
 from kinfolk.models.pair_sample import PairSample, pair_sample
 from kinfolk.models.pairwise import (
@@ -35,7 +37,7 @@ from kinfolk.models.pairwise import (
     infer,
     train_pairwise,
 )
-from kinfolk.models.tagger import Lesson, Tagger
+from kinfolk.models.tagger import Tagger
 from kinfolk.models.token_parents import warn_without_edges
 from kinfolk.models.token_training import edge_feature_set
 from kinfolk.models.training import TrainingData, train
@@ -93,28 +95,31 @@ class SkipChainCRF(Tagger):
         if lesson.before is not None:
             before = lesson.before._replace(weights=(lesson.before.weights,))
             start = inherit_mixture(before, 0, self.features_.names(), lesson.data.classes, shape)
-        start = self._chain_start(lesson, shape, n_labels) if start is None else start
+        first: tuple[Stage, ...] = ()
+        if start is None:
+            start, first = self._chain_start(lesson, shape, n_labels)
         plan = replace(lesson.plan, stage=self.training)
         score = self._dev_scorer(lesson.held_out)
         how = PairTraining(self.training, self._propagation())
         self.weights_, self.convergence_, self.training_report_ = train_pairwise(
             sample, lesson.data.labels, lesson.weights, n_labels, how, start, plan, score, lesson.callback
         )
+        self.convergence_ = self.convergence_.after(first)
         if self.training_report_ is not None:
             self.training_report_.warn(REMEDY)
 
-    def _chain_start(self, lesson: Lesson, shape: Any, n_labels: int) -> TableWeights:
-        """Weights of a linear-chain CRF, and no opinion on skip edges."""
+    def _chain_start(self, lesson: Lesson, shape: Any, n_labels: int) -> tuple[TableWeights, tuple[Stage, ...]]:
+        """Weights of a linear-chain CRF, and no opinion on skip edges; and how it was trained."""
         rows = SparseRows(lesson.data.features)
         data = TrainingData(rows, None, lesson.data.labels, lesson.weights, chain_starts(lesson.data), n_labels)
         plan: TrainingPlan = replace(lesson.plan, stage="linear chain", warns=False)
-        flat, _ = train("crf", data, plan, None, None, lesson.callback)
+        flat, outcome = train("crf", data, plan, None, None, lesson.callback)
         linear = Shape(rows.n_columns, n_labels).split(flat)
         weights: TableWeights = shape.split(np.zeros(shape.size, np.float32))
         weights.tables[0][:] = linear.node
         weights.start[:] = linear.start
         weights.pair[0] = linear.pair
-        return weights
+        return weights, outcome.stages
 
     def _sample(self, corpus: Any, rows: Any, learning: bool = False) -> PairSample:
         first = corpus.sentence_starts[:-1]
@@ -136,6 +141,16 @@ class SkipChainCRF(Tagger):
         """In which documents of X belief propagation settles."""
         self._require_fitted()
         return self._decoder().run(Batch.of(X), False)[1]
+
+    def _own_weights(self) -> Array:
+        return self.weights_.tables[0]
+
+    def _steps(self) -> tuple[Array, Array]:
+        return self.weights_.pair[0], self.weights_.pair[0].T
+
+    def _long_edges(self, batch: Batch) -> list[tuple[int, int, str]]:
+        found = [(skip.name, skip.edges(batch.corpus).tolist()) for skip in self.skips_]
+        return [(child, parent, name) for name, pairs in found for child, parent in pairs]
 
     def _decoder(self, weights: Any = None) -> SkipChainDecoder:
         return SkipChainDecoder(self, self.weights_ if weights is None else weights, resolve_jobs(self.n_jobs))

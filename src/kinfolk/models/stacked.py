@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self, final
 
 import numpy as np
@@ -25,11 +25,14 @@ from kinfolk.models.checks import check_settings
 from kinfolk.models.entities import Entity
 from kinfolk.models.learners import Learner
 from kinfolk.models.node_company import NodeCompany
-from kinfolk.models.nodes import Nodes, no_labels_beside, node_accuracy
+from kinfolk.models.node_explanations import explain_stacked
+from kinfolk.models.nodes import Nodes, no_labels_beside
+from kinfolk.models.score_report import check_report, evaluate_nodes, evaluate_tokens
 from kinfolk.models.stacked_nodes import NodePredictor
 from kinfolk.models.stacked_tokens import TokenPredictor
 from kinfolk.models.stacking import PREDICTIONS, Ask
 from kinfolk.models.tagger import Tagger
+from kinfolk.models.token_explanations import PathLike, explain_document, one_document
 from kinfolk.threads import resolve_jobs
 
 log = logging.getLogger("kinfolk")
@@ -193,14 +196,17 @@ class StackedGraphical(NodeCompany):
             raise InputError("predict_entities is for tokens; nodes have predict and predict_proba")
         return self._last().predict_entities(self._tokens(X, forced), forced)
 
-    def evaluate(self, X: Any, y: Any = None) -> tuple[EntityScores | None, float]:
-        """Entity scores (None for nodes, and when labels are not spans) and accuracy, in percent."""
+    def evaluate(
+        self, X: Any, y: Any = None, report: PathLike | None = None
+    ) -> tuple[EntityScores | None, float]:
+        """Entity scores (None for nodes, and when labels are not spans) and accuracy, in percent; `report`: a page."""
         self._require_fitted()
+        check_report(report)
         if self.task_ == "tokens":
-            return self._last().evaluate(self._tokens(Batch.of(X, y), False))
+            return evaluate_tokens(self._last(), self._tokens(Batch.of(X, y), False), report, self)
         no_labels_beside(y)
-        gold = Nodes.of(X, self.node_columns_).gold(self.coding_.classes)
-        return None, node_accuracy(gold, self._proba(X, False, whole=False)[-1])
+        nodes = Nodes.of(X, self.node_columns_)
+        return evaluate_nodes(self, nodes, self._proba(X, False, whole=False)[-1], report)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Accuracy over labelled nodes, or entity F1 of tokens, from 0 to 1."""
@@ -219,6 +225,16 @@ class StackedGraphical(NodeCompany):
 
     def _proba(self, X: Any, forced: bool, whole: bool = True) -> list[Array]:
         """(n, L) by each level; sampled votes are averaged over runs."""
+        predictor = self._predictor(X, forced)
+        found = predictor.levels(0, whole)
+        if self.predictions == "sample":
+            runs = [found, *(predictor.levels(draw, whole) for draw in range(1, self.samples))]
+            found = [np.asarray(sum(level) / len(runs)) for level in zip(*runs, strict=True)]
+        if forced:
+            set_known(found[-1], predictor.known)
+        return found
+
+    def _predictor(self, X: Any, forced: bool) -> NodePredictor:
         if not isinstance(X, Graph | Relational):
             raise InputError(f"this model was trained on a graph; got {type(X).__name__}")
         world = self._world(X, self.features)
@@ -234,11 +250,30 @@ class StackedGraphical(NodeCompany):
                 )
         elif self.known_ == "crossfit" and not told and self.memory_ is not None:
             given = self.memory_.nodes, self.memory_.votes
-        predictor = NodePredictor(self._learners, world, self._ask, known, given)
-        found = predictor.levels(0, whole)
-        if self.predictions == "sample":
-            runs = [found, *(predictor.levels(draw, whole) for draw in range(1, self.samples))]
-            found = [np.asarray(sum(level) / len(runs)) for level in zip(*runs, strict=True)]
-        if forced:
-            set_known(found[-1], known)
-        return found
+        return NodePredictor(self._learners, world, self._ask, known, given)
+
+    # -- explanation ----------------------------------------------------------------------------------
+
+    def explain(
+        self, X: Any, document: int | None = None, token: int | None = None, node: Any = None,
+        report: PathLike | None = None, forced: bool = False,
+    ) -> Any:  # fmt: skip
+        """Why a node has its label: what each level says, what neighbours told it, and what each aggregate changed;
+        a `NodeExplanation`. Of tokens what the features of the last level add, as `Tagger.explain`.
+
+        node      an id, or a number from 0
+        report    also write a page about the node, or the document, to look at and click through
+        forced    nodes: labels that X has are told to neighbours. The label of the node itself is set aside.
+        document, token   of tokens: numbers from 0
+        """
+        self._require_fitted()
+        if self.task_ == "tokens":
+            batch = self._tokens(one_document(Batch.of(X), document, token), False)
+            batch = replace(batch, extra_names=self._told_names() if self.depth else ())
+            return explain_document(self._last(), batch, document, token, report, type(self).__name__)
+        return explain_stacked(self, self._predictor(X, forced), node, report)
+
+    def _told_names(self) -> list[str]:
+        """Of what a token is told beside its features."""
+        names = self.coding_.classes.names
+        return self.company_.names(names, ()) + [f"own prediction={name}" for name in names if self.own]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -64,27 +64,34 @@ class NodePredictor(NamedTuple):
     def levels(self, draw: int = 0, whole: bool = True) -> list[Array]:
         """(n, L) probabilities by each level; `draw` numbers the draws of sampled votes. Unless the `whole` of it is
         wanted, levels below the last are not asked about those whose word on themselves nobody hears."""
-        asked = everyone = np.arange(self.world.hood.n)
+        asked = None
         if not whole and not self.ask.own and len(self.learners) > 1:
             heard = self.known < 0
             if self.given is not None:
                 heard[self.given[0]] = False
             asked = np.flatnonzero(heard)
-        found = []
+        return [found for found, _, _ in self.steps(draw, asked)]
+
+    def steps(self, draw: int = 0, asked: Array | None = None) -> Iterator[tuple[Array, Array, Array]]:
+        """Level by level its probabilities (n, L), of the nodes `asked` (None: all; the last is asked of all); and the
+        votes they make for the level after it, to neighbours and to oneself."""
+        everyone = np.arange(self.world.hood.n)
         votes = own = np.zeros((0, 0))
         for level in range(len(self.learners)):
             last = level == len(self.learners) - 1
-            found.append(self.at_level(level, everyone if last else asked, votes, own))
-            if last:
-                break
-            own = votes = as_votes(found[-1], self.ask, level, draw, 1)
-            if self.given is not None or (self.known >= 0).any():
-                votes = votes.copy()
-            if self.given is not None:
-                votes[self.given[0]] = self.given[1][level]
-                own = votes.copy() if self.ask.own else own
-            set_known(votes, self.known)
-        return found
+            found = self.at_level(level, everyone if last or asked is None else asked, votes, own)
+            votes, own = (votes[:0], own[:0]) if last else self._votes(level, found, draw)
+            yield found, votes, own
+
+    def _votes(self, level: int, found: Array, draw: int) -> tuple[Array, Array]:
+        own = votes = as_votes(found, self.ask, level, draw, 1)
+        if self.given is not None or (self.known >= 0).any():
+            votes = votes.copy()
+        if self.given is not None:
+            votes[self.given[0]] = self.given[1][level]
+            own = votes.copy() if self.ask.own else own
+        set_known(votes, self.known)
+        return votes, own
 
     def at_level(self, level: int, index: Array, votes: Array, own: Array) -> Array:
         """(n, L) by a level for the nodes `index`, 0 for others; above the first they are told the votes (n, L) of

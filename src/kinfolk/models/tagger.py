@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.data import schemes
 from kinfolk.data.column import Column
-from kinfolk.data.corpus import Corpus
-from kinfolk.data.relational import Relational
 from kinfolk.errors import InputError
 from kinfolk.features.dicts import DictFeatures
 from kinfolk.features.sets import for_corpus
@@ -22,41 +20,19 @@ from kinfolk.metrics.entities import EntityScores, entity_scores, token_accuracy
 from kinfolk.models.batch import Batch, FeatureSet, relational
 from kinfolk.models.checks import check_settings
 from kinfolk.models.entities import Entity
-from kinfolk.models.inheritance import NamedWeights, named_weights
+from kinfolk.models.inheritance import named_weights
 from kinfolk.models.labeller import Labeller
 from kinfolk.models.labels import LabelCoding
-from kinfolk.models.optimise import Callback, Convergence, TrainingPlan, UntilStopped
+from kinfolk.models.lesson import Lesson, TokenDecoder
+from kinfolk.models.optimise import Callback, Convergence, TrainingPlan
 from kinfolk.models.progress import observed
+from kinfolk.models.score_report import evaluate_tokens
+from kinfolk.models.token_explanations import NamedFeatures, PathLike, by_features, explain_document, one_document
 from kinfolk.models.weighting import token_weights
 from kinfolk.threads import resolve_jobs
 
 Array = NDArray[Any]
 LARGE_CORPUS = 50_000  # tokens; beyond it features seen once are left out unless asked for
-
-
-class TokenDecoder(Protocol):
-    """What a tagger asks of its method once it is trained; labels known beforehand are kept if `forced`."""
-
-    def paths(self, batch: Batch, forced: bool) -> NDArray[np.int32]: ...
-
-    def marginals(self, batch: Batch, forced: bool) -> Array: ...
-
-    def entities(self, batch: Batch, path: NDArray[np.int32], forced: bool) -> list[Entity]: ...
-
-
-@dataclass(frozen=True, eq=False)
-class Lesson:
-    """What a method learns from: tokens as instances, rows of label-pair features, weights of tokens; how; with what
-    to start from, what to be scored on, and whom to tell."""
-
-    corpus: Corpus
-    data: Relational
-    pair_rows: Any
-    weights: Array
-    plan: TrainingPlan
-    before: NamedWeights | None
-    held_out: Batch | None
-    callback: UntilStopped | None
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -208,6 +184,35 @@ class Tagger(Labeller, ABC):
         batch, decoder = replace(Batch.of(X), kept_rows={}), self._decoder()  # asked for twice, extracted once
         return decoder.entities(batch, decoder.paths(batch, forced), forced)
 
+    def explain(
+        self, X: Any, document: int | None = None, token: int | None = None, *, report: PathLike | None = None
+    ) -> Any:
+        """Why a token has its label: what its features, and the labels beside it, add to the score of the answer.
+
+        document, token   numbers from 0, the token within its document; without a token all of them, as a list
+        report            also write a page about the document, to look at and click through
+        """
+        self._require_fitted()
+        one = one_document(Batch.of(X), document, token)
+        return explain_document(self, one, document, token, report, type(self).__name__)
+
+    def _explanations(self, batch: Batch, path: Any, marginals: Array, tokens: Sequence[int]) -> Sequence[Any]:
+        rows, names = batch.rows(self.features_, resolve_jobs(self.n_jobs)), self.features_.names()
+        weights = NamedFeatures(rows, self._own_weights(), [*names, *batch.extra_names], self._steps())
+        return by_features(batch, path, marginals, tokens, weights, self.coding_)
+
+    def _own_weights(self) -> Array:
+        """(F, L), what features of a token say for its label."""
+        raise NotImplementedError
+
+    def _steps(self) -> tuple[Any, Any]:
+        """What the labels before and behind say, (L, L) each, or None."""
+        return None, None
+
+    def _long_edges(self, batch: Batch) -> list[tuple[int, int, str]]:
+        """(token, token it looks at, relation), beyond the chain."""
+        return []
+
     # -- scores ---------------------------------------------------------------------------------------
 
     def score(self, X: Any, y: Any = None) -> float:
@@ -216,11 +221,15 @@ class Tagger(Labeller, ABC):
         batch = Batch.of(X, y)
         return self._score_path(batch, self._decoder().paths(batch, forced=False))
 
-    def evaluate(self, X: Any, y: Any = None) -> tuple[EntityScores | None, float]:
-        """Entity scores (None when labels are not spans) and token accuracy, in percent."""
+    def evaluate(
+        self, X: Any, y: Any = None, report: PathLike | None = None
+    ) -> tuple[EntityScores | None, float]:
+        """Entity scores (None when labels are not spans) and token accuracy, in percent.
+
+        report   also write a page: scores, calibration, confusion, the worst mistakes, and how training went
+        """
         self._require_fitted()
-        batch = Batch.of(X, y)
-        return self._evaluate_path(batch, self._decoder().paths(batch, forced=False))
+        return evaluate_tokens(self, Batch.of(X, y), report)
 
     def _score_path(self, batch: Batch, path: NDArray[np.int32]) -> float:
         entities, accuracy = self._evaluate_path(batch, path)

@@ -14,6 +14,7 @@ from kinfolk.learning.tables import TableWeights
 from kinfolk.models.gate import LocalModel, checked_shares, train_local
 from kinfolk.models.inheritance import inherit_mixture
 from kinfolk.models.joint import Examples, shape_of
+from kinfolk.models.lesson import Lesson
 from kinfolk.models.mixture_training import (
     MixtureSettings,
     folds_by_group,
@@ -21,7 +22,6 @@ from kinfolk.models.mixture_training import (
     untrained_relations,
 )
 from kinfolk.models.optimise import Convergence, combined
-from kinfolk.models.tagger import Lesson
 from kinfolk.models.token_parents import CHAIN, TokenParents, warn_without_edges
 
 BACKWARD = {"forward": (False,), "backward": (True,), "both": (False, True)}
@@ -96,4 +96,4 @@ def fit_tokens(
         weights.append(found)
         outcomes.append(outcome)
         learned.append(replace(parents, untrained=untrained_relations(parents.names, edges, data.labels)))
-    return FittedTokens(tuple(learned), tuple(weights), local, combined(outcomes))
+    return FittedTokens(tuple(learned), tuple(weights), local, combined(outcomes, ("forward: {}", "backward: {}")))

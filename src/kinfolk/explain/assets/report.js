@@ -32,29 +32,31 @@ const kinfolk = (() => {
   const hue = (index) => HUES[index % HUES.length];
   const coloured = (index) => ({"--hue": hue(index)});
 
-  /* A distribution as bars, the largest first; tiny ones are left out. */
+  /* A distribution as bars, the largest first; tiny ones are left out. options: most, vars(i) for colours. */
   function bars(names, values, options = {}) {
     const order = names.map((_, i) => i).sort((a, b) => values[b] - values[a]);
     const shown = order.slice(0, options.most || 6).filter((i, rank) => rank < 2 || values[i] >= 0.0005);
     return el("div", {class: "bars"}, shown.map((i) =>
-      el("div", {class: "bar", vars: coloured(options.colour ? options.colour(i) : i)},
+      el("div", {class: "bar", vars: options.vars ? options.vars(i) : coloured(i)},
         el("span", {class: "bar-name"}, names[i]),
         el("span", {class: "bar-track"}, el("span", {class: "bar-fill", style: {width: 100 * values[i] + "%"}})),
         el("span", {class: "bar-value"}, percent(values[i])))));
   }
 
-  /* A box that follows the pointer; `fillIn` returns its content. */
+  /* A box that follows the pointer; `fillIn(event)` returns its content, or null where there is nothing to say. */
   let tip = null;
   function tooltip(target, fillIn) {
-    const show = (x, y) => {
+    const show = (event) => {
+      const content = fillIn(event), x = event.clientX, y = event.clientY;
+      if (!content) return tip && (tip.hidden = true);
       tip = tip || document.body.appendChild(el("div", {class: "tip", role: "tooltip"}));
-      tip.replaceChildren(fillIn());
+      tip.replaceChildren(content);
       tip.hidden = false;
       const box = tip.getBoundingClientRect();
       tip.style.left = Math.max(4, Math.min(x + 12, innerWidth - box.width - 8)) + "px";
       tip.style.top = Math.max(4, y + 18 + box.height > innerHeight ? y - box.height - 10 : y + 18) + "px";
     };
-    target.addEventListener("pointermove", (event) => event.pointerType !== "touch" && show(event.clientX, event.clientY));
+    target.addEventListener("pointermove", (event) => event.pointerType !== "touch" && show(event));
     target.addEventListener("pointerleave", () => tip && (tip.hidden = true));
   }
 

@@ -1,0 +1,40 @@
+/* How good the answers are. headline: [name, share, note]; classes: {title, headings, rows, share (columns in percent)};
+   calibration, confusion: see charts.js; mistakes: {of: tokens | nodes | pairs, rows}. */
+kinfolk.kinds.scores = (data, root) => {
+  const {el, percent, table} = kinfolk, {reliability, matrix, told} = kinfolk.charts;
+
+  const tile = ([name, share, note]) => el("div", {class: "tile"}, el("span", {class: "what"}, name),
+    el("span", {class: "big"}, percent(share, 2)), el("span", {class: "note"}, note));
+
+  function classes(given) {
+    const shown = (value, column) => (column === 0 ? value : given.share.includes(column) ? percent(value) : told(value));
+    const rows = given.rows.map((row) => ({mark: row[0] === "all" ? "best" : null, cells: row.map(shown)}));
+    return table(given.headings, rows, {number: given.headings.map((_, i) => i).slice(1)});
+  }
+
+  const sentence = (row) => el("div", {}, row.before, " ", el("mark", {}, row.words || "(no words)"), " ", row.after);
+  const head = (left, right) => el("div", {class: "head"}, el("span", {}, left), el("span", {}, right));
+  const sure = (p) => percent(p) + " sure";
+
+  const cards = {
+    tokens: (row) => [head(row.where, sure(Math.max(...row.labels.map((one) => one[3])))), sentence(row),
+      el("div", {class: "said"}, row.labels.map(([word, truth, predicted, p]) =>
+        el("div", {}, el("strong", {}, word), " is ", el("span", {class: "good"}, truth), ", predicted ", el("span", {class: "bad"}, predicted), " (" + percent(p) + ")")))],
+    nodes: (row) => [head(el("strong", {}, row.node), sure(row.sure)),
+      el("div", {class: "said"}, "is ", el("span", {class: "good"}, row.truth), " (given " + percent(row.of_truth) + "), predicted ", el("span", {class: "bad"}, row.predicted))],
+    pairs: (row) => [head(row.where || row.names.join(" and "), percent(row.probability) + " that they belong together"),
+      row.texts ? row.texts.map(sentence) : table(["", ...row.names], row.fields),
+      el("div", {class: "said"}, "They ", el("span", {class: "good"}, row.together ? "belong together" : "do not belong together"),
+        row.clustered === row.together ? "; clustering set this right." : "; clustering did not set this right.")],
+  };
+
+  root.append(el("div", {class: "tiles"}, data.headline.map(tile)));
+  root.append(el("h3", {}, data.classes.title), classes(data.classes));
+  root.append(el("h3", {}, "Can its probabilities be believed?"),
+    el("p", {class: "note"}, "Answers are grouped by the probability the model gave them. On the dashed line, of answers given 80 %, 80 % are right."),
+    el("div", {class: "grid-of-cards"}, data.calibration.map(reliability)));
+  root.append(el("h3", {}, "What is taken for what"), el("div", {class: "grid-of-cards"}, data.confusion.map(matrix)));
+  root.append(el("h3", {}, "The most confident mistakes"), data.mistakes.rows.length
+    ? el("ol", {class: "mistakes"}, data.mistakes.rows.map((row) => el("li", {}, cards[data.mistakes.of](row))))
+    : el("p", {class: "note"}, "There are none: every answer is right."));
+};

@@ -1,0 +1,105 @@
+"""`kinfolk explain` for mentions and records: why two are linked, and what holds a cluster together."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from kinfolk.cli.mention_files import in_words, loaded
+from kinfolk.cli.mention_options import ClusterOptions, SourceOptions, refuse_overwriting
+from kinfolk.errors import InputError, SettingError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from kinfolk.data.mentions import Mentions
+    from kinfolk.explain.links import LinkExplanation
+
+
+def explain_links(
+    model: Path,
+    ids: list[str],
+    source: SourceOptions,
+    clustering: ClusterOptions,
+    top: int,
+    as_json: bool,
+    report: Path | None,
+    jobs: int,
+) -> None:
+    """Two ids: their pair. One: the cluster it is in. None: a page about many clusters."""
+    from kinfolk.io.clusters import item_ids
+    from kinfolk.io.textfiles import write_utf8
+
+    if len(ids) > 2:
+        raise SettingError(f"explain takes one id or two; got {len(ids)}")
+    if not ids and report is None:
+        raise SettingError("give one id or two; or --report PAGE.html, for a page about the clusters")
+    if report is not None:
+        refuse_overwriting(report, "--report", source, str(model))
+    linker, items, _ = loaded(model, source, clustering, jobs)
+    chosen = _chosen(items, ids)
+    probability = linker.predict_proba(items)
+    with in_words():
+        found = linker.cluster(items, probability)
+    named = replace(items, names=item_ids(items))
+    answer = _Answer(linker, named, probability, found, report)
+    told, plain = answer.pair(chosen[0], chosen[1], top) if len(chosen) == 2 else answer.clusters(*chosen)
+    if report is not None:
+        typer.echo(f"wrote {report}", err=True)
+    text = json.dumps(plain, indent=2, ensure_ascii=False) if as_json else told
+    write_utf8("-", [text, "\n"] if text else [])
+
+
+def _chosen(items: Mentions, ids: list[str]) -> list[int]:
+    """The numbers of the items asked for, in rising order."""
+    from kinfolk.io.clusters import item_number, item_places
+
+    place = item_places(items) if ids else {}
+    chosen = [item_number(key, place) for key in ids]
+    if len({*chosen}) < len(chosen):
+        raise InputError(f"expected two different items; got {ids[0]!r} twice")
+    if len({*items.groups[chosen]}) > 1:
+        raise InputError(f"{ids[0]!r} and {ids[1]!r} are in different documents, whose mentions are never linked")
+    return sorted(chosen)
+
+
+class _Answer:
+    """What is told, in words and plainly for JSON; a page is written on the way."""
+
+    def __init__(
+        self, linker: Any, items: Mentions, probability: NDArray[Any], clusters: NDArray[Any], report: Path | None
+    ) -> None:
+        self.linker, self.items, self.report = linker, items, report
+        self.known = {"probability": probability, "clusters": clusters}
+
+    def pair(self, low: int, high: int, top: int) -> tuple[str, Any]:
+        from kinfolk.explain.links import verdict
+
+        items, clusters = self.items, self.known["clusters"]
+        answer = self.linker.explain(items, low, high, **self.known, report=self.report)
+        candidate = bool(((items.left == low) & (items.right == high)).any())
+        together = bool(clusters[low] == clusters[high])
+        became = verdict(answer.probability, self.linker.clusterer_.threshold, candidate, together)
+        plain = asdict(replace(answer, left=items.name(low), right=items.name(high)))
+        return f"{_shortened(answer, top)}\n{became}", {**plain, "candidate": candidate, "together": together}
+
+    def clusters(self, item: int | None = None) -> tuple[str, Any]:
+        bare = replace(self.items, columns={})  # ids alone, without texts
+        if item is None:
+            self.linker.explain_clusters(self.items, **self.known, report=self.report)
+            return "", [asdict(one) for one in self.linker.explain_clusters(bare, **self.known)]
+        answer = self.linker.explain_cluster(self.items, item, **self.known, report=self.report)
+        return str(answer), asdict(self.linker.explain_cluster(bare, item, **self.known))
+
+
+def _shortened(answer: LinkExplanation, top: int) -> LinkExplanation:
+    """The largest contributions, and the sum of the others as one more."""
+    from kinfolk.explain.links import Contribution
+
+    shown, others = answer.contributions[:top], answer.contributions[top:]
+    rest = (Contribution(f"{len(others)} others", sum(one.share for one in others)),) if others else ()
+    return replace(answer, contributions=(*shown, *rest))

@@ -1,0 +1,45 @@
+"""The option `--report`: a page to look at beside what is printed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+Page = Annotated[
+    Path | None,
+    typer.Option("--report", help="Also write a page: scores, calibration, confusion, mistakes, how training went."),
+]
+TrainingPage = Annotated[
+    Path | None,
+    typer.Option("--report", help="Also write a page: how training went and, with --dev, scores on that file."),
+]
+
+
+def tell_page(page: Path | None) -> None:
+    if page is not None:
+        typer.echo(f"wrote {page}", err=True)
+
+
+def write_training_page(page: Path | None, model: Any, held_out: Any) -> None:
+    """After training: with the scores on held-out data, where there is any."""
+    from kinfolk.models.score_report import write_training
+
+    if page is None:
+        return
+    if held_out is None:
+        write_training(page, model)
+    else:
+        model.evaluate(held_out, report=page)
+
+
+def score_nodes(labeller: Any, graph: Any, seen: Any, gold: dict[int, str], forced: bool, page: Path) -> Any:
+    """Predicted labels of all nodes; the page is about those in `gold`. `seen` is the graph as the model sees it."""
+    from kinfolk.models.nodes import Nodes
+    from kinfolk.models.score_report import evaluate_nodes
+
+    beliefs = labeller.predict_proba(seen, forced=forced)
+    scored = graph.with_labels([gold.get(i) for i in range(graph.n_nodes)])
+    evaluate_nodes(labeller, Nodes.of(scored, labeller.node_columns_), beliefs, page)
+    return labeller.classes_[beliefs.argmax(axis=1)]

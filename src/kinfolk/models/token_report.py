@@ -1,0 +1,78 @@
+"""The report of a document: its entities, how sure each label is, who looks at whom, and what each of them said."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.explain.own_features import FeatureExplanation
+from kinfolk.explain.parents import Contribution, Explanation
+from kinfolk.explain.report import Part, report_html
+from kinfolk.io.textfiles import write_utf8
+from kinfolk.models.entities import Entity
+from kinfolk.models.token_explanations import LabelledDocument
+
+MOST_FEATURES = 8  # of a token, shown on a click
+
+
+def write_token_report(path: str | os.PathLike[str], labelled: LabelledDocument, document: int, method: str) -> None:
+    n_tokens, n_entities = labelled.batch.corpus.n_tokens, len(labelled.entities)
+    about = f"{method}: {n_tokens} tokens, {n_entities} entities. Touch a word to see why."
+    part = document_part(labelled, f"The text of document {document}")
+    write_utf8(path, [report_html(f"Why these labels: document {document}", [part], about)])
+
+
+def document_part(labelled: LabelledDocument, title: str) -> Part:
+    """All of it as numbers: words and classes are named once. Every token has to be explained."""
+    corpus, coding, answers = labelled.batch.corpus, labelled.coding, labelled.answers
+    starts, edges = corpus.sentence_starts, labelled.long_edges
+    relations = {name: None for answer in answers for name in _relations(answer)}
+    relations |= {name: None for _, _, name in edges}
+    number = {name: i for i, name in enumerate(relations)}
+    data = {
+        "words": [str(word) for word in corpus.columns["word"].strings()],
+        "sentences": starts,
+        "classes": list(coding.classes.names),
+        "labels": labelled.path,
+        "gold": None if corpus.labels is None else coding.encode(corpus),
+        "marginals": np.round(labelled.marginals, 4),
+        "entities": [_placed(entity, starts) for entity in labelled.entities],
+        "relations": list(relations),
+        "edges": [[child, parent, number[name]] for child, parent, name in edges],
+        "voices": [_voices(answer, number) for answer in answers],
+        "features": [_features(answer) for answer in answers],
+    }
+    return Part("tokens", title, data)
+
+
+def _placed(entity: Entity, starts: NDArray[np.int64]) -> list[Any]:
+    first = int(starts[entity.sentence])
+    return [first + entity.start, first + entity.end, entity.type, entity.confidence]
+
+
+def _relations(answer: Explanation | FeatureExplanation) -> list[str]:
+    return [one.relation for one in answer.contributions] if isinstance(answer, Explanation) else []
+
+
+def _voices(answer: Explanation | FeatureExplanation, number: dict[str, int]) -> list[list[Any]]:
+    """[parent or -1, relation, share, weight, what it predicts and how surely, what it is itself and how surely,
+    how surely it predicts the answer] of each parent."""
+    if not isinstance(answer, Explanation):
+        return []
+    label = answer.classes.index(answer.label)
+    return [[*_voice(one, number), float(one.predicted[label])] for one in answer.contributions]
+
+
+def _voice(one: Contribution, number: dict[str, int]) -> list[Any]:
+    own = (-1, 0.0) if one.marginal is None else (int(one.marginal.argmax()), float(one.marginal.max()))
+    said = int(one.predicted.argmax()), float(one.predicted.max())
+    return [-1 if one.parent is None else one.parent, number[one.relation], one.share, one.weight, *said, *own]
+
+
+def _features(answer: Explanation | FeatureExplanation) -> list[list[Any]]:
+    if isinstance(answer, Explanation):
+        return []
+    return [[one.feature, one.share] for one in answer.contributions[:MOST_FEATURES]]

@@ -1,0 +1,79 @@
+"""The part of a report that tells how a model was trained: its end, and the curves on the way there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from kinfolk.explain.report import Part
+from kinfolk.models.history import Stage, renamed
+from kinfolk.models.optimise import Convergence
+
+ENDS = {
+    "converged": "converged",
+    "stopped": "stopped early",
+    "stalled": "no step lowered the objective further",
+    "limit": "hit the limit of iterations",
+}
+
+
+def training_part(model: Any) -> Part | None:
+    """None where nothing is known of it, as of a classifier of scikit-learn."""
+    rounds = getattr(model, "rounds_", None)
+    if rounds is not None:
+        return _of_rounds(model, rounds)
+    told = list(_convergences(model))
+    if not told:
+        return None
+    stages = [stage for _, form, convergence in told for stage in renamed(convergence.stages, form)]
+    facts = [[name, str(convergence)] for name, _, convergence in told]
+    facts += _belief_propagation(model)
+    return Part("training", "Training", {"facts": facts, "stages": list(map(_told, stages)), "score": _score(model)})
+
+
+def _convergences(model: Any) -> Iterator[tuple[str, str, Convergence]]:
+    """(name, how its stages are called, how it ended) of a model, or of each level it is stacked of."""
+    if hasattr(model, "convergence_"):
+        yield "training", "{}", model.convergence_
+    for number, level in enumerate(getattr(model, "levels_", ())):
+        if hasattr(level, "convergence_"):
+            yield f"level {number}", f"level {number}: {{}}", level.convergence_
+
+
+def _belief_propagation(model: Any) -> list[list[str]]:
+    report = getattr(model, "training_report_", None)
+    return [] if report is None else [["belief propagation", str(report)]]
+
+
+def _score(model: Any) -> str:
+    """What held-out data is scored by."""
+    coding = getattr(model, "coding_", None)
+    return "entity F1" if coding is not None and coding.inner is not None else "accuracy"
+
+
+def _told(stage: Stage) -> dict[str, Any]:
+    told = stage.for_file()
+    name = stage.name.replace("optimise", "optimiser")  # as callbacks call the only stage of plain models
+    return {**told, "name": name[:1].upper() + name[1:], "status": ENDS[stage.status]}
+
+
+def _of_rounds(model: Any, rounds: Sequence[Any]) -> Part:
+    """Of a Linker: rounds of structured training, their scores on the training data, the one that was kept."""
+    stages: list[Stage] = []
+    for one in rounds:
+        name = "round 0, local" if one.number == 0 else f"round {one.number}"
+        stages += renamed(one.convergence.stages, name)
+    kept = rounds[model.best_round_]
+    facts = [["kept", f"round {kept.number} of 0 (local) to {len(rounds) - 1}"], ["training", str(kept.convergence)]]
+    data = {
+        "facts": facts,
+        "stages": list(map(_told, stages)),
+        "rounds": {
+            "metrics": list(kept.scores),
+            "scores": [[one.scores.get(name) for name in kept.scores] for one in rounds],
+            "links": [one.positives for one in rounds],
+            "best": model.best_round_,
+        },
+        "score": "",
+    }
+    return Part("training", "Training", data)

@@ -1,0 +1,155 @@
+"""`reproduce all`: every experiment in turn, what fails is told, what was found is kept; one page of it all."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from kinfolk.cli import reproduce
+from kinfolk.errors import InputError
+from kinfolk.experiments.report import Report
+
+PNG = bytes.fromhex(
+    "89504e470d0a1a0a0000000d4948445200000001000000010806000000"
+    "1f15c4890000000d49444154789c626001000000ffff030000060005"
+    "57bfabd40000000049454e44ae426082"
+)
+RUNS: list[str] = []
+
+
+def fake(name: str, doc: str, found: Any) -> ModuleType:
+    module = ModuleType(f"kinfolk.experiments.{name}", doc)
+
+    def run(data: Path, tell: Any, n_jobs: int) -> Report:
+        RUNS.append(name)
+        tell("at work")
+        return found()
+
+    module.run = run
+    return module
+
+
+def table() -> Report:
+    place = {"dataset": "d", "split": "test", "p_value": 0.01234}
+    rows = [{**place, "model": model, "f1": f1} for model, f1 in (("<b>x", 80.0), ("y", 90.5))]
+    paper = {("d", "y", "test"): {"f1": 91.2}}
+    return Report("one-table", rows, 1.0, {"l2": 1.0}, ("f1", "p_value", "absent"), paper)
+
+
+def figure() -> Report:
+    steps = [{"dataset": "d", "split": f"iteration {i}", "accuracy": float(i)} for i in range(50)]
+    rows = [{**step, "model": model} for model in "ab" for step in steps]
+    return Report("one-figure", rows, 2.0, {}, ("accuracy",), draw=lambda path: path.write_bytes(PNG) and None)
+
+
+def missing() -> Report:
+    raise InputError("no such file", "cora.content.gz")
+
+
+def broken() -> Report:
+    raise ZeroDivisionError("division by zero")
+
+
+@pytest.fixture
+def experiments(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Four of them: a table, one without its data, one that breaks, a figure."""
+    RUNS.clear()
+    known = {}
+    for name, found in (("one-table", table), ("no-data", missing), ("breaks", broken), ("one-figure", figure)):
+        module = "fake_" + name.replace("-", "_")
+        made = fake(module, f"About {name}.\n\nMore.", found)
+        monkeypatch.setitem(sys.modules, f"kinfolk.experiments.{module}", made)
+        known[name] = module
+    monkeypatch.setattr(reproduce, "EXPERIMENTS", known)
+    monkeypatch.setattr(reproduce, "FIGURES", ("one-figure",))
+    return known
+
+
+def parts(page: Path) -> list[dict[str, Any]]:
+    found = re.search(r'id="data">(.*?)</script>', page.read_text(encoding="utf-8"), re.DOTALL)
+    return json.loads(found[1])["parts"]
+
+
+def test_what_fails_stops_nothing_and_nothing_is_lost(kinfolk, experiments, tmp_path: Path):
+    page, out = tmp_path / "all.html", tmp_path / "all.json"
+    command = ("reproduce", "all", "--data", tmp_path, "--report", page, "--json", out)
+    answer = kinfolk(*command)
+    assert answer.status == 1 and "breaks: failed: ZeroDivisionError: division by zero" in answer.err
+    assert "no-data: failed: cora.content.gz: no such file" in answer.err and "one-figure: at work" in answer.err
+    assert len(answer.out.splitlines()) == 5 and "one-table" in answer.out
+    overview, first, drawn, numbers = parts(page)
+    assert [row[0] for row in overview["data"]["rows"]] == list(experiments)
+    assert first["data"]["headings"] == ["data", "model", "split", "f1", "paper: f1", "p value"]
+    assert first["data"]["rows"] == [
+        ["d", "<b>x", "test", "80.00", "", "0.0123"],
+        ["d", "y", "test", "90.50", "91.2", "0.0123"],
+    ]
+    assert "About one-table." in first["data"]["note"] and "More" not in first["data"]["note"]
+    assert drawn["kind"] == "figure" and drawn["data"]["image"].startswith("data:image/png;base64,iVBOR")
+    assert len(numbers["data"]["rows"]) == 2 and "all 100 are in the JSON" in numbers["data"]["note"]
+    told = json.loads(out.read_text())
+    assert told["breaks"]["failed"] and len(told["one-figure"]["rows"]) == 100
+    assert sorted(p.name for p in (tmp_path / "all.results").iterdir()) == ["one-figure.json", "one-table.json"]
+
+
+def test_what_is_there_is_not_run_again_unless_asked(kinfolk, experiments, tmp_path: Path):
+    page = tmp_path / "all.html"
+    command = ("reproduce", "all", "--data", tmp_path, "--report", page)
+    kinfolk(*command)
+    before = parts(page)
+    RUNS.clear()
+    answer = kinfolk(*command)
+    assert RUNS == ["fake_no_data", "fake_breaks"] and "one-table: kept from before" in answer.err
+    assert parts(page)[1:] == before[1:]
+    kept = tmp_path / "all.results" / "one-table.json"
+    for change in ({"version": "0.0.1"}, {"data": "elsewhere"}, {"rows": None}):
+        kept.write_text(json.dumps({**json.loads(kept.read_text()), **change}) if "rows" not in change else "{damaged")
+        RUNS.clear()
+        kinfolk(*command)
+        assert RUNS[0] == "fake_one_table", change
+    RUNS.clear()
+    kinfolk(*command, "--again")
+    assert len(RUNS) == 4
+
+
+def test_missing_data_alone_is_a_mistake_of_input(kinfolk, experiments, tmp_path: Path):
+    experiments.pop("breaks")
+    assert kinfolk("reproduce", "all", "--data", tmp_path, "--report", tmp_path / "all.html").status == 2
+    experiments.pop("no-data")
+    assert kinfolk("reproduce", "all", "--data", tmp_path, "--report", tmp_path / "all.html").status == 0
+
+
+def test_an_interrupt_leaves_what_is_done(kinfolk, experiments, monkeypatch, tmp_path: Path):
+    def stop(*_: Any) -> Report:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys.modules["kinfolk.experiments.fake_no_data"], "run", stop)
+    answer = kinfolk("reproduce", "all", "--data", tmp_path, "--report", tmp_path / "all.html")
+    assert answer.status == 130 and "1 results are in" in answer.err
+    assert [part["title"] for part in parts(tmp_path / "all.html")] == ["one-table"]
+
+
+def test_a_page_of_one_experiment(kinfolk, experiments, tmp_path: Path):
+    page = tmp_path / "one.html"
+    answer = kinfolk("reproduce", "one-table", "--data", tmp_path, "--report", page)
+    assert answer.status == 0 and f"wrote {page}" in answer.err and "90.50" in answer.out
+    (only,) = parts(page)
+    assert only["title"] == "one-table" and len(only["data"]["rows"]) == 2
+
+
+def test_mistakes_are_told_before_the_work(kinfolk, experiments, tmp_path: Path):
+    for words, told in (
+        (("all", "--figure", tmp_path / "f.png"), "all draws figures into its page"),
+        (("one-table", "--again"), "--again is for all"),
+        (("all", "--report", tmp_path / "no" / "x.html"), "does not exist or"),
+        (("one-table", "--report", tmp_path / "no" / "x.html"), "does not exist or"),
+    ):
+        answer = kinfolk("reproduce", *words, "--data", tmp_path)
+        assert answer.status == 2 and told in answer.err
+    assert RUNS == []

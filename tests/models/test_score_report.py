@@ -1,0 +1,200 @@
+"""Pages about scores: the same answer as without, what stands in them, and the history of training they draw."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from small_world import TEST, TRAIN
+
+import kinfolk as kf
+from kinfolk.errors import KinfolkError
+from kinfolk.models.history import MOST, Stage, thinned
+from kinfolk.models.mistakes import node_mistakes, token_mistakes
+from kinfolk.models.optimise import Convergence, combined
+
+
+def parts(path: Path) -> dict[str, Any]:
+    """kind -> data of a page."""
+    data = re.search(r'id="data">(.*?)</script>', path.read_text(encoding="utf-8"), re.DOTALL)
+    return {part["kind"]: part["data"] for part in json.loads(data[1])["parts"]}
+
+
+def graph(n: int = 60) -> kf.Graph:
+    rng = np.random.default_rng(0)
+    labels = rng.integers(2, size=n)
+    rows = rng.normal(size=(n, 3))
+    rows[:, 0] += 1.5 * labels
+    source, target = np.arange(n - 1), np.arange(1, n)
+    return kf.Graph(rows, labels=["ab"[k] for k in labels], relations={"next": np.stack([source, target], axis=1)})
+
+
+# -- tokens -----------------------------------------------------------------------------------------------
+
+
+def test_tokens_with_a_held_out_part(tmp_path: Path):
+    model = kf.LinearChainCRF(n_jobs=1).fit(TRAIN, X_dev=TEST)
+    page = tmp_path / "scores.html"
+    entities, accuracy = model.evaluate(TEST, report=page)
+    assert (entities, accuracy) == model.evaluate(TEST)
+    scores, training = parts(page)["scores"], parts(page)["training"]
+    assert scores["headline"][0] == ["entity F1", pytest.approx(entities.f1 / 100, abs=1e-5), scores["headline"][0][2]]
+    assert [row[0] for row in scores["classes"]["rows"]] == [*entities.types, "all"]
+    of_entities, of_tokens = scores["calibration"]
+    assert sum(of_entities["counts"]) == entities.predicted and sum(of_tokens["counts"]) == TEST.n_tokens
+    right = np.dot(of_entities["counts"], of_entities["observed"])
+    assert right == pytest.approx(entities.correct, abs=1e-2)
+    (matrix,) = scores["confusion"]
+    assert matrix["labels"][:-1] == list(entities.types) and matrix["labels"][-1] == "O"
+    assert np.sum(matrix["counts"]) == TEST.n_tokens
+    (stage,) = training["stages"]
+    assert stage["objective"][0] == list(range(1, model.convergence_.iterations + 1))
+    assert stage["objective"][1][-1] == pytest.approx(model.convergence_.objective, rel=1e-4)
+    assert stage["held_out"][0] == list(model.convergence_.dev_scores) and len(stage["warm"]) > 1
+    assert stage["best"] == model.convergence_.best_iteration
+
+
+def test_mistakes_are_runs_with_their_sentence():
+    corpus = kf.Corpus.from_sentences(
+        [["a", "b", "c", "d"], ["e", "f"]], [["x", "x", "y", "x"], ["x", "y"]], documents=[1, 1], scheme=None
+    )
+    truth, path = np.array([0, 0, 1, 0, 0, 1]), np.array([0, 1, 0, 0, 1, 0])
+    marginals = np.array([[0.9, 0.1], [0.4, 0.6], [0.7, 0.3], [0.8, 0.2], [0.1, 0.9], [0.5, 0.5]])
+    first, second = token_mistakes(corpus, truth, path, marginals, ["x", "y"])
+    assert (first["before"], first["words"], first["after"], first["where"]) == ("", "e f", "", "document 1, token 0")
+    assert first["labels"] == [["e", "x", "y", 0.9], ["f", "y", "x", 0.5]]
+    assert (second["before"], second["words"], second["after"]) == ("a", "b c", "d")
+    assert token_mistakes(corpus, path, path, marginals, ["x", "y"]) == []
+
+
+def test_labels_that_are_not_spans_and_unknown_ones(tmp_path: Path):
+    X, y = [["a", "b"], ["b", "a"]] * 5, [["N", "V"], ["V", "N"]] * 5
+    model = kf.MaxEnt(n_jobs=1).fit(X, y)
+    page = tmp_path / "scores.html"
+    assert model.evaluate(X, [["N", None], ["V", "N"]] * 5, report=page) == (None, 100.0)
+    scores = parts(page)["scores"]
+    assert scores["headline"] == [["accuracy", 1.0, "of 15 tokens"]] and scores["mistakes"]["rows"] == []
+    assert [row[0] for row in scores["classes"]["rows"]] == ["N", "V"]
+
+
+def test_stages_of_a_mixture_are_named(tmp_path: Path):
+    few = TRAIN.documents(0, 6)
+    model = kf.MixtureOfParents(n_jobs=1, mixing="learned", order="both", tolerance=0.5).fit(few)
+    names = [stage.name for stage in model.convergence_.stages]
+    assert names[:4] == ["forward: separate previous", "forward: separate same word", "forward: gate", "forward: joint"]
+    assert names[4] == "backward: separate next" and len(names) == 8
+    page, file = tmp_path / "scores.html", tmp_path / "model.kf"
+    model.save(file)
+    again = kf.load_model(file)
+    assert again.convergence_ == model.convergence_
+    assert again.evaluate(few, report=page) == model.evaluate(few)
+    assert len(parts(page)["training"]["stages"]) == 8
+
+
+def test_levels_of_a_stack_and_the_start_of_a_skip_chain(tmp_path: Path):
+    few = TRAIN.documents(0, 4)
+    base = kf.LinearChainCRF(n_jobs=1, tolerance=0.5)
+    stacked, page = kf.StackedGraphical(base, folds=2, n_jobs=1).fit(few), tmp_path / "scores.html"
+    assert stacked.evaluate(few, report=page) == stacked.evaluate(few)
+    training = parts(page)["training"]
+    assert [stage["name"] for stage in training["stages"]] == ["Level 0: optimiser", "Level 1: optimiser"]
+    assert [name for name, _ in training["facts"]] == ["level 0", "level 1"]
+    skip = kf.SkipChainCRF(n_jobs=1, training="piecewise", tolerance=0.5).fit(few)
+    assert [stage.name for stage in skip.convergence_.stages] == ["linear chain", "piecewise"]
+
+
+def test_a_page_that_cannot_be_written_is_told_first(tmp_path: Path, fitted: Any):
+    with pytest.raises(KinfolkError, match="directory does not exist"):
+        fitted.evaluate(TEST, report=tmp_path / "nowhere" / "scores.html")
+
+
+# -- nodes ------------------------------------------------------------------------------------------------
+
+
+def test_every_node_model_writes_one(tmp_path: Path):
+    from sklearn.linear_model import LogisticRegression
+
+    world = graph()
+    models = {
+        "LinkModel": kf.LinkModel(n_jobs=1),
+        "MixtureOfParents": kf.MixtureOfParents(n_jobs=1, orders=2, predict_orders=2),
+        "StackedGraphical": kf.StackedGraphical(LogisticRegression(), folds=2, n_jobs=1),
+        "DependencyNetwork": kf.DependencyNetwork(LogisticRegression(), burn_in=2, sweeps=5, n_jobs=1),
+    }
+    for name, model in models.items():
+        page = tmp_path / f"{name}.html"
+        model.fit(world, train=np.arange(60) < 40)
+        answer = model.evaluate(world, report=page)
+        assert answer == model.evaluate(world), name
+        told = parts(page)
+        assert told["scores"]["headline"][0][1] == pytest.approx(answer[1] / 100, abs=1e-5)
+        assert np.sum(told["scores"]["confusion"][0]["counts"]) == 60
+        assert ("training" in told) == (name in ("LinkModel", "MixtureOfParents")), name
+    assert [s.name for s in models["LinkModel"].convergence_.stages] == ["node model", "bethe"]
+
+
+def test_labels_that_training_never_saw_are_a_class_of_their_own(tmp_path: Path):
+    world = graph()
+    model = kf.MixtureOfParents(n_jobs=1, orders=2, predict_orders=2).fit(world)
+    strange = world.with_labels(["c", *world.labels[1:]], classes=["a", "b", "c"])
+    model.evaluate(strange, report=tmp_path / "scores.html")
+    (matrix,) = parts(tmp_path / "scores.html")["scores"]["confusion"]
+    assert matrix["labels"] == ["a", "b", "(never seen in training)"] and np.sum(matrix["counts"][2]) == 1
+    found = node_mistakes(["p", "q"], np.array([2, 0]), np.array([[0.3, 0.7], [0.9, 0.1]]), ["a", "b", "c"])
+    assert found == [{"node": "p", "truth": "c", "predicted": "b", "sure": 0.7, "of_truth": 0.0}]
+
+
+# -- pairs ------------------------------------------------------------------------------------------------
+
+
+def test_a_linker_tells_rounds_and_pairs(tmp_path: Path):
+    train, test = (kf.generate_customers(n, typos=4.0, seed=seed) for n, seed in ((120, 1), (80, 2)))
+    linker, page, file = kf.Linker(n_jobs=1, rounds=2).fit(train), tmp_path / "scores.html", tmp_path / "linker.kf"
+    linker.save(file)
+    again = kf.load_model(file)
+    assert again.rounds_ == linker.rounds_ and again.rounds_[0].convergence.stages[0].objective
+    answer = again.evaluate(test, report=page)
+    assert answer == linker.evaluate(test)
+    told = parts(page)
+    after, before = (np.array(m["counts"]) for m in told["scores"]["confusion"])
+    for counts, name in ((after, "pairs"), (before, "pairs before")):
+        assert counts.sum() == answer[name]["pairs"] and counts[1, 1] == answer[name]["true_positives"]
+        assert counts[0, 1] == answer[name]["false_positives"]
+    rounds = told["training"]["rounds"]
+    assert len(rounds["links"]) == len(linker.rounds_) and rounds["best"] == linker.best_round_
+    for row in told["scores"]["mistakes"]["rows"]:
+        assert (row["probability"] > 0.5) != row["together"] and len(row["names"]) == 2 and row["fields"]
+
+
+# -- history ----------------------------------------------------------------------------------------------
+
+
+def test_curves_stay_short_and_keep_their_ends():
+    curve = [(i, 1.0 / i) for i in range(1, 1001)]
+    stage = Stage.of("s", "limit", 1.0, curve, held_out=dict(curve), best=777)
+    for points in (stage.objective, stage.held_out):
+        assert len(points) <= MOST and points[0] == (1, 1.0) and points[-1] == (1000, 0.001)
+    assert 777 in dict(stage.held_out) and thinned([]) == ()
+    assert Stage.from_file(json.loads(json.dumps(stage.for_file()))) == stage
+
+
+def test_stages_of_several_trainings_are_kept_by_name():
+    outcomes = [Convergence("converged", 1.0, 2, 3, 0.5, stages=(Stage(n, "converged", 0.5),)) for n in ("a", "b")]
+    both = combined(outcomes, "separate {}")
+    assert [s.name for s in both.stages] == ["separate a", "separate b"] and both.iterations == 4
+    assert [s.name for s in combined(outcomes, ("x: {}", "y: {}")).stages] == ["x: a", "y: b"]
+    assert [s.name for s in combined(outcomes[:1], ("x: {}", "y: {}")).stages] == ["a"]
+    assert combined([]).stages == ()
+
+
+def test_files_without_curves_are_read_and_strange_ones_refused():
+    brief = Convergence("converged", 1.0, 2, 3, 0.5).brief()
+    assert Convergence.from_file(brief) == Convergence("converged", 1.0, 2, 3, 0.5)
+    good = Stage("a", "limit", 1.0, ((1, 2.0),)).for_file()
+    for change in ({"status": "odd"}, {"objective": [[1], [2.0, 3.0]]}, {"warm": ["x"]}, {"held_out": [[1]]}):
+        with pytest.raises(ValueError):
+            Convergence.from_file({**brief, "stages": [{**good, **change}]})
