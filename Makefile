@@ -9,7 +9,7 @@ DOCS_INSTALLED := $(VENV)/.installed-docs
 .PHONY: help demo test check bench docs clean
 
 help:
-	@echo "make demo   generate a small newswire world, train, tag, evaluate, print a table"
+	@echo "make demo   three generated worlds (names, papers, customers): what the company adds, in a table and a page"
 	@echo "make test   the test suite"
 	@echo "make check  ruff, mypy and the test suite"
 	@echo "make bench  speed and memory beside python-crfsuite, mixture and skip chain beside the CRF, stacking, linkage"

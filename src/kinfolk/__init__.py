@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kinfolk.data.citations import generate_citations as generate_citations
     from kinfolk.data.column import Column as Column
     from kinfolk.data.corpus import Corpus as Corpus
     from kinfolk.data.customers import generate_customers as generate_customers
@@ -141,6 +142,7 @@ _HOME = {
     "diffused": "features.diffusion",
     "edge_feature": "features.edges",
     "entity_scores": "metrics.entities",
+    "generate_citations": "data.citations",
     "generate_customers": "data.customers",
     "generate_newswire": "data.newswire",
     "load_model": "models.persistence",

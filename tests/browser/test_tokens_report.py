@@ -113,7 +113,7 @@ def large_part(n: int, n_edges: int) -> Part:
         "labels": marginals.argmax(axis=1), "gold": None, "marginals": marginals,
         "entities": [[i, i + 1, "PER", 0.9] for i in range(0, n, 7)], "relations": ["previous", "same word"],
         "edges": edges, "voices": [[[max(i - 1, 0), 0, *voice], [i // 2, 1, *voice]] for i in range(n)],
-        "features": [[] for _ in range(n)],
+        "features": [[] for _ in range(n)], "chosen": -1,
     })  # fmt: skip
 
 

@@ -188,13 +188,6 @@ def test_documents_without_sentences_are_kept(kinfolk: Any, world: Path, tmp_pat
     assert kinfolk("tokens", "evaluate", world / "crf.kinfolk", tmp_path / "empty.conll").status == 0
 
 
-def test_the_demo_prints_a_table(kinfolk: Any):
-    told = kinfolk("demo", "--documents", "10", "--seed", "1")
-    assert told.status == 0 and told.err == ""
-    for column in ("model", "features", "precision", "recall", "F1", "linear-chain CRF", "MEMM, posterior", "document"):
-        assert column in told.out
-
-
 def test_help_and_version(kinfolk: Any):
     assert kinfolk("--version").out == f"kinfolk {kf.__version__}\n"
     for command in ([], ["tokens"], ["tokens", "train"], ["tokens", "tag"], ["tokens", "evaluate"], ["demo"]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from small_world import TEST, TRAIN
 import kinfolk as kf
 from kinfolk.errors import KinfolkError
 from kinfolk.models.history import MOST, Stage, thinned
-from kinfolk.models.mistakes import node_mistakes, token_mistakes
+from kinfolk.models.mistakes import node_mistakes, pair_mistakes, token_mistakes
 from kinfolk.models.optimise import Convergence, combined
 
 
@@ -151,8 +152,14 @@ def test_labels_that_training_never_saw_are_a_class_of_their_own(tmp_path: Path)
 # -- pairs ------------------------------------------------------------------------------------------------
 
 
+def people(n: int, seed: int) -> kf.Mentions:
+    """Little is known of each, so that mistakes are made."""
+    items = kf.generate_customers(n, typos=6.0, seed=seed)
+    return replace(items, columns={name: items.columns[name] for name in ("given_name", "surname", "suburb")})
+
+
 def test_a_linker_tells_rounds_and_pairs(tmp_path: Path):
-    train, test = (kf.generate_customers(n, typos=4.0, seed=seed) for n, seed in ((120, 1), (80, 2)))
+    train, test = people(120, 1), people(80, 2)
     linker, page, file = kf.Linker(n_jobs=1, rounds=2).fit(train), tmp_path / "scores.html", tmp_path / "linker.kf"
     linker.save(file)
     again = kf.load_model(file)
@@ -166,8 +173,25 @@ def test_a_linker_tells_rounds_and_pairs(tmp_path: Path):
         assert counts[0, 1] == answer[name]["false_positives"]
     rounds = told["training"]["rounds"]
     assert len(rounds["links"]) == len(linker.rounds_) and rounds["best"] == linker.best_round_
+    assert len(linker.rounds_) > 1 and told["scores"]["mistakes"]["rows"]
     for row in told["scores"]["mistakes"]["rows"]:
         assert (row["probability"] > 0.5) != row["together"] and len(row["names"]) == 2 and row["fields"]
+    local = kf.Linker(n_jobs=1, training="local").fit(train)
+    local.evaluate(test, report=page)
+    assert parts(page)["training"]["rounds"] is None and len(parts(page)["training"]["stages"]) == 1
+
+
+def test_mentions_stand_in_their_sentences():
+    corpus = kf.Corpus.from_sentences([["Ann", "met", "Bo"], ["she", "left"]])
+    spans = np.array([[0, 1], [2, 3], [3, 4]])
+    items = kf.Mentions.from_groups([0, 0, 0], {}, clusters=[0, 1, 0], corpus=corpus, spans=spans)
+    first, second = pair_mistakes(items, np.array([0.9, 0.2, 0.1]), np.array([0, 1, 0]))
+    assert first["names"] == ["0", "1"] and not first["together"] and not first["clustered"]
+    assert [(text["before"], text["words"], text["after"]) for text in second["texts"]] == [
+        ("", "Ann", "met Bo"),
+        ("", "she", "left"),
+    ]
+    assert second["together"] and second["clustered"] and second["where"] == "0"
 
 
 # -- history ----------------------------------------------------------------------------------------------

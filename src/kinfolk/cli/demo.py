@@ -1,64 +1,119 @@
-"""`kinfolk demo`: a generated newswire world, three chain models, one table."""
+"""`kinfolk demo`: three generated worlds, each with and without the company, in one table."""
 
 from __future__ import annotations
 
-import tempfile
-import time
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from statistics import fmean, stdev
+from typing import Annotated, Any
 
 import typer
 
+from kinfolk.cli.demo_report import write_demo_report
+from kinfolk.cli.demo_worlds import SIZES, TINY, Comparison, demo_worlds
+from kinfolk.cli.tables import Table, show, show_json
+
+ABOUT = (
+    "tokens   names in newswire: clear where they are introduced, unclear where they come again",
+    "nodes    topics of papers: by their titles, and by what they cite and what cites them",
+    "records  customers who filled in a form several times, with typos and blanks",
+)
+TRY = (
+    "kinfolk tokens train --train train.conll --model mop --mixing learned --out names.kinfolk",
+    "kinfolk nodes train --nodes papers.csv --edges cites.csv --label topic --text title \\\n"
+    "    --model stacked --depth 2 --out topics.kinfolk",
+    "kinfolk mentions train --records customers.csv --cluster entity --block 'key(postcode)' \\\n"
+    "    --block 'key(date_of_birth)' --folds 5 --out customers.kinfolk",
+)
+EXAMPLES = "(examples/newswire.py, examples/citations.py and examples/customers.py write such files)"
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One task over the seeds it was run with."""
+
+    runs: Sequence[Comparison]
+
+    @property
+    def gains(self) -> list[float]:
+        return [run.gain for run in self.runs]
+
+    @property
+    def spread(self) -> float:
+        """The largest gain less the smallest."""
+        return max(self.gains) - min(self.gains)
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the gain; of a single run there is none."""
+        return stdev(self.gains) if len(self.runs) > 1 else 0.0
+
+    def mean(self, what: str) -> float:
+        return fmean(getattr(run, what) for run in self.runs)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For --json: scores and gains in percent, means over the seeds."""
+        run = self.runs[0]
+        return {
+            "task": run.task,
+            "measured": run.measured,
+            "local": {"model": run.local, "score": self.mean("local_score")},
+            "company": {"model": run.company, "score": self.mean("company_score")},
+            "gain": self.mean("gain"),
+            "gains": self.gains,
+            "spread": self.spread,
+            "standard_deviation": self.deviation,
+            "seconds": self.mean("seconds"),
+        }
+
 
 def demo(
-    documents: Annotated[int, typer.Option(help="Training documents; half as many are tested.")] = 200,
-    seed: Annotated[int, typer.Option(help="Seed of the world.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the worlds, and the first of several.")] = 0,
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds to run, to see by how much gains differ.")] = 1,
+    report: Annotated[Path, typer.Option(help="Page to write, about the first seed.")] = Path("kinfolk-demo.html"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
-    """Generate a small newswire world, train, tag, evaluate, and print a table."""
-    from rich.console import Console
-    from rich.table import Table
+    """Generate three small worlds, train with and without the company things keep, and show what it adds."""
+    from kinfolk.io.modelfile import check_writable
 
-    from kinfolk.data.newswire import newswire_split
-    from kinfolk.io.conll import read_conll, write_conll
-    from kinfolk.models.crf import LinearChainCRF
-    from kinfolk.models.maxent import MaxEnt
-    from kinfolk.models.memm import MEMM
-    from kinfolk.models.mixture import MixtureOfParents
-    from kinfolk.models.persistence import load_model
+    check_writable(report)
+    _tell("getting ready: the first time, numeric kernels are compiled, which takes about a minute")
+    demo_worlds(0, TINY)
+    found: list[tuple[Comparison, ...]] = []
+    for number in range(seed, seed + seeds):
+        worlds = demo_worlds(number, SIZES, _tell)
+        found.append(worlds.comparisons)
+        if number == seed:
+            write_demo_report(report, worlds)
+    summaries = [Summary(runs) for runs in zip(*found, strict=True)]
+    if as_json:
+        tasks = [summary.as_dict() for summary in summaries]
+        show_json({"seeds": [*range(seed, seed + seeds)], "tasks": tasks, "report": str(report)})
+        return
+    told = "What the company adds: scores in percent, on what the models have not seen"
+    show([*ABOUT, "", told], _table(summaries))
+    commands = [f"  {line}" for command in TRY for line in command.splitlines()]
+    show(["", f"To look closer, open {report}", "", "On your own files:", *commands, EXAMPLES])
 
-    console = Console()
-    train, test = newswire_split(documents, max(1, documents // 2), seed=seed)
-    console.print(f"a world of names that mean different things in different documents: {train.n_tokens} tokens to "
-                  f"train on, {test.n_tokens} to tag")  # fmt: skip
-    mixture = MixtureOfParents(order="both", verbose=1)
-    new = (MaxEnt(), MEMM(), MEMM(decode="posterior"), LinearChainCRF(), MixtureOfParents())
-    for first in new:  # compiles kernels if they are new
-        first.fit(train.documents(0, 1)).predict(test.documents(0, 1))
-    rows = [
-        ("MaxEnt", "sentence", MaxEnt(verbose=1)),
-        ("MEMM, Viterbi", "sentence", MEMM(verbose=1)),
-        ("MEMM, posterior", "sentence", MEMM(decode="posterior", verbose=1)),
-        ("linear-chain CRF", "sentence", LinearChainCRF(verbose=1)),
-        ("mixture of parents", "sentence", mixture),
-        ("linear-chain CRF", "document", LinearChainCRF(templates="document", verbose=1)),
-        ("mixture of parents", "document", MixtureOfParents(templates="document", order="both", verbose=1)),
-    ]
-    table = Table("model", "features", "precision", "recall", "F1", "train s", "tokens/s", pad_edge=False)
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "test.conll"
-        write_conll(test, file)
-        for name, features, model in rows:
-            began = time.perf_counter()
-            model.fit(train).save(Path(folder) / "model.kinfolk")
-            trained = time.perf_counter() - began
-            loaded, unseen = load_model(Path(folder) / "model.kinfolk"), read_conll(file)
-            began = time.perf_counter()
-            loaded.predict(unseen)
-            rate = unseen.n_tokens / (time.perf_counter() - began)
-            scores, _ = loaded.evaluate(unseen)
-            assert scores is not None
-            figures = (f"{v:.2f}" for v in (scores.precision, scores.recall, scores.f1))
-            table.add_row(name, features, *figures, f"{trained:.1f}", f"{rate:,.0f}")
-    console.print(table)
-    console.print("Names are introduced clearly once and repeated where the sentence does not tell their type: "
-                  "only the document does.")  # fmt: skip
+
+def _table(summaries: Sequence[Summary]) -> Table:
+    several = len(summaries[0].runs) > 1
+    over = ["mean gain", "max - min", "st. dev."] if several else ["gain"]
+    head = ["task", "measured", "alone", "with company", "alone", "company", *over, "seconds"]
+    rows = []
+    for summary in summaries:
+        run = summary.runs[0]
+        figures = [f"{summary.mean('local_score'):.1f}", f"{summary.mean('company_score'):.1f}"]
+        figures.append(f"{summary.mean('gain'):+.1f}")
+        figures += [f"{summary.spread:.1f}", f"{summary.deviation:.1f}"] if several else []
+        words = [run.task, run.measured, run.local, run.company]
+        rows.append([*words, *figures, f"{summary.mean('seconds'):.1f}"])
+    return Table(head, rows, words=4)
+
+
+def _tell(text: str) -> None:
+    """Progress, for somebody who is looking."""
+    if sys.stderr.isatty():
+        typer.echo(text, err=True)

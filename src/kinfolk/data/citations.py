@@ -1,4 +1,4 @@
-"""A generated library of papers that cite earlier ones, mostly of their own topic: titles tell some, citations the rest.
+"""Generated papers that cite earlier ones, mostly of their own topic: titles tell some of it, citations the rest.
 
 Papers are drawn one after the other:
 
@@ -6,9 +6,9 @@ Papers are drawn one after the other:
 2. Its title is one of the templates, all equally likely. With probability `ambiguity`, each subject in it is drawn
    without regard to the topic: from those that every topic has or, just as likely, from those of all topics
    together. Otherwise it is one of the topic's own. Which word is whose has to be learned.
-3. It cites Poisson(`citations`) times: with probability `homophily` a paper of its own topic, else one of another. Among
-   those, papers are drawn in proportion to 1 + the number of papers that cite them already, so some become hubs. What is
-   cited again, or not there yet, is left out: the first papers cite less.
+3. It cites Poisson(`citations`) times: with probability `homophily` a paper of its own topic, else one of another.
+   Among those, papers are drawn in proportion to 1 + the number of papers that cite them already, so some become hubs.
+   What is cited again, or not there yet, is left out: the first papers cite less.
 
 A title all of whose subjects were drawn without regard to the topic is *silent*: nobody can tell its topic from
 its words, so readers of titles get at most 1 - silent_share (1 - 1/6) right in expectation; `silent_share` gives their

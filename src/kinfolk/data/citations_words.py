@@ -33,9 +33,7 @@ stream ciphers|code injection|public keys|anonymous routing|smart cards|audit lo
 learning|uncertainty|clusters|distributed systems|user models|caching|simulation|features|rules|approximate matching|
 resource allocation|scheduling|feedback|mixtures|partial information""",
 }
-SUBJECTS = {
-    topic: [" ".join(phrase.split()) for phrase in phrases.split("|")] for topic, phrases in _SUBJECTS.items()
-}
+SUBJECTS = {topic: [" ".join(phrase.split()) for phrase in phrases.split("|")] for topic, phrases in _SUBJECTS.items()}
 TOPICS = tuple(topic for topic in SUBJECTS if topic != ANY)
 
 TEMPLATES = tuple(

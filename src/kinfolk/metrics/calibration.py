@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from kinfolk.errors import InputError
 
 BINS = 10
-SLACK = 1e-6  # rounding may carry a probability this far beyond 0 or 1
+SLACK = 1e-4  # rounding may carry a probability this far beyond 0 or 1
 
 
 @dataclass(frozen=True, eq=False)

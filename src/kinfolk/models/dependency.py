@@ -26,7 +26,8 @@ from kinfolk.models.learners import Learner, check_base, check_enough, predict_i
 from kinfolk.models.node_company import Memory, NodeCompany, World, default_templates, wants_dense
 from kinfolk.models.node_explanations import feature_names, gibbs_story, ready, told
 from kinfolk.models.nodes import Nodes, no_labels_beside, node_weights, training_labels
-from kinfolk.models.score_report import PathLike, check_report, evaluate_nodes
+from kinfolk.models.report_files import PathLike, check_report
+from kinfolk.models.score_report import evaluate_nodes
 from kinfolk.models.stacking import drawn
 from kinfolk.threads import resolve_jobs
 

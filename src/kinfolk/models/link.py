@@ -44,7 +44,8 @@ from kinfolk.models.pairwise import (
     train_pairwise,
 )
 from kinfolk.models.progress import observed
-from kinfolk.models.score_report import PathLike, check_report, evaluate_nodes
+from kinfolk.models.report_files import PathLike, check_report
+from kinfolk.models.score_report import evaluate_nodes
 from kinfolk.models.separate import EdgeData, train_separately
 from kinfolk.threads import resolve_jobs
 

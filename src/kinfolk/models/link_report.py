@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,19 +12,17 @@ from numpy.typing import NDArray
 from kinfolk.data.mentions import Mentions
 from kinfolk.errors import SettingError
 from kinfolk.explain.links import ClusterExplanation
-from kinfolk.explain.report import Part, report_html
-from kinfolk.io.modelfile import check_writable
-from kinfolk.io.textfiles import write_utf8
+from kinfolk.explain.report import Part
 from kinfolk.models.link_choice import shown_clusters, strengths
 from kinfolk.models.link_explanations import Split, explain_cluster, one_item, split_of, two_items
 from kinfolk.models.link_page import link_payload
 from kinfolk.models.linker_checks import item_pairs
+from kinfolk.models.report_files import PathLike, write_report
 
 if TYPE_CHECKING:
     from kinfolk.models.linker import Linker
 
 Array = NDArray[Any]
-PathLike = str | os.PathLike[str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,13 +68,21 @@ class Linked:
         """The most doubtful, the largest and the most nearly joined clusters, at most `most` in all."""
         if isinstance(most, bool) or not isinstance(most, int | np.integer) or most < 1:
             raise SettingError(f"most must be a number of clusters, 1 or more; got {most!r}")
-        weakest, nearest = strengths(self.items, self.probability, self.clusters)
-        sizes = np.bincount(self.clusters)
-        splits = [self.split(cluster) for cluster in shown_clusters(weakest, nearest, sizes, int(most))]
+        splits = self.splits(int(most))
         if report is not None:
             kind = "records" if self.items.corpus is None else "mentions"
             _write(report, f"Clusters of {self.items.n_items:,} {kind}", self, splits)
         return [explain_cluster(self.items, split, self.probability) for split in splits]
+
+    def splits(self, most: int) -> list[Split]:
+        """Of the clusters most worth looking at."""
+        weakest, nearest = strengths(self.items, self.probability, self.clusters)
+        sizes = np.bincount(self.clusters)
+        return [self.split(cluster) for cluster in shown_clusters(weakest, nearest, sizes, most)]
+
+    def payload(self, most: int) -> dict[str, Any]:
+        """What a report shows of them."""
+        return link_payload(self, self.splits(most))
 
     def write_pair(self, left: int | str, right: int | str, report: PathLike) -> None:
         """A page about two items: the cluster or clusters they are in, opened at the pair."""
@@ -94,10 +99,4 @@ def _write(path: PathLike, title: str, linked: Linked, splits: Sequence[Split], 
     count = int(linked.clusters.max()) + 1 if items.n_items else 0
     about = f"{items.n_items:,} {kind}, {items.n_pairs:,} candidate pairs, {count:,} clusters by {linker.clusterer_!r}."
     heading = "Clusters" if len(splits) > 1 else "The cluster"
-    write_utf8(path, [report_html(title, [Part("links", heading, link_payload(linked, splits, pair))], about)])
-
-
-def check_report(path: PathLike | None) -> None:
-    """Fail before the work, not after it."""
-    if path is not None:
-        check_writable(path)
+    write_report(path, title, [Part("links", heading, link_payload(linked, splits, pair))], about)

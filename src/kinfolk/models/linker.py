@@ -23,12 +23,13 @@ from kinfolk.models.bias import Bias
 from kinfolk.models.clusterers import Clusterer
 from kinfolk.models.labeller import Saved
 from kinfolk.models.link_explanations import explain_link
-from kinfolk.models.link_report import Linked, PathLike, check_report
+from kinfolk.models.link_report import Linked
 from kinfolk.models.link_scores import metric
 from kinfolk.models.linker_checks import check_linker, item_pairs, selected, trainable
 from kinfolk.models.linker_defaults import clusterer_for, conjunctions_for, features_for
 from kinfolk.models.optimise import Callback, TrainingPlan
 from kinfolk.models.progress import observed
+from kinfolk.models.report_files import PathLike, check_report
 from kinfolk.models.score_report import evaluate_pairs
 from kinfolk.models.structured import PairData, PairTrainer, best_round, learned_shares, sigmoid, train_rounds
 from kinfolk.models.threshold import at_threshold, best_threshold, item_folds, slack, unseen_score, unseen_scores

@@ -37,9 +37,9 @@ from kinfolk.models.node_training import fit_nodes, node_scorer
 from kinfolk.models.nodes import Nodes, no_labels_beside, node_number
 from kinfolk.models.optimise import Callback, warn_unless_converged
 from kinfolk.models.progress import observed
-from kinfolk.models.score_report import check_report, evaluate_nodes
+from kinfolk.models.report_files import PathLike, check_report
+from kinfolk.models.score_report import evaluate_nodes
 from kinfolk.models.tagger import Tagger
-from kinfolk.models.token_explanations import PathLike
 from kinfolk.models.token_parents import TokenParents
 from kinfolk.models.token_training import BACKWARD, fit_tokens
 from kinfolk.threads import resolve_jobs

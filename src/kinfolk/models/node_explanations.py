@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -19,18 +18,18 @@ from kinfolk.explain.levels import (
     level_answer,
     node_explanation,
 )
+from kinfolk.explain.report import Part
 from kinfolk.features.neighbours import Over, set_known
 from kinfolk.features.paths import Relation
-from kinfolk.io.modelfile import check_writable
 from kinfolk.models.asked_again import AskedAgain
 from kinfolk.models.learners import Learner
 from kinfolk.models.node_company import World
 from kinfolk.models.node_report import Surroundings, level_part, write_node_report
 from kinfolk.models.nodes import Nodes, node_number
+from kinfolk.models.report_files import PathLike, check_report
 from kinfolk.models.stacked_nodes import NodePredictor
 
 Array = NDArray[Any]
-PathLike = str | os.PathLike[str]
 ALONE = "own features alone"
 EACH_ALONE = "Each node by its own features alone."
 
@@ -161,17 +160,20 @@ def explain_stacked(model: Any, predictor: NodePredictor, node: Any, report: Pat
 
 def ready(nodes: Nodes, node: Any, report: PathLike | None) -> int:
     """The number of the node, once it is clear that the report can be written."""
-    if report is not None:
-        check_writable(report)
+    check_report(report)
     return node_number(nodes, node)
 
 
 def told(story: NodeStory, report: PathLike | None, model: Any) -> NodeExplanation:
     """The explanation, and the page about it where one is asked for."""
     if report is not None:
-        around = Surroundings(story.nodes, story.answer.classes, story.tables, story.known, story.links)
-        write_node_report(report, level_part(story.answer, around, story.notes), type(model).__name__)
+        write_node_report(report, story_part(story), type(model).__name__)
     return story.answer
+
+
+def story_part(story: NodeStory) -> Part:
+    around = Surroundings(story.nodes, story.answer.classes, story.tables, story.known, story.links)
+    return level_part(story.answer, around, story.notes)
 
 
 def feature_names(columns: Sequence[str] | int) -> Sequence[str]:

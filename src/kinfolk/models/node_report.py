@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kinfolk.explain.levels import CROSS_FITTED, LABEL, SOURCES, Aggregate, LevelAnswer, Neighbour, NodeExplanation
+from kinfolk.explain.levels import SOURCES, LevelAnswer, Neighbour, NodeExplanation
 from kinfolk.explain.parents import Contribution, Explanation
-from kinfolk.explain.report import Part, report_html
-from kinfolk.io.textfiles import write_utf8
+from kinfolk.explain.report import Part
+from kinfolk.models.node_words import lead, meaning, mixture_lead, percent
 from kinfolk.models.nodes import Nodes
+from kinfolk.models.report_files import PathLike, write_report
 
 Array = NDArray[Any]
 MOST_DRAWN = 40  # neighbours in the drawing
@@ -24,28 +24,13 @@ MOST_AROUND = 12  # neighbours of a neighbour
 MOST_FEATURES = 12  # of a node, the largest first
 MOST_COLUMNS = 12  # of an aggregate
 MOST_SHARES = 60
-LEAST_EFFECT = 0.005  # on the probability of the answer, to be worth a sentence
-OWN_LABEL = {
-    LABEL: "The label of this node is known; it is set aside here.",
-    CROSS_FITTED: "The model was trained on the label of this node.",
-}
-MEANINGS = {
-    "count": "added up",
-    "logcount": "the logarithm of 1 + their sum",
-    "mean": "the mean",
-    "proportion": "the share of each class",
-    "max": "the largest",
-    "exists": "whether any is",
-    "concat": "one after the other",
-    "links": "added up",
-}
 
 
-def write_node_report(path: str | os.PathLike[str], part: Part, method: str) -> None:
+def write_node_report(path: PathLike, part: Part, method: str) -> None:
     """One page about a node; `method` is the name of the model."""
     about = f"{method}. Touch a node to see what is thought of it."
     title = f"Why {part.data['nodes'][0]['name']} is {part.data['label']}"
-    write_utf8(path, [report_html(title, [part], about)])
+    write_report(path, title, [part], about)
 
 
 @dataclass(frozen=True)
@@ -112,7 +97,7 @@ def level_part(answer: NodeExplanation, around: Surroundings, notes: Sequence[st
         ]  # fmt: skip
     data |= {
         "label": answer.label,
-        "lead": _lead(answer),
+        "lead": lead(answer),
         "levels": [level.name for level in answer.levels],
         "notes": list(notes),
         "aggregates": [_aggregates(level) for level in answer.levels],
@@ -132,7 +117,7 @@ def mixture_node_part(nodes: Nodes, answer: Explanation, marginals: Array) -> Pa
     for node, shown in zip(order, data["nodes"][1:], strict=False):
         shown["links"] = [
             {"relation": relations.index(one.relation), "weight": one.weight, "width": one.share / largest,
-             "told": [np.round(one.predicted, 4)], "source": f"{_percent(one.share)} of the answer"}
+             "told": [np.round(one.predicted, 4)], "source": f"{percent(one.share)} of the answer"}
             for one in parents
             if one.parent == node
         ]  # fmt: skip
@@ -140,7 +125,7 @@ def mixture_node_part(nodes: Nodes, answer: Explanation, marginals: Array) -> Pa
     label = answer.classes.index(answer.label)
     data |= {
         "label": answer.label,
-        "lead": _mixture_lead(answer),
+        "lead": mixture_lead(answer),
         "levels": ["mixture of parents"],
         "notes": [],
         "aggregates": [None],
@@ -186,7 +171,7 @@ def _aggregates(level: LevelAnswer) -> dict[str, Any] | None:
     for one in level.aggregates:
         order = np.argsort(-np.abs(one.values), kind="stable")[:MOST_COLUMNS].tolist()
         found.append(
-            {"name": one.name, "meaning": _meaning(one), "n_columns": len(one.values), "effect": one.effect,
+            {"name": one.name, "meaning": meaning(one), "n_columns": len(one.values), "effect": one.effect,
              "told": [[one.columns[i], float(one.values[i])] for i in order], "without": one.without}
         )  # fmt: skip
     return {"all": found, "together": level.together, "without_all": level.without_all}
@@ -204,56 +189,3 @@ def _share(one: Contribution, place: Mapping[int, int], label: int) -> dict[str,
         "says": [int(one.predicted.argmax()), float(one.predicted.max())],
         "answer": float(one.predicted[label]),
     }
-
-
-def _meaning(one: Aggregate) -> str:
-    """What an aggregate tells, in words; templates over a relation are named "kind(relation)"."""
-    if one.of == "own":
-        return "what the level before says of the node itself"
-    kind, bracket, relation = one.name.removesuffix(" of features").removesuffix(")").partition("(")
-    if not bracket or kind not in MEANINGS:
-        return "tells"
-    return f"{'features of ' * (one.of == 'features')}neighbours by {relation.removesuffix(', hard')}, {MEANINGS[kind]}"
-
-
-def _percent(value: float) -> str:
-    return f"{100 * value:.1f}\N{NO-BREAK SPACE}%"
-
-
-def _most(classes: Sequence[str], distribution: Array) -> str:
-    best = int(distribution.argmax())
-    return f"{classes[best]} ({_percent(distribution[best])})"
-
-
-def _lead(answer: NodeExplanation) -> list[str]:
-    """The story in a few sentences."""
-    first, last = answer.levels[0], answer.levels[-1]
-    lines = [f"The model says {answer.label} ({_percent(answer.probability)})."]
-    if len(answer.levels) > 1:
-        own = answer.classes[int(first.distribution.argmax())]
-        differs = "With what its neighbours told, the answer is another." if own != answer.label else ""
-        lines.append(f"{first.name.capitalize()} say {_most(answer.classes, first.distribution)}. {differs}".strip())
-    if not answer.neighbours:
-        lines.append("It has no neighbours.")
-    elif last.aggregates:
-        lines.append(_mover(answer, last))
-    return lines + [sentence for source, sentence in OWN_LABEL.items() if source == answer.source]
-
-
-def _mover(answer: NodeExplanation, last: LevelAnswer) -> str:
-    """The aggregate that moved the answer most, or all of them where none alone did."""
-    one, without_all = last.aggregates[0], last.without_all
-    if abs(one.effect) < LEAST_EFFECT and without_all is not None:
-        return f"No aggregate alone moves the answer; without all of them it would be {_most(answer.classes, without_all)}."
-    still = "still " if answer.classes[int(one.without.argmax())] == answer.label else ""
-    without = f"without it {last.name} would {still}say {_most(answer.classes, one.without)}"
-    return f"What moved the answer most is {one.name}: {without}."
-
-
-def _mixture_lead(answer: Explanation) -> list[str]:
-    lines = [f"The model says {answer.label} ({_percent(answer.probability)})."]
-    if answer.contributions:
-        one = answer.contributions[0]
-        through = "its own features, looking at nobody" if one.parent is None else f"{one.name}, by {one.relation}"
-        lines.append(f"The greatest part of this, {_percent(one.share)}, comes from {through}.")
-    return lines

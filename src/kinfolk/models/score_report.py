@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,9 +12,7 @@ from numpy.typing import NDArray
 from kinfolk.data import schemes
 from kinfolk.data.column import Column
 from kinfolk.data.mentions import Mentions
-from kinfolk.explain.report import Part, report_html
-from kinfolk.io.modelfile import check_writable
-from kinfolk.io.textfiles import write_utf8
+from kinfolk.explain.report import Part
 from kinfolk.metrics.calibration import Calibration, brier_score, calibration
 from kinfolk.metrics.confusion import Confusion, confusion
 from kinfolk.metrics.entities import EntityScores
@@ -24,19 +21,13 @@ from kinfolk.models.entities import found_spans
 from kinfolk.models.link_scores import all_scores, pairs_after, pairs_before
 from kinfolk.models.mistakes import node_mistakes, pair_mistakes, token_mistakes
 from kinfolk.models.nodes import Nodes, node_accuracy
+from kinfolk.models.report_files import PathLike, check_report, write_report
 from kinfolk.models.training_report import training_part
 
 Array = NDArray[Any]
-PathLike = str | os.PathLike[str]
 MOST_LABELS = 20  # rows of a matrix that can still be read
 UNSEEN = "(never seen in training)"
 IN_DOUBT = 0.01  # pairs with a probability from here to 1 minus this are shown by themselves
-
-
-def check_report(report: PathLike | None) -> None:
-    """Whether a report can be written, told before the work."""
-    if report is not None:
-        check_writable(report)
 
 
 def evaluate_tokens(
@@ -209,11 +200,11 @@ def _entity_rows(scores: EntityScores) -> dict[str, Any]:
 def _write(path: PathLike, model: Any, scores: Part, about: str) -> None:
     training = training_part(model)
     parts = [scores] if training is None else [scores, training]
-    write_utf8(path, [report_html(f"Scores of {type(model).__name__}", parts, about)])
+    write_report(path, f"Scores of {type(model).__name__}", parts, about)
 
 
 def write_training(path: PathLike, model: Any) -> None:
     """A page about training alone; it says so where nothing is known."""
     part = training_part(model)
     told = Part("text", "Training", {"paragraphs": ["The base of this model does not tell how it was trained."]})
-    write_utf8(path, [report_html(f"Training of {type(model).__name__}", [told if part is None else part])])
+    write_report(path, f"Training of {type(model).__name__}", [told if part is None else part])

@@ -27,12 +27,13 @@ from kinfolk.models.learners import Learner
 from kinfolk.models.node_company import NodeCompany
 from kinfolk.models.node_explanations import explain_stacked
 from kinfolk.models.nodes import Nodes, no_labels_beside
-from kinfolk.models.score_report import check_report, evaluate_nodes, evaluate_tokens
+from kinfolk.models.report_files import PathLike, check_report
+from kinfolk.models.score_report import evaluate_nodes, evaluate_tokens
 from kinfolk.models.stacked_nodes import NodePredictor
 from kinfolk.models.stacked_tokens import TokenPredictor
 from kinfolk.models.stacking import PREDICTIONS, Ask
 from kinfolk.models.tagger import Tagger
-from kinfolk.models.token_explanations import PathLike, explain_document, one_document
+from kinfolk.models.token_explanations import explain_document, one_document
 from kinfolk.threads import resolve_jobs
 
 log = logging.getLogger("kinfolk")

@@ -26,8 +26,9 @@ from kinfolk.models.labels import LabelCoding
 from kinfolk.models.lesson import Lesson, TokenDecoder
 from kinfolk.models.optimise import Callback, Convergence, TrainingPlan
 from kinfolk.models.progress import observed
+from kinfolk.models.report_files import PathLike
 from kinfolk.models.score_report import evaluate_tokens
-from kinfolk.models.token_explanations import NamedFeatures, PathLike, by_features, explain_document, one_document
+from kinfolk.models.token_explanations import NamedFeatures, by_features, explain_document, one_document
 from kinfolk.models.weighting import token_weights
 from kinfolk.threads import resolve_jobs
 

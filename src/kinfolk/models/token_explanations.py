@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
@@ -15,9 +14,9 @@ from kinfolk.explain.own_features import FeatureExplanation, feature_shares, lar
 from kinfolk.models.batch import Batch
 from kinfolk.models.entities import Entity
 from kinfolk.models.labels import LabelCoding
+from kinfolk.models.report_files import PathLike, check_report
 
 Array = NDArray[Any]
-PathLike = str | os.PathLike[str]
 
 
 class Explaining(Protocol):
@@ -58,14 +57,12 @@ def explain_document(
     tagger: Explaining, batch: Batch, document: Any, token: Any, report: PathLike | None, method: str
 ) -> Any:
     """The explanation of a token, or of all as a list; with `report` the document is written as a page too."""
-    from kinfolk.io.modelfile import check_writable
     from kinfolk.models.token_report import write_token_report
 
-    if report is not None:
-        check_writable(report)
+    check_report(report)
     labelled = label_document(tagger, batch, range(batch.corpus.n_tokens) if token is None or report else [int(token)])
     if report is not None:
-        write_token_report(report, labelled, document, method)
+        write_token_report(report, labelled, document, method, token)
     if token is None:
         return labelled.answers
     return labelled.answers[int(token) if report is not None else 0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
@@ -10,22 +9,25 @@ from numpy.typing import NDArray
 
 from kinfolk.explain.own_features import FeatureExplanation
 from kinfolk.explain.parents import Contribution, Explanation
-from kinfolk.explain.report import Part, report_html
-from kinfolk.io.textfiles import write_utf8
+from kinfolk.explain.report import Part
 from kinfolk.models.entities import Entity
+from kinfolk.models.report_files import PathLike, write_report
 from kinfolk.models.token_explanations import LabelledDocument
 
 MOST_FEATURES = 8  # of a token, shown on a click
 
 
-def write_token_report(path: str | os.PathLike[str], labelled: LabelledDocument, document: int, method: str) -> None:
+def write_token_report(
+    path: PathLike, labelled: LabelledDocument, document: int, method: str, chosen: int | None = None
+) -> None:
+    """`chosen` is the token that is explained when the page opens."""
     n_tokens, n_entities = labelled.batch.corpus.n_tokens, len(labelled.entities)
     about = f"{method}: {n_tokens} tokens, {n_entities} entities. Touch a word to see why."
-    part = document_part(labelled, f"The text of document {document}")
-    write_utf8(path, [report_html(f"Why these labels: document {document}", [part], about)])
+    part = document_part(labelled, f"The text of document {document}", chosen)
+    write_report(path, f"Why these labels: document {document}", [part], about)
 
 
-def document_part(labelled: LabelledDocument, title: str) -> Part:
+def document_part(labelled: LabelledDocument, title: str, chosen: int | None = None) -> Part:
     """All of it as numbers: words and classes are named once. Every token has to be explained."""
     corpus, coding, answers = labelled.batch.corpus, labelled.coding, labelled.answers
     starts, edges = corpus.sentence_starts, labelled.long_edges
@@ -44,6 +46,7 @@ def document_part(labelled: LabelledDocument, title: str) -> Part:
         "edges": [[child, parent, number[name]] for child, parent, name in edges],
         "voices": [_voices(answer, number) for answer in answers],
         "features": [_features(answer) for answer in answers],
+        "chosen": -1 if chosen is None else int(chosen),
     }
     return Part("tokens", title, data)
 

@@ -64,7 +64,9 @@ def _of_rounds(model: Any, rounds: Sequence[Any]) -> Part:
         name = "round 0, local" if one.number == 0 else f"round {one.number}"
         stages += renamed(one.convergence.stages, name)
     kept = rounds[model.best_round_]
-    facts = [["kept", f"round {kept.number} of 0 (local) to {len(rounds) - 1}"], ["training", str(kept.convergence)]]
+    facts = [["training", str(kept.convergence)]]
+    if len(rounds) > 1:
+        facts.insert(0, ["kept", f"round {kept.number} of 0 (local) to {len(rounds) - 1}"])
     data = {
         "facts": facts,
         "stages": list(map(_told, stages)),
@@ -73,7 +75,9 @@ def _of_rounds(model: Any, rounds: Sequence[Any]) -> Part:
             "scores": [[one.scores.get(name) for name in kept.scores] for one in rounds],
             "links": [one.positives for one in rounds],
             "best": model.best_round_,
-        },
+        }
+        if len(rounds) > 1
+        else None,
         "score": "",
     }
     return Part("training", "Training", data)

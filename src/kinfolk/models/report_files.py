@@ -1,0 +1,23 @@
+"""Where the reports of models go: one HTML file each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from kinfolk.explain.report import Part, report_html
+from kinfolk.io.modelfile import check_writable
+from kinfolk.io.textfiles import write_utf8
+
+PathLike = str | os.PathLike[str]
+
+
+def check_report(path: PathLike | None) -> None:
+    """Fail before the work, not after it."""
+    if path is not None:
+        check_writable(path)
+
+
+def write_report(path: PathLike, title: str, parts: Sequence[Part], about: str = "") -> None:
+    """`about` is a sentence under the title."""
+    write_utf8(path, [report_html(title, parts, about)])
