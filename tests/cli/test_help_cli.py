@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from table_world import papers
 from table_world import write as write_table
 from typer.main import get_command
 
 import kinfolk as kf
 from kinfolk.cli.main import app
 from kinfolk.cli.reproduce import EXPERIMENTS
+from kinfolk.data.citations import citation_tables
 
 NOT_RUN = {"demo", "reproduce"}  # they take minutes, or real data
 ORDER = ["train", "tag", "predict", "cluster", "evaluate", "explain"]  # a model before what needs it
@@ -73,10 +73,11 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     new = rest.documents(6, 9).with_labels(None, None)
     for name, corpus in (("train", train), ("dev", rest.documents(0, 3)), ("test", rest.documents(3, 6)), ("new", new)):
         kf.write_conll(corpus, folder / f"{name}.conll")
-    nodes, links = papers(45, 0)
-    kept = ("length", "age", "topic")
-    write_table(folder / "papers.csv", [{"id": row["paper"], **{k: row[k] for k in kept}} for row in nodes])
-    write_table(folder / "cites.csv", [{"source": row["citing"], "target": row["cited"]} for row in links])
+    papers, cites = citation_tables(45, seed=0)
+    for name, seen in (("papers", 30), ("truth", 45)):
+        topics = [topic if i < seen else "" for i, topic in enumerate(papers["topic"])]
+        _write_columns({**papers, "topic": topics}, folder / f"{name}.csv")
+    _write_columns(cites, folder / "cites.csv")
     for name, first in (("train", 0), ("test", 30)):
         (folder / f"{name}.txt").write_text("".join(f"p{i}\n" for i in range(first, first + 30) if i < 45))
         (folder / "litbank" / name).mkdir(parents=True)
@@ -87,6 +88,11 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for seed, name in enumerate(("customers", "test", "new")):
         _write_people(kf.generate_customers(60, seed=seed), folder / f"{name}.csv", truth=name != "new")
     return folder
+
+
+def _write_columns(table: dict[str, list[str]], path: Path) -> None:
+    rows = zip(*table.values(), strict=True)
+    write_table(path, [dict(zip(table, row, strict=True)) for row in rows])
 
 
 def _write_people(people: kf.Mentions, path: Path, truth: bool) -> None:

@@ -1,6 +1,7 @@
 """The end of every help page: commands that work, typed as they stand there.
 
-Files are those that `examples/newswire.py` and `examples/customers.py` write, or named as one's own would be.
+Files are those that `examples/newswire.py`, `examples/citations.py` and `examples/customers.py` write, or named as
+one's own would be.
 """
 
 from __future__ import annotations
@@ -27,20 +28,21 @@ TOKENS_TAG = examples(
 TOKENS_EVALUATE = examples(
     "kinfolk tokens evaluate ner.kinfolk test.conll",
     "kinfolk tokens evaluate ner.kinfolk test.conll --json",
+    "kinfolk tokens evaluate ner.kinfolk test.conll --report scores.html",
 )
 NODES_TRAIN = examples(
     "kinfolk nodes train --nodes papers.csv --edges cites.csv --label topic \\\n"
-    "    --model stacked --out papers.kinfolk",
+    "    --text title --model stacked --out papers.kinfolk",
     "kinfolk nodes train --nodes papers.csv --edges cites.csv --label topic \\\n"
-    "    --model mop --train-ids train.txt --out mop-papers.kinfolk",
+    "    --text title --model mop --train-ids train.txt --out mop-papers.kinfolk",
 )
 NODES_PREDICT = examples(
     "kinfolk nodes predict papers.kinfolk --nodes papers.csv --edges cites.csv --proba",
     "kinfolk nodes predict papers.kinfolk --nodes papers.csv --edges cites.csv \\\n    --json -o topics.jsonl",
 )
 NODES_EVALUATE = examples(
-    "kinfolk nodes evaluate papers.kinfolk --nodes papers.csv --edges cites.csv \\\n    --label topic",
-    "kinfolk nodes evaluate papers.kinfolk --nodes papers.csv --edges cites.csv \\\n"
+    "kinfolk nodes evaluate papers.kinfolk --nodes truth.csv --edges cites.csv \\\n    --label topic --ids test.txt",
+    "kinfolk nodes evaluate papers.kinfolk --nodes truth.csv --edges cites.csv \\\n"
     "    --label topic --ids test.txt --json",
 )
 MENTIONS_TRAIN = examples(
@@ -60,8 +62,9 @@ MENTIONS_EVALUATE = examples(
 EXPLAIN = examples(
     "kinfolk explain mop.kinfolk test.conll --document 0 --token 3",
     "kinfolk explain mop.kinfolk test.conll --document 0 --report why.html",
-    "kinfolk explain mop-papers.kinfolk --nodes papers.csv --edges cites.csv --node p17",
+    "kinfolk explain papers.kinfolk --nodes papers.csv --edges cites.csv --node p17 \\\n    --report node.html",
     "kinfolk explain customers.kinfolk rec-742-dup-0 --records test.csv",
+    "kinfolk explain customers.kinfolk --records test.csv --report clusters.html",
 )
 DEMO = examples("kinfolk demo")
 REPRODUCE = examples(
@@ -75,7 +78,8 @@ TOKENS = examples(
     "kinfolk tokens tag ner.kinfolk new.conll",
 )
 NODES = examples(
-    "kinfolk nodes train --nodes papers.csv --edges cites.csv --label topic \\\n    --out papers.kinfolk",
+    "kinfolk nodes train --nodes papers.csv --edges cites.csv --label topic \\\n"
+    "    --text title --model stacked --out papers.kinfolk",
     "kinfolk nodes predict papers.kinfolk --nodes papers.csv --edges cites.csv",
 )
 MENTIONS = examples(
