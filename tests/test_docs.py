@@ -34,13 +34,13 @@ from kinfolk.cli.main import app
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-RUN = sorted(DOCS.glob("*.md"))
-READ = [*RUN, ROOT / "README.md"]
+PAGES = sorted(DOCS.glob("*.md"))
+READ = [*PAGES, ROOT / "README.md"]
 FENCED = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NOT_RUN = re.compile(r"\bkinfolk (reproduce|demo)\b|\bDIR\b|--(show|install)-completion")
 PROGRAMS = ("kinfolk", "python", "cat", "head", "echo", "printf", "cut")
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
-each_page = pytest.mark.parametrize("page", RUN, ids=lambda page: page.stem)
+each_page = pytest.mark.parametrize("page", READ, ids=lambda page: page.stem)
 
 
 @dataclass(frozen=True)
@@ -184,4 +184,4 @@ def anchors(page: Path) -> list[str]:
 def test_every_page_is_in_the_contents() -> None:
     contents = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     listed = re.findall(r": (\w+\.md)$", contents, re.MULTILINE)
-    assert sorted(listed) == [page.name for page in RUN]
+    assert sorted(listed) == [page.name for page in PAGES]
