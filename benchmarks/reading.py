@@ -1,6 +1,6 @@
 """Seconds of reading, beside the plainest loop that looks at every line once: ratios within one run.
 
-    python benchmarks/reading.py [--data DIR]
+python benchmarks/reading.py [--data DIR]
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import pytest
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
-             "--disable-sync", "--no-first-run", "--disable-quic"]  # fmt: skip
+             "--disable-sync", "--no-first-run", "--disable-quic", "--disable-dev-shm-usage"]  # fmt: skip
 Open = Callable[..., Any]
 
 
@@ -55,7 +55,7 @@ def open_page(browser: Any, tmp_path: Path) -> Iterator[Open]:
         page.on("dialog", lambda dialog: (faults.append(f"dialog: {dialog.message}"), dialog.dismiss()))
         page.on("request", lambda r: faults.append(r.url) if not r.url.startswith(("file:", "data:")) else None)
         page.goto(path.resolve().as_uri())
-        page.wait_for_selector("html[data-drawn=yes]", timeout=20_000)
+        page.wait_for_selector("html[data-drawn=yes]", timeout=60_000)
         return page
 
     opened.faults = faults  # type: ignore[attr-defined]

@@ -16,6 +16,7 @@ from kinfolk.models.node_report import mixture_node_part, write_node_report
 pytestmark = pytest.mark.browser
 CLASSES = ("<script>alert(1)</script>", "<img src=x onerror=alert(2)>", "theory")
 RELATIONS = ("</script><script>alert(3)</script>", "'\"><svg onload=alert(4)>")
+TITLE = "</p><script>alert(8)</script><img src=x onerror=alert(9)>"
 WORDS = ["<b onclick=alert(5)>word</b>", "javascript:alert(6)", "&lt;i&gt;", "{{7*7}}"]
 
 
@@ -32,7 +33,17 @@ def a_graph(n: int = 60, hostile: bool = False) -> kf.Graph:
     ids = [f"<script>alert({i})</script>" if hostile else f"p{i}" for i in range(n)]
     words = WORDS if hostile else ["query", "network", "proof", "common"]
     relations = dict(zip(names, (cites, author), strict=True))
-    return kf.Graph(features, labels, relations, ids=ids, feature_names=words, classes=classes)
+    titles = [TITLE] * n if hostile else None
+    return kf.Graph(features, labels, relations, ids=ids, feature_names=words, classes=classes, titles=titles)
+
+
+def titled(graph: kf.Graph) -> kf.Graph:
+    """p1 and half of the others have titles, and that of p1 is too long."""
+    titles = [f"On\npapers {i}" if i % 4 else None for i in range(graph.n_nodes)]
+    titles[1] = "A study of " + "very " * 30 + "long titles"
+    return kf.Graph(
+        graph.features, graph.labels, dict(graph.relations), graph.ids, classes=graph.classes, titles=titles
+    )
 
 
 def a_report(folder: Path, graph: kf.Graph, node: int = 1, **settings: Any) -> tuple[Path, NodeExplanation]:
@@ -84,6 +95,25 @@ def test_levels_are_switched(open_page: Any, tmp_path: Path) -> None:
     assert page.locator(".effect").count() == 0
 
 
+def test_titles_are_shown_where_there_are_any(open_page: Any, tmp_path: Path) -> None:
+    path, answer = a_report(tmp_path, titled(a_graph()))
+    page = open_page(path)
+    own = "A study of " + "very " * 21 + "ver…"  # 120 characters
+    assert page.locator("h1").text_content() == f"Why p1 is {answer.label}"
+    assert page.locator(".about").text_content().startswith(f"“{own}”\nStackedGraphical. ") and len(own) == 120
+    assert page.locator(".panel .node-title").text_content() == own
+    one = next(one for one in answer.neighbours if one.node % 4 and one.node != 1)
+    neighbour_at(page, one).click()
+    neighbour_at(page, one).hover()
+    assert page.locator(".panel .node-title").text_content() == f"On papers {one.node}"
+    assert page.locator(".tip .node-title").text_content() == f"On papers {one.node}"
+    without = next(one for one in answer.neighbours if one.node % 4 == 0)
+    neighbour_at(page, without).click()
+    neighbour_at(page, without).hover()
+    assert page.locator(".panel h3").text_content() == without.name and page.locator(".node-title").count() == 0
+    assert open_page(path, width=360).evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+
 def test_hover_and_keyboard(open_page: Any, tmp_path: Path) -> None:
     path, answer = a_report(tmp_path, a_graph())
     page = open_page(path)
@@ -131,6 +161,9 @@ def test_hostile_names_stay_text(open_page: Any, tmp_path: Path) -> None:
         page.locator(f"[data-node='{number}']").click()
         page.locator(f"[data-node='{number}']").hover()
         assert page.locator(".panel h3").text_content().startswith("<script>alert(")
+        assert page.locator(".panel .node-title").text_content() == page.locator(".tip .node-title").text_content()
+        assert page.locator(".panel .node-title").text_content() == TITLE
+    assert TITLE in page.locator(".about").text_content()
     for button in page.locator(".switches button").all():
         button.click()
     shown = page.locator("main").text_content()
@@ -154,7 +187,7 @@ def test_a_node_without_neighbours_and_a_base_alone(open_page: Any, tmp_path: Pa
 
 @pytest.mark.parametrize("hostile", [False, True])
 def test_parents_of_a_mixture_with_their_shares(open_page: Any, tmp_path: Path, hostile: bool) -> None:
-    graph = a_graph(hostile=hostile)
+    graph = a_graph(hostile=True) if hostile else titled(a_graph())
     model = kf.MixtureOfParents(training="separate", predict_orders=4, tolerance=1e-2, n_jobs=1).fit(graph)
     answer = model.explain(graph, node=1)
     path = tmp_path / "why.html"
@@ -165,5 +198,8 @@ def test_parents_of_a_mixture_with_their_shares(open_page: Any, tmp_path: Path, 
     first = next(one for one in answer.contributions if one.parent is not None)
     page.locator(".effect[role=button]").first.click()
     assert page.locator(".panel h3").text_content() == first.name
-    assert page.locator(".switches").count() == 0
+    assert page.locator(".panel .node-title").all_text_contents() == (
+        page.locator(".effect[role=button]").first.locator(".node-title").all_text_contents()
+    )
+    assert page.locator(".effect .node-title").count() > 0 and page.locator(".switches").count() == 0
     assert page.locator("main script, main img").count() == 0

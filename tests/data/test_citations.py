@@ -84,7 +84,8 @@ def test_the_graph_has_what_the_tables_say(drawn: CitationTables) -> None:
     assert graph.relations["cites"].nnz == len(drawn.cites["source"])
     assert graph.feature_names is not None
     words = {graph.feature_names[i] for i in graph.features[[17]].indices}
-    told = drawn.titles()["p17"].lower().replace(",", "").replace(":", "").replace("-", " ")
+    assert graph.titles == tuple(drawn.papers["title"])
+    told = graph.titles[17].lower().replace(",", "").replace(":", "").replace("-", " ")
     assert words == {f"title:{word}" for word in told.split()}
 
 
@@ -96,7 +97,7 @@ def test_features_are_those_of_the_same_tables_read_as_frames() -> None:
         inverse="cited_by",
     )  # fmt: skip
     assert read.feature_names == made.feature_names and (read.features != made.features).nnz == 0
-    assert (read.relations["cites"] != made.relations["cites"]).nnz == 0
+    assert (read.relations["cites"] != made.relations["cites"]).nnz == 0 and read.titles == made.titles
 
 
 def test_titles_alone_tell_something_but_not_enough() -> None:

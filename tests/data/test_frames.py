@@ -77,6 +77,14 @@ def test_one_graph_whoever_holds_the_tables(frame: Maker, caplog: pytest.LogCapt
     assert graph.features.has_canonical_format and graph.features.nnz == graph.features.count_nonzero()
 
 
+def test_texts_are_the_titles(frame: Maker):
+    nodes = {"t": ["A  red Fox", "", "x" * 600], "by": ["Ann, B.", "C.", None], "g": ["p", "q", "p"], "no": [None] * 3}
+    assert small(frame, nodes, features="x").titles is None
+    assert small(frame, nodes, features="x", text="t").titles == ("A  red Fox", "", "x" * 500)
+    both = small(frame, nodes, features="x", text=["by", "t", "no"], group="g")
+    assert both.ids == ("a", "c", "b") and both.titles == ("Ann, B., A  red Fox", "x" * 500, "C.")
+
+
 def test_the_tables_may_be_of_two_libraries():
     graph = Graph.from_frames(pl.DataFrame({"id": [1, 2]}), pd.DataFrame({"source": ["1"], "target": ["2"]}))
     assert links(graph) == {("1", "2"): 1} and graph.feature_names == () and graph.features.shape == (2, 0)

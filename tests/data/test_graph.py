@@ -100,6 +100,9 @@ WRONG = {
     "too few feature names": ({"feature_names": ["red"]}, "must be 3 strings.*got 1 names"),
     "a feature name twice": ({"feature_names": ["red", "red", "blue"]}, "'red' stands in it twice"),
     "feature names as numbers": ({"feature_names": [1, 2, 3]}, "must be 3 strings.*got 1"),
+    "too few titles": ({"titles": ["One"]}, r"titles must have one entry a node \(4\); got 1"),
+    "one string as titles": ({"titles": "four"}, "titles must have one entry a node"),
+    "a title that is no string": ({"titles": ["One", None, 3, "Four"]}, "None where there is none; node 2 has 3"),
     "a dangling link": ({"relations": {"cites": [(0, 1), (1, 4), (9, 0)]}}, "row 1: link from 1 to 4.*the 2 links"),
     "a link below 0": ({"relations": {"cites": [(-1, 1)]}}, "row 0: link from -1 to 1"),
     "links by three": ({"relations": {"cites": [(0, 1, 2)]}}, r"\(E, 2\).*got int64 \(1, 3\)"),
@@ -158,6 +161,24 @@ def test_copies_are_equal_and_frozen(copied: Any):
     assert other.group_names == graph.group_names and (other.features == X).all()
     assert (other.relations["cites"] != graph.relations["cites"]).nnz == 0
     assert not other.label_codes.flags.writeable
+
+
+TITLES = ["On foxes", None, "", "<b>Of</b> owls"]
+
+
+def test_titles_go_with_their_nodes():
+    graph = small(titles=iter(TITLES))
+    shown = ("On foxes", "", "", "<b>Of</b> owls")
+    kept = [graph, graph.with_labels(None), graph.with_features(X[:, :1]), copy.deepcopy(graph)]
+    assert [one.titles for one in [*kept, pickle.loads(pickle.dumps(graph))]] == [shown] * 5
+    assert graph.subset([3, 0]).titles == ("<b>Of</b> owls", "On foxes") and graph.subset([]).titles == ()
+    assert small().titles is None and small().subset([0]).titles is None and small().with_labels(None).titles is None
+
+
+def test_titles_are_not_learned_from():
+    plain, titled = small(), small(titles=TITLES)
+    assert titled.relational().fingerprint() == plain.relational().fingerprint()
+    assert titled.feature_names == plain.feature_names and (titled.features == plain.features).all()
 
 
 @pytest.mark.parametrize("nodes", [[2, 3, 0], np.array([2, 3, 0])])

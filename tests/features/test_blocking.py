@@ -96,9 +96,7 @@ def worlds(draw: st.DrawFn) -> Mentions:
 RULES: st.SearchStrategy[Blocking] = st.one_of(
     st.builds(Key, st.sampled_from(["x", "y", "x + y"])),
     st.builds(SortedNeighbourhood, st.sampled_from(["x", "y"]), st.integers(2, 5)),
-    st.builds(
-        RareTokens, st.sampled_from(["x", "y", ["x", "y"]]), st.sampled_from([2, 3, 50]), st.integers(1, 3)
-    ),
+    st.builds(RareTokens, st.sampled_from(["x", "y", ["x", "y"]]), st.sampled_from([2, 3, 50]), st.integers(1, 3)),
 )
 
 

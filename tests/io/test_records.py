@@ -24,7 +24,7 @@ from kinfolk.errors import InputError, SettingError
 from kinfolk.features.blocking import blocked
 from kinfolk.io.records import read_records
 
-PEOPLE = "id, name , born,entity\n1, Ann ,1990-01-02, x\n2,Anne,,x\n\n03,\" Bo,b \", 19910203 ,\n"
+PEOPLE = 'id, name , born,entity\n1, Ann ,1990-01-02, x\n2,Anne,,x\n\n03," Bo,b ", 19910203 ,\n'
 
 
 @pytest.fixture

@@ -65,6 +65,7 @@ def same(one: Graph, other: Graph) -> bool:
 def test_nodes_and_links(read: Any, caplog: pytest.LogCaptureFixture):
     graph = read(label="kind", text="title")
     assert graph.ids == ("a", "b", "ç 3", "04") and graph.labels == ["X", "Y", None, "X"]
+    assert graph.titles == ("A red Fox", "", 'red, "RED"\nfox', "Été 42")
     assert columns(graph) == {
         "age": [1.5, 2, -3, 0], "new": [1, 0, 1, 1],
         "colour=blue": [0, 1, 0, 0], "colour=grün": [0, 0, 0, 1], "colour=red": [1, 0, 1, 0],

@@ -74,8 +74,8 @@ def _node(worlds: DemoWorlds) -> Part:
     node = int(changed[sure[changed].argmax()]) if len(changed) else int(np.flatnonzero(unknown)[0])
     names = stacked.coding_.classes.names
     story = stacked_story(stacked._predictor(graph, False), 1, node, names, list(graph.feature_names or ()))
-    title = worlds.titles[graph.ids[node]]
-    return replace(story_part(story), title=f"Nodes: paper {graph.ids[node]}, “{title}”")
+    part = story_part(story)
+    return replace(part, title=f"Nodes: paper {graph.ids[node]}, “{part.data['nodes'][0]['title']}”")
 
 
 def _clusters(worlds: DemoWorlds) -> Part:

@@ -63,7 +63,7 @@ class DemoWorlds:
 
     tagger, corpus    the mixture of parents, and documents it has not seen, with their true labels
     stacked, graph    the stacked model, and the papers as it saw them: without the topics of those to be predicted
-    truth, titles     the papers with all topics, and the title of each by its id
+    truth             the papers with all topics
     linker, records   the linker, and records of customers it has not seen, with their true clusters
     """
 
@@ -72,7 +72,6 @@ class DemoWorlds:
     stacked: StackedGraphical
     graph: Graph
     truth: Graph
-    titles: dict[str, str]
     linker: Linker
     records: Mentions
     comparisons: tuple[Comparison, ...]
@@ -81,9 +80,9 @@ class DemoWorlds:
 def demo_worlds(seed: int = 0, sizes: Sizes = SIZES, tell: Tell = lambda text: None) -> DemoWorlds:
     """Generate, train and compare, telling what happens."""
     tagger, corpus, tokens = _tokens(seed, sizes.documents, tell)
-    stacked, graph, truth, titles, nodes = _nodes(seed, sizes.papers, tell)
+    stacked, graph, truth, nodes = _nodes(seed, sizes.papers, tell)
     linker, customers, links = _records(seed, sizes.records, tell)
-    return DemoWorlds(tagger, corpus, stacked, graph, truth, titles, linker, customers, (tokens, nodes, links))
+    return DemoWorlds(tagger, corpus, stacked, graph, truth, linker, customers, (tokens, nodes, links))
 
 
 def _tokens(seed: int, documents: int, tell: Tell) -> tuple[MixtureOfParents, Corpus, Comparison]:
@@ -100,7 +99,7 @@ def _tokens(seed: int, documents: int, tell: Tell) -> tuple[MixtureOfParents, Co
     return company, test, Comparison(*told, before, after, time.perf_counter() - began)
 
 
-def _nodes(seed: int, papers: int, tell: Tell) -> tuple[StackedGraphical, Graph, Graph, dict[str, str], Comparison]:
+def _nodes(seed: int, papers: int, tell: Tell) -> tuple[StackedGraphical, Graph, Graph, Comparison]:
     import numpy as np
     from sklearn.linear_model import LogisticRegression
 
@@ -121,7 +120,7 @@ def _nodes(seed: int, papers: int, tell: Tell) -> tuple[StackedGraphical, Graph,
     answers = alone.predict(truth.features[asked]), company.predict(graph)[asked]
     before, after = (100 * float((answer == gold[asked]).mean()) for answer in answers)
     told = ("nodes", "accuracy", "logistic regression", "stacked, 2 levels")
-    return company, graph, truth, tables.titles(), Comparison(*told, before, after, time.perf_counter() - began)
+    return company, graph, truth, Comparison(*told, before, after, time.perf_counter() - began)
 
 
 def _records(seed: int, records: int, tell: Tell) -> tuple[Linker, Mentions, Comparison]:

@@ -42,10 +42,6 @@ class CitationTables(NamedTuple):
     papers: dict[str, list[str]]
     cites: dict[str, list[str]]
 
-    def titles(self) -> dict[str, str]:
-        """id -> title: a Graph knows the words of a title, not the title."""
-        return dict(zip(self.papers["id"], self.papers["title"], strict=True))
-
 
 def generate_citations(
     n_papers: int, *, homophily: float = 0.8, citations: float = 2.0, ambiguity: float = 0.4, seed: int = 0
@@ -101,6 +97,7 @@ def citation_graph(tables: CitationTables) -> Graph:
         ids,
         feature_names=[f"title:{word}" for word in words],
         classes=TOPICS,
+        titles=tables.papers["title"],
     )
 
 

@@ -16,6 +16,7 @@ from kinfolk.data.tables import Table, listed
 from kinfolk.errors import SettingError
 
 FLOAT = re.compile(r"-?\d+\.0+")
+LONGEST_TITLE = 500  # characters; a text may be a whole page, and a title is only looked at
 
 
 class NodeColumns(NamedTuple):
@@ -75,6 +76,7 @@ def node_parts(nodes: Table, ids: Sequence[str], columns: NodeColumns) -> tuple[
     labels, classes = _labels(nodes, columns.label)
     groups, order = _grouped(nodes, columns.group)
     features, names = feature_table(nodes, ids, which)
+    titles = _titles(nodes, which.text)
     rank = np.full(nodes.n_rows + 1, -1, np.int64)  # the last entry, which is that of -1, stays
     rank[order] = np.arange(nodes.n_rows)
     parts = {
@@ -84,6 +86,7 @@ def node_parts(nodes: Table, ids: Sequence[str], columns: NodeColumns) -> tuple[
         "groups": groups,
         "feature_names": names,
         "classes": classes,
+        "titles": None if titles is None else [titles[i] for i in order],
     }
     return parts, rank
 
@@ -113,6 +116,14 @@ def _grouped(table: Table, column: str | None) -> tuple[list[str] | None, NDArra
     number = {name: i for i, name in enumerate(dict.fromkeys(names))}
     order = np.argsort(np.fromiter(map(number.__getitem__, names), np.int64, len(names)), kind="stable")
     return [names[i] for i in order], order
+
+
+def _titles(table: Table, text: Sequence[str]) -> list[str] | None:
+    """The texts of each node as they are written, for people to read; None without columns of text."""
+    if not text:
+        return None
+    written = (table.names(name, "text") for name in text)
+    return [", ".join(filter(None, texts))[:LONGEST_TITLE] for texts in zip(*written, strict=True)]
 
 
 # -- links --------------------------------------------------------------------------------------------

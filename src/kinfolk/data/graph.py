@@ -15,7 +15,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from kinfolk.data.nodes import checked_ids, checked_links, checked_names, checked_rows, coded_groups, coded_labels
+from kinfolk.data.nodes import (
+    checked_ids,
+    checked_links,
+    checked_names,
+    checked_rows,
+    checked_titles,
+    coded_groups,
+    coded_labels,
+)
 from kinfolk.data.relational import Relational
 from kinfolk.data.sources import GraphSources
 from kinfolk.data.vocabulary import Vocabulary
@@ -51,15 +59,17 @@ class Graph(GraphSources):
     feature_names  F distinct strings: lets a trained model find its columns in another graph
     classes        the label names; by default those in `labels`, sorted
     group_names    what the numbers in `groups` stand for
+    titles         one string a node, None = none: what people read in reports. No model learns from them.
     self_loops     "drop" them, with a warning, or "refuse" them
     """
 
-    __slots__ = ("_relational", "feature_names", "group_names", "ids")
+    __slots__ = ("_relational", "feature_names", "group_names", "ids", "titles")
 
     _relational: Relational
     ids: tuple[str, ...]
     feature_names: tuple[str, ...] | None
     group_names: tuple[str, ...]
+    titles: tuple[str, ...] | None
 
     def __init__(
         self,
@@ -71,6 +81,7 @@ class Graph(GraphSources):
         feature_names: Iterable[str] | None = None,
         classes: Iterable[str] | Vocabulary | None = None,
         group_names: Iterable[str] | None = None,
+        titles: Iterable[str | None] | None = None,
         *,
         self_loops: str = "drop",
     ) -> None:
@@ -88,6 +99,7 @@ class Graph(GraphSources):
         put("ids", checked_ids(ids, n))
         put("feature_names", None if feature_names is None else checked_names(feature_names, width))
         put("group_names", names)
+        put("titles", checked_titles(titles, n))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"Graph is frozen: build a new one instead of setting {name!r}")
@@ -100,7 +112,7 @@ class Graph(GraphSources):
         return Graph, self._parts(self.label_codes, self.classes)
 
     def _parts(self, labels: Any, classes: Any) -> tuple[Any, ...]:
-        names = (self.feature_names, classes, self.group_names)
+        names = (self.feature_names, classes, self.group_names, self.titles)
         return self.features, labels, dict(self.relations), self.ids, self.group_codes, *names
 
     @property
@@ -173,6 +185,7 @@ class Graph(GraphSources):
             self.feature_names,
             self.classes,
             self.group_names,
+            None if self.titles is None else [self.titles[i] for i in rows],
         )
 
     def feature_rows(self, columns: Sequence[str] | int) -> Any:

@@ -1,4 +1,4 @@
-"""What is told of nodes, checked and numbered: labels, groups, ids, names and links, for `Graph`.
+"""What is told of nodes, checked and numbered: labels, groups, ids, names, titles and links, for `Graph`.
 
 Each function takes what the caller wrote and gives what `Relational` stores, or says which node is at fault.
 """
@@ -102,6 +102,18 @@ def checked_names(names: Iterable[str], width: int) -> tuple[str, ...]:
         got = f"{len(known)} names" if strange is None else repr(strange)
         raise InputError(f"feature_names must be {width} strings, one a column of the features; got {got}")
     return known
+
+
+def checked_titles(titles: Iterable[str | None] | None, n: int) -> tuple[str, ...] | None:
+    """An empty string where a node has none."""
+    if titles is None:
+        return None
+    given = ["" if title is None else title for title in _per_node(titles, n, "titles")]
+    strange = next((i for i, title in enumerate(given) if not isinstance(title, str)), None)
+    if strange is not None:
+        got = f"node {strange} has {given[strange]!r}"
+        raise InputError(f"titles must be strings, None where there is none; {got}: turn it into a string or None")
+    return tuple(given)
 
 
 def checked_rows(nodes: ArrayLike, n: int) -> NDArray[np.int64]:

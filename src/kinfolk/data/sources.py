@@ -57,7 +57,8 @@ class GraphSources:
         label      missing = unknown; numbers and truth values become strings
         features   default: all columns that nothing else is said of. Numbers stay, truth values are 0 and 1, strings
                    make a feature "column=value" of every value. Dense, or CSR as soon as there are strings.
-        text       features "column:word" for the words of a text, in lower case
+        text       features "column:word" for the words of a text, in lower case. The texts themselves, joined by ", ",
+                   are the titles of the nodes that reports show, up to 500 characters.
         group      the graph a node belongs to. The nodes are put group after group, groups and nodes within them in
                    the order they come in: `ids` tells which is which.
         missing    of features: "refuse", or "flag": 0 and, where any is missing, a feature "column is missing"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,6 @@ from kinfolk.models.link_page import link_payload
 from kinfolk.models.linker_checks import item_pairs
 from kinfolk.models.report_files import PathLike, write_report
 
-if TYPE_CHECKING:
-    from kinfolk.models.linker import Linker
-
 Array = NDArray[Any]
 
 
@@ -29,7 +26,7 @@ Array = NDArray[Any]
 class Linked:
     """What a linker made of items. `clusters` are numbered from 0; `must`, `cannot` are the links given (m, 2)."""
 
-    linker: Linker
+    linker: Any  # a fitted Linker, which imports this module
     items: Mentions
     probability: Array
     clusters: Array
@@ -38,7 +35,7 @@ class Linked:
 
     @classmethod
     def of(
-        cls, linker: Linker, items: Mentions, probability: Any = None, clusters: Any = None, must: Any = None,
+        cls, linker: Any, items: Mentions, probability: Any = None, clusters: Any = None, must: Any = None,
         cannot: Any = None,
     ) -> Linked:  # fmt: skip
         """With the probabilities and clusters given, or as the linker finds them."""

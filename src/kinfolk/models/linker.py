@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from kinfolk.data.mentions import Mentions
 from kinfolk.errors import InputError, SettingError
-from kinfolk.explain.links import ClusterExplanation, LinkExplanation
 from kinfolk.features.blocking import blocked
 from kinfolk.features.pair_rows import distinct_rows
 from kinfolk.features.pair_set import PairSet
@@ -21,9 +20,7 @@ from kinfolk.learning.grouped_rows import GroupedRows
 from kinfolk.learning.pairs import row_scores
 from kinfolk.models.bias import Bias
 from kinfolk.models.clusterers import Clusterer
-from kinfolk.models.labeller import Saved
-from kinfolk.models.link_explanations import explain_link
-from kinfolk.models.link_report import Linked
+from kinfolk.models.link_answers import LinkAnswers
 from kinfolk.models.link_scores import metric
 from kinfolk.models.linker_checks import check_linker, item_pairs, selected, trainable
 from kinfolk.models.linker_defaults import clusterer_for, conjunctions_for, features_for
@@ -39,7 +36,7 @@ log = logging.getLogger("kinfolk")
 Array = NDArray[Any]
 
 
-class Linker(Saved):
+class Linker(LinkAnswers):
     """Decides which items belong together: mentions of an entity, records of a customer.
 
     features      pair features, or words for them ("jaro_winkler(name)"); None: those of coreference for mentions of a
@@ -215,60 +212,6 @@ class Linker(Saved):
         paired = self.candidates(items)
         probability = self.predict_proba(paired)
         return evaluate_pairs(self, paired, probability, self.cluster(paired, probability), report)
-
-    def explain(
-        self,
-        items: Mentions,
-        left: int | str,
-        right: int | str,
-        probability: Array | None = None,
-        clusters: Array | None = None,
-        report: PathLike | None = None,
-    ) -> LinkExplanation:
-        """Why two items, by number or name, are linked or not, candidates or not; `report`: also write a page.
-
-        `probability` and `clusters` save the page working them out again.
-        """
-        self._require_fitted()
-        check_report(report)
-        paired = self.candidates(items)
-        told = explain_link(self.pair_set_, self.weights_, self.shares_, paired, left, right)
-        if report is not None:
-            Linked.of(self, paired, probability, clusters).write_pair(left, right, report)
-        return told
-
-    def explain_cluster(
-        self,
-        items: Mentions,
-        item: int | str,
-        probability: Array | None = None,
-        clusters: Array | None = None,
-        must_link: ArrayLike | None = None,
-        cannot_link: ArrayLike | None = None,
-        report: PathLike | None = None,
-    ) -> ClusterExplanation:
-        """The weakest link of the cluster an item is in, and what would split it; `report`: also write a page.
-
-        `probability` and `clusters` save working them out again.
-        """
-        self._require_fitted()
-        check_report(report)
-        return Linked.of(self, items, probability, clusters, must_link, cannot_link).explain(item, report)
-
-    def explain_clusters(
-        self,
-        items: Mentions,
-        most: int = 50,
-        probability: Array | None = None,
-        clusters: Array | None = None,
-        must_link: ArrayLike | None = None,
-        cannot_link: ArrayLike | None = None,
-        report: PathLike | None = None,
-    ) -> list[ClusterExplanation]:
-        """The same of many: by turns the most doubtful cluster, the largest, the most nearly joined to another."""
-        self._require_fitted()
-        check_report(report)
-        return Linked.of(self, items, probability, clusters, must_link, cannot_link).explain_many(most, report)
 
     def _choose(self, trainer: PairTrainer, rounds: int, value: Callable[[Array], float]) -> list[float]:
         """Set the clusterer, and give the score of each round, by models that have not seen the pairs they score.

@@ -214,9 +214,7 @@ class MixtureOfParents(Tagger):
         self._require_task("tokens")
         return super().predict_entities(X, forced)
 
-    def evaluate(
-        self, X: Any, y: Any = None, report: PathLike | None = None
-    ) -> tuple[EntityScores | None, float]:
+    def evaluate(self, X: Any, y: Any = None, report: PathLike | None = None) -> tuple[EntityScores | None, float]:
         """Entity scores (None for nodes, or when labels are not spans) and accuracy, in percent; `report`: a page."""
         if not isinstance(X, Graph | Relational):
             self._require_task("tokens")

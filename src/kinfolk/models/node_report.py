@@ -13,7 +13,7 @@ from scipy import sparse
 from kinfolk.explain.levels import SOURCES, LevelAnswer, Neighbour, NodeExplanation
 from kinfolk.explain.parents import Contribution, Explanation
 from kinfolk.explain.report import Part
-from kinfolk.models.node_words import lead, meaning, mixture_lead, percent
+from kinfolk.models.node_words import lead, meaning, mixture_lead, percent, title_of
 from kinfolk.models.nodes import Nodes
 from kinfolk.models.report_files import PathLike, write_report
 
@@ -27,10 +27,12 @@ MOST_SHARES = 60
 
 
 def write_node_report(path: PathLike, part: Part, method: str) -> None:
-    """One page about a node; `method` is the name of the model."""
+    """One page about a node, its title in a line under the heading; `method` is the name of the model."""
+    node = part.data["nodes"][0]
     about = f"{method}. Touch a node to see what is thought of it."
-    title = f"Why {part.data['nodes'][0]['name']} is {part.data['label']}"
-    write_report(path, title, [part], about)
+    if node["title"]:
+        about = f"“{node['title']}”\n{about}"
+    write_report(path, f"Why {node['name']} is {part.data['label']}", [part], about)
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,7 @@ class Surroundings:
         features = _features_on(nodes, node)
         return {
             "name": nodes.ids[node],
+            "title": title_of(nodes, node),
             "proba": [np.round(table[node], 4) for table in self.tables],
             "known": self.is_known(node),
             "truth": None if label < 0 else nodes.classes.names[label],

@@ -1,4 +1,4 @@
-"""The words of a report about a node: the story in a few sentences, and what an aggregate tells."""
+"""The words of a report about a node: its title, the story in a few sentences, and what an aggregate tells."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 
 from kinfolk.explain.levels import CROSS_FITTED, LABEL, Aggregate, LevelAnswer, NodeExplanation
 from kinfolk.explain.parents import Explanation
+from kinfolk.models.nodes import Nodes
 
 Array = NDArray[Any]
+LONGEST_TITLE = 120  # characters of the title of a node
 LEAST_EFFECT = 0.005  # on the probability of the answer, to be worth a sentence
 OWN_LABEL = {
     LABEL: "The label of this node is known; it is set aside here.",
@@ -45,6 +47,12 @@ def percent(value: float) -> str:
 def _most(classes: Sequence[str], distribution: Array) -> str:
     best = int(distribution.argmax())
     return f"{classes[best]} ({percent(distribution[best])})"
+
+
+def title_of(nodes: Nodes, node: int) -> str:
+    """In one line and not too long to be shown; empty where there is none."""
+    title = "" if nodes.titles is None else " ".join(nodes.titles[node].split())
+    return title if len(title) <= LONGEST_TITLE else title[: LONGEST_TITLE - 1].rstrip() + "…"
 
 
 def lead(answer: NodeExplanation) -> list[str]:

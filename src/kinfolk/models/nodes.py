@@ -26,7 +26,7 @@ Array = NDArray[Any]
 @dataclass(frozen=True, eq=False)
 class Nodes:
     """A graph or a relational data set, brought to one form: features as given (CSR or dense), labels and classes,
-    relations, groups, ids."""
+    relations, groups, ids, titles if there are any."""
 
     table: Any
     labels: NDArray[np.int32]
@@ -37,6 +37,7 @@ class Nodes:
     feature_names: tuple[str, ...] | None
     is_graph: bool
     data: Relational
+    titles: Sequence[str] | None
 
     @classmethod
     def of(cls, X: Any, columns: Sequence[str] | int | None = None) -> Nodes:
@@ -45,14 +46,15 @@ class Nodes:
             raise InputError(f"expected a Graph or a Relational; got {type(X).__name__}")
         if isinstance(X, Graph):
             rows = X.features if columns is None else X.feature_rows(columns)
-            data, ids, names = X.relational(), X.ids, X.feature_names
+            data, ids, names, titles = X.relational(), X.ids, X.feature_names, X.titles
         else:
-            rows, data, names = X.features, X, None
+            rows, data, names, titles = X.features, X, None, None
             ids = tuple(str(i) for i in range(len(X)))
             width = columns if isinstance(columns, int) or columns is None else len(columns)
             if width is not None and rows.shape[1] != width:
                 raise InputError(f"the model was trained on {width} features; got {rows.shape[1]}")
-        return cls(rows, data.labels, data.classes, data.relations, data.groups, ids, names, isinstance(X, Graph), data)
+        known = (data.labels, data.classes, data.relations, data.groups)
+        return cls(rows, *known, ids, names, isinstance(X, Graph), data, titles)
 
     @property
     def fingerprint(self) -> str:

@@ -197,9 +197,7 @@ class StackedGraphical(NodeCompany):
             raise InputError("predict_entities is for tokens; nodes have predict and predict_proba")
         return self._last().predict_entities(self._tokens(X, forced), forced)
 
-    def evaluate(
-        self, X: Any, y: Any = None, report: PathLike | None = None
-    ) -> tuple[EntityScores | None, float]:
+    def evaluate(self, X: Any, y: Any = None, report: PathLike | None = None) -> tuple[EntityScores | None, float]:
         """Entity scores (None for nodes, and when labels are not spans) and accuracy, in percent; `report`: a page."""
         self._require_fitted()
         check_report(report)

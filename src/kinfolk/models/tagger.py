@@ -222,9 +222,7 @@ class Tagger(Labeller, ABC):
         batch = Batch.of(X, y)
         return self._score_path(batch, self._decoder().paths(batch, forced=False))
 
-    def evaluate(
-        self, X: Any, y: Any = None, report: PathLike | None = None
-    ) -> tuple[EntityScores | None, float]:
+    def evaluate(self, X: Any, y: Any = None, report: PathLike | None = None) -> tuple[EntityScores | None, float]:
         """Entity scores (None when labels are not spans) and token accuracy, in percent.
 
         report   also write a page: scores, calibration, confusion, the worst mistakes, and how training went

@@ -123,7 +123,5 @@ def by_features(
         if behind is not None and t not in last:
             shares.append(step_share("the label behind", marginals[t + 1], behind, label))
         sure, told = float(marginals[t, label]), largest_first(shares)
-        answers.append(
-            FeatureExplanation(t, f"{words[t]} ({t})", classes[label], sure, classes, marginals[t], told)
-        )
+        answers.append(FeatureExplanation(t, f"{words[t]} ({t})", classes[label], sure, classes, marginals[t], told))
     return answers

@@ -1,5 +1,5 @@
 /* A node and its neighbours. data: classes, levels (names), notes (of levels), relations, lead (sentences), label;
-   nodes (the first is the one in question): name, proba [level][class], known, truth, features, around, ties, links;
+   nodes (the first is the one in question): name, title (or ""), proba [level][class], known, truth, features, around, ties, links;
    aggregates [level], shares (mixture of parents), rest (neighbours that are not drawn). */
 kinfolk.kinds.nodes = (data, root) => {
   const {el, svg, percent, signed, bars, tooltip, pressable, coloured, clear} = kinfolk;
@@ -19,6 +19,7 @@ kinfolk.kinds.nodes = (data, root) => {
     const c = byName(name);
     return el("span", {class: c < 0 ? "plain-chip" : "chip", vars: c < 0 ? {} : colour(c)}, name, ...more);
   };
+  const titled = (node) => node.title && el("p", {class: "node-title"}, node.title);
   const distribution = (p, most = 6) => bars(classes, p, {vars: (i) => kinfolk.coloured(rank[i]), most});
 
   /* -- the drawing ------------------------------------------------------------------------------------ */
@@ -78,7 +79,7 @@ kinfolk.kinds.nodes = (data, root) => {
       node.known && svg("circle", {r: 4, cx: r * 0.75, cy: -r * 0.75, class: "known"}),
       named && svg("text", {class: "name", y: r + 14}, short(node.name, i ? 11 : 22)));
     pressable(group, () => select(i));
-    tooltip(group, () => el("div", {}, el("strong", {}, node.name), distribution(node.proba[state.level], 5)));
+    tooltip(group, () => el("div", {}, el("strong", {}, node.name), titled(node), distribution(node.proba[state.level], 5)));
     shapes[i] = {group, sure, said, r};
     return group;
   }
@@ -127,10 +128,12 @@ kinfolk.kinds.nodes = (data, root) => {
       node.n_features > node.features.length && el("span", {class: "note"}, `and ${node.n_features - node.features.length} more`));
   }
 
+  const titleAt = (drawn) => (drawn !== null && nodes[drawn].title ? "\n" + nodes[drawn].title : "");
+
   function company(node) {
     const one = ([name, relation, drawn, known, says]) => {
       const [c, p] = says[state.level];
-      const button = el("span", {class: "chip", vars: colour(c), title: `${relation}: ${classes[c]} ${percent(p)}${known ? ", label known" : ""}`}, short(name, 18), known && " •");
+      const button = el("span", {class: "chip", vars: colour(c), title: `${relation}: ${classes[c]} ${percent(p)}${known ? ", label known" : ""}${titleAt(drawn)}`}, short(name, 18), known && " •");
       return drawn === null ? button : pressable(button, () => select(drawn));
     };
     if (!node.around.length) return el("p", {class: "note"}, "It looks at nobody.");
@@ -142,6 +145,7 @@ kinfolk.kinds.nodes = (data, root) => {
     const tales = state.selected ? tale(node, state.level) : [];
     panel.replaceChildren(
       el("h3", {}, node.name, state.selected ? null : el("span", {class: "note"}, " the node in question")),
+      titled(node) || "",
       el("p", {class: "note facts-line"}, levels.length > 1 ? `By ${levels[state.level]}. ` : null,
         node.truth === null ? null : ["In the data its label is ", namedChip(node.truth), node.known ? "; neighbours are told so." : "."]),
       distribution(node.proba[state.level]),
@@ -210,7 +214,7 @@ kinfolk.kinds.nodes = (data, root) => {
     const widest = Math.max(0.001, ...data.shares.map((one) => one.share));
     const row = (one) => {
       const line = el("div", {class: "effect", "data-share": one.drawn === null ? "" : one.drawn},
-        el("div", {class: "effect-name"}, one.name, el("span", {class: "note"}, one.relation ? " " + one.relation : " its own features alone")),
+        el("div", {class: "effect-name"}, one.name, el("span", {class: "note"}, one.relation ? " " + one.relation : " its own features alone"), one.drawn !== null && titled(nodes[one.drawn])),
         el("div", {class: "effect-bar"}, el("span", {class: "bar-track"}, el("span", {class: "bar-fill", style: {width: (100 * one.share) / widest + "%"}, vars: colour(one.says[0])}))),
         el("div", {class: "effect-value"}, percent(one.share)),
         el("div", {class: "effect-told"}, el("span", {class: "note"}, "weight " + percent(one.weight) + ", "), one.is && ["is ", chip(...one.is), ", "],
