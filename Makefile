@@ -3,7 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+TESTS_INSTALLED := $(VENV)/.installed-tests
 DOCS_INSTALLED := $(VENV)/.installed-docs
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check bench docs clean
@@ -19,22 +21,28 @@ help:
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "kinfolk needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@echo "installing into $(VENV); the first time this takes a minute or two"
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,bench]'
+	$(INSTALL) .
+	touch $@
+
+# What tests and benchmarks need besides: other libraries to compare with, data frames, a driver for the browser.
+$(TESTS_INSTALLED): $(INSTALLED)
+	$(INSTALL) '.[dev,bench]'
 	touch $@
 
 demo: $(INSTALLED)
 	$(BIN)/kinfolk demo
 
-test: $(INSTALLED)
+test: $(TESTS_INSTALLED)
 	$(BIN)/python -m pytest
 
-check: $(INSTALLED)
+check: $(TESTS_INSTALLED)
 	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/mypy
 	$(BIN)/python -m pytest
 
-bench: $(INSTALLED)
+bench: $(TESTS_INSTALLED)
 	$(BIN)/python benchmarks/reading.py
 	$(BIN)/python benchmarks/chain.py
 	$(BIN)/python benchmarks/mixture.py
@@ -44,7 +52,7 @@ bench: $(INSTALLED)
 	$(BIN)/python benchmarks/reports.py
 
 $(DOCS_INSTALLED): $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+	$(INSTALL) '.[docs]'
 	touch $@
 
 docs: $(DOCS_INSTALLED)

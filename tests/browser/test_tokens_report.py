@@ -41,7 +41,8 @@ def test_a_click_tells_whose_word_was_followed(open_page, corpus, mixture, tmp_p
     answers = mixture.explain(corpus, document=0, report=tmp_path / "why.html")
     page = open_page(tmp_path / "why.html")
     token = page.locator(".token", has_text="Clinton").nth(1)
-    assert page.locator(".doc-panel").text_content() == "Touch a word to see why it has its label."
+    far = [sum(one.share for one in answer.contributions if one.relation == "same word") for answer in answers]
+    assert page.locator(".token.chosen").get_attribute("data-i") == str(int(np.argmax(far)))  # it opens with an answer
     token.click()
     answer = answers[5]
     assert answer.label in page.locator(".doc-panel h3").first.text_content()
@@ -61,8 +62,8 @@ def test_pointing_shows_the_probabilities(open_page, corpus, mixture, tmp_path: 
     page.locator(".token", has_text="Rome").hover()
     best = mixture.predict_proba(corpus)[0][4].max()
     assert f"{100 * best:.1f} %" in page.locator(".tip").text_content()
+    page.locator(".token", has_text="Kim").click()
     page.locator(".doc-text").focus()
-    page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
     assert page.locator(".token.chosen").text_content() == "met"
 
@@ -99,6 +100,15 @@ def test_a_large_document_answers_at_once(open_page) -> None:
 def test_an_empty_document(open_page) -> None:
     page = open_page(report_html("none", [large_part(0, 0)]))
     assert "no words" in page.locator(".doc-panel").text_content()
+
+
+def test_lines_can_be_hidden(open_page) -> None:
+    page = open_page(report_html("large", [large_part(1200, 20)]))
+    assert page.locator(".doc-panel").text_content() == "Click a word to see why it has its label."
+    page.get_by_role("button", name="hide the lines of 20 long edges").click()
+    assert not page.locator(".arc-faint").is_visible()
+    page.get_by_role("button", name="show the lines of 20 long edges").click()
+    assert page.locator(".arc-faint").is_visible()
 
 
 def large_part(n: int, n_edges: int) -> Part:

@@ -22,7 +22,7 @@ def write_token_report(
 ) -> None:
     """`chosen` is the token that is explained when the page opens."""
     n_tokens, n_entities = labelled.batch.corpus.n_tokens, len(labelled.entities)
-    about = f"{method}: {n_tokens} tokens, {n_entities} entities. Touch a word to see why."
+    about = f"{method}: {n_tokens} tokens, {n_entities} entities. Click a word to see why."
     part = document_part(labelled, f"The text of document {document}", chosen)
     write_report(path, f"Why these labels: document {document}", [part], about)
 
@@ -46,9 +46,22 @@ def document_part(labelled: LabelledDocument, title: str, chosen: int | None = N
         "edges": [[child, parent, number[name]] for child, parent, name in edges],
         "voices": [_voices(answer, number) for answer in answers],
         "features": [_features(answer) for answer in answers],
-        "chosen": -1 if chosen is None else int(chosen),
+        "chosen": _worth_a_look(labelled) if chosen is None else int(chosen),
     }
     return Part("tokens", title, data)
+
+
+def _worth_a_look(labelled: LabelledDocument) -> int:
+    """The token for whom those far away speak loudest; failing that, the first of an entity; -1 if there is neither."""
+    far = {name for _, _, name in labelled.long_edges}
+    shares = [
+        sum(one.share for one in answer.contributions if isinstance(one, Contribution) and one.relation in far)
+        for answer in labelled.answers
+    ]
+    if shares and max(shares) > 0:
+        return int(np.argmax(shares))
+    starts = labelled.batch.corpus.sentence_starts
+    return int(_placed(labelled.entities[0], starts)[0]) if labelled.entities else -1
 
 
 def _placed(entity: Entity, starts: NDArray[np.int64]) -> list[Any]:

@@ -46,7 +46,7 @@ kinfolk.kinds.tokens = (data, root) => {
   };
   tooltip(shown, (event) => {
     const t = tokenAt(event);
-    if (t < 0) return null;
+    if (t < 0 || t === selected) return null; // of the chosen one the panel tells
     return el("div", {}, el("b", {}, words[t]), " ", chip(classes[labels[t]]),
       bars(classes, marginals[t], {vars: (i) => colour(classes[i]), most: 4}));
   });
@@ -143,14 +143,14 @@ kinfolk.kinds.tokens = (data, root) => {
   const legend = el("div", {class: "legend"}, types.map((type, i) => counts[i] ? el("span", {class: "chip", vars: colour(type)}, `${type} ${counts[i]}`) : null),
     gold && el("span", {class: "soft"}, "wavy line: not the true label"));
   if (edges.length) {
-    const toggle = el("button", {"aria-pressed": "true", onclick: () => {
-      const on = arcs.classList.toggle("quiet");
-      toggle.setAttribute("aria-pressed", String(!on));
-    }}, `${edges.length} long edges`);
+    const lines = `lines of ${edges.length} long edges`;
+    const toggle = el("button", {onclick: () => {
+      toggle.textContent = (arcs.classList.toggle("quiet") ? "show the " : "hide the ") + lines;
+    }}, "hide the " + lines);
     legend.append(toggle);
   }
   clear(panel);
-  panel.append(el("p", {class: "soft"}, words.length ? "Touch a word to see why it has its label." : "There are no words in this document."));
+  panel.append(el("p", {class: "soft"}, words.length ? "Click a word to see why it has its label." : "There are no words in this document."));
   root.append(legend, el("div", {class: "doc"}, text, panel));
   layOut();
   let waiting = 0;
