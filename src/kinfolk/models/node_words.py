@@ -76,8 +76,10 @@ def _mover(answer: NodeExplanation, last: LevelAnswer) -> str:
     if abs(one.effect) < LEAST_EFFECT and without_all is not None:
         without = f"without all of them it would be {_most(answer.classes, without_all)}"
         return f"No aggregate alone moves the answer; {without}."
-    still = "still " if answer.classes[int(one.without.argmax())] == answer.label else ""
-    without = f"without it {last.name} would {still}say {_most(answer.classes, one.without)}"
+    same = answer.classes[int(one.without.argmax())] == answer.label
+    without = f"without it {last.name} would {'still ' * same}say {_most(answer.classes, one.without)}"
+    if not same:
+        without += f", and {answer.label} with {percent(float(one.without[answer.classes.index(answer.label)]))}"
     return f"What moved the answer most is {one.name}: {without}."
 
 

@@ -182,7 +182,14 @@ kinfolk.kinds.nodes = (data, root) => {
     return el("div", {class: "effect"},
       el("div", {class: "effect-name"}, name), el("div", {class: "effect-bar"}, signedBar(effect, widest)),
       el("div", {class: "effect-value " + (effect < 0 ? "bad" : "good")}, points(effect)),
-      el("div", {class: "effect-told"}, told, el("span", {class: "without"}, el("span", {class: "note"}, "without it "), says(without))));
+      el("div", {class: "effect-told"}, told, el("span", {class: "without"}, el("span", {class: "note"}, "without it "), says(without), other(without))));
+  }
+
+  /* Where another class would win, what is left of the answer: the effect is the difference to it. */
+  function other(without) {
+    const answer = classes.indexOf(data.label);
+    const wins = without.indexOf(Math.max(...without)) === answer;
+    return wins ? null : el("span", {class: "note"}, ` and ${data.label} ${percent(without[answer])}`);
   }
 
   function toldBy(one) {
