@@ -38,7 +38,7 @@ PAGES = sorted(DOCS.glob("*.md"))
 READ = [*PAGES, ROOT / "README.md"]
 FENCED = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NOT_RUN = re.compile(r"\bkinfolk (reproduce|demo)\b|\bDIR\b|--(show|install)-completion")
-PROGRAMS = ("kinfolk", "python", "cat", "head", "echo", "printf", "cut")
+PROGRAMS = ("kinfolk", "python", "cat", "head", "grep", "echo", "printf", "cut")
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 each_page = pytest.mark.parametrize("page", READ, ids=lambda page: page.stem)
 

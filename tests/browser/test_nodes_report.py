@@ -133,11 +133,14 @@ def test_it_fits_a_phone_and_redraws(open_page: Any, tmp_path: Path, dark: bool)
     assert page.evaluate(fits)
     assert page.locator(".board svg").bounding_box()["width"] <= 360
     page.set_viewport_size({"width": 1000, "height": 800})
+    width = 0.0
     for _ in range(100):  # it is drawn anew a moment later; the policy of the page lets no condition be sent into it
-        if page.locator(".board svg").bounding_box()["width"] > 400:
+        box = page.locator(".board svg").bounding_box()  # None in between
+        width = box["width"] if box else 0.0
+        if width > 400:
             break
         page.wait_for_timeout(50)
-    assert page.locator(".board svg").bounding_box()["width"] > 400 and page.evaluate(fits)
+    assert width > 400 and page.evaluate(fits)
 
 
 def test_many_neighbours_are_drawn_in_part_and_listed(open_page: Any, tmp_path: Path) -> None:

@@ -111,6 +111,53 @@ def test_nothing_to_show_is_said(open_page) -> None:
     assert "There are no curves" in page.locator(".part-training").text_content()
 
 
+def test_a_wide_matrix_is_seen_whole_or_says_that_it_scrolls(open_page) -> None:
+    names = [f"a long class {i}" for i in range(6)]
+    rng = np.random.default_rng(0)
+    part = scores_part()
+    matrix = confusion(rng.integers(6, size=200), rng.integers(6, size=200), names)
+    part.data["confusion"] = [{**matrix.as_dict(), "title": "Confusion", "what": "Nodes."}]
+    for width, whole in ((1200, True), (360, False)):
+        page = open_page(report_html("t", [part]), width=width)
+        box = page.locator(".matrices .scroll")
+        assert box.evaluate("e => e.scrollWidth <= e.clientWidth + 1") == whole
+        assert page.locator(".matrices .more").is_visible() != whole
+        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+
+def test_few_answers_are_too_few_to_tell(open_page) -> None:
+    part = scores_part()
+    page = open_page(report_html("t", [part]))
+    assert "too few" not in page.locator(".part-scores").text_content()
+    few = calibration(np.linspace(0.1, 0.9, 30), np.ones(30)).as_dict()
+    part.data["calibration"] = [{**few, "title": "few", "what": "each"}]
+    told = open_page(report_html("t", [part])).locator(".part-scores").text_content()
+    assert "30 are too few to tell" in told and "on the whole" not in told and "Pink bars" in told
+
+
+def test_mistakes_of_pairs_are_told_by_kind(open_page) -> None:
+    part = scores_part("pairs", [MISTAKES["pairs"]])
+    missed = {**MISTAKES["pairs"], "probability": None}
+    split, joined = {**missed, "probability": 0.9}, {**missed, "together": False, "clustered": True}
+    others = [{"title": HOSTILE, "rows": [missed, split, joined]}]
+    part.data["mistakes"] |= {"told": "2 true pairs are missed.", "others": others}
+    page = open_page(report_html("t", [part]))
+    assert page.locator(".counted").text_content() == "2 true pairs are missed."
+    cards = page.locator(".mistakes li").all_text_contents()
+    ends = ("did not set this right.", "no blocking rule brings them together.", "kept them apart.", "them together.")
+    assert [card.endswith(end) for card, end in zip(cards, ends, strict=True)] == [True] * 4
+    assert "undefined" not in page.locator("main").text_content() and "no candidate pair" in cards[1]
+
+
+def test_warm_up_has_no_negative_iterations(open_page) -> None:
+    part = training_part()
+    part.data["stages"][0] |= {"learned": HOSTILE, "warm": [900.0 / i for i in range(1, 17)]}
+    page = open_page(report_html("t", [part]))
+    ticks = page.locator(".part-training svg.chart").first.locator("text").all_text_contents()
+    assert "warm-up" in ticks and not any(tick.startswith(("-", "−")) for tick in ticks)
+    assert page.locator(".learned").text_content() == HOSTILE
+
+
 def test_bins_can_be_read_without_a_pointer(open_page) -> None:
     page = open_page(report_html("t", [scores_part()]))
     page.locator("details summary").first.press("Enter")

@@ -98,7 +98,9 @@ def test_forced_labels_that_no_tagging_keeps(kinfolk: Any, world: Path, tmp_path
 def test_files_that_are_not_there(kinfolk: Any, world: Path, tmp_path: Path, verb: str):
     missing = tmp_path / "missing"
     assert_refused(kinfolk("tokens", verb, world / "crf.kinfolk", missing), missing, "no such file")
-    assert_refused(kinfolk("tokens", verb, missing, world / "test.conll"), missing, "No such file")
+    assert_refused(
+        kinfolk("tokens", verb, missing, world / "test.conll"), missing, "no such file (looked in ", "); check the path"
+    )
     assert_refused(kinfolk("tokens", verb, world / "crf.kinfolk", tmp_path), tmp_path, "directory")
     assert_refused(kinfolk("tokens", verb, tmp_path, world / "test.conll"), tmp_path, "directory")
     assert_refused(kinfolk("tokens", "train", "--train", missing, "--out", tmp_path / "m"), missing, "no such file")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import logging
 import os
 from pathlib import Path
 from typing import Any
@@ -121,11 +122,15 @@ def test_records_from_training_to_clusters(kinfolk: Any, world: Path, tmp_path: 
     lines = done.err.splitlines()
     assert "of 3,160 pairs are candidates" in lines[0] and "true pairs" in lines[0]
     assert lines[2].startswith("key(town)") and lines[3].startswith("key(year)") and lines[4].startswith("all rules")
-    assert "candidate pairs" in lines[5] and lines[5].endswith("distinct rows")
-    assert lines[6].startswith("round 0: ")
-    assert any(line.startswith("trained on 80 records; ") for line in lines)
-    assert any("jaro_winkler(surname)" in line for line in lines if line.startswith("compared by "))
-    assert lines[-2].startswith("kept round ") and "pair_f1 " in lines[-2] and lines[-1] == f"wrote {model}"
+    linker = kf.load_model(model)
+    score = linker.rounds_[linker.best_round_].scores["pair_f1"]
+    fields = kf.read_records(world / "train.csv", cluster="entity").columns
+    assert lines[5].startswith("trained on 80 records; ")
+    assert lines[6:] == [
+        f"{len(fields)} fields, {len(linker.pair_set_.columns)} comparisons",
+        f"pairwise F1 on the training data {100 * score:.1f} %",
+        f"wrote {model}",
+    ]
 
     items, report = blocked(kf.read_records(world / "test.csv", cluster="entity"), ["key(town)", "key(year)"])
     expected = kf.load_model(model).predict(items)
@@ -146,6 +151,20 @@ def test_records_from_training_to_clusters(kinfolk: Any, world: Path, tmp_path: 
     plain = json.loads(kinfolk("mentions", "evaluate", model, *data, "--cluster", "entity", "--json", *ONE).out)
     assert plain["pair_completeness"] == report.pair_completeness and plain["candidate_pairs"] == items.n_pairs
     assert plain["scores"] == kf.load_model(model).evaluate(items) and plain["scores"]["pairs"]["f1"] > 0.8
+
+
+def test_training_in_every_detail(kinfolk: Any, world: Path, tmp_path: Path):
+    before = logging.getLogger("kinfolk").level
+    command = ["mentions", "train", "--records", world / "train.csv", "--cluster", "entity", *BLOCKS]
+    done = kinfolk("--verbose", *command, "--out", tmp_path / "m", *ONE)
+    assert (done.status, done.out) == (0, "") and logging.getLogger("kinfolk").level == before
+    lines = done.err.splitlines()
+    assert "candidate pairs" in lines[5] and lines[5].endswith("distinct rows")
+    rounds = [line for line in lines if line.startswith("round ")]
+    assert rounds[0].startswith("round 0: ") and "on the training data; " in rounds[0]
+    assert any(line.startswith("trained on 80 records; ") for line in lines)
+    assert any("jaro_winkler(surname)" in line for line in lines if line.startswith("compared by "))
+    assert lines[-2].startswith("kept round ") and "pair_f1 " in lines[-2] and lines[-1] == f"wrote {tmp_path / 'm'}"
 
 
 def test_the_same_as_the_library_and_again(kinfolk: Any, world: Path, tmp_path: Path):

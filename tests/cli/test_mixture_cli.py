@@ -197,7 +197,16 @@ def test_questions_that_cannot_be_answered(kinfolk: Any, world: Path, mop: Path,
     assert_refused(kinfolk("explain", tokens, text, "--document", "99", "--token", "0"), "give a document from 0 to 5")
     missing = kinfolk("explain", nodes, *graph, "--node", "zebra", "--jobs", "1")
     assert_refused(missing, "there is no node 'zebra' in this graph")
-    assert_refused(kinfolk("explain", tmp_path / "no", text, *place), tmp_path / "no", "No such file")
+    gone = kinfolk("explain", tmp_path / "no", text, *place)
+    assert_refused(gone, tmp_path / "no", "no such file (looked in ", "); check the path")
+    bare, example = (
+        kinfolk("explain", tokens),
+        f"e.g. kinfolk explain {tokens} FILE --document 0 --token 3, or --report",
+    )
+    assert_refused(bare, "give FILE, --document, --token: there is no FILE; ", example)
+    assert_refused(
+        kinfolk("explain", nodes), "there is no --nodes; e.g. kinfolk explain", "--edges LINKS.csv --node ID"
+    )
 
 
 def test_help(kinfolk: Any):

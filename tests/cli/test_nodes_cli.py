@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 import kinfolk as kf
 from kinfolk.io.linqs import read_linqs
+from kinfolk.io.textfiles import read_utf8
 
 FEW = ["--orders", "2", "--predict-orders", "3", "--jobs", "1"]
 
@@ -118,6 +120,13 @@ def test_labels_probabilities_and_json(kinfolk: Any, web: Path, tmp_path: Path):
     assert np.allclose([float(row[2]) for row in with_chances], table.max(axis=1), atol=1e-6)
     assert kinfolk(*command, "--output", tmp_path / "out.tsv").out == ""
     assert (tmp_path / "out.tsv").read_text() == plain.out
+    for name, more, head in (("out.csv", [], "id,label"), ("out.CSV.gz", ["--proba"], "id,label,probability")):
+        assert kinfolk(*command, *more, "-o", tmp_path / name).out == ""
+        text = read_utf8(tmp_path / name)[0].decode()
+        first, *rows = csv.reader(text.splitlines())
+        assert text.startswith(f"{head}\n") and first == head.split(",") and "\r" not in text
+        assert [row[:2] for row in rows] == [list(pair) for pair in zip(graph.ids, labels, strict=True)]
+        assert [row[2:] for row in rows] == [row[2:] if more else [] for row in with_chances]
     objects = [json.loads(line) for line in kinfolk(*command, "--json").out.splitlines()]
     assert [o["id"] for o in objects] == list(graph.ids) and [o["label"] for o in objects] == labels
     assert [list(o["probabilities"].values()) for o in objects] == table.tolist()

@@ -273,7 +273,7 @@ def test_a_stacked_tagger(kinfolk: Any, world: Path, tmp_path: Path):
     done = kinfolk(*command, "--l2", "0.5", "--folds", "3", "--depth", "1", "--seed", "2", "--tolerance", "0.01")
     first, second, third, fourth, last = done.err.splitlines()
     assert (done.status, done.out) == (0, "") and first.startswith("trained on 12 documents, ")
-    assert second == "2 levels of LinearChainCRF, told of neighbours: window(3), count(same word)"
+    assert second == "LinearChainCRF on own features, then 1 level told of neighbours: window(3), count(same word)"
     assert third.startswith("level 0: converged after ") and fourth.startswith("level 1: converged after ")
     assert last == f"wrote {tmp_path / 'm'}"
     model, test = kf.load_model(tmp_path / "m", kind="tokens"), kf.read_conll(world / "test.conll")

@@ -54,7 +54,8 @@ def test_from_tables_to_scores(kinfolk: Any, shelf: Path, tmp_path: Path):
     assert (done.status, done.out) == (0, "")
     assert first.startswith("trained on 60 nodes, 60 of them with labels to learn from; 11 features; ")
     assert "links 'cites'" in first and "links 'cited_by'" in first
-    assert second == "2 levels of LogisticRegression, told of neighbours: count(cites), count(cited_by)"
+    told = "LogisticRegression on own features, then 1 level told of neighbours: count(cites), count(cited_by)"
+    assert second == told
     assert last == f"wrote {tmp_path / 'm'}"
     graph = read_tables(shelf / "b_words.csv", shelf / "b_links.csv", label="topic", text="title", **COLUMNS)
     model = kf.load_model(tmp_path / "m")
@@ -266,7 +267,9 @@ def test_options_of_another_format(kinfolk: Any, shelf: Path, tmp_path: Path):
     assert_refused(kinfolk(*train, *named), "--edges NAME=FILE is for tables")
     renamed = kinfolk(*train, *linqs, "--link", "to", "--inverse", "from", *STACKED, "--folds", "2", "--depth", "0",
                       "--template", "count:from")  # fmt: skip
-    assert renamed.status == 0 and "told of neighbours: count(from)" in renamed.err
+    told = "; 1 links 'from'\nLogisticRegression on own features; no links used\n"
+    assert renamed.status == 0 and told in renamed.err
+    assert [template.name for template in kf.load_model(tmp_path / "m").company_.templates] == ["count(from)"]
     assert_refused(kinfolk(*train, "--nodes", tmp_path, "--weight", "w"), "--weight is for tables", "--format webkb")
     assert_refused(kinfolk(*train, "--nodes", shelf / "a.csv", "--label", "topic"), "--format tables needs --edges")
     assert_refused(kinfolk(*train, *where(shelf)), "tables need --label")

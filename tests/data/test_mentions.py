@@ -210,6 +210,13 @@ def test_names_by_default_are_numbers():
     assert items(2).name(1) == "1" and items(2).group_name(0) == "0"
 
 
+def test_a_number_that_is_the_name_of_an_item():
+    told = Mentions.from_groups([0, 0], {}, names=["1000", "1001"])
+    assert told.number("1001") == told.number(1) == 1 and told.number(7) == 7
+    with pytest.raises(InputError, match="no item 1000 among 2; ids are strings: write '1000'; a number counts from 0"):
+        told.number(1000)
+
+
 def test_nobody():
     none = Mentions.from_groups([], {"name": Column.from_strings([])}, clusters=[])
     assert (none.n_items, none.n_pairs, none.n_groups, none.n_true_pairs, none.n_possible_pairs) == (0, 0, 0, 0, 0)

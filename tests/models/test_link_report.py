@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 
 import kinfolk as kf
 from kinfolk.data.mentions import pairs_within
-from kinfolk.errors import InputError, ModelFileError, SettingError
+from kinfolk.errors import InputError, SettingError
 from kinfolk.explain.links import verdict, weakest_link
 from kinfolk.models import link_page
 from kinfolk.models.link_choice import shown_clusters, spanning_pairs, strengths
@@ -153,6 +154,56 @@ def test_the_doubtful_the_large_and_the_nearly_joined_take_turns():
 ])  # fmt: skip
 def test_verdicts(p: float, candidate: bool, together: bool, word: str):
     assert verdict(p, 0.5, candidate, together).startswith(word)
+    assert ("because" in verdict(p, 0.5, candidate, together, "because")) == (word.startswith("kept apart"))
+
+
+# Items 0, 1, 2; the pair (0, 2) is no candidate unless given.
+CHAIN = [(0, 1, 0.99), (1, 2, 0.9)]
+
+
+@pytest.mark.parametrize(("clusterer", "pairs", "cannot", "reason"), [
+    (kf.AverageLink(), CHAIN, [], "is above 50 %, and it is 45.0 %, as 1 of 2 is no candidate and counts as no. Add"),
+    (kf.AverageLink(), [*CHAIN, (0, 2, 0.02)], [], "is above 50 %, and it is 46.0 % over 2 pairs"),
+    (kf.AverageLink(), [(0, 1, 0.9999), (1, 2, 0.9998)], [], "is above 50 %, and it is just below, as 1 of 2"),
+    (kf.AverageLink(of="log-odds"), CHAIN, [], "the mean of log-odds over all pairs between the two clusters is above"),
+    (kf.CompleteLink(), CHAIN, [], "every pair between the two clusters is above 50 %; 1 of 2 is no candidate"),
+    (kf.CompleteLink(), [*CHAIN, (0, 2, 0.02)], [], "is above 50 %, and 1 of 2 is not"),
+    (kf.Correlation(), [*CHAIN, (0, 2, 0.001)], [], "of the 2 candidate pairs between the two clusters sum to -"),
+    (kf.SingleLink(max_size=2), CHAIN, [], "together they would be 3 items, where max_size allows 2"),
+    (kf.SingleLink(), CHAIN, [(2, 0)], "it was given that 2 and 0 must not be linked"),
+])  # fmt: skip
+def test_why_the_clustering_kept_a_pair_apart(clusterer: Any, pairs: Any, cannot: Any, reason: str):
+    told = apart_because(clusterer, 3, pairs, (1, 2), cannot)
+    assert told.startswith("kept apart by the clustering: ") and reason in told
+
+
+@pytest.mark.parametrize(("clusterer", "pairs", "asked", "reason"), [
+    (kf.OneToOne(), [(0, 2, 0.99), (0, 3, 0.9)], (0, 3), "one-to-one gives every record one partner at most: 0 has 2"),
+    (kf.BestLink(), [(0, 2, 0.8), (1, 2, 0.9)], (0, 2), "the most probable above 50 %: 2 goes with 1"),
+    (kf.BestLink("closest"), [(0, 2, 0.9), (1, 2, 0.8)], (0, 2), "the closest above 50 %: 2 goes with 1"),
+])  # fmt: skip
+def test_why_another_one_was_preferred(clusterer: Any, pairs: Any, asked: Any, reason: str):
+    assert reason in apart_because(clusterer, 4, pairs, asked)
+
+
+def test_two_tables_and_clusters_of_another_hand():
+    pairs = [(0, 2, 0.9), (1, 2, 0.9)]
+    told = apart_because(kf.AverageLink(), 3, pairs, (1, 2), first_table=2)
+    assert "1 of 2 is no candidate and counts as no (two records of one table never are one)" in told
+    assert apart_because(kf.AverageLink(), 2, [(0, 1, 0.9)], (0, 1), clusters=[0, 1]) == "kept apart by the clustering"
+
+
+def apart_because(
+    clusterer: Any, n: int, pairs: Any, asked: tuple[int, int], cannot: Any = (), clusters: Any = None, **more: Any
+) -> str:
+    """The verdict on a pair, of a linker that has nothing but this clusterer."""
+    pairs = sorted(pairs, key=lambda pair: (pair[1], pair[0]))
+    left, right, p = (np.array(column) for column in zip(*pairs, strict=True))
+    items = kf.Mentions({}, np.zeros(n, np.int32), [], [], None, **more).with_pairs(left, right)
+    links = np.array(cannot, np.int64).reshape(-1, 2)
+    found = clusterer.cluster(n, items.left, items.right, p, None, links) if clusters is None else np.array(clusters)
+    linked = Linked(SimpleNamespace(clusterer_=clusterer), items, p, found, links[:0], links)
+    return linked.verdict(*asked, linked.candidate(*asked))
 
 
 # -- mentions -----------------------------------------------------------------------------------------
@@ -274,7 +325,7 @@ def test_what_cannot_be_asked_or_written(linker: kf.Linker, records: kf.Mentions
         lambda: linker.explain_cluster(records, 0, report=nowhere),
         lambda: linker.explain_clusters(records, report=nowhere),
     ):
-        with pytest.raises(ModelFileError, match="create it first"):
+        with pytest.raises(SettingError, match=r"why\.html: .*create it first"):
             ask()
     with pytest.raises(InputError, match="expected two different items"):
         linker.explain(records, 1, 1, report=tmp_path / "why.html")

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import kinfolk as kf
@@ -57,6 +58,30 @@ def test_forced_labels_hold_for_entities_and_k_best() -> None:
 def test_schemes_of_lists_are_found() -> None:
     assert kf.Corpus.from_sentences(WORDS, LABELS).scheme == "BIO"
     assert kf.Corpus.from_sentences([["a"]], [["NN"]]).scheme is None
+
+
+def test_numbers_for_ids() -> None:
+    """Ids that look like numbers are strings; a number counts from 0."""
+    X, ids = np.eye(6), [str(100 + i) for i in range(6)]
+    graph = kf.Graph(X, ["a", "b"] * 3, {"r": [(i, i + 1) for i in range(5)]}, ids=ids)
+    model = kf.MixtureOfParents(n_jobs=1, orders=1, predict_orders=1, training="separate").fit(graph)
+    assert model.explain(graph, node="101").name == model.explain(graph, node=1).name == "101"
+    for node in (101, np.int64(101)):
+        with pytest.raises(InputError, match=r"got .*101.*; ids are strings: write node='101'; a number counts from 0"):
+            model.explain(graph, node=node)
+    with pytest.raises(InputError, match=r"got 99$"):
+        model.explain(graph, node=99)
+
+
+def test_a_data_frame_where_records_are_expected() -> None:
+    frame = pd.DataFrame({"id": ["a", "b"], "name": ["Kim", "Kym"]})
+    told = r"expected Mentions \(read_coref, read_records\); got DataFrame; for a data frame: kf\.records_from_frames\("
+    with pytest.raises(InputError, match=told):
+        kf.Linker().fit(frame)
+    with pytest.raises(InputError, match=r"expected Mentions \(read_coref, read_records\); got list$"):
+        kf.Linker().fit([1])  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"give cluster=\.\.\. or truth=\.\.\. to read_records"):
+        kf.Linker(n_jobs=1).fit(kf.records_from_frames(frame))
 
 
 def test_module_is_the_command() -> None:

@@ -15,8 +15,12 @@ from small_world import TEST, TRAIN
 import kinfolk as kf
 from kinfolk.errors import KinfolkError
 from kinfolk.models.history import MOST, Stage, thinned
-from kinfolk.models.mistakes import node_mistakes, pair_mistakes, token_mistakes
+from kinfolk.models.link_scores import all_scores, pairs_after
+from kinfolk.models.mistakes import node_mistakes, token_mistakes
 from kinfolk.models.optimise import Convergence, combined
+from kinfolk.models.pair_mistakes import pair_mistakes
+from kinfolk.models.score_report import pair_part
+from kinfolk.models.training_report import _learned
 
 
 def parts(path: Path) -> dict[str, Any]:
@@ -185,13 +189,70 @@ def test_mentions_stand_in_their_sentences():
     corpus = kf.Corpus.from_sentences([["Ann", "met", "Bo"], ["she", "left"]])
     spans = np.array([[0, 1], [2, 3], [3, 4]])
     items = kf.Mentions.from_groups([0, 0, 0], {}, clusters=[0, 1, 0], corpus=corpus, spans=spans)
-    first, second = pair_mistakes(items, np.array([0.9, 0.2, 0.1]), np.array([0, 1, 0]))
+    first, second = pair_mistakes(items, np.array([0.9, 0.2, 0.1]), np.array([0, 1, 0]))["rows"]
     assert first["names"] == ["0", "1"] and not first["together"] and not first["clustered"]
     assert [(text["before"], text["words"], text["after"]) for text in second["texts"]] == [
         ("", "Ann", "met Bo"),
         ("", "she", "left"),
     ]
     assert second["together"] and second["clustered"] and second["where"] == "0"
+
+
+def test_mistakes_of_pairs_are_counted_by_kind():
+    """Clusters {0 1 2} {3 4} {5} against the truth {0 1 2 3} {4} {5}, where 0 and 2, 1 and 3 are no candidates."""
+    left, right = np.array([0, 1, 0, 2, 2, 3, 4]), np.array([1, 2, 3, 3, 4, 4, 5])
+    p = np.array([0.9, 0.9, 0.2, 0.8, 0.9, 0.3, 0.1])
+    names = kf.Column.from_strings(list("abcdef"))
+    items = kf.Mentions({"name": names}, np.zeros(6, np.int32), [], [], [0, 0, 0, 0, 1, 2]).with_pairs(left, right)
+    found = pair_mistakes(items, p, np.array([0, 0, 0, 1, 1, 2]))
+    assert found["told"] == (
+        "Of 7 candidate pairs 2 are decided wrongly, each on its own; clustering set 1 right. After clustering 3 true "
+        "pairs are missed (1 never candidates, as blocking left them out; 1 decided wrongly; 1 accepted, but split by "
+        "the clustering), and 1 pair is wrongly together (1 joined by way of others)."
+    )
+    assert [row["names"] for row in found["rows"]] == [["2", "4"], ["0", "3"]]
+    kinds = {kind["title"]: kind["rows"] for kind in found["others"]}
+    pairs = [[(*row["names"], row["probability"]) for row in rows] for rows in kinds.values()]
+    assert pairs == [[("1", "3", None)], [("2", "3", 0.8)], [("3", "4", 0.3)]]
+    right_ones = pair_mistakes(items, np.array([1.0, 1, 1, 1, 0, 0, 0]), np.array([0, 0, 0, 0, 1, 2]))
+    assert right_ones["rows"] == right_ones["others"] == [] and right_ones["told"] == (
+        "All 7 candidate pairs are decided rightly, each on its own. After clustering no true pair is missed, and no "
+        "pair is wrongly together."
+    )
+
+
+def test_counts_of_mistakes_are_those_of_the_table():
+    test = people(150, 3)
+    linker = kf.Linker(n_jobs=1, training="local", blocking=["key(suburb)", "key(surname)"]).fit(people(150, 4))
+    items = linker.candidates(test)
+    p = linker.predict_proba(items)
+    for clusterer in (kf.AverageLink(), kf.SingleLink()):
+        clusters = linker.cluster(items, p, clusterer=clusterer)
+        after = pairs_after(items, clusters)
+        missed, wrong = after.false_negatives, after.false_positives
+        found = pair_mistakes(items, p, clusters)
+        assert missed > 0 and f"After clustering {missed} true pair" in found["told"]
+        assert (f"{wrong} pair" if wrong else "no pair is wrongly together") in found["told"]
+        for kind in found["others"]:
+            assert all(row["together"] != row["clustered"] for row in kind["rows"])
+
+
+def test_stages_say_what_is_learned():
+    assert "relation “same word” alone" in _learned("forward: separate same word")
+    assert "no parent" in _learned("separate start") and "on its own" in _learned("round 0, local")
+    assert "clustering needs" in _learned("round 3") and "mixing weights" in _learned("backward: gate")
+    assert _learned("level 1: optimiser") == "All weights of the model." and _learned("something new") == ""
+
+
+def test_a_calibration_at_two_places_is_left_out():
+    items = kf.Mentions.from_groups([0] * 12, {}, clusters=np.arange(12) // 2)
+    clusters = np.arange(12) // 2
+    sharp = np.where(items.pair_labels == 1, 0.999, 0.001)
+    scores = all_scores(items, clusters, sharp > 0.5)
+    (doubt,) = pair_part(items, sharp, clusters, scores).data["calibration"]
+    assert doubt["title"] == "Pairs in doubt"
+    spread = np.linspace(0.01, 0.99, items.n_pairs)
+    assert len(pair_part(items, spread, clusters, scores).data["calibration"]) == 2
 
 
 # -- history ----------------------------------------------------------------------------------------------

@@ -37,6 +37,7 @@ NODES_TRAIN = examples(
     "    --text title --model mop --train-ids train.txt --out mop-papers.kinfolk",
 )
 NODES_PREDICT = examples(
+    "kinfolk nodes predict papers.kinfolk --nodes papers.csv --edges cites.csv \\\n    -o topics.csv",
     "kinfolk nodes predict papers.kinfolk --nodes papers.csv --edges cites.csv --proba",
     "kinfolk nodes predict papers.kinfolk --nodes papers.csv --edges cites.csv \\\n    --json -o topics.jsonl",
 )
@@ -102,6 +103,11 @@ KINFOLK = "\n\n".join(
         examples(
             "kinfolk tokens train --train train.conll --out ner.kinfolk",
             "kinfolk tokens tag ner.kinfolk new.conll",
+            "kinfolk nodes train --nodes papers.csv --edges cites.csv --label topic \\\n"
+            "    --text title --model stacked --out papers.kinfolk",
+            "kinfolk mentions train --records customers.csv --cluster entity \\\n"
+            "    --block 'key(postcode)' --out customers.kinfolk",
+            "kinfolk explain papers.kinfolk --nodes papers.csv --edges cites.csv --node p17",
             "kinfolk tokens train --help",
         ),
         EXIT_STATUS,

@@ -36,6 +36,10 @@ NEEDED = {
     "nodes": ("--nodes", "--node"),
     "mentions": ("ID", "--records or --documents"),
 }
+EXAMPLES = {
+    "tokens": "FILE --document 0 --token 3, or --report why.html in place of --token",
+    "nodes": "--nodes NODES.csv --edges LINKS.csv --node ID",
+}
 TOP = 15  # contributions to a link that are told
 
 
@@ -147,7 +151,9 @@ def _check_given(
     needed = [name for name in NEEDED[task] if not (name == "--token" and report is not None)]
     missing = next((name for name in needed if here[name] is None), None)
     if missing is not None:
-        hint = ", or --report PAGE.html for the whole document" if missing == "--token" else ""
+        hint = f"; e.g. kinfolk explain {model} {EXAMPLES[task]}"
+        if missing == "--token":
+            hint = ", or --report PAGE.html for the whole document"
         raise SettingError(f"{usage}: there is no {missing}{hint}")
     if task == "tokens" and len(what or []) > 1:
         raise SettingError(f"{usage}: expected one file, got {len(what or [])}")

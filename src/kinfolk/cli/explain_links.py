@@ -77,13 +77,14 @@ class _Answer:
         self.known = {"probability": probability, "clusters": clusters}
 
     def pair(self, low: int, high: int, top: int) -> tuple[str, Any]:
-        from kinfolk.explain.links import verdict
+        from kinfolk.models.link_report import Linked
 
         items, clusters = self.items, self.known["clusters"]
         answer = self.linker.explain(items, low, high, **self.known, report=self.report)
-        candidate = bool(((items.left == low) & (items.right == high)).any())
-        together = bool(clusters[low] == clusters[high])
-        became = verdict(answer.probability, self.linker.clusterer_.threshold, candidate, together)
+        linked = Linked.of(self.linker, items, **self.known)
+        number = linked.candidate(low, high)
+        candidate, together = number >= 0, bool(clusters[low] == clusters[high])
+        became = linked.verdict(low, high, number)
         plain = asdict(replace(answer, left=items.name(low), right=items.name(high)))
         return f"{_shortened(answer, top)}\n{became}", {**plain, "candidate": candidate, "together": together}
 

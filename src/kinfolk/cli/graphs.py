@@ -15,7 +15,7 @@ import typer
 
 from kinfolk.cli.columns import as_trained, check_kinds
 from kinfolk.cli.options import given_options, given_settings, names_in
-from kinfolk.cli.told import in_options
+from kinfolk.cli.told import hushed, in_options
 from kinfolk.errors import InputError, SettingError
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ class TableOptions:
     duplicates: Annotated[str | None, typer.Option(help="Links told twice: merge (default) or refuse.")] = None
 
 
+FEATURE_A_VALUE = "makes a feature of each"  # a warning for those who train: later there is nothing to choose
 SETTINGS = tuple(one.name for one in fields(TableOptions))
 
 
@@ -176,7 +177,7 @@ def _tables(
         settings = {**as_trained(trained, data, name), **settings}  # type: ignore[arg-type]
     file = io.BytesIO(data)
     file.name = name
-    with in_options(*SETTINGS):
+    with in_options(*SETTINGS), hushed(*([] if trained is None else [FEATURE_A_VALUE])):
         graph = read_tables(file, links, **settings)
     if by_name:
         check_kinds(graph, trained, settings["features"], name)  # type: ignore[arg-type]

@@ -6,7 +6,6 @@ The statuses: 0 fine, 1 a fault of kinfolk itself, 2 a mistake in input or usage
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import sys
 import warnings
@@ -17,11 +16,17 @@ from typer.core import TyperGroup
 
 from kinfolk import __version__
 from kinfolk.cli import demo, examples, explain, mentions, nodes, reproduce, tokens
+from kinfolk.cli.told import listen
 from kinfolk.errors import KinfolkError
+
+ORDER = ("tokens", "nodes", "mentions", "explain", "demo", "reproduce")  # in the help
 
 
 class Guarded(TyperGroup):
     """Faults of the input, the disk or the user end in a message and a status, whatever runs underneath."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(ORDER)
 
     def make_context(self, *given: Any, **named: Any) -> Any:
         try:
@@ -71,9 +76,15 @@ app = typer.Typer(
 app.add_typer(tokens.app, name="tokens")
 app.add_typer(nodes.app, name="nodes")
 app.add_typer(mentions.app, name="mentions")
-app.command("explain", epilog=examples.EXPLAIN)(explain.explain)
-app.command("demo", epilog=examples.DEMO)(demo.demo)
-app.command("reproduce", epilog=examples.REPRODUCE)(reproduce.reproduce)
+app.command("explain", epilog=examples.EXPLAIN, short_help="Why this label, why this link: in words or as a page.")(
+    explain.explain
+)
+app.command("demo", epilog=examples.DEMO, short_help="Train on three small worlds, and write a page about them.")(
+    demo.demo
+)
+app.command("reproduce", epilog=examples.REPRODUCE, short_help="Run the experiments of the papers.")(
+    reproduce.reproduce
+)
 
 
 def _version(asked: bool) -> None:
@@ -84,14 +95,13 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def _options(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Log what happens to standard error.")] = False,
 ) -> None:
-    logging.basicConfig(level=logging.DEBUG if verbose else logging.WARNING, format="%(message)s", stream=sys.stderr)
-    if not verbose:
-        logging.getLogger("numba").setLevel(logging.WARNING)
+    listen(context, verbose)
 
 
 def run() -> None:

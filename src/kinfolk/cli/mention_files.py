@@ -13,7 +13,7 @@ import typer
 
 from kinfolk.cli.mention_options import SETTINGS, ClusterOptions, SourceOptions, check_source, clusterer_of
 from kinfolk.cli.options import names_in, option_name
-from kinfolk.cli.told import in_options
+from kinfolk.cli.told import InShellWords, in_options
 from kinfolk.errors import InputError, KinfolkError, SettingError
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def size(items: Mentions) -> str:
 
 @contextmanager
 def told_as_it_goes(wanted: bool) -> Iterator[None]:
-    """What the library logs of its progress, on standard error."""
+    """What the library logs, on standard error: warnings and, with --verbose, its progress."""
     if not wanted:
         yield
         return
@@ -175,13 +175,12 @@ def told_as_it_goes(wanted: bool) -> Iterator[None]:
                 typer.echo(self.format(record), err=True)
 
     log, handler = logging.getLogger("kinfolk"), Told()
-    level, propagates = log.level, log.propagate
+    handler.setFormatter(InShellWords(SETTINGS))
+    propagates = log.propagate
     log.addHandler(handler)
-    log.setLevel(min(log.getEffectiveLevel(), logging.INFO))
     log.propagate = False  # not told twice
     try:
         yield
     finally:
         log.removeHandler(handler)
-        log.setLevel(level)
         log.propagate = propagates

@@ -10,6 +10,7 @@ import typer
 from kinfolk.cli import examples
 from kinfolk.cli.mention_files import (
     check_fits,
+    fields_of,
     in_words,
     loaded,
     read_items,
@@ -34,14 +35,14 @@ from kinfolk.cli.pages import Page, tell_page
 from kinfolk.cli.scores import link_lines, link_table
 from kinfolk.cli.tables import show, show_json
 from kinfolk.cli.tokens import Jobs
-from kinfolk.cli.told import counted_warnings
+from kinfolk.cli.told import counted_warnings, is_verbose
 from kinfolk.errors import SettingError
 
 if TYPE_CHECKING:
     from kinfolk.data.mentions import Mentions
 
 app = typer.Typer(
-    help="Link mentions of an entity, or records of a thing: train a model, cluster, evaluate.",
+    help="Link mentions of one entity, or records of one thing.",
     epilog=examples.MENTIONS,
     no_args_is_help=True,
 )
@@ -65,7 +66,10 @@ def train(
     quiet: Quiet = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, to standard output.")] = False,
 ) -> None:
-    """Train a model on documents or records with true clusters, and write one model file."""
+    """Train a model on true clusters and write one model file.
+
+    The clusters are of mentions in documents, or of records in tables.
+    """
     from kinfolk.features.blocking import as_rules
     from kinfolk.io.modelfile import check_writable
     from kinfolk.models.clusterers import AverageLink, SingleLink
@@ -93,7 +97,8 @@ def train(
     if as_json:
         show_json(summary(linker, out, _sizes(items)))
     elif not quiet:
-        for line in link_outcome(linker, items, size(items)):
+        fields = len(fields_of(linker.pair_set_.features))
+        for line in link_outcome(linker, items, size(items), fields, is_verbose()):
             typer.echo(line, err=True)
         typer.echo(f"wrote {out}", err=True)
 
@@ -110,7 +115,7 @@ def cluster(
     must_link: Links = None,
     cannot_link: Annotated[str | None, typer.Option(help="File of links that must not be: two ids a line.")] = None,
     clustering: ClusterOptions,
-    as_json: Annotated[bool, typer.Option("--json", help="A JSON object an item.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line, for each item.")] = False,
     jobs: Jobs = -1,
     quiet: Quiet = False,
 ) -> None:
@@ -148,7 +153,10 @@ def evaluate(
     page: Page = None,
     jobs: Jobs = -1,
 ) -> None:
-    """Compare pairs and clusters with the true ones, before and after clustering, by all metrics."""
+    """Compare pairs and clusters with the true ones.
+
+    Pairs are scored before and after clustering, clusters by all metrics.
+    """
     check_truth(source, "scoring")
     linker, items, report = loaded(model, source, clustering, jobs)
     with in_words():

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import sys
-from collections.abc import Iterator
 from dataclasses import fields
 from enum import StrEnum
 from pathlib import Path
@@ -18,6 +16,7 @@ from kinfolk.cli import examples
 from kinfolk.cli.bases import types_to_trust
 from kinfolk.cli.graphs import Edges, GraphFormat, Nodes, TableOptions, link_file, read_graph
 from kinfolk.cli.methods import new_labeller
+from kinfolk.cli.node_answers import csv_lines, is_csv, json_lines, label_rows, tab_lines
 from kinfolk.cli.node_options import NodeOptions
 from kinfolk.cli.options import given_options, spread
 from kinfolk.cli.outcomes import outcome, summary
@@ -98,9 +97,9 @@ def train(
         more = {"features": graph.n_features, "links": links, "trust": to_trust}
         show_json(summary(labeller, out, size, **more))
     elif not quiet:
-        told = ", ".join(f"{number} links {name!r}" for name, number in links.items())
+        told = "".join(f"{', ' if i else '; '}{n} links {name!r}" for i, (name, n) in enumerate(links.items()))
         trained_on = f"{size['nodes']} nodes, {size['labelled']} of them with labels to learn from"
-        typer.echo(f"trained on {trained_on}; {graph.n_features} features; {told}", err=True)
+        typer.echo(f"trained on {trained_on}; {graph.n_features} features{told}", err=True)
         for line in outcome(labeller):
             typer.echo(line, err=True)
         if to_trust:
@@ -117,17 +116,25 @@ def predict(
     edges: Edges = None,
     format: GraphFormat = None,
     tables: TableOptions,
-    output: Annotated[str, typer.Option("--output", "-o", help="Where to write; - = standard output.")] = "-",
+    output: Annotated[
+        str,
+        typer.Option("--output", "-o", help="Where to write; - = standard output; a name in .csv: CSV with a header."),
+    ] = "-",
     forced: Annotated[
         bool, typer.Option("--forced", help="Keep the labels the file has, and let neighbours see them.")
     ] = False,
     known_ids: KnownIds = None,
     proba: Annotated[bool, typer.Option("--proba", help="A third column: the probability of the label.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="A JSON object a node, with all probabilities.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object a line, for each node, with all probabilities.")
+    ] = False,
     trust: Trust = None,
     jobs: Jobs = -1,
 ) -> None:
-    """Label a graph: a line with id and label for each node, a tab between them."""
+    """Label the nodes of a graph.
+
+    A line with id and label for each node, a tab between them; or, to a file in .csv, CSV with a header.
+    """
     from kinfolk.io.textfiles import write_utf8
 
     labeller = _load(model, jobs, trust)
@@ -138,18 +145,11 @@ def predict(
     with in_options(*SETTINGS), told_by_the_base(labeller):
         table = labeller.predict_proba(graph, forced=forced)
     classes = [str(name) for name in labeller.classes_]
-
-    def written() -> Iterator[str]:
-        for key, row in zip(graph.ids, table, strict=True):
-            best = int(row.argmax())
-            if as_json:
-                chances = dict(zip(classes, row.tolist(), strict=True))
-                answer = {"id": key, "label": classes[best], "probabilities": chances}
-                yield json.dumps(answer, ensure_ascii=False) + "\n"
-            else:
-                yield "\t".join([key, classes[best], *([f"{row[best]:.6f}"] if proba else [])]) + "\n"
-
-    write_utf8(output, written())
+    if as_json:
+        write_utf8(output, json_lines(graph.ids, table, classes))
+    else:
+        rows = label_rows(graph.ids, table, classes, proba)
+        write_utf8(output, csv_lines(rows, proba) if is_csv(output) else tab_lines(rows))
 
 
 @app.command(epilog=examples.NODES_EVALUATE)
@@ -170,7 +170,10 @@ def evaluate(
     trust: Trust = None,
     jobs: Jobs = -1,
 ) -> None:
-    """Compare predictions with the labels of a graph; nodes without a label do not count."""
+    """Compare predictions with the labels of a graph.
+
+    Nodes without a label do not count.
+    """
     from kinfolk.metrics.entities import entity_scores
 
     labeller = _load(model, jobs, trust)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kinfolk.data.mentions import Mentions
 
+SCORES = {"pair_f1": "pairwise F1"}  # metrics that have a plainer name
+
 
 def outcome(model: Any) -> Iterator[str]:
     """How training went, a line each: the optimiser, the held-out score, belief propagation, where there was any."""
@@ -28,24 +30,39 @@ def _of_company(model: Any) -> Iterator[str]:
     """The same of models that are told of their neighbours by templates."""
     told = ", ".join(template.name for template in model.company_.templates) or "nothing"
     levels = getattr(model, "levels_", ())
-    many = f"{len(levels)} level{'s' * (len(levels) > 1)} of " if levels else ""
-    yield f"{many}{type(model.base).__name__}, told of neighbours: {told}"
+    base, above = type(model.base).__name__, len(levels) - 1
+    if not levels:
+        yield f"{base}, told of neighbours: {told}"
+    elif not above:
+        yield f"{base} on own features; no links used"
+    else:
+        yield f"{base} on own features, then {_counted(above, 'level')} told of neighbours: {told}"
     for number, level in enumerate(levels):
         if hasattr(level, "convergence_"):
             yield f"level {number}: {level.convergence_}"
 
 
-def link_outcome(linker: Any, items: Mentions, size: str) -> Iterator[str]:
-    """The same of a linker: what it compared by, and the round that was kept."""
+def link_outcome(linker: Any, items: Mentions, size: str, fields: int, verbose: bool) -> Iterator[str]:
+    """The same of a linker: what it compared by, and how well it does; `verbose`: every name, and the round kept."""
     yield f"trained on {size}"
+    names = [column.name for column in linker.pair_set_.columns]
     if items.corpus is None:
-        yield f"compared by {', '.join(column.name for column in linker.pair_set_.columns)}"
+        brief = f"{_counted(fields, 'field')}, {_counted(len(names), 'comparison')}"
+        yield f"compared by {', '.join(names)}" if verbose else brief
     kept = linker.rounds_[linker.best_round_]
-    rounds = f"round {kept.number} of 0 (local) to {len(linker.rounds_) - 1}" if kept.scores else "local training"
-    scores = "".join(f"{name} {score:.4f} on the training data; " for name, score in kept.scores.items())
     if linker.folds is not None:
         yield f"threshold {linker.clusterer_.threshold:.3f} and the round chosen on unseen training pairs"
+    if kept.scores and not verbose:
+        for name, score in kept.scores.items():
+            yield f"{SCORES.get(name, name)} on the training data {100 * score:.1f} %"
+        return
+    rounds = f"round {kept.number} of 0 (local) to {len(linker.rounds_) - 1}" if kept.scores else "local training"
+    scores = "".join(f"{name} {score:.4f} on the training data; " for name, score in kept.scores.items())
     yield f"kept {rounds}: {scores}{linker.convergence_}"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 # -- JSON ---------------------------------------------------------------------------------------------

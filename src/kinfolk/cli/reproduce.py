@@ -53,8 +53,11 @@ def reproduce(
     """Run an experiment and print its table; or run all of them, and write one page."""
     if experiment not in {*EXPERIMENTS, "all"}:
         raise SettingError(f"no experiment {experiment!r}; there are: {', '.join(EXPERIMENTS)}")
-    folder = data or Path(os.environ.get("KINFOLK_DATA", "../shared/data"))
+    named = data or os.environ.get("KINFOLK_DATA")
+    folder = Path("../shared/data" if named is None else named)
     if not folder.is_dir():
+        if named is None:
+            raise SettingError("reproduce needs the data of the papers; pass --data DIR or set KINFOLK_DATA")
         raise InputError("no such data folder; pass --data DIR or set KINFOLK_DATA", str(folder))
     from kinfolk.io.modelfile import check_writable
     from kinfolk.io.textfiles import write_utf8

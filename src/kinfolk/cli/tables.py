@@ -51,7 +51,7 @@ def show(told: Sequence[str], table: Table | None = None, plain: Iterable[str] |
     settings: dict[str, Any] = {"color_system": None} if os.environ.get("NO_COLOR") else {}
     console = Console(**settings)
     for line in told:
-        console.print(Text(_printable(line)))
+        console.print(Text(printable(line)))
     console.print(_coloured(table))
 
 
@@ -70,15 +70,15 @@ def _coloured(table: Table) -> RichTable:
     rich = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
     for i, name in enumerate(table.head):
         if i < table.words:
-            rich.add_column(Text(_printable(name)), style="cyan", overflow="fold")
+            rich.add_column(Text(printable(name)), style="cyan", overflow="fold")
         else:
-            rich.add_column(Text(_printable(name)), justify="right", overflow="fold")
+            rich.add_column(Text(printable(name)), justify="right", overflow="fold")
     for row in table.rows:
-        rich.add_row(*(Text(_printable(cell)) for cell in row))  # Text: brackets in a label are no markup
+        rich.add_row(*(Text(printable(cell)) for cell in row))  # Text: brackets in a label are no markup
     return rich
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Without what a terminal would obey: a label may hold anything."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 

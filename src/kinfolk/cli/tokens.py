@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,12 +10,14 @@ from typing import Annotated, Any
 import typer
 
 from kinfolk.cli import examples
+from kinfolk.cli.labels import doubt_about_labels, label_line, label_summary
 from kinfolk.cli.methods import class_weights, new_tagger
 from kinfolk.cli.options import given_options, one_of, spread
 from kinfolk.cli.outcomes import outcome, summary
 from kinfolk.cli.pages import Page, TrainingPage, tell_page, write_training_page
 from kinfolk.cli.scores import entity_table
 from kinfolk.cli.tables import show, show_json
+from kinfolk.cli.token_answers import entity_lines, k_best_lines, sentence_lines
 from kinfolk.cli.token_options import TokenOptions
 from kinfolk.cli.told import counted_warnings, in_options
 from kinfolk.errors import SettingError
@@ -119,8 +119,12 @@ def train(
         settings["l2"] = l2
     own = {**given_options(options), "--dev": dev}
     tagger = new_tagger(context, model, own, settings)
-    corpus = read_conll(train, **reading)
-    held_out = {} if dev is None else {"X_dev": read_conll(dev, **reading)}
+    with in_options(*reading):
+        corpus = read_conll(train, **reading)
+        held_out = {} if dev is None else {"X_dev": read_conll(dev, **reading)}
+    doubt = doubt_about_labels(corpus) if (label, scheme, columns) == ("auto", "auto", None) else None
+    if doubt is not None:
+        typer.echo(f"warning: {doubt}", err=True)
     with in_options("depth", "folds"), counted_warnings():
         tagger.fit(corpus, **held_out)
     tagger.save(out)
@@ -128,10 +132,10 @@ def train(
     size = {"documents": corpus.n_documents, "sentences": corpus.n_sentences, "tokens": corpus.n_tokens}
     features = _first(tagger).features_.n_features
     if as_json:
-        show_json(summary(tagger, out, size, features=features))
+        show_json(summary(tagger, out, size, features=features, **label_summary(corpus)))
     elif not quiet:
         told = ", ".join(f"{number} {name}" for name, number in size.items())
-        typer.echo(f"trained on {told}; {features} features", err=True)
+        typer.echo(f"trained on {told}; {features} features; {label_line(corpus)}", err=True)
         for line in outcome(tagger):
             typer.echo(line, err=True)
         typer.echo(f"wrote {out}", err=True)
@@ -145,31 +149,36 @@ def tag(
     output: Annotated[str, typer.Option("--output", "-o", help="Where to write; - = standard output.")] = "-",
     format: Annotated[Format, typer.Option(help="conll: columns; text: a sentence a line.")] = Format.conll,
     forced: Annotated[bool, typer.Option(help="Keep the labels the file has; ? marks those to fill in.")] = False,
-    entities: Annotated[bool, typer.Option(help="One JSON object an entity, with its probability.")] = False,
-    k_best: Annotated[int | None, typer.Option(help="JSON: the k best labellings of each sentence.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="A JSON object a sentence, with probabilities.")] = False,
+    entities: Annotated[
+        bool, typer.Option(help="One JSON object a line, for each entity, with its probability.")
+    ] = False,
+    k_best: Annotated[
+        int | None, typer.Option(help="One JSON list a line: the k best labellings of each sentence.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object a line, for each sentence, with probabilities.")
+    ] = False,
     scheme: Scheme = "auto",
     separator: Separator = None,
     jobs: Jobs = -1,
 ) -> None:
-    """Tag a file: its columns with the predicted label as the last one, or JSON lines."""
+    """Tag a file.
+
+    Writes its columns with the predicted label as the last one, or JSON, one object a line.
+    """
     from kinfolk.io.conll import write_conll
     from kinfolk.io.textfiles import write_utf8
 
     tagger = _load(model, jobs)
     corpus = read_corpus(tagger, file, format, scheme, separator)
     if entities:
-        write_utf8(
-            output,
-            (json.dumps(vars(e), ensure_ascii=False) + "\n" for e in tagger.predict_entities(corpus, forced=forced)),
-        )
+        write_utf8(output, entity_lines(tagger, corpus, forced))
     elif k_best is not None:
         if not hasattr(tagger, "predict_k_best"):
             raise SettingError("--k-best needs a crf or memm model")
-        rows = tagger.predict_k_best(corpus, k_best, forced=forced)
-        write_utf8(output, (json.dumps([{"labels": y, "log_probability": p} for y, p in row]) + "\n" for row in rows))
+        write_utf8(output, k_best_lines(tagger, corpus, k_best, forced))
     elif as_json:
-        write_utf8(output, (json.dumps(one, ensure_ascii=False) + "\n" for one in _sentences(tagger, corpus, forced)))
+        write_utf8(output, sentence_lines(tagger, corpus, forced))
     else:
         write_conll(corpus, output, labels=tagger.predict(corpus, forced=forced))
 
@@ -184,7 +193,10 @@ def evaluate(
     separator: Separator = None,
     jobs: Jobs = -1,
 ) -> None:
-    """Compare predictions with the labels of a file, as conlleval counts."""
+    """Compare predictions with the labels of a file.
+
+    Entities are counted as conlleval counts them.
+    """
     tagger = _load(model, jobs)
     corpus = read_corpus(tagger, file, Format.conll, scheme, separator)
     scores, accuracy = tagger.evaluate(corpus, report=page)
@@ -198,19 +210,6 @@ def evaluate(
         show(told)
     else:
         show(told, entity_table(scores), scores.table().splitlines())
-
-
-def _sentences(tagger: Any, corpus: Any, forced: bool) -> Iterator[dict[str, Any]]:
-    """Words, labels, and the probability of each label by itself, for each sentence."""
-    place = {label: i for i, label in enumerate(tagger.classes_)}
-    documents = corpus.token_documents[corpus.sentence_starts[:-1]].tolist()
-    told = zip(
-        documents, corpus.rows(), tagger.predict(corpus, forced=forced), tagger.predict_proba(corpus, forced=forced),
-        strict=True,
-    )  # fmt: skip
-    for number, (document, words, labels, chances) in enumerate(told):
-        own = [float(row[place[label]]) for row, label in zip(chances, labels, strict=True)]
-        yield {"document": document, "sentence": number, "words": words, "labels": labels, "probabilities": own}
 
 
 def _reading(columns: str | None, label: str, scheme: str, separator: str | None) -> dict[str, Any]:
@@ -245,4 +244,6 @@ def read_corpus(tagger: Any, file: str, format: Format, scheme: str, separator: 
         typer.echo("reading from the terminal; end with Ctrl-D", err=True)
     if format is Format.text:
         return read_text(file)
-    return read_conll(file, columns=_first(tagger).columns_, label="optional", **_form(scheme, separator))
+    form = _form(scheme, separator)
+    with in_options(*form, columns="the file (the model was trained on these columns)"):
+        return read_conll(file, columns=_first(tagger).columns_, label="optional", **form)

@@ -63,10 +63,10 @@ def graph_parts(
     for name, table in edges:
         if name is not None and ends.relation is not None:
             raise SettingError(f"the links of {table.name} are named {name!r} already; relation must be None")
-        if not table.n_rows:
-            log.warning("%s has no links", table.name)
         names = name if ends.relation is None else table.full_names(ends.relation, "relation")
         links.add(_link_rows(table, ids, rank, ends), nodes.name, names)
+        if not table.n_rows:
+            log.warning("%s has no links", table.name)
     return {**parts, "relations": links.relations(nodes.name)}
 
 

@@ -140,6 +140,9 @@ class Mentions:
     def number(self, item: int | str) -> int:
         """The number of an item given by number or, as a string, by name, which no two documents may have."""
         if not isinstance(item, str):
+            if not 0 <= int(item) < self.n_items and str(item) in self._numbers():
+                told = f"no item {item} among {self.n_items}; ids are strings: write '{item}'; a number counts from 0"
+                raise InputError(told)
             return int(item)
         if self.names is None:
             raise InputError(f"the items have no names, so {item!r} names none; give its number")

@@ -75,14 +75,16 @@ def contributions(shares: Array, weights_on: Array, names: list[str]) -> tuple[C
     return tuple(Contribution(names[weights_on[m]], float(shares[m])) for m in order)
 
 
-def verdict(probability: float, threshold: float, candidate: bool, together: bool) -> str:
-    """What became of a pair, in words."""
+def verdict(probability: float, threshold: float, candidate: bool, together: bool, reason: str = "") -> str:
+    """What became of a pair, in words. `reason`: why the clustering kept it apart, where it did."""
     if not candidate:
         why = "no candidate pair: no blocking rule brings them together"
         return f"{why}; {'in one cluster by way of others' if together else 'in different clusters'}"
     if together:
         return "linked" if probability > threshold else "in one cluster by way of others"
-    return "not linked" if probability <= threshold else "kept apart by the clustering"
+    if probability <= threshold:
+        return "not linked"
+    return "kept apart by the clustering" + (f": {reason}" if reason else "")
 
 
 def weakest_link(members: Array, left: Array, right: Array, probability: Array) -> tuple[int, NDArray[np.bool_]] | None:

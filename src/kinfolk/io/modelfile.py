@@ -76,7 +76,11 @@ def read_model_file(path: str | os.PathLike[str], expected_kind: str | None = No
     """Read and verify; `expected_kind` is compared with "kind" in the header."""
     with _naming(path, _DAMAGED):
         _refuse_irregular(path)
-        if os.path.getsize(path) == 0:  # also raises what the system says of a missing file
+        try:
+            size = os.path.getsize(path)
+        except FileNotFoundError:
+            raise ModelFileError(f"no such file (looked in {os.getcwd()}); check the path") from None
+        if size == 0:
             raise ValueError("the file is empty")
         with safe_open(path, framework="numpy") as tensors:
             return _decode(tensors, os.fspath(path), expected_kind)

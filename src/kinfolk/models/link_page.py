@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from kinfolk.data.column import Column
 from kinfolk.data.mentions import Mentions
-from kinfolk.explain.links import verdict
 from kinfolk.features.mention_words import PRONOUNS
 from kinfolk.models.link_choice import refused_pairs, shown_items, shown_pairs
 from kinfolk.models.link_explanations import Split, field_value, pair_shares, short
@@ -70,13 +69,9 @@ class LinkPage:
     def pair(self, low: int, high: int, candidate: int | None = None) -> int:
         key = (int(low), int(high))
         if key not in self.pairs:
-            items = self.linked.items
-            if candidate is None:
-                found = np.flatnonzero((items.left == low) & (items.right == high))
-                candidate = int(found[0]) if len(found) else -1
             self.item(low), self.item(high)
             self.pairs[key] = len(self.pairs)
-            self._candidates.append(candidate)
+            self._candidates.append(self.linked.candidate(low, high) if candidate is None else candidate)
         return self.pairs[key]
 
     def cluster(self, split: Split, most_items: int, most_pairs: int, asked: tuple[int, ...]) -> dict[str, Any]:
@@ -138,7 +133,7 @@ class LinkPage:
             one = {"a": self.items[low], "b": self.items[high], "p": p, "score": found.score[k], "steps": steps}
             if len(order) > STEPS:
                 one |= {"others": len(order) - STEPS, "rest": found.shares[k, order[STEPS:]].sum()}
-            pairs.append({**one, "verdict": verdict(p, linked.threshold, number >= 0, together)})
+            pairs.append({**one, "together": together, "verdict": linked.verdict(low, high, number)})
         return {"base": found.base, "features": [names[w] for w in numbers], "pairs": pairs}
 
 

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from kinfolk.data.mentions import Mentions
 from kinfolk.errors import SettingError
-from kinfolk.explain.links import ClusterExplanation
+from kinfolk.explain.links import ClusterExplanation, verdict
 from kinfolk.explain.report import Part
+from kinfolk.models.kept_apart import kept_apart
 from kinfolk.models.link_choice import shown_clusters, strengths
 from kinfolk.models.link_explanations import Split, explain_cluster, one_item, split_of, two_items
 from kinfolk.models.link_page import link_payload
@@ -52,6 +53,21 @@ class Linked:
 
     def split(self, cluster: int) -> Split:
         return split_of(self.items, cluster, self.probability, self.clusters, self.threshold)
+
+    def candidate(self, low: int, high: int) -> int:
+        """The number of a candidate pair; -1: it is none."""
+        found = np.flatnonzero((self.items.left == low) & (self.items.right == high))
+        return int(found[0]) if len(found) else -1
+
+    def verdict(self, low: int, high: int, candidate: int) -> str:
+        """What became of two items, low < high, in words, and why where the clustering had the last one."""
+        p = float(self.probability[candidate]) if candidate >= 0 else 0.0
+        together = bool(self.clusters[low] == self.clusters[high])
+        reason = ""
+        if p > self.threshold and not together:
+            clusterer = self.linker.clusterer_
+            reason = kept_apart(clusterer, self.items, self.probability, self.clusters, low, high, self.cannot)
+        return verdict(p, self.threshold, candidate >= 0, together, reason)
 
     def explain(self, item: int | str, report: PathLike | None = None) -> ClusterExplanation:
         """The cluster of an item."""

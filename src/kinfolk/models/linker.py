@@ -22,7 +22,7 @@ from kinfolk.models.bias import Bias
 from kinfolk.models.clusterers import Clusterer
 from kinfolk.models.link_answers import LinkAnswers
 from kinfolk.models.link_scores import metric
-from kinfolk.models.linker_checks import check_linker, item_pairs, selected, trainable
+from kinfolk.models.linker_checks import check_items, check_linker, item_pairs, selected, trainable
 from kinfolk.models.linker_defaults import clusterer_for, conjunctions_for, features_for
 from kinfolk.models.optimise import Callback, TrainingPlan
 from kinfolk.models.progress import observed
@@ -145,8 +145,7 @@ class Linker(LinkAnswers):
 
     def candidates(self, items: Mentions) -> Mentions:
         """The items with candidate pairs: those they come with or, if none were chosen yet, those of `blocking`."""
-        if not isinstance(items, Mentions):
-            raise InputError(f"expected Mentions (read_coref, read_records); got {type(items).__name__}")
+        check_items(items)
         if items.blocked or items.n_items < 2:
             return items
         found, report = blocked(items, self.blocking, n_jobs=self.n_jobs)

@@ -15,9 +15,15 @@ from kinfolk.models.link_scores import metric
 log = logging.getLogger("kinfolk")
 
 
-def check_linker(linker: Any, items: Any) -> None:
+def check_items(items: Any) -> None:
     if not isinstance(items, Mentions):
-        raise InputError(f"expected Mentions (read_coref, read_records); got {type(items).__name__}")
+        told = f"expected Mentions (read_coref, read_records); got {type(items).__name__}"
+        is_frame = hasattr(items, "columns")
+        raise InputError(told + ("; for a data frame: kf.records_from_frames(df, cluster=...)" if is_frame else ""))
+
+
+def check_linker(linker: Any, items: Any) -> None:
+    check_items(items)
     for name, allowed in linker.CHOICES.items():
         if getattr(linker, name) not in allowed:
             raise SettingError(f"{name} must be one of {', '.join(allowed)}; got {getattr(linker, name)!r}")
@@ -47,7 +53,7 @@ def selected(linker: Any) -> list[str]:
 def trainable(items: Mentions) -> Mentions:
     """The items with known clusters, if their pairs can teach anything."""
     if items.clusters is None:
-        raise InputError("training needs items with true clusters; read them with truth")
+        raise InputError("training needs items with true clusters; give cluster=... or truth=... to read_records")
     known = items.clusters >= 0
     if not known.all():
         log.info("%d items without a known cluster are left out of training", int((~known).sum()))

@@ -82,27 +82,7 @@ def node_mistakes(ids: Sequence[str], truth: Array, beliefs: Array, names: Seque
     ]
 
 
-def pair_mistakes(items: Mentions, probability: Array, clusters: Array) -> list[dict[str, Any]]:
-    """Candidate pairs decided wrongly, each on its own; and whether clustering set that right."""
-    truth = items.pair_labels
-    sure = np.maximum(probability, 1 - probability)
-    wrong = np.flatnonzero((truth >= 0) & ((truth == 1) != (probability > 0.5)))
-    found = []
-    for k in wrong[np.argsort(-sure[wrong], kind="stable")][:MOST].tolist():
-        low, high = int(items.left[k]), int(items.right[k])
-        found.append(
-            {
-                "names": [items.name(low), items.name(high)],
-                "together": bool(truth[k] == 1),
-                "probability": probability[k],
-                "clustered": bool(clusters[low] == clusters[high]),
-                **_both(items, low, high),
-            }
-        )
-    return found
-
-
-def _both(items: Mentions, low: int, high: int) -> dict[str, Any]:
+def both_items(items: Mentions, low: int, high: int) -> dict[str, Any]:
     """Two mentions in their sentences, or the fields of two records."""
     if items.corpus is not None and items.spans is not None:
         words = items.corpus.columns["word"].strings()

@@ -156,7 +156,10 @@ def node_number(nodes: Nodes, node: Any) -> int:
         return list(nodes.ids).index(node)
     n = len(nodes.labels)
     if not isinstance(node, int | np.integer) or isinstance(node, bool) or not 0 <= node < n:
-        raise InputError(f"node must be an id or a number from 0, below the {n} nodes there are; got {node!r}")
+        told = f"node must be an id or a number from 0, below the {n} nodes there are; got {node!r}"
+        is_id = isinstance(node, int | np.integer) and str(node) in nodes.ids
+        hint = f"; ids are strings: write node='{node}'; a number counts from 0" if is_id else ""
+        raise InputError(told + hint)
     return int(node)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from kinfolk.errors import ModelFileError, SettingError
 from kinfolk.explain.report import Part, report_html
 from kinfolk.io.modelfile import check_writable
 from kinfolk.io.textfiles import write_utf8
@@ -14,8 +15,12 @@ PathLike = str | os.PathLike[str]
 
 def check_report(path: PathLike | None) -> None:
     """Fail before the work, not after it."""
-    if path is not None:
+    if path is None:
+        return
+    try:
         check_writable(path)
+    except ModelFileError as error:  # a report is no model
+        raise SettingError(str(error)) from None
 
 
 def write_report(path: PathLike, title: str, parts: Sequence[Part], about: str = "") -> None:

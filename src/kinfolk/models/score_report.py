@@ -19,8 +19,9 @@ from kinfolk.metrics.entities import EntityScores
 from kinfolk.models.batch import Batch
 from kinfolk.models.entities import found_spans
 from kinfolk.models.link_scores import all_scores, pairs_after, pairs_before
-from kinfolk.models.mistakes import node_mistakes, pair_mistakes, token_mistakes
+from kinfolk.models.mistakes import node_mistakes, token_mistakes
 from kinfolk.models.nodes import Nodes, node_accuracy
+from kinfolk.models.pair_mistakes import pair_mistakes
 from kinfolk.models.report_files import PathLike, check_report, write_report
 from kinfolk.models.training_report import training_part
 
@@ -134,13 +135,12 @@ def pair_part(items: Mentions, probability: Array, clusters: Array, scores: dict
     labels = items.pair_labels
     known = labels >= 0
     doubt = known & (probability >= IN_DOUBT) & (probability <= 1 - IN_DOUBT)
+    found = [calibration(probability[chosen], labels[chosen] == 1) for chosen in (doubt, known)]
     charts = [
-        {**_chart(title, what, calibration(probability[chosen], labels[chosen] == 1)), "right": "belong together"}
-        for title, what, chosen in (
-            ("Pairs in doubt", "each candidate pair with a probability from 1 % to 99 %", doubt),
-            ("All candidate pairs", "each candidate pair", known),
-        )
-    ]
+        _chart("Pairs in doubt", "each candidate pair with a probability from 1 % to 99 %", found[0]),
+        _chart("All candidate pairs", "each candidate pair", found[1]),
+    ][: 1 + (_places(found[1]) > 2)]  # nearly all pairs at 0 tell nothing
+    charts = [{**chart, "right": "belong together"} for chart in charts]
     after, before = pairs_after(items, clusters), pairs_before(items, probability > 0.5)
     matrices = [
         _matrix("After clustering", "All pairs of items, candidates or not.", _two_by_two(after)),
@@ -156,7 +156,8 @@ def pair_part(items: Mentions, probability: Array, clusters: Array, scores: dict
     rows = [[name, *(found.get(key) for key in ("recall", "precision", "f1"))] for name, found in told.items()]
     headings = ["metric", "recall", "precision", "F1"]
     table = {"title": "By metric", "headings": headings, "rows": rows, "share": [1, 2, 3]}
-    return _part(headline, table, charts, matrices, "pairs", pair_mistakes(items, probability, clusters))
+    mistakes = pair_mistakes(items, probability, clusters)
+    return _part(headline, table, charts, matrices, "pairs", mistakes.pop("rows"), **mistakes)
 
 
 def _two_by_two(scores: Any) -> Confusion:
@@ -165,9 +166,14 @@ def _two_by_two(scores: Any) -> Confusion:
     return Confusion(("apart", "together"), counts)
 
 
-def _part(headline: Any, classes: Any, charts: Any, matrices: Any, kind: str, mistakes: Any) -> Part:
+def _places(found: Calibration) -> int:
+    """How many points of a chart can be told apart."""
+    return len(np.unique(np.round(50 * found.predicted)))
+
+
+def _part(headline: Any, classes: Any, charts: Any, matrices: Any, kind: str, mistakes: Any, **more: Any) -> Part:
     told = {"headline": headline, "classes": classes, "calibration": charts, "confusion": matrices}
-    return Part("scores", "Scores", {**told, "mistakes": {"of": kind, "rows": mistakes}})
+    return Part("scores", "Scores", {**told, "mistakes": {"of": kind, "rows": mistakes, **more}})
 
 
 def _chart(title: str, what: str, found: Calibration, brier: float | None = None) -> dict[str, Any]:

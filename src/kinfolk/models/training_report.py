@@ -15,6 +15,19 @@ ENDS = {
     "stalled": "no step lowered the objective further",
     "limit": "hit the limit of iterations",
 }
+# What is learned in a stage, by the end of its name; the first that fits.
+LEARNED = {
+    "optimiser": "All weights of the model.",
+    "linear chain": "A chain without skip edges, as the start of what follows.",
+    "node model": "Each node from its own features alone, as the start of what follows.",
+    "bethe": "All weights together, by a likelihood that belief propagation works out.",
+    "pseudo": "All weights together: each label given the true labels beside it.",
+    "piecewise": "All weights together: each edge as if it stood alone.",
+    "gate": "How much each parent is to be trusted: the mixing weights, the models of the relations held fixed.",
+    "conditional": "All relations together, each label given the true labels of its parents.",
+    "joint": "All relations together, parents being labelled as the model itself predicts them.",
+    "round 0, local": "To decide each pair on its own.",
+}
 
 
 def training_part(model: Any) -> Part | None:
@@ -54,7 +67,19 @@ def _score(model: Any) -> str:
 def _told(stage: Stage) -> dict[str, Any]:
     told = stage.for_file()
     name = stage.name.replace("optimise", "optimiser")  # as callbacks call the only stage of plain models
-    return {**told, "name": name[:1].upper() + name[1:], "status": ENDS[stage.status]}
+    return {**told, "name": name[:1].upper() + name[1:], "status": ENDS[stage.status], "learned": _learned(name)}
+
+
+def _learned(name: str) -> str:
+    """What is learned in a stage, in a line."""
+    _, separate, relation = name.rpartition("separate ")
+    if separate and relation == "start":
+        return "A label from its features alone, where there is no parent."
+    if separate:
+        return f"A label from its features and from the label of its parent, for the relation “{relation}” alone."
+    if name.startswith("round ") and name not in LEARNED:
+        return "To decide pairs as the clustering needs them: what it puts right by itself is no longer asked for."
+    return next((line for end, line in LEARNED.items() if name.endswith(end)), "")
 
 
 def _of_rounds(model: Any, rounds: Sequence[Any]) -> Part:

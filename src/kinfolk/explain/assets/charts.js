@@ -54,7 +54,8 @@ kinfolk.charts = (() => {
   const line = (points, x, y, attributes) =>
     svg("polyline", {points: points.map(([a, b]) => `${x(a).toFixed(1)},${y(b).toFixed(1)}`).join(" "), ...attributes});
 
-  /* options: label, series [{name, points [[x, y]], dashed, index}], xName, yName, log, show (of y), xShow, kept (an x). */
+  /* options: label, series [{name, points [[x, y]], dashed, index}], xName, yName, log, show (of y), xShow, kept (an x), before (what stands left of 1,
+     in a word, in the place of its numbers). */
   function lines(options) {
     const all = options.series.flatMap((s) => s.points);
     if (!all.length) return null;
@@ -66,9 +67,12 @@ kinfolk.charts = (() => {
     const show = options.show || told, xShow = options.xShow || told;
     const x = linear(x0, x1, LEFT + 4, WIDTH - RIGHT - 4);
     const y = (log ? logarithmic : linear)(y0, y1, HEIGHT - BOTTOM - 4, TOP + 4);
-    const whole = ticks(x0, x1, 6).filter(Number.isInteger);
+    const whole = ticks(x0, x1, 6).filter((t) => Number.isInteger(t) && (!options.before || (t > 0 && x(t) > LEFT + 60)));
     const picture = frame(options.label, {at: x, ticks: whole, name: options.xName, show: told},
       {at: y, ticks: log ? logTicks(y0, y1) : ticks(y0, y1, 5), name: options.yName + (log ? " (log scale)" : ""), show});
+    if (options.before && x0 < 1) picture.append(
+      svg("rect", {class: "before", x: LEFT, y: TOP, width: Math.max(0, x(Math.min(0.5, x1)) - LEFT), height: HEIGHT - BOTTOM - TOP}),
+      svg("text", {class: "soft", x: LEFT, y: HEIGHT - BOTTOM + 17}, options.before));
     if (options.kept !== null && options.kept !== undefined) {
       picture.append(svg("line", {class: "kept", x1: x(options.kept), x2: x(options.kept), y1: TOP, y2: HEIGHT - BOTTOM}));
     }
@@ -111,7 +115,7 @@ kinfolk.charts = (() => {
   /* data: lowest, highest, predicted, observed, counts (a bin each), error, brier, title, what, right (what came true). */
   function reliability(data) {
     const all = [...data.predicted, ...data.observed];
-    if (!all.length) return el("div", {class: "card"}, el("h3", {}, data.title), el("p", {class: "note"}, "There was nothing to compare."));
+    if (!all.length) return el("div", {class: "card"}, el("h3", {}, data.title), el("p", {class: "note"}, `There was nothing to compare: there are no answers of this kind (${data.what}).`));
     let low = Math.min(0.9, Math.floor(10 * Math.min(...all)) / 10), high = Math.max(0.1, Math.ceil(10 * Math.max(...all)) / 10);
     if (low <= 0.3) low = 0;
     if (high >= 0.7) high = 1;
@@ -135,11 +139,14 @@ kinfolk.charts = (() => {
       el("p", {class: "note"}, verdict(data)), numbers(data));
   }
 
+  const ENOUGH = 100; // answers from which on a mean difference is more than chance
+
   function verdict(data) {
     const n = data.counts.reduce((a, b) => a + b, 0);
     const mean = (values) => values.reduce((sum, v, i) => sum + v * data.counts[i], 0) / n;
     const over = mean(data.predicted) - mean(data.observed);
-    const lean = Math.abs(over) < 0.005 ? "Its probabilities are neither too high nor too low on the whole."
+    const lean = n < ENOUGH ? `${told(n)} are too few to tell whether its probabilities are too high or too low.`
+      : Math.abs(over) < 0.005 ? "Its probabilities are neither too high nor too low on the whole."
       : over > 0 ? "Its probabilities are too high on the whole (points lie below the line)." : "Its probabilities are too low on the whole (points lie above the line).";
     return `For ${data.what}, ${told(n)} in all, a probability is off by ${(100 * data.error).toFixed(1)} percentage points on average `
       + `(expected calibration error). ${lean} Brier score ${told(data.brier)}; 0 is perfect.`;
@@ -163,10 +170,17 @@ kinfolk.charts = (() => {
     };
     const named = (tag, name) => { const node = el("span", {class: "label"}, name); node.title = name; return el(tag, {scope: tag === "th" ? "col" : null}, node); };
     return el("div", {class: "card"}, el("h3", {}, data.title), el("p", {class: "note"}, data.what + " Rows are the truth, columns the prediction."),
-      el("div", {class: "scroll"}, el("table", {class: "matrix"},
-        el("thead", {}, el("tr", {}, el("th", {class: "corner"}, "truth ↓ predicted →"), data.labels.map((name) => named("th", name)))),
-        el("tbody", {}, data.counts.map((row, i) => el("tr", {}, named("th", data.labels[i]), row.map((n, j) => cell(n, i, j))))))));
+      scrolling(el("div", {class: "scroll", tabindex: 0, role: "group", "aria-label": data.title}, el("table", {class: "matrix"},
+        el("thead", {}, el("tr", {}, el("th", {class: "corner"}, el("span", {}, "truth ↓ "), el("span", {}, "predicted →")), data.labels.map((name) => named("th", name)))),
+        el("tbody", {}, data.counts.map((row, i) => el("tr", {}, named("th", data.labels[i]), row.map((n, j) => cell(n, i, j)))))))));
   }
 
-  return {lines, reliability, matrix, told};
+  /* A box that scrolls sideways, and a line that says so where it does. */
+  function scrolling(box) {
+    const told = el("p", {class: "note more"}, "Scroll sideways for more columns →");
+    new ResizeObserver(() => { told.hidden = box.scrollWidth <= box.clientWidth + 1; }).observe(box);
+    return [box, told];
+  }
+
+  return {lines, reliability, matrix, scrolling, told};
 })();

@@ -6,25 +6,55 @@ kinfolk.kinds.links = (() => {
   const count = (n, word) => grouped(n) + " " + word + (n === 1 ? "" : "s");
   const percent = (p, digits) => p < 1 && p > 0.9995 ? ">\u00a099.9\u00a0%" : p > 0 && p < 0.0005 ? "<\u00a00.1\u00a0%" : kinfolk.percent(p, digits);
 
+  const keptApart = (pair) => pair.verdict.startsWith("kept apart");
+  /* The probability of the strongest candidate pair with another cluster; -1: there is none. */
+  const nearest = (data, cluster) => Math.max(-1, ...cluster.refused.map((k) => data.pairs[k]).filter((pair) => !pair.verdict.startsWith("no candidate")).map((pair) => pair.p));
+
   // -- items ------------------------------------------------------------------------------------------
 
   const label = (item) => item.mention === undefined ? item.id : item.mention;
   const hint = (item) => item.mention === undefined ? item.values.filter(Boolean).slice(0, 2).join(" ") : item.id;
   const cut = (text, most) => text.length > most ? text.slice(0, most - 1) + "…" : text;
 
-  /* A text with what sets it apart from another one marked: all between their common beginning and end. */
-  function marked(text, other) {
-    if (text === null) return el("span", {class: "soft"}, "–");
-    const kind = {class: text.length > 24 ? "long" : "brief"};
-    if (other === null || other === undefined || text === other) return el("span", kind, text);
+  /* Beginning, middle and end of a text, beginning and end being those it has in common with another one. */
+  function parts(text, other) {
     const a = [...text], b = [...other];
     let start = 0, end = 0;
     while (start < a.length && start < b.length && a[start] === b[start]) start++;
     while (end < a.length - start && end < b.length - start && a[a.length - 1 - end] === b[b.length - 1 - end]) end++;
-    const middle = a.slice(start, a.length - end).join("");
-    return el("span", kind, a.slice(0, start).join(""),
-      el("mark", {class: middle ? null : "gap", title: middle ? null : "letters are missing here"}, middle),
-      end ? a.slice(a.length - end).join("") : null);
+    return [a.slice(0, start).join(""), a.slice(start, a.length - end).join(""), a.slice(a.length - end).join("")];
+  }
+
+  const byLetters = (text, other) => {
+    const [start, middle, end] = parts(text, other);
+    return [start, el("mark", {class: middle ? null : "gap", title: middle ? null : "letters are missing here"}, middle), end];
+  };
+
+  /* A word without case and without what stands around it: "(Black)," is "black". */
+  const bare = (word) => word.toLowerCase().replace(/^[^\p{L}\p{N}]+|[^\p{L}\p{N}]+$/gu, "");
+  /* The words of a text that another one does not have, wherever they stand; of words there twice, each counts. */
+  function extra(text, other) {
+    const counts = new Map();
+    for (const word of other.split(/\s+/).map(bare)) counts.set(word, (counts.get(word) || 0) + 1);
+    return text.split(/\s+/).map((word) => {
+      const left = counts.get(bare(word)) || 0;
+      counts.set(bare(word), left - 1);
+      return left <= 0 && bare(word) !== "";
+    });
+  }
+
+  /* A text with what sets it apart from another one marked: words the other one does not have; of single words letters. */
+  function marked(text, other) {
+    if (text === null) return el("span", {class: "soft"}, "–");
+    const kind = {class: text.length > 24 ? "long" : "brief"};
+    if (other === null || other === undefined || text === other) return el("span", kind, text);
+    const several = /\s/.test(text.trim()) && /\s/.test(other.trim());
+    if (!several || !parts(text, other)[1] || !parts(other, text)[1]) return el("span", kind, byLetters(text, other));
+    const mine = extra(text, other), theirs = extra(other, text), changed = mine.filter(Boolean).length;
+    const missed = other.split(/\s+/).filter((_, i) => theirs[i]);
+    if (!changed && !missed.length) return el("span", {class: kind.class + " reordered", title: "the same words, set differently"}, text);
+    return el("span", kind, text.split(/\s+/).map((word, i) => [i > 0 && " ", !mine[i] ? word
+      : changed === 1 && missed.length === 1 ? byLetters(word, missed[0]) : el("mark", {}, word)]));
   }
 
   const sentence = (item) =>
@@ -154,7 +184,8 @@ kinfolk.kinds.links = (() => {
         row("total end", "log-odds of this pair", 0, pair.score, signed(pair.score))),
       el("p", {class: "ends-at"}, "Log-odds of ", el("strong", {}, signed(pair.score)), " are a probability of ",
         el("strong", {class: pair.p > data.threshold ? "good" : "bad"}, percent(pair.p)),
-        `; a link takes more than ${percent(data.threshold, 0)} (the dashed line).`));
+        `; ${keptApart(pair) ? "by itself that is a link, which" : "a link"} takes more than ${percent(data.threshold, 0)} (the dashed line)`,
+        keptApart(pair) ? ". The clustering had the last word: see above." : "."));
   }
 
   function sideBySide(view, pair) {
@@ -175,8 +206,8 @@ kinfolk.kinds.links = (() => {
     const home = away === undefined ? -1 : data.clusters.findIndex((cluster) => cluster.items.includes(away));
     return el("div", {class: "card pair", "data-pair": k},
       el("h4", {}, cut(label(a), 80), " – ", cut(label(b), 80)),
-      el("p", {}, el("strong", {}, percent(pair.p)), ": ", pair.verdict, k === view.cluster.weakest && ", the weakest link of the cluster", ". ",
-        known && (a.truth === b.truth ? "In truth they are the same." : el("span", {class: "bad"}, "In truth they are different.")),
+      el("p", {}, el("strong", {}, percent(pair.p)), keptApart(pair) ? ", yet " : ": ", pair.verdict, k === view.cluster.weakest && ", the weakest link of the cluster", ". ",
+        known && el("span", {class: (a.truth === b.truth) === pair.together ? null : "bad"}, a.truth === b.truth ? "In truth they are the same." : "In truth they are different."),
         home >= 0 && [" ", el("button", {type: "button", onclick: () => view.open(home)}, "Open the other cluster")]),
       sideBySide(view, pair), el("h4", {}, "What spoke for the link and what against it"), waterfall(data, pair));
   }
@@ -196,9 +227,16 @@ kinfolk.kinds.links = (() => {
     return el("p", {}, told);
   }
 
+  function standsAlone({cluster, data}) {
+    const p = nearest(data, cluster);
+    if (p < 0) return "It stands alone: it has no candidate pair with another one.";
+    if (p > data.threshold) return `It stands alone; its strongest pair, ${percent(p)}, was kept apart by the clustering. Why: see that pair below.`;
+    return `It stands alone: no pair with another one was linked; its strongest has ${percent(p)}.`;
+  }
+
   function split(view) {
     const {cluster, data} = view;
-    if (cluster.size === 1) return el("p", {class: "split"}, "It stands alone: no pair with another one was linked.");
+    if (cluster.size === 1) return el("p", {class: "split"}, standsAlone(view));
     if (cluster.weakest === null) return el("p", {class: "split"}, "No candidate pairs hold it together, only links that were given.");
     const pair = data.pairs[cluster.weakest], bridges = cluster.must.filter(([a, b]) => view.place.has(a) && view.place.has(b) && view.side(a) !== view.side(b));
     const part = (s) => el("span", {class: "chip", vars: coloured(s)}, "part of " + grouped(cluster.parts[s]));
@@ -229,7 +267,7 @@ kinfolk.kinds.links = (() => {
       given(cluster.must, "Given: must be linked"), given(cluster.cannot, "Given: must not be linked"));
   }
 
-  function clusterView(data, number, root, open) {
+  function clusterView(data, number, root, open, outward) {
     const cluster = data.clusters[number];
     const view = {data, cluster, open, items: cluster.items.map((i) => data.items[i]), rows: new Map(), lines: new Map(),
       place: new Map(cluster.items.map((index, i) => [index, i])), side: (index) => cluster.sides ? cluster.sides[view.place.get(index)] || 0 : 0};
@@ -254,7 +292,7 @@ kinfolk.kinds.links = (() => {
     };
     view.redraw();
     const asked = data.opened !== null && [...cluster.inside, ...cluster.refused].includes(data.opened) ? data.opened : null;
-    const first = [asked, cluster.weakest, cluster.inside[0], cluster.refused[0]].find((k) => k !== null && k !== undefined);
+    const first = [asked, outward ? cluster.refused[0] : null, cluster.weakest, cluster.inside[0], cluster.refused[0]].find((k) => k !== null && k !== undefined);
     if (first !== undefined) view.choose(first, true);
     return view;
   }
@@ -262,11 +300,11 @@ kinfolk.kinds.links = (() => {
   // -- the list of clusters ---------------------------------------------------------------------------
 
   const lowest = (data, cluster) => cluster.weakest === null ? 2 : data.pairs[cluster.weakest].p;
-  const nearest = (data, cluster) => cluster.refused.length ? data.pairs[cluster.refused[0]].p : -1;
+  const NEARLY = "Nearly joined";
   const ORDERS = {
     "Most doubtful": (data) => (a, b) => lowest(data, a) - lowest(data, b) || b.size - a.size,
     "Largest": (data) => (a, b) => b.size - a.size || lowest(data, a) - lowest(data, b),
-    "Nearly joined": (data) => (a, b) => nearest(data, b) - nearest(data, a),
+    [NEARLY]: (data) => (a, b) => nearest(data, b) - nearest(data, a),
   };
 
   function clusterList(data, open) {
@@ -274,18 +312,27 @@ kinfolk.kinds.links = (() => {
       .filter(Boolean).join("\n").toLowerCase());
     const entries = data.clusters.map((cluster, number) => pressable(el("div", {class: "cluster", "data-cluster": number},
       el("span", {class: "cluster-name"}, cluster.name),
-      el("span", {class: "soft small"}, count(cluster.size, data.text ? "mention" : "record"), cluster.weakest !== null && ` · weakest link ${percent(lowest(data, cluster))}`,
-        cluster.size === 1 && cluster.refused.length > 0 && ` · nearest ${percent(nearest(data, cluster))}`,
-        cluster.truths > 1 && el("span", {class: "bad"}, ` · truly ${cluster.truths}`))), () => open(number, true)));
+      el("span", {class: "soft small"})), () => open(number, true, order === NEARLY)));
+    /* What stands under the name of a cluster: the number it is ordered by. */
+    const facts = (cluster) => [count(cluster.size, data.text ? "mention" : "record"),
+      order === NEARLY || cluster.size === 1 ? nearest(data, cluster) >= 0 && ` · nearest pair not joined: ${percent(nearest(data, cluster))}`
+        : cluster.weakest !== null && ` · weakest link ${percent(lowest(data, cluster))}`,
+      cluster.truths > 1 && el("span", {class: "bad"}, ` · truly ${cluster.truths}`)].filter(Boolean);
     const list = el("div", {class: "clusters"}), told = el("p", {class: "note"});
     const box = el("input", {type: "search", placeholder: "Find text …", "aria-label": "Show clusters that hold this text", oninput: () => fillIn()});
     let order = "Most doubtful";
-    const buttons = Object.keys(ORDERS).map((name) => el("button", {type: "button", onclick: () => { order = name; fillIn(); }}, name));
+    const buttons = Object.keys(ORDERS).map((name) => el("button", {type: "button", onclick: () => {
+      order = name;
+      const first = fillIn()[0];
+      list.scrollTop = 0;
+      if (first !== undefined) open(first, false, name === NEARLY);
+    }}, name));
     function fillIn() {
       const wanted = box.value.trim().toLowerCase();
       const shown = data.clusters.map((cluster, number) => number).filter((number) => text[number].includes(wanted));
       const compare = ORDERS[order](data);
       shown.sort((a, b) => compare(data.clusters[a], data.clusters[b]));
+      for (const number of shown) entries[number].lastChild.replaceChildren(...facts(data.clusters[number]));
       list.replaceChildren(...shown.map((number) => entries[number]));
       for (const button of buttons) button.setAttribute("aria-pressed", String(button.textContent === order));
       told.textContent = (wanted ? `${shown.length} found among ${count(data.clusters.length, "cluster")}` : count(data.clusters.length, "cluster"))
@@ -300,8 +347,8 @@ kinfolk.kinds.links = (() => {
     if (!data.clusters.length) { root.append(el("p", {}, "There are no items, so there are no clusters.")); return; }
     const place = el("div", {class: "cluster-view"});
     let view = null;
-    const open = (number, byHand) => {
-      view = clusterView(data, number, place, (other) => open(other, true));
+    const open = (number, byHand, outward) => {
+      view = clusterView(data, number, place, (other) => open(other, true), outward);
       list.entries.forEach((entry, i) => entry.setAttribute("aria-current", String(i === number)));
       if (byHand) place.scrollIntoView({block: matchMedia("(max-width: 60rem)").matches ? "start" : "nearest"});
     };

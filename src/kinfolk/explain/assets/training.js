@@ -1,5 +1,5 @@
 /* How training went. facts: [name, text]; score: what held-out data is scored by; stages: [{name, status, seconds,
-   objective [[iterations], [values]], warm [losses], held_out [[iterations], [scores]], best}];
+   learned (what, in a line), objective [[iterations], [values]], warm [losses], held_out [[iterations], [scores]], best}];
    rounds (of a linker): {metrics, scores [[one a metric] a round], links, best}. */
 kinfolk.kinds.training = (data, root) => {
   const {el, percent} = kinfolk, {lines, told} = kinfolk.charts;
@@ -9,7 +9,7 @@ kinfolk.kinds.training = (data, root) => {
     const series = [{name: "objective", points: points(stage.objective), index: 0}];
     // warm-up passes stand before the iterations: the last of them at 0
     if (stage.warm.length) series.push({name: "loss of warm-up passes, without the penalty", dashed: true, index: 1, points: stage.warm.map((y, i) => [i + 1 - stage.warm.length, y])});
-    return lines({label: stage.name + ": objective by iteration", series, xName: "iteration", yName: "objective", log: true, kept: stage.best,
+    return lines({label: stage.name + ": objective by iteration", series, xName: "iteration", yName: "objective", log: true, kept: stage.best, before: stage.warm.length ? "warm-up" : null,
       xShow: (x) => (x > 0 ? "iteration " + x : "warm-up pass " + (x + stage.warm.length))});
   }
 
@@ -21,7 +21,7 @@ kinfolk.kinds.training = (data, root) => {
     const curve = points(stage.objective), last = curve[curve.length - 1], held = stage.held_out.length > 0;
     const best = held ? points(stage.held_out).find((p) => p[0] === stage.best) : null;
     const ended = `${stage.status}${last ? ` after ${told(last[0])} iterations, at ${told(last[1])}` : ""} (${stage.seconds.toFixed(1)} s)`;
-    return el("div", {class: "card"}, el("h3", {}, stage.name), el("p", {class: "note"}, ended), objective(stage),
+    return el("div", {class: "card"}, el("h3", {}, stage.name), stage.learned && el("p", {class: "note learned"}, stage.learned), el("p", {class: "note"}, ended), objective(stage),
       held && [el("h3", {}, "On held-out data"), best && el("p", {class: "note"}, `best: ${percent(best[1], 2)} at iteration ${best[0]}, whose weights were kept`), heldOut(stage)]);
   }
 

@@ -1,0 +1,220 @@
+"""What a shell is told: labels in summaries, doubts about them, warnings in options, and help that fits."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+import kinfolk as kf
+from kinfolk.cli.labels import doubt_about_labels, label_line, label_summary
+from kinfolk.cli.main import ORDER, app
+from kinfolk.cli.outcomes import link_outcome
+from kinfolk.cli.told import InShellWords, counted_warnings, hushed, in_options, in_shell_words
+from kinfolk.errors import InputError
+
+TAGS = "NNP VBZ DT NN IN JJ".split()
+
+
+def corpus_of(labels: list[str]) -> kf.Corpus:
+    return kf.Corpus.from_sentences([["w"] * len(labels)], [labels])
+
+
+# -- labels -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("labels", "line"), [
+    (["B-PER", "I-PER", "O", "B-LOC"], "4 labels (BIO): LOC, PER"),
+    (["B", "I", "O"], "3 labels (BIO)"),
+    ([".", "NN", "VB"], "3 labels: NN, VB, ."),
+    ([f"L{i:02d}" for i in range(13)], "13 labels: " + ", ".join(f"L{i:02d}" for i in range(12)) + ", ..."),
+    (["\x1b[2J"], "1 label: \N{REPLACEMENT CHARACTER}[2J"),
+], ids=str)  # fmt: skip
+def test_labels_are_told(labels: list[str], line: str):
+    corpus = corpus_of(labels)
+    assert label_line(corpus) == line
+    assert label_summary(corpus) == {"labels": sorted(labels), "scheme": corpus.scheme}
+
+
+def test_a_corpus_without_labels_has_none_to_tell():
+    bare = corpus_of(["A"]).with_labels(None, None)
+    assert label_line(bare) == "0 labels" and doubt_about_labels(bare) is None
+
+
+@pytest.mark.parametrize(("labels", "doubtful"), [
+    (TAGS, True), ([f"L{i}" for i in range(13)], True), (["NOUN", "VERB", "x"], True),
+    ([f"L{i}" for i in range(12)], False), (["NN", "VB"], False), (["IN", "OUT", "AWAY"], False),
+    (["B-PER", "I-PER", "O"], False), ([f"B-{i}" for i in range(30)], False),
+], ids=str)  # fmt: skip
+def test_labels_are_doubted(labels: list[str], doubtful: bool):
+    told = doubt_about_labels(corpus_of(labels))
+    assert (told is not None) == doubtful
+    if told is not None:
+        shown = ", ".join(labels[:2])
+        assert told == (
+            f"the last column has {len(labels)} labels that are no spans ({shown}, ...); is it the label column? "
+            "--label names another"
+        )
+
+
+def test_a_file_without_labels(kinfolk: Any, tmp_path: Path):
+    (tmp_path / "new.conll").write_text("".join(f"w{i} {tag}\n" for i, tag in enumerate(TAGS)) + "\nand CC\n")
+    command = ["tokens", "train", "--train", tmp_path / "new.conll", "--out", tmp_path / "m"]
+    warning = "warning: the last column has 7 labels that are no spans (NNP, VBZ, ...); is it the label column?"
+    summary = "; 7 labels: CC, DT, IN, JJ, NN, NNP, VBZ"
+    done = kinfolk(*command)
+    assert done.status == 0 and done.err.startswith(warning) and done.err.splitlines()[1].endswith(summary)
+    silent = kinfolk(*command, "--quiet", "--json")
+    assert silent.err.startswith(warning) and silent.err.count("\n") == 1
+    told = json.loads(silent.out)
+    assert (told["labels"], told["scheme"]) == (["CC", "DT", "IN", "JJ", "NN", "NNP", "VBZ"], None)
+    for known in (["--label", "label"], ["--scheme", "none"], ["--columns", "word,pos"]):
+        honest = kinfolk(*command, *known)
+        assert honest.status == 0 and "warning" not in honest.err and summary in honest.err
+
+
+def test_entities_in_the_summary(kinfolk: Any, world: Path, tmp_path: Path):
+    corpus = kf.read_conll(world / "train.conll")
+    command = ["tokens", "train", "--train", world / "train.conll", "--out", tmp_path / "m", "--tolerance", "0.01"]
+    assert corpus.labels is not None
+    told = f"; {len(corpus.labels.values)} labels (BIO): LOC, MISC, ORG, PER"
+    assert kinfolk(*command).err.splitlines()[0].endswith(told)
+    plain = json.loads(kinfolk(*command, "--quiet", "--json").out)
+    assert plain["labels"] == sorted(corpus.labels.values) and plain["scheme"] == "BIO"
+
+
+# -- settings as options ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("text", "told"), [
+    ("text=['title'] does, and features=[...] without it", "--text title does, and --features without it"),
+    ("text=['a', 'b']", "--text a,b"), ("correct columns=... or separator=...", "correct columns=... or separator=..."),
+    ("give labels by forced=True (--known-ids on the command line)", "give labels by --known-ids"),
+    ("name them: load_model(path, trusted=['a.B', 'c.D'])", "say --trust a.B --trust c.D"),
+], ids=str)  # fmt: skip
+def test_settings_become_options(text: str, told: str):
+    assert in_shell_words(text, ["text", "features"]) == told
+
+
+def test_other_words_for_what_is_no_option_here():
+    with (
+        pytest.raises(InputError, match=r"^correct the file or --separator$"),
+        in_options("separator", columns="the file"),
+    ):
+        raise InputError("correct columns=... or separator=...")
+
+
+def test_only_warnings_are_called_so():
+    form = InShellWords(["text"])
+    for level, told in ((logging.WARNING, "warning: say --text a"), (logging.INFO, "say --text a")):
+        record = logging.LogRecord("kinfolk", level, "", 0, "say text=[%r]", ("a",), None)
+        assert form.format(record) == told
+
+
+@pytest.mark.filterwarnings("default")
+def test_advice_after_training_names_options(capsys: pytest.CaptureFixture[str]):
+    with counted_warnings():
+        warnings.warn("training stalled. Raise max_iterations, damping or tolerance.", UserWarning, stacklevel=1)
+        warnings.warn("Raise your voice.", UserWarning, stacklevel=1)
+    told = "warning: training stalled. Raise --max-iterations, --damping or --tolerance.\nwarning: Raise your voice.\n"
+    assert capsys.readouterr().err == told
+
+
+def test_some_warnings_are_hushed(caplog: pytest.LogCaptureFixture):
+    log = logging.getLogger("kinfolk")
+    with hushed("of each"):
+        log.warning("one %s", "of each")
+        log.warning("another")
+    log.warning("one of each")
+    assert [record.getMessage() for record in caplog.records] == ["another", "one of each"]
+
+
+def test_columns_and_separators(kinfolk: Any, world: Path, tmp_path: Path):
+    (tmp_path / "ragged").write_text("Kim NNP O\nleft VBD\n")
+    ragged = kinfolk("tokens", "train", "--train", tmp_path / "ragged", "--out", tmp_path / "m")
+    assert ragged.status == 2 and ragged.err.endswith("or pass --separator if cells hold blanks\n")
+    many = kinfolk("tokens", "train", "--train", world / "train.conll", "--columns", "word,x", "--out", tmp_path / "m")
+    assert many.status == 2 and many.err.endswith("; correct --columns or --separator\n")
+    few = kinfolk("tokens", "tag", world / "crf.kinfolk", stdin=b"Kim\n")
+    told = "got 1; correct the file (the model was trained on these columns) or --separator\n"
+    assert few.status == 2 and few.err.endswith(told) and "expected 2 columns (word, pos)" in few.err
+
+
+def test_warnings_of_the_library_in_a_shell(tmp_path: Path):
+    """In a process of its own, where nobody else listens to what is logged."""
+    topics = "".join(f"n{i},t{i} x,{'uv'[i % 2]}\n" for i in range(120))
+    (tmp_path / "n.csv").write_text(f"id,title,kind\n{topics}")
+    (tmp_path / "e.csv").write_text("source,target\n" + "".join(f"n{i},n{(i + 2) % 120}\n" for i in range(120)))
+    (tmp_path / "none.csv").write_text("from,to\n")
+
+    def kinfolk(verb: str, *words: str) -> subprocess.CompletedProcess[str]:
+        given = [*words, "--nodes", "n.csv", "--label", "kind", "--jobs", "1"]
+        run = [sys.executable, "-m", "kinfolk", "nodes", verb, *given]
+        return subprocess.run(run, capture_output=True, text=True, timeout=120, cwd=tmp_path)
+
+    trained = kinfolk("train", "--edges", "e.csv", "--model", "stacked", "--depth", "0", "--out", "m")
+    warning, first, second, last = trained.stderr.splitlines()
+    assert warning.startswith("warning: n.csv: column 'title' has 120 different values among 120 nodes")
+    assert warning.endswith("--text title makes features of its words, and --features without it leaves it out")
+    assert first == "trained on 120 nodes, 120 of them with labels to learn from; 120 features"
+    assert (second, last) == ("LogisticRegression on own features; no links used", "wrote m")
+    scored = kinfolk("evaluate", "m", "--edges", "e.csv")
+    assert scored.returncode == 0 and "title" not in scored.stderr, "there is nothing left to choose"
+    empty = kinfolk("train", "--edges", "none.csv", "--features", "title", "--out", "m")
+    assert empty.returncode == 2 and "no column 'source'" in empty.stderr and "has no links" not in empty.stderr
+
+
+# -- the rest -----------------------------------------------------------------------------------------
+
+
+def test_local_training_has_no_score_to_tell():
+    class Trained:
+        folds, best_round_, convergence_ = 2, 0, "converged"
+        clusterer_ = type("C", (), {"threshold": 0.25})
+        pair_set_ = type("P", (), {"columns": [type("One", (), {"name": "exact(a)"})]})
+        rounds_ = (type("Round", (), {"scores": {}, "number": 0}),)
+
+    items: Any = type("Items", (), {"corpus": None})
+    assert list(link_outcome(Trained(), items, "2 records", 1, False)) == [
+        "trained on 2 records",
+        "1 field, 1 comparison",
+        "threshold 0.250 and the round chosen on unseen training pairs",
+        "kept local training: converged",
+    ]
+
+
+def test_short_texts_fit_and_stand_in_order(kinfolk: Any):
+    listed = {}
+    for group in ([], ["tokens"], ["nodes"], ["mentions"]):
+        told = kinfolk(*group, "--help").out.partition("Commands:\n")[2].partition("\n\n")[0]
+        listed[" ".join(group)] = [line.split()[0] for line in told.splitlines()]
+        assert "..." not in told
+    assert listed[""] == list(ORDER) == ["tokens", "nodes", "mentions", "explain", "demo", "reproduce"]
+    assert set(ORDER) == set(get_command(app).commands)  # type: ignore[attr-defined]
+    shown = kinfolk("--help").out
+    assert all(f"kinfolk {task} train" in shown for task in ORDER[:3])
+
+
+@pytest.mark.parametrize("command", [["tokens", "tag"], ["nodes", "predict"], ["mentions", "cluster"]], ids=" ".join)
+def test_help_says_that_json_comes_in_lines(kinfolk: Any, command: list[str]):
+    assert "One JSON object a line" in " ".join(kinfolk(*command, "--help").out.split())
+
+
+def test_reproducing_without_data(kinfolk: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.delenv("KINFOLK_DATA", raising=False)
+    told = kinfolk("reproduce", "chain-conll")
+    assert (
+        told.status == 2 and told.err.endswith("; pass --data DIR or set KINFOLK_DATA\n") and "shared" not in told.err
+    )
+    monkeypatch.setenv("KINFOLK_DATA", "nowhere")
+    named = kinfolk("reproduce", "chain-conll")
+    assert named.err == "error: nowhere: no such data folder; pass --data DIR or set KINFOLK_DATA\n"
