@@ -32,9 +32,8 @@ from kinfolk.models.lesson import Lesson
 from kinfolk.models.mixture_decoder import Direction, MixtureDecoder
 from kinfolk.models.mixture_training import MixtureSettings
 from kinfolk.models.node_mixture import NodeModel
-from kinfolk.models.node_report import mixture_node_part, write_node_report
 from kinfolk.models.node_training import fit_nodes, node_scorer
-from kinfolk.models.nodes import Nodes, no_labels_beside, node_number
+from kinfolk.models.nodes import Nodes, no_labels_beside
 from kinfolk.models.optimise import Callback, warn_unless_converged
 from kinfolk.models.progress import observed
 from kinfolk.models.report_files import PathLike, check_report
@@ -267,14 +266,8 @@ class MixtureOfParents(Tagger):
         report            also write a page, to look at and click through, about the document or the node
         """
         if isinstance(X, Graph | Relational):
-            nodes = self._nodes(X)
-            at = node_number(nodes, node)
-            voices = self._node_model().voices(nodes, at)
-            answer = explanation(at, voices, self.coding_.classes.names, lambda i: nodes.ids[i])
-            if report is not None:
-                part = mixture_node_part(nodes, answer, self._node_model().marginals(nodes))
-                write_node_report(report, part, type(self).__name__)
-            return answer
+            check_report(report)
+            return self._node_model().explain(self._nodes(X), node, self.coding_.classes.names, report)
         self._require_task("tokens")
         return super().explain(X, document, token, report=report)
 

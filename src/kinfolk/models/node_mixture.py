@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.explain.parents import Voice
+from kinfolk.explain.parents import Explanation, explanation
 from kinfolk.features.neighbours import set_known
 from kinfolk.learning.tables import TableWeights
 from kinfolk.models.gate import LocalModel
 from kinfolk.models.joint import Sample
 from kinfolk.models.node_parents import NodeParents
-from kinfolk.models.nodes import Nodes, told_relations
+from kinfolk.models.node_report import mixture_node_part, write_node_report
+from kinfolk.models.nodes import Nodes, node_number, told_relations
+from kinfolk.models.report_files import PathLike
 
 log = logging.getLogger("kinfolk")
 Array = NDArray[Any]
@@ -45,9 +47,14 @@ class NodeModel:
             set_known(table, labels)
         return table
 
-    def voices(self, nodes: Nodes, node: int) -> list[Voice]:
-        """Who speaks for a node, in every order; weights of all sum to 1."""
-        return self.sample(nodes).voices(self.weights, self.parents.names, [node], self.n_jobs)[0]
+    def explain(self, nodes: Nodes, node: Any, classes: tuple[str, ...], report: PathLike | None) -> Explanation:
+        """Who speaks for a node (an id, or a number from 0), in every order; with `report` a page too."""
+        at = node_number(nodes, node)
+        (voices,) = self.sample(nodes).voices(self.weights, self.parents.names, [at], self.n_jobs)
+        answer = explanation(at, voices, classes, lambda i: nodes.ids[i])
+        if report is not None:
+            write_node_report(report, mixture_node_part(nodes, answer, self.marginals(nodes)), "MixtureOfParents")
+        return answer
 
 
 def node_sample(
