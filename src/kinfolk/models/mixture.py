@@ -267,7 +267,8 @@ class MixtureOfParents(Tagger):
         """
         if isinstance(X, Graph | Relational):
             check_report(report)
-            return self._node_model().explain(self._nodes(X), node, self.coding_.classes.names, report)
+            nodes = self._nodes(X)
+            return self._node_model().explain(nodes, node, self.coding_.classes.names, report)
         self._require_task("tokens")
         return super().explain(X, document, token, report=report)
 
