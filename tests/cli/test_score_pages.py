@@ -65,3 +65,15 @@ def test_records(kinfolk, tmp_path: Path):
     told = kinfolk("mentions", "evaluate", model, *records, "--report", page)
     assert told.status == 0 and told.out == plain.out, told.err
     assert set(parts(page)) == {"training", "scores"}
+
+
+def test_a_page_never_overwrites_what_is_read(kinfolk: Any, world: Path, tmp_path: Path) -> None:
+    data = tmp_path / "test.conll"
+    data.write_bytes((world / "test.conll").read_bytes())
+    for command in (
+        ["tokens", "evaluate", world / "crf.kinfolk", data],
+        ["tokens", "train", "--train", data, "--out", tmp_path / "m.kinfolk"],
+        ["explain", world / "crf.kinfolk", data, "--document", "0"],
+    ):
+        told = kinfolk(*command, "--report", data)
+        assert told.status == 2 and "would overwrite" in told.err and data.read_bytes().startswith(b"-DOCSTART-")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 from dataclasses import fields, is_dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -13,8 +11,10 @@ import typer
 
 from kinfolk.cli import graphs, nodes, tokens
 from kinfolk.cli.explain_links import explain_links
-from kinfolk.cli.mention_options import ClusterOptions, SourceOptions
+from kinfolk.cli.mention_options import ClusterOptions, SourceOptions, read_by
 from kinfolk.cli.options import given_options, spread
+from kinfolk.cli.pages import check_page, tell_page
+from kinfolk.cli.tables import show, show_json
 from kinfolk.cli.told import counted_warnings, in_options
 from kinfolk.errors import SettingError
 
@@ -78,16 +78,13 @@ def explain(
     jobs: tokens.Jobs = -1,
 ) -> None:
     """Why a token or a node has its label, or why two records are linked: in words, as JSON, or as a page."""
-    from kinfolk.io.modelfile import check_writable
-    from kinfolk.io.textfiles import write_utf8
-    from kinfolk.models.persistence import load_model
+    from kinfolk.models.persistence import kind_of, load_model
 
-    if report is not None:
-        check_writable(report)
-        _refuse_overwriting(report, model, *(what or []), *(node_files or []), *(edges or []), known_ids)
+    links = [graphs.link_file(text)[1] for text in edges or ()]
+    check_page(report, model, *(what or []), *(node_files or []), *links, known_ids, *read_by(given_items))
     with in_options():
         labeller = load_model(model, trusted=trust or ()).set_params(n_jobs=jobs)
-    task = _task_of(labeller)
+    task = kind_of(labeller)
     graph_options, item_options = given_options(tables), given_options(given_items)
     given: dict[str, dict[str, Any]] = {
         "tokens": {"--document": document, "--token": token},
@@ -98,7 +95,7 @@ def explain(
     of_both = graph_options.keys() & item_options.keys()  # --id
     _check_given(task, given, of_both, what, format, model, report)
     if task == "mentions":
-        explain_links(model, what or [], given_items, clustering, top or TOP, as_json, report, jobs)
+        explain_links(labeller, model, what or [], given_items, clustering, top or TOP, as_json, report, jobs)
         return
     with in_options("document", "token", "node"), counted_warnings():
         if task == "nodes":
@@ -111,22 +108,11 @@ def explain(
             (file,) = what or ["-"]
             corpus = tokens.read_corpus(labeller, file, tokens.Format(format or "conll"), scheme, separator)
             answer = labeller.explain(corpus, document=document, token=token, report=report)
-    if report is not None:
-        typer.echo(f"wrote {report}", err=True)
-    if as_json or not isinstance(answer, list):  # a list is every token of a document: the page has them
-        told = json.dumps(_plain(answer), indent=2, ensure_ascii=False) if as_json else str(answer)
-        write_utf8("-", [told, "\n"])
-
-
-def _refuse_overwriting(report: Path, *others: str | Path | None) -> None:
-    if os.path.realpath(report) in [os.path.realpath(file) for file in others if file is not None]:
-        raise SettingError(f"--report {report} would overwrite a file that this command reads: name another")
-
-
-def _task_of(labeller: Any) -> str:
-    if hasattr(labeller, "clusterer"):
-        return "mentions"
-    return "nodes" if hasattr(labeller, "node_columns_") else "tokens"
+    tell_page(report)
+    if as_json:
+        show_json(_plain(answer))
+    elif not isinstance(answer, list):  # a list is every token of a document: the page has them
+        show([str(answer)])
 
 
 def _check_given(

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from kinfolk.cli.mention_files import in_words, loaded
-from kinfolk.cli.mention_options import ClusterOptions, SourceOptions, refuse_overwriting
+from kinfolk.cli.mention_files import in_words, items_for
+from kinfolk.cli.mention_options import ClusterOptions, SourceOptions
+from kinfolk.cli.pages import tell_page
+from kinfolk.cli.tables import show, show_json
 from kinfolk.errors import InputError, SettingError
 
 if TYPE_CHECKING:
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
 
 def explain_links(
+    linker: Any,
     model: Path,
     ids: list[str],
     source: SourceOptions,
@@ -32,15 +32,12 @@ def explain_links(
 ) -> None:
     """Two ids: their pair. One: the cluster it is in. None: a page about many clusters."""
     from kinfolk.io.clusters import item_ids
-    from kinfolk.io.textfiles import write_utf8
 
     if len(ids) > 2:
         raise SettingError(f"explain takes one id or two; got {len(ids)}")
     if not ids and report is None:
         raise SettingError("give one id or two; or --report PAGE.html, for a page about the clusters")
-    if report is not None:
-        refuse_overwriting(report, "--report", source, str(model))
-    linker, items, _ = loaded(model, source, clustering, jobs)
+    items, _ = items_for(linker, model, source, clustering, jobs)
     chosen = _chosen(items, ids)
     probability = linker.predict_proba(items)
     with in_words():
@@ -48,10 +45,11 @@ def explain_links(
     named = replace(items, names=item_ids(items))
     answer = _Answer(linker, named, probability, found, report)
     told, plain = answer.pair(chosen[0], chosen[1], top) if len(chosen) == 2 else answer.clusters(*chosen)
-    if report is not None:
-        typer.echo(f"wrote {report}", err=True)
-    text = json.dumps(plain, indent=2, ensure_ascii=False) if as_json else told
-    write_utf8("-", [text, "\n"] if text else [])
+    tell_page(report)
+    if as_json:
+        show_json(plain)
+    elif told:
+        show([told])
 
 
 def _chosen(items: Mentions, ids: list[str]) -> list[int]:

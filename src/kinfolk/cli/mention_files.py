@@ -54,6 +54,14 @@ def loaded(
 
     check_source(source)
     linker = load_model(path, kind="mentions").set_params(n_jobs=jobs)
+    return linker, *items_for(linker, path, source, clustering, jobs)
+
+
+def items_for(
+    linker: Any, path: Path, source: SourceOptions, clustering: ClusterOptions, jobs: int
+) -> tuple[Mentions, BlockingReport | None]:
+    """The items that the linker of a file is asked about; it then clusters as the options say."""
+    check_source(source)
     if (source.documents is not None) != of_texts(linker):
         wanted = "documents: give --documents" if of_texts(linker) else "records: give --records"
         raise SettingError(f"{path} was trained on {wanted}")
@@ -69,7 +77,7 @@ def loaded(
         told = f"{str(error).partition(';')[0]}; the model compares by it: add the column, with empty cells if need be"
         raise InputError(told) from error
     check_fits(items, linker.pair_set_.features, linker.clusterer_)
-    return linker, *with_candidates(items, source, rules, jobs)
+    return with_candidates(items, source, rules, jobs)
 
 
 def of_texts(linker: Any) -> bool:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -183,10 +181,9 @@ def check_truth(source: SourceOptions, what: str) -> None:
         raise SettingError(f"{what} needs the true clusters of records; {remedy}")
 
 
-def refuse_overwriting(out: str | Path, option: str, source: SourceOptions, *others: str | None) -> None:
-    files = [source.documents, source.records, source.other, source.truth, *others]
-    if str(out) != "-" and os.path.realpath(out) in [os.path.realpath(f) for f in files if f is not None and f != "-"]:
-        raise SettingError(f"{option} {out} would overwrite a file that this command reads or writes: name another")
+def read_by(source: SourceOptions) -> list[str | None]:
+    """The files that a source names."""
+    return [source.documents, source.records, source.other, source.truth]
 
 
 def linker_settings(options: LinkerOptions) -> dict[str, Any]:

@@ -27,11 +27,11 @@ from kinfolk.cli.mention_options import (
     check_truth,
     clusterer_of,
     linker_settings,
-    refuse_overwriting,
+    read_by,
 )
-from kinfolk.cli.options import spread
+from kinfolk.cli.options import refuse_overwriting, spread
 from kinfolk.cli.outcomes import link_outcome, summary
-from kinfolk.cli.pages import Page, tell_page
+from kinfolk.cli.pages import Page, check_page, tell_page
 from kinfolk.cli.scores import link_lines, link_table
 from kinfolk.cli.tables import show, show_json
 from kinfolk.cli.tokens import Jobs
@@ -77,7 +77,7 @@ def train(
 
     check_writable(out)
     check_source(source, *(["--compare"] if options.compare else []))
-    refuse_overwriting(out, "--out", source)
+    refuse_overwriting(out, "--out", *read_by(source))
     if source.block:
         as_rules(source.block)
     settings = linker_settings(options)
@@ -124,9 +124,9 @@ def cluster(
 
     if not 0 <= least <= 1:
         raise SettingError(f"--least must be a probability from 0 to 1; got {least}")
-    refuse_overwriting(output, "--output", source, pairs, must_link, cannot_link)
+    refuse_overwriting(output, "--output", *read_by(source), pairs, must_link, cannot_link)
     if pairs is not None:
-        refuse_overwriting(pairs, "--pairs", source, must_link, cannot_link)
+        refuse_overwriting(pairs, "--pairs", *read_by(source), must_link, cannot_link)
     linker, items, report = loaded(model, source, clustering, jobs)
     must, cannot = (None if file is None else read_id_pairs(file, items) for file in (must_link, cannot_link))
     if report is not None and not quiet:
@@ -158,6 +158,7 @@ def evaluate(
     Pairs are scored before and after clustering, clusters by all metrics.
     """
     check_truth(source, "scoring")
+    check_page(page, model, *read_by(source))
     linker, items, report = loaded(model, source, clustering, jobs)
     with in_words():
         scores = linker.evaluate(items, report=page)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 from dataclasses import fields
 from enum import StrEnum
@@ -18,14 +17,14 @@ from kinfolk.cli.graphs import Edges, GraphFormat, Nodes, TableOptions, link_fil
 from kinfolk.cli.methods import new_labeller
 from kinfolk.cli.node_answers import csv_lines, is_csv, json_lines, label_rows, tab_lines
 from kinfolk.cli.node_options import NodeOptions
-from kinfolk.cli.options import given_options, spread
+from kinfolk.cli.options import given_options, refuse_overwriting, spread
 from kinfolk.cli.outcomes import outcome, summary
-from kinfolk.cli.pages import Page, score_nodes, tell_page
+from kinfolk.cli.pages import Page, check_page, score_nodes, tell_page
 from kinfolk.cli.scores import class_lines, class_table
 from kinfolk.cli.tables import show, show_json
 from kinfolk.cli.tokens import Jobs
 from kinfolk.cli.told import counted_warnings, in_options, told_by_the_base
-from kinfolk.errors import InputError, SettingError
+from kinfolk.errors import InputError
 
 if TYPE_CHECKING:
     from kinfolk.data.graph import Graph
@@ -79,8 +78,7 @@ def train(
 
     check_writable(out)
     files = [*nodes, *(link_file(text)[1] for text in edges or ()), *([train_ids] if train_ids else [])]
-    if os.path.realpath(out) in map(os.path.realpath, files):
-        raise SettingError(f"--out {out} would overwrite the data it is trained on: name another file")
+    refuse_overwriting(out, "--out", *files, what="the data it is trained on")
     settings = {"random_state": seed, "n_jobs": jobs, "verbose": 0 if quiet else 1}
     labeller = new_labeller(context, model, given_options(options), settings)
     if not quiet and sys.stderr.isatty() and hasattr(labeller, "base"):
@@ -176,6 +174,7 @@ def evaluate(
     """
     from kinfolk.metrics.entities import entity_scores
 
+    check_page(page, model, *nodes, *(link_file(text)[1] for text in edges or ()), ids, known_ids)
     labeller = _load(model, jobs, trust)
     graph = read_graph(nodes, edges, format, tables, labeller.node_columns_)
     seen = graph if known_ids is None else only_known(graph, known_ids)

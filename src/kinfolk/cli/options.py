@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from functools import wraps
+from pathlib import Path
 from typing import Any, get_type_hints
+
+from kinfolk.errors import SettingError
 
 
 def option_name(setting: str) -> str:
@@ -22,6 +26,15 @@ def given_settings(group: Any) -> dict[str, Any]:
 def given_options(group: Any) -> dict[str, Any]:
     """Option -> value of those that were given."""
     return {option_name(name): value for name, value in given_settings(group).items()}
+
+
+def refuse_overwriting(
+    out: str | Path, option: str, *files: str | Path | None, what: str = "a file that this command reads or writes"
+) -> None:
+    """An output that is one of these files would destroy it; "-" is standard input or output, and no file."""
+    named = [os.path.realpath(file) for file in files if file is not None and str(file) != "-"]
+    if str(out) != "-" and os.path.realpath(out) in named:
+        raise SettingError(f"{option} {out} would overwrite {what}: name another")
 
 
 def names_in(text: str) -> list[str]:

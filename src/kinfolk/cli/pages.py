@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from kinfolk.cli.options import refuse_overwriting
+
 Page = Annotated[
     Path | None,
     typer.Option("--report", help="Also write a page: scores, calibration, confusion, mistakes, how training went."),
@@ -15,6 +17,15 @@ TrainingPage = Annotated[
     Path | None,
     typer.Option("--report", help="Also write a page: how training went and, with --dev, scores on that file."),
 ]
+
+
+def check_page(page: Path | None, *read: str | Path | None) -> None:
+    """Before the work: the page can be written, and is none of the files that are read."""
+    from kinfolk.io.modelfile import check_writable
+
+    if page is not None:
+        check_writable(page)
+        refuse_overwriting(page, "--report", *read)
 
 
 def tell_page(page: Path | None) -> None:

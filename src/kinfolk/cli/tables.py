@@ -55,8 +55,8 @@ def show(told: Sequence[str], table: Table | None = None, plain: Iterable[str] |
     console.print(_coloured(table))
 
 
-def show_json(answer: Mapping[str, Any]) -> None:
-    """Print one JSON object. JSON has no NaN and no infinity: they become null."""
+def show_json(answer: Mapping[str, Any] | list[Any]) -> None:
+    """Print one JSON object, or a list of them. JSON has no NaN and no infinity: they become null."""
     from kinfolk.io.textfiles import write_utf8
 
     write_utf8("-", [json.dumps(_finite(answer), indent=2, ensure_ascii=False), "\n"])

@@ -12,9 +12,9 @@ import typer
 from kinfolk.cli import examples
 from kinfolk.cli.labels import doubt_about_labels, label_line, label_summary
 from kinfolk.cli.methods import class_weights, new_tagger
-from kinfolk.cli.options import given_options, one_of, spread
+from kinfolk.cli.options import given_options, one_of, refuse_overwriting, spread
 from kinfolk.cli.outcomes import outcome, summary
-from kinfolk.cli.pages import Page, TrainingPage, tell_page, write_training_page
+from kinfolk.cli.pages import Page, TrainingPage, check_page, tell_page, write_training_page
 from kinfolk.cli.scores import entity_table
 from kinfolk.cli.tables import show, show_json
 from kinfolk.cli.token_answers import entity_lines, k_best_lines, sentence_lines
@@ -105,10 +105,8 @@ def train(
     from kinfolk.io.modelfile import check_writable
 
     check_writable(out)
-    if page is not None:
-        check_writable(page)
-    if str(out) in (train, dev):
-        raise SettingError(f"--out {out} would overwrite the data it is trained on: name another file")
+    check_page(page, train, dev, out)
+    refuse_overwriting(out, "--out", train, dev, what="the data it is trained on")
     reading = _reading(columns, label, scheme, separator)
     settings: dict[str, Any] = dict(
         templates=templates, min_count="auto" if min_count is None else min_count, l1=l1, encoding=encoding,
@@ -197,6 +195,7 @@ def evaluate(
 
     Entities are counted as conlleval counts them.
     """
+    check_page(page, model, file)
     tagger = _load(model, jobs)
     corpus = read_corpus(tagger, file, Format.conll, scheme, separator)
     scores, accuracy = tagger.evaluate(corpus, report=page)

@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.explain.answer import Answer
+
 Array = NDArray[Any]
 
 
@@ -29,22 +31,16 @@ class FeatureShare:
 
 
 @dataclass(frozen=True)
-class FeatureExplanation:
+class FeatureExplanation(Answer):
     """The answer for one instance, and what its features add to it, the greatest first by absolute value.
 
     Shares are parts of a score, not of a probability: in a chain the labels around decide too.
     """
 
-    instance: int
-    name: str
-    label: str
-    probability: float
-    classes: tuple[str, ...]
-    marginal: Array
     contributions: tuple[FeatureShare, ...]
 
     def __str__(self) -> str:
-        lines = [f"{self.name}: {self.label} with probability {self.probability:.3f}"]
+        lines = [self.head()]
         lines += [f"  {one.share:+7.2f}  {one.feature}" for one in self.contributions[:SHOWN]]
         rest = self.contributions[SHOWN:]
         if rest:

@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.explain.answer import Answer
+
 Array = NDArray[Any]
 
 
@@ -42,19 +44,13 @@ class Contribution:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Explanation(Answer):
     """The answer for one instance, and its contributions, the greatest share first."""
 
-    instance: int
-    name: str
-    label: str
-    probability: float
-    classes: tuple[str, ...]
-    marginal: Array
     contributions: tuple[Contribution, ...]
 
     def __str__(self) -> str:
-        lines = [f"{self.name}: {self.label} with probability {self.probability:.3f}"]
+        lines = [self.head()]
         width = max((len(c.name) for c in self.contributions), default=0)
         for c in self.contributions:
             best = int(c.predicted.argmax())

@@ -48,19 +48,20 @@ def explain_link(
     found = pair_shares(learned, weights, shares, items, np.array([low]), np.array([high]))
     told = contributions(found.shares[0], found.on[0], learned.weight_names())
     score = float(found.score[0])
-    values = () if items.corpus is not None else _values(items, low, high)
+    values = () if items.corpus is not None else field_values(items, low, high, "-")
     return LinkExplanation(
         items.title(low), items.title(high), float(sigmoid(np.array(score))), score, found.base, told, values
     )
 
 
-def _values(items: Mentions, low: int, high: int) -> tuple[tuple[str, str, str], ...]:
-    """What two records have in each field that both or either has."""
+def field_values(items: Mentions, low: int, high: int, nothing: str = "") -> tuple[tuple[str, str, str], ...]:
+    """What two records have in each field that both or either has; `nothing` stands for a missing value."""
     found = []
     for name in items.columns:
-        told = [field_value(items, name, item) or "-" for item in (low, high)]
-        if told != ["-", "-"]:
-            found.append((name, short(told[0]), short(told[1])))
+        values = [field_value(items, name, item) for item in (low, high)]
+        if any(values):
+            left, right = (short(value or nothing) for value in values)
+            found.append((name, left, right))
     return tuple(found)
 
 

@@ -14,6 +14,7 @@ from kinfolk.data.mentions import Mentions
 from kinfolk.features.mention_words import PRONOUNS
 from kinfolk.models.link_choice import refused_pairs, shown_items, shown_pairs
 from kinfolk.models.link_explanations import Split, field_value, pair_shares, short
+from kinfolk.models.quoted import quoted
 from kinfolk.models.structured import sigmoid
 
 if TYPE_CHECKING:
@@ -151,20 +152,9 @@ def _in_its_sentence(items: Mentions, number: int) -> dict[str, str]:
     corpus, spans = items.corpus, items.spans
     if corpus is None or spans is None:
         return {}
-    start, end = (int(t) for t in spans[number])
-    first, last = np.searchsorted(corpus.sentence_starts, [start, end - 1], side="right") - 1
-    begin, stop = int(corpus.sentence_starts[first]), int(corpus.sentence_starts[last + 1])
-    word = corpus.columns["word"]
-
-    def words(a: int, b: int) -> str:
-        return " ".join(word.values[code] for code in word.codes[a:b])
-
-    before, after = words(max(begin, start - AROUND), start), words(end, min(stop, end + AROUND))
-    return {
-        "before": ("… " if start - AROUND > begin else "") + before,
-        "mention": short(words(start, end), 2 * LETTERS),
-        "after": after + (" …" if end + AROUND < stop else ""),
-    }
+    start, end = map(int, spans[number])
+    before, mention, after = quoted(corpus, start, end, AROUND)
+    return {"before": before, "mention": short(mention, 2 * LETTERS), "after": after}
 
 
 def _cluster_name(items: Mentions, members: Array) -> str:

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.data.column import Column
 from kinfolk.data.corpus import Corpus
 from kinfolk.data.mentions import Mentions
+from kinfolk.models.link_explanations import field_values
+from kinfolk.models.quoted import quoted
 
 Array = NDArray[Any]
 MOST = 10  # mistakes shown
 AROUND = 12  # words of context on each side
-LONGEST = 60  # characters of a field
 
 
 def token_mistakes(
@@ -39,7 +39,7 @@ def token_mistakes(
         tokens = np.flatnonzero(wrong & (run == number))
         found.append(
             {
-                **_sentence(corpus, words, int(tokens[0]), int(tokens[-1]) + 1),
+                **_sentence(corpus, int(tokens[0]), int(tokens[-1]) + 1),
                 "labels": [[words[t], names[truth[t]], names[path[t]], sure[t]] for t in tokens[:AROUND].tolist()],
                 "where": _where(corpus, int(tokens[0])),
             }
@@ -47,14 +47,8 @@ def token_mistakes(
     return found
 
 
-def _sentence(corpus: Corpus, words: Sequence[Any], start: int, end: int) -> dict[str, Any]:
-    """Words before, of and behind a run of tokens, as far as its sentence goes."""
-    sentence = int(np.searchsorted(corpus.sentence_starts, start, side="right")) - 1
-    first, last = (int(corpus.sentence_starts[sentence + k]) for k in (0, 1))
-    low, high = max(first, start - AROUND), min(last, end + AROUND)
-    cut = ["…"] if low > first else [], ["…"] if high < last else []
-    parts = cut[0] + list(words[low:start]), list(words[start:end]), list(words[end:high]) + cut[1]
-    return dict(zip(("before", "words", "after"), (" ".join(map(str, part)) for part in parts), strict=True))
+def _sentence(corpus: Corpus, start: int, end: int) -> dict[str, Any]:
+    return dict(zip(("before", "words", "after"), quoted(corpus, start, end, AROUND), strict=True))
 
 
 def _where(corpus: Corpus, token: int) -> str:
@@ -85,20 +79,6 @@ def node_mistakes(ids: Sequence[str], truth: Array, beliefs: Array, names: Seque
 def both_items(items: Mentions, low: int, high: int) -> dict[str, Any]:
     """Two mentions in their sentences, or the fields of two records."""
     if items.corpus is not None and items.spans is not None:
-        words = items.corpus.columns["word"].strings()
-        texts = [_sentence(items.corpus, words, *map(int, items.spans[i])) for i in (low, high)]
+        texts = [_sentence(items.corpus, *map(int, items.spans[i])) for i in (low, high)]
         return {"texts": texts, "where": items.group_name(int(items.groups[low]))}
-    fields = []
-    for name, column in items.columns.items():
-        values = [_value(column, i) for i in (low, high)]
-        if any(values):
-            fields.append([name, *values])
-    return {"fields": fields}
-
-
-def _value(column: Any, item: int) -> str:
-    """A value as text; "" where there is none."""
-    if isinstance(column, Column):
-        text = "" if column.codes[item] < 0 else str(column.values[column.codes[item]])
-        return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
-    return "" if np.isnan(column[item]) else f"{column[item]:g}"
+    return {"fields": [[name, *values] for name, *values in field_values(items, low, high)]}

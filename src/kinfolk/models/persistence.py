@@ -92,7 +92,7 @@ def _head(model: Any) -> dict[str, Any]:
     settings = model.get_params(deep=False).items()
     objects = OBJECTS if isinstance(model, Linker) else NOT_KEPT
     kept = {name: value for name, value in settings if name not in objects}
-    return {"kind": _kind(model), "method": type(model).__name__, "settings": kept}
+    return {"kind": kind_of(model), "method": type(model).__name__, "settings": kept}
 
 
 def _put_stacked(model: Any, header: dict[str, Any], arrays: dict[str, Any], strings: dict[str, Any]) -> None:
@@ -116,7 +116,7 @@ def _put_stacked(model: Any, header: dict[str, Any], arrays: dict[str, Any], str
         header["settings"]["folds"] = int(model.folds_.max()) + 1  # given by instance: those of the training data
 
 
-def _kind(model: Any) -> str:
+def kind_of(model: Any) -> str:
     """What a model labels."""
     if isinstance(model, Linker):
         return "mentions"

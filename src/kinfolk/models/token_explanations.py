@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -70,15 +71,23 @@ def explain_document(
 
 @dataclass(frozen=True, eq=False)
 class LabelledDocument:
-    """One document, labelled, with all that is known of why."""
+    """One document, labelled, with all that is known of why; what a page alone shows is worked out when asked for."""
 
     batch: Batch
     coding: LabelCoding
     path: NDArray[np.int32]
     marginals: Array
-    entities: Sequence[Entity]
-    long_edges: Sequence[tuple[int, int, str]]
     answers: Sequence[Any]
+    tagger: Explaining
+
+    @cached_property
+    def entities(self) -> Sequence[Entity]:
+        found: Sequence[Entity] = self.tagger._decoder().entities(self.batch, self.path, False)
+        return found
+
+    @cached_property
+    def long_edges(self) -> Sequence[tuple[int, int, str]]:
+        return self.tagger._long_edges(self.batch)
 
 
 def label_document(tagger: Explaining, batch: Batch, tokens: Sequence[int]) -> LabelledDocument:
@@ -86,8 +95,7 @@ def label_document(tagger: Explaining, batch: Batch, tokens: Sequence[int]) -> L
     batch, decoder = replace(batch, kept_rows={}), tagger._decoder()
     path, marginals = decoder.paths(batch, False), decoder.marginals(batch, False)
     answers = tagger._explanations(batch, path, marginals, tokens)
-    entities, edges = decoder.entities(batch, path, False), tagger._long_edges(batch)
-    return LabelledDocument(batch, tagger.coding_, path, marginals, entities, edges, answers)
+    return LabelledDocument(batch, tagger.coding_, path, marginals, answers, tagger)
 
 
 class NamedFeatures(NamedTuple):
