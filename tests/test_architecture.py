@@ -98,9 +98,7 @@ def test_no_drawer_for_odds_and_ends(module: str):
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_modules_stay_readable(module: str):
-    text = (SOURCE / module).read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= 330
+def test_modules_say_what_they_are_for(module: str):
     assert module.endswith("__init__.py") or ast.get_docstring(parsed(module)), "a module says what it is for"
 
 
