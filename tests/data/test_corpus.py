@@ -132,6 +132,7 @@ FROM_SENTENCES = {
     "documents that do not add up": (dict(documents=[1, 1]), r"documents must add up to 3 sentences; got \[1, 1\]"),
     "a document of negative size": (dict(documents=[4, -1]), r"add up to 3 sentences; got \[4, -1\]"),
     "a word that is missing": (dict(pos=[["X", None, "X"], ["X"] * 2, ["X"]]), "'pos' lacks a value at token 1"),
+    "vectors for words": (dict(pos=[[[0.5]] * 3, [[0.5]] * 2, [[0.5]]]), r"expected strings; got \[0.5\], a list"),
     "numbers for words": (dict(pos=[[1, 2, 3], [4, 5], [6]]), "expected strings; got 1"),
 }
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 from small_world import MODELS, TEST, TINY, TINY_LABELS, TRAIN, in_scheme, is_valid, randomised
 
 import kinfolk as kf
@@ -233,6 +235,11 @@ INPUTS = {
     "nothing at all": (None, "got NoneType"),
     "a generator": ((s for s in TINY), "got generator"),
     "dicts": ([[{"w": "Kim"}]], "trained on words, but was given feature dicts"),
+    "a string among sentences": ([["Kim"], "left"], "expected a list of tokens as sentence 1; got str"),
+    "a generator among sentences": ([["Kim"], (w for w in ["left"])], "sentence 1; got generator; make it a list"),
+    "a data frame": ([pd.DataFrame({"w": ["Kim"]})], r"sentence 0; got DataFrame. .*to_dict\('records'\)"),
+    "a sparse table": ([sparse.eye_array(3)], "sentence 0; got .*_array. Give a short vector as one number a feature"),
+    "vectors": (np.zeros((2, 3, 4)), r"sentence 0, token 0: .*got a vector: ndarray of shape \(4,\)"),
     "words and dicts": ([["Kim"], ["left", {"w": "Kim"}]], "sentence 1, token 1 is a dict"),
 }
 
@@ -247,9 +254,24 @@ def test_inputs_of_a_wrong_kind(given_input: Any, message: str):
 def test_words_for_a_model_of_dicts():
     model = kf.MaxEnt(n_jobs=1).fit([[{"w": "Kim"}, {"w": "left"}]], [["B-PER", "O"]])
     for wrong, message in (([["Kim"]], "trained on feature dicts, but was given words"),
-                           ([[{"w": "x"}], ["Kim"]], "sequence 1, item 0")):  # fmt: skip
+                           ([[{"w": "x"}], ["Kim"]], "sentence 1, token 0")):  # fmt: skip
         with pytest.raises(InputError, match=message):
             model.predict(wrong)
+
+
+def test_vectors_are_refused_wherever_they_come_in():
+    """Not taken for names, one feature a number; sentences without tokens count too."""
+    X, y = [[{"w": "Kim"}, {"w": "left"}], [{"w": "left"}]], [["B-PER", "O"], ["O"]]
+    vectors = [[], X[0], [{"w": "left", "vec": np.array([0.25, 0.5])}]]
+    told = r"sentence 2, token 0: .*'vec'; got a vector: ndarray of shape \(2,\)\. .*one number a feature"
+    model = kf.LinearChainCRF(n_jobs=1).fit(X, y)
+    for ask in (model.predict, model.predict_proba, model.predict_entities,
+                lambda given: model.score(given, [[], *y]), lambda given: model.explain(given, 0, 0),
+                lambda given: kf.LinearChainCRF(n_jobs=1).fit(given, [[], *y]),
+                lambda given: kf.LinearChainCRF(n_jobs=1).fit(X, y, given, [[], *y]),
+                lambda given: kf.StackedGraphical(kf.LinearChainCRF(n_jobs=1)).fit(given, [[], *y])):  # fmt: skip
+        with pytest.raises(InputError, match=told):
+            ask(vectors)
 
 
 LABELLINGS = {

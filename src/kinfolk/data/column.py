@@ -34,10 +34,10 @@ class Column:
     def from_strings(cls, strings: Iterable[str | None]) -> Column:
         """Number the distinct strings in order of appearance; None becomes -1."""
         given = list(strings)
-        values = [s for s in dict.fromkeys(given) if s is not None]
-        strange = next((s for s in values if not isinstance(s, str)), None)
+        strange = next((s for s in given if not isinstance(s, str | None)), None)
         if strange is not None:
             raise InputError(f"expected strings; got {strange!r}, a {type(strange).__name__}")
+        values = [s for s in dict.fromkeys(given) if s is not None]
         numbers: dict[str | None, int] = {s: i for i, s in enumerate(values)}
         numbers[None] = -1
         return cls(np.fromiter(map(numbers.__getitem__, given), np.int32, len(given)), tuple(values))

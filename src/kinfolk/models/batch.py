@@ -21,7 +21,7 @@ from kinfolk.data.corpus import Corpus
 from kinfolk.data.relational import Relational
 from kinfolk.data.vocabulary import Vocabulary
 from kinfolk.errors import InputError
-from kinfolk.features.dicts import DictFeatures
+from kinfolk.features.dicts import FOR_VECTORS, DictFeatures, check_items
 from kinfolk.features.rows import side_by_side
 from kinfolk.features.tokens import TokenFeatures
 
@@ -50,15 +50,15 @@ class Batch:
         if isinstance(X, Corpus):
             return cls(X if y is None else _with_labels(X, y))
         if isinstance(X, str) or not isinstance(X, Sequence | np.ndarray):
-            raise InputError(f"expected a Corpus or a list of sentences; got {type(X).__name__}")
-        if len(X) and isinstance(X[0], str | Mapping):
-            what = "strings" if isinstance(X[0], str) else "dicts"
-            raise InputError(f"expected a list of sentences, each a list of tokens; got a list of {what}")
+            remedy = f" of vectors. {FOR_VECTORS}" if getattr(X, "ndim", 0) > 1 else ""
+            raise InputError(f"expected a Corpus or a list of sentences; got {type(X).__name__}{remedy}")
+        _check_sentences(X)
         filled = np.array([len(sentence) > 0 for sentence in X], bool)
         first = next((token for sentence in X for token in sentence), "")
         if isinstance(first, str):
             _check_words(X)
             return cls(_with_labels(Corpus.from_sentences([list(s) for s in X]), y, X), None, filled)
+        check_items(X)
         corpus = Corpus.from_sentences([["" for _ in sentence] for sentence in X])
         return cls(_with_labels(corpus, y, X), [sentence for sentence in X if len(sentence)], filled)
 
@@ -93,6 +93,27 @@ class Batch:
             trained, given = ("feature dicts", "words") if self.items is None else ("words", "feature dicts")
             raise InputError(f"the model was trained on {trained}, but was given {given}")
         return self.corpus if self.items is None else self.items
+
+
+def _check_sentences(X: Any) -> None:
+    """Every sentence is a list of tokens, or an array of them."""
+    for s, sentence in enumerate(X):
+        if isinstance(sentence, list | tuple):
+            continue
+        got = type(sentence).__name__
+        if s == 0 and isinstance(sentence, str | Mapping):
+            got = "a list of strings" if isinstance(sentence, str) else "a list of dicts"
+            raise InputError(f"expected a list of sentences, each a list of tokens; got {got}")
+        expected = f"expected a list of tokens as sentence {s}; got {got}"
+        if isinstance(sentence, str | bytes | Mapping):
+            raise InputError(expected)
+        if hasattr(sentence, "columns"):
+            raise InputError(f"{expected}. Give its rows as dicts, such as frame.to_dict('records')")
+        try:
+            len(sentence), iter(sentence)
+        except TypeError:  # generators, sparse matrices, numbers
+            remedy = f". {FOR_VECTORS}" if getattr(sentence, "ndim", 0) > 1 else "; make it a list"
+            raise InputError(f"{expected}{remedy}") from None
 
 
 def _check_words(X: Any) -> None:
