@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,14 @@ if os.environ.get("NUMBA_CACHE_DIR", str(KERNELS / "main")) == str(KERNELS / "ma
 
 settings.register_profile("kinfolk", deadline=None)
 settings.load_profile("kinfolk")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def kernels_may_be_cold() -> Iterator[None]:
+    """Which test compiles the first kernel is chance: in this process nothing is said of it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("kinfolk.kernels.tell_first_use", lambda kept: None)
+        yield
 
 
 @pytest.fixture(scope="session")

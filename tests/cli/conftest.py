@@ -54,5 +54,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
         kf.write_conll(test, folder / name)
     kf.LinearChainCRF(n_jobs=1).fit(train).save(folder / "crf.kinfolk")
     kf.MaxEnt(n_jobs=1).fit(train).save(folder / "maxent.kinfolk")
-    kf.LinearChainCRF(n_jobs=1).fit(train.rows(), train.label_rows()).save(folder / "words.kinfolk")
+    words = kf.LinearChainCRF(n_jobs=1).fit(train.rows(), train.label_rows())
+    words.save(folder / "words.kinfolk")
+    assert words.predict(test), "commands in processes of their own find compiled kernels, and say nothing of them"
     return folder

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
 
+from kinfolk.kernels import njit
 from kinfolk.threads import even_bounds, run_chunks
 
 Array = NDArray[Any]

@@ -10,12 +10,12 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from kinfolk.data.mentions import Mentions
 from kinfolk.features.mention_attributes import AT, MentionTable, mention_table
 from kinfolk.features.mention_words import PRONOUN_CLASSES
 from kinfolk.features.pairs import Answer, Items, PairColumn, PairFeature
+from kinfolk.kernels import njit
 
 _SENTENCES, _MENTIONS, _BETWEEN, _TIMES = (
     (0, 1, 2, 3, 5, 10, 20, 50),

@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from kinfolk.kernels import njit
 
 EMPTY = np.int32(-1)
 

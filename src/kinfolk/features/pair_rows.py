@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from kinfolk.kernels import njit
 from kinfolk.threads import run_chunks
 
 CHUNK = 1 << 17  # pairs at a time and thread

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from kinfolk.kernels import njit
 
 Array = NDArray[Any]
 BITS = 64

@@ -10,7 +10,6 @@ from numbers import Integral
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from kinfolk.data.mentions import Mentions
@@ -18,6 +17,7 @@ from kinfolk.errors import SettingError
 from kinfolk.features.compared import Comparison, as_column, one_of, texts_of
 from kinfolk.features.pairs import Answer, Items
 from kinfolk.features.string_kernels import letters_of
+from kinfolk.kernels import njit
 
 Array = NDArray[Any]
 OVERLAPS = ("jaccard", "containment")

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -21,6 +20,7 @@ from kinfolk.features.gazetteer import Gazetteer
 from kinfolk.features.keys import KeyTable
 from kinfolk.features.templates import Attribute, Keys, Template
 from kinfolk.features.view import TokenView
+from kinfolk.kernels import njit
 from kinfolk.threads import run_chunks
 
 Templates = Iterable["Template | Attribute | Templates"]

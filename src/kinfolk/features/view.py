@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from kinfolk.data.column import Column
 from kinfolk.data.corpus import Corpus
 from kinfolk.data.vocabulary import Vocabulary
+from kinfolk.kernels import njit
 
 if TYPE_CHECKING:
     from kinfolk.features.templates import Attribute

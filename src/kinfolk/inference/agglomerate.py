@@ -15,10 +15,10 @@ import heapq
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from kinfolk.inference.clusters import Constraints, find, numbered, single_link
+from kinfolk.kernels import njit
 
 Array = NDArray[Any]
 KINDS = {"average": 0, "complete": 1, "gain": 2}

@@ -12,7 +12,6 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from kinfolk.inference.floats import FAST
@@ -24,6 +23,7 @@ from kinfolk.inference.lattice import (
     log_forward,
     step_back,
 )
+from kinfolk.kernels import njit
 from kinfolk.threads import even_bounds, run_chunks
 
 Array = NDArray[Any]

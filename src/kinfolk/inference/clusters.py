@@ -11,8 +11,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from kinfolk.kernels import njit
 
 Array = NDArray[Any]
 NO_PAIRS = np.empty((0, 2), np.int32)

@@ -12,11 +12,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from kinfolk.inference.agglomerate import agglomerate
 from kinfolk.inference.clusters import Constraints, numbered
+from kinfolk.kernels import njit
 
 Array = NDArray[Any]
 SWEEPS = 100  # of moves; each raises the gain, so the limit is for rounding alone

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from kinfolk.inference.floats import FAST
 from kinfolk.inference.lattice import forward_scaled, log_backward, log_forward, step_back
+from kinfolk.kernels import njit
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)

@@ -13,10 +13,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from kinfolk.errors import InputError
+from kinfolk.kernels import njit
 
 Array = NDArray[Any]
 START = -1  # the "parent" and the "relation" of a start component

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from kinfolk.inference.lattice import exp_table
 from kinfolk.inference.residuals import KINDS, add_outer, sequence_residuals, workspace
+from kinfolk.kernels import njit
 from kinfolk.threads import even_bounds, run_chunks
 
 Array = NDArray[Any]

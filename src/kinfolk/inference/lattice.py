@@ -20,10 +20,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from kinfolk.inference.floats import FAINT, FAINT_SINGLE, FAST, TINY
+from kinfolk.kernels import njit
 
 # -- scaled -------------------------------------------------------------------------------------------
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from kinfolk.inference.messages import SEQUENTIAL, SYNCHRONOUS, propagate_group
+from kinfolk.kernels import njit
 from kinfolk.threads import even_bounds, run_chunks
 
 Array = NDArray[Any]

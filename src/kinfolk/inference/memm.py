@@ -11,11 +11,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from kinfolk.inference.chain import CHUNKS, Potentials
 from kinfolk.inference.residuals import log_conditionals
+from kinfolk.kernels import njit
 from kinfolk.threads import even_bounds, run_chunks
 
 

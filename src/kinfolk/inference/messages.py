@@ -17,7 +17,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from kinfolk.kernels import njit
 
 SEQUENTIAL, SYNCHRONOUS = 0, 1
 TINY = 1e-290  # a smaller sum has lost its digits

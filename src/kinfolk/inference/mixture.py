@@ -8,12 +8,12 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from kinfolk.errors import InputError
 from kinfolk.inference.dag import Dag
 from kinfolk.inference.sweeps import sweep_back, sweep_forward
+from kinfolk.kernels import njit
 from kinfolk.threads import even_bounds, run_chunks
 
 Array = NDArray[Any]

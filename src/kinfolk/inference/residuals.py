@@ -21,11 +21,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from kinfolk.inference.counts import add_expectations
 from kinfolk.inference.floats import FAST
 from kinfolk.inference.lattice import log_backward, log_forward, log_sum
+from kinfolk.kernels import njit
 
 MAXENT, MEMM, CRF = 0, 1, 2
 KINDS = {"maxent": MAXENT, "memm": MEMM, "crf": CRF}

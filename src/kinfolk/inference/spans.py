@@ -12,11 +12,11 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from kinfolk.inference.chain import Potentials
 from kinfolk.inference.lattice import log_backward, log_forward, log_sum
+from kinfolk.kernels import njit
 
 
 @njit(nogil=True, cache=True)

@@ -25,9 +25,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from kinfolk.inference.floats import FAST
+from kinfolk.kernels import njit
 
 TINY = 1e-200  # a smaller normaliser has lost its digits: that component is done again with logarithms
 LEAST = 1e-300  # probability below which the logarithm is cut off

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from kinfolk.kernels import njit
 
 Array = NDArray[Any]
 ENTRIES = 8192  # of a group at most, so that its sums stay in the processor's cache

@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from kinfolk.kernels import njit
 from kinfolk.learning.grouped_rows import GroupedRows
 from kinfolk.threads import run_chunks
 

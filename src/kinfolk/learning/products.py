@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from kinfolk.kernels import njit
 from kinfolk.threads import even_bounds, run_chunks
 
 TRANSPOSE_CHUNKS = 4

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from kinfolk.kernels import njit
 from kinfolk.threads import run_chunks
 
 Vector = NDArray[Any]

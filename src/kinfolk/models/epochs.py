@@ -9,9 +9,9 @@ that the model already has right (all residuals below NEGLIGIBLE) are passed ove
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from kinfolk.inference.residuals import add_outer, sequence_residuals, workspace
+from kinfolk.kernels import njit
 
 NEGLIGIBLE = 1e-4
 

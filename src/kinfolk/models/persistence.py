@@ -166,6 +166,8 @@ def load_model(
         return _restore(file, functions or {}, trusted)
     except ModelFileError as error:
         raise ModelFileError(f"{os.fspath(path)}: {error}") from None
+    except MemoryError:
+        raise
     except Exception as error:  # the file is sound, what it holds is not: whatever comes of that is its fault
         raise ModelFileError(
             f"{os.fspath(path)}: the parts of the model do not fit together ({type(error).__name__}: {error}); "

@@ -6,7 +6,6 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -60,20 +59,12 @@ def train(
         raise InputError(
             f"feature values must lie within ±{LARGEST_VALUE:g}; the largest is {largest:g}. Scale them down."
         )
-    if _kernels_are_cold():
-        log.warning("first use: compiling numeric kernels, about half a minute; later runs load them from disk")
     release_free_memory()
     residuals = chain_residuals(kind, data.labels, data.token_weights, data.starts, plan.n_jobs)
     objective = LogLinear(data.rows, residuals, data.n_labels, data.pair_rows, plan.l2, plan.n_jobs)
     watch = Watch(objective.shape, plan, score_dev, callback, began)
     start = _starting_point(kind, data, objective, plan, watch) if initial is None else initial
     return optimise(objective, start, plan, watch, began)
-
-
-def _kernels_are_cold() -> bool:
-    """Whether the largest kernel is neither compiled in this process nor in numba's cache on disk."""
-    folder = run_epoch.stats.cache_path
-    return not run_epoch.signatures and (folder is None or not any(Path(folder).glob("epochs.run_epoch-*.nbi")))
 
 
 def _starting_point(kind: str, data: TrainingData, objective: LogLinear, plan: TrainingPlan, watch: Watch) -> Array:

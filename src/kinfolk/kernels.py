@@ -1,0 +1,183 @@
+"""numba's decorator for our kernels, and the store where compiled ones are kept from run to run.
+
+numba keeps them in NUMBA_CACHE_DIR, else beside the sources, else in the user's folder for caches, and fails where none
+of these can be written to; it also runs whatever it finds there. Here
+
+- the last resort is a temporary folder of the user alone, or no store at all;
+- every file ends in a checksum, and damaged ones are compiled anew;
+- a kernel is kept together with the types it is for: of two processes that keep one for different types at the same
+  moment, each may overwrite the other's file.
+
+What is compiled for the first time is told once, before the half minute that it may take.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import logging
+import os
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any, ClassVar
+
+import numba
+from numba.core import caching
+
+log = logging.getLogger(__name__)
+SEAL = hashlib.sha256().digest_size
+
+
+def njit(*, cache: bool, **options: Any) -> Callable[[Any], Any]:
+    """numba's decorator of this name, with the store described above."""
+
+    def compiled(function: Any) -> Any:
+        kernel = numba.njit(**options)(function)
+        if cache and hasattr(kernel, "overloads"):  # a plain function where NUMBA_DISABLE_JIT is set
+            kernel._cache = _store(function)
+        return kernel
+
+    return compiled
+
+
+def _store(function: Any) -> Any:
+    try:
+        return Store(function)
+    except RuntimeError:  # numba: no locator available
+        return NoStore()
+
+
+@cache
+def temporary_folder() -> str | None:
+    """A folder of this user alone, or None: what is kept there is run, so nobody else may have put it there."""
+    user = os.getuid() if hasattr(os, "getuid") else None
+    try:
+        folder = os.path.join(tempfile.gettempdir(), f"kinfolk-kernels-{'own' if user is None else user}")
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
+        found = os.lstat(folder)
+    except OSError:
+        return None
+    private = user is None or (found.st_uid == user and not stat.S_IMODE(found.st_mode) & 0o077)
+    return folder if stat.S_ISDIR(found.st_mode) and private else None
+
+
+# -- what is told, each once a process ----------------------------------------------------------------
+
+
+ON_DISK = "later runs load them from disk"
+NOWHERE = "there is nowhere to keep them, so every run compiles them again: let NUMBA_CACHE_DIR name a folder"
+TEMPORARY = "later runs load them from %s, as nothing else can be written to (NUMBA_CACHE_DIR names another place)"
+
+
+@cache
+def tell_first_use(kept: str = ON_DISK) -> None:
+    log.warning("first use: compiling numeric kernels, about half a minute; %s", kept)
+
+
+@cache
+def _tell_damage(folder: str) -> None:
+    log.warning("compiled kernels in %s are damaged, and are compiled anew; if this comes again, delete them", folder)
+
+
+@cache
+def _tell_not_kept(folder: str, why: str) -> None:
+    log.warning("compiled kernels cannot be kept in %s (%s): later runs compile them again", folder, why)
+
+
+# -- the store: numba's classes, with what they lack --------------------------------------------------
+
+_LOCATORS = caching.CompileResultCacheImpl._locator_classes
+_IN_TREE: Any = next(locator for locator in _LOCATORS if locator.__name__.endswith("InTreeCacheLocator"))
+
+
+class TemporaryLocator(_IN_TREE):  # type: ignore[misc]
+    def __init__(self, function: Any, file: str) -> None:
+        super().__init__(function, file)
+        self._cache_path = os.path.join(str(temporary_folder()), self.get_suitable_cache_subpath(file))
+
+    @classmethod
+    def from_function(cls, function: Any, file: str) -> Any:
+        return None if temporary_folder() is None else super().from_function(function, file)
+
+
+class Kept(caching.CompileResultCacheImpl):  # type: ignore[misc]
+    _locator_classes: ClassVar[list[type]] = [*_LOCATORS, TemporaryLocator]
+
+    def get_filename_base(self, *names: str) -> str:
+        return f"{super().get_filename_base(*names)}-sealed"  # files of numba's own have no checksum
+
+
+class SealedFiles(caching.IndexDataCacheFile):  # type: ignore[misc]
+    """An index of types, and a file of machine code for each. A checksum at the end: what is read stops before it."""
+
+    @contextlib.contextmanager
+    def _open_for_write(self, path: str) -> Iterator[io.BytesIO]:
+        with super()._open_for_write(path) as stream:
+            yield (whole := io.BytesIO())
+            stream.write(whole.getvalue() + hashlib.sha256(whole.getvalue()).digest())
+
+    def _load_index(self) -> Any:
+        _check_seal(self._index_path)
+        return super()._load_index()
+
+    def _load_data(self, name: str) -> Any:
+        _check_seal(self._data_path(name))
+        return super()._load_data(name)
+
+    def save(self, key: Any, data: Any) -> None:
+        super().save(key, (key, data))
+
+    def load(self, key: Any) -> Any:
+        whose, data = super().load(key) or (None, None)
+        return data if whose == key else None
+
+    def drop(self) -> None:
+        with contextlib.suppress(OSError):
+            os.unlink(self._index_path)
+
+
+def _check_seal(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):  # not kept yet
+        with open(path, "rb") as stream:
+            whole = stream.read()
+        if hashlib.sha256(whole[:-SEAL]).digest() != whole[-SEAL:]:
+            raise ValueError(f"{path}: damaged")
+
+
+class Store(caching.FunctionCache):  # type: ignore[misc]
+    _impl_class = Kept
+
+    def __init__(self, function: Any) -> None:
+        super().__init__(function)
+        stamp = self._impl.locator.get_source_stamp()
+        self._cache_file: SealedFiles = SealedFiles(self._cache_path, self._impl.filename_base, stamp)
+
+    def load_overload(self, types: Any, context: Any) -> Any:
+        try:
+            found = super().load_overload(types, context)
+        except MemoryError:
+            raise
+        except Exception:  # unpickling and linking fail in ways of their own
+            log.debug("%r cannot be loaded", self, exc_info=True)
+            _tell_damage(self._cache_path)
+            self._cache_file.drop()
+            return None
+        if found is None:
+            is_last_resort = isinstance(self._impl.locator, TemporaryLocator)
+            tell_first_use(TEMPORARY % temporary_folder() if is_last_resort else ON_DISK)
+        return found
+
+    def save_overload(self, types: Any, result: Any) -> None:
+        try:
+            super().save_overload(types, result)
+        except (OSError, ValueError) as error:
+            _tell_not_kept(self._cache_path, str(error))
+
+
+class NoStore(caching.NullCache):  # type: ignore[misc]
+    def load_overload(self, types: Any, context: Any) -> None:
+        tell_first_use(NOWHERE)
