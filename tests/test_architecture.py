@@ -137,3 +137,9 @@ def test_scikit_learn_is_imported_only_where_it_is_used(module: str):
     inside = {id(node) for function in outer for node in ast.walk(function)}
     at_module_level = [name for node, name in imports(parsed(module)) if id(node) not in inside]
     assert not [name for name in at_module_level if name.split(".")[0] in {"sklearn", "skops"}]
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if module != "kernels.py"])
+def test_kernels_are_compiled_in_one_place(module: str):
+    """Which knows where they are kept, and tells before the first is compiled."""
+    assert "numba" not in {name.split(".")[0] for _, name in imports(parsed(module))}

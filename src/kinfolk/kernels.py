@@ -22,7 +22,7 @@ import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any
 
 import numba
 from numba.core import caching
@@ -104,8 +104,11 @@ class TemporaryLocator(_IN_TREE):  # type: ignore[misc]
         return None if temporary_folder() is None else super().from_function(function, file)
 
 
+PLACES: list[Any] = [*_LOCATORS, TemporaryLocator]  # the first that can be written to
+
+
 class Kept(caching.CompileResultCacheImpl):  # type: ignore[misc]
-    _locator_classes: ClassVar[list[type]] = [*_LOCATORS, TemporaryLocator]
+    _locator_classes = PLACES
 
     def get_filename_base(self, *names: str) -> str:
         return f"{super().get_filename_base(*names)}-sealed"  # files of numba's own have no checksum
