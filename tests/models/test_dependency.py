@@ -119,13 +119,91 @@ def test_a_weight_counts_a_node_more_than_once():
         network().fit(graph, sample_weight=weight[1:])
 
 
-def test_without_templates_all_relations_are_counted():
+def test_without_templates_the_shares_of_labels_are_told_by_every_relation():
     rng = np.random.default_rng(4)
     links = {"r": sparse.csr_array(weights(rng, 24)), "s": sparse.csr_array(weights(rng, 24))}
     graph = a_graph(4, relations=links)
-    model, told = network().fit(graph), network(templates=["count:r", "count:s"]).fit(graph)
-    assert list(map(repr, model.company_.templates)) == ["Count('r')", "Count('s')"]
+    model, told = network().fit(graph), network(templates=["proportion:r", "proportion:s"]).fit(graph)
+    assert list(map(repr, model.company_.templates)) == ["Proportion('r')", "Proportion('s')"]
     np.testing.assert_array_equal(model.predict_proba(graph), told.predict_proba(graph))
+
+
+def test_without_templates_weights_below_0_are_added_up():
+    """A share of what adds up to 0 or less is none."""
+    rng = np.random.default_rng(4)
+    links = {"r": sparse.csr_array(weights(rng, 24)), "s": sparse.csr_array(-weights(rng, 24))}
+    model = network().fit(a_graph(4, relations=links))
+    assert list(map(repr, model.company_.templates)) == ["Proportion('r')", "Count('s')"]
+
+
+def test_what_is_told_by_default_is_the_same_in_training_and_in_sampling():
+    """A node with one labelled neighbour of six in training, and the same six, all labelled, in sampling."""
+    star = [(0, j) for j in range(1, 7)]
+    graph = kf.Graph(np.zeros((7, 1)), ["ant", "bee", None, None, None, None, None], {"r": star})
+    model = network().fit(graph)
+    world = model._world(graph)
+    few, all_ = one_hot(graph.label_codes, 2), one_hot(np.array([0, 1, 1, 1, 1, 1, 1]), 2)
+    told = [world.company.rows(world.hood, votes, np.array([0]))[0].tolist() for votes in (few, all_)]
+    assert told == [[0.0, 1.0], [0.0, 1.0]]
+
+
+def papers(seed: int, n: int = 300, stray: float = 0.2) -> kf.Graph:
+    """Eight links a node, those between topics thinned out to a share `stray`."""
+    rng = np.random.default_rng(seed)
+    topic, pairs = rng.integers(0, 3, n), rng.integers(0, n, (8 * n, 2))
+    kept = (topic[pairs[:, 0]] == topic[pairs[:, 1]]) | (rng.random(8 * n) < stray)
+    links = np.unique(pairs[kept & (pairs[:, 0] != pairs[:, 1])], axis=0)
+    X = np.eye(3)[topic] + rng.normal(size=(n, 3))
+    return kf.Graph(X, [NAMES[t] for t in topic], {"cites": links, "cited_by": links[:, ::-1]})
+
+
+def gain_by_links(graph: kf.Graph, share: float, seed: int, base: Any, templates: Any = None) -> float:
+    """Percent points that the links bring on nodes without a label."""
+    train = np.random.default_rng(seed).random(graph.n_nodes) < share
+    model, gold = network(base, templates=templates).fit(graph, train=train), np.array(graph.labels, object)
+    alone = model.classes_[model.local_.proba(graph.features).argmax(axis=1)]
+    return 100 * float(((model.predict(graph) == gold).astype(float) - (alone == gold))[~train].mean())
+
+
+@pytest.mark.parametrize("share", [0.1, 0.33])
+@pytest.mark.parametrize("stray", [0.2, 1.0], ids=["alike", "strangers"])
+def test_by_default_few_labels_do_not_make_it_worse_than_its_base(share: float, stray: float):
+    """Also where links say nothing. Sums, told of few neighbours in training and of all in sampling, lose much."""
+    gains = [gain_by_links(papers(seed, stray=stray), share, seed, LogisticRegression()) for seed in range(4)]
+    assert np.mean(gains) > (-1 if stray == 1 else 0)
+
+
+def test_counts_lose_where_most_neighbours_have_no_label(caplog: pytest.LogCaptureFixture):
+    counts = ["count:cites", "count:cited_by"]
+    with caplog.at_level(logging.ERROR, "kinfolk"):
+        gains = [gain_by_links(papers(seed), 0.1, seed, LogisticRegression(), counts) for seed in range(4)]
+    assert np.mean(gains) < -3
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", ["cora", "citeseer"])
+def test_by_default_it_gains_on_papers_of_which_a_tenth_is_labelled(name: str, data_folder: Any):
+    folder = data_folder / "nodes" / f"{name}_linqs"
+    graph = kf.read_linqs(folder / f"{name}.content.gz", folder / f"{name}.cites")
+    assert gain_by_links(graph, 0.1, 0, LogisticRegression(max_iter=1000)) > 0.5
+
+
+@pytest.mark.parametrize("text", ["count:r", "log-count:r"])
+def test_sums_over_neighbours_some_of_whom_have_no_label_are_warned_of(text: str, caplog: pytest.LogCaptureFixture):
+    star = {"r": [(0, 2), (1, 2), (0, 1), (2, 0)]}
+    graph = kf.Graph(np.eye(3), ["ant", "bee", None], star)
+    with caplog.at_level(logging.WARNING, "kinfolk"):
+        network(templates=[text, "mean:r", "exists:r"], mode="plain").fit(graph)
+    (told,) = caplog.messages
+    assert told.startswith(f"{text.replace('-', '').replace(':', '(')}): 2 of the 3 links of training nodes lead to")
+    assert "without a label, which add nothing in training and something in sampling; Proportion" in told
+    caplog.clear()
+    with caplog.at_level(logging.WARNING, "kinfolk"):
+        network().fit(graph)
+        network(templates="proportion:r").fit(graph)
+        network(templates=text, mode="plain").fit(graph.with_labels(["ant", "bee", "ant"]))
+        network(templates="mean:r:features").fit(graph)
+    assert not caplog.messages
 
 
 def test_features_of_neighbours_stand_beside_in_both_modes():
@@ -306,7 +384,7 @@ def test_where_chains_begin():
     graph = a_graph(10, n, relations=links)
     model = network(mode="plain", burn_in=0, sweeps=1).fit(graph)
     own = model.local_.estimator.predict_proba(graph.features).argmax(axis=1)
-    given = [model.conditional_.estimator.predict_proba(rows_of(graph, "count:r", one_hot(np.full(n, y), 3)))
+    given = [model.conditional_.estimator.predict_proba(rows_of(graph, "proportion:r", one_hot(np.full(n, y), 3)))
              for y in range(3)]  # fmt: skip
 
     def began(start: str, seed: int) -> Any:
@@ -343,7 +421,7 @@ def test_kept_labels_are_told_to_the_neighbours(mode: str):
     graph = a_graph(12)
     for i in (0, 5, 23):
         model = network(mode=mode, burn_in=2, sweeps=2).fit(graph, train=np.arange(24) != i)
-        rows = rows_of(graph, "count:r", one_hot(graph.label_codes, 3))
+        rows = rows_of(graph, "proportion:r", one_hot(graph.label_codes, 3))
         expected = model.conditional_.estimator.predict_proba(rows[i : i + 1])[0]
         np.testing.assert_allclose(model.predict_proba(graph)[i], expected, atol=1e-9)
 
@@ -412,7 +490,7 @@ def test_who_is_like_a_logistic_regression_is_asked_all_the_same(base: Any):
     graph = a_graph(18, 40)
     model = network(base, burn_in=0, sweeps=1).fit(graph)
     asked = graph.with_labels([None, *graph.labels[1:]])
-    rows = rows_of(graph, "count:r", one_hot(graph.label_codes, 3))
+    rows = rows_of(graph, "proportion:r", one_hot(graph.label_codes, 3))
     expected = model.conditional_.estimator.predict_proba(rows)[0]
     np.testing.assert_allclose(model.predict_proba(asked, forced=True)[0], expected, atol=1e-9)
 

@@ -32,8 +32,8 @@ class NodeOptions:
         list[str] | None,
         typer.Option(
             help="stacked, dependency-network: what a node is told of its neighbours, e.g. count:cites, "
-            "'mean:cites @ cites', mean:cites:features, max:cites:hard; may be repeated. Default: count of every "
-            "relation."
+            "'mean:cites @ cites', mean:cites:features, max:cites:hard; may be repeated. Default, of every "
+            "relation: stacked: count; dependency-network: proportion."
         ),
     ] = None
     known: Annotated[

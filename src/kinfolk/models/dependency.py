@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from kinfolk.errors import SettingError
 from kinfolk.explain.levels import NodeExplanation
-from kinfolk.features.neighbours import set_known
+from kinfolk.features.neighbours import Count, LogCount, Proportion, set_known
 from kinfolk.features.rows import side_by_side
 from kinfolk.inference.gibbs import Chain
 from kinfolk.models.checks import check_settings
@@ -43,7 +43,9 @@ class DependencyNetwork(NodeCompany):
     Settings
     --------
     base        any scikit-learn classifier: trained once on the nodes' own features, once with neighbours' true labels
-    templates   what a node is told of its neighbours, as in StackedGraphical; None: Count over every relation
+    templates   what a node is told of its neighbours, as in StackedGraphical; None: Proportion over every relation,
+                which means the same in training, where only labelled neighbours speak, and in sampling, where all do
+                (Count where links have weights below 0)
     start       labels to begin with: "local", those of the model of own features; or "random"
     burn_in     sweeps that are not counted
     sweeps      sweeps after them; probabilities are the mean of the conditionals that labels were drawn from
@@ -106,8 +108,10 @@ class DependencyNetwork(NodeCompany):
         weights = None
         if sample_weight is not None:
             weights = node_weights(labels, classes, None, sample_weight)[index]
-        templates = default_templates(self.templates, nodes)
+        templates = default_templates(self.templates, nodes, Proportion)
         world = World.learn(nodes, templates, len(classes), wants_dense([self.base]), True, jobs)
+        if self.templates is not None:
+            _tell_sums(world, labels)
         votes = np.zeros((len(labels), len(classes)))
         set_known(votes, labels)
         rows = side_by_side(world.wide, index, world.company.rows(world.hood, votes, index))
@@ -237,6 +241,19 @@ class DependencyNetwork(NodeCompany):
                 chain.sweep(left_out if sweep < self.burn_in else sums)
                 if sweep >= self.burn_in:
                     yield np.where(newest, chain.labels, before)
+
+
+def _tell_sums(world: World, labels: Array) -> None:
+    """A word about sums over neighbours some of whom have no label: they are larger in sampling than in training."""
+    sums = [one for one in world.company.told if isinstance(one, Count | LogCount)]
+    seen = [labels[world.hood.links(one.rule)[labels >= 0].indices] >= 0 for one in sums]
+    silent, heard = sum(int((~one).sum()) for one in seen), sum(map(len, seen))
+    if silent:
+        log.warning(
+            "%s: %d of the %d links of training nodes lead to nodes without a label, which add nothing in training and "
+            "something in sampling; Proportion (proportion:...) means the same in both",
+            ", ".join(one.name for one in sums), silent, heard,
+        )  # fmt: skip
 
 
 class PlainChain:

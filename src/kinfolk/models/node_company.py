@@ -14,7 +14,7 @@ from kinfolk.data.vocabulary import Vocabulary
 from kinfolk.errors import InputError
 from kinfolk.features.company import Company, as_templates
 from kinfolk.features.neighbourhood import Neighbourhood
-from kinfolk.features.neighbours import Count, NeighbourTemplate
+from kinfolk.features.neighbours import Count, NeighbourTemplate, Over
 from kinfolk.features.paths import Relation
 from kinfolk.models.labeller import Labeller
 from kinfolk.models.labels import LabelCoding
@@ -72,13 +72,13 @@ def wants_dense(bases: Iterable[Any]) -> bool:
     return not all(map(takes_sparse, bases))
 
 
-def default_templates(given: Any, nodes: Nodes) -> list[NeighbourTemplate]:
-    """The templates given, or how many neighbours have each label, by every relation."""
+def default_templates(given: Any, nodes: Nodes, kind: type[Over]) -> list[NeighbourTemplate]:
+    """The templates given, or one of a kind for every relation; Count where links have weights below 0."""
     if given is not None:
         return as_templates(given)
     if not nodes.relations:
         raise InputError("this graph has no relation, so no node has a neighbour. Give it links")
-    return [Count(Relation(name)) for name in nodes.relations]
+    return [(Count if (links.data < 0).any() else kind)(Relation(name)) for name, links in nodes.relations.items()]
 
 
 class NodeCompany(Labeller):

@@ -124,7 +124,7 @@ def _node_instances(model: Any, X: Any, sample_weight: Any, train: Any) -> tuple
     labels, classes = training_labels(nodes, train)
     weights = None if sample_weight is None else node_weights(labels, classes, None, sample_weight)
     fold = _folds(model, labels, nodes.groups)
-    templates = default_templates(model.templates, nodes) if model.depth or model.templates is not None else []
+    templates = default_templates(model.templates, nodes, Count) if model.depth or model.templates is not None else []
     world = World.learn(nodes, templates, len(classes), wants_dense(model.bases), model.features, jobs)
     known = model.known
     if known == "auto":
