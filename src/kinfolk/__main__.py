@@ -1,5 +1,27 @@
-"""`python -m kinfolk` is the command line."""
+"""The start of the command: `kinfolk`, or `python -m kinfolk`.
 
-from kinfolk.cli.main import run
+Loading all modules takes a moment, in which there is nothing yet to clean up: an interruption ends it at once.
+"""
 
-run()
+import os
+import signal
+from types import FrameType
+
+
+def start() -> None:
+    ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # a shell may have us ignore it
+    if ours:
+        signal.signal(signal.SIGINT, _leave)
+    from kinfolk.cli.main import run
+
+    if ours:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    run()
+
+
+def _leave(signum: int, frame: FrameType | None) -> None:
+    os._exit(130)
+
+
+if __name__ == "__main__":
+    start()

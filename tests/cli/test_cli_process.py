@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -71,3 +72,42 @@ def test_a_full_disk_behind_standard_output(world: Path, verb: str):
             stdout=full, stderr=subprocess.PIPE, timeout=120,
         )  # fmt: skip
     assert (told.returncode, told.stderr) == (2, b"error: standard output: No space left on device\n")
+
+
+INTERRUPTED = """
+import os, runpy, signal, sys
+
+class Interrupting:
+    def find_spec(self, name, *_):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+sys.argv = ["kinfolk", "--version"]
+{start}
+"""
+STARTS = {
+    "kinfolk": "import kinfolk.__main__ as entry; entry.start()",
+    "python -m kinfolk": "runpy.run_module('kinfolk', run_name='__main__', alter_sys=True)",
+}
+
+
+@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("module", ["kinfolk.cli.main", "typer", "numpy", "kinfolk.cli.reproduce"])
+def test_an_interruption_while_modules_are_loaded_is_quiet(module: str, start: str):
+    program = INTERRUPTED.format(module=module, start=STARTS[start])
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, b"", b"")
+
+
+def test_an_interruption_that_the_shell_has_us_ignore_is_ignored():
+    """As `kinfolk ... &` in a script."""
+    program = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+    program += INTERRUPTED.format(module="typer", start=STARTS["kinfolk"])
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60)
+    assert (ended.returncode, ended.stderr) == (0, b"") and ended.stdout.startswith(b"kinfolk ")
+
+
+def test_the_installed_command_starts_there():
+    told = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    assert told["project"]["scripts"] == {"kinfolk": "kinfolk.__main__:start"}
