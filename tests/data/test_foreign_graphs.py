@@ -99,7 +99,7 @@ def test_groups_of_networkx():
     net = nx.Graph([("a", "b"), ("b", "c")])
     nx.set_node_attributes(net, {"a": "p", "b": "q", "c": "p"}, "place")
     graph = Graph.from_networkx(net, group="place")
-    assert graph.ids == ("a", "c", "b") and graph.group_names == ("p", "q")
+    assert graph.ids == ("a", "b", "c") and graph.group_names == ("p", "q") and graph.group_codes.tolist() == [0, 1, 0]
     assert links(graph)["c", "b"] == 1 and ("a", "c") not in links(graph)
 
 
@@ -152,9 +152,9 @@ def test_direction_of_a_matrix():
 
 def test_labels_beside_a_matrix():
     x, none = np.zeros((3, 1)), sparse.csr_array((3, 3))
-    graph = Graph.from_scipy(none, x, [10, 9, -1], feature_names=["f"], groups=["p", "p", "q"])
+    graph = Graph.from_scipy(none, x, [10, 9, -1], feature_names=["f"], groups=["p", "q", "p"])
     assert graph.labels == ["10", "9", None] and graph.classes.names == ("9", "10")
-    assert graph.feature_names == ("f",) and graph.group_names == ("p", "q")
+    assert graph.feature_names == ("f",) and graph.group_names == ("p", "q") and graph.group_codes.tolist() == [0, 1, 0]
     assert Graph.from_scipy(none, x, [1, 0, -1], classes=["no", "yes"]).labels == ["yes", "no", None]
 
 
@@ -249,10 +249,10 @@ def test_labels_that_are_not_known():
 
 
 def test_kinds_weights_and_several_graphs():
-    given = data(edge_type=Tensor([3, 5]), edge_weight=Tensor([[0.5], [2.0]]), batch=Tensor([0, 0, 1]))
+    given = data(edge_type=Tensor([3, 5]), edge_weight=Tensor([[0.5], [2.0]]), batch=Tensor([0, 1, 0]))
     graph = Graph.from_pyg(given, relation="edge_type", weight="edge_weight")
     assert list(graph.relations) == ["3", "3_inverse", "5", "5_inverse"] and links(graph, "5") == {("1", "2"): 2}
-    assert graph.group_names == ("0", "1") and graph.group_codes.tolist() == [0, 0, 1]
+    assert graph.group_names == ("0", "1") and graph.group_codes.tolist() == [0, 1, 0]
 
 
 def test_data_without_features():

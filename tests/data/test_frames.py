@@ -82,7 +82,7 @@ def test_texts_are_the_titles(frame: Maker):
     assert small(frame, nodes, features="x").titles is None
     assert small(frame, nodes, features="x", text="t").titles == ("A  red Fox", "", "x" * 500)
     both = small(frame, nodes, features="x", text=["by", "t", "no"], group="g")
-    assert both.ids == ("a", "c", "b") and both.titles == ("Ann, B., A  red Fox", "x" * 500, "C.")
+    assert both.ids == ("a", "b", "c") and both.titles == ("Ann, B., A  red Fox", "C.", "x" * 500)
 
 
 def test_the_tables_may_be_of_two_libraries():
@@ -234,11 +234,12 @@ def test_rows_may_be_the_ids(frame: Maker):
     assert graph.ids == ("0", "1") and links(graph) == {("0", "1"): 1} and graph.feature_names == ("x",)
 
 
-def test_groups_are_put_together(frame: Maker):
-    nodes = {"g": [7, 3, 7], "y": ["p", "q", None]}
-    graph = small(frame, nodes, label="y", group="g")
-    assert graph.ids == ("a", "c", "b") and graph.group_names == ("7", "3") and graph.group_codes.tolist() == [0, 0, 1]
-    assert graph.labels == ["p", None, "q"] and dense(graph) == [[1], [3], [2]]
+def test_rows_stay_in_order_whatever_their_groups(frame: Maker):
+    nodes = {"g": [7, 3, 7], "y": ["p", "q", None], "t": ["one", "two", "three"]}
+    graph = small(frame, nodes, label="y", group="g", text="t", features="x")
+    assert graph.ids == ("a", "b", "c") and graph.group_names == ("7", "3") and graph.group_codes.tolist() == [0, 1, 0]
+    assert graph.labels == ["p", "q", None] and graph.titles == ("one", "two", "three")
+    assert [row[0] for row in dense(graph)] == [1, 2, 3]
     assert links(graph) == {("a", "b"): 1, ("b", "c"): 1}
 
 

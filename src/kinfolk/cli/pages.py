@@ -52,5 +52,6 @@ def score_nodes(labeller: Any, graph: Any, seen: Any, gold: dict[int, str], forc
 
     beliefs = labeller.predict_proba(seen, forced=forced)
     scored = graph.with_labels([gold.get(i) for i in range(graph.n_nodes)])
-    evaluate_nodes(labeller, Nodes.of(scored, labeller.node_columns_), beliefs, page)
+    nodes = Nodes.of(scored, labeller.node_columns_)
+    evaluate_nodes(labeller, nodes, nodes.to_rows(beliefs), page)
     return labeller.classes_[beliefs.argmax(axis=1)]

@@ -1,4 +1,4 @@
-"""A table of nodes and tables of links to what `Graph` is built of: ids are matched, groups are put together."""
+"""A table of nodes and tables of links to what `Graph` is built of: ids are matched, rows stay in order."""
 
 from __future__ import annotations
 
@@ -58,37 +58,33 @@ def graph_parts(
     if not nodes.n_rows:
         raise nodes.fault("no nodes: expected a row for each, found none")
     ids = NodeIds(nodes, columns.id)
-    parts, rank = node_parts(nodes, ids.names, columns)
+    parts = node_parts(nodes, ids.names, columns)
     links = LinkCollector(nodes.n_rows, rules)
     for name, table in edges:
         if name is not None and ends.relation is not None:
             raise SettingError(f"the links of {table.name} are named {name!r} already; relation must be None")
         names = name if ends.relation is None else table.full_names(ends.relation, "relation")
-        links.add(_link_rows(table, ids, rank, ends), nodes.name, names)
+        links.add(_link_rows(table, ids, ends), nodes.name, names)
         if not table.n_rows:
             log.warning("%s has no links", table.name)
     return {**parts, "relations": links.relations(nodes.name)}
 
 
-def node_parts(nodes: Table, ids: Sequence[str], columns: NodeColumns) -> tuple[dict[str, Any], NDArray[np.int64]]:
-    """Arguments of `Graph` but its links; and row -> number of the node, -1 -> -1."""
+def node_parts(nodes: Table, ids: Sequence[str], columns: NodeColumns) -> dict[str, Any]:
+    """Arguments of `Graph` but its links."""
     which = columns.features_of()
     labels, classes = _labels(nodes, columns.label)
-    groups, order = _grouped(nodes, columns.group)
+    groups = None if columns.group is None else nodes.full_names(columns.group, "group")
     features, names = feature_table(nodes, ids, which)
-    titles = _titles(nodes, which.text)
-    rank = np.full(nodes.n_rows + 1, -1, np.int64)  # the last entry, which is that of -1, stays
-    rank[order] = np.arange(nodes.n_rows)
-    parts = {
-        "features": features if groups is None else features[order],
-        "labels": [labels[i] for i in order],
-        "ids": [ids[i] for i in order],
+    return {
+        "features": features,
+        "labels": labels,
+        "ids": ids,
         "groups": groups,
         "feature_names": names,
         "classes": classes,
-        "titles": None if titles is None else [titles[i] for i in order],
+        "titles": _titles(nodes, which.text),
     }
-    return parts, rank
 
 
 def _labels(table: Table, column: str | None) -> tuple[list[str | None], list[str]]:
@@ -108,16 +104,6 @@ def in_order(classes: Iterable[str]) -> list[str]:
     return [plain[i] for i in np.argsort(numbers, kind="stable")]
 
 
-def _grouped(table: Table, column: str | None) -> tuple[list[str] | None, NDArray[np.int64]]:
-    """The group of each node, group after group in the order they first appear, and the rows in that order."""
-    if column is None:
-        return None, np.arange(table.n_rows)
-    names = table.full_names(column, "group")
-    number = {name: i for i, name in enumerate(dict.fromkeys(names))}
-    order = np.argsort(np.fromiter(map(number.__getitem__, names), np.int64, len(names)), kind="stable")
-    return [names[i] for i in order], order
-
-
 def _titles(table: Table, text: Sequence[str]) -> list[str] | None:
     """The texts of each node as they are written, for people to read; None without columns of text."""
     if not text:
@@ -129,9 +115,9 @@ def _titles(table: Table, text: Sequence[str]) -> list[str] | None:
 # -- links --------------------------------------------------------------------------------------------
 
 
-def _link_rows(table: Table, ids: NodeIds, rank: NDArray[np.int64], ends: LinkColumns) -> LinkRows:
+def _link_rows(table: Table, ids: NodeIds, ends: LinkColumns) -> LinkRows:
     given = [id_column(table, name, role) for name, role in ((ends.source, "source"), (ends.target, "target"))]
-    source, target = (rank[ids.find(column)] for column in given)
+    source, target = (ids.find(column) for column in given)
 
     def end(row: int) -> str:
         column = given[0] if source[row] < 0 or target[row] >= 0 else given[1]

@@ -33,9 +33,8 @@ def networkx_parts(
     check_distinct(nodes, ids)
     if columns.label == USUAL_LABEL and USUAL_LABEL not in nodes.columns:
         columns = columns._replace(label=None)  # nothing is labelled yet
-    parts, rank = node_parts(nodes, ids, columns)
-    number = dict(zip(keys, rank.tolist(), strict=False))
-    return {**parts, "relations": _relations(graph, number, relation, weight, rules)}
+    number = {key: i for i, key in enumerate(keys)}
+    return {**node_parts(nodes, ids, columns), "relations": _relations(graph, number, relation, weight, rules)}
 
 
 def _relations(

@@ -23,8 +23,9 @@ from kinfolk.data.nodes import (
     checked_titles,
     coded_groups,
     coded_labels,
+    group_order,
 )
-from kinfolk.data.relational import Relational
+from kinfolk.data.relational import Relational, read_only
 from kinfolk.data.sources import GraphSources
 from kinfolk.data.vocabulary import Vocabulary
 from kinfolk.errors import InputError, SettingError
@@ -54,8 +55,8 @@ class Graph(GraphSources):
     relations      name -> int (E, 2), rows (source, target), meaning that source looks at target: a pair told twice is
                    one link of weight 1; or name -> SciPy sparse (n, n), row = source, entries are weights (0 = no link)
     ids            distinct strings or whole numbers (kept as strings); by default "0", "1", ...
-    groups         name or number of the graph each node belongs to; the nodes of one group stand together, and the
-                   groups are numbered as they appear. Links may cross groups.
+    groups         name or number of the graph each node belongs to, in any order; numbered as they appear. Links may
+                   cross groups.
     feature_names  F distinct strings: lets a trained model find its columns in another graph
     classes        the label names; by default those in `labels`, sorted
     group_names    what the numbers in `groups` stand for
@@ -63,10 +64,15 @@ class Graph(GraphSources):
     self_loops     "drop" them, with a warning, or "refuse" them
     """
 
-    __slots__ = ("_relational", "feature_names", "group_names", "ids", "titles")
+    __slots__ = ("_given", "_grouped", "feature_names", "group_codes", "group_names", "group_order", "ids", "titles")
 
-    _relational: Relational
+    _given: Relational
+    _grouped: Relational | None
     ids: tuple[str, ...]
+    group_codes: NDArray[np.int32]
+    """int32 (n,), index into `group_names`."""
+    group_order: NDArray[np.int64] | None
+    """The nodes group after group, as `relational()` has them; None: they came so."""
     feature_names: tuple[str, ...] | None
     group_names: tuple[str, ...]
     titles: tuple[str, ...] | None
@@ -95,7 +101,11 @@ class Graph(GraphSources):
         numbers, names = coded_groups(groups, n, group_names)
         links = {name: checked_links(name, given, n, self_loops) for name, given in (relations or {}).items()}
         put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731 (frozen below)
-        put("_relational", Relational(table, codes, known, links, numbers))
+        order = group_order(numbers)
+        put("_given", Relational(table, codes, known, links, numbers if order is None else None))
+        put("_grouped", self._given if order is None else None)
+        put("group_codes", read_only(numbers))
+        put("group_order", order)
         put("ids", checked_ids(ids, n))
         put("feature_names", None if feature_names is None else checked_names(feature_names, width))
         put("group_names", names)
@@ -118,21 +128,21 @@ class Graph(GraphSources):
     @property
     def features(self) -> Any:
         """CSR or dense (n, F), read-only."""
-        return self._relational.features
+        return self._given.features
 
     @property
     def relations(self) -> Mapping[str, Any]:
         """Name -> CSR (n, n); row i lists the nodes that i looks at."""
-        return self._relational.relations
+        return self._given.relations
 
     @property
     def classes(self) -> Vocabulary:
-        return self._relational.classes
+        return self._given.classes
 
     @property
     def label_codes(self) -> NDArray[np.int32]:
         """int32 (n,), index into `classes`, -1 = unknown."""
-        return self._relational.labels
+        return self._given.labels
 
     @property
     def labels(self) -> list[str | None]:
@@ -141,25 +151,26 @@ class Graph(GraphSources):
         return [table[code] for code in self.label_codes]
 
     @property
-    def group_codes(self) -> NDArray[np.int32]:
-        """int32 (n,), index into `group_names`; rises along the nodes."""
-        return self._relational.groups
-
-    @property
     def n_nodes(self) -> int:
-        return self._relational.n_instances
+        return self._given.n_instances
 
     @property
     def n_features(self) -> int:
-        return self._relational.n_features
+        return self._given.n_features
 
     @property
     def n_groups(self) -> int:
         return len(self.group_names)
 
     def relational(self) -> Relational:
-        """What the models work on: the same nodes in the same order."""
-        return self._relational
+        """What the models work on: the same nodes, those of one group together; see `group_order`."""
+        if self._grouped is None:
+            given, order = self._given, self.group_order
+            links = {name: table[order][:, order] for name, table in given.relations.items()}
+            parts = (given.features[order], given.labels[order], given.classes, links, self.group_codes[order])
+            object.__setattr__(self, "_grouped", Relational(*parts))  # made once
+        assert self._grouped is not None
+        return self._grouped
 
     def with_labels(
         self, labels: Sequence[str | None] | ArrayLike | None, classes: Iterable[str] | Vocabulary | None = None

@@ -54,10 +54,10 @@ def coded_labels(labels: Any, n: int, classes: Any) -> tuple[Any, Vocabulary]:
     return codes, known
 
 
-def coded_groups(groups: Any, n: int, group_names: Any) -> tuple[NDArray[np.int32] | None, tuple[str, ...]]:
-    """Groups numbered in order of appearance, each checked to stand together, and their names."""
+def coded_groups(groups: Any, n: int, group_names: Any) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+    """Groups numbered in order of appearance, and their names."""
     if groups is None:
-        return None, ("0",) if n else ()
+        return np.zeros(n, np.int32), ("0",) if n else ()
     given = _per_node(groups, n, "groups")
     strange = next((i for i, group in enumerate(given) if not (_is_whole(group) or isinstance(group, str))), None)
     if strange is not None:
@@ -71,15 +71,12 @@ def coded_groups(groups: Any, n: int, group_names: Any) -> tuple[NDArray[np.int3
         given = [table[g] for g in given]
     names = [str(group) for group in given]
     number = {name: g for g, name in enumerate(dict.fromkeys(names))}
-    codes = np.fromiter((number[name] for name in names), np.int32, n)
-    back = np.flatnonzero(np.diff(codes) < 0)
-    if len(back):
-        i = int(back[0]) + 1
-        raise InputError(
-            f"the nodes of one group must stand together; group {names[i]!r} comes again at node {i} after group "
-            f"{names[i - 1]!r}: sort the nodes by group, e.g. by np.argsort(groups, kind='stable')"
-        )
-    return codes, tuple(number)
+    return np.fromiter((number[name] for name in names), np.int32, n), tuple(number)
+
+
+def group_order(groups: NDArray[np.int32]) -> NDArray[np.int64] | None:
+    """The nodes group after group, within a group as they came; None where they stand so already."""
+    return np.argsort(groups, kind="stable") if (np.diff(groups) < 0).any() else None
 
 
 def checked_ids(ids: Iterable[str | int] | None, n: int) -> tuple[str, ...]:

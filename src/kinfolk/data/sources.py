@@ -47,7 +47,7 @@ class GraphSources:
     ) -> Self:
         """The graph in a table of nodes and one of links: pandas, polars, Arrow or another that narwhals knows.
 
-        nodes      one row a node
+        nodes      one row a node; the graph has them in that order
         edges      one row a link: its source looks at its target; or a list of such tables; or name -> table, each
                    with the links of one name
 
@@ -59,8 +59,7 @@ class GraphSources:
                    make a feature "column=value" of every value. Dense, or CSR as soon as there are strings.
         text       features "column:word" for the words of a text, in lower case. The texts themselves, joined by ", ",
                    are the titles of the nodes that reports show, up to 500 characters.
-        group      the graph a node belongs to. The nodes are put group after group, groups and nodes within them in
-                   the order they come in: `ids` tells which is which.
+        group      the graph a node belongs to, in any order
         missing    of features: "refuse", or "flag": 0 and, where any is missing, a feature "column is missing"
 
         Of `edges` these are columns:

@@ -67,9 +67,9 @@ class NeighbourFunction(NeighbourTemplate):
         out[:] = answer[rows]
 
     def _answer(self, hood: Neighbourhood, votes: Array) -> Array:
-        shown = votes.view()
+        shown = votes.view() if hood.order is None else votes[np.argsort(hood.order)]
         shown.flags.writeable = False  # others are told of the same votes
-        answer = np.asarray(self.function(shown, hood.relations))
+        answer = np.asarray(self.function(shown, hood.relations_as_given()))
         if answer.ndim == 1:
             answer = answer[:, None]
         if answer.ndim != 2 or len(answer) != hood.n or answer.dtype.kind not in "fiub":
@@ -77,7 +77,7 @@ class NeighbourFunction(NeighbourTemplate):
             raise InputError(f"{self.name!r} must return one row of numbers an instance ({hood.n}); got {got}")
         if not np.isfinite(answer).all():
             raise InputError(f"{self.name!r} must return finite numbers; got {answer[~np.isfinite(answer)][0]}")
-        return answer
+        return answer if hood.order is None else answer[hood.order]
 
     def spec(self) -> dict[str, Any]:
         return {"template": "NeighbourFunction", "name": self.label, "columns": self.columns}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from kinfolk.data.corpus import Corpus
@@ -21,7 +22,7 @@ Rule = Relation | SkipBuilder | LearnedSkips
 class Neighbourhood:
     """n instances with relations (name -> CSR), features (CSR or dense, or None), and for tokens their corpus.
 
-    Paths and rules are worked out once each.
+    Paths and rules are worked out once each. `order`: the instance of the caller's in each row; None: as they came.
     """
 
     n: int
@@ -31,12 +32,23 @@ class Neighbourhood:
     corpus: Corpus | None = None
     n_jobs: int = 1
     worked_out: dict[Any, sparse.csr_array] = field(default_factory=dict, repr=False)
+    order: NDArray[np.int64] | None = None
 
     def tokens(self, asked_by: str) -> Corpus:
         """The corpus, for templates that are about tokens."""
         if self.corpus is None:
             raise InputError(f"{asked_by} is about tokens in sentences, and this is a graph; name one of its relations")
         return self.corpus
+
+    def relations_as_given(self) -> Mapping[str, Any]:
+        """The relations with the instances as the caller has them."""
+        if self.order is None:
+            return self.relations
+        rank = np.argsort(self.order)
+        for name, links in self.relations.items():
+            if (name, "as given") not in self.worked_out:
+                self.worked_out[name, "as given"] = links[rank][:, rank]
+        return {name: self.worked_out[name, "as given"] for name in self.relations}
 
     def links(self, rule: Rule) -> sparse.csr_array:
         """CSR (n, n) without a diagonal: row i lists whom i looks at."""

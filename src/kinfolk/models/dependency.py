@@ -107,7 +107,7 @@ class DependencyNetwork(NodeCompany):
         check_enough(classes)
         weights = None
         if sample_weight is not None:
-            weights = node_weights(labels, classes, None, sample_weight)[index]
+            weights = node_weights(nodes, labels, classes, None, sample_weight)[index]
         templates = default_templates(self.templates, nodes, Proportion)
         world = World.learn(nodes, templates, len(classes), wants_dense([self.base]), True, jobs)
         if self.templates is not None:
@@ -131,10 +131,13 @@ class DependencyNetwork(NodeCompany):
 
     def predict_proba(self, X: Any, forced: bool = False) -> Array:
         """(n, L), the mean over sweeps and chains. With `forced`, labels that X has are kept."""
-        from joblib import Parallel, delayed
-
         self._require_fitted()
         world = self._world(X)
+        return world.nodes.to_nodes(self._marginals(world, forced))
+
+    def _marginals(self, world: World, forced: bool = False) -> Array:
+        from joblib import Parallel, delayed
+
         known = self._labels(world.nodes, forced)
         tasks = (delayed(self._mean)(world, known, number) for number in range(self.chains))
         found = Parallel(n_jobs=resolve_jobs(self.n_jobs), prefer="threads")(tasks)
@@ -157,14 +160,15 @@ class DependencyNetwork(NodeCompany):
             sweep(sums)
             mean = sums / number
             set_known(mean, known)
-            yield mean
+            yield world.nodes.to_nodes(mean)
 
     def evaluate(self, X: Any, y: Any = None, report: PathLike | None = None) -> tuple[None, float]:
         """(None, accuracy over labelled nodes in percent), as other models give it; `report`: also write a page."""
         self._require_fitted()
         no_labels_beside(y)
         check_report(report)
-        return evaluate_nodes(self, Nodes.of(X, self.node_columns_), self.predict_proba(X), report)
+        world = self._world(X)
+        return evaluate_nodes(self, world.nodes, self._marginals(world), report)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Accuracy, from 0 to 1."""

@@ -27,6 +27,7 @@ from kinfolk.models.node_explanations import ready, told
 from kinfolk.models.node_parents import used_links
 from kinfolk.models.nodes import (
     Nodes,
+    check_within_groups,
     no_labels_beside,
     node_accuracy,
     node_weights,
@@ -110,7 +111,7 @@ class LinkModel(Labeller):
         check_settings(self)
         nodes, jobs = Nodes.of(X), resolve_jobs(self.n_jobs)
         labels, classes = training_labels(nodes, train)
-        weights = node_weights(labels, classes, self.class_weight, sample_weight)
+        weights = node_weights(nodes, labels, classes, self.class_weight, sample_weight)
         plan = TrainingPlan(
             float(self.l2), float(self.l1), self.max_iterations, float(self.tolerance), self.patience,
             self.dev_every, self.random_state, jobs, self.training,
@@ -163,9 +164,7 @@ class LinkModel(Labeller):
             if (links.coords[0][there] == links.coords[1][there]).any():
                 raise InputError(f"relation {name!r} links a node to itself. Take self loops out.")
             edges.append(np.stack([c[there] for c in links.coords], axis=1).astype(np.int64))
-        across = [e for e in edges if len(e) and (nodes.groups[e[:, 0]] != nodes.groups[e[:, 1]]).any()]
-        if across:
-            raise InputError("a link leads from one group to another; groups are the unit of inference: join them")
+        check_within_groups(nodes, [name for name in self.links_ if name in nodes.relations])
         return edges
 
     def _dev_scorer(self, X_dev: Any, classes: Vocabulary) -> Any:
@@ -199,9 +198,9 @@ class LinkModel(Labeller):
     def predict_proba(self, X: Any, forced: bool = False) -> Array:
         """(n, L), beliefs at the fixed point. With `forced`, labels of the graph are certain, and all others are given
         them: information flows both ways along a link."""
-        beliefs, report, _ = self._run(X, forced)
+        beliefs, report, nodes = self._run(X, forced)
         report.warn(REMEDY)
-        return beliefs
+        return nodes.to_nodes(beliefs)
 
     def predict(self, X: Any, forced: bool = False) -> Array:
         """One label a node."""

@@ -206,7 +206,8 @@ class MixtureOfParents(Tagger):
             self._require_task("tokens")
             return super().predict_proba(X, forced)
         nodes = self._nodes(X)
-        return self._node_model().marginals(nodes, nodes.codes(self.coding_.classes) if forced else None)
+        found = self._node_model().marginals(nodes, nodes.codes(self.coding_.classes) if forced else None)
+        return nodes.to_nodes(found)
 
     def predict_entities(self, X: Any, forced: bool = False) -> list[Entity]:
         """The predicted entities of tokens, each with the probability that this very entity is there."""

@@ -52,7 +52,7 @@ class World(NamedTuple):
     ) -> World:  # fmt: skip
         """The templates with what they need to know of the training graph, and that graph."""
         relations, paths = nodes.relations, nodes.data.paths
-        hood = Neighbourhood(len(nodes.labels), n_votes, relations, nodes.table, None, n_jobs, paths)
+        hood = Neighbourhood(len(nodes.labels), n_votes, relations, nodes.table, None, n_jobs, paths, nodes.order)
         return cls.of(nodes, hood, Company.learn(templates, hood), dense, features)
 
     @classmethod
@@ -117,7 +117,7 @@ class NodeCompany(Labeller):
         relations = told_relations(nodes, self.company_.relation_names(), self.unused_)
         paths = nodes.data.paths if len(relations) == len(nodes.relations) else {}
         n, n_votes, jobs = len(nodes.labels), len(self.coding_.classes), resolve_jobs(self.n_jobs)
-        hood = Neighbourhood(n, n_votes, relations, nodes.table, None, jobs, paths)
+        hood = Neighbourhood(n, n_votes, relations, nodes.table, None, jobs, paths, nodes.order)
         return World.of(nodes, hood, self.company_, self.dense_, features)
 
     def _labels(self, nodes: Nodes, forced: bool) -> NDArray[np.int32]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -168,7 +169,9 @@ def told(story: NodeStory, report: PathLike | None, model: Any) -> NodeExplanati
     """The explanation, and the page about it where one is asked for."""
     if report is not None:
         write_node_report(report, story_part(story), type(model).__name__)
-    return story.answer
+    answer, nodes = story.answer, story.nodes
+    around = tuple(replace(one, node=nodes.node_at(one.node)) for one in answer.neighbours)
+    return replace(answer, node=nodes.node_at(answer.node), neighbours=around)
 
 
 def story_part(story: NodeStory) -> Part:

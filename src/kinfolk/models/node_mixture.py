@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from kinfolk.models.gate import LocalModel
 from kinfolk.models.joint import Sample
 from kinfolk.models.node_parents import NodeParents
 from kinfolk.models.node_report import mixture_node_part, write_node_report
-from kinfolk.models.nodes import Nodes, node_number, told_relations
+from kinfolk.models.nodes import Nodes, check_within_groups, node_number, told_relations
 from kinfolk.models.report_files import PathLike
 
 log = logging.getLogger("kinfolk")
@@ -39,8 +39,8 @@ class NodeModel:
         return node_sample(self.parents, nodes, self.local, self.n_orders, self.seed, self.n_jobs, first)
 
     def marginals(self, nodes: Nodes, labels: NDArray[np.int32] | None = None) -> Array:
-        """(n, L), the mean over orders. With `labels` (-1 unknown) the labelled nodes come first in every order, so
-        what follows is exactly the distribution of the others given them (a DAG as given keeps its own order).
+        """(n, L) by row, the mean over orders. With `labels` (-1 unknown) the labelled nodes come first in every
+        order, so what follows is exactly the distribution of the others given them (a DAG as given keeps its order).
         """
         table = mean_marginals(self.sample(nodes, labels), self.weights, labels, self.n_jobs)
         if labels is not None:
@@ -54,7 +54,11 @@ class NodeModel:
         answer = explanation(at, voices, classes, lambda i: nodes.ids[i])
         if report is not None:
             write_node_report(report, mixture_node_part(nodes, answer, self.marginals(nodes)), "MixtureOfParents")
-        return answer
+        said = tuple(
+            one if one.parent is None else replace(one, parent=nodes.node_at(one.parent))
+            for one in answer.contributions
+        )
+        return replace(answer, instance=nodes.node_at(at), contributions=said)
 
 
 def node_sample(
@@ -63,6 +67,7 @@ def node_sample(
 ) -> Sample:  # fmt: skip
     """A new graph ready for inference, in orders of its own; nodes of `first` come before the others."""
     relations = told_relations(nodes, parents.links, parents.not_used)
+    check_within_groups(nodes, [name for name in parents.links if name in nodes.relations])
     doubt = None if local is None else local.doubt(nodes.rows, n_jobs)
     rng = np.random.default_rng(None if seed is None else [seed, 1])  # not the orders of training
     sample, _ = parents.compile(nodes.rows, relations, nodes.groups, doubt, n_orders, rng, first)

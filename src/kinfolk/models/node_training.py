@@ -25,7 +25,7 @@ from kinfolk.models.mixture_training import (
 )
 from kinfolk.models.node_mixture import mean_marginals, node_sample
 from kinfolk.models.node_parents import NodeParents, used_links
-from kinfolk.models.nodes import Nodes, node_accuracy, node_weights, training_labels
+from kinfolk.models.nodes import Nodes, check_within_groups, node_accuracy, node_weights, training_labels
 from kinfolk.models.optimise import Convergence, TrainingPlan, UntilStopped
 from kinfolk.threads import resolve_jobs
 
@@ -82,8 +82,9 @@ def fit_nodes(
 ) -> FittedNodes:  # fmt: skip
     """Separate training uses every link in both directions; the rest works on `model.orders` random orders."""
     labels, classes = training_labels(nodes, train)
-    weights = node_weights(labels, classes, model.class_weight, sample_weight)
+    weights = node_weights(nodes, labels, classes, model.class_weight, sample_weight)
     parents = node_parents(model, nodes)
+    check_within_groups(nodes, parents.links)
     local, doubt, fold = None, None, None
     if parents.gated:
         fold = folds_by_group(nodes.groups, max(2, settings.gate_folds), plan.seed)

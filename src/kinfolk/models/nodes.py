@@ -26,7 +26,11 @@ Array = NDArray[Any]
 @dataclass(frozen=True, eq=False)
 class Nodes:
     """A graph or a relational data set, brought to one form: features as given (CSR or dense), labels and classes,
-    relations, groups, ids, titles if there are any."""
+    relations, groups, ids, titles if there are any.
+
+    Rows stand group after group. `order` is the node of the caller's in each row, None where row i is node i: what
+    comes in goes through `to_rows`, what goes out through `to_nodes`.
+    """
 
     table: Any
     labels: NDArray[np.int32]
@@ -38,15 +42,23 @@ class Nodes:
     is_graph: bool
     data: Relational
     titles: Sequence[str] | None
+    group_names: Sequence[str] | None
+    order: NDArray[np.int64] | None
 
     @classmethod
     def of(cls, X: Any, columns: Sequence[str] | int | None = None) -> Nodes:
         """`columns`: the features a trained model knows, by name or by number."""
         if not isinstance(X, Graph | Relational):
             raise InputError(f"expected a Graph or a Relational; got {type(X).__name__}")
+        order, groups = None, None
         if isinstance(X, Graph):
-            rows = X.features if columns is None else X.feature_rows(columns)
             data, ids, names, titles = X.relational(), X.ids, X.feature_names, X.titles
+            order, groups = X.group_order, X.group_names
+            rows = data.features if columns is None else X.feature_rows(columns)
+            if order is not None:
+                rows = rows if columns is None else rows[order]
+                ids = tuple(ids[i] for i in order)
+                titles = None if titles is None else tuple(titles[i] for i in order)
         else:
             rows, data, names, titles = X.features, X, None, None
             ids = tuple(str(i) for i in range(len(X)))
@@ -54,7 +66,26 @@ class Nodes:
             if width is not None and rows.shape[1] != width:
                 raise InputError(f"the model was trained on {width} features; got {rows.shape[1]}")
         known = (data.labels, data.classes, data.relations, data.groups)
-        return cls(rows, *known, ids, names, isinstance(X, Graph), data, titles)
+        return cls(rows, *known, ids, names, isinstance(X, Graph), data, titles, groups, order)
+
+    def to_nodes(self, rows: Array) -> Array:
+        """An array with an entry a row, in the order the nodes came in."""
+        if self.order is None:
+            return rows
+        found = np.empty_like(rows)
+        found[self.order] = rows
+        return found
+
+    def to_rows(self, values: Array) -> Array:
+        """An array with an entry a node, as the caller gives it, in the order of the rows."""
+        return values if self.order is None else values[self.order]
+
+    def node_at(self, row: int) -> int:
+        """The number of the node in a row, as the caller counts."""
+        return row if self.order is None else int(self.order[row])
+
+    def row_of(self, node: int) -> int:
+        return node if self.order is None else int(np.flatnonzero(self.order == node)[0])
 
     @property
     def fingerprint(self) -> str:
@@ -119,9 +150,9 @@ class Nodes:
                 f"train must be {n} truth values, or a list of node numbers from 0 to {n - 1}; got an array of "
                 f"{chosen.dtype} of shape {chosen.shape}"
             )
-        kept = np.full(n, -1, np.int32)
-        kept[chosen] = self.labels[chosen]
-        return kept
+        inside = np.zeros(n, bool)
+        inside[chosen] = True
+        return np.where(self.to_rows(inside), self.labels, np.int32(-1))
 
 
 def told_relations(nodes: Nodes, used: Sequence[str], not_used: Sequence[str]) -> dict[str, Any]:
@@ -133,6 +164,23 @@ def told_relations(nodes: Nodes, used: Sequence[str], not_used: Sequence[str]) -
         log.warning("relation %r, which training used, is not here: nodes go without those neighbours", name)
         relations[name] = sparse.csr_array((len(nodes.labels), len(nodes.labels)))
     return relations
+
+
+def check_within_groups(nodes: Nodes, names: Sequence[str]) -> None:
+    """Of models whose inference goes group by group: none of the relations named may lead out of one."""
+    for name in names:
+        links = nodes.relations[name]
+        source = np.repeat(np.arange(len(nodes.labels)), np.diff(links.indptr))
+        across = np.flatnonzero((nodes.groups[source] != nodes.groups[links.indices]) & (links.data != 0))
+        if len(across):
+            ends = (int(source[across[0]]), int(links.indices[across[0]]))
+            groups = [int(nodes.groups[i]) for i in ends]
+            told = [str(g) if nodes.group_names is None else nodes.group_names[g] for g in groups]
+            a, b = (f"{nodes.ids[i]!r} in group {group!r}" for i, group in zip(ends, told, strict=True))
+            raise InputError(
+                f"relation {name!r} leads from {a} to {b}, and groups are the unit of inference: put both in one "
+                "group, or leave the link out"
+            )
 
 
 def node_accuracy(gold: NDArray[np.int32], beliefs: Array) -> float:
@@ -149,7 +197,7 @@ def no_labels_beside(y: Any) -> None:
 
 
 def node_number(nodes: Nodes, node: Any) -> int:
-    """The number of a node given by id or number."""
+    """The row of a node given by id or number."""
     if isinstance(node, str):
         if node not in nodes.ids:
             raise InputError(f"there is no node {node!r} in this graph")
@@ -160,7 +208,7 @@ def node_number(nodes: Nodes, node: Any) -> int:
         is_id = isinstance(node, int | np.integer) and str(node) in nodes.ids
         hint = f"; ids are strings: write node='{node}'; a number counts from 0" if is_id else ""
         raise InputError(told + hint)
-    return int(node)
+    return nodes.row_of(int(node))
 
 
 def training_labels(nodes: Nodes, train: Any) -> tuple[NDArray[np.int32], Vocabulary]:
@@ -175,7 +223,7 @@ def training_labels(nodes: Nodes, train: Any) -> tuple[NDArray[np.int32], Vocabu
     return codes[labels], classes
 
 
-def node_weights(labels: Array, classes: Vocabulary, class_weight: Any, sample_weight: Any) -> Array:
+def node_weights(nodes: Nodes, labels: Array, classes: Vocabulary, class_weight: Any, sample_weight: Any) -> Array:
     """(n,), the weight of the class of a node times its own."""
     by_class = np.append(class_weights(labels, classes, class_weight), 1.0)[labels]
     if sample_weight is None:
@@ -186,6 +234,7 @@ def node_weights(labels: Array, classes: Vocabulary, class_weight: Any, sample_w
         raise InputError("sample_weight must hold numbers, one a node") from None
     if own.shape != labels.shape:
         raise InputError(f"sample_weight must have one number a node ({len(labels)}); got shape {own.shape}")
+    own = nodes.to_rows(own)
     if not np.isfinite(own).all() or (own < 0).any() or not (own[labels >= 0] > 0).any():
         raise InputError("sample_weight must be finite, not negative, and not all zero")
     return np.asarray(by_class * own)

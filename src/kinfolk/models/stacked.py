@@ -26,7 +26,7 @@ from kinfolk.models.entities import Entity
 from kinfolk.models.learners import Learner
 from kinfolk.models.node_company import NodeCompany
 from kinfolk.models.node_explanations import explain_stacked
-from kinfolk.models.nodes import Nodes, no_labels_beside
+from kinfolk.models.nodes import no_labels_beside
 from kinfolk.models.report_files import PathLike, check_report
 from kinfolk.models.score_report import evaluate_nodes, evaluate_tokens
 from kinfolk.models.stacked_nodes import NodePredictor
@@ -158,7 +158,7 @@ class StackedGraphical(NodeCompany):
         self._require_fitted()
         if self.task_ == "tokens":
             return self._last().predict(self._tokens(X, forced), forced)
-        return self.classes_[self._proba(X, forced, whole=False)[-1].argmax(axis=1)]
+        return self.classes_[self.predict_proba(X, forced).argmax(axis=1)]
 
     def predict_proba(self, X: Any, forced: bool = False) -> Any:
         """(n, L), columns as `classes_`; for tokens one array a sentence. `forced` as in `predict`.
@@ -168,14 +168,16 @@ class StackedGraphical(NodeCompany):
         self._require_fitted()
         if self.task_ == "tokens":
             return self._last().predict_proba(self._tokens(X, forced), forced)
-        return self._proba(X, forced, whole=False)[-1]
+        predictor = self._predictor(X, forced)
+        return predictor.world.nodes.to_nodes(self._proba(predictor, forced, whole=False)[-1])
 
     def predict_levels(self, X: Any, forced: bool = False) -> list[Array]:
         """Nodes: (n, L) by each level, from the base alone to the last."""
         self._require_fitted()
         if self.task_ == "tokens":
             raise InputError("predict_levels is for nodes")
-        return self._proba(X, forced)
+        predictor = self._predictor(X, forced)
+        return [predictor.world.nodes.to_nodes(table) for table in self._proba(predictor, forced)]
 
     def at_depth(self, depth: int) -> StackedGraphical:
         """The model with its first levels alone, up to `depth`: 0 is the base."""
@@ -204,8 +206,8 @@ class StackedGraphical(NodeCompany):
         if self.task_ == "tokens":
             return evaluate_tokens(self._last(), self._tokens(Batch.of(X, y), False), report, self)
         no_labels_beside(y)
-        nodes = Nodes.of(X, self.node_columns_)
-        return evaluate_nodes(self, nodes, self._proba(X, False, whole=False)[-1], report)
+        predictor = self._predictor(X, False)
+        return evaluate_nodes(self, predictor.world.nodes, self._proba(predictor, False, whole=False)[-1], report)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Accuracy over labelled nodes, or entity F1 of tokens, from 0 to 1."""
@@ -222,9 +224,8 @@ class StackedGraphical(NodeCompany):
         predictor = TokenPredictor(self.levels_, self.company_, self.coding_, self._ask, ceiling, jobs)
         return predictor.extended(Batch.of(X), forced)
 
-    def _proba(self, X: Any, forced: bool, whole: bool = True) -> list[Array]:
-        """(n, L) by each level; sampled votes are averaged over runs."""
-        predictor = self._predictor(X, forced)
+    def _proba(self, predictor: NodePredictor, forced: bool, whole: bool = True) -> list[Array]:
+        """(n, L) by each level, by row; sampled votes are averaged over runs."""
         found = predictor.levels(0, whole)
         if self.predictions == "sample":
             runs = [found, *(predictor.levels(draw, whole) for draw in range(1, self.samples))]

@@ -41,13 +41,12 @@ def fit_stacked(model: Any, X: Any, y: Any, sample_weight: Any, train: Any) -> N
     """Set what `fit` learns."""
     instances, known = _prepared(model, X, y, sample_weight, train)
     training = _run(model, instances, known, estimate=False)
-    model.folds_ = instances.fold
     if isinstance(instances, TokenInstances):
-        model.task_, model.known_ = "tokens", known
+        model.task_, model.known_, model.folds_ = "tokens", known, instances.fold
         model.coding_, model.company_ = instances.coding, instances.templates
         model.levels_ = [level.tagger for level in training.models]  # type: ignore[attr-defined]
         return
-    model.task_ = "nodes"
+    model.task_, model.folds_ = "nodes", instances.world.nodes.to_nodes(instances.fold)
     model.levels_ = [level.learner for level in training.models]  # type: ignore[attr-defined]
     memory = None if known == "ceiling" else remembered(training, instances, known == "true")
     model._keep(instances.world.nodes, instances.templates, instances.classes, known, memory)
@@ -58,7 +57,8 @@ def cross_fitted(model: Any, X: Any, y: Any, sample_weight: Any, train: Any) -> 
     instances, known = _prepared(model, X, y, sample_weight, train)
     if known == "ceiling":
         raise SettingError("a ceiling is told the labels it is scored on: cross_fit needs known='true' or 'crossfit'")
-    return _run(model, instances, known, estimate=True).estimate()
+    found = _run(model, instances, known, estimate=True).estimate()
+    return instances.world.nodes.to_nodes(found) if isinstance(instances, NodeInstances) else found
 
 
 def _prepared(model: Any, X: Any, y: Any, sample_weight: Any, train: Any) -> tuple[Any, str]:
@@ -122,8 +122,8 @@ def _node_instances(model: Any, X: Any, sample_weight: Any, train: Any) -> tuple
     for base in model.bases:
         check_base(base)
     labels, classes = training_labels(nodes, train)
-    weights = None if sample_weight is None else node_weights(labels, classes, None, sample_weight)
-    fold = _folds(model, labels, nodes.groups)
+    weights = None if sample_weight is None else node_weights(nodes, labels, classes, None, sample_weight)
+    fold = _folds(model, labels, nodes.groups, nodes.order)
     templates = default_templates(model.templates, nodes, Count) if model.depth or model.templates is not None else []
     world = World.learn(nodes, templates, len(classes), wants_dense(model.bases), model.features, jobs)
     known = model.known
@@ -139,11 +139,11 @@ def _node_instances(model: Any, X: Any, sample_weight: Any, train: Any) -> tuple
     return instances, known
 
 
-def _folds(model: Any, labels: Array, groups: Array) -> NDArray[np.int32]:
-    """The fold of each instance; -1 for those without label."""
+def _folds(model: Any, labels: Array, groups: Array, order: Array | None = None) -> NDArray[np.int32]:
+    """The fold of each instance; -1 for those without label. `order`: the node of the caller's in each row."""
     labelled = labels >= 0
     if not isinstance(model.folds, int | np.integer):
-        return _given_folds(model.folds, labelled)
+        return _given_folds(model.folds, labelled, order)
     n_groups = len(np.unique(groups[labelled]))
     by_group = model.split == "group" or (model.split == "auto" and n_groups > 1)
     n_units = n_groups if by_group else int(labelled.sum())
@@ -160,12 +160,13 @@ def _folds(model: Any, labels: Array, groups: Array) -> NDArray[np.int32]:
     return assign_folds(labels, groups if by_group else None, n_folds, rng)
 
 
-def _given_folds(folds: Any, labelled: Array) -> NDArray[np.int32]:
+def _given_folds(folds: Any, labelled: Array, order: Array | None) -> NDArray[np.int32]:
     given = np.asarray(folds)
     if given.shape != labelled.shape or given.dtype.kind not in "iu":
         raise SettingError(
             f"folds must be a number, or one fold an instance ({len(labelled)}); got shape {given.shape}"
         )
+    given = given if order is None else given[order]
     numbers = np.unique(given[labelled])
     if len(numbers) < 2 or numbers[0] < 0:
         raise SettingError("folds given by instance must be numbered from 0, and two or more must hold labels")
