@@ -140,7 +140,7 @@ def logistic(train: Mentions, link: str) -> Fitted:
     from kinfolk.features.comparisons import default_comparisons
     from kinfolk.models.clusterers import AverageLink, OneToOne
 
-    features = default_comparisons(train)
+    features = [feature.learn(train) for feature in default_comparisons(train)]
 
     def table(items: Mentions) -> Array:
         values = np.concatenate([feature.of(items)(items.left, items.right) for feature in features], axis=1)

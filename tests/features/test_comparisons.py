@@ -115,7 +115,7 @@ def test_token_overlap(kind: str, values: list[str | None]):
 
 
 def cosine(values: list[str | None], ngram: int | None) -> Any:
-    """tf-idf cosine by dictionaries."""
+    """tf-idf cosine by dictionaries, with counts over `values`; what none of them has counts as if one had."""
 
     def bag(text: str) -> Counter[str]:
         padded = f" {text} "
@@ -126,7 +126,8 @@ def cosine(values: list[str | None], ngram: int | None) -> Any:
     frequency = Counter(token for one in bags for token in one)
 
     def vector(text: str) -> dict[str, float]:
-        row = {t: c * (1 + math.log((1 + len(bags)) / (1 + frequency[t]))) for t, c in bag(normalised(text)).items()}
+        share = {token: (1 + len(bags)) / (1 + max(frequency[token], 1)) for token in bag(normalised(text))}
+        row = {token: count * (1 + math.log(share[token])) for token, count in bag(normalised(text)).items()}
         size = math.sqrt(sum(weight**2 for weight in row.values()))
         return {token: weight / size for token, weight in row.items()}
 
@@ -143,6 +144,25 @@ def cosine(values: list[str | None], ngram: int | None) -> Any:
 @given(values=TEXTS)
 def test_tfidf(ngram: int | None, values: list[str | None]):
     assert_answers(TfidfCosine("f", ngram), values, cosine(values, ngram))
+
+
+@pytest.mark.parametrize("ngram", [None, 1, 3])
+@given(trained=TEXTS, values=TEXTS)
+def test_tfidf_with_counts_of_training(ngram: int | None, trained: list[str | None], values: list[str | None]):
+    learned = TfidfCosine("f", ngram).learn(records(f=trained))
+    assert learned == TfidfCosine("f", ngram) and learned.columns == TfidfCosine("f", ngram).columns
+    kept = learned.statistics()
+    assert kept is not None
+    assert_answers(TfidfCosine("f", ngram).with_statistics(kept), values, cosine(trained, ngram))
+
+
+def test_tfidf_counts_entities_in_training():
+    """The items of a true cluster are one, whatever they have; an item whose cluster is not known is one by itself."""
+    texts = ["red fox", "red fox", "red owl", "red elk", "elk", None]
+    items = Mentions(records(f=texts).columns, np.zeros(6, np.int32), [], [], clusters=[4, 4, 4, -1, -1, 0])
+    once = ["red fox owl", "red elk", "elk"]
+    asked = ["red fox", "red owl", "red elk", "elk gnu"]
+    assert_answers(TfidfCosine("f").learn(items), asked, cosine(once, None))  # type: ignore[arg-type]
 
 
 def test_tfidf_of_several_fields_is_that_of_the_text_put_together():
@@ -204,6 +224,14 @@ def test_which_number_is_the_month_is_told_by_the_column():
     given_format = DateDifference("f", "%d/%m/%Y")
     assert all_answers(given_format, records(f=["1/2/2000", "1/3/2000", "2000-01-01"]))[0][1] == 29.0
     assert all_answers(DateDifference("f"), records(f=[19991231.0, 20000101.0]))[0][1] == 1.0  # numbers, from a frame
+
+
+def test_which_number_is_the_month_is_learned_in_training():
+    learned = DateDifference("f").learn(records(f=["31/1/2000", "1/2/2000"]))
+    assert all_answers(learned, records(f=["1/2/2000", "2000-02-01"]))[0][1] == 0.0
+    assert all_answers(learned, records(f=["1/31/2000", "2000-01-31"]))[0][1] == 0.0, "31 can be no month"
+    with_format = DateDifference("f", "%m/%d/%Y")
+    assert with_format.learn(records(f=["31/1/2000"])) is with_format and with_format.statistics() is None
 
 
 def test_codes_and_numbers():

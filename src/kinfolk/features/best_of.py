@@ -5,14 +5,14 @@ A similarity of 0.6 means little by itself: it is a match if all other candidate
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.data.mentions import Mentions
 from kinfolk.errors import SettingError
-from kinfolk.features.pairs import Answer, Items, PairColumn, PairFeature
+from kinfolk.features.pairs import Answer, Items, PairColumn, PairFeature, Statistics
 
 CHUNK = 1 << 18
 
@@ -21,8 +21,8 @@ class BestOf(PairFeature):
     """How far the value of a comparison lies below the best among the candidates of either item.
 
     Two columns: the smaller of the two gaps (0: the best match of at least one item) and the larger (0: of both). The
-    comparison must give more for what is more alike. Depends on the candidate pairs of the items, so block them as in
-    training.
+    comparison must give more for what is more alike. Depends on the candidate pairs of the items: block them as in
+    training, and ask about a part of a table only with all candidates of its items.
     """
 
     def __init__(self, comparison: PairFeature) -> None:
@@ -52,6 +52,15 @@ class BestOf(PairFeature):
 
     def spec(self) -> dict[str, Any]:
         return {"comparison": "BestOf", "of": self.comparison.spec()}
+
+    def learn(self, items: Mentions) -> Self:
+        return type(self)(self.comparison.learn(items))
+
+    def statistics(self) -> Statistics | None:
+        return self.comparison.statistics()
+
+    def with_statistics(self, kept: Statistics) -> Self:
+        return type(self)(self.comparison.with_statistics(kept))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, BestOf) and self.comparison == other.comparison

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,14 +27,26 @@ class PairColumn:
     words: tuple[str, str] | None = None  # of numbers that are 0 or 1: what the two are called
 
 
+class Statistics(NamedTuple):
+    """What a feature learned of the training items, as a model file keeps it."""
+
+    numbers: Mapping[str, Any]
+    arrays: Mapping[str, NDArray[Any]]
+    strings: Mapping[str, Sequence[str]]
+
+
 class PairFeature(ABC):
-    """One or more columns about a pair. An instance holds settings alone, so one can be used for any items.
+    """One or more columns about a pair. An instance holds settings, so one can be used for any items. What its answers
+    take from the rest of the table, such as how rare a word is, is learned in training, so that a pair has the same
+    answers in any table.
 
     columns   the columns it answers, either all with values or all without
     of        the work that is done once an item; returns a function from pairs to an array (m, columns):
               uint8 codes, or float64 numbers with NaN where an item lacks the attribute. It is called from several
               threads, for some hundred thousand pairs at a time, and must change nothing.
     spec      what a model file keeps of it
+    learn     the same feature, knowing what it has to of the training items; by default itself
+    statistics, with_statistics   what it learned, for a model file, None: nothing; and the feature that knows it again
     """
 
     columns: tuple[PairColumn, ...]
@@ -44,6 +56,15 @@ class PairFeature(ABC):
 
     @abstractmethod
     def spec(self) -> dict[str, Any]: ...
+
+    def learn(self, items: Mentions) -> Self:
+        return self
+
+    def statistics(self) -> Statistics | None:
+        return None
+
+    def with_statistics(self, kept: Statistics) -> Self:
+        raise ValueError(f"{type(self).__name__} learns no statistics, but the file has some")
 
 
 def number_column(items: Mentions, field: str) -> NDArray[np.float64]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from numbers import Integral
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from kinfolk.data.mentions import Mentions
 from kinfolk.errors import SettingError
 from kinfolk.features.compared import Comparison, as_column, one_of, texts_of
-from kinfolk.features.pairs import Answer, Items
+from kinfolk.features.pairs import Answer, Items, Statistics
 from kinfolk.features.string_kernels import letters_of
 from kinfolk.kernels import njit
 
@@ -72,25 +72,33 @@ def _answer(kind: int, codes: Array, bags: Bags) -> Answer:
 
 
 def bags_of_tokens(rows: Sequence[Iterable[str]]) -> tuple[Bags, list[str]]:
-    """Counts of tokens; and the distinct ones, by number."""
+    """Counts of tokens; and the distinct ones, by number: in order, so that a row has the same sum in any table."""
     listed = [list(row) for row in rows]
     sizes = np.fromiter(map(len, listed), np.int64, len(listed))
-    numbers: dict[str, int] = {}
-    tokens = np.fromiter((numbers.setdefault(t, len(numbers)) for t in chain.from_iterable(listed)), np.int64)
-    return _counted(np.repeat(np.arange(len(listed)), sizes), tokens, len(listed), len(numbers)), list(numbers)
+    words = sorted(set(chain.from_iterable(listed)))
+    numbers = dict(zip(words, range(len(words)), strict=True))
+    tokens = np.fromiter((numbers[t] for t in chain.from_iterable(listed)), np.int64, int(sizes.sum()))
+    return _counted(np.repeat(np.arange(len(listed)), sizes), tokens, len(listed), len(words)), words
 
 
-def bags_of_characters(texts: Sequence[str], size: int) -> tuple[Bags, int]:
-    """Counts of runs of `size` characters of a text with a blank at either end, as numbers throughout."""
-    letters, starts, n_letters = letters_of([f" {text} " for text in texts])
+def bags_of_characters(texts: Sequence[str], size: int, known: Sequence[str] = ()) -> tuple[Bags, Array, Array]:
+    """Counts of runs of `size` characters of a text with a blank at either end, as numbers throughout, in order.
+
+    Also a place where each run begins in the texts so padded, one after the other, and the numbers of `known` runs.
+    """
+    padded = [f" {text} " for text in texts]
+    letters, starts, n_letters = letters_of([*padded, *known])
     radix, runs = np.int64(max(n_letters, 1)), letters.astype(np.int64)
     for _ in range(size - 1):  # the run of k + 1 characters that begins at each place; numbered anew to stay small
         runs = runs[:-1] * radix + letters[len(letters) - len(runs) + 1 :]
         runs = np.unique(runs, return_inverse=True)[1]
-    rows = np.repeat(np.arange(len(texts)), np.diff(starts))[: len(runs)]
-    whole = np.arange(len(runs)) + size <= starts[1:][rows]  # a run ends before its text does
+    rows = np.repeat(np.arange(len(starts) - 1), np.diff(starts))[: len(runs)]
+    whole = np.flatnonzero(np.arange(len(runs)) + size <= starts[1:][rows])  # a run ends before its text does
     distinct, tokens = np.unique(runs[whole], return_inverse=True)
-    return _counted(rows[whole], tokens, len(texts), len(distinct)), len(distinct)
+    begins = np.empty(len(distinct), np.int64)
+    begins[tokens] = whole
+    own = rows[whole] < len(texts)
+    return _counted(rows[whole][own], tokens[own], len(texts), len(distinct)), begins, tokens[~own]
 
 
 def _counted(rows: Array, tokens: Array, n_rows: int, n_tokens: int) -> Bags:
@@ -161,6 +169,15 @@ class Numbers(_Overlap):
 # -- vectors ------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, eq=False)
+class TokenCounts:
+    """Of n entities with a text, how many have each token that two of them have at least."""
+
+    n: int
+    tokens: Sequence[str]
+    counts: NDArray[np.int64]
+
+
 @dataclass(frozen=True, init=False)
 class TfidfCosine(Comparison):
     """Σ_t a_t b_t of two texts, where a_t = tf(t) (1 + log((1 + n)/(1 + df(t)))), scaled to length 1.
@@ -169,11 +186,14 @@ class TfidfCosine(Comparison):
     ngram   None: t are words; a number: all runs of so many characters, blanks included; a shorter text
             counts as missing
 
-    n is the number of items with a text, df(t) how many of them have t: rare words count for more. Both are taken from
-    the items at hand.
+    n is the number of entities in training with a text, df(t) how many of them have t, 1 if none has: rare words count
+    for more. All items of a true cluster are one entity, an item whose cluster is not known is one by itself: were
+    words counted by item, those of an entity with many items would be common in training, and rare in a new table. A
+    comparison that has not learned takes the items at hand.
     """
 
     ngram: int | None = None
+    counted: TokenCounts | None = field(default=None, repr=False, compare=False)
     SETTINGS: ClassVar[tuple[str, ...]] = ("ngram",)
 
     def __init__(self, field: str | Sequence[str], ngram: int | None = None, *, normalise: bool = True) -> None:
@@ -185,7 +205,7 @@ class TfidfCosine(Comparison):
             raise SettingError(f"TfidfCosine takes the name of a field or a list of names; got {field!r}")
         joined = one if isinstance(one, str) else one[0] if len(one) == 1 else " + ".join(one)
         object.__setattr__(self, "_fields", (one,) if isinstance(one, str) else one)
-        for key, value in (("field", joined), ("ngram", ngram), ("normalise", normalise)):
+        for key, value in (("field", joined), ("ngram", ngram), ("normalise", normalise), ("counted", None)):
             object.__setattr__(self, key, value)
         super().__post_init__()
 
@@ -197,20 +217,80 @@ class TfidfCosine(Comparison):
         return {**super().spec(), "field": list(self.fields)}
 
     def of(self, items: Mentions) -> Answer:
-        texts = texts_of(items, self.fields, self.normalise)
-        if self.ngram is None:
-            bags, words = bags_of_tokens([text.split() for text in texts.values])
-            n_tokens = len(words)
+        texts, counted = texts_of(items, self.fields, self.normalise), self.counted
+        bags, n_tokens, known, _ = self._tokens(texts.values, () if counted is None else counted.tokens)
+        if counted is None:
+            n, frequency = _entities_with(bags, n_tokens, texts.codes, np.arange(items.n_items))
         else:
-            bags, n_tokens = bags_of_characters(texts.values, int(self.ngram))
-        return _answer(DOT, texts.codes, _weighted(bags, n_tokens, texts.counts()))
+            n, frequency, here = counted.n, np.ones(n_tokens), known >= 0
+            frequency[known[here]] = counted.counts[here]
+        return _answer(DOT, texts.codes, _weighted(bags, frequency, n))
+
+    def _tokens(
+        self, texts: Sequence[str], known: Sequence[str] = ()
+    ) -> tuple[Bags, int, Array, Callable[[Array], list[str]]]:
+        """Counts of tokens, how many there are, the numbers of `known` ones (-1: not here), and tokens by number."""
+        if self.ngram is None:
+            bags, words = bags_of_tokens([text.split() for text in texts])
+            numbers = dict(zip(words, range(len(words)), strict=True)) if known else {}
+            found = np.array([numbers.get(word, -1) for word in known], np.int64)
+            return bags, len(words), found, lambda which: [words[k] for k in which.tolist()]
+        size = int(self.ngram)
+        bags, begins, found = bags_of_characters(texts, size, known)
+
+        def written(which: Array) -> list[str]:
+            whole = "".join(f" {text} " for text in texts)
+            return [whole[at : at + size] for at in begins[which].tolist()]
+
+        return bags, len(begins), found, written
+
+    def learn(self, items: Mentions) -> Self:
+        texts = texts_of(items, self.fields, self.normalise)
+        bags, n_tokens, _, written = self._tokens(texts.values)
+        entities = np.arange(items.n_items) if items.clusters is None else _owners(items.clusters)
+        n, frequency = _entities_with(bags, n_tokens, texts.codes, entities)
+        often = np.flatnonzero(frequency > 1)  # a token of one entity is as good as one that none has
+        return self._that_counted(n, written(often), frequency[often])
+
+    def statistics(self) -> Statistics | None:
+        known = self.counted
+        return None if known is None else Statistics({"n": known.n}, {"counts": known.counts}, {"tokens": known.tokens})
+
+    def with_statistics(self, kept: Statistics) -> Self:
+        n, tokens, counts = int(kept.numbers["n"]), kept.strings["tokens"], kept.arrays["counts"]
+        sound = len(set(tokens)) == len(tokens) and counts.shape == (len(tokens),) and counts.dtype == np.int64
+        if not sound or (self.ngram is not None and any(len(token) != self.ngram for token in tokens)):
+            raise ValueError(f"{self.name}: expected distinct tokens with a count each")
+        if ((counts < 2) | (counts > n)).any():
+            raise ValueError(f"{self.name}: expected counts from 2 to {n}, the number of entities")
+        return self._that_counted(n, tokens, counts)
+
+    def _that_counted(self, n: int, tokens: Sequence[str], counts: Array) -> Self:
+        learned = type(self)(self.fields, self.ngram, normalise=self.normalise)
+        object.__setattr__(learned, "counted", TokenCounts(n, tokens, counts))
+        return learned
 
 
-def _weighted(bags: Bags, n_tokens: int, n_items: Array) -> Bags:
-    """tf-idf rows of length 1; a distinct text stands for `n_items` items."""
+def _owners(clusters: Array) -> Array:
+    """A number for the entity of each item; where it is not known, the item is one by itself."""
+    return np.where(clusters >= 0, clusters, clusters.max(initial=-1) + 1 + np.arange(len(clusters)))
+
+
+def _entities_with(bags: Bags, n_tokens: int, codes: Array, entities: Array) -> tuple[int, NDArray[np.int64]]:
+    """How many entities have a text, and how many have each token in any of theirs."""
+    known = codes >= 0
+    keys = np.unique(entities[known].astype(np.int64) << 32 | codes[known])  # an entity and one of its texts
+    owner, text = keys >> 32, keys & 0xFFFFFFFF
+    first, count = bags.starts[text], np.diff(bags.starts)[text]
+    tokens = bags.indices[np.repeat(first - np.cumsum(count) + count, count) + np.arange(count.sum())]
+    seen = np.unique(np.repeat(owner, count) << 32 | tokens) & 0xFFFFFFFF
+    return len(np.unique(owner)), np.bincount(seen, minlength=n_tokens)
+
+
+def _weighted(bags: Bags, frequency: Array, n: int) -> Bags:
+    """tf-idf rows of length 1."""
     starts, indices, counts = bags
-    rows = np.repeat(np.arange(len(n_items)), np.diff(starts))
-    frequency = np.bincount(indices, n_items[rows], minlength=n_tokens)
-    weights = counts * (1.0 + np.log((1.0 + n_items.sum()) / (1.0 + frequency)))[indices]
-    length = np.sqrt(np.bincount(rows, weights**2, minlength=len(n_items)))
+    rows = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    weights = counts * (1.0 + np.log((1.0 + n) / (1.0 + frequency)))[indices]
+    length = np.sqrt(np.bincount(rows, weights**2, minlength=len(starts) - 1))
     return Bags(starts, indices, (weights / length[rows]).astype(np.float32))

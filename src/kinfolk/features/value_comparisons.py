@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from kinfolk.features.compared import (
     texts_of,
     where_known,
 )
-from kinfolk.features.pairs import Answer, Items, PairColumn, PairFeature, attribute, number_column
+from kinfolk.features.pairs import Answer, Items, PairColumn, PairFeature, Statistics, attribute, number_column
 
 Array = NDArray[Any]
 MONTHS = {name: i for i, name in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split(), 1)}
@@ -90,11 +90,13 @@ class DateDifference(Comparison):
     """Days between two dates, whichever is the earlier; what is no date is missing.
 
     format   as in strptime. None: 1999-12-31 (with or without a time), 19991231, 31.12.1999, 31 Dec 1999 and
-             December 31, 1999. In 1/2/1999 the first number is the day if one above 12 stands there more often than in
-             the second place, else the month; with full stops it is the day.
+             December 31, 1999. In 1/2/1999 the first number is the day if, in training, one above 12 stands there more
+             often than in the second place, else the month; a comparison that has not learned it looks at the items at
+             hand. With full stops it is the day, and a number above 12 is one anywhere.
     """
 
     format: str | None = None
+    day_first: bool | None = field(default=None, init=False, repr=False, compare=False)
     SETTINGS: ClassVar[tuple[str, ...]] = ("format",)
 
     def __post_init__(self) -> None:
@@ -104,23 +106,45 @@ class DateDifference(Comparison):
 
     def of(self, items: Mentions) -> Answer:
         texts = texts_of(items, self.fields, normalise=False)
-        days = np.array([*days_of(texts.values, self.format), np.nan])[texts.codes]
+        days = np.array([*days_of(texts.values, self.format, self.day_first), np.nan])[texts.codes]
 
         def answer(left: Items, right: Items) -> Array:
             return as_column(np.abs(days[left] - days[right]))
 
         return answer
 
+    def learn(self, items: Mentions) -> Self:
+        if self.format is not None:
+            return self
+        return self._that_knows(is_day_first(texts_of(items, self.fields, normalise=False).values))
 
-def days_of(texts: Sequence[str], format: str | None = None) -> list[float]:
+    def statistics(self) -> Statistics | None:
+        return None if self.day_first is None else Statistics({"day_first": self.day_first}, {}, {})
+
+    def with_statistics(self, kept: Statistics) -> Self:
+        return self._that_knows(bool(kept.numbers["day_first"]))
+
+    def _that_knows(self, day_first: bool) -> Self:
+        learned = replace(self)
+        object.__setattr__(learned, "day_first", day_first)
+        return learned
+
+
+def days_of(texts: Sequence[str], format: str | None = None, day_first: bool | None = None) -> list[float]:
     """The day each text names, counted from a fixed one, or NaN."""
     if format is not None:
         return [_strict_day(text.strip(), format) for text in texts]
+    first = is_day_first(texts) if day_first is None else day_first
+    return [_day(text.strip(), first) for text in texts]
+
+
+def is_day_first(texts: Sequence[str]) -> bool:
+    """Whether the day stands before the month in most dates that can be read in one way only."""
     ends = Counter[bool]()
-    for found in filter(None, map(YEAR_LAST.fullmatch, texts)):
+    for found in filter(None, (YEAR_LAST.fullmatch(text.strip()) for text in texts)):
         if found[2] != "." and (int(found[1]) > 12) != (int(found[3]) > 12):
             ends[int(found[1]) > 12] += 1
-    return [_day(text.strip(), ends[True] > ends[False]) for text in texts]
+    return ends[True] > ends[False]
 
 
 def _strict_day(text: str, format: str) -> float:
@@ -134,8 +158,9 @@ def _day(text: str, day_first: bool) -> float:
     if found := YEAR_FIRST.fullmatch(text):
         return _ordinal(found[1], found[3] or found[5], found[4] or found[6])
     if found := YEAR_LAST.fullmatch(text):
-        day, month = (found[1], found[3]) if day_first or found[2] == "." else (found[3], found[1])
-        return _ordinal(found[4], month, day)
+        first, second = int(found[1]), int(found[3])
+        is_day = second <= 12 and (day_first or found[2] == "." or first > 12)
+        return _ordinal(found[4], second if is_day else first, first if is_day else second)
     if found := DAY_NAMED.fullmatch(text.lower()):
         return _ordinal(found[3], MONTHS.get(found[2], 0), found[1])
     if found := MONTH_NAMED.fullmatch(text.lower()):

@@ -112,7 +112,7 @@ class Linker(LinkAnswers):
         with self._all_or_nothing(), observed(callback, self.verbose, self.tolerance) as watch:
             known = trainable(self.candidates(items))
             jobs = resolve_jobs(self.n_jobs)
-            features = features_for(self, known)
+            features = [feature.learn(items) for feature in features_for(self, known)]
             self.pair_set_ = PairSet.learn(
                 features,
                 known,

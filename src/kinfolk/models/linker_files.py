@@ -12,7 +12,7 @@ from kinfolk.features.blocking import as_rules
 from kinfolk.features.comparisons import rebuilt_comparison
 from kinfolk.features.coreference import CoreferencePairs
 from kinfolk.features.pair_set import CodedColumn, PairSet
-from kinfolk.features.pairs import PairColumn, PairFeature
+from kinfolk.features.pairs import PairColumn, PairFeature, Statistics
 from kinfolk.io.modelfile import ModelFile, fits
 from kinfolk.models.bias import Bias
 from kinfolk.models.clusterers import CLUSTERERS
@@ -27,11 +27,13 @@ OBJECTS = ("features", "blocking", "bias", "clusterer", "conjunctions")  # setti
 def linker_parts(model: Linker) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """(header, arrays, strings) of a fitted Linker."""
     learned = model.pair_set_
+    statistics = [feature.statistics() for feature in learned.features]
     clusterer = model.clusterer_
     if CLUSTERERS.get(type(clusterer).__name__) is not type(clusterer):
         raise ModelFileError(f"a file cannot hold a clusterer of your own, {type(clusterer).__name__}; save without it")
     header = {
         "features": [feature.spec() for feature in learned.features],
+        "statistics": [None if one is None else dict(one.numbers) for one in statistics],
         "columns": [len(column.values) if column.edges is None else None for column in learned.columns],
         "joined": [list(pair) for pair in learned.joined],
         "bias": None if model.bias is None else vars(model.bias),
@@ -48,12 +50,18 @@ def linker_parts(model: Linker) -> tuple[dict[str, Any], dict[str, Any], dict[st
     for k, column in enumerate(learned.columns):
         if column.edges is None:
             strings[f"values.{k}"] = list(column.values)
+    for k, one in enumerate(statistics):
+        arrays |= {} if one is None else {f"statistics.{k}.{name}": array for name, array in one.arrays.items()}
+        strings |= {} if one is None else {f"statistics.{k}.{name}": texts for name, texts in one.strings.items()}
     return header, arrays, strings
 
 
 def restore_linker(model: Linker, file: ModelFile, functions: Functions) -> None:
     spec = file.header["linker"]
     features = [_feature(one, functions) for one in spec["features"]]
+    if "statistics" in spec:  # files of before have none: their features go by the items at hand
+        told = zip(features, spec["statistics"], strict=True)
+        features = [one if kept is None else _with_statistics(one, kept, file, k) for k, (one, kept) in enumerate(told)]
     names = file.strings["column_names"]
     answered = [column for feature in features for column in feature.columns]
     fits([column.name for column in answered] == list(names))  # codes must be those that the weights are for
@@ -81,6 +89,14 @@ def restore_linker(model: Linker, file: ModelFile, functions: Functions) -> None
 
 def _feature(spec: Mapping[str, Any], functions: Functions) -> PairFeature:
     return CoreferencePairs() if "coreference" in spec else rebuilt_comparison(spec, functions)
+
+
+def _with_statistics(feature: PairFeature, numbers: Mapping[str, Any], file: ModelFile, k: int) -> PairFeature:
+    def own(parts: Mapping[str, Any]) -> dict[str, Any]:
+        begin = f"statistics.{k}."
+        return {name.removeprefix(begin): part for name, part in parts.items() if name.startswith(begin)}
+
+    return feature.with_statistics(Statistics(numbers, own(file.arrays), own(file.strings)))
 
 
 def _column(file: ModelFile, k: int, answered: PairColumn, size: int | None) -> CodedColumn:
