@@ -25,8 +25,9 @@ SENTENCES, LABELS = [["Kim", "left"]], [["B-PER", "O"]]
 
 # One value other than the default for every setting, all of them sound.
 OTHER: dict[str, Any] = {
-    "templates": [word[0], lower.window(-1, 1)], "min_count": 2, "l2": 1.5, "l1": 0.25, "encoding": "IOBES",
-    "transition_templates": [lower[0]], "class_weight": {"PER": 2.0}, "constrain": False, "max_iterations": 7,
+    "templates": [word[0], lower.window(-1, 1)], "min_count": 2, "l2": 1.5, "l1": 0.25, "scheme": "BIO",
+    "encoding": "IOBES", "transition_templates": [lower[0]], "class_weight": {"PER": 2.0}, "constrain": False,
+    "max_iterations": 7,
     "tolerance": 0.01, "patience": 2, "dev_every": 3, "warm_start": True, "random_state": 5, "n_jobs": 1,
     "verbose": 1, "decode": "posterior",
 }  # fmt: skip
@@ -37,7 +38,7 @@ WRONG: list[tuple[str, Any]] = [
     ("min_count", 0), ("min_count", 1.5), ("max_iterations", 0), ("max_iterations", "many"),
     ("patience", 0), ("dev_every", 0), ("constrain", "yes"), ("warm_start", 1),
     ("random_state", -1), ("random_state", 0.5), ("n_jobs", 0), ("n_jobs", "all"),
-    ("encoding", "FOO"), ("encoding", None), ("templates", "paragraph"), ("templates", []),
+    ("encoding", "FOO"), ("encoding", None), ("scheme", "FOO"), ("templates", "paragraph"), ("templates", []),
     ("templates", ["word[0]"]), ("templates", [word[0], 3]), ("class_weight", "even"),
     ("class_weight", {"NOBODY": 2.0}), ("class_weight", {"PER": -1.0}), ("class_weight", {"PER": math.nan}),
 ]  # fmt: skip

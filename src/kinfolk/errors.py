@@ -6,6 +6,9 @@ message alone and exits with status 2; a program can catch `KinfolkError` and be
 
 from __future__ import annotations
 
+import sys
+import warnings
+
 
 class KinfolkError(Exception):
     """Any error whose cause is the input, a setting or a file, not the library."""
@@ -35,3 +38,15 @@ class NotFittedError(KinfolkError, ValueError, AttributeError):
 
 class ConvergenceWarning(UserWarning):
     """Training stopped for another reason than having reached its tolerance."""
+
+
+class DataWarning(UserWarning):
+    """Data that could be used, though not quite as they stood, or not as they may have been meant."""
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """A warning at the line outside this library that led to it."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == "kinfolk":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)

@@ -29,10 +29,6 @@ BAD_FILES: dict[str, tuple[bytes, str]] = {
         GOOD.encode() + b"He PRP\n", "line 5: expected 3 columns (word, pos, label) as in line 1, got 2",
     ),
     "an unknown tag": (GOOD.encode() + b"\nKim NNP PER\n", "line 6: 'PER' is not a tag"),
-    "a scheme that changes": (
-        b"Kim NNP B-PER\n\nLee NNP I-PER\n" + GOOD.encode(), "line 3: the tag scheme changes here: 'I-PER' is IOB1",
-    ),
-    "two schemes": (b"Kim NNP S-PER\n\nLee NNP U-PER\n", "line 3: the tag scheme changes here"),
     "an empty file": (b"", "no tokens"),
     "only blank lines": (b"\n\n\n", "no tokens"),
     "only document marks": (b"-DOCSTART- -X- O\n\n", "no tokens"),
@@ -85,12 +81,13 @@ def test_scoring_needs_labels(kinfolk: Any, world: Path, tmp_path: Path):
     assert_refused(answer, "bare.conll: scoring needs labels")
 
 
+@pytest.mark.filterwarnings("always::kinfolk.errors.DataWarning")
 def test_forced_labels_that_no_tagging_keeps(kinfolk: Any, world: Path, tmp_path: Path):
     (tmp_path / "odd.conll").write_text("Kim NNP B-PER\n\nhe PRP O\nleft VBD I-PER\nso RB ?\n")
-    answer = kinfolk("tokens", "tag", world / "crf.kinfolk", tmp_path / "odd.conll", "--forced", "--scheme", "BIO")
-    assert_refused(answer, "odd.conll, line 4: I-PER cannot follow O in BIO")
-    unread = kinfolk("tokens", "tag", world / "crf.kinfolk", tmp_path / "odd.conll", "--forced", "-o", tmp_path / "o")
-    assert_refused(unread, "odd.conll, line")
+    answer = kinfolk("tokens", "tag", world / "crf.kinfolk", tmp_path / "odd.conll", "--forced", "-o", tmp_path / "o")
+    warned, refused = answer.err.splitlines()
+    assert warned.startswith(f"warning: {tmp_path / 'odd.conll'}, line 4: I-PER cannot follow O in BIO. 1 tag breaks")
+    assert answer.status == 2 and "break the tag scheme, so no valid labelling keeps them" in refused
     assert not (tmp_path / "o").exists()
 
 

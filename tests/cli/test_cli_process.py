@@ -48,6 +48,15 @@ def test_a_mistake_is_one_line_and_status_2(tmp_path: Path):
     assert told.stderr.count(b"\n") == 1
 
 
+def test_slips_of_tags_are_one_line_and_no_fault(world: Path, tmp_path: Path):
+    text = (world / "train.conll").read_text().replace(" B-", " I-", 30)
+    (tmp_path / "slips.conll").write_text(text)
+    options = ["--out", tmp_path / "m", "--jobs", "1", "--scheme", "BIO", "--quiet"]
+    told = kinfolk("tokens", "train", "--train", tmp_path / "slips.conll", *options)
+    assert (told.returncode, told.stdout, told.stderr.count(b"\n")) == (0, b"", 1)
+    assert b"slips.conll, line" in told.stderr and b"tags break the scheme; training and scores repair" in told.stderr
+
+
 def test_a_reader_that_goes_away_is_no_fault(world: Path, tmp_path: Path):
     """As `head` does: no message, no traceback."""
     (tmp_path / "long.conll").write_text((world / "test.conll").read_text() * 12)  # more than a pipe holds

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from kinfolk.data.column import Column
 from kinfolk.data.corpus import Corpus
 from kinfolk.data.schemes import spans
-from kinfolk.errors import InputError, SettingError
+from kinfolk.errors import DataWarning, InputError, SettingError
 from kinfolk.io.conll import read_conll, write_conll
 
 SMALL = """-DOCSTART- -X- O O
@@ -149,9 +149,6 @@ def test_files_streams_and_gzip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         ("a B-PER\nb I-PER\n\nc OO\n", 4, "'OO' is not a tag"),
         ("a B-PER\nb X-PER\n", 2, "'X-PER' is not a tag"),
         ("a B-PER\n\nb B_PER\n", 3, "'B_PER' is not a tag"),
-        ("a S-PER\n\nb B-PER\nc I-PER\n", 4, "scheme changes here: 'I-PER' is BIO or IOB1"),
-        ("a B-PER\nb L-PER\n\nc S-PER\n", 4, "scheme changes here: 'S-PER' is IOBES"),
-        ("a B-PER\n\nb I-PER\n", 3, "scheme changes here: 'I-PER' is IOB1.*pass scheme="),
     ],
 )
 def test_bad_content_is_told_by_line(tmp_path: Path, text: str, line: int | None, message: str) -> None:
@@ -163,11 +160,42 @@ def test_bad_content_is_told_by_line(tmp_path: Path, text: str, line: int | None
     assert str(caught.value).startswith(str(path) + (f", line {line}: " if line else ": "))
 
 
-def test_a_named_scheme_is_checked() -> None:
+SLIPS = {
+    "a change of scheme": ("a S-PER\n\nb B-PER\nc I-PER\n", "IOBES", 1, "line 4: I-PER cannot end a sentence in IOBES"),
+    "a foreign letter": ("a B-PER\nb L-PER\n\nc S-PER\n", "IOBES", 1, "line 2: 'L-PER' is not a tag of IOBES"),
+    "half of the entities": ("a B-PER\n\nb I-PER\n", "BIO", 1, "line 3: I-PER cannot start a sentence in BIO"),
+    "B in IOB1": ("a I-LOC\n\nb I-PER\n\nc B-PER\n", "IOB1", 1, "line 5: B-PER cannot start a sentence in IOB1"),
+    "another type": ("a B-PER\nb I-LOC\nc O\nd I-LOC\n\ne B-PER\n\nf B-PER\n", "BIO", 2, "line 2: I-LOC cannot follow"),
+}
+
+
+@pytest.mark.parametrize(("text", "scheme", "count", "told"), SLIPS.values(), ids=SLIPS.keys())
+def test_slips_of_tags_are_counted_and_told_by_line(
+    tmp_path: Path, text: str, scheme: str, count: int, told: str
+) -> None:
+    path = tmp_path / "slips.conll"
+    path.write_text(text, encoding="utf-8")
+    counted = "1 tag breaks the scheme" if count == 1 else f"{count} tags break the scheme"
+    with pytest.warns(DataWarning, match=f"slips.conll, {told}.*{counted}; .*repair such tags as conlleval") as found:
+        corpus = read_conll(path)
+    assert len(found) == 1 and corpus.scheme == scheme
+    assert [row.split()[1] for row in text.split("\n") if row] == [tag for row in corpus.label_rows() for tag in row]
+
+
+def test_a_named_scheme_is_obeyed() -> None:
     assert read("a B-PER\n\nb I-PER\n", scheme="IOB1").scheme == "IOB1"
     assert read("a B-PER\nb OO\n", scheme=None).scheme is None
-    with pytest.raises(InputError, match="line 3: I-PER cannot start a sentence in BIO"):
-        read("a B-PER\n\nb I-PER\n", scheme="BIO")
+    with pytest.warns(DataWarning, match="line 1: I-PER cannot start a sentence in BIO. 2 tags break"):
+        assert read("a I-PER\n\nb I-PER\n", scheme="BIO").scheme == "BIO"
+    with pytest.raises(InputError, match="line 3: 'S-PER' is not a tag of BIO"):
+        read("a B-PER\n\nb S-PER\n", scheme="BIO")
+
+
+def test_what_follows_an_unknown_label_is_no_slip() -> None:
+    text = "a B-PER\nb ?\nc I-PER\nd O\n\ne ?\nf I-LOC\n"
+    for scheme in ("auto", "BIO"):
+        corpus = read(text, scheme=scheme)
+        assert corpus.scheme == "BIO" and corpus.label_rows() == [["B-PER", None, "I-PER", "O"], [None, "I-LOC"]]
 
 
 def test_bytes_that_are_not_utf8() -> None:

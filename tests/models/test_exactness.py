@@ -87,6 +87,7 @@ def test_predictions_are_the_best_valid_labelling(name: str, words: list[str], s
 
 
 @EVERY_MODEL
+@pytest.mark.filterwarnings("ignore::kinfolk.errors.DataWarning")  # tags that break the scheme are told when made
 @settings(max_examples=20)
 @given(words=SENTENCE, seed=SEEDS, data=st.data())
 def test_forced_labels_stay_and_the_others_are_given_them(name: str, words: list[str], seed: int, data: st.DataObject):

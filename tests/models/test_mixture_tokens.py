@@ -349,6 +349,7 @@ def test_a_forced_label_reaches_the_next_mention_but_not_the_one_before():
         assert np.abs(free[after][0] - forced[after][0]).max() > 1e-4
 
 
+@pytest.mark.filterwarnings("ignore::kinfolk.errors.DataWarning")
 def test_forced_labels_that_break_the_scheme():
     corpus = corpus_of([[["Kim", "Lee"]]], [["O", "I-PER"]])
     with pytest.raises(InputError, match="labels given in sentence 0 break the tag scheme"):

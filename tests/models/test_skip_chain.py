@@ -524,6 +524,7 @@ def test_a_forced_label_reaches_mentions_before_and_behind():
         assert np.abs(free[sentence][0] - forced[sentence][0]).max() > 1e-3
 
 
+@pytest.mark.filterwarnings("ignore::kinfolk.errors.DataWarning")
 def test_forced_labels_that_break_the_scheme():
     corpus = corpus_of([[["Kim", "Lee"]]], [["O", "I-PER"]])
     for decode in ("posterior", "map"):
@@ -533,6 +534,7 @@ def test_forced_labels_that_break_the_scheme():
     assert with_weights(trained(), trained().weights_, constrain=False).predict(corpus, forced=True) == [["O", "I-PER"]]
 
 
+@pytest.mark.filterwarnings("ignore::kinfolk.errors.DataWarning")
 def test_probabilities_given_labels_that_break_the_scheme():
     with pytest.raises(InputError, match="labels given in sentence 0 break the tag scheme"):
         trained().predict_proba(corpus_of([[["Kim", "Lee"]]], [["O", "I-PER"]]), forced=True)

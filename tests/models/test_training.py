@@ -10,7 +10,7 @@ import pytest
 from small_world import MODELS, TEST, TINY, TINY_LABELS, TRAIN, in_scheme
 
 import kinfolk as kf
-from kinfolk.errors import ConvergenceWarning, InputError
+from kinfolk.errors import ConvergenceWarning, DataWarning, InputError, SettingError
 from kinfolk.features.attributes import capitalised, lower, shape, suffix, word
 from kinfolk.models.optimise import Progress
 
@@ -167,6 +167,62 @@ def test_training_goes_on_with_gaps_in_the_labels(make: Any, scheme: str):
     model = make(templates=FEW, n_jobs=1).fit(corpus.with_labels(column, scheme))
     assert model.score(TEST) > 0.4
     assert all(label is not None for row in model.predict(corpus) for label in row)
+
+
+@pytest.mark.parametrize("scheme", ["IOB1", "BIO", "IOBES"])
+def test_unknown_labels_at_random_leave_the_scheme_as_it_is(scheme: str):
+    """Also of lists, where it has to be found; an entity that a gap cuts off goes on behind it."""
+    corpus = in_scheme(SHORT, scheme)
+    hidden = np.random.default_rng(0).random(corpus.n_tokens) < 0.3
+    given = iter(hidden)
+    labels = [[None if next(given) else y for y in row] for row in corpus.label_rows()]
+    model = kf.LinearChainCRF(templates=FEW, n_jobs=1).fit(corpus.rows(), labels)
+    assert model.coding_.outer == model.coding_.inner == scheme
+    codes = model.coding_.encode(kf.Corpus.from_sentences(corpus.rows(), labels))
+    names = np.array([*model.classes_, None], object)[codes].tolist()
+    assert names == [y for row in labels for y in row], "no tag beside a gap is rewritten"
+
+
+def test_slips_are_repaired_and_counted_for_lists_too():
+    X = [["Kim", "Lee", "left"], [], ["the", "Hague", "slept"]] * 3
+    y = [["B-PER", "I-PER", "O"], [], ["O", "I-LOC", "O"]] * 3
+    with pytest.warns(DataWarning, match="^sentence 2, token 1: I-LOC cannot follow O in BIO. 3 tags break") as told:
+        model = kf.LinearChainCRF(n_jobs=1).fit(X, y)
+    assert len(told) == 1 and told[0].filename == __file__
+    assert model.predict(X[:3]) == [["B-PER", "I-PER", "O"], [], ["O", "B-LOC", "O"]]
+    with pytest.warns(DataWarning, match="sentence 2, token 1"):
+        assert model.score(X, y) == 1
+    dicts = [[{"w": word} for word in sentence] for sentence in X]
+    with pytest.warns(DataWarning, match="sentence 2, token 1"):
+        assert kf.LinearChainCRF(n_jobs=1).fit(dicts, y).predict(dicts[2:3]) == [["O", "B-LOC", "O"]]
+    with pytest.warns(DataWarning, match="sentence 2, token 1"):
+        kf.Corpus.from_sentences(X, y)
+
+
+def test_slips_are_repaired_beside_gaps_as_well():
+    X, y = [["Kim", "Lee", "left", "the", "Hague"]], [[None, "I-PER", "O", "O", "I-LOC"]]
+    with pytest.warns(DataWarning, match="1 tag breaks"):
+        corpus = kf.Corpus.from_sentences(X, y, scheme="BIO")
+    model = kf.LinearChainCRF(n_jobs=1).fit(corpus)
+    codes = model.coding_.encode(corpus)
+    assert [None if code < 0 else model.classes_[code] for code in codes] == [None, "I-PER", "O", "O", "B-LOC"]
+
+
+def test_the_scheme_of_lists_may_be_named():
+    X, y = [["Kim", "left"], ["Lee", "slept"]], [["I-PER", "O"], ["I-PER", "O"]]
+    assert kf.LinearChainCRF(n_jobs=1).fit(X, y).coding_.outer == "IOB1"
+    with pytest.warns(DataWarning, match="2 tags break"):
+        model = kf.LinearChainCRF(scheme="BIO", n_jobs=1).fit(X, y)
+    assert model.predict(X) == [["B-PER", "O"], ["B-PER", "O"]]
+    odd = [["I-PER", "Q"], ["I-PER", "O"]]
+    with pytest.raises(InputError, match=r"sentence 0, token 1: 'Q' is not a tag.*pass scheme=None"):
+        kf.LinearChainCRF(n_jobs=1).fit(X, odd)
+    model = kf.LinearChainCRF(scheme=None, n_jobs=1).fit(X, odd)
+    assert model.predict(X) == odd and model.score(X, odd) == 1
+    with pytest.raises(SettingError, match=r"LinearChainCRF\(scheme=...\) must be 'auto', None or one of IOB1, "):
+        kf.LinearChainCRF(scheme="IOB2").fit(X, y)
+    stacked = kf.StackedGraphical(kf.LinearChainCRF(scheme=None, n_jobs=1), kf.Window(1), folds=2).fit(X, odd)
+    assert stacked.coding_.outer is None and stacked.score(X, odd) >= 0
 
 
 def test_gaps_and_another_encoding_do_not_go_together():

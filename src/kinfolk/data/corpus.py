@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kinfolk.data.column import Column
 from kinfolk.data.relational import read_only
-from kinfolk.errors import InputError
+from kinfolk.errors import DataWarning, InputError, warn
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,8 +75,6 @@ class Corpus:
         Without `documents` each sentence is a document of its own. Empty sentences are dropped. The tag scheme
         of the labels is found unless given; None: they are not spans.
         """
-        from kinfolk.data.schemes import detect  # here, as schemes are about columns
-
         if any(isinstance(s, str) for s in sentences):
             raise InputError("a sentence is a list of words; got a string: split it, or use read_text")
         lengths = [len(s) for s in sentences]
@@ -97,9 +95,8 @@ class Corpus:
         ends = np.concatenate([[0], np.cumsum(per_document)]).astype(np.int64)
         starts = np.concatenate([[0], np.cumsum([n for n in lengths if n])]).astype(np.int64)
         label_column = built.pop("(labels)", None)
-        if scheme == "auto":
-            scheme = None if label_column is None else detect(label_column, starts)
-        return cls(built, starts, kept[ends], label_column, scheme)
+        corpus = cls(built, starts, kept[ends], label_column)
+        return corpus.with_scheme(scheme, np.flatnonzero(lengths))
 
     @property
     def n_tokens(self) -> int:
@@ -138,6 +135,46 @@ class Corpus:
 
     def with_labels(self, labels: Column | None, scheme: str | None) -> Corpus:
         return replace(self, labels=labels, scheme=scheme)
+
+    def with_scheme(self, scheme: str | None = "auto", sentences: ArrayLike | None = None) -> Corpus:
+        """The labels taken in a tag scheme: "auto" finds it, None takes labels that are no spans as they are.
+
+        Tags that break the scheme are counted in a warning: entities are read as conlleval reads them, so that I-PER
+        with no PER before it starts one. A label that is no tag of the scheme at all is an error. `sentences` are the
+        numbers to call sentences by, where some were left out.
+        """
+        from kinfolk.data import schemes  # here, as schemes are about columns
+
+        if self.labels is None or scheme is None:
+            return replace(self, scheme=None)
+        found: str | None = scheme
+        try:
+            if scheme == "auto":
+                found = schemes.detect(self.labels, self.sentence_starts)
+            elif (fault := schemes.not_tags(self.labels, scheme)) is not None:
+                raise schemes.TagError(fault)
+        except schemes.TagError as error:
+            path, line, place = self._place(error.fault.token, sentences)
+            raise InputError(place + error.fault.reason, path, line) from None
+        slips = None if found is None else schemes.slips(self.labels, self.sentence_starts, found, scheme == "auto")
+        if slips is not None:
+            path, line, place = self._place(slips[1].token, sentences)
+            first = InputError(place + slips[1].reason, path, line)
+            count = "1 tag breaks" if slips[0] == 1 else f"{slips[0]:,} tags break"
+            warn(
+                f"{first}. {count} the scheme; training and scores repair such tags as conlleval does: what carries on "
+                "no entity starts one. If the labels are in another scheme, name it",
+                DataWarning,
+            )
+        return replace(self, scheme=found)
+
+    def _place(self, token: int, sentences: ArrayLike | None) -> tuple[str | None, int | None, str]:
+        """File and line of a token; where it came from no file, its sentence and place in it."""
+        if self.lines is not None:
+            return self.source, int(self.lines[token]), ""
+        sentence = int(self.token_sentences[token])
+        number = sentence if sentences is None else np.asarray(sentences)[sentence]
+        return self.source, None, f"sentence {number}, token {token - self.sentence_starts[sentence]}: "
 
     def documents(self, start: int, stop: int) -> Corpus:
         """The documents start, ..., stop - 1 as a corpus of their own."""

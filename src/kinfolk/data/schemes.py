@@ -9,7 +9,9 @@ Every tag is O (outside) or a letter and a type, such as B-PER; a bare letter is
 
 Reading is conlleval's: lenient, and the same for all four, as no letter means two things. A chunk is a
 run of tags of one type, cut before B, S, U, after E, S, L, U, and between sentences. An unknown label
-(code -1) counts as O everywhere.
+(code -1) counts as O where entities are read; what stands beside it may be part of an entity that is not told in
+full, so it says nothing of the scheme and breaks none: in BIO, I-PER after an unknown label says that the label is
+B-PER or I-PER.
 """
 
 from __future__ import annotations
@@ -43,10 +45,10 @@ from kinfolk.errors import InputError
 
 __all__ = [
     "LETTERS", "SCHEMES", "Fault", "Span", "TagError",
-    "check", "continuations", "convert", "detect", "spans", "tag", "transitions",
+    "continuations", "convert", "detect", "not_tags", "slips", "spans", "tag", "transitions",
 ]  # fmt: skip
 
-TOLERANCE = 0.01  # share of entities that may break the habit of the others before `detect` refuses
+TOLERANCE = 0.01  # share of entities that may open with B in IOB1 where none touches them (two do in eng.train)
 
 
 class Span(NamedTuple):
@@ -83,10 +85,16 @@ def spans(labels: Column, sentence_starts: ArrayLike, scheme: str) -> list[Span]
 def convert(labels: Column, sentence_starts: ArrayLike, source: str, target: str) -> Column:
     """The same entities in another scheme; -1 stays -1.
 
-    The result is strictly valid whatever came in, so converting a scheme to itself repairs its tags.
+    The result is strictly valid whatever came in, so converting a scheme to itself repairs its tags. Those beside an
+    unknown label then stay as open towards it as they are.
     """
     tokens = Tokens(labels, sentence_starts, source)
-    codes, values = _written(tokens, checked(target))
+    if source == checked(target):
+        after, before = _beside_unknown(labels, sentence_starts)
+        tokens.begins = np.where(after, np.isin(tokens.roles, [FIRST, ONLY]), tokens.begins)
+        tokens.ends = np.where(before, np.isin(tokens.roles, [LAST, ONLY]), tokens.ends)
+        tokens.touches = tokens.touches | after
+    codes, values = _written(tokens, target)
     return _compact(np.where(labels.codes < 0, -1, codes), values)
 
 
@@ -103,55 +111,50 @@ def tag(entities: Iterable[tuple[int, int, str]], sentence_starts: ArrayLike, sc
     return convert(Column.from_strings(marks), starts, "BIO", scheme)
 
 
-def check(labels: Column, sentence_starts: ArrayLike, scheme: str) -> Fault | None:
-    """The first token whose tag breaks the scheme, or None. In IOB1 only a malformed tag is wrong."""
+def not_tags(labels: Column, scheme: str) -> Fault | None:
+    """The first label that is no tag of the scheme, or None."""
     strange = np.flatnonzero(_marked(labels, lambda name: not is_tag(name, scheme)))
-    if len(strange):
-        return Fault(int(strange[0]), not_a_tag(labels.values[labels.codes[strange[0]]], scheme))
-    if scheme == "IOB1":
+    if not len(strange):
         return None
-    names = (*labels.values, "O")  # the last one is where code -1 points
-    follows, starts, stops = grammar(names, scheme)
-    edges, codes = sentence_edges(sentence_starts, len(labels)), labels.codes
-    broken = (edges[:-1] & ~starts[codes]) | (edges[1:] & ~stops[codes])
-    broken[1:] |= ~edges[1:-1] & ~follows[codes[:-1], codes[1:]]
+    return Fault(int(strange[0]), not_a_tag(labels.values[labels.codes[strange[0]]], scheme))
+
+
+def slips(labels: Column, sentence_starts: ArrayLike, scheme: str, found: bool = True) -> tuple[int, Fault] | None:
+    """How many tags break the scheme, and the first of them; None if none does. Reading them repairs them.
+
+    Letters of another scheme count. IOB1 takes entities opened by I and by B; where `detect` `found` it and more than
+    1 % open with B without need, those count.
+    """
+    broken = _broken(labels, sentence_starts, scheme) | _marked(labels, lambda name: not is_tag(name, scheme))
+    if scheme == "IOB1" and found:
+        with_i, with_b = _opened(labels, sentence_starts)
+        if with_b.sum() > TOLERANCE * (with_i.sum() + with_b.sum()):
+            broken |= with_b
     if not broken.any():
         return None
-    t = int(broken.argmax())
-    if edges[t] and not starts[codes[t]]:
-        return Fault(t, f"{names[codes[t]]} cannot start a sentence in {scheme}")
-    if not edges[t] and not follows[codes[t - 1], codes[t]]:
-        return Fault(t, f"{names[codes[t]]} cannot follow {names[codes[t - 1]]} in {scheme}")
-    return Fault(t, f"{names[codes[t]]} cannot end a sentence in {scheme}")
+    return int(broken.sum()), _fault(labels, sentence_starts, scheme, int(broken.argmax()))
 
 
 def detect(labels: Column, sentence_starts: ArrayLike) -> str | None:
     """The scheme the labels are written in; None when they are not span tags (e.g. parts of speech).
 
-    They are span tags when at least half of the tokens that are not O have the form of one; any other
-    label is then a fault. E or S make it IOBES, L or U make it BILOU; otherwise it is IOB1 if entities
-    that touch no other of their type open with I, BIO if they open with B. Up to 1 % of the entities may
-    break the habit (two do in CoNLL-2003's eng.train); beyond that the scheme changes in mid-file, which
-    is a `TagError` at the token where the second scheme is first seen.
+    They are span tags when at least half of the tokens that are not O have the form of one; any other label is then a
+    `TagError`. It is IOBES or BILOU if at least half of the entities end with E or S, L or U; otherwise it is IOB1 if
+    more entities that touch no other of their type open with I than with B, else BIO. What stands beside an unknown
+    label is not counted. Tags that do not follow the others are `slips`.
     """
     if not _are_tags(labels):
         return None
     tokens = Tokens(labels, sentence_starts, "BIO")
     es = _marked(labels, lambda name: name.startswith(("E", "S")))
     lu = _marked(labels, lambda name: name.startswith(("L", "U")))
-    if es.any() and lu.any():
-        raise _change(labels, es, "IOBES", lu, "BILOU")
-    if (closing := es | lu).any():
-        scheme = "IOBES" if es.any() else "BILOU"
-        opened, closed = np.isin(tokens.roles, [FIRST, ONLY]), np.isin(tokens.roles, [LAST, ONLY])
-        broken = (tokens.begins & ~opened) | (tokens.ends & ~closed)
-        if broken.sum() > TOLERANCE * (broken.sum() + closing.sum()):
-            raise _change(labels, closing, scheme, broken, "BIO or IOB1")
-        return scheme
-    with_i, with_b = (tokens.begins & ~tokens.touches & (tokens.roles == role) for role in (IN, FIRST))
-    if min(with_i.sum(), with_b.sum()) > TOLERANCE * (with_i.sum() + with_b.sum()):
-        raise _change(labels, with_i, "IOB1", with_b, "BIO")
-    return "IOB1" if with_i.sum() > with_b.sum() else "BIO"
+    ended = tokens.ends & ~_beside_unknown(labels, sentence_starts)[1]
+    if (es | lu).any() and 2 * (ended & (es | lu)).sum() >= ended.sum():
+        return "IOBES" if es.sum() >= lu.sum() else "BILOU"
+    with_i, with_b = (opened.sum() for opened in _opened(labels, sentence_starts))
+    if with_i == with_b == 0:  # nothing to go by; BIO without any B would be odd
+        return "IOB1" if (tokens.roles == IN).any() and not (tokens.roles == FIRST).any() else "BIO"
+    return "IOB1" if with_i > with_b else "BIO"
 
 
 def transitions(classes: Sequence[str], scheme: str | None) -> tuple[Bools, Bools, Bools]:
@@ -176,6 +179,49 @@ def continuations(classes: Sequence[str]) -> Bools:
     roles, types, _ = parse(classes)
     open_ended, carries = np.isin(roles, [FIRST, IN]), np.isin(roles, [IN, LAST])
     return np.asarray((types[:, None] == types) & open_ended[:, None] & carries)
+
+
+def _beside_unknown(labels: Column, sentence_starts: ArrayLike) -> tuple[Bools, Bools]:
+    """Whether the label just before a token, and just behind it, in its sentence, is unknown."""
+    unknown, edges = labels.codes < 0, sentence_edges(sentence_starts, len(labels))
+    after, before = np.zeros(len(unknown), bool), np.zeros(len(unknown), bool)
+    after[1:] = unknown[:-1] & ~edges[1:-1]
+    before[:-1] = unknown[1:] & ~edges[1:-1]
+    return after, before
+
+
+def _opened(labels: Column, sentence_starts: ArrayLike) -> tuple[Bools, Bools]:
+    """Tokens that open an entity which touches none of its type: with I, and with B."""
+    tokens = Tokens(labels, sentence_starts, "BIO")
+    clear = tokens.begins & ~tokens.touches & ~_beside_unknown(labels, sentence_starts)[0]
+    return clear & (tokens.roles == IN), clear & (tokens.roles == FIRST)
+
+
+def _broken(labels: Column, sentence_starts: ArrayLike, scheme: str) -> Bools:
+    """Tokens whose tag the scheme does not allow in its place. In IOB1 every place is fine."""
+    edges, codes = sentence_edges(sentence_starts, len(labels)), labels.codes
+    broken = np.zeros(len(codes), bool)
+    if scheme == "IOB1" or not len(codes):
+        return broken
+    follows, starts, stops = grammar((*labels.values, "O"), scheme)
+    follows[-1], follows[:, -1], starts[-1], stops[-1] = True, True, True, True  # where code -1 points: it may be any
+    broken |= (edges[:-1] & ~starts[codes]) | (edges[1:] & ~stops[codes])
+    broken[1:] |= ~edges[1:-1] & ~follows[codes[:-1], codes[1:]]
+    return broken
+
+
+def _fault(labels: Column, sentence_starts: ArrayLike, scheme: str, token: int) -> Fault:
+    """Why the tag of a token breaks the scheme."""
+    name, code = labels.values[labels.codes[token]], labels.codes[token]
+    if not is_tag(name, scheme):
+        return Fault(token, not_a_tag(name, scheme))
+    follows, starts, _ = grammar(labels.values, scheme)
+    edges, last = sentence_edges(sentence_starts, len(labels)), labels.codes[token - 1]
+    if edges[token] and not starts[code]:
+        return Fault(token, f"{name} cannot start a sentence in {scheme}")
+    if not edges[token] and last >= 0 and not follows[last, code]:
+        return Fault(token, f"{name} cannot follow {labels.values[last]} in {scheme}")
+    return Fault(token, f"{name} cannot end a sentence in {scheme}")
 
 
 def _written(tokens: Tokens, scheme: str) -> tuple[Ints, list[str]]:
@@ -218,15 +264,3 @@ def _are_tags(labels: Column) -> bool:
         reason = f"{name!r} is not a tag, the labels around it are; expected O or a tag such as B-PER"
         raise TagError(Fault(token, f"{reason}. Correct it, or pass scheme=None to read labels as they are"))
     return True
-
-
-def _change(labels: Column, one: Bools, one_name: str, other: Bools, other_name: str) -> TagError:
-    """Both habits occur: the second begins at the later of their first tokens."""
-    before, after = (one_name, other_name) if one.argmax() < other.argmax() else (other_name, one_name)
-    token = int(max(one.argmax(), other.argmax()))
-    name = labels.values[labels.codes[token]]
-    return TagError(Fault(token, (
-        f"the tag scheme changes here: {name!r} is {after}, the tags before are {before}. Write the file in "
-        "one scheme, or pass scheme=... if it is intended (IOB1 takes entities opened by I and by B, None "
-        "takes labels as they are)"
-    )))  # fmt: skip

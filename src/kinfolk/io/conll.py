@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from kinfolk.data.column import Column
 from kinfolk.data.corpus import Corpus
-from kinfolk.data.schemes import SCHEMES, TagError, check, detect
+from kinfolk.data.schemes import SCHEMES
 from kinfolk.errors import InputError, SettingError
 from kinfolk.io.textfiles import Source, read_utf8, write_utf8
 
@@ -42,7 +42,8 @@ def read_conll(
                word, c2, c3, ..., label for two, three, four, more
     label      the column that holds the labels; "auto" is the last of two or more, None is none;
                "optional" is one more than the `columns`, which the file may have or lack
-    scheme     "auto" finds the tag scheme (None for labels that are not spans); a named one is checked
+    scheme     "auto" finds the tag scheme (None for labels that are not spans); a named one is obeyed. Tags that
+               break it are read as conlleval reads them, and counted in a warning
     documents  "docstart": a line starting with -DOCSTART- starts one; "blank": two blank lines end one;
                "none": every sentence is one; "auto": the first of these that the file shows
     separator  what stands between cells; by default any run of spaces and tabs
@@ -73,7 +74,7 @@ def read_conll(
         source=name,
         lines=(lines + 1).astype(np.int32),
     )
-    return corpus.with_labels(labels, _scheme(corpus, scheme))
+    return corpus.with_scheme(scheme)
 
 
 def write_conll(
@@ -202,23 +203,6 @@ def _document_starts(lines: Ints, sentences: Ints, markers: Ints, documents: str
     inner = np.searchsorted(first, markers) if documents == "docstart" else ended
     before = [0] if documents == "blank" or not len(inner) or inner[0] > 0 else []
     return np.concatenate([before, inner, [len(first)]]).astype(np.int64)
-
-
-def _scheme(corpus: Corpus, scheme: str | None) -> str | None:
-    """The scheme found or confirmed; a fault is told by its line."""
-    if corpus.labels is None or scheme is None or corpus.lines is None:
-        return None
-    if scheme == "auto":
-        try:
-            return detect(corpus.labels, corpus.sentence_starts)
-        except TagError as error:
-            token, reason = error.fault
-    else:
-        fault = check(corpus.labels, corpus.sentence_starts, scheme)
-        if fault is None:
-            return scheme
-        token, reason = fault.token, f"{fault.reason}; correct the tag, or pass the scheme the file is in"
-    raise InputError(reason, corpus.source, int(corpus.lines[token]))
 
 
 def _strings(column: Column, separator: str, name: str) -> list[str | None]:

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kinfolk.data import schemes
 from kinfolk.data.column import Column
 from kinfolk.data.corpus import Corpus
 from kinfolk.data.relational import Relational
@@ -44,11 +43,12 @@ class Batch:
     extra_names: Sequence[str] = ()  # of its columns, where they are to be explained
 
     @classmethod
-    def of(cls, X: Any, y: Any = None) -> Batch:
+    def of(cls, X: Any, y: Any = None, scheme: str | None = "auto") -> Batch:
+        """`scheme` is that of the labels `y`; a Corpus knows its own."""
         if isinstance(X, Batch):
             return X
         if isinstance(X, Corpus):
-            return cls(X if y is None else _with_labels(X, y))
+            return cls(X if y is None else _with_labels(X, y, scheme))
         if isinstance(X, str) or not isinstance(X, Sequence | np.ndarray):
             remedy = f" of vectors. {FOR_VECTORS}" if getattr(X, "ndim", 0) > 1 else ""
             raise InputError(f"expected a Corpus or a list of sentences; got {type(X).__name__}{remedy}")
@@ -57,10 +57,10 @@ class Batch:
         first = next((token for sentence in X for token in sentence), "")
         if isinstance(first, str):
             _check_words(X)
-            return cls(_with_labels(Corpus.from_sentences([list(s) for s in X]), y, X), None, filled)
+            return cls(_with_labels(Corpus.from_sentences([list(s) for s in X]), y, scheme, X), None, filled)
         check_items(X)
         corpus = Corpus.from_sentences([["" for _ in sentence] for sentence in X])
-        return cls(_with_labels(corpus, y, X), [sentence for sentence in X if len(sentence)], filled)
+        return cls(_with_labels(corpus, y, scheme, X), [sentence for sentence in X if len(sentence)], filled)
 
     def learn(self, features: FeatureSet, n_jobs: int, pairs: bool = False) -> sparse.csr_array:
         """Rows of the features, which learn from them; `pairs`: the features speak of pairs of labels."""
@@ -125,7 +125,7 @@ def _check_words(X: Any) -> None:
                 raise InputError(f"expected words or feature dicts throughout; the first token is a word, {what}")
 
 
-def _with_labels(corpus: Corpus, y: Any, X: Any = None) -> Corpus:
+def _with_labels(corpus: Corpus, y: Any, scheme: str | None, X: Any = None) -> Corpus:
     if y is None:
         return corpus
     if len(y) != (corpus.n_sentences if X is None else len(X)):
@@ -138,7 +138,7 @@ def _with_labels(corpus: Corpus, y: Any, X: Any = None) -> Corpus:
         if len(row) != length:
             raise InputError(f"sentence {i} has {length} tokens in X but {len(row)} labels in y")
     labels = Column.from_strings(label for row in rows for label in row)
-    return corpus.with_labels(labels, schemes.detect(labels, corpus.sentence_starts))
+    return corpus.with_labels(labels, None).with_scheme(scheme, np.flatnonzero(lengths))
 
 
 def relational(corpus: Corpus, rows: sparse.csr_array, labels: NDArray[np.int32], classes: Vocabulary) -> Relational:

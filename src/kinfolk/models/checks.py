@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from numbers import Integral, Real
 from typing import Any
 
+from kinfolk.data.schemes import SCHEMES
 from kinfolk.errors import SettingError
 
 
@@ -32,6 +33,10 @@ _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "l1": _NOT_NEGATIVE,
     "tolerance": _NOT_NEGATIVE,
     "min_count": ("a whole number of 1 or more, or 'auto'", lambda v: v == "auto" or (_is_int(v) and v >= 1)),
+    "scheme": (
+        f"'auto', None or one of {', '.join(SCHEMES)}",
+        lambda v: v is None or (isinstance(v, str) and v in ("auto", *SCHEMES)),
+    ),
     "max_iterations": _whole(1),
     "patience": _whole(1),
     "dev_every": _whole(1),

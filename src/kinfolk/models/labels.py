@@ -28,13 +28,15 @@ class LabelCoding:
 
     @classmethod
     def learn(cls, corpus: Corpus, encoding: str) -> LabelCoding:
-        """From a training corpus; `encoding` is a scheme, or "auto": the data's own, BIO for IOB1."""
+        """From a training corpus; `encoding` is a scheme, or "auto": the data's own, BIO for IOB1 without gaps."""
         if encoding != "auto" and encoding not in schemes.SCHEMES:
             raise SettingError(f"encoding must be 'auto' or one of {', '.join(schemes.SCHEMES)}; got {encoding!r}")
         if corpus.labels is None or not (corpus.labels.codes >= 0).any():
             raise InputError("training needs labels, and this corpus has none", corpus.source)
         outer = corpus.scheme
-        inner = outer if outer is None else ("BIO" if outer == "IOB1" else outer) if encoding == "auto" else encoding
+        inner = outer if outer is None or encoding == "auto" else encoding
+        if outer == "IOB1" and encoding == "auto" and (corpus.labels.codes >= 0).all():
+            inner = "BIO"
         labels = _inner_labels(corpus, outer, inner)
         used = np.unique(labels.codes[labels.codes >= 0])
         return cls(outer, inner, Vocabulary(sorted(_completed([labels.values[c] for c in used], inner))))
@@ -76,15 +78,13 @@ class LabelCoding:
 def _inner_labels(corpus: Corpus, outer: str | None, inner: str | None) -> Column:
     """The labels in the scheme of the model, repaired where they break their own scheme.
 
-    Partly labelled sentences keep their tags as they are: a gap hides whether an entity goes on.
+    Partly labelled sentences cannot change their scheme: a gap hides whether an entity goes on.
     """
     assert corpus.labels is not None
     if inner is None or outer is None:
         return corpus.labels
-    if (corpus.labels.codes >= 0).all():
+    if outer == inner or (corpus.labels.codes >= 0).all():
         return schemes.convert(corpus.labels, corpus.sentence_starts, outer, inner)
-    if outer == inner:
-        return corpus.labels
     gap = int(corpus.labels.codes.argmin())
     raise InputError(
         f"a token has no label, and labels with gaps cannot be rewritten from {outer} to {inner}. "

@@ -45,7 +45,7 @@ from kinfolk.threads import resolve_jobs
 
 log = logging.getLogger("kinfolk")
 FOR_NODES = ("relations", "orders", "predict_orders", "everybody_starts")
-FOR_TOKENS = ("templates", "encoding", "transition_templates", "skip_edges", "edge_features", "order")
+FOR_TOKENS = ("templates", "scheme", "encoding", "transition_templates", "skip_edges", "edge_features", "order")
 EdgeFeatureList = list[str | EdgeFeature] | tuple[str | EdgeFeature, ...] | str | None
 
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import logging
-import sys
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from kinfolk.errors import ConvergenceWarning
+from kinfolk.errors import ConvergenceWarning, warn
 from kinfolk.learning.lbfgs import Iteration, minimise
 from kinfolk.models.history import STATUSES, Stage, renamed, thinned
 
@@ -192,15 +190,7 @@ def warn_unless_converged(convergence: Convergence, stall: str = TrainingPlan.st
     if convergence.status in ("limit", "stalled"):
         remedy = "Raise max_iterations or tolerance." if convergence.status == "limit" else stall
         message = f"training {convergence}. {remedy}"
-        warnings.warn(message, ConvergenceWarning, stacklevel=_level_of_caller())
-
-
-def _level_of_caller() -> int:
-    """The stack level, for a warning, of the first frame outside this library."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == "kinfolk":
-        frame, level = frame.f_back, level + 1
-    return level
+        warn(message, ConvergenceWarning)
 
 
 class Watch:

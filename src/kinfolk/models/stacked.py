@@ -204,7 +204,8 @@ class StackedGraphical(NodeCompany):
         self._require_fitted()
         check_report(report)
         if self.task_ == "tokens":
-            return evaluate_tokens(self._last(), self._tokens(Batch.of(X, y), False), report, self)
+            batch = Batch.of(X, y, self._last().scheme)
+            return evaluate_tokens(self._last(), self._tokens(batch, False), report, self)
         no_labels_beside(y)
         predictor = self._predictor(X, False)
         return evaluate_nodes(self, predictor.world.nodes, self._proba(predictor, False, whole=False)[-1], report)

@@ -38,7 +38,10 @@ class TokenInstances(Instances):
 
     def clone(self, level: int) -> Tagger:
         base: Tagger = self.bases[level]
-        return type(base)(**base.get_params())
+        settings = base.get_params()
+        if self.coding.inner is not None:
+            settings["encoding"] = self.coding.inner  # a part of the documents must not choose another
+        return type(base)(**settings)
 
     def company(self, votes: Array, own: Array | None, index: Array) -> Array:
         return told_tokens(self.templates, self.hood, votes, own, index)

@@ -177,7 +177,7 @@ def _given_folds(folds: Any, labelled: Array, order: Array | None) -> NDArray[np
 
 
 def _token_instances(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[TokenInstances, str]:
-    batch, jobs = Batch.of(X, y), resolve_jobs(model.n_jobs)
+    batch, jobs = Batch.of(X, y, model.bases[0].scheme), resolve_jobs(model.n_jobs)
     corpus = batch.corpus
     encodings = {base.encoding for base in model.bases}
     if len(encodings) > 1:

@@ -46,7 +46,9 @@ class Tagger(Labeller, ABC):
     min_count             features seen less often in training are left out; "auto": 1, or 2 for a corpus of more than
                           50,000 tokens, where it halves the weights at the same accuracy
     l2, l1                strength of the ridge, l2/2 · |w|², and of the lasso, l1 · |w|₁
-    encoding              tag scheme to work in: "BIO", "IOBES", "BILOU", "IOB1"; "auto": the data's (BIO for IOB1)
+    scheme                tag scheme of labels given as lists: "BIO", "IOBES", "BILOU", "IOB1"; "auto" finds it; None:
+                          they are no spans. A Corpus knows its own
+    encoding              tag scheme to work in; "auto": the data's (BIO for IOB1 without unknown labels)
     transition_templates  features that speak of a pair of labels instead of one
     class_weight          label or entity type -> weight, or "balanced"
     constrain             never emit a tag sequence that breaks the scheme
@@ -64,6 +66,7 @@ class Tagger(Labeller, ABC):
     min_count: int | str = "auto"
     l2: float = 0.1
     l1: float = 0.0
+    scheme: str | None = "auto"
     encoding: str = "auto"
     transition_templates: Templates | None = None
     class_weight: Mapping[str, float] | str | None = None
@@ -111,8 +114,8 @@ class Tagger(Labeller, ABC):
         """
         check_settings(self)
         jobs = resolve_jobs(self.n_jobs)
-        batch = Batch.of(X, y)
-        held_out = None if X_dev is None else Batch.of(X_dev, y_dev)
+        batch = Batch.of(X, y, self.scheme)
+        held_out = None if X_dev is None else Batch.of(X_dev, y_dev, self.scheme)
         before = named_weights(self) if self.warm_start and self._knows_tokens() else None
         coding = LabelCoding.learn(batch.corpus, self.encoding)
         if held_out is not None:
@@ -219,7 +222,7 @@ class Tagger(Labeller, ABC):
     def score(self, X: Any, y: Any = None) -> float:
         """Entity F1 as conlleval counts it, from 0 to 1; token accuracy when the labels are not spans."""
         self._require_fitted()
-        batch = Batch.of(X, y)
+        batch = Batch.of(X, y, self.scheme)
         return self._score_path(batch, self._decoder().paths(batch, forced=False))
 
     def evaluate(self, X: Any, y: Any = None, report: PathLike | None = None) -> tuple[EntityScores | None, float]:
@@ -228,7 +231,7 @@ class Tagger(Labeller, ABC):
         report   also write a page: scores, calibration, confusion, the worst mistakes, and how training went
         """
         self._require_fitted()
-        return evaluate_tokens(self, Batch.of(X, y), report)
+        return evaluate_tokens(self, Batch.of(X, y, self.scheme), report)
 
     def _score_path(self, batch: Batch, path: NDArray[np.int32]) -> float:
         entities, accuracy = self._evaluate_path(batch, path)
