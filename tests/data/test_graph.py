@@ -106,8 +106,6 @@ WRONG = {
     "features not finite": ({"features": np.where(X == 5, np.nan, X)}, "instance 1 has nan in feature 2"),
     "too few labels": ({"labels": ["yes"]}, r"labels must have one entry a node \(4\); got 1"),
     "one string as labels": ({"labels": "yes?"}, "labels must have one entry a node"),
-    "a label that is no name": ({"labels": ["yes", float("nan"), None, "no"]}, "node 1 has nan"),
-    "numbers without classes": ({"labels": [0, 1, 0, 1]}, r"need classes=\[...\]"),
     "a label beyond the classes": ({"labels": [0, 1, 2, 1], "classes": ["no", "yes"]}, "instance 2 has 2"),
     "a name not among the classes": ({"classes": ["yes"]}, "node 2 has the label 'no', not one of the classes"),
     "an id twice": ({"ids": ["a", "b", "a", "d"]}, "'a' is node 0 and node 2"),

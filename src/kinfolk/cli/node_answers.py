@@ -34,9 +34,9 @@ def csv_lines(rows: Iterator[list[str]], proba: bool) -> Iterator[str]:
         yield line.getvalue()
 
 
-def json_lines(ids: Sequence[str], table: Any, classes: Sequence[str]) -> Iterator[str]:
-    """With the probability of every label."""
+def json_lines(ids: Sequence[str], table: Any, classes: Any) -> Iterator[str]:
+    """With the probability of every label, by its name."""
     for key, row in zip(ids, table, strict=True):
-        chances = dict(zip(classes, row.tolist(), strict=True))
+        chances = dict(zip(classes.names, row.tolist(), strict=True))
         answer = {"id": key, "label": classes[int(row.argmax())], "probabilities": chances}
         yield json.dumps(answer, ensure_ascii=False) + "\n"

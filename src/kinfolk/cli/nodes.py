@@ -142,11 +142,11 @@ def predict(
         graph = only_known(graph, known_ids)
     with in_options(*SETTINGS), told_by_the_base(labeller):
         table = labeller.predict_proba(graph, forced=forced)
-    classes = [str(name) for name in labeller.classes_]
+    classes = labeller.coding_.classes
     if as_json:
         write_utf8(output, json_lines(graph.ids, table, classes))
     else:
-        rows = label_rows(graph.ids, table, classes, proba)
+        rows = label_rows(graph.ids, table, classes.names, proba)
         write_utf8(output, csv_lines(rows, proba) if is_csv(output) else tab_lines(rows))
 
 
@@ -172,6 +172,7 @@ def evaluate(
 
     Nodes without a label do not count.
     """
+    from kinfolk.data.labels import label_name
     from kinfolk.metrics.entities import entity_scores
 
     check_page(page, model, *nodes, *(link_file(text)[1] for text in edges or ()), ids, known_ids)
@@ -180,8 +181,8 @@ def evaluate(
     seen = graph if known_ids is None else only_known(graph, known_ids)
     hidden = [i for i in range(graph.n_nodes) if known_ids is None or seen.label_codes[i] < 0]
     chosen = hidden if ids is None else sorted(set(_numbers(ids, graph)))
-    labels = graph.labels
-    gold = {i: label for i in chosen if (label := labels[i]) is not None}
+    names = graph.classes.names
+    gold = {i: names[code] for i in chosen if (code := graph.label_codes[i]) >= 0}
     if not gold:
         raise InputError("scoring needs labels, and none of the nodes to score has one")
     _tell_doubts(labeller, graph, gold)
@@ -191,7 +192,8 @@ def evaluate(
         else:
             predicted = score_nodes(labeller, graph, seen, gold, known_ids is not None, page)
     tell_page(page)
-    scores = entity_scores(((i, i + 1, g) for i, g in gold.items()), ((i, i + 1, str(predicted[i])) for i in gold))
+    guess = ((i, i + 1, label_name(predicted[i])) for i in gold)
+    scores = entity_scores(((i, i + 1, name) for i, name in gold.items()), guess)
     if as_json:
         answer = {"nodes": len(gold), "accuracy": scores.recall, "classes": scores.as_dict()["types"]}
         show_json(answer)
@@ -224,7 +226,7 @@ def only_known(graph: Graph, file: str) -> Graph:
 
 def _tell_doubts(labeller: Any, graph: Graph, gold: dict[int, str]) -> None:
     """Warnings that go with a score: labels nobody could have guessed, and labels the model has seen."""
-    strange = sorted({*gold.values()} - {*labeller.classes_})
+    strange = sorted({*gold.values()} - {*labeller.coding_.classes.names})
     if strange:
         typer.echo(f"warning: labels that training never saw count as misses: {', '.join(strange)}", err=True)
     memory = getattr(labeller, "memory_", None)

@@ -21,14 +21,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.data.labels import is_unknown
+
 PIECE = 1 << 20  # strings made at a time: a column of ten million would fill a gigabyte
-PANDAS_MISSING = ("NAType", "NaTType")  # known by name: pandas is not imported here
 
 
 class Column(NamedTuple):
     kind: str
     values: Any
     told: str  # the type in the words of whoever holds the table, for messages
+    type: str = "str"  # of its values as labels: one of `labels.TYPES`, or "mixed"
 
 
 def series_column(series: Any) -> Column:
@@ -41,17 +43,21 @@ def series_column(series: Any) -> Column:
     if dtype == nw.String:
         return Column("text", series, told)
     if dtype in (nw.Categorical, nw.Enum):
-        return Column("text", series.cast(nw.String), told)
+        kind = series_column(series.cat.get_categories()).type
+        if kind == "str":
+            return Column("text", series.cast(nw.String), told)
+        values = series.to_list()  # pandas, asked to cast them, writes 1.0 for 1 where a value is missing
+        return Column("text", [None if is_unknown(value) else str(value) for value in values], told, kind)
     if dtype == nw.Object:
         return object_column(series.to_list())
     if dtype == nw.Boolean:
-        return Column("truth", _with_gaps(series, False), told)
+        return Column("truth", _with_gaps(series, False), told, "bool")
     if dtype.is_integer() and dtype not in (nw.Int128, nw.UInt128):
         if series.null_count():
-            return Column("number", _with_gaps(series, 0), told)
-        return Column("whole", _whole(series.to_numpy()), told)
+            return Column("number", _with_gaps(series, 0), told, "int")
+        return Column("whole", _whole(series.to_numpy()), told, "int")
     if dtype.is_numeric():
-        return Column("number", series.cast(nw.Float64).to_numpy().astype(np.float64), told)
+        return Column("number", series.cast(nw.Float64).to_numpy().astype(np.float64), told, "float")
     if int(series.null_count()) == len(series):
         return Column("number", np.full(len(series), np.nan), told)
     return Column("other", None, told)
@@ -70,30 +76,25 @@ def _whole(values: NDArray[Any]) -> NDArray[Any]:
 
 def object_column(values: Sequence[Any]) -> Column:
     """The column of Python objects: the kind that fits all that are not missing."""
-    plain = [None if _is_missing(value) else value for value in values]
+    plain = [None if is_unknown(value) else value for value in values]
     types = {type(value) for value in plain} - {type(None)}
     told = " and ".join(sorted(one.__name__ for one in types)) or "nothing"
     if types and all(issubclass(one, str) for one in types):
         return Column("text", plain, told)
     if types and all(issubclass(one, bool | np.bool_) for one in types):
-        return Column("truth", _floats(plain), told)
+        return Column("truth", _floats(plain), told, "bool")
     if any(issubclass(one, bool | np.bool_) for one in types) or not all(
         issubclass(one, Real | Decimal) for one in types
     ):
         simple = all(issubclass(one, str | Real | np.bool_) for one in types)
-        return Column("mixed", plain, told) if simple else Column("other", None, told)
-    if types and None not in plain and all(issubclass(one, Integral) for one in types):
+        return Column("mixed", plain, told, "mixed") if simple else Column("other", None, told)
+    kind = "int" if all(issubclass(one, Integral) for one in types) else "float"
+    if types and None not in plain and kind == "int":
         try:
-            return Column("whole", _whole(np.array(plain)), told)
+            return Column("whole", _whole(np.array(plain)), told, kind)
         except (OverflowError, TypeError):
-            return Column("mixed", plain, told)  # beyond 64 bits: good enough for an id
-    return Column("number", _floats(plain), told)
-
-
-def _is_missing(value: Any) -> bool:
-    if value is None or type(value).__name__ in PANDAS_MISSING:
-        return True
-    return isinstance(value, float | np.floating) and math.isnan(value)
+            return Column("mixed", plain, told, kind)  # beyond 64 bits: good enough for an id
+    return Column("number", _floats(plain), told, kind)
 
 
 def _floats(values: Sequence[Any]) -> NDArray[np.float64]:

@@ -65,7 +65,7 @@ class Corpus:
     def from_sentences(
         cls,
         sentences: Sequence[Sequence[str]],
-        labels: Sequence[Sequence[str | None]] | None = None,
+        labels: Sequence[Sequence[Any]] | None = None,
         documents: Sequence[int] | None = None,
         scheme: str | None = "auto",
         **columns: Sequence[Sequence[str]],
@@ -73,12 +73,13 @@ class Corpus:
         """A corpus from lists of words; `documents` gives the number of sentences of each document.
 
         Without `documents` each sentence is a document of its own. Empty sentences are dropped. The tag scheme
-        of the labels is found unless given; None: they are not spans.
+        of the labels is found unless given; None: they are not spans. Labels are strings, numbers or truth values, all
+        of one type; None and NaN are unknown.
         """
         if any(isinstance(s, str) for s in sentences):
             raise InputError("a sentence is a list of words; got a string: split it, or use read_text")
         lengths = [len(s) for s in sentences]
-        given: dict[str, Sequence[Sequence[str | None]]] = {"word": sentences, **columns}
+        given: dict[str, Sequence[Sequence[Any]]] = {"word": sentences, **columns}
         if labels is not None:
             given["(labels)"] = labels
         built: dict[str, Column] = {}
@@ -87,7 +88,8 @@ class Corpus:
                 raise InputError(f"{name!r} is taken as a column: expected a list of strings for each sentence")
             if [len(row) for row in rows] != lengths:
                 raise InputError(f"{name.strip('()')!r} must have the same sentence lengths as the words")
-            built[name] = Column.from_strings(token for row in rows for token in row)
+            made = Column.from_labels if name == "(labels)" else Column.from_strings
+            built[name] = made(token for row in rows for token in row)
         per_document = [1] * len(sentences) if documents is None else list(documents)
         if sum(per_document) != len(sentences) or min(per_document, default=0) < 0:
             raise InputError(f"documents must add up to {len(sentences)} sentences; got {per_document[:10]}")
@@ -126,12 +128,12 @@ class Corpus:
         strings = self.columns[column].strings()
         return [strings[a:b] for a, b in _pairs(self.sentence_starts)]  # type: ignore[misc]
 
-    def label_rows(self) -> list[list[str | None]]:
-        """One list of labels a sentence; None where a token has none."""
+    def label_rows(self) -> list[list[Any]]:
+        """One list of labels a sentence, of the type they came in; None where a token has none."""
         if self.labels is None:
             return [[None] * int(b - a) for a, b in _pairs(self.sentence_starts)]
-        strings = self.labels.strings()
-        return [strings[a:b] for a, b in _pairs(self.sentence_starts)]
+        labels = self.labels.labels()
+        return [labels[a:b] for a, b in _pairs(self.sentence_starts)]
 
     def with_labels(self, labels: Column | None, scheme: str | None) -> Corpus:
         return replace(self, labels=labels, scheme=scheme)
@@ -202,7 +204,7 @@ class Corpus:
             )
         sentences = _runs(self.document_starts, chosen)
         tokens = _runs(self.sentence_starts, sentences)
-        pick = lambda column: Column(column.codes[tokens], column.values)  # noqa: E731
+        pick = lambda column: replace(column, codes=column.codes[tokens])  # noqa: E731
         return Corpus(
             {name: pick(column) for name, column in self.columns.items()},
             np.concatenate([[0], np.cumsum(np.diff(self.sentence_starts)[sentences])]),

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from kinfolk.data.feature_columns import FeatureColumns, feature_table
 from kinfolk.data.ids import NodeIds, id_column
+from kinfolk.data.labels import Classes, Coded
 from kinfolk.data.links import LinkCollector, LinkRows, LinkRules, log
 from kinfolk.data.tables import Table, listed
 from kinfolk.errors import SettingError
@@ -73,30 +74,31 @@ def graph_parts(
 def node_parts(nodes: Table, ids: Sequence[str], columns: NodeColumns) -> dict[str, Any]:
     """Arguments of `Graph` but its links."""
     which = columns.features_of()
-    labels, classes = _labels(nodes, columns.label)
     groups = None if columns.group is None else nodes.full_names(columns.group, "group")
     features, names = feature_table(nodes, ids, which)
     return {
         "features": features,
-        "labels": labels,
+        "labels": _labels(nodes, columns.label),
         "ids": ids,
         "groups": groups,
         "feature_names": names,
-        "classes": classes,
         "titles": _titles(nodes, which.text),
     }
 
 
-def _labels(table: Table, column: str | None) -> tuple[list[str | None], list[str]]:
-    """Labels, None = unknown, and the classes: sorted, as numbers if all of them are numbers."""
-    labels: list[str | None] = [None] * table.n_rows
-    if column is not None:
-        labels = table.names(column, "label")
-    return labels, in_order({label for label in labels if label is not None})
+def _labels(table: Table, column: str | None) -> Coded:
+    """Labels, -1 = unknown, and the classes: sorted, as numbers if all of them are numbers."""
+    if column is None:
+        return Coded(np.full(table.n_rows, -1, np.int32), Classes(()))
+    names, kind = table.labels(column)
+    found = {name for name in names if name is not None}
+    classes = Classes(_in_order(found)) if kind == "str" else Classes.sorted(found, kind)
+    return Coded.of(names, classes)
 
 
-def in_order(classes: Iterable[str]) -> list[str]:
-    plain = sorted(classes)
+def _in_order(names: Iterable[str]) -> list[str]:
+    """Strings that all hold numbers go by their size."""
+    plain = sorted(names)
     try:
         numbers = [float(name) for name in plain]
     except ValueError:

@@ -12,11 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kinfolk.data.frames import in_order
 from kinfolk.data.links import LinkCollector, LinkRows, LinkRules
 from kinfolk.errors import InputError
-
-UNKNOWN = -1  # the label of nobody, where labels are numbers
 
 
 def scipy_parts(adjacency: Any, features: Any, rules: LinkRules) -> dict[str, Any]:
@@ -66,21 +63,14 @@ def _link_rows(
     return LinkRows(source, target, fault, place, lambda row: str(source[row]), str, weights)
 
 
-def plain_labels(labels: Any, n: int) -> dict[str, Any]:
-    """Labels and classes of `Graph`. Numbers become names, -1 and NaN = unknown; other labels stay as they are."""
-    array = None if labels is None else np.asarray(labels)
-    if array is None or array.dtype.kind not in "fiu":
-        return {"labels": labels}
-    flat = array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
-    if flat.shape != (n,):
+def plain_labels(labels: Any, n: int) -> Any:
+    """Labels (n,) as they are, or those of one column (n, 1)."""
+    array = np.asarray(labels, object if isinstance(labels, list | tuple) else None)
+    if array.ndim < 2:
+        return labels
+    if array.shape != (n, 1):
         raise InputError(f"labels must be one a node ({n},); got shape {array.shape}: choose one column of several")
-    values = flat.astype(np.float64)
-    unknown = np.isnan(values) | (values == UNKNOWN)
-    wrong = np.flatnonzero(~unknown & ~((values == np.floor(values)) & np.isfinite(values)))
-    if len(wrong):
-        raise InputError(f"labels must be names or whole numbers; node {wrong[0]} has {values[wrong[0]]}: correct it")
-    named = [None if gap else str(int(value)) for gap, value in zip(unknown.tolist(), values.tolist(), strict=True)]
-    return {"labels": named, "classes": in_order({name for name in named if name is not None})}
+    return array[:, 0]
 
 
 def pyg_parts(data: Any, relation: str | None, weight: str | None, rules: LinkRules) -> dict[str, Any]:
@@ -106,7 +96,7 @@ def pyg_parts(data: Any, relation: str | None, weight: str | None, rules: LinkRu
     links = LinkCollector(n, rules)
     links.add(_link_rows(source, target, lambda row: f"edge_index, column {row}", weights), "x", names)
     groups = None if batch is None else batch.tolist()
-    return {**_features(x, n), **plain_labels(y, n), "relations": links.relations("x"), "groups": groups}
+    return {**_features(x, n), "labels": plain_labels(y, n), "relations": links.relations("x"), "groups": groups}
 
 
 def _array(data: Any, name: str) -> NDArray[Any] | None:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from kinfolk.data.labels import Classes, Coded
 from kinfolk.data.nodes import (
     checked_ids,
     checked_links,
@@ -51,14 +52,15 @@ class Graph(GraphSources):
     """n nodes, frozen once built.
 
     features       CSR or dense (n, F), finite numbers
-    labels         one class name a node, None = unknown; or codes into `classes`, -1 = unknown
+    labels         one a node: strings, numbers or truth values, all of one type, None or NaN = unknown; whole numbers
+                   are codes into `classes` where these are strings. -1 = unknown, unless `classes` has it as a label
     relations      name -> int (E, 2), rows (source, target), meaning that source looks at target: a pair told twice is
                    one link of weight 1; or name -> SciPy sparse (n, n), row = source, entries are weights (0 = no link)
     ids            distinct strings or whole numbers (kept as strings); by default "0", "1", ...
     groups         name or number of the graph each node belongs to, in any order; numbered as they appear. Links may
                    cross groups.
     feature_names  F distinct strings: lets a trained model find its columns in another graph
-    classes        the label names; by default those in `labels`, sorted
+    classes        all labels there may be; by default those in `labels`, sorted
     group_names    what the numbers in `groups` stand for
     titles         one string a node, None = none: what people read in reports. No model learns from them.
     self_loops     "drop" them, with a warning, or "refuse" them
@@ -80,12 +82,12 @@ class Graph(GraphSources):
     def __init__(
         self,
         features: Any,
-        labels: Sequence[str | None] | ArrayLike | None = None,
+        labels: Sequence[Any] | ArrayLike | Coded | None = None,
         relations: Mapping[str, Any] | None = None,
         ids: Iterable[str | int] | None = None,
         groups: Sequence[str | int] | ArrayLike | None = None,
         feature_names: Iterable[str] | None = None,
-        classes: Iterable[str] | Vocabulary | None = None,
+        classes: Iterable[Any] | None = None,
         group_names: Iterable[str] | None = None,
         titles: Iterable[str | None] | None = None,
         *,
@@ -119,11 +121,15 @@ class Graph(GraphSources):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copied and sent to other processes by building it anew, so the copy is read-only too."""
-        return Graph, self._parts(self.label_codes, self.classes)
+        return Graph, self._parts(self._coded)
 
-    def _parts(self, labels: Any, classes: Any) -> tuple[Any, ...]:
-        names = (self.feature_names, classes, self.group_names, self.titles)
+    def _parts(self, labels: Coded) -> tuple[Any, ...]:
+        names = (self.feature_names, None, self.group_names, self.titles)
         return self.features, labels, dict(self.relations), self.ids, self.group_codes, *names
+
+    @property
+    def _coded(self) -> Coded:
+        return Coded(self.label_codes, self.classes)
 
     @property
     def features(self) -> Any:
@@ -136,7 +142,8 @@ class Graph(GraphSources):
         return self._given.relations
 
     @property
-    def classes(self) -> Vocabulary:
+    def classes(self) -> Classes:
+        """The labels there may be: in their own type when iterated over, as strings in `names`."""
         return self._given.classes
 
     @property
@@ -145,8 +152,8 @@ class Graph(GraphSources):
         return self._given.labels
 
     @property
-    def labels(self) -> list[str | None]:
-        """One class name a node, None where it is unknown."""
+    def labels(self) -> list[Any]:
+        """One label a node, of the type it came in; None where it is unknown."""
         table = [*self.classes, None]
         return [table[code] for code in self.label_codes]
 
@@ -173,14 +180,15 @@ class Graph(GraphSources):
         return self._grouped
 
     def with_labels(
-        self, labels: Sequence[str | None] | ArrayLike | None, classes: Iterable[str] | Vocabulary | None = None
+        self, labels: Sequence[Any] | ArrayLike | None, classes: Iterable[Any] | None = None
     ) -> Graph:
         """The same nodes with other labels; the classes stay unless they are given or there were none."""
-        return Graph(*self._parts(labels, classes if classes is not None or not len(self.classes) else self.classes))
+        known = self.classes if classes is None and len(self.classes) else classes
+        return Graph(*self._parts(coded_labels(labels, self.n_nodes, known)))
 
     def with_features(self, features: Any, feature_names: Iterable[str] | None = None) -> Graph:
         """The same nodes with other features."""
-        _, *parts = self._parts(self.label_codes, self.classes)
+        _, *parts = self._parts(self._coded)
         parts[4] = feature_names
         return Graph(features, *parts)
 
@@ -189,12 +197,12 @@ class Graph(GraphSources):
         rows = checked_rows(nodes, self.n_nodes)
         return Graph(
             self.features[rows],
-            self.label_codes[rows],
+            self._coded._replace(codes=self.label_codes[rows]),
             {name: links[rows][:, rows] for name, links in self.relations.items()},
             [self.ids[i] for i in rows],
             self.group_codes[rows],
             self.feature_names,
-            self.classes,
+            None,
             self.group_names,
             None if self.titles is None else [self.titles[i] for i in rows],
         )

@@ -14,10 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from kinfolk.data.labels import Classes, Coded, label_names
 from kinfolk.data.vocabulary import Vocabulary
 from kinfolk.errors import InputError
 
 log = logging.getLogger("kinfolk")
+UNKNOWN = "-1"  # the label of nobody, where labels are numbers
 
 
 def _is_whole(value: object) -> bool:
@@ -31,27 +33,40 @@ def _per_node(values: Any, n: int, what: str) -> list[Any]:
     return given
 
 
-def coded_labels(labels: Any, n: int, classes: Any) -> tuple[Any, Vocabulary]:
-    """Codes for the labels, and the classes: names are looked up, codes go on to be checked against the classes."""
-    known = classes if classes is None or isinstance(classes, Vocabulary) else Vocabulary(classes)
-    given = [None] * n if labels is None else _per_node(labels, n, "labels")
-    if given and all(map(_is_whole, given)):
-        if known is None:
-            raise InputError("labels that are numbers need classes=[...], the names they stand for; or pass the names")
-        return np.array(given, np.int64), known
-    names = {label for label in given if label is not None}
-    strange = next((i for i, label in enumerate(given) if label is not None and not isinstance(label, str)), None)
-    if strange is not None:
-        got = f"node {strange} has {given[strange]!r}"
-        raise InputError(f"labels must be class names, None where unknown; {got}: turn it into a string or None")
+def coded_labels(labels: Any, n: int, classes: Any) -> Coded:
+    """Labels as numbers of the classes: looked up among them, or numbers already.
+
+    Whole numbers are numbers of classes where the classes are strings, else labels. A label of -1 is unknown, as None
+    and NaN are, unless it is among the classes given.
+    """
+    if isinstance(labels, Coded):
+        return labels
+    known = None if classes is None else Classes.of(classes)
+    if labels is None:
+        return Coded(np.full(n, -1, np.int32), Classes(()) if known is None else known)
+    given = _per_node(labels, n, "labels")
+    if given and known is not None and known.type == "str" and all(map(_is_whole, given)):
+        return Coded(np.array(given, np.int64), known)
+    names, kind = label_names(given)
+    if kind in ("int", "float") and (known is None or UNKNOWN not in known):
+        names = _without_unknown(names, known is None)
     if known is None:
-        known = Vocabulary(sorted(names))
-    codes = np.fromiter((-1 if label is None else known.get(label) for label in given), np.int32, n)
-    for i in np.flatnonzero(codes < 0):
-        if given[i] is not None:
-            listed = ", ".join(known.names[:10])
-            raise InputError(f"node {i} has the label {given[i]!r}, not one of the classes ({listed}); add it to them")
-    return codes, known
+        known = Classes.sorted({name for name in names if name is not None}, kind)
+    strange = next((i for i, name in enumerate(names) if name is not None and name not in known), None)
+    if strange is not None:
+        listed, got = ", ".join(known.names[:10]), f"node {strange} has the label {given[strange]!r}"
+        raise InputError(f"{got}, not one of the classes ({listed}); add it to them")
+    return Coded.of(names, known)
+
+
+def _without_unknown(names: list[str | None], doubtful: bool) -> list[str | None]:
+    """The names with None in the place of -1; where that leaves 0 and 1 it may be meant as a label, which is told."""
+    if UNKNOWN not in names:
+        return names
+    kept = [None if name == UNKNOWN else name for name in names]
+    if doubtful and {*kept} <= {None, "0", "1"}:
+        log.warning("labels of -1 are taken as unknown; where -1 is a label, give classes=[-1, ...] with all labels")
+    return kept
 
 
 def coded_groups(groups: Any, n: int, group_names: Any) -> tuple[NDArray[np.int32], tuple[str, ...]]:

@@ -164,11 +164,11 @@ def _divided(table: Table, column: str) -> list[tuple[str, Table]]:
 def _some_rows(table: Table, rows: NDArray[np.int64]) -> Table:
     def taken(make: Callable[[], TableColumn]) -> Callable[[], TableColumn]:
         def column() -> TableColumn:
-            kind, values, told = make()
-            if kind == "text":
-                values = [value or "" for piece in strings(TableColumn(kind, values, told)) for value in piece]
-            chosen = [values[row] for row in rows] if isinstance(values, list) else values[rows]
-            return TableColumn(kind, chosen, told)
+            whole = make()
+            values = whole.values
+            if whole.kind == "text":
+                values = [value or "" for piece in strings(whole) for value in piece]
+            return whole._replace(values=[values[row] for row in rows] if isinstance(values, list) else values[rows])
 
         return column
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from kinfolk.data.labels import Classes
 from kinfolk.data.vocabulary import Vocabulary
 from kinfolk.errors import InputError
 
@@ -24,7 +25,7 @@ class Relational:
 
     features   CSR (n, F) or dense (n, F), finite numbers
     labels     int32 (n,), -1 = unknown, else an index into `classes`
-    classes    the label names
+    classes    the labels: strings, numbers or truth values, of one type
     relations  name -> CSR (n, n); row i lists the instances that i looks at; entries are weights
     groups     int32 (n,), the document or graph of each instance: consecutive groups 0, 1, 2, ...
     """
@@ -36,7 +37,7 @@ class Relational:
 
     features: Any
     labels: NDArray[np.int32]
-    classes: Vocabulary
+    classes: Classes
     relations: Mapping[str, Any]
     groups: NDArray[np.int32]
 
@@ -44,14 +45,14 @@ class Relational:
         self,
         features: Any,
         labels: ArrayLike | None = None,
-        classes: Sequence[str] | Vocabulary = (),
+        classes: Sequence[Any] | Vocabulary = (),
         relations: Mapping[str, Any] | None = None,
         groups: ArrayLike | None = None,
     ) -> None:
         put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731 (frozen below)
         put("features", _checked_features(features))
         n = self.features.shape[0]
-        put("classes", classes if isinstance(classes, Vocabulary) else Vocabulary(classes))
+        put("classes", Classes.of(classes))
         put("labels", _checked_labels(labels, n, self.classes))
         put("groups", _checked_groups(groups, n))
         checked = {name: _checked_relation(name, r, n) for name, r in (relations or {}).items()}
@@ -148,7 +149,7 @@ def _not_finite(value: float, row: int, column: int) -> str:
     )
 
 
-def _checked_labels(labels: ArrayLike | None, n: int, classes: Vocabulary) -> NDArray[np.int32]:
+def _checked_labels(labels: ArrayLike | None, n: int, classes: Classes) -> NDArray[np.int32]:
     if labels is None:
         return read_only(np.full(n, -1, np.int32))
     array = np.asarray(labels if np.size(labels) else np.empty(0, np.int32))

@@ -54,7 +54,7 @@ class GraphSources:
         Of `nodes` these are columns; an empty string counts as missing everywhere:
 
         id         strings or whole numbers, kept as strings, so 1 and "1" are the same; None: the numbers of the rows
-        label      missing = unknown; numbers and truth values become strings
+        label      missing = unknown; strings, numbers or truth values, and predictions are of the same type
         features   default: all columns that nothing else is said of. Numbers stay, truth values are 0 and 1, strings
                    make a feature "column=value" of every value. Dense, or CSR as soon as there are strings.
         text       features "column:word" for the words of a text, in lower case. The texts themselves, joined by ", ",
@@ -123,7 +123,7 @@ class GraphSources:
         *,
         groups: Any = None,
         feature_names: Iterable[str] | None = None,
-        classes: Iterable[str] | None = None,
+        classes: Iterable[Any] | None = None,
         directed: bool | None = None,
         link: str = LINK,
         inverse: str | Mapping[str, str] | None = INVERSE,
@@ -132,8 +132,7 @@ class GraphSources:
         """A matrix (n, n), sparse or dense, or name -> matrix; entry (i, j) is the weight with which i looks at j.
 
         features   (n, F), sparse or dense; None: no features
-        labels     names, None = unknown; or whole numbers, -1 and NaN = unknown, which become names unless `classes`
-                   tells what they stand for
+        labels     as in `Graph`: strings, numbers or truth values; None, NaN and -1 = unknown
         directed   None: a symmetric matrix is one relation, any other has an inverse; else as in `from_frames`
 
         The rest is as in `Graph` and `from_frames`.
@@ -143,8 +142,8 @@ class GraphSources:
         told = {"ids": ids, "groups": groups}
         if feature_names is not None:
             told["feature_names"] = feature_names
-        known = plain_labels(labels, parts["features"].shape[0]) if classes is None else {"labels": labels}
-        return cls._made({**parts, **told, **({} if classes is None else {"classes": classes}), **known})
+        told["labels"] = plain_labels(labels, parts["features"].shape[0])
+        return cls._made({**parts, **told, "classes": classes})
 
     @classmethod
     def from_pyg(
@@ -161,7 +160,7 @@ class GraphSources:
     ) -> Self:
         """A `Data` object of PyTorch Geometric: x, edge_index, y, and batch if it holds several graphs.
 
-        y                  classes "0", "1", ...; -1 and NaN = unknown
+        y                  labels, -1 and NaN = unknown; predictions are of the same type
         edge_index         row 0 looks at row 1. PyTorch Geometric keeps a link without direction from both ends: if all
                            are there from both ends, they make one relation (directed=None)
         relation, weight   names of attributes (E,) of the data, e.g. "edge_type" and "edge_weight"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kinfolk.data.columns import Column, series_column, written
+from kinfolk.data.labels import label_name, label_of
 from kinfolk.errors import InputError
 
 
@@ -44,12 +45,26 @@ class Table:
 
     def names(self, name: str, role: str) -> list[str | None]:
         """The values of a column as strings, None where there is none."""
-        column = self.column(name, role)
+        return self._written(self.column(name, role), name, role)
+
+    def _written(self, column: Column, name: str, role: str) -> list[str | None]:
         listed = written(column)
         if listed is None:
             wanted = "expected strings, numbers or truth values"
             raise self.fault(f"column {name!r} ({role}): {wanted}, got {column.told}; turn it into strings")
         return listed
+
+    def labels(self, name: str) -> tuple[list[str | None], str]:
+        """The names of the labels in a column, None where there is none, and their type."""
+        column = self.column(name, "label")
+        if column.type == "mixed":
+            remedy = "turn them all into one, such as strings"
+            raise self.fault(f"column {name!r} (label): labels must be of one type, got {column.told}; {remedy}")
+        listed, kind = self._written(column, name, "label"), column.type
+        if kind == "str":
+            return listed, kind
+        named = {one: None if one is None else label_name(label_of(one, kind)) for one in {*listed}}  # 10.0 is 10
+        return [named[one] for one in listed], kind
 
     def full_names(self, name: str, role: str) -> list[str]:
         """The same of a column in which nothing may be missing."""

@@ -14,9 +14,9 @@ class Answer:
 
     instance: int
     name: str
-    label: str
+    label: Any
     probability: float
-    classes: tuple[str, ...]
+    classes: tuple[Any, ...]
     marginal: NDArray[Any]
 
     def head(self) -> str:

@@ -105,9 +105,9 @@ class NodeExplanation:
 
     node: int
     name: str
-    label: str
+    label: Any
     probability: float
-    classes: tuple[str, ...]
+    classes: tuple[Any, ...]
     levels: tuple[LevelAnswer, ...]
     neighbours: tuple[Neighbour, ...]
     source: str = PREDICTION

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from itertools import chain
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,7 +82,7 @@ def write_conll(
     corpus: Corpus,
     path: str | os.PathLike[str],
     *,
-    labels: Sequence[Sequence[str]] | None = None,
+    labels: Sequence[Sequence[Any]] | None = None,
     separator: str = " ",
     document_marker: bool = True,
     unknown: str = UNKNOWN,
@@ -103,7 +104,7 @@ def write_conll(
     if labels is not None:
         if list(map(len, labels)) != np.diff(corpus.sentence_starts).tolist():
             raise InputError("labels must hold one list a sentence, one label a token of the corpus")
-        table.append(_strings(Column.from_strings(chain.from_iterable(labels)), separator, "predicted label"))
+        table.append(_strings(Column.from_labels(chain.from_iterable(labels)), separator, "predicted label"))
     tokens = list(map(separator.join, zip(*table, strict=True)))  # type: ignore[arg-type]
     marked = document_marker and not (np.diff(corpus.document_starts) == 1).all()
     marker = separator.join([MARKER, *["-X-"] * (len(table) - 2), *["O"] * (len(table) > 1)])

@@ -17,8 +17,8 @@ from scipy import sparse
 
 from kinfolk.data.column import Column
 from kinfolk.data.corpus import Corpus
+from kinfolk.data.labels import Classes
 from kinfolk.data.relational import Relational
-from kinfolk.data.vocabulary import Vocabulary
 from kinfolk.errors import InputError
 from kinfolk.features.dicts import FOR_VECTORS, DictFeatures, check_items
 from kinfolk.features.rows import side_by_side
@@ -132,16 +132,15 @@ def _with_labels(corpus: Corpus, y: Any, scheme: str | None, X: Any = None) -> C
         raise InputError(f"X has {corpus.n_sentences if X is None else len(X)} sentences, y has {len(y)}")
     if any(isinstance(labels, str) for labels in y):
         raise InputError("y must hold a list of labels for each sentence; got a string")
-    rows = [[None if label is None else str(label) for label in sentence] for sentence in y]
     lengths = np.diff(corpus.sentence_starts).tolist() if X is None else [len(sentence) for sentence in X]
-    for i, (row, length) in enumerate(zip(rows, lengths, strict=True)):
+    for i, (row, length) in enumerate(zip(y, lengths, strict=True)):
         if len(row) != length:
             raise InputError(f"sentence {i} has {length} tokens in X but {len(row)} labels in y")
-    labels = Column.from_strings(label for row in rows for label in row)
+    labels = Column.from_labels(label for row in y for label in row)
     return corpus.with_labels(labels, None).with_scheme(scheme, np.flatnonzero(lengths))
 
 
-def relational(corpus: Corpus, rows: sparse.csr_array, labels: NDArray[np.int32], classes: Vocabulary) -> Relational:
+def relational(corpus: Corpus, rows: sparse.csr_array, labels: NDArray[np.int32], classes: Classes) -> Relational:
     """The corpus as instances: tokens, each looking at the one before it; documents are the groups."""
     n = corpus.n_tokens
     has_previous = np.ones(n, bool)

@@ -62,5 +62,5 @@ class ChainTagger(Tagger):
         answers, batch = [], Batch.of(X)
         for labellings in self._decoder().k_best(batch, int(k), forced):
             ends = np.array([0, len(labellings[0][0])], np.int64)
-            answers.append([(self.coding_.decode(p, ends).strings(), log_p) for p, log_p in labellings])
+            answers.append([(self.coding_.decode(p, ends).labels(), log_p) for p, log_p in labellings])
         return batch.for_each(answers, lambda: [([], 0.0)])  # type: ignore[arg-type]

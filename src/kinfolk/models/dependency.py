@@ -119,8 +119,8 @@ class DependencyNetwork(NodeCompany):
         if known == "auto":
             known = "true" if len(index) < len(labels) else "none"
         with self._all_or_nothing():
-            self.local_ = Learner(self.base, classes.names).fit(world.alone[index], labels[index], weights)
-            self.conditional_ = Learner(self.base, classes.names).fit(rows, labels[index], weights)
+            self.local_ = Learner(self.base, classes).fit(world.alone[index], labels[index], weights)
+            self.conditional_ = Learner(self.base, classes).fit(rows, labels[index], weights)
             memory = Memory(nodes.fingerprint, index, labels[index], [])
             self._keep(nodes, world.company, classes, known, memory)
             if self.mode == "fast":

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.data.vocabulary import Vocabulary
+from kinfolk.data.labels import Classes
 from kinfolk.learning.loglinear import Shape
 from kinfolk.learning.tables import TableShape, TableWeights
 
@@ -16,7 +16,7 @@ class NamedWeights(NamedTuple):
     weights: Any  # Weights of a chain model, or one TableWeights a direction
     features: dict[str, int]
     pair_features: dict[str, int]
-    classes: Vocabulary
+    classes: Classes
 
 
 def named_weights(model: Any) -> NamedWeights:
@@ -68,7 +68,7 @@ def inherit(before: NamedWeights, model: Any, shape: Shape) -> NDArray[Any]:
 
 
 def inherit_mixture(
-    before: NamedWeights, direction: int, names: list[str], classes: Vocabulary, shape: TableShape
+    before: NamedWeights, direction: int, names: list[str], classes: Classes, shape: TableShape
 ) -> TableWeights | None:
     """The same for a mixture of parents; None if its old weights are of another make (other relations)."""
     if direction >= len(before.weights):

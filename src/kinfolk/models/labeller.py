@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.models.labels import LabelCoding
@@ -30,6 +29,7 @@ class Labeller(Saved):
 
     @property
     def classes_(self) -> NDArray[Any]:
-        """The labels that columns of `predict_proba` stand for; of entity tags in the scheme the model works in."""
+        """The labels that columns of `predict_proba` stand for, of the type of the labels trained on and sorted; of
+        entity tags in the scheme the model works in."""
         self._require_fitted()
-        return np.array(self.coding_.classes.names, object)
+        return self.coding_.classes.array()

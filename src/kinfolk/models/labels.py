@@ -1,4 +1,4 @@
-"""Label strings in and out: the scheme of the data, the scheme the model works in, and the classes.
+"""Labels in and out: the scheme of the data, the scheme the model works in, and the classes.
 
 A model may work in another tag scheme than its data: files in IOB1 are trained as BIO, and predictions come
 back in IOB1. Labels that are not spans (parts of speech) pass through as they are.
@@ -6,7 +6,8 @@ back in IOB1. Labels that are not spans (parts of speech) pass through as they a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +15,10 @@ from numpy.typing import NDArray
 from kinfolk.data import schemes
 from kinfolk.data.column import Column
 from kinfolk.data.corpus import Corpus
-from kinfolk.data.vocabulary import Vocabulary
+from kinfolk.data.labels import Classes
 from kinfolk.errors import InputError, SettingError
+
+T = TypeVar("T", bound=Any)
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,7 @@ class LabelCoding:
 
     outer: str | None
     inner: str | None
-    classes: Vocabulary
+    classes: Classes
 
     @classmethod
     def learn(cls, corpus: Corpus, encoding: str) -> LabelCoding:
@@ -39,7 +42,8 @@ class LabelCoding:
             inner = "BIO"
         labels = _inner_labels(corpus, outer, inner)
         used = np.unique(labels.codes[labels.codes >= 0])
-        return cls(outer, inner, Vocabulary(sorted(_completed([labels.values[c] for c in used], inner))))
+        names = _completed([labels.values[c] for c in used], inner)
+        return cls(outer, inner, Classes.sorted(names, labels.type))
 
     def encode(self, corpus: Corpus, repair: bool = True) -> NDArray[np.int32]:
         """Class numbers (n,), -1 where the label is unknown. A label training never saw is an error.
@@ -62,14 +66,21 @@ class LabelCoding:
             token = int(unseen[0])
             raise InputError(
                 f"label {labels.values[labels.codes[token]]!r} was never seen in training; "
-                f"the model knows {', '.join(self.classes)}. Train with it, or take it out of the file.",
+                f"the model knows {', '.join(self.classes.names)}. Train with it, or take it out of the file.",
                 corpus.source, None if corpus.lines is None else int(corpus.lines[token]),
             )  # fmt: skip
         return codes
 
+    def as_written(self, answer: T) -> T:
+        """An explanation, made with names, with labels of the type they were trained in."""
+        if self.classes.type == "str":
+            return answer
+        label = self.classes[self.classes.get(answer.label)]
+        return replace(answer, label=label, classes=self.classes.labels)  # type: ignore[type-var]
+
     def decode(self, codes: NDArray[np.integer], sentence_starts: NDArray[np.int64]) -> Column:
         """Labels as the data writes them."""
-        column = Column(np.asarray(codes, np.int32), self.classes.names)
+        column = Column(np.asarray(codes, np.int32), self.classes.names, self.classes.type)
         if self.inner is None or self.outer is None or self.inner == self.outer:
             return column
         return schemes.convert(column, sentence_starts, self.inner, self.outer)

@@ -6,7 +6,7 @@ Labels go in as the numbers of the classes. What comes back has a column for eve
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from kinfolk.data.labels import Classes
 from kinfolk.errors import InputError, SettingError
 from kinfolk.features.aggregates import SUM, aggregate, padded
 from kinfolk.features.rows import run_of, side_by_side
@@ -56,15 +57,15 @@ def takes_sparse(base: Any) -> bool:
 
 
 class Learner:
-    """A clone of `base`, trained on codes that need not have every class. `names` are those of the classes: weights of
-    classes that the base has by name are given to it by code."""
+    """A clone of `base`, trained on codes that need not have every class. Weights of classes that the base has by label
+    are given to it by code."""
 
-    def __init__(self, base: Any, names: Sequence[str]) -> None:
+    def __init__(self, base: Any, classes: Classes) -> None:
         from sklearn.base import clone
 
-        self.n_labels = len(names)
+        self.n_labels = len(classes)
         self.estimator: Any = clone(base)
-        self._by_code(names)
+        self._by_code(classes)
         self.columns: Array = np.empty(0, np.int64)  # class numbers the estimator knows
 
     @classmethod
@@ -74,17 +75,19 @@ class Learner:
         learner.estimator, learner.columns, learner.n_labels = estimator, columns, n_labels
         return learner
 
-    def _by_code(self, names: Sequence[str]) -> None:
-        code = {name: i for i, name in enumerate(names)}
+    def _by_code(self, classes: Classes) -> None:
+        """Numbers are codes where labels are strings, else labels."""
+        code = {label: i for i, label in enumerate(classes)}
+        codes = range(len(classes)) if classes.type == "str" else ()
         settings = self.estimator.get_params() if hasattr(self.estimator, "get_params") else {}
         for key, value in settings.items():
             if key.rpartition("__")[2] == "class_weight" and isinstance(value, Mapping):
-                strange = next((name for name in value if name not in code and name not in code.values()), None)
+                strange = next((label for label in value if label not in code and label not in codes), None)
                 if strange is not None:
                     raise SettingError(
-                        f"class_weight names {strange!r}, which is no label; there are: {', '.join(names)}"
+                        f"class_weight names {strange!r}, which is no label; there are: {', '.join(classes.names)}"
                     )
-                self.estimator.set_params(**{key: {code.get(name, name): weight for name, weight in value.items()}})
+                self.estimator.set_params(**{key: {code.get(label, label): weight for label, weight in value.items()}})
 
     def fit(self, rows: Any, codes: Array, weights: Array | None) -> Learner:
         present = np.unique(codes)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kinfolk.data.vocabulary import Vocabulary
+from kinfolk.data.labels import Classes
 from kinfolk.errors import InputError
 from kinfolk.explain.levels import NodeExplanation
 from kinfolk.inference.loopy import Propagation
@@ -77,7 +77,7 @@ class LinkModel(Labeller):
     l1: float = 0.0
     training: str = "bethe"
     relations: Sequence[str] | None = None
-    class_weight: Mapping[str, float] | str | None = None
+    class_weight: Mapping[Any, float] | str | None = None
     schedule: str = "sequential"
     damping: float = 0.3
     max_rounds: int = 200
@@ -167,7 +167,7 @@ class LinkModel(Labeller):
         check_within_groups(nodes, [name for name in self.links_ if name in nodes.relations])
         return edges
 
-    def _dev_scorer(self, X_dev: Any, classes: Vocabulary) -> Any:
+    def _dev_scorer(self, X_dev: Any, classes: Classes) -> Any:
         if X_dev is None:
             return None
         dev = Nodes.of(X_dev, self.node_columns_)

@@ -269,7 +269,7 @@ class MixtureOfParents(Tagger):
         if isinstance(X, Graph | Relational):
             check_report(report)
             nodes = self._nodes(X)
-            return self._node_model().explain(nodes, node, self.coding_.classes.names, report)
+            return self.coding_.as_written(self._node_model().explain(nodes, node, self.coding_.classes.names, report))
         self._require_task("tokens")
         return super().explain(X, document, token, report=report)
 

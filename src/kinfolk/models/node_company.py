@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kinfolk.data.vocabulary import Vocabulary
+from kinfolk.data.labels import Classes
 from kinfolk.errors import InputError
 from kinfolk.features.company import Company, as_templates
 from kinfolk.features.neighbourhood import Neighbourhood
@@ -104,7 +104,7 @@ class NodeCompany(Labeller):
     def dense_(self) -> bool:
         return wants_dense(learner.estimator for learner in self._learners)
 
-    def _keep(self, nodes: Nodes, company: Company, classes: Vocabulary, known: str, memory: Memory | None) -> None:
+    def _keep(self, nodes: Nodes, company: Company, classes: Classes, known: str, memory: Memory | None) -> None:
         """Set what is learned apart from the bases."""
         used = company.relation_names()
         self.unused_ = tuple(name for name in nodes.relations if name not in used)

@@ -169,9 +169,10 @@ def told(story: NodeStory, report: PathLike | None, model: Any) -> NodeExplanati
     """The explanation, and the page about it where one is asked for."""
     if report is not None:
         write_node_report(report, story_part(story), type(model).__name__)
-    answer, nodes = story.answer, story.nodes
+    answer, nodes, coding = story.answer, story.nodes, model.coding_
     around = tuple(replace(one, node=nodes.node_at(one.node)) for one in answer.neighbours)
-    return replace(answer, node=nodes.node_at(answer.node), neighbours=around)
+    found: NodeExplanation = coding.as_written(replace(answer, node=nodes.node_at(answer.node), neighbours=around))
+    return found
 
 
 def story_part(story: NodeStory) -> Part:

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.data.graph import Graph
+from kinfolk.data.labels import Classes
 from kinfolk.data.relational import Relational
-from kinfolk.data.vocabulary import Vocabulary
 from kinfolk.errors import InputError, SettingError
 from kinfolk.learning.tables import TableWeights
 from kinfolk.models.gate import LocalModel, checked_shares, train_local
@@ -38,7 +38,7 @@ class FittedNodes(NamedTuple):
     parents: NodeParents
     weights: TableWeights
     local: LocalModel | None
-    classes: Vocabulary
+    classes: Classes
     convergence: Convergence
 
 
@@ -77,7 +77,7 @@ def node_parents(model: Any, nodes: Nodes) -> NodeParents:
 
 def fit_nodes(
     model: Any, nodes: Nodes, settings: MixtureSettings, plan: TrainingPlan, sample_weight: Any, train: Any,
-    scorer: Callable[[NodeParents, LocalModel | None, Vocabulary], Callable[[TableWeights], float] | None],
+    scorer: Callable[[NodeParents, LocalModel | None, Classes], Callable[[TableWeights], float] | None],
     callback: UntilStopped | None, before: NamedWeights | None,
 ) -> FittedNodes:  # fmt: skip
     """Separate training uses every link in both directions; the rest works on `model.orders` random orders."""
@@ -100,7 +100,7 @@ def fit_nodes(
 
 
 def node_scorer(
-    X_dev: Any, nodes: Nodes, model: Any, parents: NodeParents, local: LocalModel | None, classes: Vocabulary
+    X_dev: Any, nodes: Nodes, model: Any, parents: NodeParents, local: LocalModel | None, classes: Classes
 ) -> Callable[[TableWeights], float] | None:
     """Accuracy on a held-out graph for given weights; None without one. The orders are drawn once."""
     if X_dev is None:

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from kinfolk.data.graph import Graph
+from kinfolk.data.labels import Classes
 from kinfolk.data.relational import Relational
-from kinfolk.data.vocabulary import Vocabulary
 from kinfolk.errors import InputError
 from kinfolk.metrics.entities import token_accuracy
 from kinfolk.models.weighting import class_weights
@@ -34,7 +34,7 @@ class Nodes:
 
     table: Any
     labels: NDArray[np.int32]
-    classes: Vocabulary
+    classes: Classes
     relations: Any
     groups: NDArray[np.int32]
     ids: Sequence[str]
@@ -111,7 +111,7 @@ class Nodes:
     def columns(self) -> Sequence[str] | int:
         return self.table.shape[1] if self.feature_names is None else self.feature_names
 
-    def gold(self, classes: Vocabulary) -> NDArray[np.int32]:
+    def gold(self, classes: Classes) -> NDArray[np.int32]:
         """Labels to compare predictions with. One the model does not know cannot be right: it counts as a miss."""
         table = np.append(classes.encode(self.classes.names), np.int32(-1)).astype(np.int32)
         table[:-1][table[:-1] < 0] = len(classes)
@@ -122,7 +122,7 @@ class Nodes:
             log.warning("labels that training never saw count as misses: %s", names)
         return codes
 
-    def codes(self, classes: Vocabulary) -> NDArray[np.int32]:
+    def codes(self, classes: Classes) -> NDArray[np.int32]:
         """Labels as numbers of `classes`; one the model does not know is an error."""
         table = np.append(classes.encode(self.classes.names), np.int32(-1)).astype(np.int32)
         codes = table[self.labels]
@@ -131,7 +131,7 @@ class Nodes:
             name = self.classes.names[self.labels[strange[0]]]
             raise InputError(
                 f"label {name!r} of node {self.ids[strange[0]]!r} was never seen in training; the model knows "
-                f"{', '.join(classes)}"
+                f"{', '.join(classes.names)}"
             )
         return codes
 
@@ -211,19 +211,19 @@ def node_number(nodes: Nodes, node: Any) -> int:
     return nodes.row_of(int(node))
 
 
-def training_labels(nodes: Nodes, train: Any) -> tuple[NDArray[np.int32], Vocabulary]:
+def training_labels(nodes: Nodes, train: Any) -> tuple[NDArray[np.int32], Classes]:
     """Labels of the nodes to train on, as numbers of the classes that occur among them."""
     labels = nodes.only(train)
     used = np.unique(labels[labels >= 0])
     if not len(used):
         raise InputError("training needs labels, and none of the nodes to train on has one")
-    classes = Vocabulary([nodes.classes.names[i] for i in used])
+    classes = nodes.classes.part(used)
     codes = np.full(len(nodes.classes) + 1, -1, np.int32)
     codes[used] = np.arange(len(used))
     return codes[labels], classes
 
 
-def node_weights(nodes: Nodes, labels: Array, classes: Vocabulary, class_weight: Any, sample_weight: Any) -> Array:
+def node_weights(nodes: Nodes, labels: Array, classes: Classes, class_weight: Any, sample_weight: Any) -> Array:
     """(n,), the weight of the class of a node times its own."""
     by_class = np.append(class_weights(labels, classes, class_weight), 1.0)[labels]
     if sample_weight is None:

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from kinfolk.data.vocabulary import Vocabulary
+from kinfolk.data.labels import TYPES, Classes, label_name
 from kinfolk.errors import ModelFileError, SettingError
 from kinfolk.features.dicts import DictFeatures
 from kinfolk.features.rebuild import feature_set
 from kinfolk.features.tokens import TokenFeatures
-from kinfolk.io.modelfile import ModelFile, read_model_file, write_model_file
+from kinfolk.io.modelfile import ModelFile, fits, read_model_file, write_model_file
 from kinfolk.learning.loglinear import Shape, Weights
 from kinfolk.models.chain_tagger import ChainTagger
 from kinfolk.models.crf import LinearChainCRF
@@ -64,8 +64,7 @@ def _parts(model: Any) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     if isinstance(model, Linker):
         own, arrays, strings = linker_parts(model)
         return {**_head(model), "linker": own}, arrays, strings
-    labels = {"outer": model.coding_.outer, "inner": model.coding_.inner, "classes": list(model.coding_.classes)}
-    header = {**_head(model), "labels": labels}
+    header = {**_head(model), "labels": _label_parts(model.coding_)}
     arrays = {}
     strings = {}
     if isinstance(model, StackedGraphical | DependencyNetwork):
@@ -88,10 +87,27 @@ def _parts(model: Any) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     return header, arrays, strings
 
 
+def _label_parts(coding: LabelCoding) -> dict[str, Any]:
+    classes = coding.classes
+    return {"outer": coding.outer, "inner": coding.inner, "classes": list(classes.names), "type": classes.type}
+
+
+def _restored_labels(labels: Mapping[str, Any]) -> LabelCoding:
+    """A file without a type is of the time when all labels were strings."""
+    names, kind = labels["classes"], labels.get("type", "str")
+    if kind not in TYPES:
+        raise ModelFileError(f"labels of type {kind!r} are not known; expected {', '.join(TYPES)}: upgrade kinfolk")
+    classes = Classes(names, kind)
+    fits(all(map(str.__eq__, names, map(label_name, classes))))
+    return LabelCoding(labels["outer"], labels["inner"], classes)
+
+
 def _head(model: Any) -> dict[str, Any]:
     settings = model.get_params(deep=False).items()
     objects = OBJECTS if isinstance(model, Linker) else NOT_KEPT
     kept = {name: value for name, value in settings if name not in objects}
+    if isinstance(weights := kept.get("class_weight"), Mapping):
+        kept["class_weight"] = {label_name(label): weight for label, weight in weights.items()}
     return {"kind": kind_of(model), "method": type(model).__name__, "settings": kept}
 
 
@@ -185,8 +201,10 @@ def _restore(file: ModelFile, functions: Functions, trusted: Sequence[str]) -> A
     if isinstance(model, Linker):
         restore_linker(model, file, functions)
         return model
-    labels = header["labels"]
-    model.coding_ = LabelCoding(labels["outer"], labels["inner"], Vocabulary(labels["classes"]))
+    model.coding_ = _restored_labels(header["labels"])
+    classes, weights = model.coding_.classes, header["settings"].get("class_weight")
+    if isinstance(weights, Mapping) and classes.type != "str":
+        model.class_weight = {classes[classes.get(name)]: weight for name, weight in weights.items()}
     if isinstance(model, StackedGraphical | DependencyNetwork):
         _set_stacked(model, file, functions, trusted)
         return model

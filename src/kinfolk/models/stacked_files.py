@@ -105,7 +105,7 @@ def check_token_levels(model: Any, taggers: Sequence[Any]) -> None:
     fits(model.company_.n_votes == n_labels and len(taggers) >= 1)
     told = model.company_.width + (n_labels if model.own else 0)
     for level, tagger in enumerate(taggers):
-        fits({*tagger.coding_.classes} <= {*model.coding_.classes})
+        fits({*tagger.coding_.classes.names} <= {*model.coding_.classes.names})
         if isinstance(tagger, ChainTagger):
             fits(tagger.weights_.node.shape[0] == tagger.features_.n_features + (told if level else 0))
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.data.vocabulary import Vocabulary
+from kinfolk.data.labels import Classes
 from kinfolk.features.aggregates import padded
 from kinfolk.features.neighbours import set_known
 from kinfolk.features.rows import side_by_side
@@ -26,11 +26,11 @@ class NodeInstances(Instances):
     """Nodes as `stacking` learns from them."""
 
     world: World
-    classes: Vocabulary
+    classes: Classes
 
     def learn(self, level: int, index: Array, company: Array | None) -> NodeLevel:
         table = self.world.alone if company is None else self.world.wide
-        learner = Learner(self.bases[level], self.classes.names)
+        learner = Learner(self.bases[level], self.classes)
         weights = None if self.weights is None else self.weights[index]
         return NodeLevel(learner.fit(side_by_side(table, index, company), self.labels[index], weights), table)
 

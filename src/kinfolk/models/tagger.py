@@ -69,7 +69,7 @@ class Tagger(Labeller, ABC):
     scheme: str | None = "auto"
     encoding: str = "auto"
     transition_templates: Templates | None = None
-    class_weight: Mapping[str, float] | str | None = None
+    class_weight: Mapping[Any, float] | str | None = None
     constrain: bool = True
     max_iterations: int = 300
     tolerance: float = 1.5e-4

@@ -65,8 +65,8 @@ def explain_document(
     if report is not None:
         write_token_report(report, labelled, document, method, token)
     if token is None:
-        return labelled.answers
-    return labelled.answers[int(token) if report is not None else 0]
+        return [tagger.coding_.as_written(answer) for answer in labelled.answers]
+    return tagger.coding_.as_written(labelled.answers[int(token) if report is not None else 0])
 
 
 @dataclass(frozen=True, eq=False)

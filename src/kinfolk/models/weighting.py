@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.data.vocabulary import Vocabulary
+from kinfolk.data.labels import Classes
 from kinfolk.errors import InputError, SettingError
 from kinfolk.models.batch import Batch
 
@@ -19,8 +19,8 @@ LARGEST_WEIGHT = 1e9  # beyond it everything else is rounding
 def token_weights(
     batch: Batch,
     labels: NDArray[np.int32],
-    classes: Vocabulary,
-    class_weight: Mapping[str, float] | str | None,
+    classes: Classes,
+    class_weight: Mapping[Any, float] | str | None,
     sample_weight: Any,
 ) -> NDArray[np.float64]:
     """(n,) weight of the class of a token times the weight of its sentence."""
@@ -43,7 +43,7 @@ def token_weights(
 
 
 def class_weights(
-    labels: NDArray[np.int32], classes: Vocabulary, class_weight: Mapping[str, float] | str | None
+    labels: NDArray[np.int32], classes: Classes, class_weight: Mapping[Any, float] | str | None
 ) -> NDArray[np.float64]:
     """(L,). "balanced" gives every class that occurs the same total; a key may be a label or an entity type."""
     weights = np.ones(len(classes))
@@ -57,9 +57,10 @@ def class_weights(
     if not isinstance(class_weight, Mapping):
         raise SettingError(f"class_weight must be a dict, 'balanced' or None; got {class_weight!r}")
     for key, weight in class_weight.items():
-        hit = [i for i, name in enumerate(classes) if name == key or name[1:] == f"-{key}"]
+        hit = [i for i, name in enumerate(classes.names) if i == classes.get(key) or name[1:] == f"-{key}"]
         if not hit:
-            raise SettingError(f"class_weight names {key!r}, which is no label or type; there are {', '.join(classes)}")
+            there = ", ".join(classes.names)
+            raise SettingError(f"class_weight names {key!r}, which is no label or type; there are {there}")
         if not isinstance(weight, Real) or not 0 <= float(weight) <= LARGEST_WEIGHT:
             raise SettingError(f"class_weight[{key!r}] must be a number from 0 to {LARGEST_WEIGHT:g}; got {weight!r}")
         weights[hit] = float(weight)
