@@ -167,7 +167,8 @@ def test_known_labels_of_nodes_are_kept(new: Any):
 @pytest.mark.parametrize("column", [
     pd.Series([10, 2] * 6), pd.Series([10, 2, None] * 4, dtype="Int64"), pd.Series([10.0, 2.0, None] * 4),
     pd.Series(pd.Categorical([10, 2, None] * 4)), pd.Series([True, False] * 6), pd.Series([0.5, 1.0] * 6),
-    pd.Series([True, False, None] * 4, dtype="boolean"), pd.Series(["10", "2", None] * 4), pd.Series([1, None] * 6, dtype=object),
+    pd.Series([True, False, None] * 4, dtype="boolean"), pd.Series(["10", "2", None] * 4),
+    pd.Series([1, None] * 6, dtype=object),
 ], ids=lambda column: f"{column.dtype}, {column.iloc[0]}")  # fmt: skip
 def test_columns_of_tables_keep_their_type(column: pd.Series):
     nodes = pd.DataFrame({"id": range(12), "y": column, "x": np.arange(12) % 3 == 0, "z": np.arange(12) % 2 == 0})
@@ -202,7 +203,7 @@ def test_the_same_labels_from_csv_are_strings():
 def test_a_column_of_two_types_is_refused():
     nodes = pd.DataFrame({"id": range(2), "y": pd.Series([1, "1"], dtype=object)})
     for column in (nodes["y"], pd.Categorical([1, "1"])):
-        with pytest.raises(InputError, match=r"column 'y' \(label\): labels must be of one type, got .*; turn them all"):
+        with pytest.raises(InputError, match=r"column 'y' \(label\): labels must be of one type, got .*; turn"):
             kf.Graph.from_frames(nodes.assign(y=column), pd.DataFrame({"source": [0], "target": [1]}), label="y")
 
 

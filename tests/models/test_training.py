@@ -332,7 +332,8 @@ def test_held_out_data_stop_training_when_patience_ends():
 
 @pytest.mark.parametrize(("dev", "message"), [
     ((TEST.with_labels(None, None), None), "scoring needs labels"),
-    (([["a"]], [["B-DRUG"]]), "'B-DRUG' was never seen in training"),
+    (([["a"]], [[None]]), "scoring needs labels"),
+    (([["a"]], [["NN"]]), "the labels are no entity tags"),
 ])  # fmt: skip
 def test_held_out_data_that_cannot_be_scored_are_refused_before_training(dev: Any, message: str):
     passes: list[Progress] = []

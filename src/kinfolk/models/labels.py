@@ -6,6 +6,8 @@ back in IOB1. Labels that are not spans (parts of speech) pass through as they a
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -18,6 +20,7 @@ from kinfolk.data.corpus import Corpus
 from kinfolk.data.labels import Classes
 from kinfolk.errors import InputError, SettingError
 
+log = logging.getLogger("kinfolk")
 T = TypeVar("T", bound=Any)
 
 
@@ -50,17 +53,8 @@ class LabelCoding:
 
         Tags that break their scheme are repaired, unless they are to be taken at their word.
         """
-        if corpus.labels is None:
-            return np.full(corpus.n_tokens, -1, np.int32)
-        if corpus.scheme is None and self.inner is not None:
-            raise InputError(
-                f"the labels are no entity tags, but the model was trained on {self.outer} tags; "
-                "read the file with scheme='auto'", corpus.source,
-            )  # fmt: skip
-        as_they_are = not repair and corpus.scheme == self.inner
-        labels = corpus.labels if as_they_are else _inner_labels(corpus, corpus.scheme, self.inner)
-        numbers = np.append(self.classes.encode(labels.values), np.int32(-1))
-        codes = numbers[labels.codes]
+        labels = self._labels(corpus, repair)
+        codes = self._numbers(labels)
         unseen = np.flatnonzero((codes < 0) & (labels.codes >= 0))
         if len(unseen):
             token = int(unseen[0])
@@ -70,6 +64,41 @@ class LabelCoding:
                 corpus.source, None if corpus.lines is None else int(corpus.lines[token]),
             )  # fmt: skip
         return codes
+
+    def known(self, corpus: Corpus) -> NDArray[np.int32]:
+        """Class numbers (n,), -1 where the label is unknown or training never saw it."""
+        return self._numbers(self._labels(corpus, True))
+
+    def gold(self, corpus: Corpus, tell: bool = False) -> Column:
+        """Labels to compare predictions with: the classes first, then labels training never saw, which no prediction
+        can be: they count as misses, which is told where asked for."""
+        if corpus.labels is None or not (corpus.labels.codes >= 0).any():
+            raise InputError("scoring needs labels, and there are none", corpus.source)
+        labels = self._labels(corpus, True)
+        codes, n = self._numbers(labels), len(self.classes)
+        strange = np.unique(labels.codes[(codes < 0) & (labels.codes >= 0)])
+        unseen = tuple(labels.values[i] for i in strange)
+        if tell:
+            tell_unseen(unseen)
+        number = np.full(len(labels.values) + 1, -1, np.int32)
+        number[strange] = np.arange(n, n + len(strange))
+        return Column(np.where(codes < 0, number[labels.codes], codes), (*self.classes.names, *unseen))
+
+    def _labels(self, corpus: Corpus, repair: bool) -> Column:
+        """In the scheme of the model."""
+        if corpus.labels is None:
+            return Column(np.full(corpus.n_tokens, -1, np.int32), ())
+        if corpus.scheme is None and self.inner is not None and (corpus.labels.codes >= 0).any():
+            raise InputError(
+                f"the labels are no entity tags, but the model was trained on {self.outer} tags; "
+                "read the file with scheme='auto'", corpus.source,
+            )  # fmt: skip
+        as_they_are = not repair and corpus.scheme == self.inner
+        return corpus.labels if as_they_are else _inner_labels(corpus, corpus.scheme, self.inner)
+
+    def _numbers(self, labels: Column) -> NDArray[np.int32]:
+        """Class numbers (n,), -1 where there is none."""
+        return np.append(self.classes.encode(labels.values), np.int32(-1))[labels.codes]
 
     def as_written(self, answer: T) -> T:
         """An explanation, made with names, with labels of the type they were trained in."""
@@ -84,6 +113,11 @@ class LabelCoding:
         if self.inner is None or self.outer is None or self.inner == self.outer:
             return column
         return schemes.convert(column, sentence_starts, self.inner, self.outer)
+
+
+def tell_unseen(names: Sequence[str]) -> None:
+    if names:
+        log.warning("labels that training never saw count as misses: %s", ", ".join(map(repr, names)))
 
 
 def _inner_labels(corpus: Corpus, outer: str | None, inner: str | None) -> Column:

@@ -17,6 +17,7 @@ from kinfolk.data.labels import Classes
 from kinfolk.data.relational import Relational
 from kinfolk.errors import InputError
 from kinfolk.metrics.entities import token_accuracy
+from kinfolk.models.labels import tell_unseen
 from kinfolk.models.weighting import class_weights
 
 log = logging.getLogger("kinfolk")
@@ -117,17 +118,15 @@ class Nodes:
         table[:-1][table[:-1] < 0] = len(classes)
         codes = table[self.labels]
         strange = np.unique(self.labels[codes == len(classes)])
-        if len(strange):
-            names = ", ".join(repr(self.classes.names[i]) for i in strange)
-            log.warning("labels that training never saw count as misses: %s", names)
+        tell_unseen([self.classes.names[i] for i in strange])
         return codes
 
-    def codes(self, classes: Classes) -> NDArray[np.int32]:
-        """Labels as numbers of `classes`; one the model does not know is an error."""
+    def codes(self, classes: Classes, lenient: bool = False) -> NDArray[np.int32]:
+        """Labels as numbers of `classes`; one the model does not know is an error, or if `lenient` unknown."""
         table = np.append(classes.encode(self.classes.names), np.int32(-1)).astype(np.int32)
         codes = table[self.labels]
         strange = np.flatnonzero((codes < 0) & (self.labels >= 0))
-        if len(strange):
+        if len(strange) and not lenient:
             name = self.classes.names[self.labels[strange[0]]]
             raise InputError(
                 f"label {name!r} of node {self.ids[strange[0]]!r} was never seen in training; the model knows "

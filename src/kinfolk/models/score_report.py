@@ -38,7 +38,7 @@ def evaluate_tokens(
     check_report(report)
     batch, decoder = batch if report is None else replace(batch, kept_rows={}), tagger._decoder()
     path = decoder.paths(batch, forced=False)
-    answer: tuple[EntityScores | None, float] = tagger._evaluate_path(batch, path)
+    answer: tuple[EntityScores | None, float] = tagger._evaluate_path(batch, path, tell=True)
     if report is not None:
         model, corpus = tagger if whole is None else whole, batch.corpus
         entities = np.array([one.confidence for one in decoder.entities(batch, path, False)])
@@ -52,7 +52,8 @@ def token_part(
     coding: Any, batch: Batch, path: Array, marginals: Array, confidence: Array, answer: tuple[Any, float]
 ) -> Part:
     """`confidence` has a probability for each predicted entity, in order."""
-    names, gold, (scores, accuracy) = list(coding.classes.names), coding.encode(batch.corpus), answer
+    true, (scores, accuracy) = coding.gold(batch.corpus), answer
+    names, gold = list(true.values), true.codes
     known, sure = gold >= 0, marginals[np.arange(len(path)), path]
     tokens = calibration(sure[known], (gold == path)[known])
     charts = [_chart("Tokens", "each token's label", tokens, brier=brier_score(marginals, gold))]
@@ -61,7 +62,7 @@ def token_part(
         classes = _class_rows(matrix)
         headline = [["accuracy", accuracy / 100, f"of {int(known.sum())} tokens"]]
     else:
-        found, right = _entities(coding, batch, gold, path)
+        found, right = _entities(coding, batch, true, path)
         charts.insert(0, _chart("Entities", "each predicted entity", calibration(confidence[found], right)))
         matrix = matrix.merged([_type_of(name) for name in names])
         classes = _entity_rows(scores)
@@ -76,11 +77,11 @@ def token_part(
     return _part(headline, classes, charts, [_matrix("Confusion", what, matrix)], "tokens", mistakes)
 
 
-def _entities(coding: Any, batch: Batch, gold: Array, path: Array) -> tuple[Array, Array]:
+def _entities(coding: Any, batch: Batch, gold: Column, path: Array) -> tuple[Array, Array]:
     """Which predicted entities stand where all labels are known, and which of these are right."""
     spans = found_spans(batch, coding, path)
-    true = set(schemes.spans(Column(gold, coding.classes.names), batch.corpus.sentence_starts, coding.inner))
-    known = np.array([bool((gold[s.start : s.end] >= 0).all()) for s in spans], bool)
+    true = set(schemes.spans(gold, batch.corpus.sentence_starts, coding.inner))
+    known = np.array([bool((gold.codes[s.start : s.end] >= 0).all()) for s in spans], bool)
     return known, np.array([s in true for s in spans], bool)[known]
 
 

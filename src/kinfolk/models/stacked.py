@@ -240,7 +240,9 @@ class StackedGraphical(NodeCompany):
             raise InputError(f"this model was trained on a graph; got {type(X).__name__}")
         world = self._world(X, self.features)
         told = forced or self.known_ == "ceiling"
-        known = self._labels(world.nodes, told)
+        known = self._labels(world.nodes, forced)
+        if told and not forced:
+            known = world.nodes.codes(self.coding_.classes, lenient=True)
         given = None
         if not told and not world.nodes.is_same(self.memory_):
             if self.known_ == "true" and len(self.levels_) > 1:

@@ -81,9 +81,9 @@ def token_votes(tagger: Tagger, batch: Batch, coding: LabelCoding, forced: bool)
 
 
 def true_votes(corpus: Corpus, coding: LabelCoding, table: Array) -> Array:
-    """The votes with certainty where the corpus has a label."""
+    """The votes with certainty where the corpus has a label that the model knows."""
     table = table.copy()
-    set_known(table, coding.encode(corpus))
+    set_known(table, coding.known(corpus))
     return table
 
 

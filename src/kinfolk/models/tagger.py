@@ -108,7 +108,8 @@ class Tagger(Labeller, ABC):
         """Train on a Corpus, or on sentences `X` with labels `y`. None ("?" in a file) is an unknown label.
 
         X_dev, y_dev    held-out data: scored every `dev_every` iterations; training stops after `patience`
-                        scores without a new best, and the best weights are kept
+                        scores without a new best, and the best weights are kept. Labels that are not in X count as
+                        misses
         sample_weight   one number a sentence
         callback        told a Progress after each pass and iteration; returning True stops
         """
@@ -119,7 +120,7 @@ class Tagger(Labeller, ABC):
         before = named_weights(self) if self.warm_start and self._knows_tokens() else None
         coding = LabelCoding.learn(batch.corpus, self.encoding)
         if held_out is not None:
-            _gold(coding, held_out)  # what cannot be scored is told now, not in the midst of training
+            coding.gold(held_out.corpus, tell=True)  # what cannot be scored is told now, not in the midst of training
         features, pair_features = self._new_features(batch)
         rows = batch.learn(features, jobs)
         pair_rows = None if pair_features is None else batch.learn(pair_features, jobs, pairs=True)
@@ -220,10 +221,11 @@ class Tagger(Labeller, ABC):
     # -- scores ---------------------------------------------------------------------------------------
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Entity F1 as conlleval counts it, from 0 to 1; token accuracy when the labels are not spans."""
+        """Entity F1 as conlleval counts it, from 0 to 1; token accuracy when the labels are not spans. Labels that
+        training never saw count as misses, with a warning of the logger "kinfolk"."""
         self._require_fitted()
         batch = Batch.of(X, y, self.scheme)
-        return self._score_path(batch, self._decoder().paths(batch, forced=False))
+        return self._score_path(batch, self._decoder().paths(batch, forced=False), tell=True)
 
     def evaluate(self, X: Any, y: Any = None, report: PathLike | None = None) -> tuple[EntityScores | None, float]:
         """Entity scores (None when labels are not spans) and token accuracy, in percent.
@@ -233,23 +235,18 @@ class Tagger(Labeller, ABC):
         self._require_fitted()
         return evaluate_tokens(self, Batch.of(X, y, self.scheme), report)
 
-    def _score_path(self, batch: Batch, path: NDArray[np.int32]) -> float:
-        entities, accuracy = self._evaluate_path(batch, path)
+    def _score_path(self, batch: Batch, path: NDArray[np.int32], tell: bool = False) -> float:
+        entities, accuracy = self._evaluate_path(batch, path, tell)
         return (accuracy if entities is None else entities.f1) / 100
 
-    def _evaluate_path(self, batch: Batch, path: NDArray[np.int32]) -> tuple[EntityScores | None, float]:
-        corpus, names = batch.corpus, self.coding_.classes.names
-        gold = _gold(self.coding_, batch)
-        accuracy = token_accuracy(gold, path)
+    def _evaluate_path(
+        self, batch: Batch, path: NDArray[np.int32], tell: bool = False
+    ) -> tuple[EntityScores | None, float]:
+        """`tell`: of labels that training never saw."""
+        gold = self.coding_.gold(batch.corpus, tell)
+        accuracy = token_accuracy(gold.codes, path)
         if self.coding_.inner is None:
             return None, accuracy
-        gold_column, guess = (Column(codes, names) for codes in (gold, path))
-        spans = [schemes.spans(c, corpus.sentence_starts, self.coding_.inner) for c in (gold_column, guess)]
+        guess = Column(path, self.coding_.classes.names)
+        spans = [schemes.spans(c, batch.corpus.sentence_starts, self.coding_.inner) for c in (gold, guess)]
         return entity_scores(*spans), accuracy
-
-
-def _gold(coding: LabelCoding, batch: Batch) -> NDArray[np.int32]:
-    """The labels to compare predictions with."""
-    if batch.corpus.labels is None:
-        raise InputError("scoring needs labels, and there are none", batch.corpus.source)
-    return coding.encode(batch.corpus)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.data.column import Column
 from kinfolk.explain.own_features import FeatureExplanation
 from kinfolk.explain.parents import Contribution, Explanation
 from kinfolk.explain.report import Part
@@ -34,13 +35,16 @@ def document_part(labelled: LabelledDocument, title: str, chosen: int | None = N
     relations = {name: None for answer in answers for name in _relations(answer)}
     relations |= {name: None for _, _, name in edges}
     number = {name: i for i, name in enumerate(relations)}
+    has_gold = corpus.labels is not None and bool((corpus.labels.codes >= 0).any())
+    gold = coding.gold(corpus) if has_gold else Column(labelled.path, coding.classes.names)
+    impossible = np.zeros((corpus.n_tokens, len(gold.values) - len(coding.classes)))  # labels training never saw
     data = {
         "words": [str(word) for word in corpus.columns["word"].strings()],
         "sentences": starts,
-        "classes": list(coding.classes.names),
+        "classes": list(gold.values),
         "labels": labelled.path,
-        "gold": None if corpus.labels is None else coding.encode(corpus),
-        "marginals": np.round(labelled.marginals, 4),
+        "gold": gold.codes if has_gold else None,
+        "marginals": np.round(np.hstack([labelled.marginals, impossible]), 4),
         "entities": [_placed(entity, starts) for entity in labelled.entities],
         "relations": list(relations),
         "edges": [[child, parent, number[name]] for child, parent, name in edges],
