@@ -51,6 +51,26 @@ def test_column_codes_are_checked_and_read_only():
         column.values = ("b",)
 
 
+def test_a_corpus_is_a_sequence_of_documents():
+    corpus = small()
+    assert len(corpus) == 3 and [one.rows() for one in corpus] == [WORDS[:2], [], WORDS[2:]]
+    assert corpus[0].rows() == corpus[-3].rows() == corpus[np.int64(0)].rows() == WORDS[:2]
+    assert corpus[0].n_documents == 1 and corpus[0].scheme == "BIO" and corpus[0].rows("pos")[1] == ["PRP", "VBD"]
+    for chosen in ([2, 0], np.array([2, 0]), [-1, 0], slice(None, None, -2)):
+        assert corpus[chosen].rows() == [*WORDS[2:], *WORDS[:2]] and len(corpus[chosen]) == 2
+    assert corpus[[True, False, False]].rows() == WORDS[:2] and len(corpus[[]]) == 0
+    array = np.asarray(corpus)
+    assert array.shape == (3,) and array[2].rows() == WORDS[2:]
+    assert Corpus.joined(list(corpus)).label_rows() == corpus.label_rows()
+    for wrong in (3, -4):
+        with pytest.raises(IndexError, match=f"there are 3 documents; asked for number {wrong}"):
+            corpus[wrong]
+    with pytest.raises(InputError, match="documents are numbered 0 to 2; got 0 to 7"):
+        corpus[[0, 7]]
+    with pytest.raises(InputError, match="expected numbers of documents, or a truth value for each of the 3"):
+        corpus[[True, False]]
+
+
 def test_only_strings_make_a_column():
     with pytest.raises(InputError, match="expected strings; got 7, a int"):
         Column.from_strings(["a", 7])
@@ -69,7 +89,7 @@ def test_sentences_go_in_and_come_out(sentences: list[list[str]], data: st.DataO
     assert corpus.rows() == kept and corpus.rows("upper") == [[w.upper() for w in s] for s in kept]
     assert corpus.label_rows() == [row for row in labels if row]
     assert (corpus.n_documents, corpus.n_sentences) == (len(sizes), len(kept))
-    assert len(corpus) == corpus.n_tokens == sum(map(len, kept))
+    assert len(corpus) == corpus.n_documents and corpus.n_tokens == sum(map(len, kept))
     expected_documents = [d for d in range(len(sizes)) for s in sentences[bounds[d] : bounds[d + 1]] for _ in s]
     assert corpus.token_documents.tolist() == expected_documents
     for d in range(len(sizes)):

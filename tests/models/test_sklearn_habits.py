@@ -4,24 +4,33 @@ from __future__ import annotations
 
 import copy
 import inspect
+import json
 import pickle
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_val_score
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    KFold,
+    cross_val_predict,
+    cross_val_score,
+    train_test_split,
+)
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 import kinfolk as kf
-from kinfolk.errors import SettingError
+from kinfolk.errors import InputError, SettingError
 from kinfolk.models.settings import Settings
 
 HOSTILE = "<script>alert('gotcha')</script>"
@@ -154,19 +163,73 @@ def test_sentences_are_searched_by_document():
     assert search.best_params_ == {"l2": 0.1} and search.predict(CORPUS.rows()[:3])
 
 
+@pytest.mark.parametrize("sentences", [CORPUS.rows(), [row[:3] for row in CORPUS.rows() if len(row) > 2]],
+                         ids=["of several lengths", "of one length"])  # fmt: skip
+def test_sentences_are_predicted_across_folds(sentences: list[list[str]]):
+    X, y = as_dicts(sentences), [["UP" if word[0].isupper() else "low" for word in row] for row in sentences]
+    crf = kf.LinearChainCRF(**LOOSE)
+    found = cross_val_predict(crf, X, y, cv=KFold(2))
+    assert found.shape == (len(X),) and list(found) == y and all(type(row) is list for row in found)
+    half = (len(X) + 1) // 2
+    predicted = crf.fit(X[half:], y[half:]).predict(X[:half])
+    assert predicted == y[:half] and isinstance(predicted, list) and predicted[0] == found[0]
+    for answers in (predicted, crf.predict_proba(X), crf.predict_k_best(X, 2)):
+        array = np.asarray(answers)
+        assert array.shape == (len(answers),) and array.dtype == object and array[0] is answers[0]
+
+
+def test_answers_are_lists_to_everybody_but_numpy():
+    X, y = as_dicts([["Ann", "ran"], ["Bob"]]), [["U", "l"], ["U"]]
+    found = kf.MaxEnt(**LOOSE).fit(X, y).predict(X)
+    assert found == y and found + [[]] == [*y, []] and repr(found) == repr(y) and json.dumps(found) == json.dumps(y)
+    assert copy.deepcopy(found) == y == pickle.loads(pickle.dumps(found))
+    assert np.concatenate(found).tolist() == ["U", "l", "U"] and pd.Series(found).tolist() == y
+
+
 @pytest.mark.parametrize(("model", "setting"), [
     (kf.LinearChainCRF(**LOOSE), "l2"), (kf.MixtureOfParents(**LOOSE), "l2"), (kf.SkipChainCRF(**LOOSE), "l2"),
     (kf.StackedGraphical(kf.LinearChainCRF(**LOOSE), folds=2, n_jobs=1), "base__l2"),
 ], ids=lambda value: value if isinstance(value, str) else type(value).__name__)  # fmt: skip
 def test_documents_are_searched_whole(model: Any, setting: str):
-    """X are numbers of documents, and the first step takes those of the corpus, with all columns."""
-    search = GridSearchCV(
-        Pipeline([("corpus", FunctionTransformer(CORPUS.select)), ("model", model)]),
-        {f"model__{setting}": [0.1, 1000.0]}, cv=KFold(2),
-    ).fit(np.arange(CORPUS.n_documents))  # fmt: skip
-    assert search.best_params_ == {f"model__{setting}": 0.1}
-    by_hand = clone(model).set_params(**{setting: 0.1}).fit(CORPUS.documents(3, 6)).score(CORPUS.documents(0, 3))
-    assert search.cv_results_["split0_test_score"][0] == by_hand
+    """A corpus is cut by document, with all columns; so are the answers."""
+    search = GridSearchCV(model, {setting: [0.1, 1000.0]}, cv=KFold(2), error_score="raise").fit(CORPUS)
+    assert search.best_params_ == {setting: 0.1} and search.predict(CORPUS) == search.best_estimator_.predict(CORPUS)
+    by_hand = clone(model).set_params(**{setting: 0.1}).fit(CORPUS[3:])
+    assert search.cv_results_["split0_test_score"][0] == by_hand.score(CORPUS[:3])
+    found = cross_val_predict(search.best_estimator_, CORPUS, cv=KFold(2))
+    assert found.shape == (6,)
+    assert [labels for document in found[:3] for labels in document] == by_hand.predict(CORPUS[:3])
+    assert [len(document) for document in found] == [document.n_sentences for document in CORPUS]
+
+
+def test_splitters_take_a_corpus():
+    folds = list(GroupKFold(3).split(CORPUS, groups=[0, 0, 1, 1, 2, 2]))
+    assert sorted(len(test) for _, test in folds) == [2, 2, 2]
+    for train, test in folds:
+        assert len(CORPUS[train]) == 4 and CORPUS[test].rows() == CORPUS.select(test).rows()
+    train, test = train_test_split(CORPUS, test_size=2, random_state=0)
+    crf = kf.LinearChainCRF(**LOOSE).fit(train)
+    assert crf.score(test) == crf.score(kf.Corpus.joined(test)) and len(crf.predict(test)) == 2
+    scores = cross_val_score(crf, CORPUS, cv=3, params={"sample_weight": np.ones(6)}, error_score="raise")
+    assert len(scores) == 3 and (scores > 0).all()
+    proba = cross_val_predict(crf, CORPUS, cv=2, method="predict_proba")
+    assert proba.shape == (6,) and [len(table) for table in proba[5]] == [len(row) for row in CORPUS[5].rows()]
+
+
+def test_a_number_for_each_document_of_a_list():
+    crf = kf.LinearChainCRF(**LOOSE)
+    by_document = crf.fit(list(CORPUS), sample_weight=[1, 2, 3, 1, 2, 3]).weights_.node
+    each = np.repeat([1, 2, 3, 1, 2, 3], [document.n_sentences for document in CORPUS])
+    assert (crf.fit(CORPUS, sample_weight=each).weights_.node == by_document).all()
+    with pytest.raises(InputError, match=r"sample_weight must have one number a document \(6\); got \(2,\)"):
+        crf.fit(list(CORPUS), sample_weight=[1, 2])
+
+
+def test_documents_by_number_are_searched_in_a_pipeline():
+    """X are numbers of documents, and the first step takes those of the corpus."""
+    pipeline = Pipeline([("corpus", FunctionTransformer(CORPUS.select)), ("model", kf.LinearChainCRF(**LOOSE))])
+    search = GridSearchCV(pipeline, {"model__l2": [0.1, 1000.0]}, cv=KFold(2)).fit(np.arange(len(CORPUS)))
+    assert search.best_params_ == {"model__l2": 0.1}
 
 
 def test_records_are_searched_by_cluster():

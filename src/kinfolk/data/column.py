@@ -79,6 +79,8 @@ class Column:
     def joined(cls, columns: Sequence[Column]) -> Column:
         """Columns one after the other, each distinct string once."""
         kind = common_type(column.type for column in columns if column.values)
+        if all(column.values is columns[0].values for column in columns):  # parts of one column
+            return cls(np.concatenate([column.codes for column in columns]), columns[0].values, kind)
         number: dict[str, int] = {}
         codes = []
         for column in columns:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from types import MappingProxyType
@@ -19,6 +19,9 @@ from kinfolk.errors import DataWarning, InputError, warn
 @dataclass(frozen=True, eq=False)
 class Corpus:
     """Tokens in sentences in documents; the front of the token task.
+
+    It is a sequence of documents: len(corpus) counts them, corpus[2] and what it is iterated over are corpora of one
+    document, corpus[[0, 2]], a slice or a mask give those of several. So scikit-learn's splitters cut it by document.
 
     columns          name -> Column; "word" is always there, others ("pos", "chunk", ...) as read
     sentence_starts  int64 (S + 1,), token offsets; every sentence has at least one token
@@ -244,7 +247,30 @@ class Corpus:
         )
 
     def __len__(self) -> int:
-        return self.n_tokens
+        return self.n_documents
+
+    def __getitem__(self, documents: Any) -> Corpus:
+        if isinstance(documents, int | np.integer):
+            number = int(documents) + (self.n_documents if documents < 0 else 0)
+            if not 0 <= number < self.n_documents:
+                raise IndexError(f"there are {self.n_documents} documents; asked for number {documents}")
+            return self.documents(number, number + 1)
+        if isinstance(documents, slice):
+            return self.select(np.arange(self.n_documents)[documents])
+        chosen = np.asarray(documents if np.size(documents) else np.empty(0, np.int64))
+        if chosen.dtype == bool and chosen.shape == (self.n_documents,):
+            chosen = np.flatnonzero(chosen)
+        if chosen.ndim != 1 or chosen.dtype.kind not in "iu":
+            wanted = f"numbers of documents, or a truth value for each of the {self.n_documents}"
+            raise InputError(f"expected {wanted}; got an array of {chosen.dtype} of shape {chosen.shape}")
+        return self.select(np.where(chosen < 0, chosen + self.n_documents, chosen))
+
+    def __iter__(self) -> Iterator[Corpus]:
+        return (self.documents(number, number + 1) for number in range(self.n_documents))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """One object a document."""
+        return one_row(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         starts = (self.sentence_starts, self.document_starts)
@@ -255,6 +281,15 @@ class Corpus:
             f"Corpus({self.n_documents} documents, {self.n_sentences} sentences, {self.n_tokens} tokens, "
             f"columns {', '.join(self.columns)}, scheme {self.scheme})"
         )
+
+
+def one_row(things: Iterable[Any]) -> NDArray[Any]:
+    """An array of objects: lists of one length do not become a table, and lists of several are no error."""
+    listed = list(things)
+    array = np.empty(len(listed), object)
+    for i, thing in enumerate(listed):
+        array[i] = thing
+    return array
 
 
 def _pairs(starts: NDArray[np.int64]) -> Iterable[tuple[int, int]]:

@@ -3,6 +3,7 @@
 Corpus                                 read from files or built with Corpus.from_sentences
 sentences of words                     [["Kim", "left"], ...], labels apart
 sentences of feature dicts or lists    as sklearn-crfsuite takes them, labels apart
+documents                              a list of corpora, which is what scikit-learn cuts a Corpus into
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from kinfolk.data.column import Column
-from kinfolk.data.corpus import Corpus
+from kinfolk.data.corpus import Corpus, one_row
 from kinfolk.data.labels import Classes
 from kinfolk.data.relational import Relational
 from kinfolk.errors import InputError
@@ -28,11 +29,20 @@ FeatureSet = TokenFeatures | DictFeatures
 T = TypeVar("T")
 
 
+class Answers(list[T]):
+    """One answer for each thing given: a list, which numpy takes as one row of objects, whatever the lengths are. So
+    scikit-learn can put answers of several folds together."""
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return one_row(self) if dtype is None or np.dtype(dtype) == object else np.array(list(self), dtype)
+
+
 @dataclass(frozen=True)
 class Batch:
     """Tokens with labels, and where features come as dicts, those dicts.
 
     A corpus has no sentence without tokens. Lists may: `filled` then tells which of the sentences given have any.
+    Where a list of corpora was given, `sizes` tells how many sentences each of them has.
     """
 
     corpus: Corpus
@@ -41,6 +51,7 @@ class Batch:
     kept_rows: dict[int, sparse.csr_array] | None = None  # rows by feature set, where they are asked for again
     extra: NDArray[np.float32] | None = None  # (n, q) beside the features of a token: what stacking tells it
     extra_names: Sequence[str] = ()  # of its columns, where they are to be explained
+    sizes: Sequence[int] | None = None
 
     @classmethod
     def of(cls, X: Any, y: Any = None, scheme: str | None = "auto") -> Batch:
@@ -52,6 +63,9 @@ class Batch:
         if isinstance(X, str) or not isinstance(X, Sequence | np.ndarray):
             remedy = f" of vectors. {FOR_VECTORS}" if getattr(X, "ndim", 0) > 1 else ""
             raise InputError(f"expected a Corpus or a list of sentences; got {type(X).__name__}{remedy}")
+        if len(X) and all(isinstance(one, Corpus) for one in X):
+            joined = Corpus.joined(list(X))
+            return cls(joined if y is None else _with_labels(joined, y), sizes=[one.n_sentences for one in X])
         _check_sentences(X)
         filled = np.array([len(sentence) > 0 for sentence in X], bool)
         first = next((token for sentence in X for token in sentence), "")
@@ -81,12 +95,22 @@ class Batch:
             return rows
         return side_by_side(rows, np.arange(self.corpus.n_tokens), self.extra)
 
-    def for_each(self, answers: Sequence[T], without_tokens: Callable[[], T]) -> list[T]:
-        """One answer for each sentence given, from one for each sentence of the corpus."""
-        if self.filled is None:
-            return list(answers)
+    def for_each(self, answers: Sequence[T], without_tokens: Callable[[], T]) -> Answers[Any]:
+        """One answer for each sentence given, from one for each sentence of the corpus; a list of them for each of
+        several corpora."""
         known = iter(answers)
-        return [next(known) if has_tokens else without_tokens() for has_tokens in self.filled]
+        if self.sizes is not None:
+            return Answers([next(known) for _ in range(size)] for size in self.sizes)
+        if self.filled is None:
+            return Answers(answers)
+        return Answers(next(known) if has_tokens else without_tokens() for has_tokens in self.filled)
+
+    @property
+    def sentences_of_each(self) -> Sequence[int]:
+        """How many sentences of the corpus each thing given has."""
+        if self.sizes is not None:
+            return self.sizes
+        return [1] * self.corpus.n_sentences if self.filled is None else self.filled.astype(int).tolist()
 
     def _source(self, features: FeatureSet) -> Any:
         if isinstance(features, DictFeatures) != (self.items is not None):

@@ -105,12 +105,13 @@ class Tagger(Labeller, ABC):
         sample_weight: Any = None,
         callback: Callback | None = None,
     ) -> Self:
-        """Train on a Corpus, or on sentences `X` with labels `y`. None ("?" in a file) is an unknown label.
+        """Train on a Corpus, on a list of such, or on sentences `X` with labels `y`. None and NaN ("?" in a file) are
+        unknown labels.
 
         X_dev, y_dev    held-out data: scored every `dev_every` iterations; training stops after `patience`
                         scores without a new best, and the best weights are kept. Labels that are not in X count as
                         misses
-        sample_weight   one number a sentence
+        sample_weight   one number a sentence; one a corpus, of a list of corpora
         callback        told a Progress after each pass and iteration; returning True stops
         """
         check_settings(self)
@@ -163,8 +164,9 @@ class Tagger(Labeller, ABC):
 
     # -- prediction -----------------------------------------------------------------------------------
 
-    def predict(self, X: Any, forced: bool = False) -> list[list[str]]:
-        """One list of labels a sentence, in the tag scheme of the training data.
+    def predict(self, X: Any, forced: bool = False) -> list[list[Any]]:
+        """One list of labels a sentence, in the type and the tag scheme of the training data; of a list of corpora a
+        list of these for each. To numpy it is one row of objects, so that `cross_val_predict` works.
 
         With `forced`, tokens of the corpus that have a label keep it, and the others are labelled given it.
         """
@@ -173,7 +175,7 @@ class Tagger(Labeller, ABC):
         path = self._decoder().paths(batch, forced)
         labels = self.coding_.decode(path, batch.corpus.sentence_starts)
         rows = batch.corpus.with_labels(labels, self.coding_.outer).label_rows()
-        return batch.for_each(rows, list)  # type: ignore[arg-type]
+        return batch.for_each(rows, list)
 
     def predict_proba(self, X: Any, forced: bool = False) -> list[Array]:
         """One array (tokens, classes) of exact label probabilities a sentence; columns as `classes_`."""

@@ -28,14 +28,14 @@ def token_weights(
     if sample_weight is None:
         return by_class
     corpus = batch.corpus
-    filled = np.ones(corpus.n_sentences, bool) if batch.filled is None else batch.filled
+    sizes, unit = batch.sentences_of_each, "sentence" if batch.sizes is None else "document"
     try:
         weights: NDArray[np.float64] = np.asarray(sample_weight, np.float64)
     except (TypeError, ValueError):
-        raise InputError("sample_weight must hold numbers, one a sentence") from None
-    if weights.shape != filled.shape:
-        raise InputError(f"sample_weight must have one number a sentence ({len(filled)}); got {weights.shape}")
-    weights = weights[filled]
+        raise InputError(f"sample_weight must hold numbers, one a {unit}") from None
+    if weights.shape != (len(sizes),):
+        raise InputError(f"sample_weight must have one number a {unit} ({len(sizes)}); got {weights.shape}")
+    weights = np.repeat(weights, sizes)
     if not np.isfinite(weights).all() or (weights < 0).any() or not (weights > 0).any():
         raise InputError("sample_weight must be finite, not negative, and not all zero")
     by_sentence: NDArray[np.float64] = np.repeat(weights, np.diff(corpus.sentence_starts))
