@@ -74,11 +74,12 @@ def graph_parts(
 def node_parts(nodes: Table, ids: Sequence[str], columns: NodeColumns) -> dict[str, Any]:
     """Arguments of `Graph` but its links."""
     which = columns.features_of()
+    labels = _labels(nodes, columns.label)
     groups = None if columns.group is None else nodes.full_names(columns.group, "group")
     features, names = feature_table(nodes, ids, which)
     return {
         "features": features,
-        "labels": _labels(nodes, columns.label),
+        "labels": labels,
         "ids": ids,
         "groups": groups,
         "feature_names": names,
