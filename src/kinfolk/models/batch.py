@@ -65,7 +65,7 @@ class Batch:
             raise InputError(f"expected a Corpus or a list of sentences; got {type(X).__name__}{remedy}")
         if len(X) and all(isinstance(one, Corpus) for one in X):
             joined = Corpus.joined(list(X))
-            return cls(joined if y is None else _with_labels(joined, y), sizes=[one.n_sentences for one in X])
+            return cls(joined if y is None else _with_labels(joined, y, scheme), sizes=[one.n_sentences for one in X])
         _check_sentences(X)
         filled = np.array([len(sentence) > 0 for sentence in X], bool)
         first = next((token for sentence in X for token in sentence), "")
