@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from table_world import write as write_table
 from typer.main import get_command
@@ -87,6 +88,10 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / "litbank" / name / "a.conll").write_text("".join(told))
     for seed, name in enumerate(("customers", "test", "new")):
         _write_people(kf.generate_customers(60, seed=seed), folder / f"{name}.csv", truth=name != "new")
+    new_people = kf.block(kf.generate_customers(60, seed=2), ["key(postcode)"])
+    first = np.flatnonzero(new_people.left > 0)[:40]  # the id of the record before is another
+    told = [(new_people.name(new_people.left[k]), new_people.name(new_people.right[k]), k % 2) for k in first]
+    (folder / "labels.csv").write_text("left,right,match\n" + "".join(f"{a},{b},{m}\n" for a, b, m in told))
     return folder
 
 

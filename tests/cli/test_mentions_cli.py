@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 import kinfolk as kf
+from kinfolk.cli.mention_options import SETTINGS
+from kinfolk.cli.told import in_shell_words
 from kinfolk.features.blocking import blocked
 
 NAMES = "ann bob carla dmitri emma farid grete hana ivan julia karl lena".split()
@@ -110,6 +112,66 @@ def train(kinfolk: Any, *options: object) -> Any:
 
 def rows_of(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(text.splitlines()))
+
+
+# -- labelled pairs -----------------------------------------------------------------------------------
+
+BARE = "id,given,surname,town,year"
+
+
+@pytest.fixture(scope="module")
+def labelled(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """records.csv without clusters; labels.csv, and named.csv with other names of columns."""
+    folder = tmp_path_factory.mktemp("labelled")
+    rows = people(40, 0)
+    write(folder / "records.csv", [row[:5] for row in rows], BARE)
+    labels = [[f"a{e}", f"b{e}", "yes"] for e in range(30)] + [[f"a{e}", f"b{e + 1}", "no"] for e in range(39)]
+    write(folder / "labels.csv", [*labels, ["a0", "b9", ""]], "left,right,match")
+    write(folder / "named.csv", [["x", *row] for row in labels], "by,l,r,same")
+    return folder
+
+
+def test_labelled_pairs_teach(kinfolk: Any, labelled: Path, tmp_path: Path):
+    data = ["--records", labelled / "records.csv", *BLOCKS]
+    done = train(kinfolk, *data, "--pairs", labelled / "labels.csv", "--out", tmp_path / "m")
+    assert done.status == 0 and "learned from 30 matches and 39 others" in done.err, done
+    items = kf.block(kf.read_records(labelled / "records.csv"), BLOCKS[1::2])
+    pairs = [row.split(",") for row in (labelled / "labels.csv").read_text().splitlines()[1:]]
+    expected = kf.Linker(n_jobs=1).fit(items, pairs=pairs)
+    np.testing.assert_array_equal(kf.load_model(tmp_path / "m").weights_, expected.weights_)
+    columns = ["--left", "l", "--right", "r", "--match", "same"]
+    named = train(kinfolk, *data, "--pairs", labelled / "named.csv", *columns, "--json", "--out", tmp_path / "n")
+    assert named.status == 0, named
+    told = json.loads(named.out)["trained_on"]
+    assert (told["matches"], told["non_matches"]) == (30, 39)
+    np.testing.assert_array_equal(kf.load_model(tmp_path / "n").weights_, expected.weights_)
+    scored = kinfolk("mentions", "evaluate", tmp_path / "m", *data, "--pairs", labelled / "labels.csv", *ONE)
+    assert scored.status == 0 and "69 labelled pairs" in scored.out and "pairs before" in scored.out, scored
+    assert "b_cubed" not in scored.out
+
+
+def test_labels_that_a_shell_cannot_use(
+    kinfolk: Any, labelled: Path, world: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    data, out = ["--records", labelled / "records.csv", *BLOCKS], ["--out", tmp_path / "m"]
+    assert_refused(train(kinfolk, *data, *out), "training needs", "--cluster", "--pairs")
+    assert_refused(train(kinfolk, *data, "--left", "l", *out), "--left names a column", "--pairs")
+    assert_refused(train(kinfolk, *data, "--pairs", labelled / "named.csv", *out), "named.csv", "name one with --left")
+    scores = write(tmp_path / "scores.csv", [["a0", "b0", "0.93"]], "left,right,match")
+    assert_refused(train(kinfolk, *data, "--pairs", scores, *out), "scores.csv, line 2", "a score is no label")
+    yes = write(tmp_path / "yes.csv", [["a0", "b0", "1"]], "left,right,match")
+    assert_refused(
+        train(kinfolk, *data, "--pairs", yes, "--quiet", *out), "all 1 labelled pairs are matches", "--truth"
+    )
+    texts = ["--documents", world / "train.conll", "--pairs", yes, *out]
+    assert_refused(train(kinfolk, *texts), "--pairs is for records")
+    assert_refused(train(kinfolk, *data, "--pairs", yes, "--out", yes), "would overwrite")
+    page = ["--pairs", labelled / "labels.csv", "--report", tmp_path / "page.html"]
+    assert_refused(kinfolk("mentions", "evaluate", world / "people", *data, *page, *ONE), "needs true clusters")
+    few = write(tmp_path / "few.csv", [["a0", "b0"]], "one,two")
+    assert train(kinfolk, *data, "--truth", few, *out).status == 0
+    warned = in_shell_words(caplog.text, SETTINGS)
+    assert "1 matches name 2 of 80 records" in warned and "give them to fit, --pairs" in warned
 
 
 # -- records ------------------------------------------------------------------------------------------

@@ -217,14 +217,19 @@ def test_bins_follow_known_pairs_alone():
 
 def test_a_sample_has_the_true_pairs(monkeypatch):
     monkeypatch.setattr(pair_set, "SAMPLE", 200)
+
+    def sampled(truth):
+        items = star(5000, truth)
+        return pair_set._sample(items, items.pair_labels, 0)
+
     labels = np.zeros(5000, int)
     labels[::100] = 1
-    _, right, told = pair_set._sample(star(5000, labels), 0)
+    _, right, told = sampled(labels)
     assert told.sum() == 50 and 150 <= len(told) <= 200
     np.testing.assert_array_equal(told, labels[right - 1])
-    again = pair_set._sample(star(5000, labels), 0)
+    again = sampled(labels)
     np.testing.assert_array_equal(right, again[1])
-    assert pair_set._sample(star(5000, 1 - labels), 0)[2].mean() < 1, "where most are true there are others too"
+    assert sampled(1 - labels)[2].mean() < 1, "where most are true there are others too"
 
 
 # -- conjunctions and weights -------------------------------------------------------------------------

@@ -168,6 +168,45 @@ def test_named_columns_of_matches(write: Any):
         read_records(write(FIVE), truth=truth)
 
 
+MANY = "id,f\n" + "".join(f"r{i},{i}\n" for i in range(40))
+
+
+def test_a_few_matches_are_warned_of(write: Any, caplog: pytest.LogCaptureFixture):
+    """Every pair that is not listed is taken for none, which is right only of a whole list."""
+    read_records(write(MANY), truth=write("r1,r2\nr3,r4\n", "truth.csv"))
+    assert "truth.csv: 2 matches name 4 of 40 records, and every other pair is taken for none" in caplog.text
+    assert "give them to fit, pairs=..." in caplog.text
+    caplog.clear()
+    whole = "".join(f"r{i},r{i + 20}\n" for i in range(12))
+    read_records(write(MANY), truth=write(whole, "truth.csv"))
+    few = write("id,f\nr0,1\nr1,2\nr2,3\n", "few.csv")  # of two tables that with the larger share counts
+    read_records(few, write(MANY), truth=write("r0,r0\nr1,r1\n", "truth.csv"))
+    assert not caplog.records
+
+
+SAYS_NO = {
+    "a score of 0": ("score\na,b,1\nc,d,0\n", "line 3: the column 'score' says '0', so this is no match, like 0 other"),
+    "scores": ("match_probability\na,b,0.9\nc,d,0.02\n", "line 2: .*'0.9'.*make it yes or no and give.*pairs="),
+    "a word": ("same\na,b,yes\nc,d,no\n", "'no', so this is no match.*leave out such rows and the column, or give"),
+    "not known": ("same\na,b,yes\nc,d,\n", "says ''"),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), SAYS_NO.values(), ids=SAYS_NO.keys())
+def test_a_pair_that_a_column_denies_is_no_match(write: Any, text: str, message: str):
+    truth = write(f"l,r,{text}", "truth.csv")
+    with pytest.raises(InputError, match=message):
+        read_records(write(FIVE), truth=truth, match_columns=["l", "r"])
+    with pytest.raises(InputError, match=r"truth.csv: expected two columns.*says yes or no.*pairs=\.\.\."):
+        read_records(write(FIVE), truth=truth)
+
+
+@pytest.mark.parametrize("column", ["match\na,b,1\nc,d,1", "n\na,b,0\nc,d,1", "year\na,b,0.5\nc,d,2", "by\na,b,\nc,d,"])
+def test_columns_that_deny_nothing(write: Any, column: str):
+    truth = write(f"l,r,{column}\n", "truth.csv")
+    assert clusters(read_records(write(FIVE), truth=truth, match_columns=["l", "r"])) == [0, 0, 1, 1, 2]
+
+
 def test_matches_that_are_not_closed(write: Any, caplog: pytest.LogCaptureFixture):
     truth = write("a,b\nb,c\nc,d\n", "truth.csv")
     items = read_records(write(FIVE), truth=truth)

@@ -49,6 +49,8 @@ NODES_EVALUATE = examples(
 MENTIONS_TRAIN = examples(
     "kinfolk mentions train --records customers.csv --cluster entity \\\n"
     "    --block 'key(postcode)' --block 'key(date_of_birth)' --out customers.kinfolk",
+    "kinfolk mentions train --records new.csv --pairs labels.csv \\\n"
+    "    --block 'key(postcode)' --out labelled.kinfolk",
     "kinfolk mentions train --documents litbank/train --out litbank.kinfolk",
 )
 MENTIONS_CLUSTER = examples(

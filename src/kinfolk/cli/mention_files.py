@@ -11,13 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from kinfolk.cli.mention_options import SETTINGS, ClusterOptions, SourceOptions, check_source, clusterer_of
+from kinfolk.cli.mention_options import (
+    SETTINGS,
+    ClusterOptions,
+    LabelOptions,
+    SourceOptions,
+    check_source,
+    clusterer_of,
+)
 from kinfolk.cli.options import names_in, option_name
 from kinfolk.cli.told import InShellWords, in_options
 from kinfolk.errors import InputError, KinfolkError, SettingError
 
 if TYPE_CHECKING:
     from kinfolk.data.mentions import Mentions
+    from kinfolk.data.pair_labels import PairLabels
     from kinfolk.features.blocking import BlockingReport
 
 
@@ -119,10 +127,25 @@ def read_items(source: SourceOptions, needed: Sequence[str] | None = None) -> Me
             cluster_from_id=source.cluster_from_id,
             fields=fields,
             match_columns=None if source.match_columns is None else names_in(source.match_columns),
-            delimiter="\t" if source.delimiter == "tab" else source.delimiter,
+            delimiter=_delimiter(source),
         )
     lacking = [name for name in needed or () if name in (fields or ()) and name not in items.columns]
     return items.with_columns(**{name: Column.from_strings([None] * items.n_items) for name in lacking})
+
+
+def _delimiter(source: SourceOptions) -> str | None:
+    return "\t" if source.delimiter == "tab" else source.delimiter
+
+
+def read_labels(labels: LabelOptions, items: Mentions, source: SourceOptions) -> PairLabels | None:
+    """The labelled pairs, if there are any."""
+    from kinfolk.io.records import read_pair_labels
+
+    if labels.pairs is None:
+        return None
+    named = {"left": labels.left, "right": labels.right, "match": labels.match}
+    with in_words():
+        return read_pair_labels(labels.pairs, items, **named, delimiter=_delimiter(source))
 
 
 def with_candidates(

@@ -83,7 +83,9 @@ class SourceOptions:
     truth: Annotated[
         str | None,
         typer.Option(
-            "--truth", "--matches", help="Records: file of matches, two ids a line; with --cluster of ids and clusters."
+            "--truth",
+            "--matches",
+            help="Records: file of all matches, two ids a line, others being none; with --cluster of ids and clusters.",
         ),
     ] = None
     match_columns: Annotated[
@@ -104,6 +106,21 @@ class SourceOptions:
     ] = None
     giant: Annotated[
         Giant | None, typer.Option(help="Records: blocks of more than a million pairs: keep (default) or skip.")
+    ] = None
+
+
+@dataclass(frozen=True)
+class LabelOptions:
+    """Labels of pairs of records, in the place of clusters."""
+
+    pairs: Annotated[
+        str | None,
+        typer.Option(help="Records: file of labelled pairs, two ids and yes or no a line. Nothing else is known."),
+    ] = None
+    left: Annotated[str | None, typer.Option(help="--pairs: column of the first id. Default: left.")] = None
+    right: Annotated[str | None, typer.Option(help="--pairs: column of the second id. Default: right.")] = None
+    match: Annotated[
+        str | None, typer.Option(help="--pairs: column of yes or no, 1 or 0; empty: not known. Default: match.")
     ] = None
 
 
@@ -175,15 +192,21 @@ def check_source(source: SourceOptions, *more: str) -> None:
         raise SettingError("--unmatched is for documents; leave it out for --records")
 
 
-def check_truth(source: SourceOptions, what: str) -> None:
-    if source.records is not None and not (source.cluster or source.truth or source.cluster_from_id):
-        remedy = "name their column with --cluster, or a file of matches with --truth"
+def check_truth(source: SourceOptions, labels: LabelOptions, what: str) -> None:
+    strange = next(iter(given_options(labels)), None)
+    if labels.pairs is None and strange is not None:
+        raise SettingError(f"{strange} names a column of the file of labelled pairs; give it with --pairs")
+    given = source.cluster or source.truth or source.cluster_from_id or labels.pairs
+    if source.records is not None and not given:
+        remedy = (
+            "name their column with --cluster, a file of all matches with --truth, or of labelled pairs with --pairs"
+        )
         raise SettingError(f"{what} needs the true clusters of records; {remedy}")
 
 
-def read_by(source: SourceOptions) -> list[str | None]:
+def read_by(source: SourceOptions, labels: LabelOptions | None = None) -> list[str | None]:
     """The files that a source names."""
-    return [source.documents, source.records, source.other, source.truth]
+    return [source.documents, source.records, source.other, source.truth, labels.pairs if labels else None]
 
 
 def linker_settings(options: LinkerOptions) -> dict[str, Any]:
@@ -239,4 +262,6 @@ def clusterer_of(options: ClusterOptions, trained: Clusterer) -> Clusterer:
     return kind(**{**settings, **given})
 
 
-SETTINGS = tuple(one.name for group in (SourceOptions, ClusterOptions, LinkerOptions) for one in fields(group))
+SETTINGS = tuple(
+    one.name for group in (SourceOptions, LabelOptions, ClusterOptions, LinkerOptions) for one in fields(group)
+)

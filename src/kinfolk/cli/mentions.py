@@ -14,6 +14,7 @@ from kinfolk.cli.mention_files import (
     in_words,
     loaded,
     read_items,
+    read_labels,
     size,
     table_names,
     told_as_it_goes,
@@ -21,6 +22,7 @@ from kinfolk.cli.mention_files import (
 )
 from kinfolk.cli.mention_options import (
     ClusterOptions,
+    LabelOptions,
     LinkerOptions,
     SourceOptions,
     check_source,
@@ -29,7 +31,7 @@ from kinfolk.cli.mention_options import (
     linker_settings,
     read_by,
 )
-from kinfolk.cli.options import refuse_overwriting, spread
+from kinfolk.cli.options import given_options, refuse_overwriting, spread
 from kinfolk.cli.outcomes import link_outcome, summary
 from kinfolk.cli.pages import Page, check_page, tell_page
 from kinfolk.cli.scores import link_lines, link_table
@@ -40,6 +42,7 @@ from kinfolk.errors import SettingError
 
 if TYPE_CHECKING:
     from kinfolk.data.mentions import Mentions
+    from kinfolk.data.pair_labels import PairLabels
 
 app = typer.Typer(
     help="Link mentions of one entity, or records of one thing.",
@@ -59,6 +62,7 @@ def train(
     *,
     out: Annotated[Path, typer.Option(help="Model file to write.")],
     source: SourceOptions,
+    labels: LabelOptions,
     options: LinkerOptions,
     clustering: ClusterOptions,
     seed: Annotated[int, typer.Option(help="Seed of whatever is random.")] = 0,
@@ -68,7 +72,7 @@ def train(
 ) -> None:
     """Train a model on true clusters and write one model file.
 
-    The clusters are of mentions in documents, or of records in tables.
+    The clusters are of mentions in documents, or of records in tables; or there are labelled pairs of records, --pairs.
     """
     from kinfolk.features.blocking import as_rules
     from kinfolk.io.modelfile import check_writable
@@ -76,30 +80,35 @@ def train(
     from kinfolk.models.linker import Linker
 
     check_writable(out)
-    check_source(source, *(["--compare"] if options.compare else []))
-    refuse_overwriting(out, "--out", *read_by(source))
+    check_source(source, *(["--compare"] if options.compare else []), *given_options(labels))
+    refuse_overwriting(out, "--out", *read_by(source, labels))
     if source.block:
         as_rules(source.block)
     settings = linker_settings(options)
     clusterer = clusterer_of(clustering, AverageLink() if source.documents is None else SingleLink())
     if options.folds is not None and clustering.threshold is not None:
         raise SettingError("--folds chooses the threshold; leave out --threshold")
-    check_truth(source, "training")
+    check_truth(source, labels, "training")
     items = read_items(source)
+    labelled = read_labels(labels, items, source)
     linker = Linker(**settings, blocking=source.block or None, clusterer=clusterer, random_state=seed, n_jobs=jobs)
     check_fits(items, settings.get("features", ()), clusterer)
     items, report = with_candidates(items, source, source.block or (), jobs)
     if not quiet:
         typer.echo(size(items) if report is None else str(report), err=True)
     with in_words(), told_as_it_goes(not quiet), counted_warnings():
-        linker.fit(items)
+        linker.fit(items, pairs=labelled)
     linker.save(out)
     if as_json:
-        show_json(summary(linker, out, _sizes(items)))
+        show_json(summary(linker, out, {**_sizes(items), **_counts(labelled)}))
     elif not quiet:
         fields = len(fields_of(linker.pair_set_.features))
         for line in link_outcome(linker, items, size(items), fields, is_verbose()):
             typer.echo(line, err=True)
+        if labelled is not None:
+            typer.echo(
+                "learned from {matches:,} matches and {non_matches:,} others".format(**_counts(labelled)), err=True
+            )
         typer.echo(f"wrote {out}", err=True)
 
 
@@ -148,6 +157,7 @@ def evaluate(
     *,
     model: Model,
     source: SourceOptions,
+    labels: LabelOptions,
     clustering: ClusterOptions,
     as_json: AsJson = False,
     page: Page = None,
@@ -155,13 +165,15 @@ def evaluate(
 ) -> None:
     """Compare pairs and clusters with the true ones.
 
-    Pairs are scored before and after clustering, clusters by all metrics.
+    Pairs are scored before and after clustering, clusters by all metrics; with --pairs, labelled pairs alone.
     """
-    check_truth(source, "scoring")
-    check_page(page, model, *read_by(source))
+    check_source(source, *given_options(labels))
+    check_truth(source, labels, "scoring")
+    check_page(page, model, *read_by(source, labels))
     linker, items, report = loaded(model, source, clustering, jobs)
+    labelled = read_labels(labels, items, source)
     with in_words():
-        scores = linker.evaluate(items, report=page)
+        scores = linker.evaluate(items, report=page, pairs=labelled)
     tell_page(page)
     if as_json:
         answer: dict[str, Any] = {"items": items.n_items, "candidate_pairs": items.n_pairs}
@@ -169,7 +181,7 @@ def evaluate(
             answer |= {"reduction_ratio": report.reduction_ratio, "pair_completeness": report.pair_completeness}
         show_json({**answer, "scores": scores})
         return
-    told = [size(items)]
+    told = [size(items) if labelled is None else f"{size(items)}; {len(labelled):,} labelled pairs"]
     if report is not None and report.pair_completeness is not None:
         told[0] += f" ({report.reduction_ratio:.2%} of all left out); pair completeness {report.pair_completeness:.2%}"
     table = link_table(scores)
@@ -180,3 +192,8 @@ def _sizes(items: Mentions) -> dict[str, int]:
     """What `size` says, in numbers."""
     documents = {} if items.corpus is None else {"documents": len(items.group_names or ())}
     return {**documents, "items": items.n_items, "candidate_pairs": items.n_pairs}
+
+
+def _counts(labelled: PairLabels | None) -> dict[str, int]:
+    """How many pairs were labelled."""
+    return {} if labelled is None else {"matches": labelled.n_yes, "non_matches": len(labelled) - labelled.n_yes}

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.data.columns import written
 from kinfolk.data.ids import id_column
+from kinfolk.data.pair_labels import connected, label_of
 from kinfolk.data.tables import Table
 from kinfolk.errors import InputError, SettingError
 
@@ -21,6 +23,8 @@ log = logging.getLogger("kinfolk")
 CLOSURES = ("close", "refuse")
 PATTERNS = {"febrl": r"rec-(\d+)-"}  # rec-12-org, rec-12-dup-0
 NOT_KNOWN = -1
+FEW = 0.25  # of the records: a list of matches that names fewer may be a sample, not all there are
+OF_SCORES = re.compile("match|score|prob|label|weight|same|link|similar|confidence", re.IGNORECASE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +41,7 @@ class RecordIds:
         found = [{key: first + i for i, key in enumerate(own)} for own, first in zip(ids, firsts, strict=False)]
         return cls(tables, ids, found)
 
-    def __contains__(self, key: str) -> bool:
+    def __contains__(self, key: object) -> bool:
         return any(key in own for own in self.numbers)
 
     @property
@@ -114,13 +118,18 @@ def clusters_in_table(ids: RecordIds, truth: Table, id: str | None, cluster: str
 
 
 def clusters_of_matches(ids: RecordIds, truth: Table, columns: Sequence[str] | None, closure: str) -> NDArray[np.int32]:
-    """A table of pairs of ids that are the same; a record without any is a cluster of its own."""
+    """A table of all pairs of ids that are the same: any other pair is none, and a record without any is by itself."""
     if closure not in CLOSURES:
         raise SettingError(f"truth_closure must be 'close' or 'refuse'; got {closure!r}")
     named = list(truth.columns) if columns is None else list(columns)
     if len(named) != 2:
         listed = ", ".join(map(repr, truth.columns))
-        raise truth.fault(f"expected two columns with the ids of matches, got {listed}; name two with match_columns=")
+        told = f"expected two columns with the ids of matches, got {listed}; name two with match_columns=..."
+        labels = "; if a column says yes or no, it is a table of labels, for fit: pairs=..." if len(named) > 2 else ""
+        raise truth.fault(told + labels)
+    for name in truth.columns:
+        if name not in named:
+            _check_says_yes(truth, name)
     for name in named:
         if truth.n_rows:
             id_column(truth, name, "match_columns")
@@ -139,17 +148,41 @@ def clusters_of_matches(ids: RecordIds, truth: Table, columns: Sequence[str] | N
     if len(pairs) == alone:
         log.warning("%s has no matches: every record is taken for a cluster of its own", truth.name)
     pairs = np.unique(np.sort(pairs[pairs[:, 0] != pairs[:, 1]], axis=1), axis=0)
-    clusters = _connected(pairs, ids.n_records)
+    _warn_of_few(pairs, ids, truth)
+    clusters = connected(pairs[:, 0], pairs[:, 1], ids.n_records)
     _check_closed(pairs, clusters, ids, truth, closure)
     return clusters
 
 
-def _connected(pairs: Array, n: int) -> NDArray[np.int32]:
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
+def _check_says_yes(truth: Table, name: str) -> None:
+    """Refuse a column beside the ids that says of some rows that they are no matches, or gives them a score."""
+    cells = written(truth.column(name, "truth")) or []
+    labels = {cell: NOT_KNOWN if cell is None else label_of(cell) for cell in set(cells)}
+    rows = [str(row) for row in range(len(cells) + 1)]
+    if None in labels.values() or cells in (rows[:-1], rows[1:]) or not any(cells):
+        return  # words, numbers of rows, or nothing at all
+    scores = any(isinstance(label, float) for label in labels.values())
+    others = [row for row, cell in enumerate(cells) if labels[cell] != 1]
+    if not others or (scores and not OF_SCORES.search(name)):
+        return
+    told = (
+        f"the column {name!r} says {cells[others[0]] or ''!r}, so this is no match, like {len(others) - 1:,} other rows"
+    )
+    remedy = "make it yes or no and give" if scores else "give"
+    as_labels = f"{remedy} the table to fit as labels of pairs, pairs=..."
+    raise truth.fault(f"{told}; leave out such rows and the column, or {as_labels}", others[0])
 
-    links = coo_array((np.ones(len(pairs), np.int8), (pairs[:, 0], pairs[:, 1])), shape=(n, n))
-    return np.asarray(connected_components(links, directed=False)[1], np.int32)
+
+def _warn_of_few(pairs: Array, ids: RecordIds, truth: Table) -> None:
+    """A list of some matches makes all others non-matches: say so where it names few records."""
+    sizes = np.array([len(own) for own in ids.ids])
+    named = np.unique(pairs)
+    side = (named >= sizes[0]).astype(np.int64) if len(sizes) == 2 else np.zeros(len(named), np.int64)
+    shares = np.bincount(side, minlength=len(sizes)) / np.maximum(sizes, 1)
+    if len(pairs) and shares.max() < FEW:
+        told = "%s: %s matches name %s of %s records, and every other pair is taken for none"
+        remedy = "if there are more matches, label some pairs yes and some no and give them to fit, pairs=..."
+        log.warning(f"{told}; {remedy}", truth.name, f"{len(pairs):,}", f"{len(named):,}", f"{ids.n_records:,}")
 
 
 def _check_closed(pairs: Array, clusters: Array, ids: RecordIds, truth: Table, closure: str) -> None:

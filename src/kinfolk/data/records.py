@@ -73,8 +73,9 @@ def records_from_frames(
     cluster           the column that names the true cluster of a record, missing = not known
     cluster_from_id   a regular expression whose one group is the cluster in an id; "febrl": r"rec-(\\d+)-"
     table             the column with two values that tells which of two tables a record is from, in place of `other`
-    truth             a frame of matches: two columns of ids, of the first and of the second table if there are two; or,
-                      with `cluster`, a frame of ids and clusters, in which records it does not name are not known
+    truth             a frame of all matches there are, for any other pair is taken for none: two columns of ids, of the
+                      first and of the second table if there are two; or, with `cluster`, a frame of ids and clusters,
+                      in which records it does not name are not known. Labels of some pairs go to `Linker.fit`
     match_columns     the two columns of `truth`; default: all it has
     truth_closure     "close": what follows from matches (a = b, b = c: a = c) is one too, with a warning; or "refuse"
 

@@ -57,15 +57,16 @@ class PairSet:
         cls,
         features: Sequence[PairFeature],
         items: Mentions,
+        labels: NDArray[np.int8] | None = None,
         *,
         bins: int | str = 8,
         binning: str = "learned",
         conjunctions: Any = None,
         seed: int = 0,
     ) -> PairSet:
-        """Bins from (a sample of) the pairs of `items`, whose labels "learned" bins follow."""
+        """Bins from (a sample of) the pairs of `items`, whose labels "learned" bins follow; None: those of clusters."""
         columns: list[CodedColumn] = []
-        left, right, labels = _sample(items, seed)
+        left, right, labels = _sample(items, items.pair_labels if labels is None else labels, seed)
         for feature in features:
             if feature.columns[0].values is not None:
                 columns += [CodedColumn(column.name, column.values or ()) for column in feature.columns]
@@ -147,9 +148,8 @@ def _codes(found: NDArray[Any], column: CodedColumn) -> NDArray[Any]:
     return codes
 
 
-def _sample(items: Mentions, seed: int) -> tuple[Items, Items, NDArray[np.int8]]:
+def _sample(items: Mentions, labels: NDArray[np.int8], seed: int) -> tuple[Items, Items, NDArray[np.int8]]:
     """At most SAMPLE pairs; of the pairs of one cluster, which are few, up to half of them."""
-    labels = items.pair_labels
     known = np.flatnonzero(labels >= 0) if items.clusters is not None else np.arange(items.n_pairs)
     if not len(known):
         raise InputError("there is no candidate pair with a known answer to learn from; look at the blocking and truth")

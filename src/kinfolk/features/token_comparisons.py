@@ -222,7 +222,7 @@ class TfidfCosine(Comparison):
         if counted is None:
             n, frequency = _entities_with(bags, n_tokens, texts.codes, np.arange(items.n_items))
         else:
-            n, frequency, here = counted.n, np.ones(n_tokens), known >= 0
+            n, frequency, here = counted.n, np.ones(n_tokens, np.int64), known >= 0
             frequency[known[here]] = counted.counts[here]
         return _answer(DOT, texts.codes, _weighted(bags, frequency, n))
 

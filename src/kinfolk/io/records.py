@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Sequence
 from pathlib import PurePath
 
 from kinfolk.data.columns import Column, strings
 from kinfolk.data.mentions import Mentions
+from kinfolk.data.pair_labels import PairLabels, pair_labels
 from kinfolk.data.record_truth import RecordIds
 from kinfolk.data.records import RecordColumns, gathered
 from kinfolk.data.tables import Table
@@ -38,8 +39,9 @@ def read_records(
     """The records in one file, or in two that are to be linked; no pairs yet: `block` adds them.
 
     source, other  path, "-" for standard input or an open file; gzip is unpacked
-    truth          a file of matches: two columns of ids, with or without a line of names; or, with `cluster`, one of
-                   ids and clusters, whose columns are named `id` and `cluster`
+    truth          a file of all matches there are, for any other pair is taken for none: two columns of ids, with or
+                   without a line of names; or, with `cluster`, one of ids and clusters, whose columns are named `id`
+                   and `cluster`
     delimiter      what divides the cells of CSV files; None: tab, comma, semicolon or |, as the first line shows
     header         names of the columns of `source` and `other`, if their first line does not tell them
 
@@ -60,11 +62,30 @@ def _stem(name: str) -> str:
     return PurePath(name).name.partition(".")[0] or name
 
 
+def read_pair_labels(
+    source: Source,
+    items: Mentions,
+    *,
+    left: str | None = None,
+    right: str | None = None,
+    match: str | None = None,
+    delimiter: str | None = None,
+) -> PairLabels:
+    """A file of pairs of ids with yes, no or nothing, as `Linker.fit` takes them; with or without a line of names."""
+    named = not (left is None and right is None and match is None)
+    ids = {name.rpartition(":")[2] for name in items.names or ()} | set(items.names or ())
+    return pair_labels(items, _pairs(source, delimiter, None if named else ids), left, right, match)
+
+
 def _truth(source: Source, delimiter: str | None, columns: RecordColumns, ids: RecordIds) -> Table:
-    """A first line with the id of a record is a match, not names, unless columns are asked for by name."""
-    data, name = read_bytes(source)
     named = columns.cluster is not None or columns.match_columns is not None
-    if named or data.startswith(PARQUET_MAGIC):
+    return _pairs(source, delimiter, None if named else ids)
+
+
+def _pairs(source: Source, delimiter: str | None, ids: Container[str] | None) -> Table:
+    """A first line with the id of a record is a pair, not names; `ids` None: columns are asked for by name."""
+    data, name = read_bytes(source)
+    if ids is None or data.startswith(PARQUET_MAGIC):
         return _table(data, name, delimiter, None)
     first = _first_cells(data, name, delimiter)
     header = [f"column {i}" for i in range(1, len(first) + 1)] if any(cell in ids for cell in first) else None

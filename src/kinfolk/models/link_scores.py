@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.data.mentions import Mentions
+from kinfolk.data.pair_labels import PairLabels
 from kinfolk.errors import InputError, SettingError
 from kinfolk.metrics.clusters import PairScores, cluster_scores, decision_scores, pair_scores
 from kinfolk.metrics.coreference import b_cubed, ceaf_e, coreference_scores, lea, muc
@@ -38,9 +39,22 @@ def pairs_before(items: Mentions, decided: Array) -> PairScores:
     return decision_scores(labels[known] == 1, decided[known], missed)
 
 
+def labelled_pairs_after(labels: PairLabels, clusters: Array) -> PairScores:
+    """Pairs put together, among those with a label."""
+    return decision_scores(labels.match == 1, clusters[labels.left] == clusters[labels.right], 0)
+
+
+def labelled_pairs_before(labels: PairLabels, items: Mentions, decided: Array) -> PairScores:
+    """Decisions about pairs with a label; what is no candidate is not linked."""
+    keys = items.right[decided].astype(np.int64) << 32 | items.left[decided]
+    linked = np.isin(labels.right.astype(np.int64) << 32 | labels.left, keys)
+    return decision_scores(labels.match == 1, linked, 0)
+
+
 def _truth(items: Mentions) -> tuple[Array, NDArray[np.bool_]]:
     if items.clusters is None or not (items.clusters >= 0).any():
-        raise InputError("the items have no true clusters to compare with; read them with truth")
+        remedy = "read them with cluster=... or truth=..., or give labelled pairs to evaluate, pairs=..."
+        raise InputError(f"the items have no true clusters to compare with; {remedy}")
     return items.clusters, items.clusters >= 0
 
 
@@ -56,10 +70,17 @@ def _conll(items: Mentions, clusters: Array) -> float:
     return float(np.mean([METRICS[name](items, clusters) for name in ("muc_f1", "b_cubed_f1", "ceaf_e_f1")]))
 
 
+# those that need the labels of pairs alone
+METRICS_OF_PAIRS: dict[str, Callable[[PairScores], float]] = {
+    "pair_f1": lambda scores: scores.f1,
+    "pair_accuracy": lambda scores: 1.0 - scores.error,
+}
 # name -> (items, clusters) -> a number, the higher the better
 METRICS: dict[str, Callable[[Mentions, Array], float]] = {
-    "pair_f1": lambda items, clusters: pairs_after(items, clusters).f1,
-    "pair_accuracy": lambda items, clusters: 1.0 - pairs_after(items, clusters).error,
+    **{
+        name: lambda items, clusters, value=value: value(pairs_after(items, clusters))  # type: ignore[misc]
+        for name, value in METRICS_OF_PAIRS.items()
+    },
     "muc_f1": _on_known(muc),
     "b_cubed_f1": _on_known(b_cubed),
     "ceaf_e_f1": _on_known(ceaf_e),
@@ -85,3 +106,11 @@ def all_scores(items: Mentions, clusters: Array, decided: Array | None = None) -
     if items.first_table is None:
         found.update(coreference_scores(key, response, groups).as_dict())
     return found
+
+
+def labelled_scores(
+    labels: PairLabels, items: Mentions, clusters: Array, decided: Array
+) -> dict[str, dict[str, float]]:
+    """Recall, precision and F1 of labelled pairs, decided one by one and after clustering."""
+    before, after = labelled_pairs_before(labels, items, decided), labelled_pairs_after(labels, clusters)
+    return {"pairs before": before.as_dict(), "pairs": after.as_dict()}

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kinfolk.data.mentions import Mentions
+from kinfolk.data.pair_labels import pair_labels
 from kinfolk.errors import InputError, SettingError
 from kinfolk.features.blocking import blocked
 from kinfolk.features.pair_rows import distinct_rows
@@ -21,8 +22,15 @@ from kinfolk.learning.pairs import row_scores
 from kinfolk.models.bias import Bias
 from kinfolk.models.clusterers import Clusterer
 from kinfolk.models.link_answers import LinkAnswers
-from kinfolk.models.link_scores import metric
-from kinfolk.models.linker_checks import check_items, check_linker, item_pairs, selected, trainable
+from kinfolk.models.link_scores import labelled_scores, metric
+from kinfolk.models.linker_checks import (
+    check_items,
+    check_linker,
+    item_pairs,
+    lesson_of_clusters,
+    lesson_of_pairs,
+    selected,
+)
 from kinfolk.models.linker_defaults import clusterer_for, conjunctions_for, features_for
 from kinfolk.models.optimise import Callback, TrainingPlan
 from kinfolk.models.progress import observed
@@ -106,35 +114,54 @@ class Linker(LinkAnswers):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, items: Mentions, y: Any = None, callback: Callback | None = None) -> Self:
-        """Learn from items with true clusters; those whose cluster is not known (-1) are left out."""
+    def fit(
+        self,
+        items: Mentions,
+        y: Any = None,
+        callback: Callback | None = None,
+        *,
+        pairs: Any = None,
+        left: str | None = None,
+        right: str | None = None,
+        match: str | None = None,
+    ) -> Self:
+        """Learn from items with true clusters, but not those whose cluster is not known (-1); or from labelled pairs.
+
+        pairs               labels of some pairs, which alone teach, candidates or not: a table of pandas, polars or
+                            Arrow, or a list of (id, id, match). Of all other pairs nothing is taken to be known
+        left, right, match  its columns: two ids, and yes or no (truth values, 1 and 0, words); missing: not known
+        """
         check_linker(self, items)
         with self._all_or_nothing(), observed(callback, self.verbose, self.tolerance) as watch:
-            known = trainable(self.candidates(items))
+            labels = None if pairs is None else pair_labels(items, pairs, left, right, match)
+            paired = self.candidates(items)
+            known, taught, value, whole = (
+                lesson_of_clusters(paired) if labels is None else lesson_of_pairs(paired, labels)
+            )
+            values = {name: value(name) for name in selected(self)}
             jobs = resolve_jobs(self.n_jobs)
-            features = [feature.learn(items) for feature in features_for(self, known)]
+            features = [feature.learn(whole) for feature in features_for(self, known)]
             self.pair_set_ = PairSet.learn(
                 features,
                 known,
+                taught,
                 bins=self.bins,
                 binning=self.binning,
                 conjunctions=conjunctions_for(self, features),
                 seed=self.random_state,
             )
-            data = self._data(known, jobs)
+            data = self._data(known, taught, jobs)
             log.info("%d candidate pairs, %d distinct rows", known.n_pairs, len(data.rows.codes))
             plan = TrainingPlan(self.l2, 0.0, self.max_iterations, self.tolerance, 0, 1, None, jobs)
             trainer = PairTrainer(data, plan, self.bias, watch)
-            values = {name: metric(name) for name in selected(self)}
-            first = values[selected(self)[0]]
             rounds = self.rounds if self.training == "structured" else 0
-            unseen = self._choose(trainer, rounds, lambda clusters: first(known, clusters))
+            unseen = self._choose(trainer, rounds, values[selected(self)[0]])
             self.round_weights_, self.rounds_ = train_rounds(
                 trainer,
                 self.clusterer_,
                 self.e_step,
                 rounds,
-                lambda clusters: {name: value(known, clusters) for name, value in values.items()},
+                lambda clusters: {name: value(clusters) for name, value in values.items()},
             )
             scores = unseen[: len(self.rounds_)] or [one.score for one in self.rounds_]
             self.best_round_ = best_round(scores, self.keep_local, slack(known) if unseen else 0.0)
@@ -205,11 +232,28 @@ class Linker(LinkAnswers):
         model.convergence_ = self.rounds_[number].convergence
         return model
 
-    def evaluate(self, items: Mentions, report: PathLike | None = None) -> dict[str, Any]:
-        """All metrics, before and after clustering; `report`: also write a page about them, and about training."""
+    def evaluate(
+        self,
+        items: Mentions,
+        report: PathLike | None = None,
+        *,
+        pairs: Any = None,
+        left: str | None = None,
+        right: str | None = None,
+        match: str | None = None,
+    ) -> dict[str, Any]:
+        """All metrics, before and after clustering; `report`: also write a page about them, and about training.
+
+        pairs   labelled pairs as in `fit`, in the place of true clusters: scores are of these pairs alone
+        """
         check_report(report)
+        labels = None if pairs is None else pair_labels(items, pairs, left, right, match)
+        if labels is not None and report is not None:
+            raise SettingError("a page of scores needs true clusters; leave out report=... for labelled pairs")
         paired = self.candidates(items)
         probability = self.predict_proba(paired)
+        if labels is not None:
+            return labelled_scores(labels, paired, self.cluster(paired, probability), probability > 0.5)
         return evaluate_pairs(self, paired, probability, self.cluster(paired, probability), report)
 
     def _choose(self, trainer: PairTrainer, rounds: int, value: Callable[[Array], float]) -> list[float]:
@@ -232,8 +276,8 @@ class Linker(LinkAnswers):
         scores = unseen_scores(trainer, self.clusterer_, self.e_step, rounds, fold, learned)
         return [unseen_score(items, score, self.clusterer_, value) for score in scores]
 
-    def _data(self, items: Mentions, n_jobs: int) -> PairData:
+    def _data(self, items: Mentions, labels: NDArray[np.int8], n_jobs: int) -> PairData:
         learned = self.pair_set_
         rows = distinct_rows(learned.coder(items), items.left, items.right, learned.sizes, n_jobs)
         on = GroupedRows.of(learned.weights_on(rows.codes), learned.n_weights)
-        return PairData(items, rows, on, items.pair_labels)
+        return PairData(items, rows, on, labels)

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kinfolk.data.mentions import Mentions
+from kinfolk.data.pair_labels import PairLabels
 from kinfolk.errors import InputError, SettingError
 from kinfolk.models.bias import Bias
-from kinfolk.models.link_scores import metric
+from kinfolk.models.link_scores import METRICS_OF_PAIRS, labelled_pairs_after, metric
 
 log = logging.getLogger("kinfolk")
+Array = NDArray[Any]
 
 
 def check_items(items: Any) -> None:
@@ -50,10 +55,77 @@ def selected(linker: Any) -> list[str]:
     return [linker.select] if isinstance(linker.select, str) else list(linker.select)
 
 
+class Lesson(NamedTuple):
+    """What a linker learns from.
+
+    items    with candidate pairs, and with clusters as far as they are known
+    labels   int8 (P,): 1 or 0, and -1 for pairs that teach nothing
+    value    a metric by name -> a number for clusters of the items
+    whole    the items that statistics of comparisons are learned from
+    """
+
+    items: Mentions
+    labels: NDArray[np.int8]
+    value: Callable[[str], Callable[[Array], float]]
+    whole: Mentions
+
+
+def lesson_of_clusters(items: Mentions) -> Lesson:
+    """Every candidate pair of two items whose clusters are known teaches."""
+    known = trainable(items)
+    return Lesson(known, known.pair_labels, lambda name: lambda clusters: metric(name)(known, clusters), items)
+
+
+def lesson_of_pairs(items: Mentions, labels: PairLabels) -> Lesson:
+    """Labelled pairs alone teach, candidates or not; clusters are those that matches join."""
+    _check_both(labels)
+    keys, own = (
+        right.astype(np.int64) << 32 | left for left, right in ((items.left, items.right), (labels.left, labels.right))
+    )
+    added = int((~np.isin(own, keys)).sum())
+    if added:
+        log.info("%d of %d labelled pairs are no candidates; for training they are added to them", added, len(labels))
+    if items.clusters is not None:
+        log.warning("the records have clusters, but only the %d labelled pairs teach", len(labels))
+    every = np.union1d(keys, own)
+    taught = np.full(len(every), -1, np.int8)
+    taught[np.searchsorted(every, own)] = labels.match
+    told = "%d matches and %d others teach; of %d other candidate pairs nothing is known"
+    log.info(told, labels.n_yes, len(labels) - labels.n_yes, len(every) - len(labels))
+    left, right = (every & 0xFFFFFFFF).astype(np.int32), (every >> 32).astype(np.int32)
+    known = replace(items, left=left, right=right, blocked=True, clusters=labels.joined(items.n_items))
+
+    def value(name: str) -> Callable[[Array], float]:
+        if name not in METRICS_OF_PAIRS:
+            wanted = " or ".join(map(repr, METRICS_OF_PAIRS))
+            raise SettingError(
+                f"select must be {wanted} where labelled pairs teach: no clusters are known; got {name!r}"
+            )
+        return lambda clusters: METRICS_OF_PAIRS[name](labelled_pairs_after(labels, clusters))
+
+    return Lesson(known, taught, value, known)
+
+
+def _check_both(labels: PairLabels) -> None:
+    n, yes = len(labels), labels.n_yes
+    if not n:
+        raise InputError("no labelled pair says yes or no, so there is nothing to learn from; label some")
+    if not yes:
+        raise InputError(
+            f"none of {n} labelled pairs is a match; label some that are, candidates that look alike first"
+        )
+    if yes == n:
+        told = f"all {n} labelled pairs are matches, so nothing tells them from others"
+        remedy = "label candidates that are no matches too, those that look alike first"
+        whole = "should these be all the matches there are, read the records with them, truth=..."
+        raise InputError(f"{told}; {remedy}; {whole}")
+
+
 def trainable(items: Mentions) -> Mentions:
     """The items with known clusters, if their pairs can teach anything."""
     if items.clusters is None:
-        raise InputError("training needs items with true clusters; give cluster=... or truth=... to read_records")
+        remedy = "give cluster=... or truth=... to read_records, or labelled pairs to fit, pairs=..."
+        raise InputError(f"training needs items with true clusters; {remedy}")
     known = items.clusters >= 0
     if not known.all():
         log.info("%d items without a known cluster are left out of training", int((~known).sum()))

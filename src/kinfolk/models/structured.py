@@ -149,6 +149,7 @@ def rounds_of(
         if number < rounds:
             wanted = np.full_like(labels, -1)
             wanted[mask] = _wanted(trainer, clusterer.threshold, kind, found, chosen)
+            wanted[data.truth < 0] = -1  # of a pair whose truth is not known nothing is asked
             if np.array_equal(labels, wanted):
                 log.info("round %d asks for the same decisions as the one before: settled", number + 1)
                 return
