@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from kinfolk.models.clusterers import SingleLink as SingleLink
     from kinfolk.models.crf import LinearChainCRF as LinearChainCRF
     from kinfolk.models.dependency import DependencyNetwork as DependencyNetwork
+    from kinfolk.models.diffusion_choice import choose_alpha as choose_alpha
     from kinfolk.models.link import LinkModel as LinkModel
     from kinfolk.models.linker import Linker as Linker
     from kinfolk.models.maxent import MaxEnt as MaxEnt
@@ -138,6 +139,7 @@ _HOME = {
     "Window": "features.window",
     "block": "features.blocking",
     "blocked": "features.blocking",
+    "choose_alpha": "models.diffusion_choice",
     "coreference_scores": "metrics.coreference",
     "diffused": "features.diffusion",
     "edge_feature": "features.edges",

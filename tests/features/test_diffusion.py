@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from sklearn.linear_model import LogisticRegression
 
 import kinfolk as kf
 from kinfolk.errors import InputError, SettingError
@@ -27,9 +28,19 @@ def dense_formula(links: Any, X: Any, alpha: float, steps: int) -> Any:
     return Z
 
 
-def unit_rows(table: Any) -> Any:
-    lengths = np.sqrt((table**2).sum(axis=1, keepdims=True))
-    return table / np.where(lengths > 0, lengths, 1)
+def scaled(links: Any, X: Any, alpha: float, steps: int) -> Any:
+    """Weighted means of rows, times a number: they are as far from their mean as those of the features."""
+    ones = dense_formula(links, np.ones((len(X), 1)), alpha, steps)
+    table = dense_formula(links, X, alpha, steps) / ones
+    return table * (spread(X) / spread(table) if spread(table) > 1e-9 else 1)
+
+
+def spread(table: Any) -> float:
+    return float(np.sqrt(((table - table.mean(axis=0)) ** 2).sum())) if len(table) else 0.0
+
+
+def filled(table: Any) -> Any:
+    return table.toarray() if sparse.issparse(table) else table
 
 
 def a_world(seed: int, n: int, width: int, density: float, thin: bool = False) -> tuple[Any, Any, kf.Graph]:
@@ -60,9 +71,9 @@ def test_it_is_the_formula(
 ):
     links, X, graph = a_world(seed, n, width, density, thin)
     smooth = kf.diffused(graph, "r", alpha, steps, scale=scale)
-    expected = dense_formula(links, X, alpha, steps)
-    assert isinstance(smooth.features, np.ndarray) and smooth.features.dtype == np.float32
-    np.testing.assert_allclose(smooth.features, unit_rows(expected) if scale else expected, atol=2e-5)
+    expected = (scaled if scale else dense_formula)(links, X, alpha, steps)
+    assert thin or isinstance(smooth.features, np.ndarray)
+    np.testing.assert_allclose(filled(smooth.features), expected, atol=5e-5)
     assert smooth.feature_names == graph.feature_names and smooth.labels == graph.labels and smooth.ids == graph.ids
     assert (smooth.relations["r"] != graph.relations["r"]).nnz == 0
 
@@ -76,14 +87,69 @@ def test_the_direction_of_links_does_not_matter(seed: int, alpha: float, steps: 
 
 
 @pytest.mark.parametrize("thin", [False, True])
-def test_nothing_moves_with_alpha_1_or_without_steps_or_links(thin: bool):
+@pytest.mark.parametrize("scale", [False, True])
+def test_nothing_moves_with_alpha_1_or_without_steps_or_links(thin: bool, scale: bool):
     _, X, graph = a_world(3, 6, 4, 0.5, thin)
     assert not X.any(axis=1).all(), "somebody has no word, and keeps none"
     for alpha, steps in ((1.0, 7), (0.1, 0)):
-        np.testing.assert_allclose(kf.diffused(graph, "r", alpha, steps, scale=False).features, X, atol=1e-6)
-        np.testing.assert_allclose(kf.diffused(graph, "r", alpha, steps).features, unit_rows(X), atol=1e-6)
+        same = kf.diffused(graph, "r", alpha, steps, scale=scale).features
+        assert sparse.issparse(same) == thin and same.dtype == graph.features.dtype, "the features as they were given"
+        np.testing.assert_array_equal(filled(same), X)
     lone = kf.Graph(graph.features, None, {"r": []})
-    np.testing.assert_allclose(kf.diffused(lone, "r").features, unit_rows(X), atol=1e-6)
+    np.testing.assert_allclose(filled(kf.diffused(lone, "r", scale=scale).features), X, atol=1e-5)
+
+
+@given(seed=SEEDS, factor=st.sampled_from([1e-6, 0.01, 3.0, 1e6]), thin=st.booleans(), scale=st.booleans())
+def test_features_in_other_units_are_smoothed_alike(seed: int, factor: float, thin: bool, scale: bool):
+    """Twice the features, twice the smoothed ones: what a base makes of its ridge is what it made of it before."""
+    _, X, graph = a_world(seed, 6, 3, 0.4, thin)
+    larger = graph.with_features(graph.features * factor)
+    one, other = (filled(kf.diffused(g, "r", scale=scale).features) for g in (graph, larger))
+    np.testing.assert_allclose(other, factor * one, rtol=1e-4, atol=1e-5 * factor)
+    if scale:
+        assert spread(one.astype(float)) == pytest.approx(spread(X), rel=1e-4)
+
+
+def test_the_usual_ridge_fits_smoothed_features():
+    """Few labels: logistic regression with C=1 does as well as with any other C, within two points."""
+    graph = kf.generate_citations(1_500, seed=2)
+    rows, codes = kf.diffused(graph, "cites | cited_by", alpha=0.1).features, graph.label_codes
+    train = np.random.default_rng(0).random(1_500) < 0.1
+    right = {c: LogisticRegression(C=c, max_iter=1000).fit(rows[train], codes[train]).score(rows[~train], codes[~train])
+             for c in (0.01, 0.1, 1.0, 10.0, 100.0)}  # fmt: skip
+    assert right[1.0] > max(right.values()) - 0.02
+
+
+def test_a_column_that_is_the_same_everywhere_stays_the_same():
+    """Whether a node has many links or none."""
+    _, _, graph = a_world(8, 6, 2, 0.4)
+    smooth = kf.diffused(graph.with_features(np.column_stack([np.ones(6), np.arange(6.0)])), "r").features
+    np.testing.assert_allclose(smooth[:, 0], smooth[0, 0], rtol=1e-5)
+
+
+def test_what_stays_sparse_is_kept_sparse():
+    """Many small parts of a graph, each with few words; in one large part every node comes to have most words."""
+    rng = np.random.default_rng(0)
+    n, width = 200, 400
+    X = sparse.csr_array((np.ones(2 * n), (np.repeat(np.arange(n), 2), rng.integers(0, width, 2 * n))), (n, width))
+    pairs = kf.Graph(X, None, {"r": [(i, i + 1) for i in range(0, n, 2)]})
+    thin = kf.diffused(pairs, "r").features
+    assert sparse.issparse(thin) and thin.dtype == np.float32 and thin.nnz < 5 * n
+    np.testing.assert_allclose(thin.toarray(), kf.diffused(pairs.with_features(X.toarray()), "r").features, atol=1e-5)
+    whole = kf.Graph(X, None, {"r": rng.integers(0, n, (6 * n, 2))}, self_loops="drop")
+    assert isinstance(kf.diffused(whole, "r").features, np.ndarray)
+    assert sparse.issparse(kf.diffused(whole, "r", steps=1).features), "a step leads to few words"
+
+
+def test_a_table_too_large_for_memory_is_refused_with_its_size():
+    """100,000 nodes with 100,000 words would take 37 GiB as a dense table."""
+    n = 100_000
+    others, X = np.arange(1, n), sparse.eye_array(n, format="csr")
+    ring = kf.Graph(X, None, {"r": np.stack([others - 1, others], axis=1)})
+    assert kf.diffused(ring, "r", steps=1).features.nnz == 3 * n - 2, "three words a node"
+    star = kf.Graph(X, None, {"r": np.stack([np.zeros(n - 1, int), others], axis=1)})
+    with pytest.raises(InputError, match=r"100,000 nodes with 100,000 features take 37\.3 GiB .* 2 GiB.*TruncatedSVD"):
+        kf.diffused(star, "r")
 
 
 def test_words_travel_as_far_as_there_are_steps():

@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.decomposition import TruncatedSVD
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 from small_world import TINY, TINY_LABELS
@@ -625,6 +626,64 @@ def test_sparse_features_are_made_dense_for_bases_that_need_it(base: Any):
         tables = [model.predict_proba(g) for model in models for g in (OTHER, dense[1])]
     for table in tables[1:]:
         np.testing.assert_allclose(table, tables[0], rtol=1e-6)
+
+
+def wide_graph(n: int = 300, width: int = 2_000) -> kf.Graph:
+    """Few words of many; the first two tell the class."""
+    rng = np.random.default_rng(0)
+    kind = np.arange(n) % 2
+    words = np.concatenate([kind[:, None], rng.integers(2, width, (n, 4))], axis=1)
+    X = sparse.csr_array((np.ones(5 * n), (np.repeat(np.arange(n), 5), words.ravel())), shape=(n, width))
+    links = [(i, (i + 2) % n) for i in range(n)]
+    return kf.Graph(X, [("cat", "dog")[k] for k in kind], {"cites": links})
+
+
+class LookedAt(GaussianNB):
+    """Keeps the numbers of rows it was ever given at once."""
+
+    seen: list[int] = []  # noqa: RUF012 (of all clones)
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LookedAt:
+        assert isinstance(X, np.ndarray)
+        self.seen.append(len(X))
+        return super().fit(X, y, sample_weight)
+
+    def predict_proba(self, X: Any) -> Any:
+        self.seen.append(len(X))
+        return super().predict_proba(X)
+
+
+def test_a_sparse_table_is_made_dense_in_parts(monkeypatch: pytest.MonkeyPatch):
+    """The rows to train on, and some rows at a time to predict: never the table as a whole, which may not fit."""
+    graph, few = wide_graph(), np.arange(40)
+    thin, full = (stacked(GaussianNB(), folds=3).fit(g, train=few) for g in (graph, filled(graph)))
+    monkeypatch.setattr("kinfolk.memory.DENSE_LIMIT", 50 * 2_010 * 8)
+    monkeypatch.setattr("kinfolk.models.learners.DENSE_BLOCK", 50 * 2_010 * 8)
+    LookedAt.seen.clear()
+    model = stacked(LookedAt(), folds=3).fit(graph, train=few)
+    np.testing.assert_allclose(model.predict_proba(graph), full.predict_proba(filled(graph)), atol=1e-9)
+    np.testing.assert_allclose(model.predict_proba(graph), thin.predict_proba(graph), atol=1e-9)
+    assert max(LookedAt.seen) <= 50
+    with pytest.raises(
+        InputError,
+        match=r"LookedAt takes no sparse rows.* 300 of them with 2,00\d columns take 0\.00447 GiB .*TruncatedSVD",
+    ):
+        stacked(LookedAt(), folds=3).fit(graph)
+
+
+def filled(graph: kf.Graph) -> kf.Graph:
+    return graph.with_features(graph.features.toarray())
+
+
+def test_a_pipeline_that_begins_with_fewer_columns_takes_sparse_rows(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("kinfolk.memory.DENSE_LIMIT", 0)
+    graph = wide_graph()
+    trees = HistGradientBoostingClassifier(max_iter=3, min_samples_leaf=2)
+    with threadpool_limits(1):
+        model = stacked(make_pipeline(TruncatedSVD(5, random_state=0), trees), folds=3).fit(graph)
+        assert model.predict(graph).shape == (300,)
+        with pytest.raises(InputError, match="Pipeline takes no sparse rows"):
+            stacked(make_pipeline(MaxAbsScaler(), trees), folds=3).fit(graph)
 
 
 def test_dense_and_sparse_features_are_the_same_to_a_base_that_takes_both():

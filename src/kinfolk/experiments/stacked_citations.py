@@ -51,7 +51,8 @@ def best_rows(name: str, splits: Sequence[Split], tell: Tell, n_jobs: int) -> tu
     """The best model, beside the model of smoothed words that it stands on and that of the words alone."""
     found: dict[str, list[float]] = {}
     chosen: dict[str, float] = {}
-    smooth = {alpha: diffused(weighted(splits[0].fit), NEAR, alpha) for alpha in ALPHAS}
+    words = weighted(splits[0].fit)
+    smooth = {alpha: unit_rows(diffused(words, NEAR, alpha, scale=False)) for alpha in ALPHAS}
     for split in splits:
         alpha = chosen[split.name] = _chosen_alpha(smooth, split.train)
         graph = smooth[alpha]
@@ -76,6 +77,13 @@ def weighted(graph: Graph) -> Graph:
 
     words = sparse.csr_array(graph.features, dtype=np.float64)
     return graph.with_features(sparse.csr_array(TfidfTransformer().fit_transform(words)), graph.feature_names)
+
+
+def unit_rows(graph: Graph) -> Graph:
+    """Rows of length 1, for which the ridge of the best model was chosen."""
+    from sklearn.preprocessing import normalize
+
+    return graph.with_features(normalize(graph.features), graph.feature_names)
 
 
 def _chosen_alpha(smooth: dict[float, Graph], train: Any) -> float:

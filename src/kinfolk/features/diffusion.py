@@ -3,9 +3,10 @@
 Personalised PageRank, cut off after K steps (Gasteiger and others' APPNP, without the network):
 
     S = D^-½ (A + I) D^-½        A the links of the relation, each in both directions, D the row sums of A + I
-    Z = Σ_{k<K} α (1 - α)^k S^k X + (1 - α)^K S^K X
+    Z = P X                      P = Σ_{k<K} α (1 - α)^k S^k + (1 - α)^K S^K
 
-The smaller α, the further words travel. No label has a part in it.
+The smaller α, the further words travel. No label has a part in it. To scale, rows are divided by those of P 1, which
+makes them weighted means of the features around, and all by one number, so that they lie as far apart as before.
 """
 
 from __future__ import annotations
@@ -15,21 +16,30 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from scipy.sparse.csgraph import connected_components
 
 from kinfolk.data.graph import Graph
 from kinfolk.errors import InputError, SettingError
 from kinfolk.features.paths import Relation
+from kinfolk.memory import dense
+
+SINGLE = np.dtype(np.float32)
+BLOCK_ROWS = 1 << 12
 
 
 def diffused(
     graph: Graph, relation: str | Relation, alpha: float = 0.15, steps: int = 10, *, scale: bool = True
 ) -> Graph:
-    """The graph with smoothed features, dense and of single precision.
+    """The graph with smoothed features of single precision: sparse where most entries stay 0, else dense.
 
     relation  the links to smooth along, as templates name them: "cites | cited_by"
-    alpha     how much of a step stays at home, above 0 and up to 1 (1: nothing moves)
+    alpha     how much of a step stays at home, above 0 and up to 1 (1: nothing moves, and features are as given)
     steps     how far words may travel
-    scale     rows of unit length, as distances between texts are best compared
+    scale     a node has weighted means over its surroundings, times a number so that rows lie as far apart as those of
+              the features (root mean square about the means of their columns): means are more alike than what they are
+              means of, and a base with a ridge, such as LogisticRegression(C=1), would make less of them
+
+    Smoothing helps where neighbours are alike and loses where they are not; `choose_alpha` finds out.
     """
     if not 0 < alpha <= 1:
         raise SettingError(f"alpha must be above 0 and at most 1; got {alpha!r}")
@@ -38,16 +48,59 @@ def diffused(
     links = Relation.parse(relation).links(graph.relations)
     if (links.data < 0).any():
         raise InputError("features are smoothed along links whose weights are not negative; this relation has others")
-    step = _step(links)
-    own = graph.features.toarray() if sparse.issparse(graph.features) else np.asarray(graph.features)
-    own = own.astype(np.float32)
-    smooth = own
-    for _ in range(steps):  # Z_{k+1} = (1 - α) S Z_k + α X, from Z_0 = X: the sum above, inside out
-        smooth = (1 - alpha) * (step @ smooth) + alpha * own
+    if alpha == 1 or steps == 0:
+        return graph
+    step, own = _step(links), graph.features
+    if sparse.issparse(own) and 4 * _most_words(step, own, steps) > graph.n_nodes * graph.n_features:
+        size = f"smoothed, {graph.n_nodes:,} nodes with {graph.n_features:,} features take"
+        remedy = "take fewer columns, as by graph.with_features(TruncatedSVD(200).fit_transform(graph.features))"
+        own = dense(own, SINGLE, size, remedy)
+    own = own.astype(SINGLE, copy=False)
+    smooth = _smoothed(step, own, alpha, steps)
     if scale:
-        lengths = np.sqrt((smooth**2).sum(axis=1, keepdims=True))
-        smooth = np.divide(smooth, lengths, out=np.zeros_like(smooth), where=lengths > 0)
+        shares = _smoothed(step, np.ones(graph.n_nodes, SINGLE), alpha, steps)
+        smooth = sparse.dia_array((1 / shares[None], [0]), shape=step.shape) @ smooth
+        before, after = _spread(own), _spread(smooth)
+        smooth *= SINGLE.type(before / after if after else 1)
     return graph.with_features(smooth, graph.feature_names)
+
+
+def _smoothed(step: Any, own: Any, alpha: float, steps: int) -> Any:
+    """Z_{k+1} = (1 - α) S Z_k + α X, from Z_0 = X: the sum above, inside out."""
+    smooth = own
+    for _ in range(steps):
+        smooth = (1 - alpha) * (step @ smooth) + alpha * own
+    return smooth
+
+
+def _most_words(step: Any, rows: Any, steps: int) -> int:
+    """How many entries smoothed rows have at most: a node has the words of those within reach, and no other than occur
+    in its part of the graph."""
+    n_parts, part = connected_components(step, directed=False)
+    nodes = np.arange(len(part))
+    members = sparse.csr_array((np.ones(len(part), np.float32), (part, nodes)), shape=(n_parts, len(part)))
+    occurring = np.diff((members @ abs(rows)).indptr)[part]
+    looks_at = sparse.csr_array((np.ones(step.nnz), step.indices, step.indptr), shape=step.shape)
+    words = np.diff(rows.indptr).astype(np.float64)
+    for _ in range(steps):
+        words = np.minimum(occurring, looks_at @ words)
+    return int(words.sum())
+
+
+def _spread(table: Any) -> float:
+    """√ Σ (z - mean of its column)² over all entries, in double precision."""
+    n, width = table.shape
+    if not n:
+        return 0.0
+    if sparse.issparse(table):
+        sums = np.bincount(table.indices, table.data, width)  # of columns, and of those entries that are not 0
+        apart = np.square(table.data - (sums / n)[table.indices]).sum() + (
+            (n - np.bincount(table.indices, minlength=width)) * (sums / n) ** 2
+        ).sum()
+    else:
+        means = table.mean(axis=0, dtype=np.float64)
+        apart = sum(np.square(rows - means).sum() for rows in np.array_split(table, -(-n // BLOCK_ROWS)))
+    return float(np.sqrt(apart))
 
 
 def _step(links: Any) -> sparse.csr_array:

@@ -23,7 +23,7 @@ from kinfolk.inference.gibbs import Chain
 from kinfolk.models.checks import check_settings
 from kinfolk.models.gibbs_network import is_log_linear, network_of
 from kinfolk.models.learners import Learner, check_base, check_enough, predict_in_blocks
-from kinfolk.models.node_company import Memory, NodeCompany, World, default_templates, wants_dense
+from kinfolk.models.node_company import Memory, NodeCompany, World, default_templates
 from kinfolk.models.node_explanations import feature_names, gibbs_story, ready, told
 from kinfolk.models.nodes import Nodes, no_labels_beside, node_weights, training_labels
 from kinfolk.models.report_files import PathLike, check_report
@@ -109,7 +109,7 @@ class DependencyNetwork(NodeCompany):
         if sample_weight is not None:
             weights = node_weights(nodes, labels, classes, None, sample_weight)[index]
         templates = default_templates(self.templates, nodes, Proportion)
-        world = World.learn(nodes, templates, len(classes), wants_dense([self.base]), True, jobs)
+        world = World.learn(nodes, templates, len(classes), True, jobs)
         if self.templates is not None:
             _tell_sums(world, labels)
         votes = np.zeros((len(labels), len(classes)))

@@ -18,11 +18,15 @@ from kinfolk.data.labels import Classes
 from kinfolk.errors import InputError, SettingError
 from kinfolk.features.aggregates import SUM, aggregate, padded
 from kinfolk.features.rows import run_of, side_by_side
+from kinfolk.memory import dense
 from kinfolk.threads import run_chunks
 
 log = logging.getLogger("kinfolk")
 Array = NDArray[Any]
 BLOCK_ROWS = 1 << 15  # rows that are put together and predicted at a time
+DENSE_BLOCK = 1 << 27  # bytes of them where they have to be filled in
+# Steps of a pipeline that make few dense columns of many sparse ones.
+FILL_IN = ("TruncatedSVD", "PCA", "NMF", "LatentDirichletAllocation", "GaussianRandomProjection", "Nystroem")
 Told = Callable[[slice], Array]  # a run of rows to what they are told of their neighbours
 
 
@@ -51,8 +55,13 @@ def tell_fallback(base: Any) -> None:
 
 
 def takes_sparse(base: Any) -> bool:
+    """Whether it can be given sparse rows. A pipeline can if its steps can, up to one that makes dense rows of them."""
     from sklearn.utils import get_tags
 
+    steps = [step for _, step in getattr(base, "steps", ()) if hasattr(step, "fit")]
+    if steps:
+        first = next((i + 1 for i, step in enumerate(steps) if type(step).__name__ in FILL_IN), len(steps))
+        return all(map(takes_sparse, steps[:first]))
     return not hasattr(base, "__sklearn_tags__") or bool(get_tags(base).input_tags.sparse)
 
 
@@ -94,9 +103,25 @@ class Learner:
         if len(present) < 2:  # a fold may lack all classes but one; most classifiers refuse that
             self.estimator, self.columns = None, present.astype(np.int64)
             return self
-        self.estimator.fit(rows, codes, **_weight_argument(self.estimator, weights))
+        self.estimator.fit(self._taken(rows), codes, **_weight_argument(self.estimator, weights))
         self.columns = np.asarray(getattr(self.estimator, "classes_", present), np.int64)
         return self
+
+    @cached_property
+    def fills_in(self) -> bool:
+        """Whether sparse rows have to be made dense for it."""
+        return self.estimator is not None and not takes_sparse(self.estimator)
+
+    def _taken(self, rows: Any) -> Any:
+        if not (sparse.issparse(rows) and self.fills_in):
+            return rows
+        name = type(self.estimator).__name__
+        what = f"{name} takes no sparse rows, and {rows.shape[0]:,} of them with {rows.shape[1]:,} columns take"
+        return dense(
+            rows, rows.dtype, what,
+            f"take fewer columns, as by make_pipeline(TruncatedSVD(200), {name}(...)), fewer rows to train on, or a "
+            "base that takes sparse rows, such as LogisticRegression or RandomForestClassifier",
+        )  # fmt: skip
 
     @cached_property
     def softmax(self) -> tuple[Array, Array] | None:
@@ -138,6 +163,7 @@ class Learner:
         if self.softmax is not None:
             return self.log_linear(rows, np.arange(rows.shape[0]))
         way = speaks_by(self.estimator)
+        rows = self._taken(rows)
         said = getattr(self.estimator, way)(rows)
         if way == "decision_function" and said.ndim == 2 and said.shape[1] != len(self.columns):
             way, said = "predict", self.estimator.predict(rows)  # of pairs of classes, say: no score of its own each
@@ -176,17 +202,20 @@ def _weight_argument(estimator: Any, weights: Array | None) -> dict[str, Any]:
 
 def predict_in_blocks(learner: Learner, table: Any, index: Array, company: Told | None, n_jobs: int) -> Array:
     """(m, L) for rows `index` of a table, with what `company` says of each run of them beside them. Put together a
-    block at a time, in threads, so a large graph is never copied whole."""
+    block at a time, in threads, so a large graph is never copied whole, nor a sparse table filled in."""
     out = np.empty((len(index), learner.n_labels))
+    size = BLOCK_ROWS
+    if sparse.issparse(table) and learner.fills_in:
+        size = int(np.clip(DENSE_BLOCK // (8 * max(1, table.shape[1])), 1, BLOCK_ROWS))
 
     def run(block: int) -> None:
-        span = slice(block * BLOCK_ROWS, (block + 1) * BLOCK_ROWS)
+        span = slice(block * size, (block + 1) * size)
         if company is None and learner.estimator is not None and learner.softmax is not None:
             out[span] = learner.log_linear(table, index[span])
         else:
             out[span] = learner.proba(side_by_side(table, index[span], None if company is None else company(span)))
 
-    run_chunks(run, -(-len(index) // BLOCK_ROWS), n_jobs)
+    run_chunks(run, -(-len(index) // size), n_jobs)
     return out
 
 

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from kinfolk.data.labels import Classes
 from kinfolk.errors import InputError
@@ -18,7 +17,7 @@ from kinfolk.features.neighbours import Count, NeighbourTemplate, Over
 from kinfolk.features.paths import Relation
 from kinfolk.models.labeller import Labeller
 from kinfolk.models.labels import LabelCoding
-from kinfolk.models.learners import Learner, one_table, takes_sparse
+from kinfolk.models.learners import Learner, one_table
 from kinfolk.models.nodes import Nodes, told_relations
 from kinfolk.threads import resolve_jobs
 
@@ -47,29 +46,18 @@ class World(NamedTuple):
 
     @classmethod
     def learn(
-        cls, nodes: Nodes, templates: Iterable[NeighbourTemplate], n_votes: int, dense: bool, features: bool,
-        n_jobs: int,
-    ) -> World:  # fmt: skip
+        cls, nodes: Nodes, templates: Iterable[NeighbourTemplate], n_votes: int, features: bool, n_jobs: int
+    ) -> World:
         """The templates with what they need to know of the training graph, and that graph."""
         relations, paths = nodes.relations, nodes.data.paths
         hood = Neighbourhood(len(nodes.labels), n_votes, relations, nodes.table, None, n_jobs, paths, nodes.order)
-        return cls.of(nodes, hood, Company.learn(templates, hood), dense, features)
+        return cls.of(nodes, hood, Company.learn(templates, hood), features)
 
     @classmethod
-    def of(cls, nodes: Nodes, hood: Neighbourhood, company: Company, dense: bool, features: bool) -> World:
-        """`dense`: whether a base takes no other features; `features`: whether levels above see a node's own too."""
-
-        def taken(table: Any) -> Any:
-            return table.toarray() if dense and sparse.issparse(table) else table
-
-        alone = taken(nodes.table)
-        parts = [alone] * features + [taken(table) for table in company.fixed(hood)]
-        return cls(nodes, hood, company, alone, one_table(parts) if parts else np.zeros((hood.n, 0)))
-
-
-def wants_dense(bases: Iterable[Any]) -> bool:
-    """Whether a base cannot take sparse features, which this graph has or another may have."""
-    return not all(map(takes_sparse, bases))
+    def of(cls, nodes: Nodes, hood: Neighbourhood, company: Company, features: bool) -> World:
+        """`features`: whether levels above see a node's own too."""
+        parts = [nodes.table] * features + company.fixed(hood)
+        return cls(nodes, hood, company, nodes.table, one_table(parts) if parts else np.zeros((hood.n, 0)))
 
 
 def default_templates(given: Any, nodes: Nodes, kind: type[Over]) -> list[NeighbourTemplate]:
@@ -100,10 +88,6 @@ class NodeCompany(Labeller):
         """The trained bases, that of a node's own features first."""
         raise NotImplementedError
 
-    @property
-    def dense_(self) -> bool:
-        return wants_dense(learner.estimator for learner in self._learners)
-
     def _keep(self, nodes: Nodes, company: Company, classes: Classes, known: str, memory: Memory | None) -> None:
         """Set what is learned apart from the bases."""
         used = company.relation_names()
@@ -118,7 +102,7 @@ class NodeCompany(Labeller):
         paths = nodes.data.paths if len(relations) == len(nodes.relations) else {}
         n, n_votes, jobs = len(nodes.labels), len(self.coding_.classes), resolve_jobs(self.n_jobs)
         hood = Neighbourhood(n, n_votes, relations, nodes.table, None, jobs, paths, nodes.order)
-        return World.of(nodes, hood, self.company_, self.dense_, features)
+        return World.of(nodes, hood, self.company_, features)
 
     def _labels(self, nodes: Nodes, forced: bool) -> NDArray[np.int32]:
         """(n,), labels that are known beforehand, -1 for none: with `forced` those the graph has, else those trained

@@ -52,7 +52,7 @@ def node_parts(model: NodeCompany) -> Parts:
         arrays.update({f"memory.votes.{k}": votes for k, votes in enumerate(memory.votes)})
     header, strings = company_parts(model.company_)
     header.update(
-        levels=len(learners), known=model.known_, unused=list(model.unused_), dense=model.dense_,
+        levels=len(learners), known=model.known_, unused=list(model.unused_),
         memory=None if memory is None else {"fingerprint": memory.fingerprint, "votes": len(memory.votes)},
     )  # fmt: skip
     return header, arrays, strings

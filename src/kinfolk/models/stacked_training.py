@@ -20,7 +20,7 @@ from kinfolk.learning.crossfit import CrossFitting, assign_folds
 from kinfolk.models.batch import Batch
 from kinfolk.models.labels import LabelCoding
 from kinfolk.models.learners import check_base, check_enough, tell_fallback
-from kinfolk.models.node_company import World, default_templates, wants_dense
+from kinfolk.models.node_company import World, default_templates
 from kinfolk.models.nodes import Nodes, no_labels_beside, node_weights, training_labels
 from kinfolk.models.stacked_nodes import NodeInstances, remembered
 from kinfolk.models.stacked_tokens import TokenInstances
@@ -125,7 +125,7 @@ def _node_instances(model: Any, X: Any, sample_weight: Any, train: Any) -> tuple
     weights = None if sample_weight is None else node_weights(nodes, labels, classes, None, sample_weight)
     fold = _folds(model, labels, nodes.groups, nodes.order)
     templates = default_templates(model.templates, nodes, Count) if model.depth or model.templates is not None else []
-    world = World.learn(nodes, templates, len(classes), wants_dense(model.bases), model.features, jobs)
+    world = World.learn(nodes, templates, len(classes), model.features, jobs)
     known = model.known
     if known == "auto":
         known = "true" if (labels < 0).any() else "crossfit"
