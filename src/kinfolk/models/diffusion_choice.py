@@ -56,7 +56,7 @@ def choose_alpha(
         """(m,) whether each training node gets its label from a base that has not seen it."""
         from joblib import Parallel, delayed
 
-        table = diffused(graph, relation, alpha, steps).features
+        table = Nodes.of(diffused(graph, relation, alpha, steps)).table
 
         def one(number: int) -> Array:
             seen, unseen = (fold >= 0) & (fold != number), np.flatnonzero(fold == number)
