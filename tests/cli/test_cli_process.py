@@ -18,6 +18,11 @@ def kinfolk(*arguments: object, **options: Any) -> subprocess.CompletedProcess[b
     return subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, timeout=120, **options)
 
 
+def kinfolk_in_a_shell(*words: object, redirected: str) -> subprocess.CompletedProcess[bytes]:
+    program = ["sh", "-c", f'exec "$@" {redirected}', "sh", *COMMAND, *map(str, words)]
+    return subprocess.run(program, capture_output=True, timeout=120)
+
+
 def test_training_and_tagging(world: Path, tmp_path: Path):
     """Without a terminal there is no progress to see, only the summary; a warning is one line."""
     options = ["--max-iterations", "2", "--jobs", "1"]
@@ -55,6 +60,35 @@ def test_slips_of_tags_are_one_line_and_no_fault(world: Path, tmp_path: Path):
     told = kinfolk("tokens", "train", "--train", tmp_path / "slips.conll", *options)
     assert (told.returncode, told.stdout, told.stderr.count(b"\n")) == (0, b"", 1)
     assert b"slips.conll, line" in told.stderr and b"tags break the scheme; training and scores repair" in told.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["tokens", "tag", "crf.kinfolk", "test.conll"], ["tokens", "tag", "crf.kinfolk", "test.conll", "--entities"],
+        ["tokens", "tag", "crf.kinfolk", "test.conll", "--json"], ["tokens", "evaluate", "crf.kinfolk", "test.conll"],
+        ["tokens", "evaluate", "crf.kinfolk", "test.conll", "--json"],
+        ["explain", "crf.kinfolk", "test.conll", "--document", "0", "--token", "0"],
+        ["--version"], ["--help"], ["nodes", "--help"],
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_a_standard_output_that_is_closed_is_told(world: Path, words: list[str]):
+    told = kinfolk_in_a_shell(*(world / word if "." in word else word for word in words), redirected=">&-")
+    assert told.returncode == 2, told
+    assert told.stderr == b"error: standard output: it is closed; send it to a file or a pipe\n"
+
+
+def test_who_writes_nothing_needs_no_standard_output(world: Path, tmp_path: Path):
+    files = [world / "crf.kinfolk", world / "test.conll", "-o", tmp_path / "x"]
+    told = kinfolk_in_a_shell("tokens", "tag", *files, redirected=">&-")
+    assert (told.returncode, told.stderr) == (0, b"") and (tmp_path / "x").exists()
+
+
+def test_a_standard_input_that_is_closed_is_told(world: Path):
+    told = kinfolk_in_a_shell("tokens", "tag", world / "crf.kinfolk", redirected="<&-")
+    assert (told.returncode, told.stdout) == (2, b"")
+    assert told.stderr == b"error: <stdin>: it is closed; name a file, or pipe one in\n"
 
 
 def test_a_reader_that_goes_away_is_no_fault(world: Path, tmp_path: Path):

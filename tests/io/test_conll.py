@@ -91,6 +91,13 @@ def test_documents_by_marker_or_not(documents: str, starts: list[int]) -> None:
     assert read(SMALL, documents=documents).document_starts.tolist() == starts
 
 
+@pytest.mark.parametrize("end", ["-DOCSTART- O\n", "-DOCSTART- O", "\n-DOCSTART-\n\n", "-DOCSTART- O\n" * 2])
+def test_a_marker_at_the_end_starts_no_document(end: str) -> None:
+    text = "-DOCSTART- O\n\na O\n\nb O\n\n-DOCSTART- O\n\nc O\n\n"
+    assert content(read(text + end)) == content(read(text))
+    assert read("a O\n\nb O\n" + end).document_starts.tolist() == [0, 2]
+
+
 def test_documents_by_blank_lines() -> None:
     text = "\n\n\na O\n\nb O\n\n\nc O\n\n\n\n"
     assert read(text).document_starts.tolist() == [0, 2, 3]
@@ -240,7 +247,7 @@ def corpora(draw: st.DrawFn) -> Corpus:
     token = st.tuples(cells, cells, tags)
     sentences = draw(st.lists(st.lists(token, min_size=1, max_size=4), min_size=1, max_size=5))
     labels = [[None if label == "?" else label for _, _, label in row] for row in sentences]
-    splits = draw(st.lists(st.integers(0, len(sentences)), max_size=4))
+    splits = draw(st.lists(st.integers(0, len(sentences) - 1), max_size=4))  # a file cannot end in an empty document
     bounds = [0, *sorted(splits), len(sentences)]
     return Corpus.from_sentences(
         [[word for word, _, _ in row] for row in sentences],

@@ -6,6 +6,8 @@ The statuses: 0 fine, 1 a fault of kinfolk itself, 2 a mistake in input or usage
 from __future__ import annotations
 
 import contextlib
+import errno
+import io
 import os
 import sys
 import warnings
@@ -35,18 +37,16 @@ class Guarded(TyperGroup):
             if ended.exit_code == 1:  # --install-completion or --show-completion, and no shell it knows
                 _end(2, "error: name the shell: _KINFOLK_COMPLETE=source_bash kinfolk, or source_zsh, or source_fish")
             raise
+        except OSError as error:  # --help and --version write too
+            _end_of_output(error)
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except KinfolkError as error:
             _end(2, f"error: {error}")
-        except BrokenPipeError:  # the reader of our output went away, as `head` does: no fault of anybody
-            _drop_output()
-            _end(0)
         except OSError as error:
-            _drop_output()
-            _end(2, f"error: {error.filename or 'standard output'}: {error.strerror or error}")
+            _end_of_output(error)
         except KeyboardInterrupt:
             _end(130, "interrupted; nothing was written")
         except MemoryError:
@@ -57,6 +57,23 @@ def _end(status: int, message: str | None = None) -> NoReturn:
     if message is not None:
         typer.echo(message, err=True)
     raise typer.Exit(status)
+
+
+def _end_of_output(error: OSError) -> NoReturn:
+    _drop_output()
+    if isinstance(error, BrokenPipeError):  # the reader of our output went away, as `head` does: no fault of anybody
+        _end(0)
+    _end(2, f"error: {error.filename or 'standard output'}: {error.strerror or error}")
+
+
+class Closed(io.RawIOBase):
+    """The standard output of a process that was started without one: who writes to it is told, who does not is not."""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> NoReturn:
+        raise OSError(errno.EBADF, "it is closed; send it to a file or a pipe")
 
 
 def _drop_output() -> None:
@@ -106,6 +123,8 @@ def _options(
 
 def run() -> None:
     """Entry point of the command."""
+    if sys.stdout is None:
+        sys.stdout = io.TextIOWrapper(Closed(), write_through=True)  # type: ignore[unreachable]
     warnings.showwarning = lambda message, *_: typer.echo(f"warning: {message}", err=True)
     try:
         app(prog_name="kinfolk")  # however it was started: `python -m kinfolk` is the same command

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import sys
 from dataclasses import fields
 from enum import StrEnum
 from pathlib import Path
@@ -81,8 +79,6 @@ def train(
     refuse_overwriting(out, "--out", *files, what="the data it is trained on")
     settings = {"random_state": seed, "n_jobs": jobs, "verbose": 0 if quiet else 1}
     labeller = new_labeller(context, model, given_options(options), settings)
-    if not quiet and sys.stderr.isatty() and hasattr(labeller, "base"):
-        logging.getLogger("kinfolk").setLevel(logging.INFO)  # a line a level; other models have a bar
     graph = read_graph(nodes, edges, format, tables)
     chosen = None if train_ids is None else _numbers(train_ids, graph)
     with in_options(*SETTINGS), told_by_the_base(labeller), counted_warnings():

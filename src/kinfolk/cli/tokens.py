@@ -239,7 +239,7 @@ def read_corpus(tagger: Any, file: str, format: Format, scheme: str, separator: 
     from kinfolk.io.conll import read_conll
     from kinfolk.io.plaintext import read_text
 
-    if file == "-" and sys.stdin.isatty():
+    if file == "-" and sys.stdin is not None and sys.stdin.isatty():
         typer.echo("reading from the terminal; end with Ctrl-D", err=True)
     if format is Format.text:
         return read_text(file)

@@ -45,8 +45,8 @@ def read_conll(
                "optional" is one more than the `columns`, which the file may have or lack
     scheme     "auto" finds the tag scheme (None for labels that are not spans); a named one is obeyed. Tags that
                break it are read as conlleval reads them, and counted in a warning
-    documents  "docstart": a line starting with -DOCSTART- starts one; "blank": two blank lines end one;
-               "none": every sentence is one; "auto": the first of these that the file shows
+    documents  "docstart": a line starting with -DOCSTART- starts one, unless it is the last; "blank": two blank lines
+               end one; "none": every sentence is one; "auto": the first of these that the file shows
     separator  what stands between cells; by default any run of spaces and tabs
     unknown    how the file writes a label that is not known; None if it knows all
     """
@@ -202,6 +202,7 @@ def _document_starts(lines: Ints, sentences: Ints, markers: Ints, documents: str
     if documents == "none":
         return np.arange(len(sentences))
     inner = np.searchsorted(first, markers) if documents == "docstart" else ended
+    inner = inner[inner < len(first)]  # a marker at the end starts nothing
     before = [0] if documents == "blank" or not len(inner) or inner[0] > 0 else []
     return np.concatenate([before, inner, [len(first)]]).astype(np.int64)
 

@@ -64,6 +64,8 @@ def write_utf8(target: str | os.PathLike[str], pieces: Iterable[str]) -> None:
 
 def _raw(source: Source) -> tuple[bytes, str]:
     if source == "-":
+        if sys.stdin is None:
+            raise InputError("it is closed; name a file, or pipe one in", "<stdin>")
         return _read_open(getattr(sys.stdin, "buffer", sys.stdin), "<stdin>")
     if not isinstance(source, str | os.PathLike):
         return _read_open(source, str(getattr(source, "name", "<file>")))

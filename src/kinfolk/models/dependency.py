@@ -26,6 +26,7 @@ from kinfolk.models.learners import Learner, check_base, check_enough, predict_i
 from kinfolk.models.node_company import Memory, NodeCompany, World, default_templates
 from kinfolk.models.node_explanations import feature_names, gibbs_story, ready, told
 from kinfolk.models.nodes import Nodes, no_labels_beside, node_weights, training_labels
+from kinfolk.models.progress import speaker
 from kinfolk.models.report_files import PathLike, check_report
 from kinfolk.models.score_report import evaluate_nodes
 from kinfolk.models.stacking import drawn
@@ -57,7 +58,7 @@ class DependencyNetwork(NodeCompany):
                 conditional model anew for all nodes at every sweep, for any base (Definition 1 of the paper: all
                 labels at once, given the last sweep's). "auto": fast where it can be
     random_state, n_jobs   as in StackedGraphical
-    verbose     1 = a line for each chain through the logger "kinfolk"
+    verbose     1 = a line for each chain, on a terminal or in a notebook
 
     Learned by `fit`: `classes_`, `local_`, `conditional_`, `company_`.
     """
@@ -189,7 +190,7 @@ class DependencyNetwork(NodeCompany):
         sweeps, began = self.burn_in + self.sweeps, time.perf_counter()
         for number in range(sweeps):
             sweep(left_out if number < self.burn_in else kept)
-        tell = log.info if self.verbose else log.debug
+        tell = speaker(self.verbose)
         tell(f"chain {chain + 1} of {self.chains}: {sweeps} sweeps in {time.perf_counter() - began:.1f} s")
         return kept / self.sweeps
 

@@ -1,24 +1,72 @@
-"""A progress bar of training on a terminal: objective, held-out score, time, and an honest guess at the rest."""
+"""Progress of training, where somebody is looking: a bar on a terminal, a line that is written over in a notebook, and
+nothing in a pipe. Objective, held-out score, time, and an honest guess at the rest."""
 
 from __future__ import annotations
 
+import logging
 import math
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from kinfolk.models.optimise import Callback, Progress, UntilStopped
 
+log = logging.getLogger("kinfolk")
 WINDOW = 5  # iterations between the objectives that the tolerance compares
+SECONDS = 0.5  # between two states of a notebook's line: each travels to the browser
+
+
+def looking() -> str | None:
+    """Who sees the standard error: a "terminal", a "notebook", or None: nobody right now."""
+    stream = sys.stderr
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if stream is not None and (type(stream).__module__.split(".")[0] == "ipykernel" or hasattr(shell, "kernel")):
+        return "notebook"
+    try:
+        return "terminal" if stream.isatty() else None
+    except (AttributeError, ValueError):  # there is none, or it is closed
+        return None
+
+
+def speaker(verbose: int) -> Callable[[str], None]:
+    """Tells a line: to the logger and, if `verbose`, to whom is looking."""
+    if not verbose or looking() is None or log.isEnabledFor(logging.INFO):
+        return log.info if verbose else log.debug
+
+    def tell(line: str) -> None:
+        log.info(line)
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
+
+    return tell
 
 
 @contextmanager
 def observed(callback: Callback | None, verbose: int, tolerance: float) -> Iterator[UntilStopped | None]:
-    """The user's callback and, if `verbose` and on a terminal, a bar that is kept up to date. Once stopped, training
-    is stopped, however many stages it has."""
-    if not verbose or not sys.stderr.isatty():
+    """The user's callback and, if `verbose` and somebody is looking, progress that is kept up to date. Once stopped,
+    training is stopped, however many stages it has."""
+    place = looking() if verbose else None
+    if place is None:
         yield None if callback is None else UntilStopped(callback)
         return
+    with _bar() if place == "terminal" else _line() as show:
+        remaining, told = RemainingTime(tolerance), Description()
+
+        def watch(progress: Progress) -> bool | None:
+            show(told(progress), progress.seconds, remaining(progress))
+            return None if callback is None else callback(progress)
+
+        yield UntilStopped(watch)
+
+
+Show = Callable[[str, float, float | None], None]  # what, seconds so far, seconds left
+
+
+@contextmanager
+def _bar() -> Iterator[Show]:
+    """Of a terminal; it goes away at the end."""
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
@@ -31,16 +79,43 @@ def observed(callback: Callback | None, verbose: int, tolerance: float) -> Itera
     )
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("training", total=1.0, eta="")
-        remaining, told = RemainingTime(tolerance), Description()
 
-        def watch(progress: Progress) -> bool | None:
-            left = remaining(progress)
-            share = None if left is None else progress.seconds / max(progress.seconds + left, 1e-9)
-            eta = "" if left is None else f"about {left:.0f} s left"
-            bar.update(task, description=told(progress), completed=share, eta=eta)
-            return None if callback is None else callback(progress)
+        def show(what: str, seconds: float, left: float | None) -> None:
+            share = None if left is None else seconds / max(seconds + left, 1e-9)
+            bar.update(task, description=what, completed=share, eta=_eta(left))
 
-        yield UntilStopped(watch)
+        yield show
+
+
+@contextmanager
+def _line() -> Iterator[Show]:
+    """Of a notebook: a carriage return writes over what is there; the last state stays."""
+    stream: Any = sys.stderr
+    shown, newest, at = "", "", -math.inf
+
+    def write(text: str) -> None:
+        nonlocal shown, at
+        stream.write("\r" + text.ljust(len(shown)))
+        stream.flush()
+        shown, at = text, time.monotonic()
+
+    def show(what: str, seconds: float, left: float | None) -> None:
+        nonlocal newest
+        newest = " · ".join(filter(None, [what, f"{seconds:.1f} s", _eta(left)]))
+        if time.monotonic() - at >= SECONDS:
+            write(newest)
+
+    try:
+        yield show
+    finally:
+        if newest:
+            write(newest)
+            stream.write("\n")
+            stream.flush()
+
+
+def _eta(left: float | None) -> str:
+    return "" if left is None else f"about {left:.0f} s left"
 
 
 class Description:

@@ -69,7 +69,7 @@ class StackedGraphical(NodeCompany):
     samples        runs that "sample" averages over; tokens have one run
     random_state   seed of folds and draws
     n_jobs         threads: bases are trained in parallel (joblib; another backend with joblib.parallel_config)
-    verbose        1 = a line for each level through the logger "kinfolk"
+    verbose        1 = a line for each level, on a terminal or in a notebook
 
     Learned by `fit`: `classes_`, `levels_` (the trained bases), `company_` (the templates), `folds_`.
     """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from kinfolk.models.labels import LabelCoding
 from kinfolk.models.learners import check_base, check_enough, tell_fallback
 from kinfolk.models.node_company import World, default_templates
 from kinfolk.models.nodes import Nodes, no_labels_beside, node_weights, training_labels
+from kinfolk.models.progress import speaker
 from kinfolk.models.stacked_nodes import NodeInstances, remembered
 from kinfolk.models.stacked_tokens import TokenInstances
 from kinfolk.models.stacking import Instances, Training
@@ -29,7 +29,6 @@ from kinfolk.models.tagger import Tagger
 from kinfolk.models.weighting import token_weights
 from kinfolk.threads import resolve_jobs
 
-log = logging.getLogger("kinfolk")
 Array = NDArray[Any]
 TOKEN_TEMPLATES = (
     Window(3),
@@ -93,8 +92,7 @@ def _run(model: Any, instances: Instances, known: str, estimate: bool) -> Traini
             f"depth={model.depth} with {kind} cross-fitting hides {most} folds at a time, and there are {n_folds}; set "
             f"folds={most + 1} or more" + (", cross_fitting='paper' or split='instance'" if kind == "strict" else "")
         )
-    tell = log.info if model.verbose else log.debug
-    return Training(instances, scheme, model.depth, model._ask, tell).run()
+    return Training(instances, scheme, model.depth, model._ask, speaker(model.verbose)).run()
 
 
 def _looks_across(instances: Any) -> bool:

@@ -57,7 +57,7 @@ class Tagger(Labeller, ABC):
     warm_start            `fit` starts from the weights of the previous `fit`
     random_state          seed; the same seed gives the same weights for every n_jobs
     n_jobs                threads; -1 = every core
-    verbose               1 = a progress line on a terminal
+    verbose               1 = progress, on a terminal or in a notebook
 
     Learned by `fit`: `classes_`, `weights_`, `convergence_` (status, objective, iterations), `features_`.
     """
