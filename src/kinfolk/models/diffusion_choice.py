@@ -60,7 +60,7 @@ def choose_alpha(
 
         def one(number: int) -> Array:
             seen, unseen = (fold >= 0) & (fold != number), np.flatnonzero(fold == number)
-            learner = Learner(base, classes.names).fit(table[seen], labels[seen], None)
+            learner = Learner(base, classes).fit(table[seen], labels[seen], None)
             return predict_in_blocks(learner, table, unseen, None, 1).argmax(axis=1) == labels[unseen]
 
         found = np.zeros(len(labels), bool)
