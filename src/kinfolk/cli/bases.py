@@ -84,9 +84,8 @@ def types_to_trust(model: Any) -> list[str]:
     estimators = [one for one in (getattr(learner, "estimator", None) for learner in learners) if one is not None]
     if not estimators:
         return []
-    from skops.io import dumps, get_untrusted_types
+    from skops.io import dumps
 
-    from kinfolk.models.sound_parts import TRUSTED
+    from kinfolk.models import sound_parts
 
-    found = {name for one in estimators for name in get_untrusted_types(data=dumps(one))}
-    return sorted(found - {*TRUSTED})
+    return sorted({name for one in estimators for name in sound_parts.types_to_trust(dumps(one))})

@@ -172,7 +172,7 @@ def load_model(
     """A model from a file. `functions` gives a user's own functions (features, skip edges) again, by name.
 
     kind     "tokens", "nodes" or "mentions", where only such a model will do
-    trusted  names of types in a scikit-learn base that skops does not know, and that you trust
+    trusted  names of types in a scikit-learn base that are not looked over on loading, and that you trust
     """
     if functions is not None and not isinstance(functions, Mapping):
         told = type(functions).__name__

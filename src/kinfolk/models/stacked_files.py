@@ -18,7 +18,7 @@ from kinfolk.io.modelfile import ModelFile, fits
 from kinfolk.models.chain_tagger import ChainTagger
 from kinfolk.models.learners import Learner
 from kinfolk.models.node_company import Memory, NodeCompany
-from kinfolk.models.sound_parts import TRUSTED, check_sound
+from kinfolk.models.sound_parts import built
 
 Array = NDArray[Any]
 Functions = Mapping[str, Callable[..., Any]]
@@ -115,7 +115,7 @@ def _restored_learner(file: ModelFile, level: int, n_labels: int, trusted: Seque
     packed = file.arrays.get(f"level.{level}.skops")
     fits(columns.ndim == 1 and len(columns) >= 1 and (np.diff(columns) > 0).all())
     fits(columns[0] >= 0 and columns[-1] < n_labels and (packed is not None or len(columns) == 1))
-    estimator = None if packed is None else _loads(packed.tobytes(), trusted)
+    estimator = None if packed is None else built(packed.tobytes(), trusted)
     fits(np.array_equal(np.asarray(getattr(estimator, "classes_", columns)), columns))
     return Learner.restored(estimator, columns, n_labels)
 
@@ -129,18 +129,3 @@ def _dumps(estimator: Any) -> bytes:
         raise ModelFileError(
             f"{type(estimator).__name__} cannot be written by skops ({error}); build the base of scikit-learn's parts"
         ) from error
-
-
-def _loads(data: bytes, trusted: Sequence[str]) -> Any:
-    from skops.io import get_untrusted_types, loads
-
-    found = get_untrusted_types(data=data)
-    unknown = sorted({*found} - {*trusted, *TRUSTED})
-    if unknown:
-        raise ModelFileError(
-            f"the base holds types that are not known to be safe: {', '.join(unknown)}. If you trust the file, name "
-            f"them: load_model(path, trusted={unknown!r})"
-        )
-    estimator = loads(data, trusted=found)
-    check_sound(estimator)
-    return estimator
