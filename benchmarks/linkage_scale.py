@@ -120,7 +120,7 @@ def scale(records: int, jobs: int, training: str = "structured", seed: int = 0) 
         linker.fit(train)
     within_fit, peaks["fit"] = stages.taken(), peak_megabytes()
     with watch.stage("predict"):
-        probability = linker.predict_proba(items)
+        items, probability = linker.compared(items)
     within_predict, peaks["predict"] = stages.taken(), peak_megabytes()
     with watch.stage("cluster"):
         clusters = linker.cluster(items, probability)

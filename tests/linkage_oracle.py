@@ -103,14 +103,21 @@ def _start(n, must_link, cannot_link, max_size):
     return clusters
 
 
-def linkage(n, left, right, probability, first, second, kind):
+def linkage(n, left, right, probability, first, second, kind, n_left=None):
     """Similarity of two clusters A, B over ALL |A| |B| cross pairs, a non-candidate pair counting as probability 0.
 
-    "average": sum of p(i,j) / (|A| |B|); "complete": minimum of p(i,j).
+    "average": sum of p(i,j) / (|A| |B|); "complete": minimum of p(i,j); "compared": mean over the candidates alone.
+    With two tables (items below ``n_left`` and the others) only pairs across the tables are pairs at all.
     """
     known = dict(zip(pairs_of(left, right), map(float, probability), strict=True))
-    values = [known.get((min(i, j), max(i, j)), 0.0) for i in first for j in second]
-    if kind == "average":
+    cross = [(min(i, j), max(i, j)) for i in first for j in second]
+    cross = [(i, j) for i, j in cross if n_left is None or i < n_left <= j]
+    if kind == "compared":
+        cross = [pair for pair in cross if pair in known]
+    values = [known.get(pair, 0.0) for pair in cross]
+    if not values:
+        return -math.inf
+    if kind in ("average", "compared"):
         return math.fsum(values) / len(values)
     if kind == "complete":
         return min(values)
@@ -118,7 +125,7 @@ def linkage(n, left, right, probability, first, second, kind):
 
 
 def agglomerate(
-    n, left, right, probability, threshold=0.5, kind="average", must_link=(), cannot_link=(), max_size=None
+    n, left, right, probability, threshold=0.5, kind="average", must_link=(), cannot_link=(), max_size=None, n_left=None
 ):
     """Greedy agglomeration, every similarity computed anew before every merge.
 
@@ -133,13 +140,44 @@ def agglomerate(
         for first, second in itertools.combinations(clusters, 2):
             if not _permitted(first | second, cannot_link, max_size):
                 continue
-            value = linkage(n, left, right, probability, first, second, kind)
+            value = linkage(n, left, right, probability, first, second, kind, n_left)
             if value > threshold and (best is None or value > best[0]):
                 best = (value, first, second)
         if best is None:
             return ids_of(n, clusters)
         _, first, second = best
         clusters = [cluster for cluster in clusters if cluster not in (first, second)] + [first | second]
+
+
+def missing_pairs(n, left, right, probability, threshold=0.5, largest=200, n_left=None):
+    """Pairs inside the clusters of "compared" agglomeration of at most ``largest`` items that are no candidates,
+    across the tables where there are two, by j and then i; and the number of larger clusters."""
+    ids = agglomerate(n, left, right, probability, threshold, "compared", n_left=n_left)
+    known = set(pairs_of(left, right))
+    found = [
+        (i, j)
+        for j in range(n)
+        for i in range(j)
+        if ids[i] == ids[j]
+        and ids.count(ids[i]) <= largest
+        and (i, j) not in known
+        and (n_left is None or i < n_left <= j)
+    ]
+    return found, sum(ids.count(c) > largest for c in set(ids))
+
+
+def best_match(n, left, right, probability, each="both", threshold=0.5):
+    """Every item of one side ("first": the left items) or of both sides is joined to its most probable partner above
+    the threshold, the first of equals: the closure of those links."""
+    scored = [(i, j, float(p)) for (i, j), p in zip(pairs_of(left, right), probability, strict=True) if p > threshold]
+    links = set()
+    for side in {"first": (0,), "second": (1,), "both": (0, 1)}[each]:
+        for item in range(n):
+            own = [one for one in scored if one[side] == item]
+            if own:
+                i, j, _ = min(own, key=lambda one: (-one[2], one[1 - side]))
+                links.add((i, j))
+    return ids_of(n, _closure(n, sorted(links)))
 
 
 def average_link(n, left, right, probability, threshold=0.5, must_link=(), cannot_link=(), max_size=None):

@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from kinfolk.models.bias import Bias as Bias
     from kinfolk.models.clusterers import AverageLink as AverageLink
     from kinfolk.models.clusterers import BestLink as BestLink
+    from kinfolk.models.clusterers import BestMatch as BestMatch
     from kinfolk.models.clusterers import CompleteLink as CompleteLink
     from kinfolk.models.clusterers import Correlation as Correlation
     from kinfolk.models.clusterers import OneToOne as OneToOne
@@ -89,6 +90,7 @@ if TYPE_CHECKING:
 _HOME = {
     "AverageLink": "models.clusterers",
     "BestLink": "models.clusterers",
+    "BestMatch": "models.clusterers",
     "BestOf": "features.best_of",
     "Bias": "models.bias",
     "Column": "data.column",

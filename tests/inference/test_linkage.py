@@ -17,10 +17,11 @@ from scipy.spatial.distance import squareform
 import linkage_oracle as oracle
 from kinfolk.errors import SettingError
 from kinfolk.inference.agglomerate import agglomerate
+from kinfolk.inference.closure import missing_pairs
 from kinfolk.inference.clusters import Constraints, best_link, forest, numbered, single_link
 from kinfolk.inference.correlation import correlation, correlation_gain, log_odds
 from kinfolk.inference.matching import one_to_one
-from kinfolk.models.clusterers import AverageLink, BestLink, Correlation, OneToOne, SingleLink
+from kinfolk.models.clusterers import AverageLink, BestLink, BestMatch, Correlation, OneToOne, SingleLink
 
 EXAMPLES = settings(max_examples=150, deadline=None)
 THRESHOLDS = st.sampled_from([0.5, 0.25, 0.0, 0.8125])
@@ -202,7 +203,7 @@ def test_best_link_under_constraints(world, threshold, kind):
 # -- agglomeration ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["average", "complete"])
+@pytest.mark.parametrize("kind", ["average", "complete", "compared"])
 @EXAMPLES
 @given(world=worlds(max_items=7), threshold=THRESHOLDS)
 def test_agglomerate(world, threshold, kind):
@@ -218,6 +219,75 @@ def test_agglomerate_under_constraints(world, threshold, kind):
     found = agglomerate(*world.pairs, world.p, kind, threshold, world.rules)
     assert_feasible(world, found)
     assert found.tolist() == oracle.agglomerate(*world.pairs, world.p, threshold, kind, **world.limits)
+
+
+@pytest.mark.parametrize("kind", ["average", "complete", "compared"])
+@EXAMPLES
+@given(world=worlds(max_items=7, tables=True), threshold=THRESHOLDS)
+def test_agglomerate_two_tables_by_the_pairs_that_can_be_compared(world, threshold, kind):
+    """Two records of one table are never compared, so they do not count as a "no"."""
+    world, n_left = world
+    found = agglomerate(*world.pairs, world.p, kind, threshold, Constraints(first_table=n_left))
+    expected = oracle.agglomerate(*world.pairs, world.p, threshold, kind, n_left=n_left or None)
+    assert found.tolist() == expected
+
+
+def test_many_records_of_one_table_belong_to_one_of_the_other():
+    """Three orders of one customer: average link over all pairs would keep two of them away."""
+    left, right, p = np.zeros(3, np.int32), np.array([1, 2, 3], np.int32), np.array([0.9, 0.9, 0.9])
+    assert AverageLink().cluster(4, left, right, p, first_table=1).tolist() == [0, 0, 0, 0]
+    assert AverageLink().cluster(4, left, right, p).tolist() == [0, 0, 1, 2]
+
+
+# -- best match ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("each", ["first", "second", "both"])
+@EXAMPLES
+@given(world=worlds(max_items=7, tables=True), threshold=THRESHOLDS)
+def test_best_match_of_each_record(world, threshold, each):
+    world, _ = world
+    found = BestMatch(each, threshold).cluster(*world.pairs, world.p)
+    assert found.tolist() == oracle.best_match(*world.pairs, world.p, each, threshold)
+
+
+@EXAMPLES
+@given(world=worlds(max_items=7, constrained=True, tables=True), each=st.sampled_from(["first", "second", "both"]))
+def test_best_match_keeps_constraints(world, each):
+    world, _ = world
+    must, cannot = (np.array(pairs, np.int32).reshape(-1, 2) for pairs in (world.must, world.cannot))
+    found = BestMatch(each, max_size=world.max_size).cluster(*world.pairs, world.p, must, cannot)
+    assert_feasible(world, found)
+
+
+def test_best_match_needs_two_tables():
+    left, right = np.array([0, 1], np.int32), np.array([1, 2], np.int32)
+    with pytest.raises(SettingError, match="BestMatch is for pairs across two tables, but item 1"):
+        BestMatch().cluster(3, left, right, np.array([0.9, 0.9]))
+    with pytest.raises(SettingError, match='each must be "first", "second" or "both"'):
+        BestMatch("third").cluster(3, left[:1], right[:1], np.array([0.9]))
+
+
+# -- closure of candidate pairs -----------------------------------------------------------------------
+
+
+@EXAMPLES
+@given(world=worlds(max_items=7), threshold=THRESHOLDS, largest=st.integers(1, 7))
+def test_pairs_missing_inside_likely_clusters(world, threshold, largest):
+    left, right, too_large = missing_pairs(*world.pairs, world.p, threshold, largest=largest)
+    expected, larger = oracle.missing_pairs(*world.pairs, world.p, threshold, largest)
+    assert list(zip(left.tolist(), right.tolist(), strict=True)) == expected
+    assert too_large == larger
+    assert left.dtype == right.dtype == np.int32
+
+
+@EXAMPLES
+@given(world=worlds(max_items=7, tables=True), threshold=THRESHOLDS)
+def test_pairs_missing_across_two_tables(world, threshold):
+    world, n_left = world
+    left, right, _ = missing_pairs(*world.pairs, world.p, threshold, n_left)
+    expected, _ = oracle.missing_pairs(*world.pairs, world.p, threshold, n_left=n_left or None)
+    assert list(zip(left.tolist(), right.tolist(), strict=True)) == expected
 
 
 @pytest.mark.parametrize("kind", ["average", "complete"])

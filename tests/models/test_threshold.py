@@ -20,12 +20,14 @@ from kinfolk.features.pair_set import PairSet
 from kinfolk.inference.e_steps import E_STEPS
 from kinfolk.learning.grouped_rows import GroupedRows
 from kinfolk.learning.pairs import row_scores
-from kinfolk.models.link_scores import metric
+from kinfolk.models.linker_checks import supervision_of_clusters
 from kinfolk.models.optimise import TrainingPlan
 from kinfolk.models.structured import PairData, PairTrainer, best_round, rounds_of, sigmoid
 from kinfolk.models.threshold import (
     AS_GOOD,
     LOG_ODDS,
+    PARTS,
+    WIDTH,
     at_threshold,
     best_threshold,
     item_folds,
@@ -296,15 +298,13 @@ def test_slack_is_what_one_pair_makes():
     assert slack(changed(items, np.arange(items.n_items))) == 1.0
 
 
-@pytest.mark.parametrize("own", [0.5, 0.3, 0.97, 0.001, 0.9999])
-def test_of_equals_the_nearest_to_the_clusterer_s_own(own: float):
+@pytest.mark.parametrize("own", [0.5, 0.3, 0.97, 0.001, 0.9999, 0.0])
+def test_among_equals_the_clusterer_keeps_its_own(own: float):
     items = world(1)
-    chosen, tried = best_threshold(items, np.zeros(items.n_pairs), kf.SingleLink(own), lambda clusters: 0.7)
-    assert set(tried.values()) == {0.7} and len(tried) == len(LOG_ODDS)
-    away = {threshold: abs(math.log(threshold / (1 - threshold)) - math.log(own / (1 - own))) for threshold in tried}
-    assert away[chosen] == min(away.values())
-    if own == 0.5:
-        assert chosen == 0.5
+    chosen, choice = best_threshold(items, np.zeros(items.n_pairs), kf.SingleLink(own), lambda clusters, kept=None: 0.7)
+    assert set(choice.tried.values()) == {0.7} and len(choice.tried) == len(LOG_ODDS) + (own != 0.5)
+    assert chosen == choice.best == own and choice.gain == 0
+    assert "the best of those tried" in str(choice)
 
 
 @pytest.mark.parametrize("own", [0.5, 0.05, 0.9])
@@ -313,28 +313,70 @@ def test_as_good_as_the_best(own: float):
     items, rng = world(1), np.random.default_rng(0)
     score = 3 * rng.normal(size=items.n_pairs) - 3
 
-    def value(clusters: Any) -> float:
+    def value(clusters: Any, kept: Any = None) -> float:
         return 0.8 * slack(items) * (abs(int(clusters.max()) - 20) // 4 == 0) + 0.5 * (int(clusters.max()) > 8)
 
-    chosen, tried = best_threshold(items, score, kf.SingleLink(own), value)
-    for threshold, found in tried.items():
+    chosen, choice = best_threshold(items, score, kf.SingleLink(own), value)
+    for threshold, found in choice.tried.items():
         decided = [1 / (1 + math.exp(-s)) > threshold for s in score]
         clusters = oracle.single_link(items.n_items, items.left, items.right, decided)
         assert found == value(np.array(clusters))
         assert found == unseen_score(items, score, kf.SingleLink(threshold), value)
-    assert len(set(tried.values())) == 3, "some are best, some within the slack, some below it"
-    good = [threshold for threshold, found in tried.items() if found >= max(tried.values()) - slack(items)]
+    assert len(set(choice.tried.values())) == 3, "some are best, some within the slack, some below it"
+    most = max(choice.tried.values())
+    good = [threshold for threshold, found in choice.tried.items() if found >= most - slack(items)]
     nearest = min(good, key=lambda threshold: abs(math.log(threshold / (1 - threshold)) - math.log(own / (1 - own))))
-    assert chosen == nearest and 0 < len(good) < len(tried)
+    assert chosen == choice.best == nearest and 0 < len(good) < len(choice.tried)
 
 
-def test_a_threshold_that_is_better_by_more_than_the_slack_is_taken():
+def test_a_threshold_that_is_better_beyond_doubt_is_taken():
     items = world(1)
     score = np.where(items.pair_labels == 1, 2.2, 1.2)
-    chosen, tried = best_threshold(items, score, kf.SingleLink(), lambda c: metric("pair_f1")(items, c))
-    assert tried[chosen] == 1 and 1.2 <= math.log(chosen / (1 - chosen)) < 2.2
+    chosen, choice = best_threshold(items, score, kf.SingleLink(), supervision_of_clusters(items).value("pair_f1"))
+    assert choice.tried[chosen] == 1 and 1.2 <= math.log(chosen / (1 - chosen)) < 2.2
     assert chosen == pytest.approx(1 / (1 + math.exp(-1.5))), "the nearest to 0.5 of those that are right"
-    assert tried[0.5] < 0.5
+    assert choice.tried[0.5] < 0.5 and choice.gain > choice.half_width
+    assert str(choice).endswith(": taken")
+
+
+def test_a_gain_of_two_entities_is_not_enough_to_leave_the_own_threshold():
+    """Two true pairs scored just below 0.5, and nothing to lose by a lower threshold on the pairs at hand."""
+    items = world(1)
+    true = np.flatnonzero(items.pair_labels == 1)
+    sizes = np.bincount(items.clusters)
+    alone = [pair for pair in true if sizes[items.clusters[items.left[pair]]] == 2][:2]
+    score = np.where(items.pair_labels == 1, 3.0, -9.0)
+    score[alone] = -0.3
+    chosen, choice = best_threshold(items, score, kf.SingleLink(), supervision_of_clusters(items).value("pair_f1"))
+    assert choice.best < 0.43 and choice.tried[choice.best] == 1 > choice.tried[0.5]
+    assert chosen == 0.5 and 0 < choice.gain < choice.half_width
+    assert str(choice).endswith(": not enough to leave it")
+
+
+def test_the_interval_of_a_gain_is_the_jackknife_s():
+    """Beside a plain computation: leave out one part of the entities at a time."""
+    items = world(3, entities=24, noise=0.6)
+    rng = np.random.default_rng(1)
+    score = np.where(items.pair_labels == 1, 1.0, -2.0) + rng.normal(0, 1.5, items.n_pairs)
+    value = supervision_of_clusters(items).value("pair_f1")
+    chosen, choice = best_threshold(items, score, kf.SingleLink(0.9), value, seed=4)
+    parts = item_folds(items, PARTS, 4)
+    clusters = [at_threshold(kf.SingleLink(), t).cluster(items.n_items, items.left, items.right, sigmoid(score))
+                for t in (choice.best, 0.9)]  # fmt: skip
+    gains = []
+    for k in range(PARTS):
+        kept = np.flatnonzero(parts != k)
+        pairs = [(i, j) for i, j in itertools.combinations(kept, 2)]
+        true = np.array([items.clusters[i] == items.clusters[j] for i, j in pairs])
+        f1 = []
+        for found in clusters:
+            together = np.array([found[i] == found[j] for i, j in pairs])
+            f1.append(2 * (true & together).sum() / (true.sum() + together.sum()))
+        gains.append(f1[0] - f1[1])
+    error = math.sqrt((PARTS - 1) / PARTS * sum((g - sum(gains) / PARTS) ** 2 for g in gains))
+    assert choice.half_width == pytest.approx(WIDTH * error)
+    assert choice.gain == pytest.approx(choice.tried[choice.best] - choice.tried[0.9])
+    assert chosen == (choice.best if choice.gain > WIDTH * error else 0.9)
 
 
 @pytest.mark.parametrize(
@@ -357,7 +399,7 @@ def test_a_linker_with_folds(documents: int, keep_local: bool):
     """The same by hand: folds, threshold of the local round, structured rounds by it, the best on unseen pairs."""
     items = world(5, entities=20, noise=0.6, documents=documents)
     told = linker(folds=3, rounds=3, keep_local=keep_local, clusterer=kf.AverageLink(0.6, 6)).fit(items)
-    fold, value = item_folds(items, 3, 0), lambda clusters: metric("pair_f1")(items, clusters)
+    fold, value = item_folds(items, 3, 0), supervision_of_clusters(items).value("pair_f1")
     by_hand = trainer(items, told.pair_set_)
     local = unseen_scores(by_hand, kf.AverageLink(0.6, 6), "nearest", 0, fold)[0]
     threshold, _ = best_threshold(items, local, kf.AverageLink(0.6, 6), value)

@@ -39,7 +39,7 @@ def explain_links(
         raise SettingError("give one id or two; or --report PAGE.html, for a page about the clusters")
     items, _ = items_for(linker, model, source, clustering, jobs)
     chosen = _chosen(items, ids)
-    probability = linker.predict_proba(items)
+    items, probability = linker.compared(items)
     with in_words():
         found = linker.cluster(items, probability)
     named = replace(items, names=item_ids(items))

@@ -166,12 +166,13 @@ def with_candidates(
 def check_fits(items: Mentions, features: Sequence[Any], clusterer: Any) -> None:
     """The fields compared are there, and two tables if matching needs them: told before any pair is made."""
     from kinfolk.features.pairs import attribute
-    from kinfolk.models.clusterers import OneToOne
+    from kinfolk.models.clusterers import BestMatch, OneToOne
 
     for field in fields_of(features):
         attribute(items, field)
-    if isinstance(clusterer, OneToOne) and items.first_table is None:
-        raise SettingError("--clusterer one-to-one links two tables: give the second with --other")
+    if isinstance(clusterer, OneToOne | BestMatch) and items.first_table is None:
+        name = "one-to-one" if isinstance(clusterer, OneToOne) else "best-match"
+        raise SettingError(f"--clusterer {name} links two tables: give the second with --other")
 
 
 def table_names(source: SourceOptions) -> tuple[str, str] | None:

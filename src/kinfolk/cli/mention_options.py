@@ -48,6 +48,7 @@ class Clustering(StrEnum):
     average = "average-link"
     complete = "complete-link"
     best = "best-link"
+    best_match = "best-match"
     correlation = "correlation"
     one_to_one = "one-to-one"
 
@@ -130,7 +131,10 @@ class ClusterOptions:
 
     clusterer: Annotated[
         Clustering | None,
-        typer.Option(help="How decisions become clusters. Default: average-link; documents single-link."),
+        typer.Option(
+            help="How decisions become clusters. Default: average-link; documents single-link; two tables one-to-one "
+            "if the truth is, else best-match."
+        ),
     ] = None
     threshold: Annotated[
         float | None, typer.Option(help="Probability a pair has to exceed. Default: 0.5, or as trained.")

@@ -76,7 +76,7 @@ def train(
     """
     from kinfolk.features.blocking import as_rules
     from kinfolk.io.modelfile import check_writable
-    from kinfolk.models.clusterers import AverageLink, SingleLink
+    from kinfolk.models.clusterers import AverageLink, BestMatch, SingleLink
     from kinfolk.models.linker import Linker
 
     check_writable(out)
@@ -85,7 +85,9 @@ def train(
     if source.block:
         as_rules(source.block)
     settings = linker_settings(options)
-    clusterer = clusterer_of(clustering, AverageLink() if source.documents is None else SingleLink())
+    usual = SingleLink() if source.documents is not None else AverageLink() if source.other is None else BestMatch()
+    asked = clusterer_of(clustering, usual)
+    clusterer = None if asked is usual else asked  # None: the linker chooses by its data
     if options.folds is not None and clustering.threshold is not None:
         raise SettingError("--folds chooses the threshold; leave out --threshold")
     check_truth(source, labels, "training")
@@ -119,7 +121,7 @@ def cluster(
     model: Model,
     source: SourceOptions,
     output: Annotated[str, typer.Option("--output", "-o", help="Where to write; - = standard output.")] = "-",
-    pairs: Annotated[str | None, typer.Option(help="File for the candidate pairs and their probabilities.")] = None,
+    pairs: Annotated[str | None, typer.Option(help="File for the pairs compared and their probabilities.")] = None,
     least: Annotated[float, typer.Option(help="--pairs: only pairs of this probability or more.")] = 0.0,
     must_link: Links = None,
     cannot_link: Annotated[str | None, typer.Option(help="File of links that must not be: two ids a line.")] = None,
@@ -130,6 +132,7 @@ def cluster(
 ) -> None:
     """Cluster items. Records: a line with id and cluster for each; documents: their columns, clusters in the last."""
     from kinfolk.io.clusters import item_ids, read_id_pairs, write_clusters, write_coref, write_pairs
+    from kinfolk.models.closure import closure_line
 
     if not 0 <= least <= 1:
         raise SettingError(f"--least must be a probability from 0 to 1; got {least}")
@@ -140,7 +143,10 @@ def cluster(
     must, cannot = (None if file is None else read_id_pairs(file, items) for file in (must_link, cannot_link))
     if report is not None and not quiet:
         typer.echo(str(report), err=True)
-    probability = linker.predict_proba(items)
+    candidates = items.n_pairs
+    items, probability = linker.compared(items)
+    if items.n_pairs > candidates and not quiet:
+        typer.echo(closure_line(candidates, items.n_pairs), err=True)
     with in_words(item_ids(items)):
         found = linker.cluster(items, probability, must, cannot)
     if pairs is not None:

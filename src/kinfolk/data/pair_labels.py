@@ -38,6 +38,9 @@ class PairLabels:
     def __len__(self) -> int:
         return len(self.match)
 
+    def take(self, chosen: NDArray[np.bool_]) -> PairLabels:
+        return PairLabels(self.left[chosen], self.right[chosen], self.match[chosen])
+
     @property
     def n_yes(self) -> int:
         return int((self.match == YES).sum())

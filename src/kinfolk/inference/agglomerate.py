@@ -2,7 +2,10 @@
 
 Closeness of clusters A and B, with p the value of a pair and 0 for pairs that are no candidates:
 
-    average   Σ p / (|A| |B|)        complete   min p over all |A| |B| pairs        gain   Σ p
+    average   Σ p / pairs of A x B          complete   min p over all pairs of A x B          gain   Σ p
+    compared  Σ p / candidate pairs of A x B
+
+Pairs of A x B are |A| |B|; of two tables only those that cross them, as no others can ever be compared.
 
 The two closest are joined as long as their closeness exceeds the threshold; ties go to the clusters whose first items
 come first. A join makes a new cluster, whose neighbours are those of the two, found by walking their lists; a heap
@@ -21,7 +24,7 @@ from kinfolk.inference.clusters import Constraints, find, numbered, single_link
 from kinfolk.kernels import njit
 
 Array = NDArray[Any]
-KINDS = {"average": 0, "complete": 1, "gain": 2}
+KINDS = {"average": 0, "complete": 1, "gain": 2, "compared": 3}
 
 
 def agglomerate(
@@ -33,7 +36,7 @@ def agglomerate(
     threshold: float,
     constraints: Constraints | None = None,
 ) -> NDArray[np.int32]:
-    """Clusters int32 (n,). For average and complete link a join needs a pair above the threshold, so clusters lie
+    """Clusters int32 (n,). For all kinds but gain a join needs a pair above the threshold, so clusters lie
     within the components of those pairs, and only pairs within components are worked with.
     """
     rules = constraints or Constraints()
@@ -45,21 +48,34 @@ def agglomerate(
     apart = a != b
     first = np.unique(start, return_index=True)[1].astype(np.int64) if n else np.empty(0, np.int64)
     sizes = np.bincount(start).astype(np.int64) if n else np.empty(0, np.int64)
+    ours = np.zeros_like(sizes)
+    if rules.first_table:
+        ours = np.bincount(start[: rules.first_table], minlength=len(sizes)).astype(np.int64)
     forbidden = start[np.asarray(rules.cannot_link, np.int64).reshape(-1, 2)]
     low, high = np.minimum(a, b)[apart], np.maximum(a, b)[apart]
     parent = _agglomerate(
-        low, high, p[apart], first, sizes, forbidden, KINDS[kind], float(threshold), int(rules.max_size)
+        low, high, p[apart], first, sizes, ours, forbidden, KINDS[kind], float(threshold), int(rules.max_size)
     )
     return numbered(parent[start])
 
 
 @njit(nogil=True, cache=True)
-def _closeness(kind, total, least, count, size_a, size_b):
+def _closeness(kind, total, least, count, pairs):
     if kind == 0:
-        return total / (size_a * size_b)
+        return total / pairs
     if kind == 1:
-        return least if count == size_a * size_b else 0.0
+        return least if count == pairs else 0.0
+    if kind == 3:
+        return total / count
     return total
+
+
+@njit(nogil=True, cache=True)
+def _pairs(size, ours, a, b, tables):
+    """Pairs of two clusters that can be compared; `ours` are the items of the first of two tables."""
+    if tables:
+        return ours[a] * (size[b] - ours[b]) + ours[b] * (size[a] - ours[a])
+    return size[a] * size[b]
 
 
 @njit(nogil=True, cache=True)
@@ -132,25 +148,31 @@ def _compact(entries, begin, end, c, parent, slot):
 
 
 @njit(nogil=True, cache=True)
-def _push(heap, entries, begin, end, c, n, size, first, kind, threshold, max_size):
+def _push(heap, entries, begin, end, c, n, size, ours, tables, first, kind, threshold, max_size):
     """Put the joins that cluster c may have onto the heap; of two first clusters the later one does it."""
     for at in range(begin[c], end[c]):
         entry = entries[at]
         d = entry.cluster
         if entry.barred or (d > c and c < n) or (max_size > 0 and size[c] + size[d] > max_size):
             continue
-        close = _closeness(kind, entry.total, entry.least, entry.count, size[c], size[d])
+        pairs = _pairs(size, ours, c, d, tables)
+        if pairs == 0 or (kind == 3 and entry.count == 0):
+            continue
+        close = _closeness(kind, entry.total, entry.least, entry.count, pairs)
         if close > threshold:
             heapq.heappush(heap, _entry(close, first, c, d))
 
 
 @njit(nogil=True, cache=True)
-def _agglomerate(left, right, value, first_item, start_sizes, forbidden, kind, threshold, max_size):
+def _agglomerate(left, right, value, first_item, start_sizes, start_ours, forbidden, kind, threshold, max_size):
     """The root of each starting cluster; the clusters that joins make are numbered on from n."""
     n = len(start_sizes)
     parent = np.arange(2 * n)
     size, first = np.zeros(2 * n, np.int64), np.zeros(2 * n, np.int64)
     size[:n], first[:n] = start_sizes, first_item
+    ours = np.zeros(2 * n, np.int64)
+    ours[:n] = start_ours
+    tables = ours.sum() > 0
     alive = np.zeros(2 * n, np.bool_)
     alive[:n] = True
     begin, end = np.zeros(2 * n, np.int64), np.zeros(2 * n, np.int64)
@@ -160,7 +182,7 @@ def _agglomerate(left, right, value, first_item, start_sizes, forbidden, kind, t
     heap.pop()
     for c in range(n):
         _compact(entries, begin, end, c, parent, slot)
-        _push(heap, entries, begin, end, c, n, size, first, kind, threshold, max_size)
+        _push(heap, entries, begin, end, c, n, size, ours, tables, first, kind, threshold, max_size)
     made = n
     while len(heap) > 0:
         _, _, _, a, b = heapq.heappop(heap)
@@ -170,6 +192,7 @@ def _agglomerate(left, right, value, first_item, start_sizes, forbidden, kind, t
         parent[a] = parent[b] = made
         alive[made] = True
         size[made], first[made] = size[a] + size[b], min(first[a], first[b])
+        ours[made] = ours[a] + ours[b]
         need = end[a] - begin[a] + end[b] - begin[b]
         if used + need > len(entries):
             grown = np.empty(max(2 * len(entries), used + need), _ENTRY)
@@ -183,7 +206,7 @@ def _agglomerate(left, right, value, first_item, start_sizes, forbidden, kind, t
         end[made] = used
         _compact(entries, begin, end, made, parent, slot)
         used = end[made]
-        _push(heap, entries, begin, end, made, n, size, first, kind, threshold, max_size)
+        _push(heap, entries, begin, end, made, n, size, ours, tables, first, kind, threshold, max_size)
         made += 1
     roots = np.empty(n, np.int64)
     for c in range(n):

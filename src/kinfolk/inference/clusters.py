@@ -23,6 +23,7 @@ class Constraints(NamedTuple):
     must_link: NDArray[np.int32] = NO_PAIRS  # (m, 2) items
     cannot_link: NDArray[np.int32] = NO_PAIRS
     max_size: int = 0
+    first_table: int = 0  # items of the first of two tables, whose pairs cross tables; 0: one table
 
     def partners(self, n: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Whom each item must not be with, as starts (n + 1,) and items."""
@@ -70,6 +71,33 @@ def best_link(
     starts, partners = rules.partners(n)
     size = np.bincount(_roots(parent), minlength=n).astype(np.int64)
     _link_once(parent, follow, size, a[order], b[order], starts, partners, rules.max_size)
+    return numbered(_roots(parent))
+
+
+def best_match(
+    n: int,
+    left: Array,
+    right: Array,
+    probability: Array,
+    each: str = "both",
+    threshold: float = 0.5,
+    constraints: Constraints | None = None,
+) -> NDArray[np.int32]:
+    """Every item of one side of pairs across two tables is joined to its most probable partner above the threshold
+    (ties: the first); `each`: the items to the left ("first"), to the right ("second"), or those of both.
+
+    Where a constraint forbids that one, the next takes its place.
+    """
+    chosen = np.flatnonzero(probability > threshold)
+    a, b, p = left[chosen], right[chosen], probability[chosen]
+    rules = constraints or Constraints()
+    parent, follow = _start(n, rules)
+    starts, partners = rules.partners(n)
+    size = np.bincount(_roots(parent), minlength=n).astype(np.int64)
+    sides = {"first": [(b, a)], "second": [(a, b)], "both": [(b, a), (a, b)]}[each]
+    for other, own in sides:
+        order = np.lexsort((other, -p, own))
+        _link_once(parent, follow, size, other[order], own[order], starts, partners, rules.max_size)
     return numbered(_roots(parent))
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.errors import SettingError
 from kinfolk.inference.agglomerate import agglomerate
-from kinfolk.inference.clusters import Constraints, best_link, single_link
+from kinfolk.inference.clusters import Constraints, best_link, best_match, single_link
 from kinfolk.inference.correlation import correlation, log_odds
 from kinfolk.inference.matching import one_to_one
 from kinfolk.models.settings import Settings
@@ -25,6 +25,8 @@ class Clusterer(Settings):
     """threshold  the probability a pair (or what stands for it) has to exceed
     max_size   the most items of a cluster; None: no limit
     """
+
+    every_pair: ClassVar[bool] = False  # whether all pairs of a cluster count, also those blocking left out
 
     def __init__(self, threshold: float = 0.5, max_size: int | None = None) -> None:
         self.threshold = threshold
@@ -41,8 +43,12 @@ class Clusterer(Settings):
         probability: Array,
         must_link: Array | None = None,
         cannot_link: Array | None = None,
+        first_table: int | None = None,
     ) -> NDArray[np.int32]:
-        """Clusters int32 (n,), numbered by their first items; pairs in order of right and then left."""
+        """Clusters int32 (n,), numbered by their first items; pairs in order of right and then left.
+
+        first_table   items of the first of two tables, all pairs crossing them; None: one table
+        """
         if not 0 <= self.threshold < 1:
             raise SettingError(
                 f"threshold must be a probability from 0 up to but not including 1; got {self.threshold!r}"
@@ -53,7 +59,7 @@ class Clusterer(Settings):
             _pairs(given, n, name) for given, name in ((must_link, "must_link"), (cannot_link, "cannot_link"))
         )
         _check_harmony(n, must, cannot, self.max_size)
-        rules = Constraints(must, cannot, self.max_size or 0)
+        rules = Constraints(must, cannot, self.max_size or 0, first_table or 0)
         return np.asarray(self._cluster(n, left, right, probability, rules), np.int32)
 
 
@@ -67,9 +73,13 @@ class SingleLink(Clusterer):
 class AverageLink(Clusterer):
     """Joins the clusters with the highest mean over their pairs, as long as it exceeds the threshold.
 
+    Pairs are those that can be compared: all of one table, of two tables those that cross them.
+
     of   "probability": pairs that are no candidates count as 0; "log-odds": the mean of log-odds between -8 and 8, -8
          for pairs that are no candidates, so that a pair the model is sure of counts for more
     """
+
+    every_pair = True
 
     def __init__(self, threshold: float = 0.5, max_size: int | None = None, of: str = "probability") -> None:
         super().__init__(threshold, max_size)
@@ -86,6 +96,8 @@ class AverageLink(Clusterer):
 
 class CompleteLink(Clusterer):
     """Joins the clusters with the highest smallest probability, as long as it exceeds the threshold."""
+
+    every_pair = True
 
     def _cluster(self, n: int, left: Array, right: Array, probability: Array, rules: Constraints) -> Array:
         return agglomerate(n, left, right, probability, "complete", self.threshold, rules)
@@ -107,10 +119,30 @@ class BestLink(Clusterer):
 class Correlation(Clusterer):
     """Clusters with a large sum of log-odds within them: greedy joins, then single moves, to a local optimum."""
 
+    every_pair = True
+
     def _cluster(self, n: int, left: Array, right: Array, probability: Array, rules: Constraints) -> Array:
         if self.threshold == 0:
             raise SettingError("Correlation needs a threshold above 0: at 0 its log-odds are infinite")
         return correlation(n, left, right, probability, self.threshold, rules)
+
+
+class BestMatch(Clusterer):
+    """For two tables: joins every record to its most probable match in the other table, if above the threshold.
+
+    each   "first": every record of the first table, so that many of them may belong to one of the second; "second":
+           the other way round; "both": every record of both tables
+    """
+
+    def __init__(self, each: str = "both", threshold: float = 0.5, max_size: int | None = None) -> None:
+        super().__init__(threshold, max_size)
+        self.each = each
+
+    def _cluster(self, n: int, left: Array, right: Array, probability: Array, rules: Constraints) -> Array:
+        if self.each not in ("first", "second", "both"):
+            raise SettingError(f'each must be "first", "second" or "both"; got {self.each!r}')
+        _check_two_tables(self, left, right)
+        return best_match(n, left, right, probability, self.each, self.threshold, rules)
 
 
 class OneToOne(Clusterer):
@@ -119,16 +151,21 @@ class OneToOne(Clusterer):
     def _cluster(self, n: int, left: Array, right: Array, probability: Array, rules: Constraints) -> Array:
         if self.threshold == 0:
             raise SettingError("OneToOne needs a threshold above 0: at 0 its log-odds are infinite")
-        both = np.intersect1d(left, right)
-        if len(both):
-            raise SettingError(
-                f"OneToOne is for pairs across two tables, but item {both[0]} is left in one pair, right in another; "
-                "read two tables, or take another clusterer"
-            )
+        _check_two_tables(self, left, right)
         return one_to_one(n, left, right, probability, self.threshold, rules)
 
 
-CLUSTERERS = {cls.__name__: cls for cls in (SingleLink, AverageLink, CompleteLink, BestLink, Correlation, OneToOne)}
+def _check_two_tables(clusterer: Clusterer, left: Array, right: Array) -> None:
+    both = np.intersect1d(left, right)
+    if len(both):
+        raise SettingError(
+            f"{type(clusterer).__name__} is for pairs across two tables, but item {both[0]} is left in one pair, right "
+            "in another; read two tables, or take another clusterer"
+        )
+
+
+_ALL = (SingleLink, AverageLink, CompleteLink, BestLink, BestMatch, Correlation, OneToOne)
+CLUSTERERS = {cls.__name__: cls for cls in _ALL}
 
 
 def _pairs(given: Array | None, n: int, name: str) -> NDArray[np.int32]:

@@ -11,7 +11,16 @@ from numpy.typing import NDArray
 
 from kinfolk.data.mentions import Mentions
 from kinfolk.inference.correlation import log_odds
-from kinfolk.models.clusterers import SURE, AverageLink, BestLink, Clusterer, CompleteLink, Correlation, OneToOne
+from kinfolk.models.clusterers import (
+    SURE,
+    AverageLink,
+    BestLink,
+    BestMatch,
+    Clusterer,
+    CompleteLink,
+    Correlation,
+    OneToOne,
+)
 
 Array = NDArray[Any]
 
@@ -31,7 +40,12 @@ class Between:
 
     @property
     def wanted(self) -> int:
-        return self.sizes[0] * self.sizes[1]
+        """Pairs of the two clusters that can be compared: of two tables those that cross them."""
+        first = self.items.first_table
+        if first is None:
+            return self.sizes[0] * self.sizes[1]
+        ours = [int((self.clusters[:first] == self.clusters[item]).sum()) for item in (self.low, self.high)]
+        return ours[0] * (self.sizes[1] - ours[1]) + ours[1] * (self.sizes[0] - ours[0])
 
     @property
     def missing(self) -> int:
@@ -91,8 +105,6 @@ def _no_candidates(one: Between) -> str:
     """How many pairs are no candidates, and what to do about it."""
     told = "are no candidates and count as no" if one.missing > 1 else "is no candidate and counts as no"
     told = f"{one.missing} of {one.wanted} {told}"
-    if one.items.first_table is not None:
-        return f"{told} (two records of one table never are one). Take another clusterer (--clusterer one-to-one)"
     return f"{told}. Add a blocking rule, or take another clusterer (--clusterer single-link)"
 
 
@@ -102,6 +114,20 @@ def _one_to_one(one: Between) -> str:
         same = np.flatnonzero(one.clusters == one.clusters[item])
         partners += [f"{one.items.title(item)} has {one.items.title(int(i))}" for i in same if i != item][:1]
     return f"one-to-one gives every record one partner at most: {' and '.join(partners)}" if partners else ""
+
+
+def _best_match(one: Between) -> str:
+    """Each record that takes its best has a better one, in its own cluster."""
+    each = getattr(one.clusterer, "each", "both")
+    told = []
+    for item, side in ((one.low, "first"), (one.high, "second")):
+        own = np.flatnonzero((one.items.left == item) | (one.items.right == item))
+        if each in (side, "both") and len(own):
+            best = int(own[np.argmax(one.of_all[own])])
+            partner = int(one.items.right[best] if one.items.left[best] == item else one.items.left[best])
+            if one.clusters[partner] == one.clusters[item]:
+                told.append(f"{one.items.title(item)} has {one.items.title(partner)}")
+    return f"best match joins a record to its most probable partner alone: {' and '.join(told)}" if told else ""
 
 
 def _best(one: Between) -> str:
@@ -134,5 +160,6 @@ REASONS: dict[type[Clusterer], Callable[[Between], str]] = {
     CompleteLink: _complete,
     OneToOne: _one_to_one,
     BestLink: _best,
+    BestMatch: _best_match,
     Correlation: _correlation,
 }

@@ -40,8 +40,10 @@ class Linked:
         cannot: Any = None,
     ) -> Linked:  # fmt: skip
         """With the probabilities and clusters given, or as the linker finds them."""
-        paired = linker.candidates(items)
-        p = linker.predict_proba(paired) if probability is None else np.asarray(probability)
+        if probability is None:
+            paired, p = linker.compared(items)
+        else:
+            paired, p = linker.candidates(items), np.asarray(probability)
         found = linker.cluster(paired, p, must, cannot) if clusters is None else clusters
         numbered = np.unique(found, return_inverse=True)[1]
         given = (item_pairs(paired, () if links is None else links) for links in (must, cannot))

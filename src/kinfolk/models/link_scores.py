@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,12 @@ from kinfolk.metrics.clusters import PairScores, cluster_scores, decision_scores
 from kinfolk.metrics.coreference import b_cubed, ceaf_e, coreference_scores, lea, muc
 
 Array = NDArray[Any]
+
+
+class Metric(Protocol):
+    """How good clusters of the training items are; `kept` (n,): by these items alone."""
+
+    def __call__(self, clusters: Array, kept: Array | None = None) -> float: ...
 
 
 def pairs_after(items: Mentions, clusters: Array) -> PairScores:

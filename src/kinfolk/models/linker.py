@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,23 +13,25 @@ from numpy.typing import ArrayLike, NDArray
 from kinfolk.data.mentions import Mentions
 from kinfolk.data.pair_labels import pair_labels
 from kinfolk.errors import InputError, SettingError
-from kinfolk.features.blocking import blocked
+from kinfolk.features.blocking import BlockingReport, blocked
 from kinfolk.features.pair_rows import distinct_rows
 from kinfolk.features.pair_set import PairSet
 from kinfolk.inference.e_steps import E_STEPS
 from kinfolk.learning.grouped_rows import GroupedRows
 from kinfolk.learning.pairs import row_scores
 from kinfolk.models.bias import Bias
+from kinfolk.models.closure import closed
 from kinfolk.models.clusterers import Clusterer
 from kinfolk.models.link_answers import LinkAnswers
-from kinfolk.models.link_scores import labelled_scores, metric
+from kinfolk.models.link_scores import Metric, labelled_scores, metric
 from kinfolk.models.linker_checks import (
     check_items,
     check_linker,
     item_pairs,
-    lesson_of_clusters,
-    lesson_of_pairs,
     selected,
+    supervision_of_clusters,
+    supervision_of_pairs,
+    warn_of_blocking,
 )
 from kinfolk.models.linker_defaults import clusterer_for, conjunctions_for, features_for
 from kinfolk.models.optimise import Callback, TrainingPlan
@@ -37,7 +39,14 @@ from kinfolk.models.progress import observed
 from kinfolk.models.report_files import PathLike, check_report
 from kinfolk.models.score_report import evaluate_pairs
 from kinfolk.models.structured import PairData, PairTrainer, best_round, learned_shares, sigmoid, train_rounds
-from kinfolk.models.threshold import at_threshold, best_threshold, item_folds, slack, unseen_score, unseen_scores
+from kinfolk.models.threshold import (
+    at_threshold,
+    best_threshold,
+    item_folds,
+    slack,
+    unseen_score,
+    unseen_scores,
+)
 from kinfolk.threads import resolve_jobs
 
 log = logging.getLogger("kinfolk")
@@ -56,14 +65,18 @@ class Linker(LinkAnswers):
     e_step        "nearest" (Algorithm 2), "spanning" (Algorithm 1) or "exact": see `inference.e_steps`
     rounds        structured rounds after the local one
     bias          a `Bias` towards linking; None: none
-    clusterer     how decisions become clusters: SingleLink(), AverageLink(), CompleteLink(), BestLink(), Correlation()
-                  or OneToOne(); None: single link for mentions of a text, average link for records
+    clusterer     how decisions become clusters: SingleLink(), AverageLink(), CompleteLink(), BestLink(), Correlation(),
+                  BestMatch() or OneToOne(); None: single link for mentions of a text, average link for records of one
+                  table; for two tables one to one where the true clusters are, else the best match of each record
+    closure       whether pairs inside likely clusters of records that blocking left out are compared too, so that they
+                  do not count as "no" (clusterers that look at all pairs of a cluster; up to 200 records each)
     select        the metric, on the training data after clustering, by which the round kept is chosen; of several the
                   first chooses, and the others are told in `rounds_`
     keep_local    whether the local round may be the one kept; the paper leaves it out
     folds         into how many folds training is dealt to choose the threshold of the clusterer (see `clusterer_`)
-                  and the round, by `select` on pairs that models have not seen; None: the clusterer's own threshold,
-                  and the round by the pairs trained on
+                  and the round, by `select` on pairs that models have not seen; the clusterer's own threshold stays
+                  unless another gains more than its 90 % interval. None: the clusterer's own threshold, and the round
+                  by the pairs trained on
     l2            strength of the ridge ½ l2 |w|²
     bins, binning into how many bins numbers go; "learned": where labels change, "quantile": equal numbers
     conjunctions  "default", "all", None, or pairs of column names whose values have a weight together
@@ -81,6 +94,7 @@ class Linker(LinkAnswers):
         rounds: int = 5,
         bias: Bias | None = None,
         clusterer: Clusterer | None = None,
+        closure: bool = True,
         select: str | Sequence[str] = "pair_f1",
         keep_local: bool = True,
         folds: int | None = None,
@@ -101,6 +115,7 @@ class Linker(LinkAnswers):
         self.rounds = rounds
         self.bias = bias
         self.clusterer = clusterer
+        self.closure = closure
         self.select = select
         self.keep_local = keep_local
         self.folds = folds
@@ -134,25 +149,32 @@ class Linker(LinkAnswers):
         check_linker(self, items)
         with self._all_or_nothing(), observed(callback, self.verbose, self.tolerance) as watch:
             labels = None if pairs is None else pair_labels(items, pairs, left, right, match)
-            paired = self.candidates(items)
-            known, taught, value, whole = (
-                lesson_of_clusters(paired) if labels is None else lesson_of_pairs(paired, labels)
-            )
-            values = {name: value(name) for name in selected(self)}
+            paired, report = self._blocked(items)
+            taught = supervision_of_clusters(paired) if labels is None else supervision_of_pairs(paired, labels)
+            known = taught.items
+            if taught.complete:
+                warn_of_blocking(known, self.blocking, report)
+            values = {name: taught.value(name) for name in selected(self)}
             jobs = resolve_jobs(self.n_jobs)
-            features = [feature.learn(whole) for feature in features_for(self, known)]
+            features = [feature.learn(taught.whole) for feature in features_for(self, known)]
             self.pair_set_ = PairSet.learn(
                 features,
                 known,
-                taught,
+                taught.labels(known),
                 bins=self.bins,
                 binning=self.binning,
                 conjunctions=conjunctions_for(self, features),
                 seed=self.random_state,
             )
-            data = self._data(known, taught, jobs)
-            log.info("%d candidate pairs, %d distinct rows", known.n_pairs, len(data.rows.codes))
             plan = TrainingPlan(self.l2, 0.0, self.max_iterations, self.tolerance, 0, 1, None, jobs)
+            data = self._data(known, taught.labels(known), jobs)
+            self.clusterer_ = clusterer_for(self, known, taught.complete)
+            if self.folds is not None and self._closes:  # the threshold is to suit the pairs that `predict` clusters
+                weights, _ = PairTrainer(data, plan, self.bias, watch).fit(data.truth, np.zeros(data.n_weights))
+                score = data.scores(weights, jobs)
+                known, _ = closed(known, score, lambda more: self._scores(weights, more, jobs))
+                data = self._data(known, taught.labels(known), jobs)
+            log.info("%d candidate pairs, %d distinct rows", known.n_pairs, len(data.rows.codes))
             trainer = PairTrainer(data, plan, self.bias, watch)
             rounds = self.rounds if self.training == "structured" else 0
             unseen = self._choose(trainer, rounds, values[selected(self)[0]])
@@ -172,19 +194,22 @@ class Linker(LinkAnswers):
 
     def candidates(self, items: Mentions) -> Mentions:
         """The items with candidate pairs: those they come with or, if none were chosen yet, those of `blocking`."""
+        return self._blocked(items)[0]
+
+    def _blocked(self, items: Mentions) -> tuple[Mentions, BlockingReport | None]:
+        """The candidates, and how the rules did if they were asked."""
         check_items(items)
         if items.blocked or items.n_items < 2:
-            return items
+            return items, None
         found, report = blocked(items, self.blocking, n_jobs=self.n_jobs)
         log.info("%s", report)
-        return found
+        return found, report
 
     def decision_function(self, items: Mentions) -> NDArray[np.float64]:
         """Log-odds of each candidate pair."""
         self._require_fitted()
         jobs, paired = resolve_jobs(self.n_jobs), self.candidates(items)
-        rows = distinct_rows(self.pair_set_.coder(paired), paired.left, paired.right, self.pair_set_.sizes, jobs)
-        return row_scores(self.weights_, self.pair_set_.weights_on(rows.codes), jobs)[rows.row]
+        return self._scores(self.weights_, paired, jobs)
 
     def predict_proba(self, items: Mentions) -> NDArray[np.float64]:
         """The probability that a pair belongs together, float64 (P,), one a pair of `candidates(items)`."""
@@ -197,8 +222,19 @@ class Linker(LinkAnswers):
 
         must_link, cannot_link   pairs of items (m, 2) that have to be, or must not be, together, by number or by name
         """
+        return self.cluster(*self.compared(items), must_link, cannot_link)
+
+    def compared(self, items: Mentions) -> tuple[Mentions, NDArray[np.float64]]:
+        """The items with all pairs that are compared, and the probability of each: what `predict` clusters.
+
+        These are the candidates and, with `closure`, the pairs inside likely clusters that blocking left out.
+        """
         paired = self.candidates(items)
-        return self.cluster(paired, self.predict_proba(paired), must_link, cannot_link)
+        score = self.decision_function(paired)
+        if self._closes:
+            threshold = min(self.clusterer_.threshold, 0.5)
+            paired, score = closed(paired, score, self.decision_function, threshold)
+        return paired, sigmoid(score)
 
     def cluster(
         self,
@@ -208,14 +244,17 @@ class Linker(LinkAnswers):
         cannot_link: ArrayLike | None = None,
         clusterer: Clusterer | None = None,
     ) -> NDArray[np.int32]:
-        """Clusters from probabilities that are already there, one a candidate pair; `clusterer`: another one."""
+        """Clusters from probabilities that are already there, one a candidate pair; `clusterer`: another one.
+
+        Only the pairs of these items count; `compared` gives those of `predict`.
+        """
         self._require_fitted()
         paired = self.candidates(items)
         if len(probability) != paired.n_pairs:
             raise InputError(f"expected a probability for each of {paired.n_pairs} pairs; got {len(probability)}")
         must, cannot = (item_pairs(paired, given) for given in (must_link, cannot_link))
         return (clusterer or self.clusterer_).cluster(
-            paired.n_items, paired.left, paired.right, probability, must, cannot
+            paired.n_items, paired.left, paired.right, probability, must, cannot, paired.first_table
         )
 
     def score(self, items: Mentions, y: Any = None) -> float:
@@ -250,31 +289,39 @@ class Linker(LinkAnswers):
         labels = None if pairs is None else pair_labels(items, pairs, left, right, match)
         if labels is not None and report is not None:
             raise SettingError("a page of scores needs true clusters; leave out report=... for labelled pairs")
-        paired = self.candidates(items)
-        probability = self.predict_proba(paired)
+        paired, probability = self.compared(items)
         if labels is not None:
             return labelled_scores(labels, paired, self.cluster(paired, probability), probability > 0.5)
         return evaluate_pairs(self, paired, probability, self.cluster(paired, probability), report)
 
-    def _choose(self, trainer: PairTrainer, rounds: int, value: Callable[[Array], float]) -> list[float]:
-        """Set the clusterer, and give the score of each round, by models that have not seen the pairs they score.
+    @property
+    def _closes(self) -> bool:
+        """Whether pairs that blocking left out are compared where they would count as "no" inside a likely cluster."""
+        return self.closure and self.clusterer_.every_pair
+
+    def _choose(self, trainer: PairTrainer, rounds: int, value: Metric) -> list[float]:
+        """Set the threshold, and give the score of each round, by models that have not seen the pairs they score.
 
         The threshold is that of the local round; structured rounds then cluster by it.
         """
         items = trainer.data.items
-        self.clusterer_ = clusterer_for(self, items)
         if self.folds is None:
             return []
         fold = item_folds(items, self.folds, self.random_state)
         learned: dict[int, Any] = {}
         local = unseen_scores(trainer, self.clusterer_, self.e_step, 0, fold, learned)[0]
-        threshold, tried = best_threshold(items, local, self.clusterer_, value)
-        log.info("threshold %.3f: %.4f on unseen training pairs", threshold, tried[threshold])
+        threshold, choice = best_threshold(items, local, self.clusterer_, value, self.random_state)
+        log.info("%s", choice)
         self.clusterer_ = at_threshold(self.clusterer_, threshold)
         if not rounds:
-            return [tried[threshold]]
+            return [choice.tried[threshold]]
         scores = unseen_scores(trainer, self.clusterer_, self.e_step, rounds, fold, learned)
         return [unseen_score(items, score, self.clusterer_, value) for score in scores]
+
+    def _scores(self, weights: Array, items: Mentions, n_jobs: int) -> NDArray[np.float64]:
+        learned = self.pair_set_
+        rows = distinct_rows(learned.coder(items), items.left, items.right, learned.sizes, n_jobs)
+        return row_scores(weights, learned.weights_on(rows.codes), n_jobs)[rows.row]
 
     def _data(self, items: Mentions, labels: NDArray[np.int8], n_jobs: int) -> PairData:
         learned = self.pair_set_

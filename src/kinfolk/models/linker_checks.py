@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 
 from kinfolk.data.mentions import Mentions
 from kinfolk.data.pair_labels import PairLabels
-from kinfolk.errors import InputError, SettingError
+from kinfolk.errors import DataWarning, InputError, SettingError, warn
+from kinfolk.features.blocking import BlockingReport, as_rules
+from kinfolk.inference.clusters import single_link
 from kinfolk.models.bias import Bias
-from kinfolk.models.link_scores import METRICS_OF_PAIRS, labelled_pairs_after, metric
+from kinfolk.models.link_scores import METRICS_OF_PAIRS, Metric, labelled_pairs_after, metric
 
 log = logging.getLogger("kinfolk")
 Array = NDArray[Any]
@@ -44,6 +46,8 @@ def check_linker(linker: Any, items: Any) -> None:
         value = getattr(linker, name)
         if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not value >= least:
             raise SettingError(f"{name} must be a number, {least} or more; got {value!r}")
+    if not isinstance(linker.closure, bool | np.bool_):
+        raise SettingError(f"closure must be True or False; got {linker.closure!r}")
     if not selected(linker):
         raise SettingError("select must name a metric, such as 'pair_f1'; got none")
     for name in selected(linker):
@@ -55,28 +59,39 @@ def selected(linker: Any) -> list[str]:
     return [linker.select] if isinstance(linker.select, str) else list(linker.select)
 
 
-class Lesson(NamedTuple):
+class Supervision(NamedTuple):
     """What a linker learns from.
 
-    items    with candidate pairs, and with clusters as far as they are known
-    labels   int8 (P,): 1 or 0, and -1 for pairs that teach nothing
-    value    a metric by name -> a number for clusters of the items
-    whole    the items that statistics of comparisons are learned from
+    items      with candidate pairs, and with clusters as far as they are known
+    labels     of the pairs of these items, candidates or others: int8 (P,), 1 or 0, and -1 where nothing is known
+    value      a metric by name -> a number for clusters of the items
+    whole      the items that statistics of comparisons are learned from
+    complete   whether the clusters are known, not a few pairs alone
     """
 
     items: Mentions
-    labels: NDArray[np.int8]
-    value: Callable[[str], Callable[[Array], float]]
+    labels: Callable[[Mentions], NDArray[np.int8]]
+    value: Callable[[str], Metric]
     whole: Mentions
+    complete: bool
 
 
-def lesson_of_clusters(items: Mentions) -> Lesson:
+def supervision_of_clusters(items: Mentions) -> Supervision:
     """Every candidate pair of two items whose clusters are known teaches."""
     known = trainable(items)
-    return Lesson(known, known.pair_labels, lambda name: lambda clusters: metric(name)(known, clusters), items)
+    truth = np.asarray(known.clusters)
+
+    def value(name: str) -> Metric:
+        def of(clusters: Array, kept: Array | None = None) -> float:
+            part = known if kept is None else replace(known, clusters=np.where(kept, truth, -1))
+            return metric(name)(part, clusters)
+
+        return of
+
+    return Supervision(known, lambda items: items.pair_labels, value, items, True)
 
 
-def lesson_of_pairs(items: Mentions, labels: PairLabels) -> Lesson:
+def supervision_of_pairs(items: Mentions, labels: PairLabels) -> Supervision:
     """Labelled pairs alone teach, candidates or not; clusters are those that matches join."""
     _check_both(labels)
     keys, own = (
@@ -88,22 +103,30 @@ def lesson_of_pairs(items: Mentions, labels: PairLabels) -> Lesson:
     if items.clusters is not None:
         log.warning("the records have clusters, but only the %d labelled pairs teach", len(labels))
     every = np.union1d(keys, own)
-    taught = np.full(len(every), -1, np.int8)
-    taught[np.searchsorted(every, own)] = labels.match
     told = "%d matches and %d others teach; of %d other candidate pairs nothing is known"
     log.info(told, labels.n_yes, len(labels) - labels.n_yes, len(every) - len(labels))
     left, right = (every & 0xFFFFFFFF).astype(np.int32), (every >> 32).astype(np.int32)
     known = replace(items, left=left, right=right, blocked=True, clusters=labels.joined(items.n_items))
 
-    def value(name: str) -> Callable[[Array], float]:
+    def labels_of(items: Mentions) -> NDArray[np.int8]:
+        keys = items.right.astype(np.int64) << 32 | items.left
+        at = np.minimum(np.searchsorted(own, keys), len(own) - 1)
+        return np.where(own[at] == keys, labels.match[at], -1).astype(np.int8)
+
+    def value(name: str) -> Metric:
         if name not in METRICS_OF_PAIRS:
             wanted = " or ".join(map(repr, METRICS_OF_PAIRS))
             raise SettingError(
                 f"select must be {wanted} where labelled pairs teach: no clusters are known; got {name!r}"
             )
-        return lambda clusters: METRICS_OF_PAIRS[name](labelled_pairs_after(labels, clusters))
 
-    return Lesson(known, taught, value, known)
+        def of(clusters: Array, kept: Array | None = None) -> float:
+            part = labels if kept is None else labels.take(kept[labels.left] & kept[labels.right])
+            return METRICS_OF_PAIRS[name](labelled_pairs_after(part, clusters))
+
+        return of
+
+    return Supervision(known, labels_of, value, known, False)
 
 
 def _check_both(labels: PairLabels) -> None:
@@ -137,6 +160,31 @@ def trainable(items: Mentions) -> Mentions:
         which = "a true link" if not (labels == 1).any() else "two different entities"
         raise InputError(f"none of {kept.n_pairs} candidate pairs is {which}; look at blocking and truth")
     return kept
+
+
+LOW_COMPLETENESS = 0.9  # share of true pairs within reach below which blocking is warned of
+
+
+def warn_of_blocking(items: Mentions, rules: Any, report: BlockingReport | None) -> None:
+    """Warn where blocking leaves many true pairs out of reach: not candidates, nor joined through other records."""
+    if items.clusters is None or not items.n_true_pairs:
+        return
+    true = items.pair_labels == 1
+    joined = single_link(items.n_items, items.left[true], items.right[true], np.ones(int(true.sum())))
+    share = replace(items, clusters=joined).n_true_pairs / items.n_true_pairs
+    if share >= LOW_COMPLETENESS:
+        return
+    if report is not None:
+        parts = [f"{one.rule} {100 * (one.n_true or 0) / items.n_true_pairs:.1f} %" for one in report.rules]
+        told = f" ({', '.join(parts)} by itself)" if len(parts) == 1 else f" ({', '.join(parts)} each by itself)"
+    else:
+        told = "" if rules is None else f" ({', '.join(map(str, as_rules(rules)))})"
+    warn(
+        f"blocking{told} puts only {100 * share:.1f} % of the true pairs of the training data within reach, directly "
+        "or through other records; no model can link the rest: add a rule for them, such as "
+        "'sorted(name, 10)' or 'rare(name, 50)'",
+        DataWarning,
+    )
 
 
 def item_pairs(items: Mentions, given: Any) -> Any:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from kinfolk.data.mentions import Mentions
 from kinfolk.errors import SettingError
 from kinfolk.features.comparisons import as_comparisons, default_comparisons
 from kinfolk.features.coreference import CONJUNCTIONS, CoreferencePairs
 from kinfolk.features.pairs import PairFeature
-from kinfolk.models.clusterers import AverageLink, Clusterer, SingleLink
+from kinfolk.models.clusterers import AverageLink, BestMatch, Clusterer, OneToOne, SingleLink
 
 if TYPE_CHECKING:
     from kinfolk.models.linker import Linker
@@ -28,9 +30,32 @@ def conjunctions_for(linker: Linker, features: Sequence[PairFeature]) -> Any:
     return CONJUNCTIONS if any(isinstance(f, CoreferencePairs) for f in features) else None
 
 
-def clusterer_for(linker: Linker, items: Mentions) -> Clusterer:
+def clusterer_for(linker: Linker, items: Mentions, complete: bool) -> Clusterer:
+    """`complete`: whether the clusters of the items are known, not a few pairs alone."""
     if linker.clusterer is None:
+        if items.first_table is not None:
+            return _across_tables(items) if complete else BestMatch()
         return SingleLink() if items.corpus is not None else AverageLink()
     if not isinstance(linker.clusterer, Clusterer):
         raise SettingError(f"clusterer must be SingleLink(), AverageLink(), ...; got {linker.clusterer!r}")
     return linker.clusterer
+
+
+ALONE = 0.05  # share of matched records with several matches up to which they are taken to have one at most
+
+
+def _across_tables(items: Mentions) -> Clusterer:
+    """One to one where the true clusters are; else every record of the side that has one match at most takes its best.
+
+    Where only some pairs are labelled, a record's other matches may be unknown: then every record takes its best match.
+    """
+    assert items.first_table is not None and items.clusters is not None
+    ours, theirs = items.clusters[: items.first_table], items.clusters[items.first_table :]
+    n = int(items.clusters.max(initial=-1)) + 1
+    first, second = np.bincount(ours, minlength=n), np.bincount(theirs, minlength=n)
+    matched = (first > 0) & (second > 0)
+    several_of_second = first[matched & (second > 1)].sum() / max(first[matched].sum(), 1)
+    several_of_first = second[matched & (first > 1)].sum() / max(second[matched].sum(), 1)
+    if several_of_second <= ALONE and several_of_first <= ALONE:
+        return OneToOne()
+    return BestMatch("first" if several_of_second <= ALONE else "second" if several_of_first <= ALONE else "both")

@@ -139,7 +139,7 @@ def rounds_of(
     left, right = items.left[chosen], items.right[chosen]
 
     def cluster(score: Array) -> Array:
-        return clusterer.cluster(items.n_items, left, right, sigmoid(score[chosen]))
+        return clusterer.cluster(items.n_items, left, right, sigmoid(score[chosen]), first_table=items.first_table)
 
     labels, weights = np.where(mask, data.truth, np.int8(-1)), np.zeros(data.n_weights)
     for number in range(rounds + 1):

@@ -8,7 +8,7 @@ training pairs, once: what little that tells is not kept from the models.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,12 +17,33 @@ from numpy.typing import NDArray
 from kinfolk.data.mentions import Mentions
 from kinfolk.inference.correlation import log_odds
 from kinfolk.models.clusterers import Clusterer
+from kinfolk.models.link_scores import Metric
 from kinfolk.models.optimise import Convergence
 from kinfolk.models.structured import PairTrainer, rounds_of, sigmoid
 
 Array = NDArray[Any]
 LOG_ODDS = np.arange(-6.0, 4.1, 0.5)
+PARTS = 20  # of the jackknife
+WIDTH = 1.645  # half-width of the interval of a gain, in standard errors: 90 %
 AS_GOOD = 0.001  # scores this close, or within what one pair makes, are taken as equal
+
+
+@dataclass(frozen=True)
+class ThresholdChoice:
+    """Scores of the thresholds tried; the gain of the best over the clusterer's own, and how uncertain it is."""
+
+    own: float
+    best: float
+    tried: dict[float, float]
+    gain: float
+    half_width: float
+
+    def __str__(self) -> str:
+        told = f"threshold {self.own:.3f} has {self.tried[self.own]:.4f} on unseen training pairs"
+        if self.best == self.own:
+            return f"{told}, the best of those tried"
+        verdict = "taken" if self.gain > self.half_width else "not enough to leave it"
+        return f"{told}, {self.best:.3f} has {self.gain:+.4f} ± {self.half_width:.4f}: {verdict}"
 
 
 def item_folds(items: Mentions, folds: int, seed: int) -> NDArray[np.int64]:
@@ -64,8 +85,9 @@ def unseen_scores(
     return list(totals / np.maximum(times, 1))
 
 
-def unseen_score(items: Mentions, score: Array, clusterer: Clusterer, metric: Callable[[Array], float]) -> float:
-    return metric(clusterer.cluster(items.n_items, items.left, items.right, sigmoid(score)))
+def unseen_score(items: Mentions, score: Array, clusterer: Clusterer, metric: Metric) -> float:
+    pairs = items.n_items, items.left, items.right, sigmoid(score)
+    return metric(clusterer.cluster(*pairs, first_table=items.first_table))
 
 
 def slack(items: Mentions) -> float:
@@ -74,19 +96,38 @@ def slack(items: Mentions) -> float:
 
 
 def best_threshold(
-    items: Mentions, score: Array, clusterer: Clusterer, metric: Callable[[Array], float]
-) -> tuple[float, dict[float, float]]:
-    """The threshold, as a probability, whose clusters score best, and the score of each that was tried.
+    items: Mentions, score: Array, clusterer: Clusterer, metric: Metric, seed: int = 0
+) -> tuple[float, ThresholdChoice]:
+    """The threshold, as a probability, by the metric of clusters of unseen scores.
 
-    Of thresholds that are as good as the best, the one nearest to the clusterer's own is taken: few pairs say little.
+    The clusterer's own stays unless another gains more than the half-width of the interval of that gain: the best of
+    many thresholds always looks better on the pairs it was chosen by, and few entities say little. Of thresholds
+    that are as good as the best, the one nearest to the clusterer's own is taken.
     """
-    tried = {}
-    for threshold in map(float, sigmoid(LOG_ODDS)):
-        tried[threshold] = unseen_score(items, score, at_threshold(clusterer, threshold), metric)
+    own = float(clusterer.threshold)
+    grid = [own, *(t for t in map(float, sigmoid(LOG_ODDS)) if abs(t - own) > 1e-9)]
+    pairs = items.n_items, items.left, items.right, sigmoid(score)
+    clusters = {t: at_threshold(clusterer, t).cluster(*pairs, first_table=items.first_table) for t in grid}
+    tried = {t: metric(found) for t, found in clusters.items()}
     most = max(tried.values())
-    good = np.array([threshold for threshold, value in tried.items() if value >= most - slack(items)])
-    away = np.abs(log_odds(good) - log_odds(np.array([clusterer.threshold])))
-    return float(good[away.argmin()]), tried
+    good = np.array([t for t, value in tried.items() if value >= most - slack(items)])
+    away = np.abs(log_odds(good) - log_odds(np.array([own])))
+    best = own if own in good else float(good[away.argmin()])
+    gain, error = _gain(items, clusters[best], clusters[own], metric, seed) if best != own else (0.0, 0.0)
+    chosen = best if gain > WIDTH * error else own
+    return chosen, ThresholdChoice(own, best, tried, gain, WIDTH * error)
+
+
+def _gain(items: Mentions, one: Array, other: Array, metric: Metric, seed: int) -> tuple[float, float]:
+    """By how much the metric of clusters `one` exceeds that of `other`, and its standard error.
+
+    The error is the jackknife's over PARTS parts of the entities (or documents): with g_k the gain without part k,
+    e² = (K - 1) / K Σ_k (g_k - mean g)².
+    """
+    part = item_folds(items, PARTS, seed)
+    gains = [metric(one, part != k) - metric(other, part != k) for k in range(int(part.max(initial=0)) + 1)]
+    spread = np.array(gains) - np.mean(gains)
+    return metric(one) - metric(other), float(np.sqrt((len(gains) - 1) / len(gains) * (spread @ spread)))
 
 
 def at_threshold(clusterer: Clusterer, threshold: float) -> Clusterer:

@@ -1,0 +1,198 @@
+"""Records with nothing set: closure of candidate pairs, the clusterer of two tables, blocking that misses."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kinfolk as kf
+from kinfolk.data.mentions import Mentions
+from kinfolk.errors import DataWarning, SettingError
+from kinfolk.experiments.slt_records import halves
+from kinfolk.inference.closure import LARGEST
+
+RULES = ["key(postcode)", "sorted(surname + given_name, 5)"]
+
+
+@functools.cache
+def customers(seed: int = 1, half: int = 0) -> Mentions:
+    return halves(kf.generate_customers(1_000, seed=seed), 0)[half]
+
+
+@functools.cache
+def fitted(**settings: Any) -> kf.Linker:
+    return kf.Linker(blocking=RULES, training="local", n_jobs=1, **settings).fit(customers())
+
+
+# -- closure ------------------------------------------------------------------------------------------
+
+
+def test_pairs_that_blocking_left_out_inside_clusters_are_compared():
+    test = customers(half=1)
+    closed, plain = fitted(), fitted(closure=False)
+    assert closed.score(test) > plain.score(test) + 0.005
+    items, probability = closed.compared(test)
+    candidates = closed.candidates(test)
+    before = set(zip(candidates.left.tolist(), candidates.right.tolist(), strict=True))
+    after = list(zip(items.left.tolist(), items.right.tolist(), strict=True))
+    assert before < set(after), "the candidates and more"
+    assert after == sorted(after, key=lambda pair: pair[::-1]), "in the order of Mentions"
+    np.testing.assert_allclose(probability, closed.predict_proba(items), rtol=1e-12)
+    np.testing.assert_array_equal(closed.cluster(items, probability), closed.predict(test))
+    np.testing.assert_array_equal(closed.predict(items), closed.predict(test))
+    assert closed.compared(items)[0].n_pairs == items.n_pairs, "nothing is missing any more"
+    clusters = closed.predict(test)
+    sizes = np.bincount(clusters)
+    together = clusters[items.left] == clusters[items.right]
+    assert together.sum() == (sizes * (sizes - 1) // 2).sum(), "every pair of a cluster was compared"
+
+
+def test_without_closure_only_candidates_count():
+    test = customers(half=1)
+    model = fitted(closure=False)
+    items, probability = model.compared(test)
+    assert items.n_pairs == model.candidates(test).n_pairs
+    np.testing.assert_array_equal(probability, model.predict_proba(test))
+
+
+@pytest.mark.parametrize("clusterer", [kf.SingleLink(), kf.BestLink()])
+def test_clusterers_that_do_not_look_at_all_pairs_need_no_closure(clusterer: Any):
+    test = customers(half=1)
+    model = fitted(clusterer=clusterer)
+    assert model.compared(test)[0].n_pairs == model.candidates(test).n_pairs
+
+
+def test_closure_is_told_in_a_line(caplog: pytest.LogCaptureFixture):
+    with caplog.at_level(logging.INFO, "kinfolk"):
+        fitted().predict(customers(half=1))
+    assert sum("inside likely clusters that blocking left out" in one.getMessage() for one in caplog.records) == 1
+
+
+def test_evaluation_and_explanations_see_the_same_pairs():
+    test, model = customers(half=1), fitted()
+    items, _ = model.compared(test)
+    found = model.evaluate(test)
+    clusters = model.predict(test)
+    assert found["pairs"]["f1"] == pytest.approx(model.score(test))
+    told = model.explain_clusters(test, most=200)
+    members = {frozenset(test.name(i) for i in np.flatnonzero(clusters == c)) for c in range(clusters.max() + 1)}
+    assert told and {frozenset(one.items) for one in told} <= members
+    assert items.n_pairs > model.candidates(test).n_pairs
+
+
+def chain(*sizes: int) -> Mentions:
+    """Entities of so many records, each with a name of its own; candidates are neighbours alone."""
+    clusters = np.repeat(np.arange(len(sizes)), sizes)
+    names = kf.Column.from_strings(f"name {entity}" for entity in clusters)
+    left = np.arange(len(clusters) - 1, dtype=np.int32)
+    return kf.Mentions({"name": names}, np.zeros(len(clusters), np.int32), left, left + 1, clusters=clusters)
+
+
+def test_clusters_too_large_to_look_into_are_told_of(caplog: pytest.LogCaptureFixture):
+    model = kf.Linker(["exact(name)"], training="local", n_jobs=1).fit(chain(*[5] * 30))
+    closed = model.predict(chain(LARGEST, 2))
+    assert closed.max() == 1, "a chain of neighbours is one cluster once all pairs are compared"
+    with caplog.at_level(logging.WARNING, "kinfolk"):
+        model.predict(chain(LARGEST + 1, 2))
+    assert f"over {LARGEST} records" in caplog.text
+
+
+def test_closure_is_a_setting_that_is_checked_and_kept(tmp_path: Any):
+    with pytest.raises(SettingError, match="closure must be True or False; got 'no'"):
+        kf.Linker(closure="no").fit(customers())
+    fitted(closure=False).save(tmp_path / "m.kinfolk")
+    assert kf.load_model(tmp_path / "m.kinfolk").closure is False
+
+
+def test_a_table_without_pairs_or_records():
+    model = fitted()
+    empty = customers(half=1).take(np.zeros(len(customers(half=1)), bool))
+    assert model.predict(empty).tolist() == []
+    assert model.predict(customers(half=1).take(np.arange(1))).tolist() == [0]
+
+
+# -- two tables ---------------------------------------------------------------------------------------
+
+
+@functools.cache
+def orders(copies: int = 3, swapped: bool = False, seed: int = 0) -> Mentions:
+    """Customers and their orders, `copies` for each: names with a slip each, and a town."""
+    rng = np.random.default_rng(seed)
+    syllables = "an be cor dul es fi gar ho im ja ku lo mar ne os per".split()
+    customers, placed = [], []
+    for entity in range(40):
+        name = "".join(rng.choice(syllables, 4))
+        town = str(rng.choice(["Rome", "Oslo", "Lima", "Bern"]))
+        customers.append((name, town, entity))
+        for _ in range(copies):
+            at = int(rng.integers(len(name)))
+            slip = name[:at] + str(rng.choice(list("xyz"))) + name[at + 1 :]
+            placed.append((slip if rng.random() < 0.7 else name, town if rng.random() < 0.8 else "Kiel", entity))
+    first, second = (customers, placed) if swapped else (placed, customers)
+    rows = [*first, *second]
+    left = np.tile(np.arange(len(first), dtype=np.int32), len(second))
+    right = np.repeat(np.arange(len(first), len(rows), dtype=np.int32), len(first))
+    columns = {"name": kf.Column.from_strings(r[0] for r in rows), "town": kf.Column.from_strings(r[1] for r in rows)}
+    return kf.Mentions(
+        columns, np.zeros(len(rows), np.int32), left, right, clusters=[r[2] for r in rows], first_table=len(first)
+    )
+
+
+@pytest.mark.parametrize(("swapped", "each"), [(False, "first"), (True, "second")])
+def test_many_records_to_one_in_two_tables(swapped: bool, each: str):
+    """Every order goes to its best customer; average link over all pairs lost a third of them."""
+    model = kf.Linker(n_jobs=1).fit(orders(3, swapped))
+    assert repr(model.clusterer_) == repr(kf.BestMatch(each))
+    found = model.evaluate(orders(3, swapped, seed=1))["pairs"]
+    assert found["recall"] > 0.95 and found["precision"] > 0.95
+
+
+def test_two_tables_one_to_one():
+    model = kf.Linker(n_jobs=1).fit(orders(1))
+    assert isinstance(model.clusterer_, kf.OneToOne)
+    clusters = model.predict(orders(1, seed=1))
+    assert np.bincount(clusters).max() == 2
+
+
+def test_several_on_both_sides_take_the_best_of_both():
+    items = orders(2)
+    twice = np.asarray(items.clusters) // 2  # two customers with two orders each become one entity
+    model = kf.Linker(n_jobs=1).fit(
+        kf.Mentions(items.columns, items.groups, items.left, items.right, twice, first_table=items.first_table)
+    )
+    assert repr(model.clusterer_) == repr(kf.BestMatch("both"))
+
+
+# -- blocking that misses -----------------------------------------------------------------------------
+
+
+def test_blocking_that_misses_true_pairs_is_warned_of_by_rule():
+    told = r"blocking \(key\(phone\) [\d.]+ % by itself\) puts only [\d.]+ % .*add a rule"
+    with pytest.warns(DataWarning, match=told):
+        kf.Linker(blocking=["key(phone)"], training="local", n_jobs=1).fit(without_phones())
+
+
+def test_candidates_that_come_with_the_items_are_told_of_by_the_rules_set():
+    items = kf.block(without_phones(), ["key(phone)"])
+    with pytest.warns(DataWarning, match=r"blocking puts only"):
+        kf.Linker(training="local", n_jobs=1).fit(items)
+
+
+def test_blocking_that_reaches_pairs_through_other_records_is_not_warned_of():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        kf.Linker(["exact(name)"], training="local", n_jobs=1).fit(chain(*[5] * 30))
+
+
+@functools.cache
+def without_phones() -> Mentions:
+    """Customers of whom a third left their telephone number out."""
+    items = customers()
+    rng = np.random.default_rng(0)
+    phones = [None if rng.random() < 0.34 else f"{entity // 2:06d}" for entity in np.asarray(items.clusters)]
+    return items.with_columns(phone=kf.Column.from_strings(phones))
