@@ -196,3 +196,13 @@ def without_phones() -> Mentions:
     rng = np.random.default_rng(0)
     phones = [None if rng.random() < 0.34 else f"{entity // 2:06d}" for entity in np.asarray(items.clusters)]
     return items.with_columns(phone=kf.Column.from_strings(phones))
+
+
+def test_a_few_labelled_pairs_do_not_show_that_tables_are_one_to_one():
+    """Each order among the labelled has one customer, as far as is known."""
+    items = orders(3)
+    first = items.first_table
+    pairs = [(i, first + i // 3, 1) for i in range(0, 60, 3)] + [(i, first + 39 - i // 3, 0) for i in range(0, 57, 3)]
+    model = kf.Linker(n_jobs=1, training="local").fit(items, pairs=pairs)
+    assert repr(model.clusterer_) == repr(kf.BestMatch())
+    assert model.evaluate(orders(3, seed=1))["pairs"]["recall"] > 0.9
