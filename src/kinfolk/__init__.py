@@ -66,7 +66,6 @@ if TYPE_CHECKING:
     from kinfolk.io.tables import read_tables as read_tables
     from kinfolk.io.webkb import read_webkb as read_webkb
     from kinfolk.metrics.coreference import coreference_scores as coreference_scores
-    from kinfolk.metrics.entities import entity_scores as entity_scores
     from kinfolk.models.bias import Bias as Bias
     from kinfolk.models.clusterers import AverageLink as AverageLink
     from kinfolk.models.clusterers import BestLink as BestLink
@@ -78,6 +77,7 @@ if TYPE_CHECKING:
     from kinfolk.models.crf import LinearChainCRF as LinearChainCRF
     from kinfolk.models.dependency import DependencyNetwork as DependencyNetwork
     from kinfolk.models.diffusion_choice import choose_alpha as choose_alpha
+    from kinfolk.models.entities import entity_scores as entity_scores
     from kinfolk.models.link import LinkModel as LinkModel
     from kinfolk.models.linker import Linker as Linker
     from kinfolk.models.maxent import MaxEnt as MaxEnt
@@ -145,7 +145,7 @@ _HOME = {
     "coreference_scores": "metrics.coreference",
     "diffused": "features.diffusion",
     "edge_feature": "features.edges",
-    "entity_scores": "metrics.entities",
+    "entity_scores": "models.entities",
     "generate_citations": "data.citations",
     "generate_customers": "data.customers",
     "generate_newswire": "data.newswire",

@@ -169,7 +169,7 @@ def evaluate(
     Nodes without a label do not count.
     """
     from kinfolk.data.labels import label_name
-    from kinfolk.metrics.entities import entity_scores
+    from kinfolk.metrics.entities import span_scores
 
     check_page(page, model, *nodes, *(link_file(text)[1] for text in edges or ()), ids, known_ids)
     labeller = _load(model, jobs, trust)
@@ -189,7 +189,7 @@ def evaluate(
             predicted = score_nodes(labeller, graph, seen, gold, known_ids is not None, page)
     tell_page(page)
     guess = ((i, i + 1, label_name(predicted[i])) for i in gold)
-    scores = entity_scores(((i, i + 1, name) for i, name in gold.items()), guess)
+    scores = span_scores(((i, i + 1, name) for i, name in gold.items()), guess)
     if as_json:
         answer = {"nodes": len(gold), "accuracy": scores.recall, "classes": scores.as_dict()["types"]}
         show_json(answer)

@@ -72,7 +72,7 @@ class EntityScores(EntityCounts):
         return "\n".join([head, _row("overall", self), *rows])
 
 
-def entity_scores(gold: Iterable[EntitySpan], predicted: Iterable[EntitySpan]) -> EntityScores:
+def span_scores(gold: Iterable[EntitySpan], predicted: Iterable[EntitySpan]) -> EntityScores:
     """Compare two sets of (start, end, type), with offsets into the same tokens.
 
     A span given twice counts once.

@@ -16,7 +16,7 @@ from kinfolk.errors import InputError
 from kinfolk.features.dicts import DictFeatures
 from kinfolk.features.sets import for_corpus
 from kinfolk.features.tokens import Templates, TokenFeatures
-from kinfolk.metrics.entities import EntityScores, entity_scores, token_accuracy
+from kinfolk.metrics.entities import EntityScores, span_scores, token_accuracy
 from kinfolk.models.batch import Batch, FeatureSet, relational
 from kinfolk.models.checks import check_settings
 from kinfolk.models.entities import Entity
@@ -251,4 +251,4 @@ class Tagger(Labeller, ABC):
             return None, accuracy
         guess = Column(path, self.coding_.classes.names)
         spans = [schemes.spans(c, batch.corpus.sentence_starts, self.coding_.inner) for c in (gold, guess)]
-        return entity_scores(*spans), accuracy
+        return span_scores(*spans), accuracy
