@@ -333,3 +333,25 @@ def test_parquet_without_pyarrow(kinfolk: Any, shelf: Path, tmp_path: Path, monk
     assert_refused(predicted, nodes, told)
     options = ["--label", "topic", *STACKED, "--out", tmp_path / "m"]
     assert_refused(kinfolk("nodes", "train", "--nodes", nodes, *files, *options), nodes, told)
+
+
+def test_labels_keep_their_type_in_parquet_and_are_known_again_in_csv(kinfolk: Any, shelf: Path, tmp_path: Path):
+    nodes = papers(60, 0)[0]
+    numbered = [{**row, "topic": len(row["topic"]) * 10 + ord(row["topic"][0])} for row in without(nodes, "title")]
+    files = [write(tmp_path / f"n.{kind}", numbered) for kind in ("parquet", "csv")]
+    edges = ["--edges", shelf / "a_links.csv", *TABLES]
+    train = kinfolk(
+        "nodes", "train", "--nodes", files[0], *edges, "--label", "topic", *STACKED, "--out", tmp_path / "m"
+    )
+    assert train.status == 0, train
+    told = kinfolk("nodes", "predict", tmp_path / "m", "--nodes", files[0], *edges, "--json", "--jobs", "1")
+    answers = [json.loads(line) for line in told.out.splitlines()]
+    assert {answer["label"] for answer in answers} == {row["topic"] for row in numbered}
+    assert [*answers[0]["probabilities"]] == ["88", "93", "97"]
+    scored = ["nodes", "evaluate", tmp_path / "m", *edges, "--label", "topic", "--jobs", "1", "--nodes"]
+    one, other = (kinfolk(*scored, file) for file in files)
+    share = np.mean([answer["label"] == row["topic"] for answer, row in zip(answers, numbered, strict=True)])
+    assert one.status == 0 and one.out == other.out and one.out.startswith(f"60 nodes; accuracy {100 * share:.2f} %")
+    assert share > 0.6 and "never saw" not in one.err + other.err
+    page = kinfolk(*scored, files[0], "--report", tmp_path / "page.html")
+    assert page.status == 0 and page.out == one.out

@@ -19,6 +19,15 @@ MODELS: dict[str, Callable[..., Any]] = {
     "MEMM posterior": functools.partial(kf.MEMM, decode="posterior"),
     "LinearChainCRF": kf.LinearChainCRF,
 }
+QUICK: dict[str, Any] = {"n_jobs": 1, "l2": 0.01}
+TAGGERS: dict[str, Callable[[], Any]] = {
+    "MaxEnt": lambda: kf.MaxEnt(**QUICK),
+    "MEMM": lambda: kf.MEMM(**QUICK),
+    "LinearChainCRF": lambda: kf.LinearChainCRF(**QUICK),
+    "SkipChainCRF": lambda: kf.SkipChainCRF(**QUICK),
+    "MixtureOfParents": lambda: kf.MixtureOfParents(**QUICK),
+    "StackedGraphical": lambda: kf.StackedGraphical(kf.MaxEnt(**QUICK), folds=2, n_jobs=1),
+}
 TINY, TINY_LABELS = [["Kim", "Lee", "left", "Rome"], ["he", "left"]], [["B-PER", "I-PER", "O", "B-LOC"], ["O", "O"]]
 
 

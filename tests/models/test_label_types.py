@@ -14,20 +14,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import LabelEncoder
+from small_world import QUICK, TAGGERS
 
 import kinfolk as kf
-from kinfolk.errors import InputError
+from kinfolk.errors import InputError, ModelFileError
+from kinfolk.io.modelfile import read_model_file, write_model_file
 from kinfolk.models.persistence import save_model
 
-QUICK: dict[str, Any] = {"n_jobs": 1, "l2": 0.01}
-TAGGERS: dict[str, Callable[[], Any]] = {
-    "MaxEnt": lambda: kf.MaxEnt(**QUICK),
-    "MEMM": lambda: kf.MEMM(**QUICK),
-    "LinearChainCRF": lambda: kf.LinearChainCRF(**QUICK),
-    "SkipChainCRF": lambda: kf.SkipChainCRF(**QUICK),
-    "MixtureOfParents": lambda: kf.MixtureOfParents(**QUICK),
-    "StackedGraphical": lambda: kf.StackedGraphical(kf.MaxEnt(**QUICK), folds=2, n_jobs=1),
-}
 LABELLERS: dict[str, Callable[[], Any]] = {
     "MixtureOfParents": lambda: kf.MixtureOfParents(orders=2, predict_orders=2, **QUICK),
     "LinkModel": lambda: kf.LinkModel(training="pseudo", n_jobs=1),
@@ -138,6 +131,34 @@ def test_unknown_labels_stay_unknown():
     assert model.classes_.tolist() == [1, 2, 3] and model.score(X, gaps) == 1
 
 
+def changed(file: Path, change: Callable[[dict[str, Any]], Any]) -> Any:
+    """The model in a file, with another header."""
+    parts = read_model_file(file)
+    change(parts.header)
+    write_model_file(file, parts.header, dict(parts.arrays), dict(parts.strings))
+    return kf.load_model(file)
+
+
+def test_a_model_file_without_a_type_has_strings(tmp_path: Path):
+    """As files had before labels kept their type."""
+    X, y = sentences([1, 2, 3])
+    saved(kf.MaxEnt(**QUICK).fit(X, y), tmp_path)
+    old = changed(tmp_path / "model.kinfolk", lambda header: header["labels"].pop("type"))
+    assert old.predict(X) == [[str(label) for label in row] for row in y] and old.score(X, y) == 1
+
+
+@pytest.mark.parametrize(("given", "message"), [
+    ({"type": "complex"}, "labels of type 'complex' are not known; expected str, int, float, bool: upgrade kinfolk"),
+    ({"type": "bool"}, "do not fit together"),
+    ({"classes": ["1", "2", "three"]}, "do not fit together"),
+    ({"classes": ["1", "2", "03"]}, "do not fit together"),
+])  # fmt: skip
+def test_a_model_file_whose_labels_are_not_of_their_type(given: dict[str, Any], message: str, tmp_path: Path):
+    saved(kf.MaxEnt(**QUICK).fit(*sentences([1, 2, 3])), tmp_path)
+    with pytest.raises(ModelFileError, match=message):
+        changed(tmp_path / "model.kinfolk", lambda header: header["labels"].update(given))
+
+
 # -- nodes --------------------------------------------------------------------------------------------
 
 
@@ -162,6 +183,14 @@ def test_known_labels_of_nodes_are_kept(new: Any):
     partly = graph.with_labels([label if i % 2 else None for i, label in enumerate(y)])
     other = kf.Graph(graph.features, [10] * 24, dict(graph.relations), feature_names=graph.feature_names)
     assert model.predict(partly, forced=True).tolist() == y and (model.predict(other, forced=True) == 10).all()
+
+
+def test_classes_of_a_relational_are_labels():
+    """Its labels are numbers of classes; answers are the classes themselves."""
+    graph, y = graph_of([10, 2, 3])
+    data = graph.relational()
+    same = kf.Relational(data.features, data.labels, [2, 3, 10], dict(data.relations), data.groups)
+    assert kf.LinkModel(training="pseudo", n_jobs=1).fit(same).predict(same).tolist() == y
 
 
 @pytest.mark.parametrize("column", [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,19 +9,11 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+from small_world import QUICK, TAGGERS
 
 import kinfolk as kf
 from kinfolk.errors import InputError
 
-QUICK: dict[str, Any] = {"n_jobs": 1, "l2": 0.01}
-TAGGERS: dict[str, Callable[[], Any]] = {
-    "MaxEnt": lambda: kf.MaxEnt(**QUICK),
-    "MEMM": lambda: kf.MEMM(**QUICK),
-    "LinearChainCRF": lambda: kf.LinearChainCRF(**QUICK),
-    "SkipChainCRF": lambda: kf.SkipChainCRF(**QUICK),
-    "MixtureOfParents": lambda: kf.MixtureOfParents(**QUICK),
-    "StackedGraphical": lambda: kf.StackedGraphical(kf.MaxEnt(**QUICK), folds=2, n_jobs=1),
-}
 EVERY_TAGGER = pytest.mark.parametrize("new", TAGGERS.values(), ids=TAGGERS)
 TOLD = "labels that training never saw count as misses: "
 WORDS = [["Kim", "left", "for", "Rome", "again"]] * 4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,5 +66,5 @@ class Vocabulary:
         return hash(self._names)
 
     def __repr__(self) -> str:
-        head = ", ".join(map(repr, self._names[:5]))
-        return f"Vocabulary([{head}{', ...' if len(self) > 5 else ''}], {len(self)} names)"
+        head = ", ".join(map(repr, islice(self, 5)))
+        return f"{type(self).__name__}([{head}{', ...' if len(self) > 5 else ''}], {len(self)} names)"
