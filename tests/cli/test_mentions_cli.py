@@ -345,6 +345,22 @@ def test_a_few_records_that_lack_a_whole_field(kinfolk: Any, world: Path, tmp_pa
     assert found.out == "id,cluster\n1,0\n"
 
 
+def test_tables_without_records(kinfolk: Any, world: Path, tmp_path: Path):
+    empty = write(tmp_path / "empty.csv", [])
+    found = kinfolk("mentions", "cluster", world / "people", "--records", empty, *BLOCKS, "--quiet", *ONE)
+    assert (found.status, found.out) == (0, "id,cluster\n"), found
+    as_json = kinfolk("mentions", "cluster", world / "people", "--records", empty, "--json", "--quiet", *ONE)
+    assert (as_json.status, as_json.out) == (0, ""), as_json
+    asked = ["--records", empty, "--cluster", "entity"]
+    assert_refused(train(kinfolk, *asked, "--quiet", "--out", tmp_path / "m"), "training needs pairs", "empty")
+    assert_refused(kinfolk("mentions", "evaluate", world / "people", *asked, *ONE), "no items to score")
+    lone = write(tmp_path / "lone.csv", people(1, 0)[:1])
+    asked = ["--records", lone, "--cluster", "entity"]
+    assert_refused(train(kinfolk, *asked, "--quiet", "--out", tmp_path / "m"), "training needs pairs of items; got 1")
+    ids = write(tmp_path / "ids.csv", [["1"]], "id")
+    assert_refused(train(kinfolk, "--records", ids, "--truth", ids, "--out", tmp_path / "m"), "no fields to compare")
+
+
 # -- documents ----------------------------------------------------------------------------------------
 
 

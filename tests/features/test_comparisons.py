@@ -140,10 +140,19 @@ def cosine(values: list[str | None], ngram: int | None) -> Any:
     return expected
 
 
-@pytest.mark.parametrize("ngram", [None, 1, 3, 5])
+@pytest.mark.parametrize("ngram", [None, 1, 3, 5, 10])
 @given(values=TEXTS)
 def test_tfidf(ngram: int | None, values: list[str | None]):
     assert_answers(TfidfCosine("f", ngram), values, cosine(values, ngram))
+
+
+def test_tfidf_of_long_runs_of_many_characters():
+    """More runs are possible than 64 bits can number: 200 letters, ten at a time."""
+    letters = [chr(0x4E00 + k) for k in range(200)]
+    rng = np.random.default_rng(0)
+    texts = ["".join(rng.choice(letters, 40)) for _ in range(6)]
+    values: list[str | None] = [*texts, texts[0][:30] + texts[1][:12], texts[0][5:25]]
+    assert_answers(TfidfCosine("f", 10), values, cosine(values, 10))
 
 
 @pytest.mark.parametrize("ngram", [None, 1, 3])
@@ -205,7 +214,8 @@ DAY = date(1999, 12, 31)
     [
         "1999-12-31", "19991231", "1999/12/31", "1999.12.31", "1999-12-31T23:59:59Z", "1999-12-31 10:00", "31.12.1999",
         "31/12/1999", "31-12-1999", "31 Dec 1999", "31st December 1999", "Dec. 31, 1999", "December 31 1999",
-        "31-dec-1999", " 1999-12-31 ",
+        "31-dec-1999", " 1999-12-31 ", "31-Dec-99", "31.12.99", "31/12/99", "12/31/99", "31dec1999", "31/Dec/1999",
+        "31 december 99", "Dec 31, 99",
     ],
 )  # fmt: skip
 def test_dates_in_many_forms(text: str):
@@ -213,9 +223,39 @@ def test_dates_in_many_forms(text: str):
     assert found[0] == [0.0, (date(2000, 1, 10) - DAY).days] and found[1][0] == found[0][1]
 
 
-@pytest.mark.parametrize("text", ["19991331", "1999-02-30", "1999", "soon", "31/31/1999", "0000-01-01", "1 Foo 1999"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "19991331", "1999-02-30", "1999", "soon", "31/31/1999", "0000-01-01", "1 Foo 1999", "3 Marble 1999", "May",
+        "12-99", "1999-13", "13/1999", "Mark 1999", "1.2.3", "1.1999.2",
+    ],
+)  # fmt: skip
 def test_what_is_no_date_is_missing(text: str):
     assert math.isnan(all_answers(DateDifference("f"), records(f=[text, "2000-01-10"]))[0][1])
+
+
+@pytest.mark.parametrize(("text", "year"), [("2-Jan-80", 1980), ("1.2.69", 1969), ("1/2/68", 2068), ("3 Mar 00", 2000)])
+def test_years_of_two_digits_lie_between_1969_and_2068(text: str, year: int):
+    assert all_answers(DateDifference("f"), records(f=[text, f"{year}-01-01"]))[0][1] < 366
+
+
+MONTHS_ALONE = ["1980-01", "1980/1", "01/1980", "1-1980", "Jan 1980", "January 1980", "jan-1980", "Jan., 1980"]
+
+
+@pytest.mark.parametrize("text", MONTHS_ALONE)
+def test_a_month_without_a_day_is_compared_by_the_month(text: str):
+    found = all_answers(DateDifference("f"), records(f=[text, "1980-01-20", "1980-02-25", "1980-03", "1980-02-20"]))
+    assert found[0] == [0.0, 0.0, 31.0, 60.0, 31.0] and found[1][0] == 0.0 and found[2][4] == 5.0
+
+
+def test_an_ambiguous_date_follows_its_column():
+    """In 1/2/80 the day comes first where more dates can only be so; 31 is a day anywhere; full stops put it first."""
+    days_first = records(f=["1/2/80", "1980-02-01", "31/1/80", "1/31/80", "30/1/80", "1.2.80"])
+    found = all_answers(DateDifference("f"), days_first)
+    assert found[0][1] == 0.0 and found[2][3] == 0.0 and found[0][5] == 0.0
+    months_first = records(f=["1/2/80", "1980-01-02", "1/31/80", "1.2.80", "1980-02-01"])
+    found = all_answers(DateDifference("f"), months_first)
+    assert found[0][1] == 0.0 and found[3][4] == 0.0
 
 
 def test_which_number_is_the_month_is_told_by_the_column():
@@ -241,6 +281,40 @@ def test_codes_and_numbers():
     assert all_answers(SharedCodes("f", "jaccard"), records(f=values))[0][1] == pytest.approx(1 / 3)
     numbers = all_answers(Numbers("f"), records(f=["1,250.50 at 2,5", "1250.5", "2.5", "10.12.1999", "x"]))
     assert numbers[0][1:4] == [0.5, 0.5, 0.0] and math.isnan(numbers[0][4])
+
+
+# -- long texts ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [Edit, JaroWinkler])
+def test_very_long_strings_are_compared_by_their_beginning(kind: Any, caplog: pytest.LogCaptureFixture):
+    begin = "abcdefghij" * 200
+    values = [begin + "x" * 300_000, begin + "y" * 170_000, "b" + begin[1:] + "z", "ab", None]
+    found = all_answers(kind("f"), records(f=values))
+    wanted = all_answers(kind("f"), records(f=[value and value[:2000] for value in values]))
+    np.testing.assert_array_equal(found, wanted)
+    assert found[0][1] == 1.0 and 0.9 < found[0][2] < 1
+    kind("f").learn(records(f=values))
+    told = f"{kind('f').name}: 3 of 4 texts have more than 2,000 characters and are compared by the first 2,000"
+    assert told in caplog.text and "token_overlap(f) or tfidf_cosine(f)" in caplog.text
+
+
+def test_long_texts_are_compared_by_words_unless_told_otherwise():
+    rng = np.random.default_rng(0)
+    words = ["".join(rng.choice(list("abcdefgh"), 7)) for _ in range(50)]
+    texts = {
+        "sentences": [" ".join(rng.choice(words, 60)) for _ in range(12)],
+        "without blanks": ["".join(rng.choice(words, 60)) for _ in range(12)],
+        "codes": ["".join(rng.choice(list("0123456789-"), 500)) for _ in range(12)],
+        "digits": ["".join(rng.choice(list("0123456789"), 500)) for _ in range(12)],
+        "a few long ones": [*words[:11], "".join(rng.choice(words, 20_000))],
+    }
+    for name, values in texts.items():
+        chosen = default_comparisons(records(f=values))
+        assert not any(isinstance(one, Edit | JaroWinkler) for one in chosen), name
+        assert any(isinstance(one, TfidfCosine) for one in chosen), name
+    short = default_comparisons(records(f=words))
+    assert Edit("f") in short and JaroWinkler("f") in short
 
 
 # -- a user's function --------------------------------------------------------------------------------

@@ -104,19 +104,32 @@ def test_two_tables(write: Any, caplog: pytest.LogCaptureFixture):
     assert apart.names == ["1", "2", "7"]
 
 
-def test_empty_fields_are_left_out(write: Any, caplog: pytest.LogCaptureFixture):
+def test_empty_fields_are_told(write: Any, caplog: pytest.LogCaptureFixture):
+    """They stay: a model may compare by a field that nobody has a value of in a small table."""
     items = read_records(write("id,a,b\n1,x,\n2,y, \n"))
-    assert list(items.columns) == ["a"] and "the field 'b' is empty in every record and is left out" in caplog.text
+    assert list(items.columns) == ["a", "b"] and told(items, "b") == [None, None]
+    assert "the field 'b' is empty in every record" in caplog.text
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame({"id": [], "name": []}), pl.DataFrame({"id": [], "name": []})])
+def test_a_table_without_rows_has_no_records(write: Any, frame: Any, caplog: pytest.LogCaptureFixture):
+    file, full = write("id,name\n", "empty.csv"), write("id,name\n1,x\n2,y\n")
+    for items in (read_records(file), records_from_frames(frame)):
+        assert items.n_items == 0 and list(items.columns) == ["name"] and items.names == []
+    one_empty = read_records(full, file)
+    assert one_empty.first_table == 2 and one_empty.n_items == 2 and one_empty.n_possible_pairs == 0
+    assert read_records(file, full).first_table == 0
+    more = write("id,name,who\n", "empty.csv")
+    assert read_records(more, table="who").first_table == 0 and clusters(read_records(more, cluster="who")) == []
+    assert not caplog.records
 
 
 BAD_TABLES = {
     "empty": ("", {}, "no columns"),
-    "no rows": ("id,a\n", {}, "no records: expected a row for each"),
     "no id": ("a,b\n1,2\n", {}, r"no column 'id' \(id\); the columns are 'a', 'b'"),
     "missing id": ("id,a\n1,x\n ,y\n", {}, r"line 3: column 'id' \(id\): the id is missing"),
     "id twice": ("id,a\n1,x\n2,y\n1 ,z\n", {}, "line 4: ids must be distinct; '1' was in .*line 2"),
     "column twice": ("id,a, a\n1,x,y\n", {}, "two columns are named 'a'"),
-    "no fields": ("id,a\n1,\n", {}, "no fields to compare"),
     "only id": ("id\n1\n", {}, "no fields to compare"),
     "ragged": ("id,a\n1,x,y\n", {}, "line 2: expected 2 cells"),
     "not UTF-8": (b"id,a\n1,\xe9\n", {}, "line 2: not UTF-8"),
@@ -316,6 +329,23 @@ def test_frames(make: Any):
     assert told(items, "new") == ["True", "False", "True"]
 
 
+def test_lazy_frames_and_relations_are_collected():
+    lazy = records_from_frames(pl.LazyFrame(COLUMNS), cluster="entity")
+    duckdb = pytest.importorskip("duckdb")
+    known = pa.table(COLUMNS)
+    with duckdb.connect() as connection:
+        relation = connection.from_arrow(known)
+        both = records_from_frames(relation, cluster="entity")
+        truth = connection.sql("select '10' as one, '11' as two")
+        matched = records_from_frames(relation, fields="name", truth=truth)
+    for items in (lazy, both):
+        assert items.names == ["10", "11", "12"] and clusters(items) == [0, -1, 0]
+        assert told(items, "at") == ["2000-01-02", None, "2001-03-04"] and told(items, "count") == [1.0, 2.0, 3.0]
+    assert clusters(matched) == [0, 0, 1]
+    with pytest.raises(InputError, match=r"expected a table of pandas, polars, Arrow or DuckDB, got _?duckdb"):
+        records_from_frames(duckdb.connect())
+
+
 def test_frames_with_truth_and_another_table():
     one, two = pd.DataFrame({"id": [1, 2], "v": [1, 2]}), pl.DataFrame({"id": ["2", "3"], "v": ["x", "y"]})
     items = records_from_frames(one, two, truth=pl.DataFrame({"l": [2], "r": [3]}))
@@ -334,11 +364,9 @@ def test_numbers_too_large_for_a_float_are_strings():
     ("frame", "message"),
     [
         ([1, 2], "expected a table"),
-        (pl.LazyFrame({"id": [1]}), "collect"),
         (pd.DataFrame({"id": [1.5], "v": [1]}), "ids must be strings or whole numbers"),
         (pd.DataFrame({"id": [1], "v": [[1]]}), "turn it into strings"),
         (pd.DataFrame({"id": [1], "v": [np.inf]}), "infinite"),
-        (pd.DataFrame({"id": [], "v": []}), "no records"),
     ],
 )
 def test_frames_that_cannot_be_used(frame: Any, message: str):

@@ -187,7 +187,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "an unknown id": ([("a", "q", 1)], "row 0: no record has the id 'q'; correct it or take the row out"),
     "a missing id": ([("a", None, 1)], "the id is missing"),
     "two of a row": ([("a", "b")], r"row 0: expected \(left id, right id, match\)"),
-    "no table": ("labels.csv", "expected a table of pandas, polars or Arrow"),
+    "no table": ("labels.csv", "expected a table of pandas, polars, Arrow or DuckDB, got builtins.str"),
     "dates": (pd.DataFrame({"l": ["a"], "r": ["b"], "m": pd.to_datetime(["2020-01-01"])}), "expected yes or no, got"),
 }  # fmt: skip
 

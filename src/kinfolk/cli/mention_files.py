@@ -109,8 +109,7 @@ def fields_of(features: Sequence[Any], rules: Sequence[str] = ()) -> list[str]:
 
 
 def read_items(source: SourceOptions, needed: Sequence[str] | None = None) -> Mentions:
-    """The items; records have no candidate pairs yet. `needed`: fields that are kept even if nobody has a value."""
-    from kinfolk.data.column import Column
+    """The items; records have no candidate pairs yet. `needed`: the fields, unless others are asked for."""
     from kinfolk.io.coref import read_coref
     from kinfolk.io.records import read_records
 
@@ -118,7 +117,7 @@ def read_items(source: SourceOptions, needed: Sequence[str] | None = None) -> Me
         if source.documents is not None:
             return read_coref(source.documents, unmatched=str(source.unmatched or "raise"))
         fields = needed if source.fields is None else names_in(source.fields)
-        items = read_records(
+        return read_records(
             source.records or "-",
             source.other,
             id=None if source.id == "none" else source.id or "id",
@@ -129,8 +128,6 @@ def read_items(source: SourceOptions, needed: Sequence[str] | None = None) -> Me
             match_columns=None if source.match_columns is None else names_in(source.match_columns),
             delimiter=_delimiter(source),
         )
-    lacking = [name for name in needed or () if name in (fields or ()) and name not in items.columns]
-    return items.with_columns(**{name: Column.from_strings([None] * items.n_items) for name in lacking})
 
 
 def _delimiter(source: SourceOptions) -> str | None:

@@ -20,7 +20,7 @@ from kinfolk.data.ids import NodeIds
 from kinfolk.data.mention_checks import Attribute
 from kinfolk.data.mentions import Mentions
 from kinfolk.data.record_truth import RecordIds, clusters_in_ids, clusters_in_table, clusters_of_matches, numbered
-from kinfolk.data.tables import Table, frame_table, listed
+from kinfolk.data.tables import Table, frame_table, in_memory, listed
 from kinfolk.errors import InputError, SettingError
 
 log = logging.getLogger("kinfolk")
@@ -91,8 +91,8 @@ def _frame(frame: Any, name: str) -> Table:
     """A frame whose dates are written out as strings."""
     import narwhals.stable.v2 as nw
 
-    table = frame_table(frame, name)
-    whole = nw.from_native(frame, eager_only=True)
+    whole = in_memory(frame, name)
+    table = frame_table(whole, name)
 
     def written(column: Any) -> Callable[[], TableColumn]:
         return lambda: TableColumn("text", whole.get_column(column).dt.to_string("%Y-%m-%d").to_list(), "dates")
@@ -134,9 +134,6 @@ def gathered(tables: Sequence[tuple[str, Table]], columns: RecordColumns, has_tr
         if len(tables) == 2:
             raise SettingError("table names a column that divides one table in two; there are two tables already")
         tables = _divided(tables[0][1], columns.table)
-    for _, table in tables:
-        if not table.n_rows:
-            raise table.fault("no records: expected a row for each, found none")
     ids = [NodeIds(table, columns.id).names for _, table in tables]
     own = [table for _, table in tables]
     return Gathered(
@@ -154,6 +151,8 @@ def _names(words: Sequence[str], ids: Sequence[Sequence[str]]) -> list[str]:
 def _divided(table: Table, column: str) -> list[tuple[str, Table]]:
     """One table as two, by a column with two values; the one that comes first is the first."""
     names = table.full_names(column, "table")
+    if not names:
+        return [("first", table), ("second", table)]
     words = list(dict.fromkeys(names))
     if len(words) != 2:
         told = ", ".join(map(repr, words[:5])) or "none"
@@ -187,12 +186,11 @@ def _fields(tables: Sequence[Table], columns: RecordColumns, has_truth: bool) ->
     for name in _field_names(tables, columns, has_truth):
         values = _values([table.column(name, "fields") for table in tables], tables, name)
         known = (values.codes >= 0) if isinstance(values, Column) else ~np.isnan(values)
-        if known.any():
-            made[name] = values
-        else:
-            log.warning("%s: the field %r is empty in every record and is left out", tables[0].name, name)
+        made[name] = values
+        if len(known) and not known.any():
+            log.warning("%s: the field %r is empty in every record", tables[0].name, name)
     if not made:
-        wanted = "expected at least one column with values besides ids and clusters"
+        wanted = "expected at least one column besides ids and clusters"
         raise tables[0].fault(f"no fields to compare: {wanted}; name them with fields=...")
     return made
 

@@ -89,21 +89,34 @@ class Table:
 
 def frame_table(frame: Any, name: str, path: str | None = None) -> Table:
     """The table in a data frame of pandas, polars, Arrow or whatever else narwhals knows."""
-    import narwhals.stable.v2 as nw
     from narwhals.exceptions import DuplicateError
 
     try:
-        whole = nw.from_native(frame, eager_only=True)
+        whole = in_memory(frame, name)
         names = list(whole.columns)
-    except TypeError:
-        wanted = "expected a table of pandas, polars or Arrow in memory"
-        lazy = "; call .collect() on a lazy frame" if hasattr(frame, "collect") else ""
-        raise InputError(f"{name}: {wanted}, got {type(frame).__module__}.{type(frame).__name__}{lazy}") from None
     except DuplicateError as error:
         told = " ".join(str(error).split())
         raise InputError(f"{name}: two columns have the same name ({told}); rename one", path) from None
     columns = {str(one): _of_series(whole, one) for one in names}  # pandas may name columns with numbers
     return Table(name, columns, len(whole), path=path)
+
+
+def in_memory(frame: Any, name: str) -> Any:
+    """The narwhals frame of a table; what is lazy, such as a relation of DuckDB, is collected."""
+    import narwhals.stable.v2 as nw
+
+    try:
+        whole = nw.from_native(frame)
+    except TypeError:
+        wanted = "expected a table of pandas, polars, Arrow or DuckDB"
+        got = f"{type(frame).__module__}.{type(frame).__name__}"
+        raise InputError(f"{name}: {wanted}, got {got}") from None
+    if not isinstance(whole, nw.LazyFrame):
+        return whole
+    try:
+        return whole.collect()
+    except ImportError as error:  # DuckDB hands over what Arrow holds
+        raise InputError(f"{name}: to collect a lazy table {error}; pip install 'kinfolk[tables]'") from None
 
 
 def _of_series(frame: Any, name: Any) -> Callable[[], Column]:

@@ -100,6 +100,10 @@ class Texts:
         """How many items have each value."""
         return np.bincount(self.codes[self.codes >= 0], minlength=len(self.values))
 
+    def renamed(self, values: Sequence[str]) -> Texts:
+        """The same items with another text for each, distinct or not; an empty one is missing."""
+        return _renumbered(self.codes, values)
+
 
 def texts_of(items: Mentions, fields: Sequence[str], normalise: bool = True) -> Texts:
     """What the items have in a field, or in several one after the other."""

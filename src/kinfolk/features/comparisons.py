@@ -16,7 +16,7 @@ from kinfolk.features.pairs import PairFeature, number_column
 from kinfolk.features.skips import given_again
 from kinfolk.features.text_comparisons import Edit, JaroWinkler
 from kinfolk.features.token_comparisons import Numbers, SharedCodes, TfidfCosine, TokenOverlap, codes_in, numbers_in
-from kinfolk.features.value_comparisons import DateDifference, Exact, NumberDifference, PairFunction, days_of
+from kinfolk.features.value_comparisons import DateDifference, Exact, NumberDifference, PairFunction, dates_of
 
 __all__ = [
     "BestOf",
@@ -47,7 +47,9 @@ WRITTEN = (
     "exact(suburb), jaro_winkler(surname), token_overlap(name, containment), tfidf_cosine(name + description, 3), "
     "number_difference(price, relative), date_difference(born, %d/%m/%Y) or exact(code, raw)"
 )
-LOOKED_AT = 10_000  # distinct values that tell what a field holds
+LOOKED_AT = 10_000  # distinct values that tell what a field holds,
+CHARACTERS = 5_000_000  # of no more than so many characters in all
+LONG = 200  # characters of a value, on average, beyond which it is a text of words: edits cost the square of them
 
 
 def parse_comparison(text: str) -> PairFeature:
@@ -120,6 +122,7 @@ def default_comparisons(items: Mentions) -> list[PairFeature]:
     codes (mostly digits)   the same, typos; shared numbers where there are other signs between them
     up to three words       the same, Jaro-Winkler, typos; shared words where there are several
     longer texts            shared words, tf-idf of words and of characters; typos up to fifteen words
+    over 200 characters     no typos, whatever it holds: tf-idf of characters in their place
     texts with numbers      shared numbers; shared codes where letters and digits come together
 
     and, where several fields hold words, tf-idf over all of them; with two tables also how a pair compares with the
@@ -131,14 +134,15 @@ def default_comparisons(items: Mentions) -> list[PairFeature]:
         texts = texts_of(items, [name], normalise=False)
         if len(texts.values) < 2:
             continue
-        values = texts.values[:LOOKED_AT]
+        values = _some_of(texts.values)
         numbers = number_column(items, name)[texts.codes >= 0]
-        if np.mean(~np.isnan(days_of(values))) >= 0.8:
+        if np.mean(~np.isnan(dates_of(values)[:-1, 0])) >= 0.8:
             chosen += [Exact(name), DateDifference(name), Edit(name)]
-        elif np.mean(~np.isnan(numbers)) >= 0.9:
+        elif np.mean(~np.isnan(numbers)) >= 0.9 and not _is_long(values):
             chosen += _for_numbers(name, values)
         elif _digit_share(values) >= 0.5:
-            chosen += [Exact(name), Edit(name), Numbers(name)]
+            typos = TfidfCosine(name, 3) if _is_long(values) else Edit(name)
+            chosen += [Exact(name), typos, Numbers(name)]
         else:
             wordy.append(name)
             chosen += _for_words(name, values)
@@ -164,17 +168,26 @@ def _for_numbers(name: str, values: Sequence[str]) -> list[PairFeature]:
 
 def _for_words(name: str, values: Sequence[str]) -> list[PairFeature]:
     words = float(np.mean([len(normalised(value).split()) for value in values]))
-    if words <= 3.5:
+    if words <= 3.5 and not _is_long(values):
         chosen: list[PairFeature] = [Exact(name), JaroWinkler(name), Edit(name)]
         chosen += [TokenOverlap(name)] if words > 1.3 else []
     else:
         chosen = [TokenOverlap(name), TokenOverlap(name, "containment"), TfidfCosine(name), TfidfCosine(name, 3)]
-        chosen += [Edit(name)] if words <= 15 else []
+        chosen += [Edit(name)] if words <= 15 and not _is_long(values) else []
     if np.mean([bool(numbers_in(value)) for value in values]) >= 0.2:
         chosen.append(Numbers(name))
     if np.mean([any(not code.isdecimal() for code in codes_in(value)) for value in values]) >= 0.2:
         chosen.append(SharedCodes(name))
     return chosen
+
+
+def _some_of(values: Sequence[str]) -> Sequence[str]:
+    sizes = np.cumsum([len(value) for value in values[:LOOKED_AT]])
+    return values[: max(2, int(np.searchsorted(sizes, CHARACTERS)))]
+
+
+def _is_long(values: Sequence[str]) -> bool:
+    return bool(np.mean([len(value) for value in values]) > LONG)
 
 
 def _digit_share(values: Sequence[str]) -> float:

@@ -88,10 +88,14 @@ def bags_of_characters(texts: Sequence[str], size: int, known: Sequence[str] = (
     """
     padded = [f" {text} " for text in texts]
     letters, starts, n_letters = letters_of([*padded, *known])
-    radix, runs = np.int64(max(n_letters, 1)), letters.astype(np.int64)
-    for _ in range(size - 1):  # the run of k + 1 characters that begins at each place; numbered anew to stay small
+    radix, runs = max(n_letters, 1), letters.astype(np.int64)
+    most = radix
+    for _ in range(size - 1):  # the run of k + 1 characters that begins at each place
+        if most * radix > 2**62:  # numbered anew to stay small
+            distinct, runs = np.unique(runs, return_inverse=True)
+            most = len(distinct)
         runs = runs[:-1] * radix + letters[len(letters) - len(runs) + 1 :]
-        runs = np.unique(runs, return_inverse=True)[1]
+        most *= radix
     rows = np.repeat(np.arange(len(starts) - 1), np.diff(starts))[: len(runs)]
     whole = np.flatnonzero(np.arange(len(runs)) + size <= starts[1:][rows])  # a run ends before its text does
     distinct, tokens = np.unique(runs[whole], return_inverse=True)

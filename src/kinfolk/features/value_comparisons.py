@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from numbers import Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,11 +30,15 @@ from kinfolk.features.compared import (
 from kinfolk.features.pairs import Answer, Items, PairColumn, PairFeature, Statistics, attribute, number_column
 
 Array = NDArray[Any]
-MONTHS = {name: i for i, name in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split(), 1)}
+_NAMES = "january february march april may june july august september october november december".split()
+MONTHS = {word: i for i, name in enumerate(_NAMES, 1) for word in (name, name[:3])} | {"sept": 9}
+PIVOT = 69  # a year of two digits is 19.. from here on, 20.. below, as in strptime
 YEAR_FIRST = re.compile(r"(\d{4})(?:([-/.])(\d{1,2})\2(\d{1,2})|(\d\d)(\d\d))(?:[T ].*)?")
-YEAR_LAST = re.compile(r"(\d{1,2})([-/.])(\d{1,2})\2(\d{4})(?: .*)?")
-DAY_NAMED = re.compile(r"(\d{1,2})(?:st|nd|rd|th)?[-. ]+([a-z]{3})[a-z]*\.?,?[-. ]+(\d{4})")  # 3 March 1999
-MONTH_NAMED = re.compile(r"([a-z]{3})[a-z]*\.? +(\d{1,2})(?:st|nd|rd|th)?,? +(\d{4})")  # March 3, 1999
+YEAR_LAST = re.compile(r"(\d{1,2})([-/.])(\d{1,2})\2(\d{4}|\d\d)(?: .*)?")
+DAY_NAMED = re.compile(r"(\d{1,2})(?:st|nd|rd|th)?[-./ ]*([a-z]+)\.?,?[-./ ]*(\d{4}|\d\d)")  # 3 March 1999, 3-Mar-99
+MONTH_NAMED = re.compile(r"([a-z]+)\.? +(\d{1,2})(?:st|nd|rd|th)?,? +(\d{4}|\d\d)")  # March 3, 1999
+YEAR_AND_MONTH = re.compile(r"(\d{4})[-/](\d{1,2})")  # 1999-03
+MONTH_AND_YEAR = re.compile(r"(\d{1,2}|[a-z]+)\.?,?[-/ ]+(\d{4})")  # 3/1999, March 1999
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,10 @@ class NumberDifference(Comparison):
 class DateDifference(Comparison):
     """Days between two dates, whichever is the earlier; what is no date is missing.
 
-    format   as in strptime. None: 1999-12-31 (with or without a time), 19991231, 31.12.1999, 31 Dec 1999 and
+    A date that names a month alone (1999-12, 12/1999, Dec 1999) is compared by the month: both count as the first day
+    of theirs. Years of two digits lie between 1969 and 2068.
+
+    format   as in strptime. None: 1999-12-31 (with or without a time), 19991231, 31.12.1999, 31 Dec 1999, 31-Dec-99 and
              December 31, 1999. In 1/2/1999 the first number is the day if, in training, one above 12 stands there more
              often than in the second place, else the month; a comparison that has not learned it looks at the items at
              hand. With full stops it is the day, and a number above 12 is one anywhere.
@@ -106,10 +113,12 @@ class DateDifference(Comparison):
 
     def of(self, items: Mentions) -> Answer:
         texts = texts_of(items, self.fields, normalise=False)
-        days = np.array([*days_of(texts.values, self.format, self.day_first), np.nan])[texts.codes]
+        days, months, whole = dates_of(texts.values, self.format, self.day_first)[texts.codes].T
 
         def answer(left: Items, right: Items) -> Array:
-            return as_column(np.abs(days[left] - days[right]))
+            by_day = whole[left] * whole[right] == 1
+            apart = np.where(by_day, days[left] - days[right], months[left] - months[right])
+            return as_column(np.abs(apart))
 
         return answer
 
@@ -130,12 +139,25 @@ class DateDifference(Comparison):
         return learned
 
 
-def days_of(texts: Sequence[str], format: str | None = None, day_first: bool | None = None) -> list[float]:
-    """The day each text names, counted from a fixed one, or NaN."""
+class Date(NamedTuple):
+    """A day and the first of its month, counted from a fixed day; and whether the day is known: 1, or 0 for a month."""
+
+    day: float
+    month: float
+    whole: float = 1.0
+
+
+NO_DATE = Date(float("nan"), float("nan"))
+
+
+def dates_of(texts: Sequence[str], format: str | None = None, day_first: bool | None = None) -> Array:
+    """float64 (n + 1, 3), a `Date` for each text, NaN where it names none; the last, for code -1, is none."""
     if format is not None:
-        return [_strict_day(text.strip(), format) for text in texts]
-    first = is_day_first(texts) if day_first is None else day_first
-    return [_day(text.strip(), first) for text in texts]
+        found = [_by_format(text.strip(), format) for text in texts]
+    else:
+        first = is_day_first(texts) if day_first is None else day_first
+        found = [_date(text.strip(), first) for text in texts]
+    return np.array([*found, NO_DATE])
 
 
 def is_day_first(texts: Sequence[str]) -> bool:
@@ -147,32 +169,43 @@ def is_day_first(texts: Sequence[str]) -> bool:
     return ends[True] > ends[False]
 
 
-def _strict_day(text: str, format: str) -> float:
+def _by_format(text: str, format: str) -> Date:
     try:
-        return float(datetime.strptime(text, format).toordinal())
+        found = datetime.strptime(text, format)
     except ValueError:
-        return float("nan")
+        return NO_DATE
+    return _made(f"{found.year:04}", found.month, found.day)
 
 
-def _day(text: str, day_first: bool) -> float:
+def _date(text: str, day_first: bool) -> Date:
     if found := YEAR_FIRST.fullmatch(text):
-        return _ordinal(found[1], found[3] or found[5], found[4] or found[6])
+        return _made(found[1], found[3] or found[5], found[4] or found[6])
     if found := YEAR_LAST.fullmatch(text):
         first, second = int(found[1]), int(found[3])
         is_day = second <= 12 and (day_first or found[2] == "." or first > 12)
-        return _ordinal(found[4], second if is_day else first, first if is_day else second)
-    if found := DAY_NAMED.fullmatch(text.lower()):
-        return _ordinal(found[3], MONTHS.get(found[2], 0), found[1])
-    if found := MONTH_NAMED.fullmatch(text.lower()):
-        return _ordinal(found[3], MONTHS.get(found[1], 0), found[2])
-    return float("nan")
+        return _made(found[4], second if is_day else first, first if is_day else second)
+    plain = text.lower()
+    if found := DAY_NAMED.fullmatch(plain):
+        return _made(found[3], MONTHS.get(found[2], 0), found[1])
+    if found := MONTH_NAMED.fullmatch(plain):
+        return _made(found[3], MONTHS.get(found[1], 0), found[2])
+    if found := YEAR_AND_MONTH.fullmatch(plain):
+        return _made(found[1], found[2])
+    if found := MONTH_AND_YEAR.fullmatch(plain):
+        return _made(found[2], found[1] if found[1].isdecimal() else MONTHS.get(found[1], 0))
+    return NO_DATE
 
 
-def _ordinal(year: Any, month: Any, day: Any) -> float:
+def _made(year: Any, month: Any, day: Any = None) -> Date:
+    number = int(year)
+    if len(str(year)) == 2:
+        number += 1900 if number >= PIVOT else 2000
     try:
-        return float(date(int(year), int(month), int(day)).toordinal())
+        first = date(number, int(month), 1).toordinal()
+        whole = first if day is None else date(number, int(month), int(day)).toordinal()
     except ValueError:  # a thirteenth month
-        return float("nan")
+        return NO_DATE
+    return Date(float(whole), float(first), float(day is not None))
 
 
 # -- a user's function --------------------------------------------------------------------------------

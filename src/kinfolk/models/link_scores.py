@@ -58,6 +58,8 @@ def labelled_pairs_before(labels: PairLabels, items: Mentions, decided: Array) -
 
 
 def _truth(items: Mentions) -> tuple[Array, NDArray[np.bool_]]:
+    if not items.n_items:
+        raise InputError("there are no items to score; is the table empty?")
     if items.clusters is None or not (items.clusters >= 0).any():
         remedy = "read them with cluster=... or truth=..., or give labelled pairs to evaluate, pairs=..."
         raise InputError(f"the items have no true clusters to compare with; {remedy}")

@@ -142,8 +142,8 @@ class Linker(LinkAnswers):
     ) -> Self:
         """Learn from items with true clusters, but not those whose cluster is not known (-1); or from labelled pairs.
 
-        pairs               labels of some pairs, which alone teach, candidates or not: a table of pandas, polars or
-                            Arrow, or a list of (id, id, match). Of all other pairs nothing is taken to be known
+        pairs               labels of some pairs, which alone teach, candidates or not: a table of pandas, polars,
+                            Arrow or DuckDB, or a list of (id, id, match). Of other pairs nothing is taken to be known
         left, right, match  its columns: two ids, and yes or no (truth values, 1 and 0, words); missing: not known
         """
         check_linker(self, items)

@@ -31,6 +31,8 @@ def check_items(items: Any) -> None:
 
 def check_linker(linker: Any, items: Any) -> None:
     check_items(items)
+    if items.n_items < 2:
+        raise InputError(f"training needs pairs of items; got {items.n_items or 'none'}: is the table empty?")
     for name, allowed in linker.CHOICES.items():
         if getattr(linker, name) not in allowed:
             raise SettingError(f"{name} must be one of {', '.join(allowed)}; got {getattr(linker, name)!r}")
