@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.linear_model import LogisticRegression
 from small_world import MODELS, TEST, TINY, TINY_LABELS, TRAIN
 
 import kinfolk as kf
@@ -408,3 +409,99 @@ def test_a_mixture_cut_or_altered_is_refused(saved_mixtures: Any, tmp_path: Path
             (tmp_path / FILE).write_bytes(changed)
             with pytest.raises(ModelFileError, match=FILE):
                 kf.load_model(tmp_path / FILE)
+
+
+# -- settings of a file are checked as in fit ---------------------------------------------------------
+
+GRAPH = kf.Graph(np.eye(2)[[0, 1] * 9], ["a", "b"] * 9, {"r": [(i, (i + 2) % 18) for i in range(18)]})
+PEOPLE = kf.generate_customers(60, seed=1)
+
+
+def learned(name: str) -> Any:
+    """A small model of each kind."""
+    if name == "tokens":
+        return kf.LinearChainCRF(n_jobs=1).fit(TINY, TINY_LABELS)
+    if name == "skip chain":
+        return kf.SkipChainCRF(n_jobs=1, l2=1.0).fit(TINY, TINY_LABELS)
+    if name == "link":
+        return kf.LinkModel(n_jobs=1, l2=1.0).fit(GRAPH)
+    if name == "mixture":
+        return kf.MixtureOfParents(n_jobs=1, l2=1.0).fit(GRAPH)
+    if name == "stacked":
+        return kf.StackedGraphical(LogisticRegression(), [kf.Count("r")], folds=3, n_jobs=1).fit(GRAPH)
+    if name == "network":
+        return kf.DependencyNetwork(LogisticRegression(), [kf.Count("r")], n_jobs=1).fit(GRAPH)
+    if name == "stacked tokens":
+        return kf.StackedGraphical(kf.MEMM(n_jobs=1), [kf.Window(1)], folds=2, n_jobs=1).fit(TINY * 4, TINY_LABELS * 4)
+    return kf.Linker(blocking=["sorted(surname, 30)"], n_jobs=1, bias=kf.Bias()).fit(PEOPLE)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    folder = tmp_path_factory.mktemp("settings")
+
+    def file(name: str) -> Path:
+        if not (folder / name).exists():
+            learned(name).save(folder / name)
+        return folder / name
+
+    return file
+
+
+BAD_SETTINGS: list[tuple[str, str, Any]] = [
+    ("tokens", "l2", -1.0), ("tokens", "l1", "much"), ("tokens", "n_jobs", 0), ("tokens", "encoding", "BIOX"),
+    ("tokens", "class_weight", "unbalanced"), ("tokens", "class_weight", {"PER": -1}), ("tokens", "constrain", "no"),
+    ("tokens", "verbose", "loud"), ("tokens", "templates", "document"), ("tokens", "nothing", 1),
+    ("skip chain", "damping", 2.0), ("skip chain", "training", "magic"), ("skip chain", "decode", "best"),
+    ("link", "max_rounds", 0), ("link", "schedule", "whenever"), ("link", "relations", "r"),
+    ("mixture", "mixing", "stirred"), ("mixture", "predict_orders", -3), ("mixture", "gate_folds", 1),
+    ("stacked", "depth", -1), ("stacked", "folds", [1, 2]), ("stacked", "known", "all"), ("stacked", "base", "svm"),
+    ("network", "sweeps", 0), ("network", "chains", 1.5), ("network", "mode", "wild"),
+    ("linker", "rounds", 0), ("linker", "e_step", "guess"), ("linker", "bins", 10**9), ("linker", "select", "luck"),
+    ("linker", "l2", None), ("linker", "training", "hard"), ("linker", "n_jobs", "all"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("which", "setting", "value"), BAD_SETTINGS, ids=[f"{w}-{s}" for w, s, _ in BAD_SETTINGS])
+def test_settings_of_a_file_are_checked_as_in_fit(
+    which: str, setting: str, value: Any, files: Callable[[str], Path], tmp_path: Path
+):
+    file = read_model_file(files(which))
+    file.header["settings"][setting] = value
+    write_model_file(tmp_path / FILE, file.header, file.arrays, file.strings)
+    with pytest.raises(ModelFileError, match=rf"{FILE}: .*\b{setting}\b") as refused:
+        kf.load_model(tmp_path / FILE)
+    assert "altered" in str(refused.value) and "do not fit together" not in str(refused.value)
+
+
+def test_settings_of_models_within_a_model_are_checked(files: Callable[[str], Path], tmp_path: Path):
+    file = read_model_file(files("stacked tokens"))
+    file.header["stacked"]["levels"][1]["settings"]["l2"] = -1
+    write_model_file(tmp_path / FILE, file.header, file.arrays, file.strings)
+    with pytest.raises(ModelFileError, match=rf"{FILE}: MEMM\(l2=...\) must be 0, or a number from"):
+        kf.load_model(tmp_path / FILE)
+
+
+@pytest.mark.parametrize(
+    ("part", "told"),
+    [({"bias": {"kind": "some", "factor": 1.5, "form": "weight"}}, "kind of a bias"),
+     ({"clusterer": ["SingleLink", {"threshold": 7, "max_size": None}]}, "threshold must be a probability"),
+     ({"clusterer": ["AverageLink", {"threshold": 0.5, "max_size": 0, "of": "probability"}]}, "max_size"),
+     ({"clusterer": ["AverageLink", {"threshold": 0.5, "max_size": None, "of": "luck"}]}, "of must be")],
+    ids=["bias", "threshold", "size", "of"],
+)  # fmt: skip
+def test_settings_of_a_clusterer_and_a_bias_are_checked(
+    part: dict[str, Any], told: str, files: Callable[[str], Path], tmp_path: Path
+):
+    file = read_model_file(files("linker"))
+    file.header["linker"].update(part)
+    write_model_file(tmp_path / FILE, file.header, file.arrays, file.strings)
+    with pytest.raises(ModelFileError, match=rf"{FILE}: .*{told}"):
+        kf.load_model(tmp_path / FILE)
+
+
+def test_a_setting_that_an_older_file_lacks_is_the_default(files: Callable[[str], Path], tmp_path: Path):
+    file = read_model_file(files("tokens"))
+    del file.header["settings"]["encoding"], file.header["settings"]["verbose"]
+    write_model_file(tmp_path / FILE, file.header, file.arrays, file.strings)
+    assert kf.load_model(tmp_path / FILE).encoding == "auto"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,6 +33,16 @@ class Clusterer(Settings):
         self.threshold = threshold
         self.max_size = max_size
 
+    def check(self) -> None:
+        """Raise a SettingError for a setting outside its range."""
+        number = isinstance(self.threshold, Real) and not isinstance(self.threshold, bool)
+        if not number or not 0 <= self.threshold < 1:
+            raise SettingError(
+                f"threshold must be a probability from 0 up to but not including 1; got {self.threshold!r}"
+            )
+        if self.max_size is not None and not (isinstance(self.max_size, Integral) and self.max_size >= 1):
+            raise SettingError(f"max_size must be 1 or more, or None for no limit; got {self.max_size!r}")
+
     @abstractmethod
     def _cluster(self, n: int, left: Array, right: Array, probability: Array, rules: Constraints) -> Array: ...
 
@@ -49,12 +60,7 @@ class Clusterer(Settings):
 
         first_table   items of the first of two tables, all pairs crossing them; None: one table
         """
-        if not 0 <= self.threshold < 1:
-            raise SettingError(
-                f"threshold must be a probability from 0 up to but not including 1; got {self.threshold!r}"
-            )
-        if self.max_size is not None and self.max_size < 1:
-            raise SettingError(f"max_size must be 1 or more, or None for no limit; got {self.max_size!r}")
+        self.check()
         must, cannot = (
             _pairs(given, n, name) for given, name in ((must_link, "must_link"), (cannot_link, "cannot_link"))
         )
@@ -85,11 +91,14 @@ class AverageLink(Clusterer):
         super().__init__(threshold, max_size)
         self.of = of
 
+    def check(self) -> None:
+        super().check()
+        if self.of not in ("probability", "log-odds"):
+            raise SettingError(f'of must be "probability" or "log-odds"; got {self.of!r}')
+
     def _cluster(self, n: int, left: Array, right: Array, probability: Array, rules: Constraints) -> Array:
         if self.of == "probability":
             return agglomerate(n, left, right, probability, "average", self.threshold, rules)
-        if self.of != "log-odds":
-            raise SettingError(f'of must be "probability" or "log-odds"; got {self.of!r}')
         value, least = (np.clip(log_odds(p), -SURE, SURE) + SURE for p in (probability, np.array([self.threshold])))
         return agglomerate(n, left, right, value, "average", float(least[0]), rules)
 
@@ -110,9 +119,12 @@ class BestLink(Clusterer):
         super().__init__(threshold, max_size)
         self.kind = kind
 
-    def _cluster(self, n: int, left: Array, right: Array, probability: Array, rules: Constraints) -> Array:
+    def check(self) -> None:
+        super().check()
         if self.kind not in ("best", "closest"):
             raise SettingError(f'kind must be "best" or "closest"; got {self.kind!r}')
+
+    def _cluster(self, n: int, left: Array, right: Array, probability: Array, rules: Constraints) -> Array:
         return best_link(n, left, right, probability, self.kind, self.threshold, rules)
 
 
@@ -121,9 +133,12 @@ class Correlation(Clusterer):
 
     every_pair = True
 
-    def _cluster(self, n: int, left: Array, right: Array, probability: Array, rules: Constraints) -> Array:
+    def check(self) -> None:
+        super().check()
         if self.threshold == 0:
             raise SettingError("Correlation needs a threshold above 0: at 0 its log-odds are infinite")
+
+    def _cluster(self, n: int, left: Array, right: Array, probability: Array, rules: Constraints) -> Array:
         return correlation(n, left, right, probability, self.threshold, rules)
 
 
@@ -138,9 +153,12 @@ class BestMatch(Clusterer):
         super().__init__(threshold, max_size)
         self.each = each
 
-    def _cluster(self, n: int, left: Array, right: Array, probability: Array, rules: Constraints) -> Array:
+    def check(self) -> None:
+        super().check()
         if self.each not in ("first", "second", "both"):
             raise SettingError(f'each must be "first", "second" or "both"; got {self.each!r}')
+
+    def _cluster(self, n: int, left: Array, right: Array, probability: Array, rules: Constraints) -> Array:
         _check_two_tables(self, left, right)
         return best_match(n, left, right, probability, self.each, self.threshold, rules)
 
@@ -148,9 +166,12 @@ class BestMatch(Clusterer):
 class OneToOne(Clusterer):
     """For two tables without duplicates of their own: the exact matching of largest total log-odds."""
 
-    def _cluster(self, n: int, left: Array, right: Array, probability: Array, rules: Constraints) -> Array:
+    def check(self) -> None:
+        super().check()
         if self.threshold == 0:
             raise SettingError("OneToOne needs a threshold above 0: at 0 its log-odds are infinite")
+
+    def _cluster(self, n: int, left: Array, right: Array, probability: Array, rules: Constraints) -> Array:
         _check_two_tables(self, left, right)
         return one_to_one(n, left, right, probability, self.threshold, rules)
 

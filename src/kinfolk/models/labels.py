@@ -24,6 +24,11 @@ log = logging.getLogger("kinfolk")
 T = TypeVar("T", bound=Any)
 
 
+def check_encoding(encoding: Any) -> None:
+    if encoding != "auto" and encoding not in schemes.SCHEMES:
+        raise SettingError(f"encoding must be 'auto' or one of {', '.join(schemes.SCHEMES)}; got {encoding!r}")
+
+
 @dataclass(frozen=True)
 class LabelCoding:
     """outer: scheme of the data and of predictions; inner: scheme of the classes (None: not spans)."""
@@ -35,8 +40,7 @@ class LabelCoding:
     @classmethod
     def learn(cls, corpus: Corpus, encoding: str) -> LabelCoding:
         """From a training corpus; `encoding` is a scheme, or "auto": the data's own, BIO for IOB1 without gaps."""
-        if encoding != "auto" and encoding not in schemes.SCHEMES:
-            raise SettingError(f"encoding must be 'auto' or one of {', '.join(schemes.SCHEMES)}; got {encoding!r}")
+        check_encoding(encoding)
         if corpus.labels is None or not (corpus.labels.codes >= 0).any():
             raise InputError("training needs labels, and this corpus has none", corpus.source)
         outer = corpus.scheme

@@ -14,6 +14,7 @@ from kinfolk.data.mentions import Mentions
 from kinfolk.data.pair_labels import PairLabels
 from kinfolk.errors import DataWarning, InputError, SettingError, warn
 from kinfolk.features.blocking import BlockingReport, as_rules
+from kinfolk.features.pair_set import MAX_BINS
 from kinfolk.inference.clusters import single_link
 from kinfolk.models.bias import Bias
 from kinfolk.models.link_scores import METRICS_OF_PAIRS, Metric, labelled_pairs_after, metric
@@ -33,6 +34,11 @@ def check_linker(linker: Any, items: Any) -> None:
     check_items(items)
     if items.n_items < 2:
         raise InputError(f"training needs pairs of items; got {items.n_items or 'none'}: is the table empty?")
+    check_linker_settings(linker)
+
+
+def check_linker_settings(linker: Any) -> None:
+    """Raise a SettingError for the first setting outside its range."""
     for name, allowed in linker.CHOICES.items():
         if getattr(linker, name) not in allowed:
             raise SettingError(f"{name} must be one of {', '.join(allowed)}; got {getattr(linker, name)!r}")
@@ -42,6 +48,8 @@ def check_linker(linker: Any, items: Any) -> None:
         linker.bias.check()
     if not isinstance(linker.rounds, int | np.integer) or linker.rounds < 1:
         raise SettingError(f"rounds must be 1 or more; got {linker.rounds!r}")
+    if not isinstance(linker.bins, int | np.integer) or not 1 <= linker.bins <= MAX_BINS:
+        raise SettingError(f"bins must lie between 1 and {MAX_BINS}; got {linker.bins!r}")
     if linker.folds is not None and not (isinstance(linker.folds, int | np.integer) and linker.folds > 1):
         raise SettingError(f"folds must be 2 or more, or None; got {linker.folds!r}")
     for name, least in (("l2", 0), ("tolerance", 0), ("max_iterations", 1)):
@@ -53,7 +61,10 @@ def check_linker(linker: Any, items: Any) -> None:
     if not selected(linker):
         raise SettingError("select must name a metric, such as 'pair_f1'; got none")
     for name in selected(linker):
-        metric(name)
+        try:
+            metric(name)
+        except SettingError as error:
+            raise SettingError(f"select: {error}") from None
 
 
 def selected(linker: Any) -> list[str]:

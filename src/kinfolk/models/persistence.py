@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from kinfolk.data.labels import TYPES, Classes, label_name
+from kinfolk.data.schemes import SCHEMES
 from kinfolk.errors import ModelFileError, SettingError
 from kinfolk.features.dicts import DictFeatures
 from kinfolk.features.rebuild import feature_set
@@ -17,11 +18,13 @@ from kinfolk.features.tokens import TokenFeatures
 from kinfolk.io.modelfile import ModelFile, fits, read_model_file, write_model_file
 from kinfolk.learning.loglinear import Shape, Weights
 from kinfolk.models.chain_tagger import ChainTagger
+from kinfolk.models.checks import check_settings
 from kinfolk.models.crf import LinearChainCRF
 from kinfolk.models.dependency import DependencyNetwork
-from kinfolk.models.labels import LabelCoding
+from kinfolk.models.labels import LabelCoding, check_encoding
 from kinfolk.models.link import LinkModel
 from kinfolk.models.linker import Linker
+from kinfolk.models.linker_checks import check_linker_settings
 from kinfolk.models.linker_files import OBJECTS, linker_parts, restore_linker
 from kinfolk.models.maxent import MaxEnt
 from kinfolk.models.memm import MEMM
@@ -39,6 +42,8 @@ from kinfolk.models.stacked_files import (
     restored_company,
 )
 from kinfolk.models.tagger import Tagger
+from kinfolk.models.weighting import class_weights
+from kinfolk.threads import resolve_jobs
 
 KINDS = ("tokens", "nodes", "mentions")
 METHODS: dict[str, Any] = {
@@ -97,6 +102,7 @@ def _restored_labels(labels: Mapping[str, Any]) -> LabelCoding:
     names, kind = labels["classes"], labels.get("type", "str")
     if kind not in TYPES:
         raise ModelFileError(f"labels of type {kind!r} are not known; expected {', '.join(TYPES)}: upgrade kinfolk")
+    fits({labels["outer"], labels["inner"]} <= {None, *SCHEMES})
     classes = Classes(names, kind)
     fits(all(map(str.__eq__, names, map(label_name, classes))))
     return LabelCoding(labels["outer"], labels["inner"], classes)
@@ -197,14 +203,16 @@ def _restore(file: ModelFile, functions: Functions, trusted: Sequence[str]) -> A
         raise ModelFileError(f"a model of kind {header['kind']!r} is not known; expected {', '.join(KINDS)}")
     if header["method"] not in METHODS:
         raise ModelFileError(f"method {header['method']!r} is not one of {', '.join(METHODS)}: upgrade kinfolk")
-    model = METHODS[header["method"]]().set_params(**header["settings"])
+    model = METHODS[header["method"]]().set_params(**_kept_settings(METHODS[header["method"]], header["settings"]))
     if isinstance(model, Linker):
         restore_linker(model, file, functions)
+        _check_kept(model)
         return model
     model.coding_ = _restored_labels(header["labels"])
     classes, weights = model.coding_.classes, header["settings"].get("class_weight")
     if isinstance(weights, Mapping) and classes.type != "str":
         model.class_weight = {classes[classes.get(name)]: weight for name, weight in weights.items()}
+    _check_kept(model)
     if isinstance(model, StackedGraphical | DependencyNetwork):
         _set_stacked(model, file, functions, trusted)
         return model
@@ -222,10 +230,41 @@ def _restore(file: ModelFile, functions: Functions, trusted: Sequence[str]) -> A
     return model
 
 
+def _kept_settings(method: Any, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    objects = OBJECTS if method is Linker else NOT_KEPT
+    strange = [name for name in settings if name in objects or name not in method._setting_names()]
+    if strange:
+        raise ModelFileError(f"{method.__name__} keeps no setting {strange[0]!r} in a file: altered, or newer")
+    return settings
+
+
+def _check_kept(model: Any) -> None:
+    """Settings from a file are checked as `fit` checks them."""
+    try:
+        if isinstance(model, Linker):
+            check_linker_settings(model)
+            model.clusterer_.check()
+        else:
+            check_settings(model)
+            if hasattr(model, "encoding"):
+                check_encoding(model.encoding)
+            if hasattr(model, "class_weight"):
+                classes = model.coding_.classes
+                class_weights(np.arange(len(classes), dtype=np.int32), classes, model.class_weight)
+            if hasattr(model, "folds") and not (isinstance(model.folds, int) and model.folds >= 1):
+                raise SettingError(f"folds must be a whole number of 1 or more; got {model.folds!r}")
+        resolve_jobs(model.n_jobs)
+        if not isinstance(model.verbose, int | None):
+            raise SettingError(f"verbose must be a whole number; got {model.verbose!r}")
+    except SettingError as error:
+        raise ModelFileError(f"{error}. The file was altered; train and save the model again") from None
+
+
 def _set_stacked(model: Any, file: ModelFile, functions: Functions, trusted: Sequence[str]) -> None:
     from sklearn.base import clone
 
     spec, kind = file.header["stacked"], file.header["kind"]
+    fits(spec["known"] in {*type(model).CHOICES["known"]} - {"auto"})
     learners: list[Any]
     if kind == "nodes":
         width = _set_columns(model, file)
