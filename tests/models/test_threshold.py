@@ -339,12 +339,13 @@ def test_a_threshold_that_is_better_beyond_doubt_is_taken():
     assert str(choice).endswith(": taken")
 
 
-def test_a_gain_of_two_entities_is_not_enough_to_leave_the_own_threshold():
-    """Two true pairs scored just below 0.5, and nothing to lose by a lower threshold on the pairs at hand."""
+def test_a_gain_of_one_entity_is_not_enough_to_leave_the_own_threshold():
+    """Its pairs are scored just below 0.5, and a lower threshold has nothing to lose on the pairs at hand."""
     items = world(1)
     true = np.flatnonzero(items.pair_labels == 1)
     sizes = np.bincount(items.clusters)
-    alone = [pair for pair in true if sizes[items.clusters[items.left[pair]]] == 2][:2]
+    entity = int(np.flatnonzero(sizes == 3)[0])
+    alone = [pair for pair in true if items.clusters[items.left[pair]] == entity]
     score = np.where(items.pair_labels == 1, 3.0, -9.0)
     score[alone] = -0.3
     chosen, choice = best_threshold(items, score, kf.SingleLink(), supervision_of_clusters(items).value("pair_f1"))

@@ -75,7 +75,7 @@ class Linker(LinkAnswers):
     keep_local    whether the local round may be the one kept; the paper leaves it out
     folds         into how many folds training is dealt to choose the threshold of the clusterer (see `clusterer_`)
                   and the round, by `select` on pairs that models have not seen; the clusterer's own threshold stays
-                  unless another gains more than its 90 % interval. None: the clusterer's own threshold, and the round
+                  unless another is better with 90 % confidence. None: the clusterer's own threshold, and the round
                   by the pairs trained on
     l2            strength of the ridge ½ l2 |w|²
     bins, binning into how many bins numbers go; "learned": where labels change, "quantile": equal numbers

@@ -24,7 +24,7 @@ from kinfolk.models.structured import PairTrainer, rounds_of, sigmoid
 Array = NDArray[Any]
 LOG_ODDS = np.arange(-6.0, 4.1, 0.5)
 PARTS = 20  # of the jackknife
-WIDTH = 1.645  # half-width of the interval of a gain, in standard errors: 90 %
+WIDTH = 1.28  # what a gain has to exceed, in standard errors: it is above 0 with 90 % confidence
 AS_GOOD = 0.001  # scores this close, or within what one pair makes, are taken as equal
 
 
@@ -100,7 +100,7 @@ def best_threshold(
 ) -> tuple[float, ThresholdChoice]:
     """The threshold, as a probability, by the metric of clusters of unseen scores.
 
-    The clusterer's own stays unless another gains more than the half-width of the interval of that gain: the best of
+    The clusterer's own stays unless another is better with 90 % confidence, by the jackknife below: the best of
     many thresholds always looks better on the pairs it was chosen by, and few entities say little. Of thresholds
     that are as good as the best, the one nearest to the clusterer's own is taken.
     """
