@@ -37,6 +37,7 @@ HOSTILE = "<script>alert('gotcha')</script>"
 LOOSE: dict[str, Any] = {"n_jobs": 1, "tolerance": 0.01}
 CORPUS = kf.generate_newswire(6)
 PEOPLE = kf.generate_customers(80, seed=1)
+BLOCKING = ["key(postcode)", "key(surname)", "key(given_name)", "key(date_of_birth)"]
 
 
 def small_graph() -> kf.Graph:
@@ -62,7 +63,7 @@ MODELS: dict[str, tuple[Callable[[], Any], Any]] = {
     "StackedGraphical": (lambda: kf.StackedGraphical(kf.LinearChainCRF(**LOOSE), folds=2, n_jobs=1), CORPUS),
     "StackedGraphical, nodes": (lambda: kf.StackedGraphical(LogisticRegression(), folds=3, n_jobs=1), GRAPH),
     "DependencyNetwork": (lambda: kf.DependencyNetwork(LogisticRegression(), sweeps=5, burn_in=2, n_jobs=1), GRAPH),
-    "Linker": (lambda: kf.Linker(blocking=["key(postcode)"], n_jobs=1), PEOPLE),
+    "Linker": (lambda: kf.Linker(blocking=BLOCKING, n_jobs=1), PEOPLE),
 }
 EVERY_MODEL = pytest.mark.parametrize(("new", "data"), MODELS.values(), ids=MODELS)
 
@@ -233,7 +234,7 @@ def test_documents_by_number_are_searched_in_a_pipeline():
 
 
 def test_records_are_searched_by_cluster():
-    model = make_pipeline(FunctionTransformer(PEOPLE.take), kf.Linker(blocking=["key(postcode)"], n_jobs=1))
+    model = make_pipeline(FunctionTransformer(PEOPLE.take), kf.Linker(blocking=BLOCKING, n_jobs=1))
     search = GridSearchCV(model, {"linker__l2": [0.1, 1.0]}, cv=GroupKFold(2), error_score="raise")
     search.fit(np.arange(len(PEOPLE)), groups=PEOPLE.clusters)
     assert (search.cv_results_["mean_test_score"] > 0.5).all()
