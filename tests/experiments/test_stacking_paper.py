@@ -289,6 +289,7 @@ def test_accuracy_is_of_the_scored_nodes_alone():
     assert split.accuracy(chances, np.array(["b", "a"], object)) == pytest.approx(200 / 3)
 
 
+@pytest.mark.filterwarnings("ignore:count:kinfolk.errors.DataWarning")
 @pytest.mark.parametrize("known", ["crossfit", "true"])
 def test_five_models_are_what_their_names_say(known: str, data: Path):
     """Each beside the model a user would build."""

@@ -241,7 +241,7 @@ def test_a_conditional_asked_by_hand() -> None:
 
 def test_what_a_known_node_of_a_dependency_network_would_be() -> None:
     partly = a_graph(0, unknown=0.4)
-    model = kf.DependencyNetwork(LogisticRegression(), "count:s", sweeps=20, burn_in=2, n_jobs=1).fit(partly)
+    model = kf.DependencyNetwork(LogisticRegression(), "proportion:s", sweeps=20, burn_in=2, n_jobs=1).fit(partly)
     node = next(i for i, label in enumerate(partly.labels) if label is not None)
     answer = model.explain(partly, node=node)
     assert 0 < answer.probability < 1

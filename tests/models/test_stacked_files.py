@@ -60,9 +60,8 @@ def stacked(base: Any = None, templates: Any = ("count:r",), **changed: Any) -> 
 
 
 def network(**changed: Any) -> kf.DependencyNetwork:
-    return kf.DependencyNetwork(
-        **{"base": LogisticRegression(), "burn_in": 2, "sweeps": 4, "n_jobs": 1, "templates": ["count:r"], **changed}
-    )
+    settings = {"base": LogisticRegression(), "templates": ["proportion:r"], "burn_in": 2, "sweeps": 4, "n_jobs": 1}
+    return kf.DependencyNetwork(**{**settings, **changed})
 
 
 def come_back(model: Any, path: Path, *asked: Any, **options: Any) -> Any:
@@ -204,7 +203,7 @@ def test_a_relational_and_an_empty_graph_may_be_asked(tmp_path: Path):
 @pytest.mark.parametrize("mode", ["fast", "plain"])
 @pytest.mark.parametrize("known", ["true", "none"])
 def test_a_dependency_network_comes_back(mode: str, known: str, tmp_path: Path):
-    templates = ["count:r", "exists:s", kf.Concat("r", slots=2), "mean:s:features"]
+    templates = ["proportion:r", "exists:s", kf.Concat("r", slots=2), "mean:s:features"]
     model = network(mode=mode, known=known, templates=templates, chains=2, start="random").fit(PARTLY)
     loaded = come_back(model, tmp_path / FILE, PARTLY, OTHER)
     for one, two in zip(model.trace(OTHER, 3), loaded.trace(OTHER, 3), strict=True):
@@ -460,7 +459,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def saved_network(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("network") / FILE
-    network(templates=["count:r", "exists:s"]).fit(PARTLY).save(path)
+    network(templates=["proportion:r", "exists:s"]).fit(PARTLY).save(path)
     return path
 
 

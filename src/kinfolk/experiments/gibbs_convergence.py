@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from kinfolk.errors import SettingError
 from kinfolk.experiments.graphs import Problem, slif, webkb
 from kinfolk.experiments.report import Report, Row, Tell
-from kinfolk.experiments.stacked import Split, maxent
-from kinfolk.models.dependency import DependencyNetwork
+from kinfolk.experiments.stacked import Split, maxent, paper_network
 from kinfolk.models.stacked import StackedGraphical
 
 LEVELS, SWEEPS, STARTS = 10, 150, 5
@@ -59,7 +58,7 @@ def one_fold(split: Split, templates: list[Any], n_jobs: int) -> Curves:
     stacked = StackedGraphical(maxent(), templates, LEVELS, cross_fitting="paper", known="crossfit", n_jobs=n_jobs)
     stacked.fit(split.fit, train=split.train)
     levels = [split.accuracy(table, stacked.classes_) for table in stacked.predict_levels(split.target)]
-    gibbs = DependencyNetwork(maxent(), templates, known="none", n_jobs=n_jobs).fit(split.fit, train=split.train)
+    gibbs = paper_network(split, maxent(), templates, "none", n_jobs=n_jobs)
 
     def chain(start: str, number: int) -> list[float]:
         gibbs.set_params(start=start)

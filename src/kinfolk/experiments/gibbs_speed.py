@@ -22,7 +22,7 @@ import numpy as np
 
 from kinfolk.experiments.graphs import PROBLEMS, SLIF_WIDE, Problem
 from kinfolk.experiments.report import Report, Row, Tell
-from kinfolk.experiments.stacked import Split, maxent
+from kinfolk.experiments.stacked import Split, maxent, paper_network
 from kinfolk.metrics.significance import paired_t_test
 from kinfolk.models.dependency import DependencyNetwork
 from kinfolk.models.stacked import StackedGraphical
@@ -88,8 +88,7 @@ def timed(split: Split, templates: list[Any]) -> dict[str, tuple[float, float]]:
     """(accuracy, seconds of inference) of each way on a fold; the ways take turns, and the median counts."""
     known = "true" if split.fit is split.target else "crossfit"
     stacked = StackedGraphical(maxent(), templates, known=known, n_jobs=1).fit(split.fit, train=split.train)
-    told = "true" if known == "true" else "none"
-    gibbs = DependencyNetwork(maxent(), templates, known=told, burn_in=0, n_jobs=1).fit(split.fit, train=split.train)
+    gibbs = paper_network(split, maxent(), templates, known, burn_in=0, n_jobs=1)
     ways: dict[str, Callable[[], Any]] = {"stacked k=1": partial(stacked.predict_proba, split.target)}
     for mode, sweeps in product(("plain", "fast"), SWEEPS):
         chain = clone(gibbs, mode=mode, sweeps=sweeps)

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.errors import SettingError
+from kinfolk.errors import DataWarning, SettingError, warn
 from kinfolk.explain.levels import NodeExplanation
 from kinfolk.features.neighbours import Count, LogCount, Proportion, set_known
 from kinfolk.features.rows import side_by_side
@@ -254,11 +254,12 @@ def _tell_sums(world: World, labels: Array) -> None:
     seen = [labels[world.hood.links(one.rule)[labels >= 0].indices] >= 0 for one in sums]
     silent, heard = sum(int((~one).sum()) for one in seen), sum(map(len, seen))
     if silent:
-        log.warning(
-            "%s: %d of the %d links of training nodes lead to nodes without a label, which add nothing in training and "
-            "something in sampling; Proportion (proportion:...) means the same in both",
-            ", ".join(one.name for one in sums), silent, heard,
-        )  # fmt: skip
+        names, some = ", ".join(one.name for one in sums), f"{silent} of the {heard} links of training nodes"
+        warn(
+            f"{names}: {some} lead to nodes without a label, which add nothing in training and something in sampling; "
+            "Proportion (proportion:...) means the same in both",
+            DataWarning,
+        )
 
 
 class PlainChain:
