@@ -30,7 +30,7 @@ NODES: dict[str, list[Any]] = {
 EDGES: dict[str, list[Any]] = {"source": ["a", "b", "ç 3"], "target": ["b", "ç 3", "d"]}
 
 Maker = Callable[[dict[str, list[Any]]], Any]
-MAKERS: dict[str, Maker] = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "arrow": pa.table}
+MAKERS: dict[str, Maker] = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "arrow": pa.table, "lists": dict}
 
 
 @pytest.fixture(params=list(MAKERS))
@@ -320,13 +320,22 @@ def test_settings_that_cannot_be(options: dict[str, Any], message: str):
 def test_what_is_no_table():
     edges = pd.DataFrame(EDGES)
     with pytest.raises(
-        InputError, match=r"nodes: expected a table of pandas, polars, Arrow or DuckDB, got builtins.dict"
+        InputError, match=r"nodes: expected a table of pandas, polars, Arrow or DuckDB, got builtins.dict; a dict"
     ):
-        Graph.from_frames({"id": ["a"]}, edges)
+        Graph.from_frames({"id": "abc"}, edges)
     with pytest.raises(InputError, match=r"edges\[1\]: expected a table .* got builtins.int"):
         Graph.from_frames(pd.DataFrame(NODES), [edges, 3])
     with pytest.raises(InputError, match=r"nodes: two columns have the same name .*'id' 2 times.*; rename one"):
         Graph.from_frames(pd.DataFrame([["a", "b"]], columns=["id", "id"]), edges)
+
+
+def test_lists_of_different_lengths_are_no_table():
+    with pytest.raises(InputError, match=r"nodes: every column must have a value for each row; 'id' has 2, 'x' has 1"):
+        Graph.from_frames({"id": ["a", "b"], "x": [1.0]}, EDGES)
+    with pytest.raises(InputError, match=r"nodes: column 'x' must have one value a row; got .* shape \(2, 3\)"):
+        Graph.from_frames({"id": ["a", "b"], "x": np.zeros((2, 3))}, EDGES)
+    named = Graph.from_frames(NODES, {"cites": EDGES, "likes": EDGES}, label="kind", features=["age"])
+    assert "likes" in named.relations and "cites" in named.relations, "a dict of tables is one of relations"
 
 
 def test_a_feature_for_every_node_is_spoken_of(caplog: pytest.LogCaptureFixture):

@@ -329,6 +329,15 @@ def test_frames(make: Any):
     assert told(items, "new") == ["True", "False", "True"]
 
 
+def test_lists_are_a_table_too():
+    lists = {**COLUMNS, "count": np.array(COLUMNS["count"])}
+    items = records_from_frames(lists, cluster="entity")
+    assert items.names == ["10", "11", "12"] and clusters(items) == [0, -1, 0]
+    assert told(items, "at") == ["2000-01-02", None, "2001-03-04"] and told(items, "count") == [1.0, 2.0, 3.0]
+    matched = records_from_frames(lists, fields="name", truth={"one": ["10"], "two": ["11"]})
+    assert clusters(matched) == [0, 0, 1]
+
+
 def test_lazy_frames_and_relations_are_collected():
     lazy = records_from_frames(pl.LazyFrame(COLUMNS), cluster="entity")
     duckdb = pytest.importorskip("duckdb")

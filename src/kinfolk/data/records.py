@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from datetime import date
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from kinfolk.data.ids import NodeIds
 from kinfolk.data.mention_checks import Attribute
 from kinfolk.data.mentions import Mentions
 from kinfolk.data.record_truth import RecordIds, clusters_in_ids, clusters_in_table, clusters_of_matches, numbered
-from kinfolk.data.tables import Table, frame_table, in_memory, listed
+from kinfolk.data.tables import Table, frame_table, in_memory, is_lists, listed
 from kinfolk.errors import InputError, SettingError
 
 log = logging.getLogger("kinfolk")
@@ -65,7 +66,8 @@ def records_from_frames(
     match_columns: Sequence[str] | None = None,
     truth_closure: str = "close",
 ) -> Mentions:
-    """The records in a data frame of pandas, polars, Arrow or another that narwhals knows; no pairs yet.
+    """The records in a data frame of pandas, polars, Arrow or another that narwhals knows, or in a dict of lists; no
+    pairs yet.
 
     frame, other      one row a record. With `other` records of the first are to be linked with records of the second
     id                the column of ids, distinct within a table; None: the numbers of the rows
@@ -89,6 +91,8 @@ def records_from_frames(
 
 def _frame(frame: Any, name: str) -> Table:
     """A frame whose dates are written out as strings."""
+    if is_lists(frame):
+        return frame_table({key: _days_written(values) for key, values in frame.items()}, name)
     import narwhals.stable.v2 as nw
 
     whole = in_memory(frame, name)
@@ -99,6 +103,11 @@ def _frame(frame: Any, name: str) -> Table:
 
     dates = {str(key): written(key) for key, dtype in whole.schema.items() if dtype in (nw.Date, nw.Datetime)}
     return Table(name, {**table.columns, **dates}, table.n_rows)
+
+
+def _days_written(values: Sequence[Any]) -> Sequence[Any]:
+    listed = values.tolist() if isinstance(values, np.ndarray) else values
+    return [f"{value:%Y-%m-%d}" if isinstance(value, date) else value for value in listed]
 
 
 class Gathered(NamedTuple):

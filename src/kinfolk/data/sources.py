@@ -9,7 +9,7 @@ from kinfolk.data.frames import LinkColumns, NodeColumns, graph_parts
 from kinfolk.data.from_arrays import plain_labels, pyg_parts, scipy_parts
 from kinfolk.data.from_networkx import networkx_parts
 from kinfolk.data.links import INVERSE, LINK, LinkRules
-from kinfolk.data.tables import Table, frame_table
+from kinfolk.data.tables import Table, frame_table, is_lists
 
 
 class GraphSources:
@@ -45,7 +45,8 @@ class GraphSources:
         self_loops: str = "drop",
         duplicates: str = "merge",
     ) -> Self:
-        """The graph in a table of nodes and one of links: pandas, polars, Arrow or another that narwhals knows.
+        """The graph in a table of nodes and one of links: pandas, polars, Arrow or another that narwhals knows, or a
+        dict of lists, {"id": [...], ...}.
 
         nodes      one row a node; the graph has them in that order
         edges      one row a link: its source looks at its target; or a list of such tables; or name -> table, each
@@ -174,7 +175,7 @@ class GraphSources:
 
 def edge_tables(edges: Any) -> list[tuple[str | None, Table]]:
     """One data frame, a list of them, or name -> frame."""
-    if isinstance(edges, Mapping):
+    if isinstance(edges, Mapping) and not is_lists(edges):
         return [(name, frame_table(frame, f"edges[{name!r}]")) for name, frame in edges.items()]
     if isinstance(edges, list | tuple):
         return [(None, frame_table(frame, f"edges[{i}]")) for i, frame in enumerate(edges)]

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from kinfolk.data.columns import Column, series_column, written
+import numpy as np
+
+from kinfolk.data.columns import Column, object_column, series_column, written
 from kinfolk.data.labels import label_name, label_of
 from kinfolk.errors import InputError
 
@@ -88,7 +90,9 @@ class Table:
 
 
 def frame_table(frame: Any, name: str, path: str | None = None) -> Table:
-    """The table in a data frame of pandas, polars, Arrow or whatever else narwhals knows."""
+    """The table in a data frame of pandas, polars, Arrow or whatever else narwhals knows, or in a dict of lists."""
+    if is_lists(frame):
+        return _of_lists(frame, name)
     from narwhals.exceptions import DuplicateError
 
     try:
@@ -101,6 +105,28 @@ def frame_table(frame: Any, name: str, path: str | None = None) -> Table:
     return Table(name, columns, len(whole), path=path)
 
 
+def is_lists(given: Any) -> bool:
+    """Whether it is a table as Python has it: name -> values."""
+    lists = isinstance(given, Mapping) and all(isinstance(one, list | tuple | np.ndarray) for one in given.values())
+    return lists and len(given) > 0
+
+
+def _of_lists(lists: Mapping[Any, Any], name: str) -> Table:
+    shape = {key: values.shape for key, values in lists.items() if isinstance(values, np.ndarray) and values.ndim != 1}
+    if shape:
+        key, found = next(iter(shape.items()))
+        raise InputError(f"{name}: column {key!r} must have one value a row; got an array of shape {found}")
+    sizes = {key: len(values) for key, values in lists.items()}
+    if len({*sizes.values()}) > 1:
+        told = ", ".join(f"{key!r} has {size}" for key, size in sizes.items())
+        raise InputError(f"{name}: every column must have a value for each row; {told}")
+    return Table(name, {str(key): _of_list(values) for key, values in lists.items()}, max(sizes.values()))
+
+
+def _of_list(values: Any) -> Callable[[], Column]:
+    return lambda: object_column(values.tolist() if isinstance(values, np.ndarray) else list(values))
+
+
 def in_memory(frame: Any, name: str) -> Any:
     """The narwhals frame of a table; what is lazy, such as a relation of DuckDB, is collected."""
     import narwhals.stable.v2 as nw
@@ -110,7 +136,7 @@ def in_memory(frame: Any, name: str) -> Any:
     except TypeError:
         wanted = "expected a table of pandas, polars, Arrow or DuckDB"
         got = f"{type(frame).__module__}.{type(frame).__name__}"
-        raise InputError(f"{name}: {wanted}, got {got}") from None
+        raise InputError(f"{name}: {wanted}, got {got}; a dict of lists will do, {{'name': [...]}}") from None
     if not isinstance(whole, nw.LazyFrame):
         return whole
     try:
