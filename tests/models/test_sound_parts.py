@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import subprocess
 import sys
 import zipfile
@@ -96,7 +97,7 @@ def asked(model: Any, rows: Any) -> Any:
     return model.predict_proba(rows) if hasattr(model, "predict_proba") else model.decision_function(rows)
 
 
-@pytest.mark.parametrize("base", KNOWN, ids=lambda base: " ".join(repr(base).split()))
+@pytest.mark.parametrize("base", KNOWN, ids=lambda base: re.sub(r" at 0x\w+", "", " ".join(repr(base).split())))
 @pytest.mark.parametrize("labels", [LABELS, TWO], ids=["three classes", "two"])
 @pytest.mark.filterwarnings("ignore::FutureWarning")  # of defaults that scikit-learn is to change
 def test_sound_ones_are_themselves_again(base: Any, labels: Any):
