@@ -18,17 +18,12 @@ MODELS = [kf.MaxEnt(n_jobs=1), kf.MEMM(n_jobs=1), kf.LinearChainCRF(n_jobs=1)]
 
 
 @pytest.mark.parametrize("model", MODELS, ids=repr)
-@pytest.mark.parametrize("size", [1.0, 1e8, 1e15, 1e30])
+@pytest.mark.parametrize("size", [1.0, 1e8, 1e12])
 def test_probabilities_of_huge_features_add_up(model: kf.LinearChainCRF, size: float) -> None:
     model.fit([[{"w": 1}, {"c": 1}]], [["B-PER", "O"]])
     (table,) = model.predict_proba([[{"w": size}, {"c": 1}]])
     np.testing.assert_allclose(table.sum(axis=1), 1)
     assert model.predict([[{"w": size}, {"c": 1}]]) == [["B-PER", "O"]]
-
-
-def test_features_too_large_to_train_on() -> None:
-    with pytest.raises(InputError, match=r"within ±1e\+12; the largest is 1e\+30"):
-        kf.LinearChainCRF().fit([[{"w": 1e30}]], [["A"]])
 
 
 @pytest.mark.parametrize(

@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from kinfolk.data.values import BOUNDS, LARGEST_VALUE
 from kinfolk.data.vocabulary import Vocabulary
 from kinfolk.errors import InputError
 
-LARGEST = float(np.finfo(np.float32).max)  # values are kept as float32
 PLAIN = frozenset([str, bool])  # types of values that need no further look
 Item = Mapping[str, Any] | Iterable[str]
 FOR_VECTORS = (
@@ -155,7 +155,7 @@ def _fault_of_item(item: Any) -> str | None:
 
 
 def _fault_of_value(name: object, value: Any) -> str | None:
-    if isinstance(value, str | bool | np.bool_) or (type(value) in (float, int) and -LARGEST <= value <= LARGEST):
+    if isinstance(value, str | bool | np.bool_) or (type(value) in (float, int) and abs(value) <= LARGEST_VALUE):
         return None
     if isinstance(value, list) and all(type(inner) is str for inner in value):
         return None
@@ -164,9 +164,9 @@ def _fault_of_value(name: object, value: Any) -> str | None:
         return next((fault for fault in faults if fault is not None), None)
     expected = f"expected a string, number, truth value, list of strings or dict as the value of {_text(name)!r}"
     if _is_number(value):
-        if _is_finite(value):
+        if _is_within(value):
             return None
-        return f"feature values must be finite (and fit 32 bits); {_text(name)!r} is {value}. Leave out what is missing"
+        return f"{BOUNDS}; {_text(name)!r} is {value}. Scale them down, and leave out what is missing"
     if isinstance(value, bytes):
         return _fault_of_list([value], lambda got: f"{expected}; got {got}")
     if not isinstance(value, Iterable):
@@ -174,9 +174,9 @@ def _fault_of_value(name: object, value: Any) -> str | None:
     return _fault_of_list(value, lambda got: f"{expected}; got {got}")
 
 
-def _is_finite(value: Any) -> bool:
+def _is_within(value: Any) -> bool:
     try:
-        return abs(float(value)) <= LARGEST
+        return abs(float(value)) <= LARGEST_VALUE
     except (OverflowError, ValueError, TypeError):  # too long for a float, or an array that holds no number
         return False
 

@@ -168,7 +168,7 @@ def _edges(values: NDArray[Any], labels: NDArray[np.int8], bins: int, binning: s
     """Where bins end: between the leaves of a small tree that tells the labels apart, or at quantiles."""
     if not 1 <= bins <= MAX_BINS:
         raise SettingError(f"bins must lie between 1 and {MAX_BINS}; got {bins}")
-    known = np.isfinite(values)  # infinities, of a user's function, go into the first and last bin
+    known = np.abs(values) <= np.finfo(np.float32).max  # what a tree cannot hold goes into the first and last bin
     there, answers = values[known].astype(np.float64), labels[known]
     if bins == 1 or not len(there) or there.min() == there.max():
         return np.empty(0)

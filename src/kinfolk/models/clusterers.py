@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.errors import SettingError
+from kinfolk.errors import InputError, SettingError
 from kinfolk.inference.agglomerate import agglomerate
 from kinfolk.inference.clusters import Constraints, best_link, best_match, single_link
 from kinfolk.inference.correlation import correlation, log_odds
@@ -61,6 +61,10 @@ class Clusterer(Settings):
         first_table   items of the first of two tables, all pairs crossing them; None: one table
         """
         self.check()
+        unknown = int(np.isnan(probability).sum())
+        if unknown:
+            some = f"{unknown} of the {len(left)} pairs {'has' if unknown == 1 else 'have'}"
+            raise InputError(f"{some} NaN for a probability; give a number from 0 to 1")
         must, cannot = (
             _pairs(given, n, name) for given, name in ((must_link, "must_link"), (cannot_link, "cannot_link"))
         )

@@ -23,6 +23,7 @@ from kinfolk.learning.products import SparseRows
 from kinfolk.models.batch import Batch, FeatureSet
 from kinfolk.models.entities import Entity, entity_list, found_spans
 from kinfolk.models.labels import LabelCoding
+from kinfolk.models.sound_answers import sound
 
 Array = NDArray[Any]
 BLOCK_TOKENS = 20_000
@@ -77,7 +78,7 @@ class Decoder:
         rows = SparseRows(batch.rows(self.features, self.n_jobs))
         if rows.n_columns != len(self.weights.node):
             raise InputError(f"the model has weights for {len(self.weights.node)} features; got {rows.n_columns}")
-        node = rows.scores(self.weights.node, self.n_jobs)
+        node = sound(rows.scores(self.weights.node, self.n_jobs), "the model")
         n_labels = len(self.coding.classes)
         pair_rows = (
             None if self.pair_features is None else SparseRows(batch.rows(self.pair_features, self.n_jobs, pairs=True))
@@ -89,7 +90,7 @@ class Decoder:
             if pair_rows is not None:
                 scores = pair_rows.scores(self.weights.pair_features, self.n_jobs, rows=(a, b))
                 pair = scores.reshape(-1, n_labels, n_labels) + pair
-            yield Block(node[a:b], pair, self.weights.start, a, starts - a)
+            yield Block(node[a:b], sound(pair, "the model"), self.weights.start, a, starts - a)
 
     def paths(self, batch: Batch, forced: bool) -> NDArray[np.int32]:
         """Class numbers (n,) of the predicted labels."""

@@ -13,6 +13,7 @@ from kinfolk.features.neighbourhood import Neighbourhood
 from kinfolk.features.neighbours import Concat, Count, Exists, Max, Mean, Over, Proportion
 from kinfolk.inference.gibbs import Network
 from kinfolk.models.learners import Learner
+from kinfolk.models.sound_answers import sound
 
 Array = NDArray[Any]
 ADDS_UP = (Count, Mean, Proportion, Concat)  # of labels that are all known: linear in what each neighbour says
@@ -32,7 +33,7 @@ def network_of(learner: Learner, company: Company, hood: Neighbourhood, table: A
     weights, bias = learner.softmax
     if len(weights) != width + company.width:
         raise InputError(f"the model has weights for {len(weights)} columns; there are {width + company.width}")
-    own = np.asarray(table @ weights[:width]) + bias
+    own = sound(np.asarray(table @ weights[:width]) + bias, "the conditional model")
     tables: list[Array] = []
     links: list[tuple[Array, Array, Array, Array]] = []  # looked at, looks, table, weight
     at = width
@@ -49,6 +50,7 @@ def network_of(learner: Learner, company: Company, hood: Neighbourhood, table: A
     order = np.argsort(looked_at, kind="stable")
     indptr = np.concatenate([[0], np.cumsum(np.bincount(looked_at, minlength=hood.n))]).astype(np.int64)
     any_ = [isinstance(t, ASKS_ANY) for t in company.told for _ in range(t.width(1))]
+    sound(np.array(tables), "the conditional model")
     return Network(
         np.ascontiguousarray(own, np.float64), indptr, reader[order].astype(np.int64), which[order].astype(np.int64),
         scale[order].astype(np.float64), np.ascontiguousarray(tables, np.float64), np.array(any_, bool),

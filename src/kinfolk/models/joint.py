@@ -19,6 +19,7 @@ from kinfolk.memory import release_free_memory
 from kinfolk.models.layout import Layout, Wired
 from kinfolk.models.optimise import Callback, Convergence, TrainingPlan, Watch, optimise
 from kinfolk.models.separate import EdgeData, EdgeModel, train_separately
+from kinfolk.models.sound_answers import sound
 
 Array = NDArray[Any]
 
@@ -54,7 +55,10 @@ class Sample:
 
     def beliefs(self, weights: TableWeights, labels: NDArray[np.int32] | None = None, n_jobs: int = 1) -> list[Beliefs]:
         """Marginals of each wiring."""
-        return beliefs(self.wired.wirings, self.scores(weights, n_jobs), self.alphas(weights.gate), labels, n_jobs)
+        found = beliefs(self.wired.wirings, self.scores(weights, n_jobs), self.alphas(weights.gate), labels, n_jobs)
+        for one in found:
+            sound(one.marginals, "the mixture of parents")
+        return found
 
     def voices(
         self, weights: TableWeights, names: Sequence[str], instances: Sequence[int], n_jobs: int

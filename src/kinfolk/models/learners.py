@@ -19,6 +19,7 @@ from kinfolk.errors import InputError, SettingError
 from kinfolk.features.aggregates import SUM, aggregate, padded
 from kinfolk.features.rows import run_of, side_by_side
 from kinfolk.memory import dense
+from kinfolk.models.sound_answers import sound
 from kinfolk.threads import run_chunks
 
 log = logging.getLogger("kinfolk")
@@ -216,7 +217,7 @@ def predict_in_blocks(learner: Learner, table: Any, index: Array, company: Told 
             out[span] = learner.proba(side_by_side(table, index[span], None if company is None else company(span)))
 
     run_chunks(run, -(-len(index) // size), n_jobs)
-    return out
+    return sound(out, type(learner.estimator).__name__)
 
 
 def one_table(parts: list[Any]) -> Any:

@@ -15,6 +15,7 @@ from scipy import sparse
 from kinfolk.data.graph import Graph
 from kinfolk.data.labels import Classes
 from kinfolk.data.relational import Relational
+from kinfolk.data.values import BOUNDS, LARGEST_VALUE
 from kinfolk.errors import InputError
 from kinfolk.metrics.entities import token_accuracy
 from kinfolk.models.labels import tell_unseen
@@ -100,7 +101,15 @@ class Nodes:
 
     @cached_property
     def rows(self) -> sparse.csr_array:
-        """The features as CSR of single precision."""
+        """The features as CSR of single precision, none of them too large for it."""
+        values = self.table.data if sparse.issparse(self.table) else self.table
+        if values.size and not (values.max() <= LARGEST_VALUE and values.min() >= -LARGEST_VALUE):
+            entry = int((np.abs(values.ravel()) > LARGEST_VALUE).argmax())
+            row = entry // self.table.shape[1]
+            if sparse.issparse(self.table):
+                row = int(np.searchsorted(self.table.indptr, entry, side="right")) - 1
+            got = f"node {self.ids[row]!r} has {values.ravel()[entry]:g}"
+            raise InputError(f"{BOUNDS}; {got}. Scale them down")
         return sparse.csr_array(self.table, dtype=np.float32)
 
     @property

@@ -23,6 +23,7 @@ from kinfolk.learning.products import SparseRows
 from kinfolk.learning.tables import Answer, Tables, TableWeights
 from kinfolk.models.optimise import Callback, Convergence, TrainingPlan, Watch, optimise
 from kinfolk.models.pair_sample import PairSample
+from kinfolk.models.sound_answers import sound
 
 log = logging.getLogger("kinfolk")
 Array = NDArray[Any]
@@ -155,8 +156,10 @@ def infer(
     """
     ends = SparseRows(sample.rows).scores(weights.tables[0], n_jobs)
     node, tables = sample.node_scores(ends, weights.start), sample.tables(weights.pair, weights.rows)
+    for scores in (node, tables):
+        sound(scores, "the model")
     if forbid is not None:
         node, tables = node + forbid[0], sample.with_forbidden(tables, forbid[1])
     fixed = propagate(sample.graph, node, tables, settings, maximise, None, n_jobs)
-    found = node_beliefs(sample.graph, node, fixed.messages, n_jobs)
+    found = sound(node_beliefs(sample.graph, node, fixed.messages, n_jobs), "belief propagation")
     return found, InferenceReport.of(fixed, settings.tolerance), (node, tables, fixed)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.data.values import BOUNDS, LARGEST_VALUE
 from kinfolk.errors import InputError
 from kinfolk.inference.expectations import chain_residuals
 from kinfolk.inference.residuals import KINDS
@@ -25,7 +26,6 @@ log = logging.getLogger("kinfolk")
 Array = NDArray[Any]
 
 WARM_PASSES = 16
-LARGEST_VALUE = 1e12  # beyond it squares and sums of float32 scores lose all meaning
 # A warm-start step moves the score of a token by about this many times its residual.
 SCORE_STEP = 3.0
 
@@ -56,9 +56,7 @@ def train(
         raise InputError("training needs at least one labelled token")
     largest = float(np.abs(data.rows.values).max(initial=0.0))
     if largest > LARGEST_VALUE:
-        raise InputError(
-            f"feature values must lie within ±{LARGEST_VALUE:g}; the largest is {largest:g}. Scale them down."
-        )
+        raise InputError(f"{BOUNDS}; the largest is {largest:g}. Scale them down")
     release_free_memory()
     residuals = chain_residuals(kind, data.labels, data.token_weights, data.starts, plan.n_jobs)
     objective = LogLinear(data.rows, residuals, data.n_labels, data.pair_rows, plan.l2, plan.n_jobs)
