@@ -120,6 +120,26 @@ def test_the_graph_it_was_trained_on(kinfolk: Any, shelf: Path, tmp_path: Path, 
     assert [line.split("\t")[1] for line in told.out.splitlines()] == same.predict(whole).tolist()
 
 
+@pytest.mark.parametrize("model", ["stacked", "dependency-network", "mop", "link"])
+def test_tables_of_ids_and_labels_alone(kinfolk: Any, tmp_path: Path, model: str):
+    """From training to a page about a node: links and known labels are all there is."""
+    rng = np.random.default_rng(0)
+    kind = np.arange(60) % 2
+    labels = [("cat", "dog")[k] if i < 40 else "" for i, k in enumerate(kind)]
+    (tmp_path / "nodes.csv").write_text("id,topic\n" + "".join(f"n{i},{y}\n" for i, y in enumerate(labels)))
+    pairs = {(i, j) for i, j in rng.integers(0, 60, (500, 2)).tolist() if i != j and kind[i] == kind[j]}
+    (tmp_path / "links.csv").write_text("source,target\n" + "".join(f"n{i},n{j}\n" for i, j in sorted(pairs)))
+    place = ["--nodes", tmp_path / "nodes.csv", "--edges", tmp_path / "links.csv", "--label", "topic"]
+    more = ["--training", "pseudo"] if model == "link" else []
+    out = tmp_path / "m.kinfolk"
+    assert kinfolk("nodes", "train", *place, "--model", model, *more, "--out", out, "--jobs", "1").status == 0
+    told = kinfolk("nodes", "predict", out, *place, "--forced", "--jobs", "1")
+    answers = dict(line.split("\t") for line in told.out.splitlines())
+    assert np.mean([answers[f"n{i}"] == ("cat", "dog")[kind[i]] for i in range(40, 60)]) > 0.8
+    page = tmp_path / "node.html"
+    assert kinfolk("explain", out, *place[:4], "--node", "n50", "--report", page).status == 0 and page.exists()
+
+
 def test_the_same_command_gives_the_same_model(kinfolk: Any, shelf: Path, tmp_path: Path):
     forest = ["--base", "random-forest", "--base-setting", "n_estimators=5"]
     for name, jobs in (("a", "1"), ("b", "2")):

@@ -263,7 +263,7 @@ def test_data_without_features():
 PYG_WRONG: dict[str, tuple[Any, dict[str, Any], str]] = {
     "no links": (data(edge_index=None), {}, r"expected an object with edge_index \(2, E\), got SimpleNamespace"),
     "several kinds": (SimpleNamespace(node_types=["a"]), {}, r"into one with to_homogeneous\(\)"),
-    "how many": (data(x=None), {}, r"expected x \(n, F\) or num_nodes, to know how many nodes there are"),
+    "how many": (data(x=None, y=None), {}, r"expected x \(n, F\), y or num_nodes, to know how many nodes there are"),
     "links in rows": (data(edge_index=[[0, 1], [1, 2], [2, 0]]), {}, r"whole numbers \(2, E\); got int64 \(3, 2\)"),
     "fractions": (data(edge_index=[[0.0], [1.0]]), {}, "whole numbers"),
     "beyond": (

@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 import logging
 import pickle
+import re
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -93,6 +95,43 @@ def test_an_empty_graph():
 def test_codes_with_classes_are_the_same_as_names():
     graph = small(labels=np.array([1, -1, 0, 1]), classes=["no", "yes"], groups=[0, 0, 1, 1], group_names=["n", "s"])
     assert graph.labels == small().labels and graph.group_names == ("n", "s")
+
+
+COLUMN = {
+    "array": np.array([["a"], ["b"], ["a"]]),
+    "objects": np.array([["a"], ["b"], ["a"]], object),
+    "lists": [["a"], ["b"], ["a"]],
+    "frame": pd.DataFrame({"topic": ["a", "b", "a"]}),
+}
+SEVERAL = {
+    "indicators": (np.eye(3), (3, 3)),
+    "indicator lists": ([[1, 0], [0, 1], [1, 0]], (3, 2)),
+    "sparse indicators": (sparse.csr_array(np.eye(3)), (3, 3)),
+    "dummies": (pd.get_dummies(pd.Series(["a", "b", "a"])), (3, 2)),
+    "a row": (np.array([["a", "b", "a"]]), (1, 3)),
+    "three dimensions": (np.zeros((3, 1, 1)), (3, 1, 1)),
+}
+
+
+@pytest.mark.parametrize("labels", COLUMN.values(), ids=COLUMN)
+def test_labels_may_stand_in_a_column_of_their_own(labels: Any, caplog: pytest.LogCaptureFixture):
+    with caplog.at_level(logging.INFO, "kinfolk"):
+        graph = Graph(np.zeros((3, 1)), labels)
+    assert graph.labels == ["a", "b", "a"] and caplog.messages == ["labels of shape (3, 1) are taken as one column"]
+    assert graph.with_labels(labels).labels == graph.labels
+    numbers = Graph(np.zeros((3, 1)), np.array([[3], [7], [-1]]))
+    assert numbers.labels == [3, 7, None]
+
+
+@pytest.mark.parametrize(("labels", "shape"), SEVERAL.values(), ids=SEVERAL)
+def test_labels_in_several_columns_are_refused_with_their_shape(labels: Any, shape: tuple[int, ...]):
+    told = rf"labels must be one a node \(3,\); got shape {re.escape(str(shape))}: choose one column.*argmax"
+    with pytest.raises(InputError, match=told):
+        Graph(np.zeros((3, 1)), labels)
+    with pytest.raises(InputError, match=told):
+        Graph(np.zeros((3, 1)), ["a", "b", None]).with_labels(labels)
+    with pytest.raises(InputError, match=told):
+        Graph.from_scipy(sparse.csr_array((3, 3)), None, labels)
 
 
 def test_ids_and_groups_may_be_numbers():

@@ -63,16 +63,6 @@ def _link_rows(
     return LinkRows(source, target, fault, place, lambda row: str(source[row]), str, weights)
 
 
-def plain_labels(labels: Any, n: int) -> Any:
-    """Labels (n,) as they are, or those of one column (n, 1)."""
-    array = np.asarray(labels, object if isinstance(labels, list | tuple) else None)
-    if array.ndim < 2:
-        return labels
-    if array.shape != (n, 1):
-        raise InputError(f"labels must be one a node ({n},); got shape {array.shape}: choose one column of several")
-    return array[:, 0]
-
-
 def pyg_parts(data: Any, relation: str | None, weight: str | None, rules: LinkRules) -> dict[str, Any]:
     """Arguments of `Graph` for a `Data` object: x, edge_index, y, and batch where several graphs were put together."""
     edges, x, y, batch = (_array(data, name) for name in ("edge_index", "x", "y", "batch"))
@@ -81,9 +71,9 @@ def pyg_parts(data: Any, relation: str | None, weight: str | None, rules: LinkRu
         raise InputError(f"expected an object with edge_index (2, E), got {type(data).__name__} without it{several}")
     if edges.ndim != 2 or len(edges) != 2 or edges.dtype.kind not in "iu":
         raise InputError(f"edge_index must be whole numbers (2, E); got {edges.dtype} {edges.shape}")
-    known = getattr(data, "num_nodes", None) if x is None else len(x)
+    known = len(x) if x is not None else getattr(data, "num_nodes", None if y is None else len(y))
     if known is None:
-        raise InputError("expected x (n, F) or num_nodes, to know how many nodes there are; got neither")
+        raise InputError("expected x (n, F), y or num_nodes, to know how many nodes there are; got none of them")
     n = int(known)
     outside = np.flatnonzero(((edges < 0) | (edges >= n)).any(axis=0))
     if len(outside):
@@ -96,7 +86,7 @@ def pyg_parts(data: Any, relation: str | None, weight: str | None, rules: LinkRu
     links = LinkCollector(n, rules)
     links.add(_link_rows(source, target, lambda row: f"edge_index, column {row}", weights), "x", names)
     groups = None if batch is None else batch.tolist()
-    return {**_features(x, n), "labels": plain_labels(y, n), "relations": links.relations("x"), "groups": groups}
+    return {**_features(x, n), "labels": y, "relations": links.relations("x"), "groups": groups}
 
 
 def _array(data: Any, name: str) -> NDArray[Any] | None:

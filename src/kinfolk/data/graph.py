@@ -24,6 +24,7 @@ from kinfolk.data.nodes import (
     checked_titles,
     coded_groups,
     coded_labels,
+    count_nodes,
     group_order,
 )
 from kinfolk.data.relational import Relational, read_only
@@ -51,7 +52,7 @@ def _tell_lacking(columns: Sequence[str], found: NDArray[np.int32], given: Seque
 class Graph(GraphSources):
     """n nodes, frozen once built.
 
-    features       CSR or dense (n, F), finite numbers
+    features       CSR or dense (n, F), finite numbers; None: nodes have none, and links and labels have to do
     labels         one a node: strings, numbers or truth values, all of one type, None or NaN = unknown; whole numbers
                    are codes into `classes` where these are strings. -1 = unknown, unless `classes` has it as a label
     relations      name -> int (E, 2), rows (source, target), meaning that source looks at target: a pair told twice is
@@ -95,6 +96,8 @@ class Graph(GraphSources):
     ) -> None:
         if self_loops not in SELF_LOOPS:
             raise SettingError(f"self_loops must be one of {', '.join(SELF_LOOPS)}; got {self_loops!r}")
+        if features is None:
+            features = np.zeros((count_nodes((labels, ids, groups, titles), (relations or {}).values()), 0))
         table = features if sparse.issparse(features) else np.asarray(features)
         if table.ndim != 2:
             raise InputError(f"features must be a table (n, F), one row a node; got shape {table.shape}")

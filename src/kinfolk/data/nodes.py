@@ -33,6 +33,38 @@ def _per_node(values: Any, n: int, what: str) -> list[Any]:
     return given
 
 
+def count_nodes(told: Iterable[Any], links: Iterable[Any]) -> int:
+    """How many nodes there are, by the first thing that is told of each of them, or by a matrix of links."""
+    for one in told:
+        if isinstance(one, Coded):
+            return len(one.codes)
+        if hasattr(one, "__len__") and not isinstance(one, str):
+            return len(one)
+    for matrix in links:
+        if sparse.issparse(matrix):
+            return int(matrix.shape[0])
+    raise InputError(
+        "without features the labels, ids, groups, titles or a matrix of links have to tell how many nodes there are; "
+        "got none of them"
+    )
+
+
+def _one_column(labels: Any, n: int) -> Any:
+    """Labels (n,) as they are, or those of a table with one column (n, 1)."""
+    shape = getattr(labels, "shape", None)
+    if shape is None and isinstance(labels, list | tuple) and labels and isinstance(labels[0], list | tuple):
+        shape = np.shape(np.asarray(labels, object))
+    if shape is None or len(shape) == 1:
+        return labels
+    if tuple(shape) != (n, 1) or sparse.issparse(labels):
+        raise InputError(
+            f"labels must be one a node ({n},); got shape {tuple(shape)}: choose one column of several, or make labels "
+            "of an indicator matrix, as by classes[matrix.argmax(axis=1)]"
+        )
+    log.info("labels of shape %s are taken as one column", tuple(shape))
+    return np.asarray(labels, object)[:, 0]
+
+
 def coded_labels(labels: Any, n: int, classes: Any) -> Coded:
     """Labels as numbers of the classes: looked up among them, or numbers already.
 
@@ -44,7 +76,7 @@ def coded_labels(labels: Any, n: int, classes: Any) -> Coded:
     known = None if classes is None else Classes.of(classes)
     if labels is None:
         return Coded(np.full(n, -1, np.int32), Classes(()) if known is None else known)
-    given = _per_node(labels, n, "labels")
+    given = _per_node(_one_column(labels, n), n, "labels")
     if given and known is not None and known.type == "str" and all(map(_is_whole, given)):
         return Coded(np.array(given, np.int64), known)
     names, kind = label_names(given)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 from kinfolk.data.frames import LinkColumns, NodeColumns, graph_parts
-from kinfolk.data.from_arrays import plain_labels, pyg_parts, scipy_parts
+from kinfolk.data.from_arrays import pyg_parts, scipy_parts
 from kinfolk.data.from_networkx import networkx_parts
 from kinfolk.data.links import INVERSE, LINK, LinkRules
 from kinfolk.data.tables import Table, frame_table, is_lists
@@ -140,10 +140,9 @@ class GraphSources:
         """
         rules = LinkRules("drop", self_loops, "merge", directed, link, inverse)
         parts = scipy_parts(adjacency, features, rules)
-        told = {"ids": ids, "groups": groups}
+        told = {"labels": labels, "ids": ids, "groups": groups}
         if feature_names is not None:
             told["feature_names"] = feature_names
-        told["labels"] = plain_labels(labels, parts["features"].shape[0])
         return cls._made({**parts, **told, "classes": classes})
 
     @classmethod

@@ -47,7 +47,7 @@ class DependencyNetwork(NodeCompany):
     templates   what a node is told of its neighbours, as in StackedGraphical; None: Proportion over every relation,
                 which means the same in training, where only labelled neighbours speak, and in sampling, where all do
                 (Count where links have weights below 0)
-    start       labels to begin with: "local", those of the model of own features; or "random"
+    start       labels to begin with: "local", those of the model of own features; or "random", as where there are none
     burn_in     sweeps that are not counted
     sweeps      sweeps after them; probabilities are the mean of the conditionals that labels were drawn from
     chains      runs from different draws, averaged; they run in parallel
@@ -199,7 +199,7 @@ class DependencyNetwork(NodeCompany):
         rng = np.random.default_rng(None if self.random_state is None else [self.random_state, 2, number])
         n, n_labels = world.hood.n, len(self.coding_.classes)
         labels = rng.integers(n_labels, size=n)
-        if self.start == "local":
+        if self.start == "local" and world.alone.shape[1]:  # without features it would say the same of all
             labels = self._alone(world).argmax(axis=1)
         labels = np.where(known >= 0, known, labels)
         if self._fast():

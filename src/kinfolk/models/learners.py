@@ -104,6 +104,10 @@ class Learner:
         if len(present) < 2:  # a fold may lack all classes but one; most classifiers refuse that
             self.estimator, self.columns = None, present.astype(np.int64)
             return self
+        if not rows.shape[1]:  # nothing to go by but how many there are of each class
+            from sklearn.dummy import DummyClassifier
+
+            self.estimator = DummyClassifier(strategy="prior")
         self.estimator.fit(self._taken(rows), codes, **_weight_argument(self.estimator, weights))
         self.columns = np.asarray(getattr(self.estimator, "classes_", present), np.int64)
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -29,6 +30,7 @@ from kinfolk.models.nodes import Nodes, check_within_groups, node_accuracy, node
 from kinfolk.models.optimise import Convergence, TrainingPlan, UntilStopped
 from kinfolk.threads import resolve_jobs
 
+log = logging.getLogger("kinfolk")
 Array = NDArray[Any]
 
 
@@ -82,6 +84,10 @@ def fit_nodes(
 ) -> FittedNodes:  # fmt: skip
     """Separate training uses every link in both directions; the rest works on `model.orders` random orders."""
     labels, classes = training_labels(nodes, train)
+    if settings.training == "joint" and not nodes.table.shape[1]:
+        # Without features all nodes have the same marginals, which then say nothing of links, not even their sign.
+        log.warning("nodes have no features, so links are learned from labels: training='conditional', not 'joint'")
+        settings = replace(settings, training="conditional")
     weights = node_weights(nodes, labels, classes, model.class_weight, sample_weight)
     parents = node_parents(model, nodes)
     check_within_groups(nodes, parents.links)
