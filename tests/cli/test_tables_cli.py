@@ -355,3 +355,25 @@ def test_labels_keep_their_type_in_parquet_and_are_known_again_in_csv(kinfolk: A
     assert share > 0.6 and "never saw" not in one.err + other.err
     page = kinfolk(*scored, files[0], "--report", tmp_path / "page.html")
     assert page.status == 0 and page.out == one.out
+
+
+@pytest.mark.parametrize("method", ["stacked", "mop", "link", "dependency-network"])
+def test_how_tables_were_read_is_remembered(kinfolk: Any, shelf: Path, tmp_path: Path, method: str):
+    """Names of links, their inverse, ids and labels: told once, in training."""
+    train = [*where(shelf), "--label", "topic", "--model", method, "--jobs", "1", "--quiet", "--out", tmp_path / "m"]
+    assert kinfolk("nodes", "train", *train).status == 0
+    plain = ["--nodes", shelf / "b.csv", "--edges", shelf / "b_links.csv", "--jobs", "1"]
+    for command in (["predict"], ["evaluate"]):
+        told = kinfolk("nodes", *command, tmp_path / "m", *plain)
+        asked = [*where(shelf, "b"), "--label", "topic", "--jobs", "1"]
+        again = kinfolk("nodes", *command, tmp_path / "m", *asked)
+        assert told.status == 0 and told.out == again.out
+    assert kinfolk("explain", tmp_path / "m", *plain, "--node", "p3").status == 0
+
+
+def test_links_by_another_name_are_no_silent_loss(kinfolk: Any, shelf: Path, tmp_path: Path):
+    train = [*where(shelf), "--label", "topic", *STACKED, "--quiet", "--out", tmp_path / "m"]
+    assert kinfolk("nodes", "train", *train).status == 0
+    other = ["--nodes", shelf / "b.csv", "--edges", shelf / "b_links.csv", "--link", "quotes", "--inverse", "quoted_by"]
+    told = kinfolk("nodes", "predict", tmp_path / "m", *other, "--jobs", "1")
+    assert_refused(told, "'cited_by', 'cites'", "'quoted_by', 'quotes' instead", "as in training")

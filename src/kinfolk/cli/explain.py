@@ -100,7 +100,7 @@ def explain(
     with in_options("document", "token", "node"), counted_warnings():
         if task == "nodes":
             form = None if format is None else graphs.Format(format)
-            graph = graphs.read_graph(node_files or [], edges, form, tables, labeller.node_columns_, bool(known_ids))
+            graph = graphs.read_graph(node_files or [], edges, form, tables, labeller, bool(known_ids))
             seen = {} if known_ids is None else {"forced": True}
             shown = graph if known_ids is None else nodes.only_known(graph, known_ids)
             answer = labeller.explain(shown, node=node, report=report, **seen)

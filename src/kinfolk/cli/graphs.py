@@ -6,7 +6,7 @@ import io
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, Any
@@ -52,7 +52,7 @@ GraphFormat = Annotated[Format | None, typer.Option(help="Default: as the names 
 
 @dataclass(frozen=True)
 class TableOptions:
-    """What the columns of tables are, and what becomes of their links. Give all commands the same."""
+    """What the columns of tables are, and what becomes of their links. What training was told is remembered."""
 
     label: Annotated[str | None, typer.Option(help="Tables: column of labels; an empty cell is unknown.")] = None
     id: Annotated[str | None, typer.Option(help="Tables: column of ids. Default: id.")] = None
@@ -93,19 +93,21 @@ def read_graph(
     edges: Sequence[str] | None,
     format: Format | None,
     options: TableOptions,
-    trained: Sequence[str] | int | None = None,
+    trained: Any = None,
     labels: bool = True,
 ) -> Graph:
-    """The graph that the options name. `trained`: the features of the model that is to label it; `labels`: whether
-    they are needed."""
+    """The graph that the options name. `trained`: the model that is to label it, whose features are read, and whose
+    options of training hold where no others are given; `labels`: whether they are needed."""
     from kinfolk.io.linqs import read_linqs
     from kinfolk.io.webkb import read_webkb
 
     files = [link_file(text) for text in edges or ()]
     form = format or _told_by_name(nodes, [file for _, file in files], options)
     _check_belongs(form, options)
+    if trained is not None:
+        options = _as_in_training(options, getattr(trained, "reading_", {}), form, files)
     if form is Format.tables:
-        return _tables(nodes, files, options, trained, labels)
+        return _tables(nodes, files, options, None if trained is None else trained.node_columns_, labels)
     if form is Format.webkb:
         if files:
             raise SettingError("--edges is for tables and linqs; webkb finds the links in the pages")
@@ -119,6 +121,25 @@ def read_graph(
     with in_options(*SETTINGS):
         names = {name: value for name, value in _settings(options).items() if name in ("link", "inverse", "dangling")}
         return read_linqs(list(nodes), [file for _, file in files], **names)
+
+
+def reading_of(options: TableOptions) -> dict[str, Any]:
+    """What a model remembers of how its tables were read; its features it knows by name."""
+    return {name: value for name, value in given_settings(options).items() if name not in ("features", "text")}
+
+
+def _as_in_training(
+    options: TableOptions, reading: Mapping[str, Any], form: Format, files: Sequence[tuple[str | None, str]]
+) -> TableOptions:
+    kept = {
+        name: value
+        for name, value in reading.items()
+        if name in SETTINGS and getattr(options, name) in (None, [])
+        if form is Format.tables or f"--{name}" in ALSO[form]
+    }
+    if any(name is not None for name, _ in files):
+        kept.pop("link", None)  # the files name their links
+    return replace(options, **kept)
 
 
 def link_file(text: str) -> tuple[str | None, str]:

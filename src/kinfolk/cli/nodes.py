@@ -11,7 +11,7 @@ import typer
 
 from kinfolk.cli import examples
 from kinfolk.cli.bases import types_to_trust
-from kinfolk.cli.graphs import Edges, GraphFormat, Nodes, TableOptions, link_file, read_graph
+from kinfolk.cli.graphs import Edges, GraphFormat, Nodes, TableOptions, link_file, read_graph, reading_of
 from kinfolk.cli.methods import new_labeller
 from kinfolk.cli.node_answers import csv_lines, is_csv, json_lines, label_rows, tab_lines
 from kinfolk.cli.node_options import NodeOptions
@@ -83,6 +83,7 @@ def train(
     chosen = None if train_ids is None else _numbers(train_ids, graph)
     with in_options(*SETTINGS), told_by_the_base(labeller), counted_warnings():
         labeller.fit(graph, train=chosen)
+    labeller.reading_ = reading_of(tables)
     labeller.save(out)
     known = graph.label_codes if chosen is None else graph.label_codes[chosen]
     size = {"nodes": graph.n_nodes, "labelled": int((known >= 0).sum())}
@@ -133,7 +134,7 @@ def predict(
 
     labeller = _load(model, jobs, trust)
     forced |= known_ids is not None
-    graph = read_graph(nodes, edges, format, tables, labeller.node_columns_, labels=forced)
+    graph = read_graph(nodes, edges, format, tables, labeller, labels=forced)
     if known_ids is not None:
         graph = only_known(graph, known_ids)
     with in_options(*SETTINGS), told_by_the_base(labeller):
@@ -173,7 +174,7 @@ def evaluate(
 
     check_page(page, model, *nodes, *(link_file(text)[1] for text in edges or ()), ids, known_ids)
     labeller = _load(model, jobs, trust)
-    graph = read_graph(nodes, edges, format, tables, labeller.node_columns_)
+    graph = read_graph(nodes, edges, format, tables, labeller)
     seen = graph if known_ids is None else only_known(graph, known_ids)
     hidden = [i for i in range(graph.n_nodes) if known_ids is None or seen.label_codes[i] < 0]
     chosen = hidden if ids is None else sorted(set(_numbers(ids, graph)))

@@ -164,14 +164,27 @@ class Nodes:
 
 
 def told_relations(nodes: Nodes, used: Sequence[str], not_used: Sequence[str]) -> dict[str, Any]:
-    """The relations of a new graph, with a word about those that training did not see, and those it lacks."""
-    for name in sorted(set(nodes.relations) - {*used, *not_used}):
+    """The relations of a new graph, with a word about those that training did not see, and those it lacks.
+
+    Where it lacks some and has others in their place they were named otherwise, and all neighbours would be lost.
+    """
+    strange, lacking = sorted(set(nodes.relations) - {*used, *not_used}), sorted(set(used) - set(nodes.relations))
+    if strange and lacking:
+        raise InputError(
+            f"the model looks along {_quoted(lacking)}, and this graph has {_quoted(strange)} instead; name its links, "
+            "and their inverse, as in training (link=..., inverse=..., relation=...)"
+        )
+    for name in strange:
         log.warning("relation %r was not there in training, and is left out", name)
     relations = dict(nodes.relations)
-    for name in sorted(set(used) - set(nodes.relations)):
+    for name in lacking:
         log.warning("relation %r, which training used, is not here: nodes go without those neighbours", name)
         relations[name] = sparse.csr_array((len(nodes.labels), len(nodes.labels)))
     return relations
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return f"relation{'s' * (len(names) > 1)} {', '.join(map(repr, names))}"
 
 
 def check_within_groups(nodes: Nodes, names: Sequence[str]) -> None:

@@ -313,12 +313,17 @@ def _put_columns(model: Any, header: dict[str, Any], strings: dict[str, Any]) ->
     header["columns"] = None if named else model.node_columns_
     if named:
         strings["columns"] = list(model.node_columns_)
+    if getattr(model, "reading_", None):
+        header["reading"] = dict(model.reading_)
 
 
 def _set_columns(model: Any, file: ModelFile) -> int:
     """Set the columns of a model of nodes; returns their number."""
     known = file.header["columns"]
     model.node_columns_ = tuple(file.strings["columns"]) if known is None else int(known)
+    reading = file.header.get("reading", {})  # how the shell read the tables of training
+    fits(isinstance(reading, dict) and all(isinstance(value, str | bool | list) for value in reading.values()))
+    model.reading_ = reading
     return len(file.strings["columns"]) if known is None else int(known)
 
 
