@@ -61,7 +61,8 @@ def choose_alpha(
         def one(number: int) -> Array:
             seen, unseen = (fold >= 0) & (fold != number), np.flatnonzero(fold == number)
             learner = Learner(base, classes).fit(table[seen], labels[seen], None)
-            return predict_in_blocks(learner, table, unseen, None, 1).argmax(axis=1) == labels[unseen]
+            said: Array = predict_in_blocks(learner, table, unseen, None, 1).argmax(axis=1)
+            return np.asarray(said == labels[unseen])
 
         found = np.zeros(len(labels), bool)
         tasks = (delayed(one)(number) for number in range(n_folds))
