@@ -247,14 +247,23 @@ def test_records_are_searched_by_cluster():
 ], ids=lambda model: type(model).__name__)  # fmt: skip
 def test_nodes_are_searched_in_their_graph(model: Any):
     """X are numbers of nodes, and the first step hides the labels of all others: only these are learned and scored."""
-
-    def labels_of(nodes: Any) -> kf.Graph:
-        kept = {*nodes.tolist()}
-        return GRAPH.with_labels([label if i in kept else None for i, label in enumerate(GRAPH.labels)])
-
-    scores = cross_val_score(make_pipeline(FunctionTransformer(labels_of), model), np.arange(36), cv=KFold(2))
-    by_hand = clone(model).fit(labels_of(np.arange(18, 36))).score(labels_of(np.arange(18)))
+    scores = cross_val_score(make_pipeline(FunctionTransformer(GRAPH.labels_at), model), np.arange(36), cv=KFold(2))
+    by_hand = clone(model).fit(GRAPH.labels_at(np.arange(18, 36))).score(GRAPH.labels_at(np.arange(18)))
     assert scores[0] == by_hand and (scores > 0.3).all()
+
+
+@pytest.mark.parametrize("ask", [
+    cross_val_score, cross_val_predict, lambda model, graph: GridSearchCV(model, {"levels": [1, 2]}).fit(graph),
+])  # fmt: skip
+def test_a_graph_says_how_it_is_searched(ask: Any):
+    with pytest.raises(kf.KinfolkError, match=r"cannot cut it into folds.*FunctionTransformer\(graph.labels_at\)"):
+        ask(kf.StackedGraphical(LogisticRegression()), GRAPH)
+
+
+def test_labels_of_some_nodes_alone():
+    some = GRAPH.labels_at([3, 0])
+    expected = [label if i in (0, 3) else None for i, label in enumerate(GRAPH.labels)]
+    assert list(some.labels) == expected and some.classes == GRAPH.classes and some.ids == GRAPH.ids
 
 
 @pytest.mark.parametrize("data", [CORPUS, GRAPH, PEOPLE], ids=lambda data: type(data).__name__)

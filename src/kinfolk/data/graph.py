@@ -189,6 +189,19 @@ class Graph(GraphSources):
         known = self.classes if classes is None and len(self.classes) else classes
         return Graph(*self._parts(coded_labels(labels, self.n_nodes, known)))
 
+    def labels_at(self, nodes: ArrayLike) -> Graph:
+        """The same graph with the labels of these nodes alone, a mask (n,) or indices: for searches."""
+        hidden = np.ones(self.n_nodes, bool)
+        hidden[checked_rows(nodes, self.n_nodes)] = False
+        return Graph(*self._parts(self._coded._replace(codes=np.where(hidden, -1, self.label_codes))))
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise InputError(
+            "a graph is no array, and scikit-learn cannot cut it into folds: its nodes are linked. Search over numbers "
+            "of nodes, as in cross_val_score(make_pipeline(FunctionTransformer(graph.labels_at), model), "
+            "np.arange(len(graph))); the graph stays whole, and the nodes of a fold lend their labels"
+        )
+
     def with_features(self, features: Any, feature_names: Iterable[str] | None = None) -> Graph:
         """The same nodes with other features."""
         _, *parts = self._parts(self._coded)
