@@ -11,8 +11,8 @@ from hypothesis import settings
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 # Each worker keeps compiled kernels of its own: two processes that compile one kernel for different types at
-# the same moment would spoil each other's cache. Set before numba is imported; commands run by tests inherit it, and
-# so do the workers, who then choose anew.
+# the same moment would overwrite each other's, and compile it again. Set before numba is imported; commands run by
+# tests inherit it, and so do the workers, who then choose anew.
 KERNELS = REPOSITORY / ".numba_cache"
 if os.environ.get("NUMBA_CACHE_DIR", str(KERNELS / "main")) == str(KERNELS / "main"):
     os.environ["NUMBA_CACHE_DIR"] = str(KERNELS / os.environ.get("PYTEST_XDIST_WORKER", "main"))
