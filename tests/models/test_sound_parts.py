@@ -304,6 +304,14 @@ def test_estimators_whose_parts_do_not_fit_are_refused(base: Any, path: str, cha
         built(dumps(model), ())
 
 
+@pytest.mark.parametrize("path", ["probability", "_effective_probability", "_n_support", "_dual_coef_"])
+def test_support_vectors_over_sparse_rows_that_do_not_fit_are_refused(path: str):
+    model = SVC().fit(sparse.csr_array(ROWS), LABELS)
+    put(model, path, lambda found: True if "probability" in path else found[:1])
+    with pytest.raises(ModelFileError, match="the file was altered or is broken"):
+        built(dumps(model), ())
+
+
 @pytest.mark.parametrize(("field", "value"), [("left", 10_000), ("right", 0), ("left", 1 << 30), ("feature_idx", 3)])
 def test_boosted_trees_that_point_astray(field: str, value: int):
     model = HistGradientBoostingClassifier(max_iter=1).fit(ROWS, LABELS)

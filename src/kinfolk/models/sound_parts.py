@@ -384,6 +384,8 @@ def _check_support_vectors(model: Any) -> None:
     _require(model.support_.shape == (n,), "vectors are of other rows")
     sizes = {part.shape for part in numbers[2:]}
     _require(numbers[1].shape == (pairs,) and sizes in ({(0,)}, {(pairs,)}), "thresholds are for other classes")
+    own = [getattr(model, name, False) for name in ("probability", "_effective_probability")]
+    _require(sizes == {(pairs,)} or all(one in (False, "deprecated") for one in own), "probabilities were not learned")
     weights = getattr(model, "class_weight_", np.empty(0))
     _require(weights.dtype == np.float64 and weights.shape in ((0,), (classes,)), "weights are for other classes")
 
