@@ -87,7 +87,7 @@ NODES = examples(
 )
 MENTIONS = examples(
     "kinfolk mentions train --records customers.csv --cluster entity \\\n"
-    "    --block 'key(postcode)' --out customers.kinfolk",
+    "    --block 'key(postcode)' --block 'key(date_of_birth)' --out customers.kinfolk",
     "kinfolk mentions cluster customers.kinfolk --records new.csv",
 )
 EXIT_STATUS = """\b
@@ -108,7 +108,7 @@ KINFOLK = "\n\n".join(
             "kinfolk nodes train --nodes papers.csv --edges cites.csv --label topic \\\n"
             "    --text title --model stacked --out papers.kinfolk",
             "kinfolk mentions train --records customers.csv --cluster entity \\\n"
-            "    --block 'key(postcode)' --out customers.kinfolk",
+            "    --block 'key(postcode)' --block 'key(date_of_birth)' --out customers.kinfolk",
             "kinfolk explain papers.kinfolk --nodes papers.csv --edges cites.csv --node p17",
             "kinfolk tokens train --help",
         ),
