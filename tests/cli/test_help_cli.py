@@ -123,6 +123,7 @@ def test_help_ends_with_examples_as_they_were_typed(kinfolk: Any, path: tuple[st
     assert all(len(line) < 86 and line.startswith("  ") for line in typed)
 
 
+@pytest.mark.filterwarnings("ignore:blocking")  # the tables of the desk are small
 def test_the_examples_work(kinfolk: Any, desk: Path, monkeypatch: pytest.MonkeyPatch):
     """Each ends in status 0, in a folder with the files it names; models are trained by the examples themselves."""
     monkeypatch.chdir(desk)
