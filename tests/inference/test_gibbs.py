@@ -17,6 +17,7 @@ from sklearn.naive_bayes import GaussianNB
 
 import kinfolk as kf
 import stacked_oracle as oracle
+from kinfolk.data.labels import Classes
 from kinfolk.features.company import Company, as_templates
 from kinfolk.features.neighbourhood import Neighbourhood
 from kinfolk.inference.gibbs import Chain, Network
@@ -244,7 +245,7 @@ AGGREGATES = {
 def a_learner(rng: np.random.Generator, width: int, columns: list[int], n_labels: int) -> Learner:
     """Weights drawn at random, for the classes that are known."""
     rows = 1 if len(columns) == 2 else len(columns)
-    learner = Learner(LogisticRegression(), [str(i) for i in range(n_labels)])
+    learner = Learner(LogisticRegression(), Classes.of(map(str, range(n_labels))))
     learner.columns = np.array(columns)
     learner.estimator.classes_ = np.array(columns)
     learner.estimator.coef_ = rng.standard_normal((rows, width))
@@ -292,7 +293,8 @@ def test_tables_are_the_probabilities_of_the_conditional(
 def test_what_cannot_be_written_as_tables():
     hood = Neighbourhood(3, 2, {"r": sparse.csr_array(np.eye(3, k=1))}, np.zeros((3, 1)))
     rows, codes = np.array([[0.0], [1.0], [2.0], [4.0]]), np.array([0, 0, 1, 1])
-    linear, other = (Learner(base, ["a", "b"]).fit(rows, codes, None) for base in (LogisticRegression(), GaussianNB()))
+    classes, bases = Classes.of(["a", "b"]), (LogisticRegression(), GaussianNB())
+    linear, other = (Learner(base, classes).fit(rows, codes, None) for base in bases)
     company = lambda *templates: Company.learn(as_templates(list(templates)), hood)  # noqa: E731
     assert is_log_linear(linear, company("count:r", "max:r", "mean:r:features"))
     assert not is_log_linear(other, company("count:r"))
