@@ -15,13 +15,13 @@ Rows = list[dict[str, Any]]
 
 
 def papers(n: int, seed: int) -> tuple[Rows, Rows]:
-    """Nodes (paper, length, age, venue, title, topic) and links (citing, cited)."""
+    """Nodes (paper, length, age, venue, title, topic) and links (citing, cited); p0, ... with seed 0, else q0, ..."""
     rng = np.random.default_rng(seed)
-    topic = np.arange(n) % 3
+    topic, name = np.arange(n) % 3, "q" if seed else "p"
     venues, words = np.array(["VLDB", "SIGIR", "ICML", "other"]), np.array(["index", "query", "kernel", "on", "the"])
     nodes = [
         {
-            "paper": f"p{i}",
+            "paper": f"{name}{i}",
             "length": round(float(rng.normal(topic[i])), 3),
             "age": int(rng.integers(9)),
             "venue": str(venues[topic[i] if rng.random() < 0.5 else 3]),
@@ -32,7 +32,7 @@ def papers(n: int, seed: int) -> tuple[Rows, Rows]:
     ]
     near = rng.random((n, n)) < np.where(topic[:, None] == topic, 9 / n, 1 / n)
     links = np.argwhere(near & ~np.eye(n, dtype=bool))
-    return nodes, [{"citing": f"p{i}", "cited": f"p{j}"} for i, j in links]
+    return nodes, [{"citing": f"{name}{i}", "cited": f"{name}{j}"} for i, j in links]
 
 
 def write(file: Path, rows: Rows, delimiter: str = ",") -> Path:

@@ -67,7 +67,7 @@ def test_from_tables_to_scores(kinfolk: Any, shelf: Path, tmp_path: Path):
     assert [list(a["probabilities"].values()) for a in answers] == wanted.tolist()
     command = ["nodes", "evaluate", tmp_path / "m", *where(shelf, "b", "_words"), "--label", "topic", "--jobs", "1"]
     assert kinfolk(*command).out.startswith(f"45 nodes; accuracy {model.evaluate(graph)[1]:.2f} %\n")
-    (tmp_path / "ids").write_text("p3\np4\n")
+    (tmp_path / "ids").write_text("q3\nq4\n")
     assert json.loads(kinfolk(*command, "--ids", tmp_path / "ids", "--json").out)["nodes"] == 2
 
 
@@ -107,7 +107,7 @@ def test_a_table_without_labels_can_be_predicted(kinfolk: Any, shelf: Path, tmp_
 
 
 def test_known_labels_are_kept_and_seen(kinfolk: Any, shelf: Path, tmp_path: Path):
-    (tmp_path / "known").write_text("\n".join(f"p{i}" for i in range(0, 45, 2)))
+    (tmp_path / "known").write_text("\n".join(f"q{i}" for i in range(0, 45, 2)))
     command = ["nodes", "predict", shelf / "words.kinfolk", *where(shelf, "b", "_words"), "--label", "topic"]
     nodes, _ = papers(45, 1)
     told = labels(kinfolk(*command, "--known-ids", tmp_path / "known"))
@@ -147,8 +147,8 @@ def test_missing_values(kinfolk: Any, shelf: Path, tmp_path: Path):
     refused = kinfolk("nodes", "train", "--nodes", gaps, *rest)
     assert_refused(refused, f"{gaps}, line 2: 'age' of node 'p0' is missing", "by --missing flag")
     assert "12 features" in kinfolk("nodes", "train", "--nodes", gaps, *rest, "--missing", "flag").err
-    for file in (gaps, shelf / "b_words.csv"):
-        assert kinfolk("nodes", "predict", tmp_path / "m", "--nodes", file, *where(shelf, "b")[2:]).status == 0
+    for file, links in ((gaps, where(shelf)[2:]), (shelf / "b_words.csv", where(shelf, "b")[2:])):
+        assert kinfolk("nodes", "predict", tmp_path / "m", "--nodes", file, *links).status == 0
 
 
 def test_named_relations(kinfolk: Any, shelf: Path, tmp_path: Path):
@@ -368,7 +368,7 @@ def test_how_tables_were_read_is_remembered(kinfolk: Any, shelf: Path, tmp_path:
         asked = [*where(shelf, "b"), "--label", "topic", "--jobs", "1"]
         again = kinfolk("nodes", *command, tmp_path / "m", *asked)
         assert told.status == 0 and told.out == again.out
-    assert kinfolk("explain", tmp_path / "m", *plain, "--node", "p3").status == 0
+    assert kinfolk("explain", tmp_path / "m", *plain, "--node", "q3").status == 0
 
 
 def test_links_by_another_name_are_no_silent_loss(kinfolk: Any, shelf: Path, tmp_path: Path):
@@ -376,4 +376,4 @@ def test_links_by_another_name_are_no_silent_loss(kinfolk: Any, shelf: Path, tmp
     assert kinfolk("nodes", "train", *train).status == 0
     other = ["--nodes", shelf / "b.csv", "--edges", shelf / "b_links.csv", "--link", "quotes", "--inverse", "quoted_by"]
     told = kinfolk("nodes", "predict", tmp_path / "m", *other, "--jobs", "1")
-    assert_refused(told, "'cited_by', 'cites'", "'quoted_by', 'quotes' instead", "as in training")
+    assert_refused(told, "trained on the links", "'quotes' and 'quoted_by'", "is missing", "as in training")

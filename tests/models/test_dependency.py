@@ -126,7 +126,7 @@ def test_without_templates_the_shares_of_labels_are_told_by_every_relation():
     graph = a_graph(4, relations=links)
     model, told = network().fit(graph), network(templates=["proportion:r", "proportion:s"]).fit(graph)
     assert list(map(repr, model.company_.templates)) == ["Proportion('r')", "Proportion('s')"]
-    np.testing.assert_array_equal(model.predict_proba(graph), told.predict_proba(graph))
+    np.testing.assert_array_equal(model.predict_proba(graph, known="none"), told.predict_proba(graph, known="none"))
 
 
 def test_without_templates_weights_below_0_are_added_up():
@@ -230,7 +230,7 @@ def test_features_of_neighbours_alone_need_no_sampling(mode: str):
     model = network(templates="mean:r:features", mode=mode, burn_in=0, sweeps=3).fit(graph)
     rows = np.hstack([graph.features, oracle.mean(graph.relations["r"].toarray(), graph.features)])
     expected = LogisticRegression().fit(rows, graph.label_codes).predict_proba(rows)
-    np.testing.assert_allclose(model.predict_proba(graph), expected, atol=1e-5)
+    np.testing.assert_allclose(model.predict_proba(graph, known="none"), expected, atol=1e-5)
 
 
 # -- chains
@@ -306,7 +306,7 @@ def labellings_before_each_sweep(model: Any, graph: kf.Graph, sweeps: int) -> An
     conditional = trio_conditional(model)
     told = np.array([[conditional(i, y)[1] for i in range(3)] for y in enumerate_labellings(3, 2)])
     total, found = np.zeros((3 * COPIES, 2)), []
-    for number, mean in enumerate(model.trace(graph, sweeps), 1):
+    for number, mean in enumerate(model.trace(graph, sweeps, known="none"), 1):
         drawn_from = (number * mean - total)[:, 1].reshape(COPIES, 1, 3)
         total = number * mean
         distance = np.abs(drawn_from - told).max(axis=2)
@@ -334,7 +334,7 @@ def test_probabilities_are_the_mean_of_the_marginals_after_burn_in(mode: str, tr
     matrix = oracle.sweep_matrix if mode == "fast" else oracle.synchronous_matrix
     step = matrix(trio_conditional(model), 3, 2)
     exact = oracle.averaged_marginals(np.full(8, 1 / 8), step, 3, 2, burn_in=1, sweeps=3)
-    found = model.predict_proba(graph).reshape(COPIES, 3, 2)
+    found = model.predict_proba(graph, known="none").reshape(COPIES, 3, 2)
     error = found.std(axis=0) / np.sqrt(COPIES)
     assert (np.abs(found.mean(axis=0) - exact) < 4 * error).all()
 
@@ -358,16 +358,16 @@ def test_sweeps_after_burn_in_and_chains_are_averaged(mode: str, seed: int, burn
 @pytest.mark.parametrize("told", ["nothing", "training labels", "forced"])
 def test_the_trace_ends_at_the_prediction(mode: str, told: str):
     graph = a_graph(9)
-    model = network(mode=mode, burn_in=0, sweeps=4, known="true" if told == "training labels" else "none")
-    model.fit(graph, train=np.arange(15))
+    model = network(mode=mode, burn_in=0, sweeps=4).fit(graph, train=np.arange(15))
     forced = told == "forced"
+    how = {"forced": forced, "known": "none" if told == "nothing" else "train"}
     asked = graph.with_labels([y if i < 8 else None for i, y in enumerate(graph.labels)]) if forced else graph
-    tables = list(model.trace(asked, 4, forced=forced))
+    tables = list(model.trace(asked, 4, **how))
     assert len(tables) == 4
     for table in tables:
         assert table.shape == (24, 3)
         np.testing.assert_allclose(table.sum(axis=1), 1, atol=1e-9)
-    np.testing.assert_allclose(tables[-1], model.predict_proba(asked, forced), atol=1e-12)
+    np.testing.assert_allclose(tables[-1], model.predict_proba(asked, **how), atol=1e-12)
 
 
 def test_chains_go_their_own_ways():
@@ -388,7 +388,7 @@ def test_where_chains_begin():
              for y in range(3)]  # fmt: skip
 
     def began(start: str, seed: int) -> Any:
-        table = model.set_params(start=start, random_state=seed).predict_proba(graph)
+        table = model.set_params(start=start, random_state=seed).predict_proba(graph, known="none")
         return np.roll(np.abs(np.array(given) - table).max(axis=2).argmin(axis=0), 1)
 
     np.testing.assert_array_equal(began("local", 0), own)
@@ -400,19 +400,14 @@ def test_where_chains_begin():
 # -- labels that are known
 
 
-def test_nodes_trained_on_keep_their_label_if_they_are_to():
+def test_nodes_trained_on_keep_their_label_unless_they_are_asked_about():
     graph, train = a_graph(11), np.arange(16)
     truth = one_hot(graph.label_codes, 3)
-    settings = {"burn_in": 0, "sweeps": 3}
-    kept = network(known="true", **settings).fit(graph, train=train).predict_proba(graph)
-    free = network(known="none", **settings).fit(graph, train=train).predict_proba(graph)
+    model = network(burn_in=0, sweeps=3).fit(graph, train=train)
+    kept = model.predict_proba(graph)
     np.testing.assert_array_equal(kept[train], truth[train])
-    assert (free > 0).all(), "everybody is drawn anew"
-    auto = network(**settings).fit(graph, train=train)
-    np.testing.assert_array_equal(auto.predict_proba(graph), kept)
-    np.testing.assert_array_equal(auto.predict_proba(graph.with_labels(None)), kept, "the graph is known by its links")
-    whole = network(**settings).fit(graph)
-    assert (whole.predict_proba(graph) > 0).all(), "with every node labelled there is none to predict but these"
+    assert (model.predict_proba(graph, known="none") > 0).all(), "everybody is drawn anew"
+    np.testing.assert_array_equal(model.predict_proba(graph.with_labels(None)), kept)
 
 
 @pytest.mark.parametrize("mode", ["fast", "plain"])
@@ -427,7 +422,7 @@ def test_kept_labels_are_told_to_the_neighbours(mode: str):
 
 
 def test_another_graph_has_known_labels_only_if_forced():
-    model = network(burn_in=0, sweeps=3, known="true").fit(a_graph(13, unknown=0.3))
+    model = network(burn_in=0, sweeps=3).fit(a_graph(13, unknown=0.3))
     other = a_graph(14, unknown=0.5)
     known = other.label_codes >= 0
     free, forced = model.predict_proba(other), model.predict_proba(other, forced=True)
@@ -501,7 +496,7 @@ def test_both_modes_agree_in_the_long_run_where_nothing_turns_in_circles():
     links = {"r": sparse.csr_array(np.triu(np.random.default_rng(0).random((n, n)) < 0.4, 1).astype(float))}
     graph = a_graph(19, n, relations=links)
     tables = [
-        network(mode=mode, burn_in=20, sweeps=600, chains=2).fit(graph).predict_proba(graph)
+        network(mode=mode, burn_in=20, sweeps=600, chains=2).fit(graph).predict_proba(graph, known="none")
         for mode in ("fast", "plain")
     ]
     np.testing.assert_allclose(*tables, atol=0.06)
@@ -576,17 +571,17 @@ def test_sparse_and_dense_features_are_the_same():
         np.testing.assert_allclose(one.predict_proba(other), two.predict_proba(asked), atol=1e-3)
 
 
-def test_a_relation_may_be_missing(caplog: pytest.LogCaptureFixture):
-    """Nodes then go without those neighbours; but links by another name are no links that are missing."""
+def test_a_relation_may_be_without_links(caplog: pytest.LogCaptureFixture):
+    """Nodes then go without those neighbours; but it has to be there."""
     model = network(mode="plain", burn_in=0, sweeps=1).fit(a_graph(27))
     other = a_graph(28)
-    renamed = kf.Graph(other.features, other.labels, {"s": [(0, 1)]}, classes=NAMES)
-    with pytest.raises(InputError, match="looks along relation 'r', and this graph has relation 's' instead"):
-        model.predict_proba(renamed)
-    bare = kf.Graph(other.features, other.labels, {}, classes=NAMES)
+    bare = kf.Graph(other.features, other.labels, {"s": [(0, 1)]}, classes=NAMES)
+    with pytest.raises(InputError, match="trained on the links 'r', and this graph has 's': 'r' is missing"):
+        model.predict_proba(bare)
+    bare = bare.with_relations({"r": []})
     with caplog.at_level(logging.WARNING, "kinfolk"):
         table = model.predict_proba(bare)
-    assert "relation 'r', which training used, is not here" in caplog.text
+    assert "relation 's' was not there in training" in caplog.text
     rows = np.hstack([other.features, np.zeros((24, 3))])
     np.testing.assert_allclose(table, model.conditional_.estimator.predict_proba(rows), atol=1e-12)
     np.testing.assert_allclose(model.set_params(mode="fast").predict_proba(bare), table, atol=1e-9)
@@ -637,7 +632,6 @@ def test_what_cannot_be_learned_from():
         ({"burn_in": -1}, "burn_in=.* must be a whole number of 0 or more; got -1"),
         ({"chains": 1.5}, "chains=.* got 1.5"),
         ({"start": "cold"}, "start=.* must be 'local' or 'random'; got 'cold'"),
-        ({"known": "crossfit"}, "known=.* must be 'auto' or 'true' or 'none'; got 'crossfit'"),
         ({"mode": "slow"}, "mode=.* must be 'auto' or 'fast' or 'plain'; got 'slow'"),
         ({"base": LogisticRegression}, r"base must be a scikit-learn classifier.*call it, as in Logistic\w+\(\)"),
         ({"templates": []}, "templates must name at least one"),

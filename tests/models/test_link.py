@@ -22,6 +22,8 @@ from kinfolk.inference.loopy import Propagation
 from kinfolk.io.modelfile import read_model_file, write_model_file
 from kinfolk.learning.tables import TableWeights
 from kinfolk.models import pairwise
+from kinfolk.models.known_nodes import Memory
+from kinfolk.models.nodes import Nodes
 from kinfolk.models.optimise import Progress, TrainingPlan
 from kinfolk.models.pair_sample import pair_sample
 from kinfolk.models.pairwise import PairTraining, train_pairwise
@@ -46,7 +48,7 @@ def web(n: int = 60, seed: int = 0, relations: tuple[str, ...] = ("cites",), **c
         kept = ends[(ends[:, 0] < ends[:, 1]) & (same | (rng.random(len(ends)) < 0.05))]
         links[name] = np.unique(kept, axis=0)
     parts = {"features": sparse.csr_array(X), "labels": [("dog", "cat")[k] for k in kind], "relations": links}
-    return kf.Graph(**{**parts, "ids": [f"p{i}" for i in range(n)], **changed})
+    return kf.Graph(**{**parts, "ids": [f"p{i} of {seed}" if seed else f"p{i}" for i in range(n)], **changed})
 
 
 GRAPH, OTHER = web(), web(60, 1)
@@ -111,9 +113,9 @@ def test_without_links_it_is_a_model_of_the_nodes_alone(relations: Any, training
     precise = {"tolerance": 1e-9, "l2": 0.5}
     model = fit(link(relations=relations, training=training, **precise), graph)
     alone = fit(kf.MixtureOfParents(relations=[], n_jobs=1, **precise), graph)
-    w = model.weights_
-    np.testing.assert_allclose(model.predict_proba(graph), softmax(graph.features @ w.tables[0] + w.start), atol=1e-6)
-    np.testing.assert_allclose(model.predict_proba(graph), alone.predict_proba(graph), atol=2e-3)
+    w, table = model.weights_, model.predict_proba(graph, known="none")
+    np.testing.assert_allclose(table, softmax(graph.features @ w.tables[0] + w.start), atol=1e-6)
+    np.testing.assert_allclose(table, alone.predict_proba(graph, known="none"), atol=2e-3)
     assert model.convergence_.objective == pytest.approx(alone.convergence_.objective, rel=1e-4)
     assert not w.pair.any() and model.inference_report(OTHER if relations == [] else graph).converged.all()
 
@@ -130,7 +132,7 @@ def test_a_graph_without_relations_asks_for_a_choice():
 
 def graph_of(world: oracle.PairwiseWorld, width: int = 3, labels: Any = None) -> kf.Graph:
     """The edges and groups of a world, with features of its own."""
-    n, rng = len(world.node), np.random.default_rng(len(world.edges))
+    n, rng = len(world.node), np.random.default_rng([1, len(world.edges)])
     links = {f"r{r}": world.edges[world.relation == r] for r in range(len(world.pair))}
     X = rng.standard_normal((n, width)).astype(np.float32)
     return kf.Graph(X, labels, links, groups=[str(g) for g in world.groups], classes=["a", "b", "c"])
@@ -169,6 +171,9 @@ def test_on_forests_all_is_exact(schedule: str, world: oracle.PairwiseWorld, see
     allowed = np.array([[y is None or y == c for c in "abc"] for y in known]).reshape(n, 3)
     true = replace(true, node=np.where(allowed, true.node, -np.inf))
     np.testing.assert_allclose(model.predict_proba(graph, forced=True), oracle.node_marginals(true), atol=1e-5)
+    nodes, links = Nodes.of(graph), list(graph.relations)
+    model.memory_ = Memory.of(nodes, nodes.labels, links)
+    np.testing.assert_allclose(model.predict_proba(graph), oracle.node_marginals(true), atol=1e-5)
     assert model.inference_report(graph).converged.all()
 
 
@@ -178,7 +183,7 @@ def test_links_there_and_back_on_a_tree_are_exact():
     pair = 1.5 * np.eye(3, dtype=np.float32)[None]
     model = with_weights(model, model.weights_._replace(tables=[0.7 * np.eye(3, dtype=np.float32)], pair=pair))
     tree, n = np.array([(i, i + 1) for i in range(5)]), 6
-    X = np.random.default_rng(0).standard_normal((n, 3)).astype(np.float32)
+    X = np.random.default_rng(1).standard_normal((n, 3)).astype(np.float32)
     graph = kf.Graph(X, None, {"r0": np.vstack([tree, tree[:, ::-1]])}, classes=["a", "b", "c"])
     node = X.astype(np.float64) @ model.weights_.tables[0] + model.weights_.start
     both = (pair + pair.transpose(0, 2, 1)).astype(np.float64)
@@ -391,7 +396,7 @@ def test_the_report_of_training_is_of_the_weights_that_were_kept(monkeypatch: py
     monkeypatch.setattr("kinfolk.models.link.node_accuracy", lambda gold, beliefs: next(scores))
     model = fit(link(dev_every=1, patience=5, tolerance=0), GRAPH, X_dev=OTHER)
     assert model.convergence_.best_iteration == 1
-    assert model.training_report_.change.tolist() == model.inference_report(GRAPH).change.tolist()
+    assert model.training_report_.change.tolist() == model.inference_report(GRAPH, known="none").change.tolist()
 
 
 def test_damping_helps_where_messages_oscillate():
@@ -402,9 +407,9 @@ def test_damping_helps_where_messages_oscillate():
     pair = np.array([[[-3.0, 3.0], [3.0, -3.0]]], np.float32)
     weights = model.weights_._replace(tables=[np.array([[1.0, 0.0]], np.float32)], pair=pair)
     wild = with_weights(model, weights, schedule="synchronous", damping=0.0)
-    assert wild.inference_report(graph).not_converged.tolist() == [0]
+    assert wild.inference_report(graph, known="none").not_converged.tolist() == [0]
     calm = with_weights(model, weights, schedule="synchronous", damping=0.7, max_rounds=3000)
-    assert calm.inference_report(graph).converged.all()
+    assert calm.inference_report(graph, known="none").converged.all()
 
 
 # -- answers
@@ -419,8 +424,8 @@ def test_rows_of_probabilities_sum_to_one(scale: float, fitted: Any):
 
 
 def test_groups_do_not_know_of_each_other(fitted: Any):
-    apart = np.concatenate([fitted.predict_proba(g) for g in (GRAPH, OTHER, GRAPH.subset([]))])
-    np.testing.assert_allclose(fitted.predict_proba(TWO)[:120], apart, atol=1e-12)
+    apart = np.concatenate([fitted.predict_proba(g, known="none") for g in (GRAPH, OTHER, GRAPH.subset([]))])
+    np.testing.assert_allclose(fitted.predict_proba(TWO, known="none")[:120], apart, atol=1e-12)
 
 
 def test_forced_labels_are_kept_and_seen_from_both_ends(fitted: Any):
@@ -510,20 +515,20 @@ def test_of_two_relations_that_are_each_other_s_reverse_one_is_used(fitted: Any)
 
 def test_relations_that_come_and_go_at_prediction(fitted: Any, caplog: pytest.LogCaptureFixture):
     model = fit(link(), web(relations=("cites", "near")))
-    with caplog.at_level(logging.WARNING, "kinfolk"):
-        table = model.predict_proba(GRAPH)
-    assert "relation 'near', which training used, is not here" in caplog.text
-    empty = kf.Graph(GRAPH.features, GRAPH.labels, {**GRAPH.relations, "near": []})
-    np.testing.assert_array_equal(table, model.predict_proba(empty))
+    told = "trained on the links 'cites' and 'near', and this graph has 'cites': 'near' is missing"
+    for ask in (model.predict, model.score, model.inference_report):
+        with pytest.raises(InputError, match=told):
+            ask(GRAPH)
+    assert model.predict_proba(OTHER.with_relations({"near": []})).shape == (60, 2)
     caplog.clear()
     more = kf.Graph(GRAPH.features, None, {**GRAPH.relations, "new": [(0, 1)]})
     with caplog.at_level(logging.WARNING, "kinfolk"):
-        table = fitted.predict_proba(more)
+        table = fitted.predict_proba(more, known="none")
     assert "relation 'new' was not there in training, and is left out" in caplog.text
-    np.testing.assert_array_equal(table, fitted.predict_proba(GRAPH))
+    np.testing.assert_array_equal(table, fitted.predict_proba(GRAPH, known="none"))
     caplog.clear()
     chosen = fit(link(relations=["cites"]), web(relations=("cites", "near")))
-    chosen.predict(web(relations=("cites", "near")))
+    chosen.predict(web(relations=("cites", "near")), known="none")
     assert not caplog.records, "left out by choice"
 
 
@@ -579,7 +584,7 @@ def test_labels_that_cannot_be_scored_or_trained_on(fitted: Any):
     with pytest.raises(InputError, match="needs labels"):
         fitted.score(OTHER.with_labels(None))
     strange = OTHER.with_labels(["cow"] + OTHER.labels[1:], ["cat", "cow", "dog"])
-    with pytest.raises(InputError, match=r"'cow' of node 'p0' was never seen in training"):
+    with pytest.raises(InputError, match=r"'cow' of node 'p0 of 1' was never seen in training"):
         fitted.predict(strange, forced=True)
     assert len(fitted.predict(strange)) == 60, "labels are looked at only when asked"
     missed = fitted.predict(OTHER)[0] == OTHER.labels[0]
@@ -687,10 +692,11 @@ def test_a_model_comes_back_as_it_was(settings_: Any, data: Any, tmp_path: Path,
     model.save(tmp_path / FILE)
     loaded = kf.load_model(tmp_path / FILE, kind="nodes")
     assert type(loaded) is kf.LinkModel and loaded.get_params() == model.get_params()
-    for forced in (False, True):
-        np.testing.assert_array_equal(loaded.predict_proba(data, forced), model.predict_proba(data, forced))
+    for how in ({"known": "none"}, {"forced": True}):
+        np.testing.assert_array_equal(loaded.predict_proba(data, **how), model.predict_proba(data, **how))
     assert list(loaded.classes_) == list(model.classes_) and str(loaded.convergence_) == str(model.convergence_)
-    assert loaded.node_columns_ == model.node_columns_ and loaded.score(data) == model.score(data)
+    assert loaded.node_columns_ == model.node_columns_
+    assert loaded.score(data, known="none") == model.score(data, known="none")
     assert not caplog.records, "relations left out by choice are known to be so"
     loaded.save(tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == (tmp_path / FILE).read_bytes()

@@ -32,7 +32,7 @@ def web(n: int = 40, seed: int = 0, relations: tuple[str, ...] = ("cites",), **c
         kept = ends[(ends[:, 0] != ends[:, 1]) & (same | (rng.random(len(ends)) < 0.05))]
         links[name] = np.unique(kept, axis=0)
     parts = {"features": sparse.csr_array(X), "labels": [("dog", "cat")[k] for k in kind], "relations": links}
-    return kf.Graph(**{**parts, "ids": [f"p{i}" for i in range(n)], **changed})
+    return kf.Graph(**{**parts, "ids": [f"p{i} of {seed}" if seed else f"p{i}" for i in range(n)], **changed})
 
 
 GRAPH, OTHER = web(), web(30, 1)
@@ -117,10 +117,10 @@ def test_more_orders_give_steadier_answers(fitted: Any):
     assert spread(1) > 1.5 * spread(8) > 2 * spread(64)
 
 
-def by_enumeration(fitted: Any, graph: kf.Graph) -> np.ndarray:
-    """The mean over orders, each order's DAG handed to the oracle."""
+def by_enumeration(fitted: Any, graph: kf.Graph, known: Any = None) -> np.ndarray:
+    """The mean over orders, each order's DAG handed to the oracle; given labels that are `known` (n,), -1 for none."""
     nodes = Nodes.of(graph, fitted.node_columns_)
-    sample = fitted._node_model().sample(nodes)
+    sample = fitted._node_model().sample(nodes, known)
     (weights,), layout, n_labels = fitted.weights_, sample.layout, len(fitted.classes_)
     total = np.zeros((len(graph), n_labels))
     own = [np.asarray(t, np.float64) for t in weights.tables]
@@ -149,7 +149,13 @@ def by_enumeration(fitted: Any, graph: kf.Graph) -> np.ndarray:
             nodes.rows.toarray().astype(float), n_labels, relations, start, np.zeros(len(graph), int),
             np.ones(len(graph)), nothing, alpha, np.zeros(len(graph), int),
         )  # fmt: skip
-        total += oracle.marginals(world, params)
+        if known is None:
+            total += oracle.marginals(world, params)
+            continue
+        labellings, probability = oracle.joint(world, params)
+        probability = probability * ((labellings == known) | (np.asarray(known) < 0)).all(axis=1)
+        for c in range(n_labels):
+            total[:, c] += (labellings == c).T @ probability / probability.sum()
     return total / len(sample.wired.wirings)
 
 
@@ -158,6 +164,30 @@ def test_marginals_are_the_mean_over_orders_of_sums_over_labellings(settings_: A
     model = mixture(**settings_, predict_orders=4).fit(GRAPH)
     small = web(8, 5)
     np.testing.assert_allclose(model.predict_proba(small), by_enumeration(model, small), atol=1e-5)
+
+
+@pytest.mark.parametrize("settings_", [*SETTINGS[:4], SETTINGS[5]], ids=repr)
+def test_given_known_labels_marginals_are_sums_over_the_labellings_that_have_them(settings_: Any):
+    """Those trained on come first in every order, so the others are exactly conditioned on them."""
+    small, train = web(8, 5), np.array([0, 2, 3, 7])
+    model = mixture(**settings_, predict_orders=4).fit(GRAPH)
+    model.memory_ = mixture(**settings_).fit(small, train=train).memory_
+    known = np.full(8, -1, np.int32)
+    known[train] = [{"cat": 0, "dog": 1}[small.labels[i]] for i in train]
+    exact = by_enumeration(model, small, known)
+    np.testing.assert_allclose(model.predict_proba(small), exact, atol=1e-5)
+    np.testing.assert_allclose(model.predict_proba(small, known=train), exact, atol=1e-5)
+    assert np.abs(exact - model.predict_proba(small, known="none")).max() > 0.01
+
+
+def test_in_a_dag_a_known_label_is_seen_and_says_nothing_of_its_parents():
+    """0 <- 1 <- 2, the middle one known."""
+    data = dag_of([(1, 0), (2, 1)])
+    model = mixture(max_iterations=50).fit(data)
+    free, given = (model.predict_proba(data, known=known) for known in ("none", [1]))
+    assert given[1, data.labels[1]] == 1
+    np.testing.assert_array_equal(given[0], free[0])
+    assert np.abs(given[2] - free[2]).max() > 1e-3
 
 
 def test_everybody_may_start():
@@ -236,11 +266,11 @@ def test_relations_that_are_no_list_of_names(wrong: Any):
 def test_relations_that_come_and_go_at_prediction(caplog: pytest.LogCaptureFixture):
     graph = web(relations=("cites", "near"))
     model = mixture().fit(graph)
-    with caplog.at_level(logging.WARNING, "kinfolk"):
-        table = model.predict_proba(GRAPH)
-    assert "relation 'near', which training used, is not here" in caplog.text
-    empty = kf.Graph(GRAPH.features, GRAPH.labels, {**GRAPH.relations, "near": []})
-    np.testing.assert_array_equal(table, model.predict_proba(empty))
+    told = "trained on the links 'cites' and 'near', and this graph has 'cites': 'near' is missing"
+    for ask in (model.predict, model.score, model.known_nodes):
+        with pytest.raises(InputError, match=told):
+            ask(GRAPH)
+    assert model.predict_proba(OTHER.with_relations({"near": []})).shape == (30, 2)
     caplog.clear()
     one = mixture().fit(GRAPH)
     with caplog.at_level(logging.WARNING, "kinfolk"):
@@ -253,7 +283,7 @@ def test_relations_left_out_by_choice_are_no_surprise(caplog: pytest.LogCaptureF
     graph = web(relations=("cites", "near"))
     model = mixture(relations=["cites"]).fit(graph)
     with caplog.at_level(logging.WARNING, "kinfolk"):
-        model.predict(graph)
+        model.predict(graph, known="none")
     assert not caplog.records
 
 
@@ -303,7 +333,7 @@ def test_labels_that_cannot_be_scored(fitted: Any, caplog: pytest.LogCaptureFixt
     right = [p == y for p, y in zip(predicted, strange.labels, strict=True)]
     assert fitted.score(strange) == pytest.approx(np.mean(right)), "a label never seen is a miss"
     assert "labels that training never saw count as misses: 'cow'" in caplog.text
-    with pytest.raises(InputError, match="'cow' of node 'p0'"):
+    with pytest.raises(InputError, match="'cow' of node 'p0 of 1'"):
         fitted.predict(strange, forced=True)
     assert len(fitted.predict(strange)) == 30, "labels are looked at only when asked"
     some = OTHER.with_labels([None] * 10 + OTHER.labels[10:])

@@ -99,9 +99,9 @@ def test_a_mixture_learns_links_from_labels_where_marginals_say_nothing(seed: in
 def test_without_links_either_each_class_has_its_share():
     model = kf.StackedGraphical(LogisticRegression(), depth=0, n_jobs=1)
     graph = kf.Graph(None, ["ant"] * 3 + ["bee"] * 1 + [None] * 2)
-    np.testing.assert_allclose(model.fit(graph).predict_proba(graph), [[0.75, 0.25]] * 6)
+    np.testing.assert_allclose(model.fit(graph).predict_proba(graph, known="none"), [[0.75, 0.25]] * 6)
     weight = np.array([1.0, 1, 1, 5, 1, 1])
-    shares = model.fit(graph, sample_weight=weight).predict_proba(graph)
+    shares = model.fit(graph, sample_weight=weight).predict_proba(graph, known="none")
     np.testing.assert_allclose(shares, [[3 / 8, 5 / 8]] * 6)
 
 

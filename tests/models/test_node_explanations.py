@@ -45,7 +45,7 @@ def a_graph(seed: int, lonely: int | None = None, unknown: float = 0.0, density:
             links[lonely] = links[:, lonely] = 0
     labels = [None if rng.random() < unknown else NAMES[c] for c in codes]
     relations = {"r": sparse.csr_array(r), "s": sparse.csr_array(s.astype(float))}
-    settings = {"ids": [f"n{i}" for i in range(N)], "classes": NAMES, **more}
+    settings = {"ids": [f"n{i} of {seed}" if seed else f"n{i}" for i in range(N)], "classes": NAMES, **more}
     return kf.Graph(features, labels, relations, **settings)
 
 
@@ -141,14 +141,14 @@ def test_what_does_not_count_does_not_move_the_answer() -> None:
 
 def test_neighbours_with_what_they_told() -> None:
     model = stacked()
-    tables, answer = model.predict_levels(OTHER), model.explain(OTHER, node="n3")
-    assert (answer.node, answer.name) == (3, "n3")
+    tables, answer = model.predict_levels(OTHER), model.explain(OTHER, node="n3 of 1")
+    assert (answer.node, answer.name) == (3, "n3 of 1")
     by = {name: {one.node for one in answer.neighbours if one.relation == name} for name in ("r", "s", "~r")}
     assert by["r"] == {*OTHER.relations["r"].indices[slice(*OTHER.relations["r"].indptr[3:5])].tolist()}
     assert by["~r"] == {*np.flatnonzero(OTHER.relations["r"].toarray()[:, 3]).tolist()}
     for one in answer.neighbours:
         np.testing.assert_allclose(one.told, [tables[0][one.node], tables[1][one.node]])
-        assert one.source == "prediction" and one.name == f"n{one.node}"
+        assert one.source == "prediction" and one.name == f"n{one.node} of 1"
         if one.relation == "r":
             assert one.weight == OTHER.relations["r"][3, one.node]
 
@@ -204,7 +204,7 @@ def test_unknown_nodes_are_refused(node: Any) -> None:
 
 def test_a_number_names_the_same_node_as_its_id() -> None:
     model = stacked(templates="count:s", depth=1)
-    assert str(model.explain(OTHER, node="n9")) == str(model.explain(OTHER, node=np.int64(9)))
+    assert str(model.explain(OTHER, node="n9 of 1")) == str(model.explain(OTHER, node=np.int64(9)))
 
 
 def test_a_model_from_a_file_explains_the_same(tmp_path: Path) -> None:
@@ -291,14 +291,14 @@ def test_a_node_without_links_in_a_link_model() -> None:
 
 def test_a_page_is_written_beside_the_explanation(tmp_path: Path) -> None:
     model, path = stacked(templates="count:s", depth=1), tmp_path / "why.html"
-    answer = model.explain(OTHER, node="n3", report=path)
+    answer = model.explain(OTHER, node="n3 of 1", report=path)
     text = path.read_text(encoding="utf-8")
-    assert f"<title>Why n3 is {answer.label}</title>" in text and "count(s)" in text
+    assert f"<title>Why n3 of 1 is {answer.label}</title>" in text and "count(s)" in text
 
 
 def test_a_page_that_cannot_be_written_is_told_at_once(tmp_path: Path) -> None:
     with pytest.raises(KinfolkError, match="directory"):
-        stacked(templates="count:s", depth=1).explain(OTHER, node="n3", report=tmp_path / "no" / "why.html")
+        stacked(templates="count:s", depth=1).explain(OTHER, node="n3 of 1", report=tmp_path / "no" / "why.html")
 
 
 def test_a_page_draws_so_many_and_counts_the_rest() -> None:
@@ -349,7 +349,7 @@ def test_no_relation_is_crowded_out() -> None:
 def test_the_page_of_a_mixture_holds_exact_shares(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR)
     model = kf.MixtureOfParents(max_iterations=60, tolerance=1e-2, predict_orders=3, orders=2, n_jobs=1).fit(TRAIN)
-    answer, table = model.explain(OTHER, node="n3"), model.predict_proba(OTHER)
+    answer, table = model.explain(OTHER, node="n3 of 1"), model.predict_proba(OTHER)
     part = mixture_node_part(model._nodes(OTHER), answer, table)
     shares = part.data["shares"]
     assert sum(one["share"] for one in shares) + part.data["rest_share"] == pytest.approx(1.0)

@@ -86,8 +86,15 @@ def test_interleaved_groups_give_each_node_the_same_answer(name: str, seed: int)
     one, other = MODELS[name](), MODELS[name]()
     one.fit(here, train=mixed.train, sample_weight=[weight[key] for key in here.ids])
     other.fit(there, train=np.flatnonzero(apart.train), sample_weight=[weight[key] for key in there.ids])
-    np.testing.assert_array_equal(one.predict_proba(here), other.predict_proba(there)[rows])
+    for known in ("train", "none"):
+        tables = one.predict_proba(here, known=known), other.predict_proba(there, known=known)
+        np.testing.assert_array_equal(tables[0], tables[1][rows])
+    some = np.arange(len(here.ids)) % 3 == 0
+    its = [rows[i] for i in np.flatnonzero(some)]
+    tables = one.predict_proba(here, known=some), other.predict_proba(there, known=its)
+    np.testing.assert_array_equal(tables[0], tables[1][rows])
     np.testing.assert_array_equal(one.predict(here), other.predict(there)[rows])
+    np.testing.assert_array_equal(one.known_nodes(here), mixed.train)
     forced = [graph.with_labels([y if i % 2 else None for i, y in enumerate(graph.labels)]) for graph in (here, there)]
     forced[1] = there.with_labels([forced[0].labels[here.ids.index(key)] for key in there.ids])
     np.testing.assert_array_equal(
@@ -133,7 +140,7 @@ def test_each_step_of_gibbs_sampling_is_in_the_order_of_the_nodes():
     here, there = mixed.graph(), mixed.sorted().graph()
     rows = [there.ids.index(key) for key in here.ids]
     one, other = (MODELS["dependency network"]().fit(graph) for graph in (here, there))
-    for mine, its in zip(one.trace(here, 3), other.trace(there, 3), strict=True):
+    for mine, its in zip(one.trace(here, 3, known="none"), other.trace(there, 3, known="none"), strict=True):
         np.testing.assert_array_equal(mine, its[rows])
 
 
@@ -159,7 +166,8 @@ def test_a_function_of_neighbours_sees_the_nodes_as_they_came():
         LogisticRegression(), lambda votes, links: links["cites"] @ (votes * sorted_trust[:, None]), folds=3,
         split="instance", n_jobs=1,
     ).fit(apart)  # fmt: skip
-    np.testing.assert_array_equal(model.predict_proba(here), other.predict_proba(apart)[rows])
+    found = [one.predict_proba(graph, known="none") for one, graph in ((model, here), (other, apart))]
+    np.testing.assert_array_equal(found[0], found[1][rows])
 
 
 def test_a_mask_in_the_order_of_the_table_trains_on_those_rows():
@@ -174,7 +182,9 @@ def test_a_mask_in_the_order_of_the_table_trains_on_those_rows():
     np.testing.assert_array_equal(graph.features, mixed.features)
     model = kf.StackedGraphical(LogisticRegression(), depth=0, n_jobs=1).fit(graph, train=mixed.train)
     alone = LogisticRegression().fit(mixed.features[mixed.train], np.array(mixed.labels)[mixed.train])
-    assert (model.predict(graph) == alone.predict(mixed.features)).all()
+    assert (model.predict(graph, known="none") == alone.predict(mixed.features)).all()
+    known = np.where(mixed.train, np.array(mixed.labels, object), alone.predict(mixed.features))
+    assert (model.predict(graph) == known).all() and (model.known_nodes(graph) == mixed.train).all()
 
 
 def test_links_across_interleaved_groups_name_their_nodes():

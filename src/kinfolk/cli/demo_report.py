@@ -72,7 +72,7 @@ def _node(worlds: DemoWorlds) -> Part:
     sure = levels[-1].max(axis=1)
     node = int(changed[sure[changed].argmax()]) if len(changed) else int(np.flatnonzero(unknown)[0])
     names = stacked.coding_.classes.names
-    story = stacked_story(stacked._predictor(graph, False), 1, node, names, list(graph.feature_names or ()))
+    story = stacked_story(stacked._predictor(graph), 1, node, names, list(graph.feature_names or ()))
     part = story_part(story)
     return replace(part, title=f"Nodes: paper {graph.ids[node]}, “{part.data['nodes'][0]['title']}”")
 

@@ -59,6 +59,7 @@ def explain(
     node_files: Annotated[list[str] | None, typer.Option("--nodes", help="Nodes: as in nodes predict.")] = None,
     edges: Annotated[list[str] | None, typer.Option(help="Nodes: as in nodes predict.")] = None,
     tables: graphs.TableOptions,
+    known: nodes.Known = None,
     known_ids: nodes.KnownIds = None,
     trust: nodes.Trust = None,
     given_items: SourceOptions,
@@ -80,6 +81,7 @@ def explain(
     """Why a token or a node has its label, or why two records are linked: in words, as JSON, or as a page."""
     from kinfolk.models.persistence import kind_of, load_model
 
+    nodes.one_of_these(known, known_ids, False)
     links = [graphs.link_file(text)[1] for text in edges or ()]
     check_page(report, model, *(what or []), *(node_files or []), *links, known_ids, *read_by(given_items))
     with in_options():
@@ -88,8 +90,8 @@ def explain(
     graph_options, item_options = given_options(tables), given_options(given_items)
     given: dict[str, dict[str, Any]] = {
         "tokens": {"--document": document, "--token": token},
-        "nodes": {"--nodes": node_files or None, "--node": node, "--edges": edges or None, "--known-ids": known_ids,
-                  **graph_options},
+        "nodes": {"--nodes": node_files or None, "--node": node, "--edges": edges or None, "--known": known,
+                  "--known-ids": known_ids, **graph_options},
         "mentions": {"--top": top, **item_options, **given_options(clustering)},
     }  # fmt: skip
     of_both = graph_options.keys() & item_options.keys()  # --id
@@ -97,13 +99,12 @@ def explain(
     if task == "mentions":
         explain_links(labeller, model, what or [], given_items, clustering, top or TOP, as_json, report, jobs)
         return
-    with in_options("document", "token", "node"), counted_warnings():
+    with in_options("document", "token", "node"), counted_warnings(*nodes.SETTINGS):
         if task == "nodes":
             form = None if format is None else graphs.Format(format)
             graph = graphs.read_graph(node_files or [], edges, form, tables, labeller, bool(known_ids))
-            seen = {} if known_ids is None else {"forced": True}
-            shown = graph if known_ids is None else nodes.only_known(graph, known_ids)
-            answer = labeller.explain(shown, node=node, report=report, **seen)
+            told = nodes.known_argument(known, known_ids, graph)
+            answer = labeller.explain(graph, node=node, report=report, known=told)
         else:
             (file,) = what or ["-"]
             corpus = tokens.read_corpus(labeller, file, tokens.Format(format or "conll"), scheme, separator)

@@ -58,7 +58,7 @@ NODES: Owners = {
     "--base": OVER_A_BASE,
     "--base-setting": OVER_A_BASE,
     "--template": OVER_A_BASE,
-    "--known": OVER_A_BASE,
+    "--known": ("stacked",),
     "--depth": ("stacked",),
     "--folds": ("stacked",),
     "--predictions": ("stacked",),

@@ -39,8 +39,8 @@ class NodeOptions:
     known: Annotated[
         str | None,
         typer.Option(
-            help="What a labelled neighbour gives. stacked: auto (default), true, crossfit or ceiling; "
-            "dependency-network: auto (default), true or none."
+            help="stacked only: what a neighbour trained on gives: auto (default), true (its label), crossfit (what "
+            "others say of it) or ceiling."
         ),
     ] = None
     depth: Annotated[int | None, typer.Option(help="stacked only: levels above the base's own. Default: 1.")] = None

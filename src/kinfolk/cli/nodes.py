@@ -11,6 +11,7 @@ import typer
 
 from kinfolk.cli import examples
 from kinfolk.cli.bases import types_to_trust
+from kinfolk.cli.graphs import SETTINGS as TABLE_SETTINGS
 from kinfolk.cli.graphs import Edges, GraphFormat, Nodes, TableOptions, link_file, read_graph, reading_of
 from kinfolk.cli.methods import new_labeller
 from kinfolk.cli.node_answers import csv_lines, is_csv, json_lines, label_rows, tab_lines
@@ -22,7 +23,7 @@ from kinfolk.cli.scores import class_lines, class_table
 from kinfolk.cli.tables import show, show_json
 from kinfolk.cli.tokens import Jobs
 from kinfolk.cli.told import counted_warnings, in_options, told_by_the_base
-from kinfolk.errors import InputError
+from kinfolk.errors import InputError, SettingError
 
 if TYPE_CHECKING:
     from kinfolk.data.graph import Graph
@@ -31,7 +32,12 @@ app = typer.Typer(
     help="Label the nodes of a graph: train a model, predict, evaluate.", epilog=examples.NODES, no_args_is_help=True
 )
 
-SETTINGS = tuple(one.name for one in fields(NodeOptions)) + ("forced",)
+SETTINGS = tuple(one.name for one in fields(NodeOptions)) + ("forced", "known", *TABLE_SETTINGS)
+
+
+class KnownLabels(StrEnum):
+    train = "train"
+    none = "none"
 
 
 class Method(StrEnum):
@@ -43,7 +49,13 @@ class Method(StrEnum):
 
 Model = Annotated[Path, typer.Argument(help="Model file.")]
 KnownIds = Annotated[
-    str | None, typer.Option(help="File of ids, one a line: the labels of these nodes are seen by their neighbours.")
+    str | None, typer.Option(help="File of ids, one a line: the labels the table has of these nodes are known.")
+]
+Known = Annotated[
+    KnownLabels | None,
+    typer.Option(
+        help="Labels that are kept and seen by neighbours: train (default), of nodes trained on, by their ids; none."
+    ),
 ]
 Trust = Annotated[
     list[str] | None,
@@ -81,7 +93,7 @@ def train(
     labeller = new_labeller(context, model, given_options(options), settings)
     graph = read_graph(nodes, edges, format, tables)
     chosen = None if train_ids is None else _numbers(train_ids, graph)
-    with in_options(*SETTINGS), told_by_the_base(labeller), counted_warnings():
+    with in_options(*SETTINGS), told_by_the_base(labeller), counted_warnings(*SETTINGS):
         labeller.fit(graph, train=chosen)
     labeller.reading_ = reading_of(tables)
     labeller.save(out)
@@ -115,9 +127,8 @@ def predict(
         str,
         typer.Option("--output", "-o", help="Where to write; - = standard output; a name in .csv: CSV with a header."),
     ] = "-",
-    forced: Annotated[
-        bool, typer.Option("--forced", help="Keep the labels the file has, and let neighbours see them.")
-    ] = False,
+    forced: Annotated[bool, typer.Option("--forced", help="All labels that the table has are known.")] = False,
+    known: Known = None,
     known_ids: KnownIds = None,
     proba: Annotated[bool, typer.Option("--proba", help="A third column: the probability of the label.")] = False,
     as_json: Annotated[
@@ -132,13 +143,13 @@ def predict(
     """
     from kinfolk.io.textfiles import write_utf8
 
+    one_of_these(known, known_ids, forced)
     labeller = _load(model, jobs, trust)
-    forced |= known_ids is not None
-    graph = read_graph(nodes, edges, format, tables, labeller, labels=forced)
-    if known_ids is not None:
-        graph = only_known(graph, known_ids)
-    with in_options(*SETTINGS), told_by_the_base(labeller):
-        table = labeller.predict_proba(graph, forced=forced)
+    graph = read_graph(nodes, edges, format, tables, labeller, labels=forced or known_ids is not None)
+    told = known_argument(known, known_ids, graph)
+    with in_options(*SETTINGS), told_by_the_base(labeller), counted_warnings(*SETTINGS):
+        _tell_known(labeller, graph, told, forced)
+        table = labeller.predict_proba(graph, forced=forced, known=told)
     classes = labeller.coding_.classes
     if as_json:
         write_utf8(output, json_lines(graph.ids, table, classes))
@@ -159,6 +170,7 @@ def evaluate(
     ids: Annotated[
         str | None, typer.Option(help="File of ids, one a line: only these nodes count. Default: all labelled ones.")
     ] = None,
+    known: Known = None,
     known_ids: KnownIds = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     page: Page = None,
@@ -167,27 +179,26 @@ def evaluate(
 ) -> None:
     """Compare predictions with the labels of a graph.
 
-    Nodes without a label do not count.
+    Nodes without a label do not count, nor do those whose label is known.
     """
     from kinfolk.data.labels import label_name
     from kinfolk.metrics.entities import span_scores
 
     check_page(page, model, *nodes, *(link_file(text)[1] for text in edges or ()), ids, known_ids)
+    one_of_these(known, known_ids, False)
     labeller = _load(model, jobs, trust)
     graph = read_graph(nodes, edges, format, tables, labeller)
-    seen = graph if known_ids is None else only_known(graph, known_ids)
-    hidden = [i for i in range(graph.n_nodes) if known_ids is None or seen.label_codes[i] < 0]
-    chosen = hidden if ids is None else sorted(set(_numbers(ids, graph)))
+    told = known_argument(known, known_ids, graph)
+    chosen = range(graph.n_nodes) if ids is None else sorted(set(_numbers(ids, graph)))
     names = graph.classes.names
-    gold = {i: names[code] for i in chosen if (code := graph.label_codes[i]) >= 0}
-    if not gold:
-        raise InputError("scoring needs labels, and none of the nodes to score has one")
-    _tell_doubts(labeller, graph, gold)
-    with in_options(*SETTINGS), told_by_the_base(labeller):
+    labelled = {i: names[code] for i in chosen if (code := graph.label_codes[i]) >= 0}
+    with in_options(*SETTINGS), told_by_the_base(labeller), counted_warnings(*SETTINGS):
+        gold, told = _to_score(labeller, graph, labelled, told)
+        _tell_unseen(labeller, gold)
         if page is None:
-            predicted = labeller.predict(seen, forced=known_ids is not None)
+            predicted = labeller.predict(graph, known=told)
         else:
-            predicted = score_nodes(labeller, graph, seen, gold, known_ids is not None, page)
+            predicted = score_nodes(labeller, graph, gold, told, page)
     tell_page(page)
     guess = ((i, i + 1, label_name(predicted[i])) for i in gold)
     scores = span_scores(((i, i + 1, name) for i, name in gold.items()), guess)
@@ -215,24 +226,51 @@ def _numbers(file: str, graph: Graph) -> list[int]:
     return found
 
 
-def only_known(graph: Graph, file: str) -> Graph:
-    """The graph with the labels of the listed nodes alone."""
-    kept = {*_numbers(file, graph)}
-    return graph.with_labels([label if i in kept else None for i, label in enumerate(graph.labels)])
+def one_of_these(known: KnownLabels | None, known_ids: str | None, forced: bool) -> None:
+    """Options that say whose labels are known."""
+    given = {"--known": known is not None, "--known-ids": known_ids is not None, "--forced": forced}
+    named = [option for option, here in given.items() if here]
+    if len(named) > 1:
+        raise SettingError(f"{' and '.join(named)} both say whose labels are known; give one of them")
 
 
-def _tell_doubts(labeller: Any, graph: Graph, gold: dict[int, str]) -> None:
-    """Warnings that go with a score: labels nobody could have guessed, and labels the model has seen."""
+def known_argument(known: KnownLabels | None, known_ids: str | None, graph: Graph) -> Any:
+    """What the options say, as models take it."""
+    return _numbers(known_ids, graph) if known_ids is not None else str(known or KnownLabels.train)
+
+
+def _tell_known(labeller: Any, graph: Graph, known: Any, forced: bool) -> None:
+    """Of labels that nobody gave, but the model has kept: how many are known."""
+    if forced or known != KnownLabels.train:
+        return
+    number = int(labeller.known_nodes(graph).sum())
+    if number:
+        told = f"known labels of {number:,} of {graph.n_nodes:,} nodes are used; --known none to predict without"
+        typer.echo(told, err=True)
+
+
+def _to_score(labeller: Any, graph: Graph, labelled: dict[int, str], known: Any) -> tuple[dict[int, str], Any]:
+    """Node -> label of those to score, and whose labels are known; where none but nodes trained on are left, these are
+    scored, and their labels are not known."""
+    inside = labeller.known_nodes(graph, known=known)
+    gold = {i: label for i, label in labelled.items() if not inside[i]}
+    seen = len(labelled) - len(gold)
+    if not gold and seen and known == KnownLabels.train:
+        told = "every node to score was trained on: they are scored without their labels being known, and far too well"
+        typer.echo(f"warning: {told}", err=True)
+        return labelled, str(KnownLabels.none)
+    if not gold:
+        raise InputError("scoring needs labels, and none of the nodes to score has one that is not known")
+    if seen and known == KnownLabels.train:
+        typer.echo(f"{seen:,} nodes were trained on: their labels are known, and they are not scored", err=True)
+    return gold, known
+
+
+def _tell_unseen(labeller: Any, gold: dict[int, str]) -> None:
+    """Labels nobody could have guessed."""
     strange = sorted({*gold.values()} - {*labeller.coding_.classes.names})
     if strange:
         typer.echo(f"warning: labels that training never saw count as misses: {', '.join(strange)}", err=True)
-    memory = getattr(labeller, "memory_", None)
-    if memory is None or memory.fingerprint != graph.relational().fingerprint():
-        return
-    seen = len({*memory.nodes.tolist()} & gold.keys())
-    if seen:
-        told = f"{seen} of the {len(gold)} nodes scored were trained on; score others with --ids FILE"
-        typer.echo(f"warning: {told}", err=True)
 
 
 def _link_counts(labeller: Any, graph: Graph) -> dict[str, int]:

@@ -45,13 +45,15 @@ def write_training_page(page: Path | None, model: Any, held_out: Any) -> None:
         model.evaluate(held_out, report=page)
 
 
-def score_nodes(labeller: Any, graph: Any, seen: Any, gold: dict[int, str], forced: bool, page: Path) -> Any:
-    """Predicted labels of all nodes; the page is about those in `gold`. `seen` is the graph as the model sees it."""
+def score_nodes(labeller: Any, graph: Any, gold: dict[int, str], known: Any, page: Path) -> Any:
+    """Predicted labels of all nodes; the page is about those in `gold`. `known`: as models take it."""
+    import numpy as np
+
     from kinfolk.models.nodes import Nodes
     from kinfolk.models.score_report import evaluate_nodes
 
-    beliefs = labeller.predict_proba(seen, forced=forced)
+    beliefs = labeller.predict_proba(graph, known=known)
     scored = graph.with_labels([gold.get(i) for i in range(graph.n_nodes)])
     nodes = Nodes.of(scored, labeller.node_columns_)
-    evaluate_nodes(labeller, nodes, nodes.to_rows(beliefs), page)
+    evaluate_nodes(labeller, nodes, nodes.to_rows(beliefs), page, np.full(len(nodes.labels), -1))
     return labeller.classes_[beliefs.argmax(axis=1)]

@@ -76,14 +76,16 @@ def told_by_the_base(model: Any) -> Iterator[None]:
 
 
 @contextmanager
-def counted_warnings() -> Iterator[None]:
-    """Warnings at the end, each once and in a line, however many models of a stack gave them."""
+def counted_warnings(*known: str) -> Iterator[None]:
+    """Warnings at the end, each once and in a line, however many models of a stack gave them; settings of these names
+    are told as options."""
     with warnings.catch_warnings(record=True) as caught:
         try:
             yield
         finally:
             counts = Counter(_one_line(one.message) for one in caught)
     for text, number in counts.items():
+        text = in_shell_words(text, known)
         text = _RAISE.sub(lambda found: " ".join(map(_raised, found[0].split(" "))), text)
         typer.echo(f"warning: {text}" + (f" ({number} times)" if number > 1 else ""), err=True)
 

@@ -208,6 +208,15 @@ class Graph(GraphSources):
         parts[4] = feature_names
         return Graph(features, *parts)
 
+    def with_relations(self, relations: Mapping[str, Any]) -> Graph:
+        """The same nodes with these relations too, or in the place of those of the same name; [] is one without links.
+
+        Given as to `Graph`.
+        """
+        parts = list(self._parts(self._coded))
+        parts[2] = {**parts[2], **relations}
+        return Graph(*parts)
+
     def subset(self, nodes: ArrayLike) -> Graph:
         """The nodes of a mask (n,) or of a list of indices, in that order, with the links among them."""
         rows = checked_rows(nodes, self.n_nodes)

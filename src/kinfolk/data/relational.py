@@ -6,7 +6,6 @@ are read-only afterwards.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -30,9 +29,8 @@ class Relational:
     groups     int32 (n,), the document or graph of each instance: consecutive groups 0, 1, 2, ...
     """
 
-    __slots__ = ("_fingerprint", "_paths", "classes", "features", "groups", "labels", "relations")
+    __slots__ = ("_paths", "classes", "features", "groups", "labels", "relations")
 
-    _fingerprint: str | None
     _paths: dict[str, Any]
 
     features: Any
@@ -57,7 +55,6 @@ class Relational:
         put("groups", _checked_groups(groups, n))
         checked = {name: _checked_relation(name, r, n) for name, r in (relations or {}).items()}
         put("relations", MappingProxyType(checked))
-        put("_fingerprint", None)
         put("_paths", {})
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -69,17 +66,6 @@ class Relational:
     def __reduce__(self) -> tuple[Any, ...]:
         """Copied and sent to other processes by building it anew."""
         return Relational, (self.features, self.labels, self.classes, dict(self.relations), self.groups)
-
-    def fingerprint(self) -> str:
-        """Tells these features and links from any others; labels have no part in it. Worked out once."""
-        if self._fingerprint is None:
-            digest = hashlib.blake2b(digest_size=16)
-            for name, table in [("", self.features), *sorted(self.relations.items())]:
-                digest.update(f"{name}{table.shape}".encode())
-                for part in (table.indptr, table.indices, table.data) if sparse.issparse(table) else (table,):
-                    digest.update(np.ascontiguousarray(part).data)
-            object.__setattr__(self, "_fingerprint", digest.hexdigest())
-        return str(self._fingerprint)
 
     @property
     def paths(self) -> dict[str, Any]:

@@ -58,11 +58,11 @@ def one_fold(split: Split, templates: list[Any], n_jobs: int) -> Curves:
     stacked = StackedGraphical(maxent(), templates, LEVELS, cross_fitting="paper", known="crossfit", n_jobs=n_jobs)
     stacked.fit(split.fit, train=split.train)
     levels = [split.accuracy(table, stacked.classes_) for table in stacked.predict_levels(split.target)]
-    gibbs = paper_network(split, maxent(), templates, "none", n_jobs=n_jobs)
+    gibbs = paper_network(split, maxent(), templates, n_jobs=n_jobs)
 
     def chain(start: str, number: int) -> list[float]:
         gibbs.set_params(start=start)
-        steps = gibbs.trace(split.target, SWEEPS, chain=number)
+        steps = gibbs.trace(split.target, SWEEPS, chain=number, known="none")
         return [split.accuracy(table, gibbs.classes_) for table in steps]
 
     random = [chain("random", number) for number in range(STARTS)]

@@ -63,9 +63,9 @@ def maxent(c: float = 1.0) -> Any:
     return LogisticRegression(C=c, max_iter=2000)
 
 
-def paper_network(split: Split, base: Any, templates: Any, known: str, **settings: Any) -> DependencyNetwork:
+def paper_network(split: Split, base: Any, templates: Any, **settings: Any) -> DependencyNetwork:
     """The dependency network of the paper, trained on a fold; it counts, also neighbours without a label."""
-    network = DependencyNetwork(base, templates, known="true" if known == "true" else "none", **settings)
+    network = DependencyNetwork(base, templates, **settings)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
         return network.fit(split.fit, train=split.train)
@@ -76,11 +76,12 @@ def five_models(split: Split, base: Any, templates: Any, known: str, folds: int,
     stacked = StackedGraphical(base, templates, depth=2, folds=folds, known=known, n_jobs=n_jobs)
     stacked.fit(split.fit, train=split.train)
     levels = [split.accuracy(table, stacked.classes_) for table in stacked.predict_levels(split.target)]
-    rival = paper_network(split, base, templates, known, burn_in=100, sweeps=200, n_jobs=n_jobs)
+    told = "train" if known == "true" else "none"
+    rival = paper_network(split, base, templates, burn_in=100, sweeps=200, n_jobs=n_jobs)
     top = StackedGraphical(base, templates, known="ceiling", n_jobs=n_jobs).fit(split.fit, train=split.train)
     return {
         "local": levels[0],
-        "dependency network": split.accuracy(rival.predict_proba(split.target), rival.classes_),
+        "dependency network": split.accuracy(rival.predict_proba(split.target, known=told), rival.classes_),
         "stacked k=1": levels[1],
         "stacked k=2": levels[2],
         "ceiling": split.accuracy(top.predict_proba(split.target), top.classes_),

@@ -22,8 +22,9 @@ from kinfolk.features.rows import side_by_side
 from kinfolk.inference.gibbs import Chain
 from kinfolk.models.checks import check_settings
 from kinfolk.models.gibbs_network import is_log_linear, network_of
+from kinfolk.models.known_nodes import TRAIN, Memory
 from kinfolk.models.learners import Learner, check_base, check_enough, predict_in_blocks
-from kinfolk.models.node_company import Memory, NodeCompany, World, default_templates
+from kinfolk.models.node_company import NodeCompany, World, default_templates
 from kinfolk.models.node_explanations import feature_names, gibbs_story, ready, told
 from kinfolk.models.nodes import Nodes, no_labels_beside, node_weights, training_labels
 from kinfolk.models.progress import speaker
@@ -51,8 +52,6 @@ class DependencyNetwork(NodeCompany):
     burn_in     sweeps that are not counted
     sweeps      sweeps after them; probabilities are the mean of the conditionals that labels were drawn from
     chains      runs from different draws, averaged; they run in parallel
-    known       whether nodes trained on keep their label in the graph trained on: "true" or "none". "auto": "true" if
-                that graph has nodes without label
     mode        "fast": a kernel that keeps scores up to date, each label drawn given the newest others; for
                 LogisticRegression and templates Count, Mean, Proportion, Exists, Max and Concat. "plain": asks the
                 conditional model anew for all nodes at every sweep, for any base (Definition 1 of the paper: all
@@ -65,7 +64,6 @@ class DependencyNetwork(NodeCompany):
 
     CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "start": ("local", "random"),
-        "known": ("auto", "true", "none"),
         "mode": ("auto", "fast", "plain"),
     }
 
@@ -75,7 +73,6 @@ class DependencyNetwork(NodeCompany):
     burn_in: int = 50
     sweeps: int = 100
     chains: int = 1
-    known: str = "auto"
     mode: str = "auto"
     random_state: int | None = 0
     n_jobs: int | None = -1
@@ -116,64 +113,72 @@ class DependencyNetwork(NodeCompany):
         votes = np.zeros((len(labels), len(classes)))
         set_known(votes, labels)
         rows = side_by_side(world.wide, index, world.company.rows(world.hood, votes, index))
-        known = self.known
-        if known == "auto":
-            known = "true" if len(index) < len(labels) else "none"
         with self._all_or_nothing():
             self.local_ = Learner(self.base, classes).fit(world.alone[index], labels[index], weights)
             self.conditional_ = Learner(self.base, classes).fit(rows, labels[index], weights)
-            memory = Memory(nodes.fingerprint, index, labels[index], [])
-            self._keep(nodes, world.company, classes, known, memory)
+            memory = Memory.of(nodes, labels, world.company.relation_names())
+            self._keep(nodes, world.company, classes, "true", memory)
             if self.mode == "fast":
                 self._fast()  # tells now if it cannot be had
         return self
 
     # -- prediction -----------------------------------------------------------------------------------
 
-    def predict_proba(self, X: Any, forced: bool = False) -> Array:
-        """(n, L), the mean over sweeps and chains. With `forced`, labels that X has are kept."""
+    def predict_proba(self, X: Any, forced: bool = False, known: Any = TRAIN) -> Array:
+        """(n, L), the mean over sweeps and chains.
+
+        forced   labels that X has are kept
+        known    whose labels are kept: "train": nodes trained on, found by their ids; "none": nobody's; truth values or
+                 numbers of nodes: those, with the labels X has
+        """
         self._require_fitted()
         world = self._world(X)
-        return world.nodes.to_nodes(self._marginals(world, forced))
+        return world.nodes.to_nodes(self._marginals(world, self._known(world.nodes, known, forced)))
 
-    def _marginals(self, world: World, forced: bool = False) -> Array:
+    def _marginals(self, world: World, known: Array) -> Array:
+        """(n, L) by row; labels that are `known` (n,), -1 for none, stay."""
         from joblib import Parallel, delayed
 
-        known = self._labels(world.nodes, forced)
         tasks = (delayed(self._mean)(world, known, number) for number in range(self.chains))
         found = Parallel(n_jobs=resolve_jobs(self.n_jobs), prefer="threads")(tasks)
         table = np.asarray(sum(found) / len(found))
         set_known(table, known)
         return table
 
-    def predict(self, X: Any, forced: bool = False) -> Array:
-        """One label a node."""
-        answer: Array = self.classes_[self.predict_proba(X, forced).argmax(axis=1)]
+    def predict(self, X: Any, forced: bool = False, known: Any = TRAIN) -> Array:
+        """One label a node; `forced` and `known` as in `predict_proba`."""
+        answer: Array = self.classes_[self.predict_proba(X, forced, known).argmax(axis=1)]
         return answer
 
-    def trace(self, X: Any, sweeps: int, forced: bool = False, chain: int = 0) -> Iterator[Array]:
+    def trace(
+        self, X: Any, sweeps: int, forced: bool = False, chain: int = 0, known: Any = TRAIN
+    ) -> Iterator[Array]:
         """The prediction after each sweep of one chain, (n, L): the mean of the conditionals so far, none left out."""
         self._require_fitted()
         world = self._world(X)
-        known = self._labels(world.nodes, forced)
-        sweep, sums = self._chain(world, known, chain).sweep, np.zeros((world.hood.n, len(self.coding_.classes)))
+        kept = self._known(world.nodes, known, forced)
+        sweep, sums = self._chain(world, kept, chain).sweep, np.zeros((world.hood.n, len(self.coding_.classes)))
         for number in range(1, sweeps + 1):
             sweep(sums)
             mean = sums / number
-            set_known(mean, known)
+            set_known(mean, kept)
             yield world.nodes.to_nodes(mean)
 
-    def evaluate(self, X: Any, y: Any = None, report: PathLike | None = None) -> tuple[None, float]:
-        """(None, accuracy over labelled nodes in percent), as other models give it; `report`: also write a page."""
+    def evaluate(
+        self, X: Any, y: Any = None, report: PathLike | None = None, known: Any = TRAIN
+    ) -> tuple[None, float]:
+        """(None, accuracy in percent over labelled nodes that are not known), as other models give it; `report`: also
+        write a page."""
         self._require_fitted()
         no_labels_beside(y)
         check_report(report)
         world = self._world(X)
-        return evaluate_nodes(self, world.nodes, self._marginals(world), report)
+        kept = self._known_when_scored(world.nodes, known)
+        return evaluate_nodes(self, world.nodes, self._marginals(world, kept), report, kept)
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, known: Any = TRAIN) -> float:
         """Accuracy, from 0 to 1."""
-        return self.evaluate(X, y)[1] / 100
+        return self.evaluate(X, y, known=known)[1] / 100
 
     def _fast(self) -> bool:
         can = is_log_linear(self.conditional_, self.company_)
@@ -214,24 +219,25 @@ class DependencyNetwork(NodeCompany):
     # -- explanation ----------------------------------------------------------------------------------
 
     def explain(
-        self, X: Any, node: Any = None, report: PathLike | None = None, forced: bool = False
+        self, X: Any, node: Any = None, report: PathLike | None = None, forced: bool = False, known: Any = TRAIN
     ) -> NodeExplanation:
         """Why a node has its label: what its own features say, what sampling says, and what each aggregate of the
         neighbours' labels changed, on the mean over all sweeps counted.
 
         node      an id, or a number from 0
         report    also write a page about the node, to look at and click through
-        forced    labels that X has are kept. That of the node itself is set aside: it is what the model says of it.
+        forced, known   as in `predict_proba`. The label of the node itself is set aside: it is what the model says of
+                  it.
         """
         self._require_fitted()
         world = self._world(X)
-        at, known = ready(world.nodes, node, report), self._labels(world.nodes, forced)
+        at, kept = ready(world.nodes, node, report), self._known(world.nodes, known, forced, told=False)
         alone, names = self._alone(world), self.coding_.classes.names
         sums = np.zeros((world.hood.n, len(names)))
-        states = self._states(world, known, at, sums)
+        states = self._states(world, kept, at, sums)
         features = feature_names(self.node_columns_)
         return told(
-            gibbs_story(world, alone, self.conditional_, at, known, states, sums, names, features), report, self
+            gibbs_story(world, alone, self.conditional_, at, kept, states, sums, names, features), report, self
         )
 
     def _states(self, world: World, known: Array, node: int, sums: Array) -> Iterator[Array]:

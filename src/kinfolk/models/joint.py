@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from kinfolk.explain.parents import Voice
+from kinfolk.features.neighbours import set_known
 from kinfolk.inference.mixture import Beliefs, Scores, beliefs, gated_weights, residuals, uniform_weights
 from kinfolk.learning.products import SparseRows
 from kinfolk.learning.tables import Answer, Tables, TableShape, TableWeights
@@ -61,14 +62,18 @@ class Sample:
         return found
 
     def voices(
-        self, weights: TableWeights, names: Sequence[str], instances: Sequence[int], n_jobs: int
-    ) -> list[list[Voice]]:
-        """Who speaks for each instance, in every order; weights of all sum to 1. `names` are those of the relations."""
+        self, weights: TableWeights, names: Sequence[str], instances: Sequence[int], n_jobs: int,
+        labels: NDArray[np.int32] | None = None,
+    ) -> list[list[Voice]]:  # fmt: skip
+        """Who speaks for each instance, in every order; weights of all sum to 1. `names` are those of the relations,
+        `labels` (n,) those that are known, -1 for none."""
         known = (*names, "start")
         spoken: list[list[Voice]] = [[] for _ in instances]
-        found, alphas = self.beliefs(weights, None, n_jobs), self.alphas(weights.gate)
+        found, alphas = self.beliefs(weights, labels, n_jobs), self.alphas(weights.gate)
         for wiring, alpha, (marginals, predicted) in zip(self.wired.wirings, alphas, found, strict=True):
             dag = wiring.dag
+            if labels is not None:
+                set_known(marginals, labels)
             for voices, instance in zip(spoken, instances, strict=True):
                 for c in range(dag.indptr[instance], dag.indptr[instance + 1]):
                     j = int(dag.parent[c])

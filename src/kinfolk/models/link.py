@@ -21,17 +21,18 @@ from kinfolk.learning.tables import TableWeights
 from kinfolk.models.checks import check_settings
 from kinfolk.models.cut_links import link_story
 from kinfolk.models.history import Stage
+from kinfolk.models.known_nodes import TRAIN, KnownNodes, Memory
 from kinfolk.models.labeller import Labeller
 from kinfolk.models.labels import LabelCoding
 from kinfolk.models.node_explanations import ready, told
 from kinfolk.models.node_parents import used_links
 from kinfolk.models.nodes import (
     Nodes,
+    check_relations,
     check_within_groups,
     no_labels_beside,
     node_accuracy,
     node_weights,
-    told_relations,
     training_labels,
 )
 from kinfolk.models.optimise import Callback, Convergence, TrainingPlan
@@ -55,7 +56,7 @@ Array = NDArray[Any]
 
 @final
 @dataclass(kw_only=True, eq=False, repr=False)
-class LinkModel(Labeller):
+class LinkModel(KnownNodes, Labeller):
     """Nodes of a Graph, labelled together with those they are linked to.
 
     Settings
@@ -121,7 +122,8 @@ class LinkModel(Labeller):
             self.not_used_ = tuple(name for name in nodes.relations if name not in self.links_)
             self.node_columns_, self.coding_ = nodes.columns, LabelCoding(None, None, classes)
             sample, n_labels = self._sample(nodes), len(classes)
-            score = self._dev_scorer(X_dev, classes)
+            self.memory_ = memory = Memory.of(nodes, labels, self.links_)
+            score = self._dev_scorer(X_dev, classes, memory)
             start, first = self._node_start(sample, labels, weights, n_labels, plan, watcher)
             how = PairTraining(self.training, self._propagation())
             self.weights_, self.convergence_, self.training_report_ = train_pairwise(
@@ -156,95 +158,115 @@ class LinkModel(Labeller):
 
     def _edges(self, nodes: Nodes) -> list[Array]:
         """Links of each relation as pairs (source, target), each once."""
-        relations = told_relations(nodes, self.links_, self.not_used_)
         edges = []
         for name in self.links_:
-            links = sparse.coo_array(relations[name])
+            links = sparse.coo_array(nodes.relations[name])
             there = links.data != 0
             if (links.coords[0][there] == links.coords[1][there]).any():
                 raise InputError(f"relation {name!r} links a node to itself. Take self loops out.")
             edges.append(np.stack([c[there] for c in links.coords], axis=1).astype(np.int64))
-        check_within_groups(nodes, [name for name in self.links_ if name in nodes.relations])
+        check_within_groups(nodes, self.links_)
         return edges
 
-    def _dev_scorer(self, X_dev: Any, classes: Classes) -> Any:
+    def _dev_scorer(self, X_dev: Any, classes: Classes, memory: Memory) -> Any:
         if X_dev is None:
             return None
-        dev = Nodes.of(X_dev, self.node_columns_)
-        gold, sample, jobs = dev.gold(classes), self._sample(dev), resolve_jobs(self.n_jobs)
+        dev = self._of(X_dev)
+        known = memory.scored(dev)
+        gold, sample, jobs = np.where(known >= 0, -1, dev.gold(classes)), self._sample(dev), resolve_jobs(self.n_jobs)
         if not (gold >= 0).any():
             raise InputError("scoring needs labels, and X_dev has none")
-        return lambda weights: node_accuracy(gold, infer(sample, weights, self._propagation(), jobs)[0]) / 100
+        given = self._certain(known)
+        settings = self._propagation()
+        return lambda weights: node_accuracy(gold, infer(sample, weights, settings, jobs, False, given)[0]) / 100
 
     # -- prediction -----------------------------------------------------------------------------------
 
-    def _run(self, X: Any, forced: bool) -> tuple[Array, InferenceReport, Nodes]:
+    def _nodes(self, X: Any) -> Nodes:
         self._require_fitted()
-        nodes = Nodes.of(X, self.node_columns_)
-        known = nodes.codes(self.coding_.classes) if forced else None
-        return *self._beliefs(self._sample(nodes), known), nodes
+        return self._of(X)
 
-    def _beliefs(self, sample: PairSample, known: Array | None) -> tuple[Array, InferenceReport]:
-        """(n, L); labels that are `known` (n,), -1 for none, are certain."""
-        given = None
-        if known is not None:
-            n_labels = len(self.coding_.classes)
-            forbid = np.zeros((len(known), n_labels))
-            forbid[(known[:, None] >= 0) & (known[:, None] != np.arange(n_labels))] = -np.inf
-            given = forbid, np.zeros((n_labels, n_labels))
-        found, report, _ = infer(sample, self.weights_, self._propagation(), resolve_jobs(self.n_jobs), False, given)
+    def _of(self, X: Any) -> Nodes:
+        nodes = Nodes.of(X, self.node_columns_)
+        check_relations(nodes, self.links_, self.not_used_)
+        return nodes
+
+    def _beliefs(self, sample: PairSample, known: Array) -> tuple[Array, InferenceReport]:
+        """(n, L) by row; labels that are `known` (n,), -1 for none, are certain."""
+        given, jobs = self._certain(known), resolve_jobs(self.n_jobs)
+        found, report, _ = infer(sample, self.weights_, self._propagation(), jobs, False, given)
         return np.exp(found), report
 
-    def predict_proba(self, X: Any, forced: bool = False) -> Array:
-        """(n, L), beliefs at the fixed point. With `forced`, labels of the graph are certain, and all others are given
-        them: information flows both ways along a link."""
-        beliefs, report, nodes = self._run(X, forced)
+    def _certain(self, known: Array) -> tuple[Array, Array] | None:
+        """What is added to the scores of nodes and of pairs of labels: -inf for all but a label that is known."""
+        if not (known >= 0).any():
+            return None
+        n_labels = len(self.coding_.classes)
+        forbid = np.zeros((len(known), n_labels))
+        forbid[(known[:, None] >= 0) & (known[:, None] != np.arange(n_labels))] = -np.inf
+        return forbid, np.zeros((n_labels, n_labels))
+
+    def predict_proba(self, X: Any, forced: bool = False, known: Any = TRAIN) -> Array:
+        """(n, L), beliefs at the fixed point. Known labels are certain, and all others are given them: information
+        flows both ways along a link. Exact where links form no circle among the nodes that are not known.
+
+        forced   the labels that X has are known
+        known    whose are: "train": nodes trained on, found by their ids; "none": nobody's; truth values or numbers of
+                 nodes: those, with the labels X has
+        """
+        nodes = self._nodes(X)
+        beliefs, report = self._beliefs(self._sample(nodes), self._known(nodes, known, forced))
         report.warn(REMEDY)
         return nodes.to_nodes(beliefs)
 
-    def predict(self, X: Any, forced: bool = False) -> Array:
-        """One label a node."""
-        answer: Array = self.classes_[self.predict_proba(X, forced).argmax(axis=1)]
+    def predict(self, X: Any, forced: bool = False, known: Any = TRAIN) -> Array:
+        """One label a node; `forced` and `known` as in `predict_proba`."""
+        answer: Array = self.classes_[self.predict_proba(X, forced, known).argmax(axis=1)]
         return answer
 
-    def inference_report(self, X: Any) -> InferenceReport:
+    def inference_report(self, X: Any, forced: bool = False, known: Any = TRAIN) -> InferenceReport:
         """In which groups of X belief propagation settles."""
-        return self._run(X, False)[1]
+        nodes = self._nodes(X)
+        return self._beliefs(self._sample(nodes), self._known(nodes, known, forced, told=False))[1]
 
-    def evaluate(self, X: Any, y: Any = None, report: PathLike | None = None) -> tuple[None, float]:
-        """(None, accuracy over labelled nodes in percent), as other models give it; `report`: also write a page."""
+    def evaluate(
+        self, X: Any, y: Any = None, report: PathLike | None = None, known: Any = TRAIN
+    ) -> tuple[None, float]:
+        """(None, accuracy in percent over labelled nodes that are not known), as other models give it; `report`: also
+        write a page."""
         no_labels_beside(y)
         check_report(report)
-        beliefs, settled, nodes = self._run(X, False)
+        nodes = self._nodes(X)
+        certain = self._known_when_scored(nodes, known)
+        beliefs, settled = self._beliefs(self._sample(nodes), certain)
         settled.warn(REMEDY)
-        return evaluate_nodes(self, nodes, beliefs, report)
+        return evaluate_nodes(self, nodes, beliefs, report, certain)
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, known: Any = TRAIN) -> float:
         """Accuracy, from 0 to 1."""
-        return self.evaluate(X, y)[1] / 100
+        return self.evaluate(X, y, known=known)[1] / 100
 
     def explain(
-        self, X: Any, node: Any = None, report: PathLike | None = None, forced: bool = False
+        self, X: Any, node: Any = None, report: PathLike | None = None, forced: bool = False, known: Any = TRAIN
     ) -> NodeExplanation:
         """Why a node has its label: what its own features say, and what is believed with links and with those of each
         relation cut.
 
         node      an id, or a number from 0
         report    also write a page about the node, to look at and click through
-        forced    labels of the graph are certain, but for that of the node itself: it is what the model says of it
+        forced, known   as in `predict_proba`, but for the label of the node itself: it is what the model says of it
         """
-        self._require_fitted()
-        nodes, classes = Nodes.of(X, self.node_columns_), self.coding_.classes
+        nodes, classes = self._nodes(X), self.coding_.classes
         at = ready(nodes, node, report)
-        known = nodes.codes(classes).copy() if forced else np.full(len(nodes.labels), -1, np.int32)
-        known[at] = -1
+        certain = self._known(nodes, known, forced, told=False).copy()
+        certain[at] = -1
         edges = self._edges(nodes)
 
         def beliefs(cut: Callable[[str, Array], Array] | None) -> Array:
             left = [e if cut is None else e[~cut(name, e)] for name, e in zip(self.links_, edges, strict=True)]
-            found, settled = self._beliefs(self._sample(nodes, left), known if forced else None)
+            found, settled = self._beliefs(self._sample(nodes, left), certain)
             if cut is None:
                 settled.warn(REMEDY)
             return found
 
-        return told(link_story(nodes, at, self.links_, beliefs, known, classes.names), report, self)
+        return told(link_story(nodes, at, self.links_, beliefs, certain, classes.names), report, self)

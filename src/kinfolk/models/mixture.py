@@ -13,6 +13,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Self, final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from kinfolk.data.graph import Graph
 from kinfolk.data.relational import Relational
 from kinfolk.errors import InputError, SettingError
@@ -26,6 +29,7 @@ from kinfolk.models.checks import check_settings
 from kinfolk.models.entities import Entity
 from kinfolk.models.gate import LocalModel
 from kinfolk.models.inheritance import named_node_weights
+from kinfolk.models.known_nodes import TRAIN, KnownNodes, only_for_nodes
 from kinfolk.models.labels import LabelCoding
 from kinfolk.models.layout import PARENT_FEATURES
 from kinfolk.models.lesson import Lesson
@@ -33,7 +37,7 @@ from kinfolk.models.mixture_decoder import Direction, MixtureDecoder
 from kinfolk.models.mixture_training import MixtureSettings
 from kinfolk.models.node_mixture import NodeModel
 from kinfolk.models.node_training import fit_nodes, node_scorer
-from kinfolk.models.nodes import Nodes, no_labels_beside
+from kinfolk.models.nodes import Nodes, check_relations, no_labels_beside
 from kinfolk.models.optimise import Callback, warn_unless_converged
 from kinfolk.models.progress import observed
 from kinfolk.models.report_files import PathLike, check_report
@@ -51,7 +55,7 @@ EdgeFeatureList = list[str | EdgeFeature] | tuple[str | EdgeFeature, ...] | str 
 
 @final
 @dataclass(kw_only=True, eq=False, repr=False)
-class MixtureOfParents(Tagger):
+class MixtureOfParents(KnownNodes, Tagger):
     """Labels by the company they keep, with exact marginals. Settings: see `Tagger`, and
 
     training         "separate": each relation's model on its own edges; "conditional": then all together by the
@@ -73,7 +77,7 @@ class MixtureOfParents(Tagger):
 
     `predict` gives the valid labelling with the greatest expected number of right labels; with constrain=False the
     arg-max of each marginal. With forced labels, whoever looks at a labelled token sees its label; tokens before it
-    are not revised.
+    are not revised. On a graph known labels come first in every order, so the others are exactly conditioned on them.
     """
 
     CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
@@ -133,7 +137,7 @@ class MixtureOfParents(Tagger):
                 watcher,
                 before,
             )
-            self.task_, self.node_columns_ = "nodes", nodes.columns
+            self.task_, self.node_columns_, self.memory_ = "nodes", nodes.columns, fitted.memory
             self.coding_ = LabelCoding(None, None, fitted.classes)
             self.parents_, self.weights_, self.local_ = (fitted.parents,), (fitted.weights,), fitted.local
             self.convergence_ = fitted.convergence
@@ -190,46 +194,64 @@ class MixtureOfParents(Tagger):
 
     # -- prediction -----------------------------------------------------------------------------------
 
-    def predict(self, X: Any, forced: bool = False) -> Any:
+    def predict(self, X: Any, forced: bool = False, known: Any = TRAIN) -> Any:
         """Tokens: one list of labels a sentence, in the tag scheme of the training data. Nodes: an array of labels.
 
-        With `forced`, instances that have a label keep it, and those that look at them see it.
+        forced   instances that have a label keep it, and those that look at them see it
+        known    nodes: whose labels are known, kept and seen. "train": nodes trained on, found by their ids; "none":
+                 nobody's; truth values or numbers of nodes: those, with the labels X has
         """
         if not isinstance(X, Graph | Relational):
             self._require_task("tokens")
+            only_for_nodes(known)
             return super().predict(X, forced)
-        return self.classes_[self.predict_proba(X, forced).argmax(axis=1)]
+        return self.classes_[self.predict_proba(X, forced, known).argmax(axis=1)]
 
-    def predict_proba(self, X: Any, forced: bool = False) -> Any:
-        """Exact marginals; tokens: one array (tokens, classes) a sentence; nodes: one array (nodes, classes)."""
+    def predict_proba(self, X: Any, forced: bool = False, known: Any = TRAIN) -> Any:
+        """Exact marginals; tokens: one array (tokens, classes) a sentence; nodes: one array (nodes, classes), given the
+        labels that are known: see `predict`. In a DAG (a `Relational`) a known label is seen by those that look at it
+        and says nothing of its own parents.
+        """
         if not isinstance(X, Graph | Relational):
             self._require_task("tokens")
+            only_for_nodes(known)
             return super().predict_proba(X, forced)
         nodes = self._nodes(X)
-        found = self._node_model().marginals(nodes, nodes.codes(self.coding_.classes) if forced else None)
-        return nodes.to_nodes(found)
+        return nodes.to_nodes(self._marginals(nodes, self._known(nodes, known, forced)))
+
+    def _marginals(self, nodes: Nodes, known: NDArray[np.int32]) -> NDArray[Any]:
+        """(n, L) by row, given labels that are `known` (n,), -1 for none."""
+        return self._node_model().marginals(nodes, known if (known >= 0).any() else None)
 
     def predict_entities(self, X: Any, forced: bool = False) -> list[Entity]:
         """The predicted entities of tokens, each with the probability that this very entity is there."""
         self._require_task("tokens")
         return super().predict_entities(X, forced)
 
-    def evaluate(self, X: Any, y: Any = None, report: PathLike | None = None) -> tuple[EntityScores | None, float]:
-        """Entity scores (None for nodes, or when labels are not spans) and accuracy, in percent; `report`: a page."""
+    def evaluate(
+        self, X: Any, y: Any = None, report: PathLike | None = None, known: Any = TRAIN
+    ) -> tuple[EntityScores | None, float]:
+        """Entity scores (None for nodes, or when labels are not spans) and accuracy, in percent; `report`: a page.
+
+        known    as in `predict`. Nodes whose labels are known do not count.
+        """
         if not isinstance(X, Graph | Relational):
             self._require_task("tokens")
+            only_for_nodes(known)
             return super().evaluate(X, y, report)
         no_labels_beside(y)
         check_report(report)
         nodes = self._nodes(X)
-        return evaluate_nodes(self, nodes, self._node_model().marginals(nodes), report)
+        kept = self._known_when_scored(nodes, known)
+        return evaluate_nodes(self, nodes, self._marginals(nodes, kept), report, kept)
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, known: Any = TRAIN) -> float:
         """Tokens: entity F1, or accuracy when labels are not spans; nodes: accuracy. From 0 to 1."""
         if not isinstance(X, Graph | Relational):
             self._require_task("tokens")
+            only_for_nodes(known)
             return super().score(X, y)
-        return self.evaluate(X, y)[1] / 100
+        return self.evaluate(X, y, known=known)[1] / 100
 
     def _require_task(self, task: str) -> None:
         self._require_fitted()
@@ -238,7 +260,9 @@ class MixtureOfParents(Tagger):
 
     def _nodes(self, X: Any) -> Nodes:
         self._require_task("nodes")
-        return Nodes.of(X, self.node_columns_)
+        nodes = Nodes.of(X, self.node_columns_)
+        check_relations(nodes, self.parents_[0].links, self.parents_[0].not_used)
+        return nodes
 
     def _node_model(self) -> NodeModel:
         (parents,), (weights,), jobs = self.parents_, self.weights_, resolve_jobs(self.n_jobs)
@@ -257,7 +281,7 @@ class MixtureOfParents(Tagger):
 
     def explain(
         self, X: Any, document: int | None = None, token: int | None = None, node: Any = None,
-        report: PathLike | None = None,
+        report: PathLike | None = None, forced: bool = False, known: Any = TRAIN,
     ) -> Any:  # fmt: skip
         """Why an instance has its label: each parent, its weight, what it predicts, its exact share of the answer.
 
@@ -265,12 +289,15 @@ class MixtureOfParents(Tagger):
                           numbered the same way
         node              of a graph: an id, or a number from 0
         report            also write a page, to look at and click through, about the document or the node
+        forced, known     nodes: as in `predict`; the label of the node itself is set aside
         """
         if isinstance(X, Graph | Relational):
             check_report(report)
             nodes = self._nodes(X)
-            return self.coding_.as_written(self._node_model().explain(nodes, node, self.coding_.classes.names, report))
+            kept, names = self._known(nodes, known, forced, told=False), self.coding_.classes.names
+            return self.coding_.as_written(self._node_model().explain(nodes, node, names, report, kept))
         self._require_task("tokens")
+        only_for_nodes(known)
         return super().explain(X, document, token, report=report)
 
     def _explanations(self, batch: Batch, path: Any, marginals: Any, tokens: Sequence[int]) -> list[Explanation]:

@@ -1,5 +1,5 @@
-"""What models of nodes that listen to their neighbours share: templates as a graph teaches them, what is remembered of
-the graph trained on, and any graph made ready for inference."""
+"""What models of nodes that listen to their neighbours share: templates as a graph teaches them, and any graph
+made ready for inference."""
 
 from __future__ import annotations
 
@@ -15,23 +15,14 @@ from kinfolk.features.company import Company, as_templates
 from kinfolk.features.neighbourhood import Neighbourhood
 from kinfolk.features.neighbours import Count, NeighbourTemplate, Over
 from kinfolk.features.paths import Relation
+from kinfolk.models.known_nodes import KnownNodes, Memory
 from kinfolk.models.labeller import Labeller
 from kinfolk.models.labels import LabelCoding
 from kinfolk.models.learners import Learner, one_table
-from kinfolk.models.nodes import Nodes, told_relations
+from kinfolk.models.nodes import Nodes, check_relations
 from kinfolk.threads import resolve_jobs
 
 Array = NDArray[Any]
-
-
-class Memory(NamedTuple):
-    """The graph a model was trained on, to know it again: its fingerprint, the nodes trained on, their labels, and
-    their cross-fitted votes at each level but the last (none where true labels are told)."""
-
-    fingerprint: str
-    nodes: NDArray[np.int64]
-    labels: NDArray[np.int32]
-    votes: list[Array]
 
 
 class World(NamedTuple):
@@ -69,11 +60,11 @@ def default_templates(given: Any, nodes: Nodes, kind: type[Over]) -> list[Neighb
     return [(Count if (links.data < 0).any() else kind)(Relation(name)) for name, links in nodes.relations.items()]
 
 
-class NodeCompany(Labeller):
+class NodeCompany(KnownNodes, Labeller):
     """Abstract: a model of nodes over scikit-learn classifiers that are told of neighbours.
 
     Learned by `fit`: templates, what labelled neighbours give, relations that no template names, the features of a
-    node by name or number, and the graph trained on.
+    node by name or number, and the nodes trained on.
     """
 
     n_jobs: int | None
@@ -81,7 +72,6 @@ class NodeCompany(Labeller):
     known_: str
     unused_: tuple[str, ...]
     node_columns_: Sequence[str] | int
-    memory_: Memory | None
 
     @property
     def _learners(self) -> list[Learner]:
@@ -96,20 +86,14 @@ class NodeCompany(Labeller):
         self.company_, self.known_, self.memory_ = company, known, memory
 
     def _world(self, X: Any, features: bool = True) -> World:
-        """Relations that templates name and the graph lacks are empty, with a warning."""
-        nodes = Nodes.of(X, self.node_columns_)
-        relations = told_relations(nodes, self.company_.relation_names(), self.unused_)
-        paths = nodes.data.paths if len(relations) == len(nodes.relations) else {}
+        nodes = self._nodes(X)
+        relations, paths = nodes.relations, nodes.data.paths
         n, n_votes, jobs = len(nodes.labels), len(self.coding_.classes), resolve_jobs(self.n_jobs)
         hood = Neighbourhood(n, n_votes, relations, nodes.table, None, jobs, paths, nodes.order)
         return World.of(nodes, hood, self.company_, features)
 
-    def _labels(self, nodes: Nodes, forced: bool) -> NDArray[np.int32]:
-        """(n,), labels that are known beforehand, -1 for none: with `forced` those the graph has, else those trained
-        on, where they are to be told and the graph is the same."""
-        if forced:
-            return nodes.codes(self.coding_.classes)
-        known = np.full(len(nodes.labels), -1, np.int32)
-        if self.known_ == "true" and self.memory_ is not None and nodes.is_same(self.memory_):
-            known[self.memory_.nodes] = self.memory_.labels
-        return known
+    def _nodes(self, X: Any) -> Nodes:
+        self._require_fitted()
+        nodes = Nodes.of(X, self.node_columns_)
+        check_relations(nodes, self.company_.relation_names(), self.unused_)
+        return nodes

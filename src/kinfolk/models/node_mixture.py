@@ -16,7 +16,7 @@ from kinfolk.models.gate import LocalModel
 from kinfolk.models.joint import Sample
 from kinfolk.models.node_parents import NodeParents
 from kinfolk.models.node_report import mixture_node_part, write_node_report
-from kinfolk.models.nodes import Nodes, check_within_groups, node_number, told_relations
+from kinfolk.models.nodes import Nodes, check_within_groups, node_number
 from kinfolk.models.report_files import PathLike
 
 log = logging.getLogger("kinfolk")
@@ -40,20 +40,29 @@ class NodeModel:
 
     def marginals(self, nodes: Nodes, labels: NDArray[np.int32] | None = None) -> Array:
         """(n, L) by row, the mean over orders. With `labels` (-1 unknown) the labelled nodes come first in every
-        order, so what follows is exactly the distribution of the others given them (a DAG as given keeps its order).
+        order, so what follows is exactly the distribution of the others given them. A DAG as given keeps its order:
+        there a label is known to those that look at it, and nothing flows back from it to its parents.
         """
         table = mean_marginals(self.sample(nodes, labels), self.weights, labels, self.n_jobs)
         if labels is not None:
             set_known(table, labels)
         return table
 
-    def explain(self, nodes: Nodes, node: Any, classes: tuple[str, ...], report: PathLike | None) -> Explanation:
-        """Who speaks for a node (an id, or a number from 0), in every order; with `report` a page too."""
+    def explain(
+        self, nodes: Nodes, node: Any, classes: tuple[str, ...], report: PathLike | None, known: NDArray[np.int32]
+    ) -> Explanation:
+        """Who speaks for a node (an id, or a number from 0), in every order; with `report` a page too. Of the labels
+        `known` (n,) by row, -1 for none, that of the node itself is set aside."""
         at = node_number(nodes, node)
-        (voices,) = self.sample(nodes).voices(self.weights, self.parents.names, [at], self.n_jobs)
+        known = known.copy()
+        known[at] = -1
+        labels = known if (known >= 0).any() else None
+        sample = self.sample(nodes, labels)
+        (voices,) = sample.voices(self.weights, self.parents.names, [at], self.n_jobs, labels)
         answer = explanation(at, voices, classes, lambda i: nodes.ids[i])
         if report is not None:
-            write_node_report(report, mixture_node_part(nodes, answer, self.marginals(nodes)), "MixtureOfParents")
+            part = mixture_node_part(nodes, answer, self.marginals(nodes, labels), labels)
+            write_node_report(report, part, "MixtureOfParents")
         said = tuple(
             one if one.parent is None else replace(one, parent=nodes.node_at(one.parent))
             for one in answer.contributions
@@ -66,11 +75,10 @@ def node_sample(
     first: NDArray[np.bool_] | None = None,
 ) -> Sample:  # fmt: skip
     """A new graph ready for inference, in orders of its own; nodes of `first` come before the others."""
-    relations = told_relations(nodes, parents.links, parents.not_used)
-    check_within_groups(nodes, [name for name in parents.links if name in nodes.relations])
+    check_within_groups(nodes, parents.links)
     doubt = None if local is None else local.doubt(nodes.rows, n_jobs)
     rng = np.random.default_rng(None if seed is None else [seed, 1])  # not the orders of training
-    sample, _ = parents.compile(nodes.rows, relations, nodes.groups, doubt, n_orders, rng, first)
+    sample, _ = parents.compile(nodes.rows, nodes.relations, nodes.groups, doubt, n_orders, rng, first)
     return sample
 
 

@@ -109,10 +109,12 @@ def level_part(answer: NodeExplanation, around: Surroundings, notes: Sequence[st
     return Part("nodes", f"{answer.name} and its neighbours", data)
 
 
-def mixture_node_part(nodes: Nodes, answer: Explanation, marginals: Array) -> Part:
-    """Of a mixture of parents: `marginals` (n, L) of all nodes."""
+def mixture_node_part(
+    nodes: Nodes, answer: Explanation, marginals: Array, known: NDArray[np.int32] | None = None
+) -> Part:
+    """Of a mixture of parents: `marginals` (n, L) of all nodes, labels that were `known`."""
     parents = [one for one in answer.contributions if one.parent is not None]
-    around = Surroundings(nodes, answer.classes, [marginals], None, nodes.relations)
+    around = Surroundings(nodes, answer.classes, [marginals], known, nodes.relations)
     relations = list(dict.fromkeys(one.relation for one in parents))
     order = list(dict.fromkeys(int(one.parent) for one in parents if one.parent is not None))
     data = _drawing(answer.instance, order, around, relations)

@@ -18,6 +18,7 @@ from kinfolk.learning.tables import TableWeights
 from kinfolk.models.gate import LocalModel, checked_shares, train_local
 from kinfolk.models.inheritance import NamedWeights, inherit_mixture
 from kinfolk.models.joint import Examples, shape_of
+from kinfolk.models.known_nodes import Memory
 from kinfolk.models.mixture_training import (
     MixtureSettings,
     folds_by_group,
@@ -26,7 +27,14 @@ from kinfolk.models.mixture_training import (
 )
 from kinfolk.models.node_mixture import mean_marginals, node_sample
 from kinfolk.models.node_parents import NodeParents, used_links
-from kinfolk.models.nodes import Nodes, check_within_groups, node_accuracy, node_weights, training_labels
+from kinfolk.models.nodes import (
+    Nodes,
+    check_relations,
+    check_within_groups,
+    node_accuracy,
+    node_weights,
+    training_labels,
+)
 from kinfolk.models.optimise import Convergence, TrainingPlan, UntilStopped
 from kinfolk.threads import resolve_jobs
 
@@ -35,13 +43,14 @@ Array = NDArray[Any]
 
 
 class FittedNodes(NamedTuple):
-    """What training on nodes learns."""
+    """What training on nodes learns; `memory` are the nodes trained on."""
 
     parents: NodeParents
     weights: TableWeights
     local: LocalModel | None
     classes: Classes
     convergence: Convergence
+    memory: Memory
 
 
 def node_parents(model: Any, nodes: Nodes) -> NodeParents:
@@ -79,7 +88,7 @@ def node_parents(model: Any, nodes: Nodes) -> NodeParents:
 
 def fit_nodes(
     model: Any, nodes: Nodes, settings: MixtureSettings, plan: TrainingPlan, sample_weight: Any, train: Any,
-    scorer: Callable[[NodeParents, LocalModel | None, Classes], Callable[[TableWeights], float] | None],
+    scorer: Callable[[NodeParents, LocalModel | None, Classes, Memory], Callable[[TableWeights], float] | None],
     callback: UntilStopped | None, before: NamedWeights | None,
 ) -> FittedNodes:  # fmt: skip
     """Separate training uses every link in both directions; the rest works on `model.orders` random orders."""
@@ -98,26 +107,33 @@ def fit_nodes(
     rng = np.random.default_rng(None if plan.seed is None else [plan.seed, 0])
     sample, edges = parents.compile(nodes.rows, nodes.relations, nodes.groups, doubt, model.orders, rng)
     examples = Examples(sample, labels, weights, len(classes), edges, np.arange(len(labels)))
-    score = scorer(parents, local, classes)
+    memory = Memory.of(nodes, labels, parents.links)
+    score = scorer(parents, local, classes, memory)
     start = None if before is None else inherit_mixture(before, 0, nodes.names, classes, shape_of(sample, len(classes)))
     found, convergence = train_mixture(examples, settings, fold, start, plan, score, callback)
     parents = replace(parents, untrained=untrained_relations(parents.names, edges, labels))
-    return FittedNodes(parents, found, local, classes, convergence)
+    return FittedNodes(parents, found, local, classes, convergence, memory)
 
 
 def node_scorer(
-    X_dev: Any, nodes: Nodes, model: Any, parents: NodeParents, local: LocalModel | None, classes: Classes
+    X_dev: Any, nodes: Nodes, model: Any, parents: NodeParents, local: LocalModel | None, classes: Classes,
+    memory: Memory,
 ) -> Callable[[TableWeights], float] | None:
-    """Accuracy on a held-out graph for given weights; None without one. The orders are drawn once."""
+    """Accuracy on a held-out graph for given weights; None without one. The orders are drawn once. Nodes of the graph
+    that are trained on are known, as they will be later, and do not count."""
     if X_dev is None:
         return None
     if not isinstance(X_dev, Graph | Relational):
         raise InputError(f"X_dev must be a graph, as the training data is; got {type(X_dev).__name__}")
     dev, jobs = Nodes.of(X_dev, nodes.columns), resolve_jobs(model.n_jobs)
-    gold = dev.gold(classes)
-    sample = node_sample(parents, dev, local, model.predict_orders, model.random_state, jobs)
+    check_relations(dev, parents.links, parents.not_used)
+    known = memory.scored(dev)
+    labels = known if (known >= 0).any() else None
+    gold = np.where(known >= 0, -1, dev.gold(classes))
+    first = None if labels is None else labels >= 0
+    sample = node_sample(parents, dev, local, model.predict_orders, model.random_state, jobs, first)
 
     def score(weights: TableWeights) -> float:
-        return node_accuracy(gold, mean_marginals(sample, weights, None, jobs)) / 100
+        return node_accuracy(gold, mean_marginals(sample, weights, labels, jobs)) / 100
 
     return score

@@ -89,16 +89,6 @@ class Nodes:
     def row_of(self, node: int) -> int:
         return node if self.order is None else int(np.flatnonzero(self.order == node)[0])
 
-    @property
-    def fingerprint(self) -> str:
-        """Tells the graph from any other."""
-        return self.data.fingerprint()
-
-    def is_same(self, memory: Any) -> bool:
-        """Whether this is the graph a model remembers (a `Memory`, or None)."""
-        same = memory is not None and memory.fingerprint == self.fingerprint
-        return bool(same and (not len(memory.nodes) or memory.nodes[-1] < len(self.labels)))
-
     @cached_property
     def rows(self) -> sparse.csr_array:
         """The features as CSR of single precision, none of them too large for it."""
@@ -130,11 +120,15 @@ class Nodes:
         tell_unseen([self.classes.names[i] for i in strange])
         return codes
 
-    def codes(self, classes: Classes, lenient: bool = False) -> NDArray[np.int32]:
-        """Labels as numbers of `classes`; one the model does not know is an error, or if `lenient` unknown."""
+    def codes(
+        self, classes: Classes, chosen: NDArray[np.bool_] | None = None, lenient: bool = False
+    ) -> NDArray[np.int32]:
+        """Labels as numbers of `classes`, of all or of those `chosen` by row; one the model does not know is an error,
+        or if `lenient` unknown."""
         table = np.append(classes.encode(self.classes.names), np.int32(-1)).astype(np.int32)
-        codes = table[self.labels]
-        strange = np.flatnonzero((codes < 0) & (self.labels >= 0))
+        labels = self.labels if chosen is None else np.where(chosen, self.labels, -1)
+        codes = table[labels]
+        strange = np.flatnonzero((codes < 0) & (labels >= 0))
         if len(strange) and not lenient:
             name = self.classes.names[self.labels[strange[0]]]
             raise InputError(
@@ -145,46 +139,39 @@ class Nodes:
 
     def only(self, train: ArrayLike | None) -> NDArray[np.int32]:
         """The labels of the nodes to train on, -1 for the others."""
-        if train is None:
-            return self.labels
-        chosen = np.asarray(train if np.size(train) else np.empty(0, np.int64))
+        return self.labels if train is None else np.where(self.mask(train, "train"), self.labels, np.int32(-1))
+
+    def mask(self, given: ArrayLike, what: str) -> NDArray[np.bool_]:
+        """Nodes that the argument `what` names, by truth values or by number, as truth values by row."""
+        chosen = np.asarray(given if np.size(given) else np.empty(0, np.int64))
         n = len(self.labels)
         if chosen.shape == (n,) and chosen.dtype.kind in "iu" and n > 2 and set(np.unique(chosen)) == {0, 1}:
-            raise InputError("train looks like a mask of 0 and 1: give truth values (train == 1), or node numbers")
+            raise InputError(f"{what} looks like a mask of 0 and 1: give truth values ({what} == 1), or node numbers")
         is_mask = chosen.dtype == bool and chosen.shape == (n,)
         is_list = chosen.ndim == 1 and chosen.dtype.kind in "iu" and 0 <= chosen.min(initial=0)
         if not is_mask and not (is_list and chosen.max(initial=-1) < n):
             raise InputError(
-                f"train must be {n} truth values, or a list of node numbers from 0 to {n - 1}; got an array of "
+                f"{what} must be {n} truth values, or a list of node numbers from 0 to {n - 1}; got an array of "
                 f"{chosen.dtype} of shape {chosen.shape}"
             )
         inside = np.zeros(n, bool)
         inside[chosen] = True
-        return np.where(self.to_rows(inside), self.labels, np.int32(-1))
+        return self.to_rows(inside)
 
 
-def told_relations(nodes: Nodes, used: Sequence[str], not_used: Sequence[str]) -> dict[str, Any]:
-    """The relations of a new graph, with a word about those that training did not see, and those it lacks.
-
-    Where it lacks some and has others in their place they were named otherwise, and all neighbours would be lost.
-    """
-    strange, lacking = sorted(set(nodes.relations) - {*used, *not_used}), sorted(set(used) - set(nodes.relations))
-    if strange and lacking:
+def check_relations(nodes: Nodes, used: Sequence[str], not_used: Sequence[str]) -> None:
+    """Refuse a graph without the links that a model was trained on: its nodes would have no neighbours, and nobody
+    would know. Of links that training never saw a word is said."""
+    missing = [name for name in used if name not in nodes.relations]
+    if missing:
+        here = " and ".join(map(repr, nodes.relations)) or "none"
         raise InputError(
-            f"the model looks along {_quoted(lacking)}, and this graph has {_quoted(strange)} instead; name its links, "
-            "and their inverse, as in training (link=..., inverse=..., relation=...)"
+            f"the model was trained on the links {' and '.join(map(repr, used))}, and this graph has {here}: "
+            f"{missing[0]!r} is missing. Name the links as in training, by link=... and inverse=..., or give an empty "
+            "relation where there are no such links"
         )
-    for name in strange:
+    for name in sorted(set(nodes.relations) - {*used, *not_used}):
         log.warning("relation %r was not there in training, and is left out", name)
-    relations = dict(nodes.relations)
-    for name in lacking:
-        log.warning("relation %r, which training used, is not here: nodes go without those neighbours", name)
-        relations[name] = sparse.csr_array((len(nodes.labels), len(nodes.labels)))
-    return relations
-
-
-def _quoted(names: Sequence[str]) -> str:
-    return f"relation{'s' * (len(names) > 1)} {', '.join(map(repr, names))}"
 
 
 def check_within_groups(nodes: Nodes, names: Sequence[str]) -> None:

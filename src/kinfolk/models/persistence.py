@@ -21,6 +21,7 @@ from kinfolk.models.chain_tagger import ChainTagger
 from kinfolk.models.checks import check_settings
 from kinfolk.models.crf import LinearChainCRF
 from kinfolk.models.dependency import DependencyNetwork
+from kinfolk.models.known_nodes import memory_parts, restored_memory
 from kinfolk.models.labels import LabelCoding, check_encoding
 from kinfolk.models.link import LinkModel
 from kinfolk.models.linker import Linker
@@ -55,6 +56,7 @@ METHODS: dict[str, Any] = {
 }  # fmt: skip
 # Settings that are objects are kept as what they became: feature sets, rules for parents.
 NOT_KEPT = ("templates", "transition_templates", "skip_edges", "edge_features", "base")
+GONE = {"DependencyNetwork": ("known",)}  # settings that files of before have; what is known is said when predicting
 Functions = Mapping[str, Callable[..., Any]]
 
 
@@ -79,7 +81,7 @@ def _parts(model: Any) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     if header["kind"] == "tokens":
         _put_features(model, header, arrays, strings)
     else:
-        _put_columns(model, header, strings)
+        _put_nodes(model, header, arrays, strings)
     if isinstance(model, ChainTagger):
         header["extra"] = model.weights_.node.shape[0] - model.features_.n_features
         arrays.update({f"weights.{name}": array for name, array in model.weights_._asdict().items()})
@@ -120,7 +122,7 @@ def _head(model: Any) -> dict[str, Any]:
 def _put_stacked(model: Any, header: dict[str, Any], arrays: dict[str, Any], strings: dict[str, Any]) -> None:
     """Templates, and the trained bases: scikit-learn's by skops, kinfolk's as models within the model."""
     if header["kind"] == "nodes":
-        _put_columns(model, header, strings)
+        _put_nodes(model, header, arrays, strings)
         header["stacked"], own_arrays, own_strings = node_parts(model)
         arrays.update(own_arrays)
         strings.update(own_strings)
@@ -216,7 +218,7 @@ def _restore(file: ModelFile, functions: Functions, trusted: Sequence[str]) -> A
     if isinstance(model, StackedGraphical | DependencyNetwork):
         _set_stacked(model, file, functions, trusted)
         return model
-    width = _set_features(model, file, functions) if header["kind"] == "tokens" else _set_columns(model, file)
+    width = _set_features(model, file, functions) if header["kind"] == "tokens" else _set_nodes(model, file)
     if isinstance(model, MixtureOfParents):
         model.task_ = header["kind"]
         restore_mixture(model, file, width, functions)
@@ -231,7 +233,8 @@ def _restore(file: ModelFile, functions: Functions, trusted: Sequence[str]) -> A
 
 
 def _kept_settings(method: Any, settings: Mapping[str, Any]) -> Mapping[str, Any]:
-    objects = OBJECTS if method is Linker else NOT_KEPT
+    objects, gone = OBJECTS if method is Linker else NOT_KEPT, GONE.get(method.__name__, ())
+    settings = {name: value for name, value in settings.items() if name not in gone}
     strange = [name for name in settings if name in objects or name not in method._setting_names()]
     if strange:
         raise ModelFileError(f"{method.__name__} keeps no setting {strange[0]!r} in a file: altered, or newer")
@@ -264,10 +267,11 @@ def _set_stacked(model: Any, file: ModelFile, functions: Functions, trusted: Seq
     from sklearn.base import clone
 
     spec, kind = file.header["stacked"], file.header["kind"]
-    fits(spec["known"] in {*type(model).CHOICES["known"]} - {"auto"})
+    if isinstance(model, StackedGraphical):
+        fits(spec["known"] in {*model.CHOICES["known"]} - {"auto"})
     learners: list[Any]
     if kind == "nodes":
-        width = _set_columns(model, file)
+        width = _set_nodes(model, file)
         learners = list(restore_nodes(model, file, width, functions, trusted))
         bases = [None if learner.estimator is None else clone(learner.estimator) for learner in learners]
     else:
@@ -307,18 +311,22 @@ def _set_features(model: Tagger, file: ModelFile, functions: Functions) -> int:
     return node.n_features
 
 
-def _put_columns(model: Any, header: dict[str, Any], strings: dict[str, Any]) -> None:
-    """The features a model of nodes knows: by name, or how many."""
+def _put_nodes(model: Any, header: dict[str, Any], arrays: dict[str, Any], strings: dict[str, Any]) -> None:
+    """The features a model of nodes knows, by name, or how many; and the nodes it was trained on."""
     named = not isinstance(model.node_columns_, int)
     header["columns"] = None if named else model.node_columns_
     if named:
         strings["columns"] = list(model.node_columns_)
     if getattr(model, "reading_", None):
         header["reading"] = dict(model.reading_)
+    header["memory"], own_arrays, own_strings = memory_parts(model.memory_)
+    arrays.update(own_arrays)
+    strings.update(own_strings)
 
 
-def _set_columns(model: Any, file: ModelFile) -> int:
-    """Set the columns of a model of nodes; returns their number."""
+def _set_nodes(model: Any, file: ModelFile) -> int:
+    """Set the columns of a model of nodes, and the nodes trained on; returns the number of columns."""
+    model.memory_ = restored_memory(file, len(model.coding_.classes))
     known = file.header["columns"]
     model.node_columns_ = tuple(file.strings["columns"]) if known is None else int(known)
     reading = file.header.get("reading", {})  # how the shell read the tables of training

@@ -89,14 +89,17 @@ def _type_of(tag: str) -> str:
     return "O" if tag == "O" else tag.partition("-")[2] or "entity"
 
 
-def evaluate_nodes(model: Any, nodes: Nodes, beliefs: Array, report: PathLike | None) -> tuple[None, float]:
-    """What `evaluate` of a node model answers; with `report` also a page."""
+def evaluate_nodes(
+    model: Any, nodes: Nodes, beliefs: Array, report: PathLike | None, known: Array
+) -> tuple[None, float]:
+    """What `evaluate` of a node model answers; with `report` also a page. Labels that were `known` (n,), -1 for none,
+    do not count."""
     check_report(report)
-    gold = nodes.gold(model.coding_.classes)
+    gold = np.where(known >= 0, -1, nodes.gold(model.coding_.classes))
     accuracy = node_accuracy(gold, beliefs)
     if report is not None:
         links = ", ".join(nodes.relations) or "no relations"
-        size = f"{len(nodes.labels)} nodes, {int((gold >= 0).sum())} of them labelled; {links}"
+        size = f"{len(nodes.labels)} nodes, {int((gold >= 0).sum())} of them scored; {links}"
         _write(report, model, node_part(list(model.coding_.classes.names), nodes.ids, gold, beliefs, accuracy), size)
     return None, accuracy
 

@@ -23,10 +23,11 @@ from kinfolk.metrics.entities import EntityScores
 from kinfolk.models.batch import Batch
 from kinfolk.models.checks import check_settings
 from kinfolk.models.entities import Entity
+from kinfolk.models.known_nodes import TRAIN, only_for_nodes
 from kinfolk.models.learners import Learner
 from kinfolk.models.node_company import NodeCompany
 from kinfolk.models.node_explanations import explain_stacked
-from kinfolk.models.nodes import no_labels_beside
+from kinfolk.models.nodes import Nodes, no_labels_beside
 from kinfolk.models.report_files import PathLike, check_report
 from kinfolk.models.score_report import evaluate_nodes, evaluate_tokens
 from kinfolk.models.stacked_nodes import NodePredictor
@@ -58,7 +59,7 @@ class StackedGraphical(NodeCompany):
                    drawn (the idealised learner of the paper; prediction averages over `samples` runs)
     own            whether an instance is told its own prediction of the level before too
     features       nodes: whether levels above the base see a node's own features too, or only what they are told
-    known          what a labelled neighbour gives: "true" its label, or "crossfit" the prediction of a model that has
+    known          what a neighbour trained on gives: "true" its label, or "crossfit" the prediction of a model that has
                    not seen it, as new instances do. "auto": "true" if the training graph has nodes without label, which
                    are then to be predicted, else "crossfit". "ceiling": true labels always, even those to be predicted:
                    the most that could be gained, no model
@@ -150,34 +151,36 @@ class StackedGraphical(NodeCompany):
 
     # -- prediction -----------------------------------------------------------------------------------
 
-    def predict(self, X: Any, forced: bool = False) -> Any:
+    def predict(self, X: Any, forced: bool = False, known: Any = TRAIN) -> Any:
         """One label a node; for tokens one list of labels a sentence.
 
-        With `forced`, labels that X has are kept and told to the neighbours.
+        forced   labels that X has are kept and told to the neighbours
+        known    nodes: whose labels are known, kept and told to neighbours. "train": nodes trained on, found by their
+                 ids; they give what the setting `known` says. "none": nobody's. Truth values or numbers of nodes:
+                 those, with the labels X has.
         """
         self._require_fitted()
         if self.task_ == "tokens":
+            only_for_nodes(known)
             return self._last().predict(self._tokens(X, forced), forced)
-        return self.classes_[self.predict_proba(X, forced).argmax(axis=1)]
+        return self.classes_[self.predict_proba(X, forced, known).argmax(axis=1)]
 
-    def predict_proba(self, X: Any, forced: bool = False) -> Any:
-        """(n, L), columns as `classes_`; for tokens one array a sentence. `forced` as in `predict`.
-
-        A graph the model was trained on is known again: labelled neighbours give what `known` says.
-        """
+    def predict_proba(self, X: Any, forced: bool = False, known: Any = TRAIN) -> Any:
+        """(n, L), columns as `classes_`; for tokens one array a sentence. `forced` and `known` as in `predict`."""
         self._require_fitted()
         if self.task_ == "tokens":
+            only_for_nodes(known)
             return self._last().predict_proba(self._tokens(X, forced), forced)
-        predictor = self._predictor(X, forced)
-        return predictor.world.nodes.to_nodes(self._proba(predictor, forced, whole=False)[-1])
+        predictor = self._predictor(X, known, forced)
+        return predictor.world.nodes.to_nodes(self._proba(predictor, whole=False)[-1])
 
-    def predict_levels(self, X: Any, forced: bool = False) -> list[Array]:
+    def predict_levels(self, X: Any, forced: bool = False, known: Any = TRAIN) -> list[Array]:
         """Nodes: (n, L) by each level, from the base alone to the last."""
         self._require_fitted()
         if self.task_ == "tokens":
             raise InputError("predict_levels is for nodes")
-        predictor = self._predictor(X, forced)
-        return [predictor.world.nodes.to_nodes(table) for table in self._proba(predictor, forced)]
+        predictor = self._predictor(X, known, forced)
+        return [predictor.world.nodes.to_nodes(table) for table in self._proba(predictor)]
 
     def at_depth(self, depth: int) -> StackedGraphical:
         """The model with its first levels alone, up to `depth`: 0 is the base."""
@@ -188,7 +191,7 @@ class StackedGraphical(NodeCompany):
         shallow.depth, shallow.levels_ = depth, self.levels_[: depth + 1]
         memory = getattr(self, "memory_", None)
         if memory is not None:
-            shallow.memory_ = memory._replace(votes=memory.votes[:depth])
+            shallow.memory_ = replace(memory, votes=memory.votes[:depth])
         shallow.base = list(self.base)[: depth + 1] if isinstance(self.base, list | tuple) else self.base
         return shallow
 
@@ -199,20 +202,27 @@ class StackedGraphical(NodeCompany):
             raise InputError("predict_entities is for tokens; nodes have predict and predict_proba")
         return self._last().predict_entities(self._tokens(X, forced), forced)
 
-    def evaluate(self, X: Any, y: Any = None, report: PathLike | None = None) -> tuple[EntityScores | None, float]:
-        """Entity scores (None for nodes, and when labels are not spans) and accuracy, in percent; `report`: a page."""
+    def evaluate(
+        self, X: Any, y: Any = None, report: PathLike | None = None, known: Any = TRAIN
+    ) -> tuple[EntityScores | None, float]:
+        """Entity scores (None for nodes, and when labels are not spans) and accuracy, in percent; `report`: a page.
+
+        known    as in `predict`. Nodes whose labels are known do not count.
+        """
         self._require_fitted()
         check_report(report)
         if self.task_ == "tokens":
+            only_for_nodes(known)
             batch = Batch.of(X, y, self._last().scheme)
             return evaluate_tokens(self._last(), self._tokens(batch, False), report, self)
         no_labels_beside(y)
-        predictor = self._predictor(X, False)
-        return evaluate_nodes(self, predictor.world.nodes, self._proba(predictor, False, whole=False)[-1], report)
+        predictor = self._predictor(X, known, scored=True)
+        table = self._proba(predictor, whole=False)[-1]
+        return evaluate_nodes(self, predictor.world.nodes, table, report, predictor.kept)
 
-    def score(self, X: Any, y: Any = None) -> float:
-        """Accuracy over labelled nodes, or entity F1 of tokens, from 0 to 1."""
-        entities, accuracy = self.evaluate(X, y)
+    def score(self, X: Any, y: Any = None, known: Any = TRAIN) -> float:
+        """Accuracy over labelled nodes that are not known, or entity F1 of tokens, from 0 to 1."""
+        entities, accuracy = self.evaluate(X, y, known=known)
         return (accuracy if entities is None else entities.f1) / 100
 
     def _last(self) -> Tagger:
@@ -225,56 +235,66 @@ class StackedGraphical(NodeCompany):
         predictor = TokenPredictor(self.levels_, self.company_, self.coding_, self._ask, ceiling, jobs)
         return predictor.extended(Batch.of(X), forced)
 
-    def _proba(self, predictor: NodePredictor, forced: bool, whole: bool = True) -> list[Array]:
+    def _proba(self, predictor: NodePredictor, whole: bool = True) -> list[Array]:
         """(n, L) by each level, by row; sampled votes are averaged over runs."""
         found = predictor.levels(0, whole)
         if self.predictions == "sample":
             runs = [found, *(predictor.levels(draw, whole) for draw in range(1, self.samples))]
             found = [np.asarray(sum(level) / len(runs)) for level in zip(*runs, strict=True)]
-        if forced:
-            set_known(found[-1], predictor.known)
+        set_known(found[-1], predictor.kept)
         return found
 
-    def _predictor(self, X: Any, forced: bool) -> NodePredictor:
+    def _predictor(
+        self, X: Any, known: Any = TRAIN, forced: bool = False, scored: bool = False, told: bool = True
+    ) -> NodePredictor:
+        """`scored`: the answers are compared with labels; `told`: a word is said of what is known."""
         if not isinstance(X, Graph | Relational):
             raise InputError(f"this model was trained on a graph; got {type(X).__name__}")
         world = self._world(X, self.features)
-        told = forced or self.known_ == "ceiling"
-        known = self._labels(world.nodes, forced)
-        if told and not forced:
-            known = world.nodes.codes(self.coding_.classes, lenient=True)
-        given = None
-        if not told and not world.nodes.is_same(self.memory_):
-            if self.known_ == "true" and len(self.levels_) > 1:
-                log.warning(
-                    "this is not the graph the model was trained on (or it was changed), so no neighbour's label is "
-                    "known, which it was trained for; give known labels by forced=True (--known-ids on the command "
-                    "line), or train with known='crossfit'"
-                )
-        elif self.known_ == "crossfit" and not told and self.memory_ is not None:
-            given = self.memory_.nodes, self.memory_.votes
-        return NodePredictor(self._learners, world, self._ask, known, given)
+        nodes, nothing = world.nodes, np.full(world.hood.n, -1, np.int32)
+        if self.known_ == "ceiling":
+            labels = nodes.codes(self.coding_.classes, lenient=not forced)
+            return NodePredictor(self._learners, world, self._ask, labels, None, labels if forced else nothing)
+        kept = self._known_when_scored(nodes, known) if scored else self._known(nodes, known, forced, told)
+        by_training = isinstance(known, str) and known == TRAIN and not forced
+        if by_training and self.known_ == "true" and len(self.levels_) > 1 and not (kept >= 0).any():
+            log.warning(
+                "no node trained on is in this graph, so no neighbour's label is known, which the model was trained "
+                "for; give known labels by forced=True (--known-ids on the command line), or train with "
+                "known='crossfit'"
+            )
+        if not by_training or self.known_ == "true":
+            return NodePredictor(self._learners, world, self._ask, kept, None, kept)
+        given = self._remembered_votes(nodes) if (kept >= 0).any() else None
+        return NodePredictor(self._learners, world, self._ask, nothing, given, kept)
+
+    def _remembered_votes(self, nodes: Nodes) -> tuple[Array, list[Array]]:
+        """The rows of nodes trained on, and what is told of them at each level: votes of models that never saw them."""
+        assert self.memory_ is not None
+        rows, which = self.memory_.with_the_same_id(nodes.ids)
+        return rows, [votes[which] for votes in self.memory_.votes]
 
     # -- explanation ----------------------------------------------------------------------------------
 
     def explain(
         self, X: Any, document: int | None = None, token: int | None = None, node: Any = None,
-        report: PathLike | None = None, forced: bool = False,
+        report: PathLike | None = None, forced: bool = False, known: Any = TRAIN,
     ) -> Any:  # fmt: skip
         """Why a node has its label: what each level says, what neighbours told it, and what each aggregate changed;
         a `NodeExplanation`. Of tokens what the features of the last level add, as `Tagger.explain`.
 
         node      an id, or a number from 0
         report    also write a page about the node, or the document, to look at and click through
-        forced    nodes: labels that X has are told to neighbours. The label of the node itself is set aside.
+        forced, known   nodes: as in `predict`. The label of the node itself is set aside.
         document, token   of tokens: numbers from 0
         """
         self._require_fitted()
         if self.task_ == "tokens":
+            only_for_nodes(known)
             batch = self._tokens(one_document(Batch.of(X), document, token), False)
             batch = replace(batch, extra_names=self._told_names() if self.depth else ())
             return explain_document(self._last(), batch, document, token, report, type(self).__name__)
-        return explain_stacked(self, self._predictor(X, forced), node, report)
+        return explain_stacked(self, self._predictor(X, known, forced, told=False), node, report)
 
     def _told_names(self) -> list[str]:
         """Of what a token is told beside its features."""

@@ -17,7 +17,7 @@ from kinfolk.features.company import Company, learned_strings, rebuilt_template
 from kinfolk.io.modelfile import ModelFile, fits
 from kinfolk.models.chain_tagger import ChainTagger
 from kinfolk.models.learners import Learner
-from kinfolk.models.node_company import Memory, NodeCompany
+from kinfolk.models.node_company import NodeCompany
 from kinfolk.models.sound_parts import built
 
 Array = NDArray[Any]
@@ -46,14 +46,9 @@ def node_parts(model: NodeCompany) -> Parts:
         arrays[f"level.{i}.columns"] = learner.columns
         if learner.estimator is not None:
             arrays[f"level.{i}.skops"] = np.frombuffer(_dumps(learner.estimator), np.uint8)
-    memory = model.memory_
-    if memory is not None:
-        arrays["memory.nodes"], arrays["memory.labels"] = memory.nodes, memory.labels
-        arrays.update({f"memory.votes.{k}": votes for k, votes in enumerate(memory.votes)})
     header, strings = company_parts(model.company_)
     header.update(
         levels=len(learners), known=model.known_, unused=list(model.unused_),
-        memory=None if memory is None else {"fingerprint": memory.fingerprint, "votes": len(memory.votes)},
     )  # fmt: skip
     return header, arrays, strings
 
@@ -67,24 +62,10 @@ def restore_nodes(
     model.company_ = restored_company(spec, file, functions)
     model.templates = list(model.company_.templates)
     model.known_, model.unused_ = spec["known"], tuple(spec["unused"])
-    memory = spec["memory"]
-    model.memory_ = None
-    if memory is not None:
-        votes = [file.arrays[f"memory.votes.{k}"] for k in range(memory["votes"])]
-        nodes, labels = file.arrays["memory.nodes"], file.arrays["memory.labels"]
-        model.memory_ = Memory(memory["fingerprint"], nodes, labels, votes)
-        _check_memory(model.memory_, n_labels, int(spec["levels"]))
+    fits(model.memory_ is None or len(model.memory_.votes) in (0, int(spec["levels"]) - 1))
     learners = [_restored_learner(file, i, n_labels, trusted) for i in range(int(spec["levels"]))]
     _check_widths(model, learners, n_features)
     return learners
-
-
-def _check_memory(memory: Memory, n_labels: int, levels: int) -> None:
-    nodes, labels = memory.nodes, memory.labels
-    fits(nodes.ndim == 1 and nodes.dtype.kind == "i" and (np.diff(nodes) > 0).all() and (nodes >= 0).all())
-    fits(labels.shape == nodes.shape and labels.dtype.kind == "i" and ((labels >= 0) & (labels < n_labels)).all())
-    fits(len(memory.votes) in (0, levels - 1))
-    fits(all(votes.shape == (len(nodes), n_labels) and np.isfinite(votes).all() for votes in memory.votes))
 
 
 def _check_widths(model: Any, learners: Sequence[Learner], n_features: int) -> None:

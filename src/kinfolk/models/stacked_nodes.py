@@ -14,8 +14,9 @@ from kinfolk.features.aggregates import padded
 from kinfolk.features.neighbours import set_known
 from kinfolk.features.rows import side_by_side
 from kinfolk.learning.crossfit import NOTHING
+from kinfolk.models.known_nodes import Memory
 from kinfolk.models.learners import Learner, predict_in_blocks
-from kinfolk.models.node_company import Memory, World
+from kinfolk.models.node_company import World
 from kinfolk.models.stacking import Ask, Instances, Training, as_votes
 
 Array = NDArray[Any]
@@ -48,18 +49,20 @@ def remembered(training: Training, instances: NodeInstances, told: bool) -> Memo
     index = np.flatnonzero(instances.labels >= 0)
     levels = [] if told else range(training.depth)
     votes = [training.votes(level, NOTHING)[index].astype(np.float32) for level in levels]
-    return Memory(instances.world.nodes.fingerprint, index, instances.labels[index], votes)
+    return Memory.of(instances.world.nodes, instances.labels, instances.templates.relation_names(), votes)
 
 
 class NodePredictor(NamedTuple):
     """Trained levels, applied to one graph. `known` (n,) are labels told to neighbours, -1 for none; `given` votes of
-    some nodes by level, in the place of what the models say of them."""
+    some nodes by level, in the place of what the models say of them; `kept` (n,) labels that are the last word on their
+    nodes, -1 for none."""
 
     learners: Sequence[Learner]
     world: World
     ask: Ask
     known: NDArray[np.int32]
     given: tuple[NDArray[np.int64], list[Array]] | None
+    kept: NDArray[np.int32]
 
     def levels(self, draw: int = 0, whole: bool = True) -> list[Array]:
         """(n, L) probabilities by each level; `draw` numbers the draws of sampled votes. Unless the `whole` of it is
