@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ def mop(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     train = kf.read_conll(world / "train.conll")
     quick = {"n_jobs": 1, "training": "separate"}
     kf.MixtureOfParents(**quick).fit(train).save(folder / "tokens.kinfolk")
-    kf.MixtureOfParents(**quick).fit(train.rows(), train.label_rows()).save(folder / "words.kinfolk")
+    words = replace(train, columns={"word": train.columns["word"]})
+    kf.MixtureOfParents(**quick).fit(words).save(folder / "words.kinfolk")
     lines = [f"n{i}\t{i % 2}\t1\t{'XY'[i % 2]}\n" for i in range(12)]
     (folder / "g.content").write_text("".join(lines))
     (folder / "g.cites").write_text("".join(f"n{i} n{(i + 2) % 12}\n" for i in range(12)))

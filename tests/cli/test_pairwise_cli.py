@@ -64,8 +64,9 @@ def assert_refused(answer: Any, *parts: object) -> None:
 def test_a_skip_chain_from_file_to_scores(kinfolk: Any, world: Path, chained: Path, tmp_path: Path):
     done = train_tokens(kinfolk, world, tmp_path / "m", "--model", "skip-chain", *QUICK)
     assert (done.status, done.out) == (0, "")
-    first, second, third, last = done.err.splitlines()
+    first, linked, second, third, last = done.err.splitlines()
     assert first.startswith("trained on 12 documents, ") and second.startswith("converged after ")
+    assert linked == "links of tokens: same word, capitalised words"
     assert third.startswith(f"{SETTLED}12 of 12 groups; ") and last == f"wrote {tmp_path / 'm'}"
     model, test = kf.load_model(tmp_path / "m").set_params(n_jobs=1), kf.read_conll(world / "test.conll")
     assert isinstance(model, SkipChainCRF) and model.skip_edges == kf.SameWord() and model.edge_features is None

@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from kinfolk import Corpus
 from kinfolk.data.column import Column
 from kinfolk.errors import ModelFileError, SettingError
 from kinfolk.features.skips import LearnedSkips, SameWord, SkipBuilder, SkipFunction, as_builders, learned_skips
+from kinfolk.io.conll import read_conll
+from kinfolk.io.proteins import read_aimed
 
 Documents = list[list[list[str]]]
 
@@ -102,6 +105,89 @@ def test_the_word_must_be_identical_and_capitalised():
     corpus = text("Kim KIM kim 9 9 kim")
     assert SameWord().learn(corpus).edges(corpus).tolist() == []
     assert SameWord(capitalised=False).learn(corpus).edges(corpus).tolist() == [[4, 3], [5, 2]]
+
+
+def labelled(*documents: str) -> Corpus:
+    """As `text`; a word is part of an entity if it begins with a star."""
+    corpus = text(*documents)
+    rows = [[word.startswith("*") for word in row] for row in corpus.rows()]
+    words = [[word.removeprefix("*") for word in row] for row in corpus.rows()]
+    labels = [["B-X" if inside else "O" for inside in row] for row in rows]
+    return Corpus.from_sentences(words, labels, np.diff(corpus.document_starts).tolist())
+
+
+def test_auto_follows_the_labels_of_training(caplog: pytest.LogCaptureFixture):
+    names = labelled("*Kim saw *Lee | *Rome and *Oslo of *9", "the *asthma")
+    plain = labelled("*asthma , *Asthma | *IL-2 and *fever of *9", "the *flu")
+    with caplog.at_level("INFO", "kinfolk"):
+        assert SameWord().learn(names).capitalised is True, "4 of 5 words with a letter; 9 has none"
+        assert SameWord().learn(plain).capitalised is False
+    assert "80 % of the words of entities capitalised, so capitalised words are linked" in caplog.text
+    assert "40 % of the words of entities capitalised, so words of any case are linked" in caplog.text
+    there = text("asthma Asthma 9 asthma 9 , Asthma ,")
+    assert SameWord().learn(names).edges(there).tolist() == [[6, 1]]
+    assert SameWord().learn(plain).edges(there).tolist() == [[3, 0], [6, 1]], "neither numbers nor marks"
+    for rule in (SameWord(capitalised=True), SameWord(capitalised=False)):
+        assert rule.learn(plain).capitalised is None
+
+
+def test_auto_without_entities_looks_at_capitals():
+    nouns = Corpus.from_sentences([["the", "dog"]], [["DT", "NN"]])
+    for corpus in (text("the dog"), labelled("the dog"), nouns):
+        assert SameWord().learn(corpus).capitalised is True
+
+
+def test_auto_leaves_out_words_that_are_mostly_outside_entities():
+    uses = ". " * 9 + "*the *the the the the | of of of of | *cell *cell *cell cell cell cell | *factor"
+    learned = SameWord().learn(labelled(uses))
+    assert learned.capitalised is False and learned.state() == ["the"], "half of the time, or 4 uses, are linked"
+    assert learned.edges(text("the the of of cell cell new new")).tolist() == [[3, 2], [5, 4], [7, 6]]
+    both = SameWord(max_document_frequency=1, ignore_case=True).learn(labelled(uses, "Factor The", "*il"))
+    assert both.state() == ["factor", "the"]
+
+
+@given(DOCUMENTS, DOCUMENTS, LIMITS, LIMITS)
+def test_auto_of_names_is_the_rule_of_capitals(training: Documents, other: Documents, most: Any, recent: Any):
+    """To the edge: what was learned and linked before is what is learned and linked now."""
+    names = [[["B-X" if word[0].isupper() else "O" for word in s] for s in d] for d in training]
+    corpus = Corpus.from_sentences(
+        [s for d in training for s in d], [s for d in names for s in d], [len(d) for d in training], scheme="BIO"
+    )
+    rules = (SameWord(max_document_frequency=most, most_recent=recent, capitalised=c) for c in ("auto", True))
+    auto, capitals = (rule.learn(corpus) for rule in rules)
+    assert auto.state() == capitals.state() and auto.capitalised is True
+    assert auto.edges(corpus_of(other)).tolist() == capitals.edges(corpus_of(other)).tolist()
+
+
+@pytest.mark.parametrize("entities", ["*Kim saw *Rome", "*flu and *asthma"])
+def test_what_auto_decided_comes_back(entities: str):
+    learned = SameWord().learn(labelled(entities))
+    again = learned_skips(json.loads(json.dumps(learned.spec())), learned.state(), {})
+    assert again == learned and again.builder == SameWord()
+    assert f"capitalised={learned.capitalised}" in repr(again)
+    assert str(again) == "same word, " + ("capitalised words" if learned.capitalised else "words of any case")
+
+
+@pytest.mark.data
+def test_auto_on_newswire_links_what_it_always_did(conll2003: Path):
+    corpus = read_conll(conll2003 / "eng.train")
+    auto, capitals = SameWord().learn(corpus), SameWord(capitalised=True).learn(corpus)
+    assert auto.capitalised is True and auto.left_out == capitals.left_out
+    assert (auto.edges(corpus) == capitals.edges(corpus)).all()
+
+
+@pytest.mark.data
+def test_auto_on_proteins_links_words_of_any_case(data_folder: Path):
+    corpus = read_aimed(data_folder / "tokens" / "aimed_ppi" / "AIMed-test.xml")
+    learned = SameWord().learn(corpus)
+    assert learned.capitalised is False and {"the", "with", "cells"} <= learned.left_out
+    assert not {"p53", "insulin", "eotaxin"} & learned.left_out and len(learned.edges(corpus)) < corpus.n_tokens / 2
+
+
+def test_rules_of_an_earlier_make_are_what_they_were():
+    spec = {"same_word": {"capitalised": True, "ignore_case": False, "max_document_frequency": 100, "most_recent": 5}}
+    learned = learned_skips(spec, [], {})
+    assert learned.capitalised is None and learned.edges(text("Kim kim Kim kim")).tolist() == [[2, 0]]
 
 
 def test_document_frequencies_are_those_of_training():

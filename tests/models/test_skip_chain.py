@@ -587,12 +587,6 @@ def test_skip_edges_between_neighbours():
     assert is_valid(model.predict(corpus), "BIO") and len(model.inference_report(corpus).converged) == 1
 
 
-def test_skip_edges_that_join_nothing_are_told(caplog: pytest.LogCaptureFixture):
-    with caplog.at_level(logging.WARNING, "kinfolk"):
-        fit(skip(), TINY, TINY_LABELS)
-    assert "skip edges 'same word' join no two tokens" in caplog.text
-
-
 # -- data and settings that cannot be
 
 

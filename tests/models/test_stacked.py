@@ -1194,7 +1194,8 @@ def test_a_fold_may_lack_a_type_of_entity():
     said = np.concatenate(helper.predict_proba(words[:2]))
     np.testing.assert_allclose(honest[:5, [classes.index(c) for c in helper.classes_]], said, atol=1e-9)
     np.testing.assert_allclose(honest[:5, [classes.index("B-PER"), classes.index("I-PER")]], 0)
-    assert model.set_params(depth=1).fit(words, gold).predict([["Kim"]]) == [["B-PER"]]
+    model.set_params(depth=1, templates=kf.Window(1))
+    assert model.fit(words, gold).predict([["Kim"]]) == [["B-PER"]]
 
 
 def test_the_ceiling_of_tokens_is_told_every_true_tag():
@@ -1251,7 +1252,7 @@ def test_wrong_tokens_are_told(tagger: Any):
     with pytest.raises(InputError, match="there is no relation 'cites' here; there are: none"):
         clone(crf).set_params(templates="count:cites").fit(TRAIN)
     with pytest.raises(InputError, match="folds=5 needs as many labelled groups; there are 2"):
-        kf.StackedGraphical(kf.MaxEnt(**PLAIN), split="group").fit(TINY, TINY_LABELS)
+        kf.StackedGraphical(kf.MaxEnt(**PLAIN), kf.Window(1), split="group").fit(TINY, TINY_LABELS)
     with pytest.raises(InputError, match="was given feature dicts"):
         tagger.predict([[{"w": "Kim"}]])
 

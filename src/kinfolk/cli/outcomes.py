@@ -13,11 +13,13 @@ SCORES = {"pair_f1": "pairwise F1"}  # metrics that have a plainer name
 
 
 def outcome(model: Any) -> Iterator[str]:
-    """How training went, a line each: the optimiser, the held-out score, belief propagation, where there was any."""
+    """How training went, a line each: skip edges, the optimiser, the held-out score, belief propagation, where there
+    are such."""
     if hasattr(model, "company_"):
         yield from _of_company(model)
         return
     convergence = model.convergence_
+    yield from _settled(model)
     yield str(convergence)
     if convergence.best_iteration is not None:
         yield f"held-out score {100 * convergence.dev_scores[convergence.best_iteration]:.2f}"
@@ -37,9 +39,27 @@ def _of_company(model: Any) -> Iterator[str]:
         yield f"{base} on own features; no links used"
     else:
         yield f"{base} on own features, then {_counted(above, 'level')} told of neighbours: {told}"
+    if above > 0:
+        yield from _settled(model)
     for number, level in enumerate(levels):
         if hasattr(level, "convergence_"):
             yield f"level {number}: {level.convergence_}"
+
+
+def skip_edges(model: Any) -> list[Any]:
+    """The rules by which a model of tokens looks beyond the sentence, as `fit` settled them."""
+    if hasattr(model, "company_"):
+        rules = (getattr(template, "relation", None) for template in model.company_.templates)
+        return [rule for rule in rules if hasattr(rule, "builder")]
+    parents = getattr(model, "parents_", ())
+    return list(getattr(parents[0], "skips", ()) if parents else getattr(model, "skips_", ()))
+
+
+def _settled(model: Any) -> Iterator[str]:
+    """Which words are linked, where that was left to the training data."""
+    settled = [str(skip) for skip in skip_edges(model) if skip.capitalised is not None]
+    if settled:
+        yield f"links of tokens: {', '.join(settled)}"
 
 
 def link_outcome(linker: Any, items: Mentions, size: str, fields: int, verbose: bool) -> Iterator[str]:
@@ -90,8 +110,10 @@ def _convergence(model: Any) -> dict[str, Any] | None:
 
 
 def _parts(model: Any) -> dict[str, Any]:
-    """What only some models have: levels of a stack, rounds of a linker, belief propagation."""
+    """What only some models have: skip edges, levels of a stack, rounds of a linker, belief propagation."""
     parts: dict[str, Any] = {}
+    if skips := skip_edges(model):
+        parts["skip_edges"] = list(map(str, skips))
     if hasattr(model, "levels_"):
         parts["levels"] = [_convergence(level) for level in model.levels_]
     if hasattr(model, "rounds_"):

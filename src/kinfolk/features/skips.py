@@ -9,8 +9,9 @@ left (`backward`) the two change roles.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from numbers import Integral
 from typing import Any
@@ -21,6 +22,9 @@ from numpy.typing import NDArray
 from kinfolk.data.corpus import Corpus
 from kinfolk.errors import ModelFileError, SettingError
 
+log = logging.getLogger("kinfolk")
+MOSTLY = 0.8  # from this share of capitalised words on, entities are names
+OFTEN, HALF = 5, 0.5  # uses of a word that suffice to tell, and the share of them within entities
 RESERVED = ("previous", "next", "start")  # relations that every model of tokens has
 Pairs = NDArray[np.int64]  # (E, 2)
 PairFunction = Callable[[Corpus], Iterable[tuple[int, int]]]
@@ -37,8 +41,8 @@ class SkipBuilder:
         """The rule with what it needs to know of the training corpus."""
         return LearnedSkips(self)
 
-    def pairs(self, corpus: Corpus, left_out: frozenset[str]) -> Pairs:
-        """(later, earlier) token offsets, in any order; `left_out` is what `learn` found."""
+    def pairs(self, corpus: Corpus, learned: LearnedSkips) -> Pairs:
+        """(later, earlier) token offsets, in any order; `learned` is what `learn` found."""
         raise NotImplementedError
 
     def spec(self) -> dict[str, Any]:
@@ -47,25 +51,34 @@ class SkipBuilder:
 
 @dataclass(frozen=True)
 class LearnedSkips:
-    """A builder after training. `left_out` are the words it never links."""
+    """A builder after training.
+
+    left_out     the words it never links
+    capitalised  what capitalised="auto" of `SameWord` came to; None: it was not asked
+    """
 
     builder: SkipBuilder
     left_out: frozenset[str] = field(default=frozenset(), repr=False)
+    capitalised: bool | None = None
 
     @property
     def name(self) -> str:
         return self.builder.name
 
+    def __str__(self) -> str:
+        which = {None: "", True: ", capitalised words", False: ", words of any case"}[self.capitalised]
+        return self.name + which
+
     def edges(self, corpus: Corpus, backward: bool = False) -> Pairs:
         """int64 (E, 2), rows (child, parent) sorted, each once; `backward` makes the later token the parent."""
-        pairs = self.builder.pairs(corpus, self.left_out)
+        pairs = self.builder.pairs(corpus, self)
         child, parent = pairs.T[::-1] if backward else pairs.T
         keys = np.unique(child * corpus.n_tokens + parent)
         return np.stack(np.divmod(keys, max(1, corpus.n_tokens)), axis=1)
 
     def spec(self) -> dict[str, Any]:
         """A JSON description; `learned_skips` makes the edges again from it and `state`."""
-        return self.builder.spec()
+        return self.builder.spec() | ({} if self.capitalised is None else {"capitalised": self.capitalised})
 
     def state(self) -> list[str]:
         return sorted(self.left_out)
@@ -75,7 +88,11 @@ class LearnedSkips:
 class SameWord(SkipBuilder):
     """Links each token to the nearest earlier tokens of its document with the identical word.
 
-    capitalised             only words that begin with an upper-case letter
+    capitalised             True: only words that begin with an upper-case letter; False: every token. "auto" follows
+                            the labels of the training data: as True if at least 80 % of the words of entities are
+                            capitalised (names of people and places), or if there are no entities; else, as for
+                            diseases and chemicals, words of any case, without those that training has seen 5 times or
+                            more and less than half of the time within an entity, and without numbers and marks
     max_document_frequency  leaves out words found in more training documents than this: common words are easy
                             to label, and would make most of the edges; None = no limit
     most_recent             parents a token has at most, the nearest ones; None = all
@@ -83,7 +100,7 @@ class SameWord(SkipBuilder):
     before, after           how many words before and after it have to be the same too
     """
 
-    capitalised: bool = True
+    capitalised: bool | str = "auto"
     max_document_frequency: int | None = 100
     most_recent: int | None = 5
     ignore_case: bool = False
@@ -94,9 +111,10 @@ class SameWord(SkipBuilder):
         for setting in ("before", "after"):
             if not (_whole(getattr(self, setting)) and getattr(self, setting) >= 0):
                 raise SettingError(f"SameWord: {setting} must be 0 or more; got {getattr(self, setting)!r}")
-        for flag in ("capitalised", "ignore_case"):
-            if not isinstance(getattr(self, flag), bool | np.bool_):
-                raise SettingError(f"SameWord: {flag} must be True or False; got {getattr(self, flag)!r}")
+        if not (isinstance(self.capitalised, bool | np.bool_) or self.capitalised == "auto"):
+            raise SettingError(f"SameWord: capitalised must be True, False or 'auto'; got {self.capitalised!r}")
+        if not isinstance(self.ignore_case, bool | np.bool_):
+            raise SettingError(f"SameWord: ignore_case must be True or False; got {self.ignore_case!r}")
         for setting in ("max_document_frequency", "most_recent"):
             value = getattr(self, setting)
             if value is not None and not (_whole(value) and value >= 1):
@@ -107,17 +125,38 @@ class SameWord(SkipBuilder):
         return "same word"
 
     def learn(self, corpus: Corpus) -> LearnedSkips:
-        if self.max_document_frequency is None:
-            return LearnedSkips(self)
+        """Of the training corpus how often words occur and, for "auto", which of them are parts of entities."""
+        found, common = None, np.zeros(0, np.int64)
+        if self.capitalised == "auto":
+            inside = entity_tokens(corpus)
+            share = capitalised_share(corpus, inside)
+            found = share is None or share >= MOSTLY
+            told = "no entities" if share is None else f"{100 * share:.0f} % of the words of entities capitalised"
+            log.info("same word: %s, so %s are linked", told, "capitalised words" if found else "words of any case")
+            if not found:
+                common = self._outside(corpus, inside)
+        everything = LearnedSkips(self, capitalised=found)
         words = corpus.columns["word"]
-        groups, _ = self._groups(corpus, frozenset())
-        frequency = np.bincount(np.unique(groups) % max(1, len(words.values)), minlength=len(words.values))
-        common = np.flatnonzero(frequency > self.max_document_frequency)
-        return LearnedSkips(self, frozenset(self._key(words.values[i]) for i in common))
+        if self.max_document_frequency is not None:
+            frequency = self._document_frequency(corpus, everything)
+            common = np.union1d(common, np.flatnonzero(frequency > self.max_document_frequency))
+        return replace(everything, left_out=frozenset(self._key(words.values[i]) for i in common))
 
-    def pairs(self, corpus: Corpus, left_out: frozenset[str]) -> Pairs:
+    def _outside(self, corpus: Corpus, inside: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Numbers of the words that are mostly outside entities, where they were seen often enough to tell."""
+        numbers, words = self._numbers(corpus), corpus.columns["word"].values
+        uses, within = (np.bincount(n, minlength=len(words)) for n in (numbers, numbers[inside]))
+        linked = np.array([_has_letter(word) for word in words], bool)
+        return np.flatnonzero(linked & (uses >= OFTEN) & (within < HALF * uses))
+
+    def _document_frequency(self, corpus: Corpus, learned: LearnedSkips) -> NDArray[np.int64]:
+        """In how many documents each word that may be linked is found; by number of the word."""
+        n_words = len(corpus.columns["word"].values)
+        return np.bincount(np.unique(self._groups(corpus, learned)[0]) % max(1, n_words), minlength=n_words)
+
+    def pairs(self, corpus: Corpus, learned: LearnedSkips) -> Pairs:
         """The r-th nearest earlier occurrence stands r places before in a list ordered by (group, offset)."""
-        groups, tokens = self._groups(corpus, left_out)
+        groups, tokens = self._groups(corpus, learned)
         if self.before or self.after:
             groups = self._phrases(corpus, groups, tokens)
         order = np.argsort(groups, kind="stable")
@@ -131,12 +170,13 @@ class SameWord(SkipBuilder):
             found.append(np.stack([tokens[at], tokens[at - r]], axis=1))
         return np.concatenate(found)
 
-    def _groups(self, corpus: Corpus, left_out: frozenset[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _groups(self, corpus: Corpus, learned: LearnedSkips) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Tokens that may be linked, in order, and for each the number of its (document, word)."""
         words = corpus.columns["word"]
-        usable = [
-            v != "" and self._key(v) not in left_out and (not self.capitalised or v[:1].isupper()) for v in words.values
-        ]
+        test: Callable[[str], bool] = bool if learned.capitalised is None else _has_letter
+        if learned.capitalised or (learned.capitalised is None and self.capitalised):
+            test = _is_capitalised
+        usable = [test(v) and self._key(v) not in learned.left_out for v in words.values]
         tokens = np.flatnonzero(np.array(usable, bool)[words.codes])
         documents = corpus.token_documents[tokens].astype(np.int64)
         return documents * len(words.values) + self._numbers(corpus)[tokens], tokens
@@ -164,7 +204,8 @@ class SameWord(SkipBuilder):
     def spec(self) -> dict[str, Any]:
         limits = {"max_document_frequency": self.max_document_frequency, "most_recent": self.most_recent}
         numbers = {setting: value if value is None else int(value) for setting, value in limits.items()}
-        flags = {"capitalised": bool(self.capitalised), "ignore_case": bool(self.ignore_case)}
+        which = self.capitalised if isinstance(self.capitalised, str) else bool(self.capitalised)
+        flags = {"capitalised": which, "ignore_case": bool(self.ignore_case)}
         around = {"before": int(self.before), "after": int(self.after)}
         return {"same_word": {**flags, **numbers, **around}}
 
@@ -192,7 +233,7 @@ class SkipFunction(SkipBuilder):
     def name(self) -> str:
         return self.label
 
-    def pairs(self, corpus: Corpus, left_out: frozenset[str]) -> Pairs:
+    def pairs(self, corpus: Corpus, learned: LearnedSkips) -> Pairs:
         unlabelled = corpus.with_labels(None, None)  # edges are drawn where no labels are known
         bounds = corpus.sentence_starts[corpus.document_starts].tolist()
         found = [np.empty((0, 2), np.int64)]
@@ -234,6 +275,31 @@ class SkipFunction(SkipBuilder):
         return {"skip_function": self.name}
 
 
+def entity_tokens(corpus: Corpus) -> NDArray[np.bool_]:
+    """bool (n,), the tokens that are labelled as part of an entity; none where labels are no tags."""
+    if corpus.labels is None or corpus.scheme is None:
+        return np.zeros(corpus.n_tokens, bool)
+    inside = np.array([*(value != "O" for value in corpus.labels.values), False], bool)
+    return np.asarray(inside[corpus.labels.codes])
+
+
+def capitalised_share(corpus: Corpus, tokens: NDArray[np.bool_]) -> float | None:
+    """The share of capitalised words among those of the tokens that have a letter; None where none has."""
+    words = corpus.columns["word"]
+    codes = words.codes[tokens]
+    codes = codes[np.array([*map(_has_letter, words.values), False], bool)[codes]]
+    upper = np.array([*map(_is_capitalised, words.values), False], bool)
+    return float(upper[codes].mean()) if len(codes) else None
+
+
+def _is_capitalised(word: str) -> bool:
+    return word[:1].isupper()
+
+
+def _has_letter(word: str) -> bool:
+    return any(map(str.isalpha, word))
+
+
 def as_builders(skip_edges: Any) -> list[SkipBuilder]:
     """None, one builder or function, or a list of them, as a list of builders with distinct names."""
     given = [] if skip_edges is None else skip_edges if isinstance(skip_edges, list | tuple) else [skip_edges]
@@ -261,7 +327,7 @@ def learned_skips(
 ) -> LearnedSkips:
     """What `LearnedSkips.spec` and `state` describe; `functions` gives a user's functions again, by name."""
     if "same_word" in spec:
-        return LearnedSkips(SameWord(**spec["same_word"]), frozenset(strings))
+        return LearnedSkips(SameWord(**spec["same_word"]), frozenset(strings), spec.get("capitalised"))
     if "skip_function" not in spec:
         raise ModelFileError(f"the model uses skip edges this version does not know: {sorted(spec)}")
     name = spec["skip_function"]

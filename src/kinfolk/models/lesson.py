@@ -41,3 +41,4 @@ class Lesson:
     before: NamedWeights | None
     held_out: Batch | None
     callback: UntilStopped | None
+    dicts: bool = False  # whether features came as dicts, without words

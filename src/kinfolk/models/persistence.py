@@ -129,7 +129,7 @@ def _put_stacked(model: Any, header: dict[str, Any], arrays: dict[str, Any], str
     else:
         header["stacked"], own_strings = company_parts(model.company_)
         strings.update(own_strings)
-        header["stacked"].update(known=model.known_, levels=[])
+        header["stacked"].update(known=model.known_, alone=model.alone_, levels=[])
         for i, level in enumerate(model.levels_):
             parts = _parts(level)
             header["stacked"]["levels"].append(parts[0])
@@ -279,6 +279,7 @@ def _set_stacked(model: Any, file: ModelFile, functions: Functions, trusted: Seq
         learners = [_restore(_inner(file, i, level), functions, trusted) for i, level in levels]
         model.company_ = restored_company(spec, file, functions)
         model.templates, model.known_ = list(model.company_.templates), spec["known"]
+        model.alone_ = spec.get("alone", "last")  # files of an earlier make do not say
         check_token_levels(model, learners)
         bases = [type(level)(**level.get_params()) for level in learners]
     model.base = bases if spec["bases"] else bases[-1]

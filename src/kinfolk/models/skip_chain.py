@@ -23,6 +23,7 @@ from kinfolk.learning.products import SparseRows
 from kinfolk.learning.tables import TableWeights
 from kinfolk.models.batch import Batch, chain_starts
 from kinfolk.models.decoder import allowed_steps, most_expected
+from kinfolk.models.documents import warn_without_edges
 from kinfolk.models.entities import Entity, entity_list, found_spans
 from kinfolk.models.history import Stage
 from kinfolk.models.inheritance import inherit_mixture
@@ -38,7 +39,6 @@ from kinfolk.models.pairwise import (
     train_pairwise,
 )
 from kinfolk.models.tagger import Tagger
-from kinfolk.models.token_parents import warn_without_edges
 from kinfolk.models.token_training import edge_feature_set
 from kinfolk.models.training import TrainingData, train
 from kinfolk.threads import resolve_jobs
@@ -90,7 +90,7 @@ class SkipChainCRF(Tagger):
             raise SettingError("SkipChainCRF takes no transition_templates; features of skip edges are edge_features")
         self.skips_ = tuple(builder.learn(lesson.corpus) for builder in as_builders(self.skip_edges))
         self.edge_features_ = None if self.edge_features is None else edge_feature_set(self.edge_features)
-        sample, n_labels = self._sample(lesson.corpus, lesson.data.features, learning=True), len(lesson.data.classes)
+        sample, n_labels = self._sample(lesson.corpus, lesson.data.features, lesson), len(lesson.data.classes)
         shape, start = sample.shape(n_labels), None
         if lesson.before is not None:
             before = lesson.before._replace(weights=(lesson.before.weights,))
@@ -121,7 +121,7 @@ class SkipChainCRF(Tagger):
         weights.pair[0] = linear.pair
         return weights, outcome.stages
 
-    def _sample(self, corpus: Any, rows: Any, learning: bool = False) -> PairSample:
+    def _sample(self, corpus: Any, rows: Any, learning: Lesson | None = None) -> PairSample:
         first = corpus.sentence_starts[:-1]
         later = np.delete(np.arange(corpus.n_tokens), first)
         edges = [np.stack([later - 1, later], axis=1)]
@@ -131,8 +131,8 @@ class SkipChainCRF(Tagger):
             edges.append(pairs[:, ::-1])
             own = self.edge_features_
             features.append(None if own is None else own.rows(corpus, pairs[:, 0], pairs[:, 1]))
-        if learning:
-            warn_without_edges([skip.name for skip in self.skips_], edges[1:], corpus)
+        if learning is not None:
+            warn_without_edges([skip.name for skip in self.skips_], edges[1:], corpus, learning.dicts)
         return pair_sample(rows, edges, features, corpus.token_documents, first)
 
     # -- prediction -----------------------------------------------------------------------------------

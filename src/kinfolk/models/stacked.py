@@ -31,7 +31,7 @@ from kinfolk.models.nodes import Nodes, no_labels_beside
 from kinfolk.models.report_files import PathLike, check_report
 from kinfolk.models.score_report import evaluate_nodes, evaluate_tokens
 from kinfolk.models.stacked_nodes import NodePredictor
-from kinfolk.models.stacked_tokens import TokenPredictor
+from kinfolk.models.stacked_tokens import StackedDecoder, TokenPredictor
 from kinfolk.models.stacking import PREDICTIONS, Ask
 from kinfolk.models.tagger import Tagger
 from kinfolk.models.token_explanations import explain_document, one_document
@@ -72,7 +72,12 @@ class StackedGraphical(NodeCompany):
     n_jobs         threads: bases are trained in parallel (joblib; another backend with joblib.parallel_config)
     verbose        1 = a line for each level, on a terminal or in a notebook
 
-    Learned by `fit`: `classes_`, `levels_` (the trained bases), `company_` (the templates), `folds_`.
+    A document of one sentence has no company beyond it. Where less than half of the training sentences are such
+    documents, the base answers for those (a level above would take their words for rare ones); where nine tenths are,
+    and templates are the default, the base is all there is, and a warning says so.
+
+    Learned by `fit`: `classes_`, `levels_` (the trained bases), `company_` (the templates), `folds_`; tokens: `alone_`,
+    who answers for documents of one sentence, the "base" or the "last" level.
     """
 
     CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
@@ -99,6 +104,7 @@ class StackedGraphical(NodeCompany):
 
     task_: str = field(init=False)
     levels_: list[Any] = field(init=False)
+    alone_: str = field(init=False)
     folds_: NDArray[np.int32] = field(init=False)
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -162,7 +168,7 @@ class StackedGraphical(NodeCompany):
         self._require_fitted()
         if self.task_ == "tokens":
             only_for_nodes(known)
-            return self._last().predict(self._tokens(X, forced), forced)
+            return self._tagger().predict(X, forced)
         return self.classes_[self.predict_proba(X, forced, known).argmax(axis=1)]
 
     def predict_proba(self, X: Any, forced: bool = False, known: Any = TRAIN) -> Any:
@@ -170,7 +176,7 @@ class StackedGraphical(NodeCompany):
         self._require_fitted()
         if self.task_ == "tokens":
             only_for_nodes(known)
-            return self._last().predict_proba(self._tokens(X, forced), forced)
+            return self._tagger().predict_proba(X, forced)
         predictor = self._predictor(X, known, forced)
         return predictor.world.nodes.to_nodes(self._proba(predictor, whole=False)[-1])
 
@@ -200,7 +206,7 @@ class StackedGraphical(NodeCompany):
         self._require_fitted()
         if self.task_ == "nodes":
             raise InputError("predict_entities is for tokens; nodes have predict and predict_proba")
-        return self._last().predict_entities(self._tokens(X, forced), forced)
+        return self._tagger().predict_entities(X, forced)
 
     def evaluate(
         self, X: Any, y: Any = None, report: PathLike | None = None, known: Any = TRAIN
@@ -214,7 +220,7 @@ class StackedGraphical(NodeCompany):
         if self.task_ == "tokens":
             only_for_nodes(known)
             batch = Batch.of(X, y, self._last().scheme)
-            return evaluate_tokens(self._last(), self._tokens(batch, False), report, self)
+            return evaluate_tokens(self._tagger(), batch, report, self)
         no_labels_beside(y)
         predictor = self._predictor(X, known, scored=True)
         table = self._proba(predictor, whole=False)[-1]
@@ -229,11 +235,17 @@ class StackedGraphical(NodeCompany):
         last: Tagger = self.levels_[-1]
         return last
 
-    def _tokens(self, X: Any, forced: bool) -> Batch:
-        jobs = resolve_jobs(self.n_jobs)
-        ceiling = self.known_ == "ceiling"
-        predictor = TokenPredictor(self.levels_, self.company_, self.coding_, self._ask, ceiling, jobs)
-        return predictor.extended(Batch.of(X), forced)
+    def _tagger(self) -> Tagger:
+        """The last level, with all levels behind its answers."""
+        decoder, tagger = StackedDecoder(self._token_predictor()), copy(self._last())
+        vars(tagger)["_decoder"] = lambda weights=None: decoder
+        return tagger
+
+    def _token_predictor(self) -> TokenPredictor:
+        ceiling, jobs = self.known_ == "ceiling", resolve_jobs(self.n_jobs)
+        return TokenPredictor(
+            self.levels_, self.company_, self.coding_, self._ask, ceiling, self.alone_ == "base", jobs
+        )
 
     def _proba(self, predictor: NodePredictor, whole: bool = True) -> list[Array]:
         """(n, L) by each level, by row; sampled votes are averaged over runs."""
@@ -291,9 +303,9 @@ class StackedGraphical(NodeCompany):
         self._require_fitted()
         if self.task_ == "tokens":
             only_for_nodes(known)
-            batch = self._tokens(one_document(Batch.of(X), document, token), False)
-            batch = replace(batch, extra_names=self._told_names() if self.depth else ())
-            return explain_document(self._last(), batch, document, token, report, type(self).__name__)
+            ((tagger, batch, _),) = self._token_predictor().parts(one_document(Batch.of(X), document, token), False)
+            batch = replace(batch, extra_names=() if batch.extra is None else self._told_names())
+            return explain_document(tagger, batch, document, token, report, type(self).__name__)
         return explain_stacked(self, self._predictor(X, known, forced, told=False), node, report)
 
     def _told_names(self) -> list[str]:

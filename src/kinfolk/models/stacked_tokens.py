@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,8 @@ from kinfolk.features.company import Company
 from kinfolk.features.neighbourhood import Neighbourhood
 from kinfolk.features.neighbours import set_known
 from kinfolk.models.batch import Batch
+from kinfolk.models.documents import alone
+from kinfolk.models.entities import Entity, entity_list, found_spans
 from kinfolk.models.labels import LabelCoding
 from kinfolk.models.stacking import Ask, Instances, as_votes
 from kinfolk.models.tagger import Tagger
@@ -28,6 +30,7 @@ class TokenInstances(Instances):
 
     batch: Batch
     coding: LabelCoding
+    base_alone: bool  # whether the base answers for documents of one sentence
 
     def learn(self, level: int, index: Array, company: Array | None) -> TokenLevel:
         part = _part(self.batch, index, company)
@@ -87,16 +90,42 @@ def true_votes(corpus: Corpus, coding: LabelCoding, table: Array) -> Array:
     return table
 
 
+class Part(NamedTuple):
+    """Documents of a batch, by the numbers of their tokens, and the tagger that labels them."""
+
+    tagger: Tagger
+    batch: Batch
+    tokens: Array
+
+
 @dataclass(frozen=True, eq=False)
 class TokenPredictor:
-    """Trained levels, applied to one corpus. With `ceiling` neighbours give their true labels."""
+    """Trained levels, applied to one corpus. With `ceiling` neighbours give their true labels; with `base_alone` the
+    base answers for documents of one sentence, which have no company beyond it."""
 
     taggers: Sequence[Tagger]
     templates: Company
     coding: LabelCoding
     ask: Ask
     ceiling: bool
+    base_alone: bool
     n_jobs: int
+
+    def parts(self, batch: Batch, forced: bool) -> list[Part]:
+        """The batch as those see it who answer, together all of its tokens."""
+        corpus, (base, last) = batch.corpus, (self.taggers[0], self.taggers[-1])
+        by_base = alone(corpus) & (self.base_alone and last is not base)
+        tokens = np.arange(corpus.n_tokens)
+        if not by_base.any():
+            return [Part(last, self.extended(batch, forced), tokens)]
+        if by_base.all():
+            return [Part(base, replace(batch, extra=None), tokens)]
+        lonely = by_base[corpus.token_documents]
+        few, most = np.flatnonzero(lonely), np.flatnonzero(~lonely)
+        return [
+            Part(base, _part(batch, few, None), few),
+            Part(last, self.extended(_part(batch, most, None), forced), most),
+        ]
 
     def extended(self, batch: Batch, forced: bool, draw: int = 0) -> Batch:
         """The batch as the last level sees it."""
@@ -112,3 +141,44 @@ class TokenPredictor:
             company = told_tokens(self.templates, hood, votes, mine, np.arange(n))
             current = replace(current, extra=company.astype(np.float32))
         return current
+
+
+class StackedDecoder:
+    """Trained levels as one tagger asks its method."""
+
+    def __init__(self, predictor: TokenPredictor) -> None:
+        self.predictor, self.coding = predictor, predictor.coding
+        self._made: tuple[Batch, bool, list[Part]] | None = None
+
+    def paths(self, batch: Batch, forced: bool) -> NDArray[np.int32]:
+        found = np.empty(batch.corpus.n_tokens, np.int32)
+        for part in self._parts(batch, forced):
+            found[part.tokens] = self._classes(part)[part.tagger._decoder().paths(part.batch, forced)]
+        return found
+
+    def marginals(self, batch: Batch, forced: bool) -> Array:
+        table = np.zeros((batch.corpus.n_tokens, len(self.coding.classes)))
+        for part in self._parts(batch, forced):
+            table[part.tokens] = token_votes(part.tagger, part.batch, self.coding, forced)
+        return table
+
+    def entities(self, batch: Batch, path: NDArray[np.int32], forced: bool) -> list[Entity]:
+        spans = found_spans(batch, self.coding, path)
+        starts, confidence = np.array([span.start for span in spans], np.int64), np.empty(len(spans))
+        for part in self._parts(batch, forced):
+            own = np.argsort(self._classes(part))[np.searchsorted(np.sort(self._classes(part)), path[part.tokens])]
+            entities = part.tagger._decoder().entities(part.batch, own.astype(np.int32), forced)
+            confidence[np.isin(starts, part.tokens)] = [entity.confidence for entity in entities]
+        return entity_list(batch, spans, confidence)
+
+    def _classes(self, part: Part) -> NDArray[np.int32]:
+        """The numbers of a tagger's classes among those of the model."""
+        return self.coding.classes.encode(part.tagger.coding_.classes.names)
+
+    def _parts(self, batch: Batch, forced: bool) -> list[Part]:
+        """Made once for a batch, which is asked for labels and then for more."""
+        if self._made is None or self._made[0] is not batch or self._made[1] != forced:
+            made = self.predictor.parts(batch, forced)
+            kept = [part._replace(batch=replace(part.batch, kept_rows={})) for part in made]
+            self._made = batch, forced, kept
+        return self._made[2]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,9 @@ from kinfolk.features.neighbourhood import Neighbourhood
 from kinfolk.features.neighbours import Count, Over
 from kinfolk.features.skips import SameWord
 from kinfolk.features.window import Window
-from kinfolk.learning.crossfit import CrossFitting, assign_folds
+from kinfolk.learning.crossfit import NOTHING, CrossFitting, assign_folds
 from kinfolk.models.batch import Batch
+from kinfolk.models.documents import FEW, alone, alone_share, warn_without_company, without_company
 from kinfolk.models.labels import LabelCoding
 from kinfolk.models.learners import check_base, check_enough, tell_fallback
 from kinfolk.models.node_company import World, default_templates
@@ -38,9 +40,10 @@ TOKEN_TEMPLATES = (
 
 def fit_stacked(model: Any, X: Any, y: Any, sample_weight: Any, train: Any) -> None:
     """Set what `fit` learns."""
-    instances, known = _prepared(model, X, y, sample_weight, train)
-    training = _run(model, instances, known, estimate=False)
+    instances, known, depth = _prepared(model, X, y, sample_weight, train)
+    training = _run(model, instances, known, depth, estimate=False)
     if isinstance(instances, TokenInstances):
+        model.alone_ = "base" if instances.base_alone else "last"
         model.task_, model.known_, model.folds_ = "tokens", known, instances.fold
         model.coding_, model.company_ = instances.coding, instances.templates
         model.levels_ = [level.tagger for level in training.models]  # type: ignore[attr-defined]
@@ -53,15 +56,19 @@ def fit_stacked(model: Any, X: Any, y: Any, sample_weight: Any, train: Any) -> N
 
 def cross_fitted(model: Any, X: Any, y: Any, sample_weight: Any, train: Any) -> Array:
     """(n, L), predictions for training instances by models that never saw them."""
-    instances, known = _prepared(model, X, y, sample_weight, train)
+    instances, known, depth = _prepared(model, X, y, sample_weight, train)
     if known == "ceiling":
         raise SettingError("a ceiling is told the labels it is scored on: cross_fit needs known='true' or 'crossfit'")
-    found = _run(model, instances, known, estimate=True).estimate()
+    training = _run(model, instances, known, depth, estimate=True)
+    found = training.estimate()
+    if isinstance(instances, TokenInstances) and instances.base_alone:
+        lonely = alone(instances.batch.corpus)[instances.batch.corpus.token_documents]
+        found[lonely] = training.votes(0, NOTHING, true_labels=False)[lonely]
     return instances.world.nodes.to_nodes(found) if isinstance(instances, NodeInstances) else found
 
 
-def _prepared(model: Any, X: Any, y: Any, sample_weight: Any, train: Any) -> tuple[Any, str]:
-    """The instances, and what labelled neighbours give."""
+def _prepared(model: Any, X: Any, y: Any, sample_weight: Any, train: Any) -> tuple[Any, str, int]:
+    """The instances, what labelled neighbours give, and the depth."""
     on_graph = isinstance(X, Graph | Relational)
     for base in model.bases:
         if isinstance(base, Tagger) == on_graph:
@@ -74,25 +81,25 @@ def _prepared(model: Any, X: Any, y: Any, sample_weight: Any, train: Any) -> tup
             )
     if on_graph:
         no_labels_beside(y)
-        return _node_instances(model, X, sample_weight, train)
+        return *_node_instances(model, X, sample_weight, train), model.depth
     if train is not None:
         raise InputError("train is for the nodes of a graph; leave out documents with corpus.select(...)")
     return _token_instances(model, X, y, sample_weight)
 
 
-def _run(model: Any, instances: Instances, known: str, estimate: bool) -> Training:
+def _run(model: Any, instances: Instances, known: str, depth: int, estimate: bool) -> Training:
     told = known in ("true", "ceiling")
     kind = "none" if known == "ceiling" else model.cross_fitting
     n_folds = int(instances.fold.max(initial=0)) + 1
     crossing = _looks_across(instances) if kind == "strict" else True
     scheme = CrossFitting(kind, n_folds, told, crossing, estimate)
-    most = scheme.most_hidden(model.depth)
+    most = scheme.most_hidden(depth)
     if most >= n_folds and kind != "none":
         raise SettingError(
-            f"depth={model.depth} with {kind} cross-fitting hides {most} folds at a time, and there are {n_folds}; set "
+            f"depth={depth} with {kind} cross-fitting hides {most} folds at a time, and there are {n_folds}; set "
             f"folds={most + 1} or more" + (", cross_fitting='paper' or split='instance'" if kind == "strict" else "")
         )
-    return Training(instances, scheme, model.depth, model._ask, speaker(model.verbose)).run()
+    return Training(instances, scheme, depth, model._ask, speaker(model.verbose)).run()
 
 
 def _looks_across(instances: Any) -> bool:
@@ -174,7 +181,7 @@ def _given_folds(folds: Any, labelled: Array, order: Array | None) -> NDArray[np
 # -- tokens -------------------------------------------------------------------------------------------
 
 
-def _token_instances(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[TokenInstances, str]:
+def _token_instances(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[TokenInstances, str, int]:
     batch, jobs = Batch.of(X, y, model.bases[0].scheme), resolve_jobs(model.n_jobs)
     corpus = batch.corpus
     encodings = {base.encoding for base in model.bases}
@@ -183,11 +190,14 @@ def _token_instances(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[To
     coding = LabelCoding.learn(corpus, model.bases[0].encoding)
     labels = coding.encode(corpus)
     n = corpus.n_tokens
+    templates = TOKEN_TEMPLATES if model.templates is None else as_templates(model.templates)
+    known = "ceiling" if model.known == "ceiling" else "crossfit"
+    beyond = any(not isinstance(template, Window) or template.told is not None for template in templates)
+    depth = _token_depth(model, batch) if beyond and known != "ceiling" else model.depth
     documents = corpus.token_documents
     fold = _document_folds(model, labels, documents, corpus.n_documents)
-    unlabelled = corpus.with_labels(None, None)
-    hood = Neighbourhood(n, len(coding.classes), {}, corpus=unlabelled, n_jobs=jobs)
-    company = Company.learn(TOKEN_TEMPLATES if model.templates is None else as_templates(model.templates), hood)
+    hood = Neighbourhood(n, len(coding.classes), {}, corpus=corpus.with_labels(None, None), n_jobs=jobs)
+    company = Company.learn(templates, replace(hood, corpus=corpus))  # what is learned of words may look at labels
     if len(company.told) < len(company.templates):
         raise SettingError(
             "of='features' is for nodes: tokens have features of their neighbours by their own templates"
@@ -195,11 +205,30 @@ def _token_instances(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[To
     weights = None
     if sample_weight is not None:
         weights = token_weights(batch, labels, coding.classes, None, sample_weight)
-    known = "ceiling" if model.known == "ceiling" else "crossfit"
     if model.known == "true":
         raise SettingError("known='true' is for nodes of one graph; documents are whole: use forced=True in predict")
     told = labels if known == "ceiling" else np.full(n, -1, np.int32)
-    return TokenInstances(labels, told, fold, weights, 1, hood, company, model.bases, batch, coding), known
+    base_alone = beyond and known != "ceiling" and alone_share(corpus) < FEW
+    instances = TokenInstances(
+        labels, told, fold, weights, 1, hood, company, model.bases, batch, coding, base_alone
+    )  # fmt: skip
+    return instances, known, depth
+
+
+def _token_depth(model: Any, batch: Batch) -> int:
+    """0 where there is nothing to tell: votes of the same sentence alone say little that its features did not."""
+    if not model.depth or not without_company(batch.corpus):
+        return int(model.depth)
+    told = "a token has no company beyond its sentence"
+    dicts = batch.items is not None
+    if model.templates is None:
+        warn_without_company(
+            batch.corpus, f"{told}, and the base alone is trained", dicts=dicts,
+            otherwise=", or name templates, such as Window(3), to stack within sentences",
+        )  # fmt: skip
+        return 0
+    warn_without_company(batch.corpus, told, dicts=dicts)
+    return int(model.depth)
 
 
 def _document_folds(model: Any, labels: Array, documents: Array, n_documents: int) -> NDArray[np.int32]:

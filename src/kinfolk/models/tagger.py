@@ -132,7 +132,8 @@ class Tagger(Labeller, ABC):
             self.features_, self.transition_features_, self.coding_ = features, pair_features, coding
             self.columns_ = tuple(batch.corpus.columns)
             kept = None if held_out is None else replace(held_out, kept_rows={})  # its features are extracted once
-            self._train(Lesson(batch.corpus, data, pair_rows, weights, plan, before, kept, watcher))
+            dicts = batch.items is not None
+            self._train(Lesson(batch.corpus, data, pair_rows, weights, plan, before, kept, watcher, dicts))
         return self
 
     def _knows_tokens(self) -> bool:

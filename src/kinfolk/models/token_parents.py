@@ -5,8 +5,6 @@ From right to left (`backward`) everything is mirrored: the token behind it, and
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +21,6 @@ from kinfolk.models.joint import Sample
 from kinfolk.models.layout import Layout, RelationLayout, wire
 from kinfolk.models.separate import EdgeData
 
-log = logging.getLogger("kinfolk")
 Array = NDArray[Any]
 CHAIN = {False: "previous", True: "next"}
 
@@ -103,17 +100,3 @@ class TokenParents:
     @staticmethod
     def _on_edges(features: EdgeFeatures | None, corpus: Corpus, edges: Array) -> Any:
         return None if features is None else features.rows(corpus, edges[:, 0], edges[:, 1])
-
-
-def warn_without_edges(names: Sequence[str], edges: Sequence[Array], corpus: Corpus) -> None:
-    """Skip edges that join nothing are most often a misunderstanding, and so are documents of one sentence."""
-    if not names or not corpus.n_tokens:
-        return
-    if 1 < corpus.n_sentences == corpus.n_documents:
-        log.warning(
-            "every sentence of the training data is a document of its own, and skip edges stay within a document. Mark "
-            "documents: -DOCSTART- or two blank lines in files, documents=... in Corpus.from_sentences"
-        )
-    for name, pairs in zip(names, edges, strict=True):
-        if not len(pairs):
-            log.warning("skip edges %r join no two tokens of the training data, so they are not used", name)

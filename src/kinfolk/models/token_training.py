@@ -11,6 +11,7 @@ from kinfolk.errors import SettingError
 from kinfolk.features.edges import DEFAULT, EdgeFeatures
 from kinfolk.features.skips import LearnedSkips, as_builders
 from kinfolk.learning.tables import TableWeights
+from kinfolk.models.documents import warn_without_edges
 from kinfolk.models.gate import LocalModel, checked_shares, train_local
 from kinfolk.models.inheritance import inherit_mixture
 from kinfolk.models.joint import Examples, shape_of
@@ -22,7 +23,7 @@ from kinfolk.models.mixture_training import (
     untrained_relations,
 )
 from kinfolk.models.optimise import Convergence, combined
-from kinfolk.models.token_parents import CHAIN, TokenParents, warn_without_edges
+from kinfolk.models.token_parents import CHAIN, TokenParents
 
 BACKWARD = {"forward": (False,), "backward": (True,), "both": (False, True)}
 
@@ -85,7 +86,7 @@ def fit_tokens(
     for number, parents in enumerate(rules):
         sample, edges, starts = parents.compile(lesson.corpus, data.features, lesson.pair_rows, doubt)
         if number == 0:
-            warn_without_edges(parents.names[1:], [d.edges for d in edges[1:]], lesson.corpus)
+            warn_without_edges(parents.names[1:], [d.edges for d in edges[1:]], lesson.corpus, lesson.dicts)
         examples = Examples(sample, data.labels, lesson.weights, n_labels, edges, starts)
         start = None
         if lesson.before is not None:
