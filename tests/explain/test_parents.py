@@ -141,15 +141,15 @@ def _trained() -> None:
 )
 def test_every_node_is_explained(settings: Any):
     model = kf.MixtureOfParents(**{"n_jobs": 1, "orders": 2, "predict_orders": 7, **settings}).fit(GRAPH)
-    table = model.predict_proba(GRAPH)
+    table = model.predict_proba(GRAPH, known="none")
     linked = GRAPH.relations["cites"].toarray() + GRAPH.relations["cites"].T.toarray()
     for k, name in enumerate(GRAPH.ids):
-        found = model.explain(GRAPH, node=name)
+        found = model.explain(GRAPH, node=name, known="none")
         assert_adds_up(found, table[k])
         assert found.instance == k and found.name == name
         assert {c.name for c in found.contributions} <= {*GRAPH.ids, "(start)"}
         assert all(c.parent is None or linked[k, c.parent] for c in found.contributions)
-        again = model.explain(GRAPH, node=np.int64(k))
+        again = model.explain(GRAPH, node=np.int64(k), known="none")
         assert [(c.name, c.share) for c in again.contributions] == [(c.name, c.share) for c in found.contributions]
     assert [c.name for c in model.explain(GRAPH, node="lost").contributions] == ["(start)"]
 
@@ -158,8 +158,8 @@ def test_a_dag_is_explained():
     links = sparse.csr_array((np.array([1.0, 0.0, 1.0]), ([1, 2, 2], [0, 0, 1])), shape=(3, 3))
     data = kf.Relational(np.eye(3), [0, 1, 0], ["a", "b"], {"cites": links})
     model = kf.MixtureOfParents(n_jobs=1, mixing="given").fit(data)
-    found = model.explain(data, node=2)
-    assert_adds_up(found, model.predict_proba(data)[2])
+    found = model.explain(data, node=2, known="none")
+    assert_adds_up(found, model.predict_proba(data, known="none")[2])
     assert [(c.name, c.weight) for c in found.contributions] == [("1", 1.0), ("0", 0.0)]
 
 
