@@ -43,8 +43,8 @@ from typing import Any
 import numpy as np
 from measure import peak_megabytes
 
-from kinfolk.data.column import Column
-from kinfolk.data.mentions import Mentions
+from kinfolk.core.column import Column
+from kinfolk.linking.mentions import Mentions
 
 Answer = dict[str, Any]
 Array = Any
@@ -90,7 +90,7 @@ def price(text: str | None) -> float | None:
 
 def best_log_odds(items: Mentions, cluster: Callable[[float], Array]) -> float:
     """The threshold, as log-odds, with the best clusters of the training items; the middle one of equals."""
-    from kinfolk.models.link_scores import pairs_after
+    from kinfolk.linking.link_scores import pairs_after
 
     found = [pairs_after(items, cluster(float(t))).f1 for t in LOG_ODDS]
     good = np.flatnonzero(np.array(found) >= max(found) - 0.001)
@@ -122,8 +122,8 @@ def greedy(items: Mentions, score: Array) -> Array:
 
 
 def kinfolk(train: Mentions, training: str, jobs: int) -> Fitted:
-    from kinfolk.models.clusterers import AverageLink, OneToOne
-    from kinfolk.models.linker import Linker
+    from kinfolk.linking.clusterers import AverageLink, OneToOne
+    from kinfolk.linking.linker import Linker
 
     clusterer = AverageLink() if train.first_table is None else OneToOne()
     return Linker(training=training, clusterer=clusterer, folds=5, n_jobs=jobs).fit(train).predict
@@ -137,8 +137,8 @@ def logistic(train: Mentions, link: str) -> Fitted:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    from kinfolk.features.comparisons import default_comparisons
-    from kinfolk.models.clusterers import AverageLink, OneToOne
+    from kinfolk.linking.clusterers import AverageLink, OneToOne
+    from kinfolk.linking.comparisons import default_comparisons
 
     features = [feature.learn(train) for feature in default_comparisons(train)]
 
@@ -389,17 +389,17 @@ def warm_up(contestant: str) -> None:
     for module in modules[library]:
         importlib.import_module(module)
     if library in ("kinfolk", "logistic"):
-        from kinfolk.data.customers import generate_customers
-        from kinfolk.features.blocking import block
+        from kinfolk.datasets.customers import generate_customers
+        from kinfolk.linking.blocking import block
 
         items = block(generate_customers(300, seed=1), "sorted(surname, 5)")
         kinfolk(items, "structured", 1)(items)
 
 
 def main(set: str, contestant: str, seed: int, jobs: int, folder: str) -> Answer:
-    from kinfolk.experiments.slt_records import SETS
-    from kinfolk.features.blocking import blocked
-    from kinfolk.models.link_scores import METRICS, pairs_after
+    from kinfolk.linking.blocking import blocked
+    from kinfolk.linking.link_scores import METRICS, pairs_after
+    from kinfolk.papers.slt_records import SETS
 
     warnings.simplefilter("ignore")
     busy = os.getloadavg()[0]

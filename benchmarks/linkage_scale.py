@@ -24,10 +24,10 @@ from typing import Any
 import numpy as np
 from measure import Stopwatch, peak_megabytes
 
-from kinfolk.data.mentions import Mentions
-from kinfolk.features.pair_rows import distinct_rows
-from kinfolk.models.linker import Linker
-from kinfolk.models.structured import PairTrainer
+from kinfolk.linking.linker import Linker
+from kinfolk.linking.mentions import Mentions
+from kinfolk.linking.pair_rows import distinct_rows
+from kinfolk.linking.training import PairTrainer
 
 Answer = dict[str, Any]
 TRAINED_ON = 0.05  # of the entities
@@ -40,18 +40,18 @@ PEOPLE = (
 FOLDS = "folds"  # what is done in there is told apart
 # where a stage of fit or predict is done: module, function or method, name of the stage
 STAGES = (
-    ("kinfolk.models.linker", "default_comparisons", "choosing comparisons"),
-    ("kinfolk.models.linker", "PairSet.learn", "bins"),
-    ("kinfolk.models.linker", "PairSet.coder", "once an item"),
-    ("kinfolk.models.linker", "distinct_rows", "coding and distinct rows"),
-    ("kinfolk.models.linker", "PairSet.weights_on", "weights on"),
-    ("kinfolk.models.linker", "GroupedRows.of", "grouping rows"),
-    ("kinfolk.models.linker", "unseen_scores", FOLDS),
-    ("kinfolk.models.linker", "best_threshold", "choosing the threshold"),
-    ("kinfolk.models.structured", "PairTrainer.fit", "fits"),
-    ("kinfolk.models.structured", "_wanted", "E-steps"),
-    ("kinfolk.models.clusterers", "Clusterer.cluster", "clustering"),
-    ("kinfolk.models.link_scores", "pairs_after", "scores"),
+    ("kinfolk.linking.linker", "default_comparisons", "choosing comparisons"),
+    ("kinfolk.linking.linker", "PairSet.learn", "bins"),
+    ("kinfolk.linking.linker", "PairSet.coder", "once an item"),
+    ("kinfolk.linking.linker", "distinct_rows", "coding and distinct rows"),
+    ("kinfolk.linking.linker", "PairSet.weights_on", "weights on"),
+    ("kinfolk.linking.linker", "GroupedRows.of", "grouping rows"),
+    ("kinfolk.linking.linker", "unseen_scores", FOLDS),
+    ("kinfolk.linking.linker", "best_threshold", "choosing the threshold"),
+    ("kinfolk.linking.training", "PairTrainer.fit", "fits"),
+    ("kinfolk.linking.training", "_wanted", "E-steps"),
+    ("kinfolk.linking.clusterers", "Clusterer.cluster", "clustering"),
+    ("kinfolk.linking.link_scores", "pairs_after", "scores"),
 )
 
 
@@ -97,10 +97,10 @@ class Stages:
 
 def scale(records: int, jobs: int, training: str = "structured", seed: int = 0) -> Answer:
     """Generate, block, learn from a sample of the entities, predict and cluster everything."""
-    from kinfolk.data.customers import generate_customers
-    from kinfolk.features.blocking import block, blocked
-    from kinfolk.models.clusterers import AverageLink
-    from kinfolk.models.link_scores import METRICS
+    from kinfolk.datasets.customers import generate_customers
+    from kinfolk.linking.blocking import block, blocked
+    from kinfolk.linking.clusterers import AverageLink
+    from kinfolk.linking.link_scores import METRICS
 
     warm_up(jobs)
     watch, stages, peaks = Stopwatch(), Stages(), {"start": peak_megabytes()}
@@ -136,9 +136,9 @@ def scale(records: int, jobs: int, training: str = "structured", seed: int = 0) 
 
 def warm_up(jobs: int) -> None:
     """Load and, the first time ever, compile what is measured."""
-    from kinfolk.data.customers import generate_customers
-    from kinfolk.features.blocking import block
-    from kinfolk.models.clusterers import AverageLink
+    from kinfolk.datasets.customers import generate_customers
+    from kinfolk.linking.blocking import block
+    from kinfolk.linking.clusterers import AverageLink
 
     items = block(generate_customers(400, seed=1), list(PEOPLE))
     Linker(clusterer=AverageLink(), folds=2, n_jobs=jobs).fit(items).predict(items)
@@ -148,7 +148,7 @@ def warm_up(jobs: int) -> None:
 
 
 def litbank(data: str, documents: int) -> Mentions:
-    from kinfolk.io.coref import read_coref
+    from kinfolk.linking.coref import read_coref
 
     return read_coref(Path(data) / "mentions" / "litbank" / "litbank.tar.gz").take_groups(range(documents))
 

@@ -38,14 +38,14 @@ from mixture import CRF, QUICK_DOCUMENTS, QUICK_ROUNDS, ROUNDS, _print_row, alte
 from prepare import NEWSWIRE, data_folder
 
 from kinfolk import Corpus, LinearChainCRF, MixtureOfParents, newswire_split, read_conll
+from kinfolk.core.training import optimise
 from kinfolk.inference import chain
 from kinfolk.inference.loopy import Propagation, node_beliefs, propagate
+from kinfolk.inference.loopy_losses import BetheLoss
 from kinfolk.inference.mixture import beliefs
-from kinfolk.inference.pair_losses import BetheLoss
-from kinfolk.learning.products import SparseRows
-from kinfolk.models.batch import Batch
-from kinfolk.models.optimise import optimise
-from kinfolk.models.skip_chain import SkipChainCRF
+from kinfolk.learning.sparse import SparseRows
+from kinfolk.text.batch import Batch
+from kinfolk.text.skip_chain import SkipChainCRF
 
 SETTINGS: dict[str, Any] = {"templates": "sentence", "min_count": 2, "l2": 0.01, "tolerance": 0.3}
 BETHE, PSEUDO, PIECEWISE, SEPARATE, JOINT = "skip bethe", "skip pseudo", "skip piecewise", "mix separate", "mix joint"
@@ -54,7 +54,9 @@ WHOLE = "seq. + beliefs"
 TOLERANCE = 1e-4  # of messages
 MOST = 10.0  # sequential / forward-backward
 WAY = (0.8, 0.9, 1.0)  # points of an evaluation, between start and end of training
-OPTIMISERS = [f"kinfolk.models.{module}.optimise" for module in ("training", "joint", "pairwise")]
+OPTIMISERS = [
+    f"kinfolk.{module}.optimise" for module in ("learning.training", "collective.joint", "collective.pairwise")
+]
 
 Answer = dict[str, Any]
 
@@ -142,7 +144,7 @@ def fit(model: Any, corpus: Corpus) -> Trained:
             losses.append(self)
 
     first, second, third = (patch(name, note) for name in OPTIMISERS)
-    with first, second, third, patch("kinfolk.models.pairwise.BetheLoss", Remembered):
+    with first, second, third, patch("kinfolk.collective.pairwise.BetheLoss", Remembered):
         began = time.perf_counter()
         model.fit(corpus)
         seconds = time.perf_counter() - began

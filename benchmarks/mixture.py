@@ -32,13 +32,13 @@ from measure import Stopwatch
 from prepare import data_folder
 
 from kinfolk import Corpus, LinearChainCRF, generate_newswire, read_conll
+from kinfolk.collective.mixture import wire
+from kinfolk.core.training import Convergence
 from kinfolk.inference.dag import build_dag
 from kinfolk.inference.mixture import Scores, residuals, uniform_weights
-from kinfolk.learning.products import SparseRows
-from kinfolk.models.layout import wire
-from kinfolk.models.mixture import MixtureOfParents
-from kinfolk.models.optimise import Convergence
-from kinfolk.models.token_parents import TokenParents
+from kinfolk.learning.sparse import SparseRows
+from kinfolk.text.mixture import MixtureOfParents
+from kinfolk.text.token_parents import TokenParents
 
 CRF, JOINT, CONDITIONAL, SEPARATE = "CRF", "L_M (joint)", "L_C (conditional)", "separate"
 STAGES = ("scores", "inference", "gradient")
@@ -126,7 +126,7 @@ def objectives_of(model: Any, corpus: Corpus) -> list[tuple[Any, Any, Any]]:
         met.append((objective, start.copy(), np.empty_like(start)))
         return start, Convergence("converged", 0.0, 0, 0, 0.0)
 
-    with patch("kinfolk.models.training.optimise", note), patch("kinfolk.models.joint.optimise", note):
+    with patch("kinfolk.learning.training.optimise", note), patch("kinfolk.collective.joint.optimise", note):
         model.fit(corpus)
     return met
 

@@ -21,10 +21,10 @@ import numpy as np
 from peer_features import PeerFeatures
 
 from kinfolk import Corpus, LinearChainCRF, newswire_split, read_conll, write_conll
-from kinfolk.data.schemes import convert
-from kinfolk.features.sets import for_corpus
-from kinfolk.features.templates import Attribute, Bag, Conjunction, Template
-from kinfolk.features.tokens import TokenFeatures
+from kinfolk.text.extraction import TokenFeatures
+from kinfolk.text.schemes import convert
+from kinfolk.text.sets import for_corpus
+from kinfolk.text.templates import Attribute, Bag, Conjunction, Template
 
 SAMPLE = 400
 NEWSWIRE = (500, 150)

@@ -14,8 +14,8 @@ from pathlib import Path
 from measure import table_of_seconds
 
 from kinfolk import read_conll, read_linqs
-from kinfolk.data.schemes import convert, spans
-from kinfolk.io.pages import parse_page
+from kinfolk.datasets.pages import parse_page
+from kinfolk.text.schemes import convert, spans
 
 RUNS = 3
 NONSENSE = ("<!-- ", "<a href=", "<h1><p>", "<a href=x><p>", "<", "<script>", "<title>", "&#")

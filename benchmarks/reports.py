@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import kinfolk as kf
-from kinfolk.data.newswire import newswire_split
-from kinfolk.models.batch import Batch
+from kinfolk.datasets.newswire import newswire_split
+from kinfolk.text.batch import Batch
 
 CLICKS = 50
 MEASURE = """async (clicks) => {

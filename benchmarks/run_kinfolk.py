@@ -16,9 +16,9 @@ from measure import Stopwatch, entity_f1, request, timed_tagging
 BEGAN = time.perf_counter()
 
 from kinfolk import Corpus, LinearChainCRF, load_model, read_conll  # noqa: E402
+from kinfolk.core.training import Progress  # noqa: E402
 from kinfolk.errors import ConvergenceWarning  # noqa: E402
-from kinfolk.features.tokens import TokenFeatures  # noqa: E402
-from kinfolk.models.optimise import Progress  # noqa: E402
+from kinfolk.text.extraction import TokenFeatures  # noqa: E402
 
 IMPORTED = time.perf_counter() - BEGAN
 

@@ -30,8 +30,8 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 from kinfolk import Count, Relational, StackedGraphical
-from kinfolk.experiments.gibbs_speed import problems, speed_rows
-from kinfolk.models.stacked_nodes import NodePredictor
+from kinfolk.graph.levels import NodePredictor
+from kinfolk.papers.gibbs_speed import problems, speed_rows
 
 SIZES = (10_000, 100_000, 1_000_000)
 LINKS, CLASSES, FEATURES, LABELLED = 10, 7, 32, 0.02

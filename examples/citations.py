@@ -6,7 +6,7 @@ test.txt list the papers whose topics papers.csv has, and has not.
 
 import csv
 
-from kinfolk.data.citations import citation_tables
+from kinfolk.datasets.citations import citation_tables
 
 
 def write(table: dict[str, list[str]], path: str) -> None:

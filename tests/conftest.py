@@ -25,7 +25,7 @@ settings.load_profile("kinfolk")
 def kernels_may_be_cold() -> Iterator[None]:
     """Which test compiles the first kernel is chance: in this process nothing is said of it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("kinfolk.kernels.tell_first_use", lambda kept: None)
+        patch.setattr("kinfolk.core.kernels.tell_first_use", lambda kept: None)
         yield
 
 

@@ -1,4 +1,4 @@
-"""conlleval on strings, tag by tag: the slow twin of `kinfolk.data.schemes` and `kinfolk.metrics.entities`.
+"""conlleval on strings, tag by tag: the slow twin of `kinfolk.text.schemes` and `kinfolk.text.scores`.
 
 The two tables of letter pairs are those of the evaluation script of the CoNLL shared tasks, with S for an
 entity of one token as its later versions have it; L and U are other names of E and S.

@@ -1,43 +1,41 @@
-"""The arrows between the packages, read off the imports, and the habits every module keeps."""
+"""The arrows between the rooms, read off the imports, and the habits every module keeps."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "kinfolk"
-MODULES = sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py"))
+MODULES = sorted(path.relative_to(SOURCE).with_suffix("").as_posix() for path in SOURCE.rglob("*.py"))
 
-EVERYWHERE = {"errors", "kernels", "memory", "threads"}
-ALL = {"data", "io", "features", "inference", "learning", "models", "metrics", "explain", "experiments", "cli"}
-# What a package may import of the others. Its own modules and EVERYWHERE always are; "" is kinfolk itself.
+# What a room may import of the others; its own modules and errors always. A task's commands may import two modules
+# of the command line, linking one of text.
+COMMON = ("core",)
+METHODS = (*COMMON, "inference", "learning")
+TASK = (*METHODS, "collective", "report", "cli/options", "cli/output")
+ALL = ("core", "inference", "learning", "collective", "text", "graph", "linking", "report", "engines", "datasets")
 ARROWS = {
-    "data": set(),
-    "io": {"data"},
-    "features": {"data"},
-    "inference": set(),
-    "learning": set(),
-    "metrics": set(),
-    "explain": set(),
-    "models": {"data", "io", "features", "inference", "learning", "metrics", "explain"},
-    "experiments": ALL - {"cli"} | {""},
-    "cli": ALL | {""},
+    "core": (),
+    "inference": COMMON,
+    "learning": COMMON,
+    "collective": METHODS,
+    "text": TASK,
+    "graph": TASK,
+    "linking": (*(room for room in TASK if room != "collective"), "text/corpus"),
+    "report": COMMON,
+    "engines": COMMON,
+    "datasets": ("core", "text", "graph", "linking"),
+    "papers": ALL,
+    "cli": (*ALL, "papers"),
 }
 GLOBAL_RANDOM = {"default_rng", "Generator", "SeedSequence", "BitGenerator", "PCG64"}  # the rest is global state
 
 
 @cache
 def parsed(module: str) -> ast.Module:
-    return ast.parse((SOURCE / module).read_text(encoding="utf-8"), module)
-
-
-def package_of(module: str) -> str:
-    """The layer a module is in; "" for those beside the packages."""
-    return module.split("/")[0] if "/" in module else ""
+    return ast.parse((SOURCE / f"{module}.py").read_text(encoding="utf-8"), module)
 
 
 def imports(tree: ast.AST) -> Iterator[tuple[ast.stmt, str]]:
@@ -51,32 +49,33 @@ def imports(tree: ast.AST) -> Iterator[tuple[ast.stmt, str]]:
             yield from ((node, f"{node.module}.{alias.name}") for alias in node.names)
 
 
-def siblings(module: str) -> set[str]:
-    """Packages and top-level modules of kinfolk that a module imports; "" for names of kinfolk itself."""
-    known = {path.stem for path in SOURCE.iterdir() if path.suffix == ".py"} | ALL
-    found = set()
-    for _, name in imports(parsed(module)):
-        if name.split(".")[0] == "kinfolk" and "." in name:
-            second = name.split(".")[1]
-            found.add(second if second in known else "")
-    return found
+def rooms_of(module: str) -> set[str]:
+    """Modules of kinfolk that one imports, as room/module."""
+    names = {name.replace(".", "/").removeprefix("kinfolk/") for _, name in imports(parsed(module))}
+    return names & {*MODULES} - {module}
 
 
-def test_every_package_has_its_place():
-    packages = {path.name for path in SOURCE.iterdir() if path.is_dir() and path.name != "__pycache__"}
-    assert packages <= set(ARROWS), "a new package needs its arrows in this test"
+def breaches(module: str) -> list[str]:
+    """The imports of a module that break an arrow."""
+    room = module.partition("/")[0]
+    if room not in ARROWS:
+        return []
+    allowed = {room, *ARROWS[room], "errors"}
+    found = (name for name in rooms_of(module) if not {name, name.partition("/")[0]} & allowed)
+    return [f"{module} -> {name}" for name in sorted(found)]
+
+
+def faults(check: Callable[[str], object]) -> dict[str, object]:
+    """What a check finds, by module."""
+    return {module: found for module in MODULES if (found := check(module))}
+
+
+def test_imports_follow_the_arrows():
     assert len(MODULES) > 40, "the modules were not found"
-
-
-@pytest.mark.parametrize("module", [m for m in MODULES if package_of(m)])
-def test_imports_follow_the_arrows(module: str):
-    own = package_of(module)
-    assert siblings(module) - {own} - EVERYWHERE <= ARROWS[own]
-
-
-@pytest.mark.parametrize("module", ["errors.py", "kernels.py", "memory.py", "threads.py"])
-def test_what_everyone_imports_imports_no_package(module: str):
-    assert siblings(module) <= EVERYWHERE
+    assert {module.partition("/")[0] for module in MODULES if "/" in module} <= set(ARROWS), "a room without arrows"
+    found = {breach for module in MODULES for breach in breaches(module)}
+    assert not found - STILL, "arrows lead from tasks to methods to what is common"
+    assert not STILL - found, "mended: take it off the list"
 
 
 def test_the_public_face_names_each_home_truly():
@@ -85,61 +84,190 @@ def test_the_public_face_names_each_home_truly():
 
     told = {
         alias.asname: (node.module, alias.name)
-        for node in ast.walk(parsed("__init__.py"))
+        for node in ast.walk(parsed("__init__"))
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("kinfolk.")
         for alias in node.names
     }
     assert told == {name: (f"kinfolk.{home}", name) for name, home in kinfolk._HOME.items()}
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_no_drawer_for_odds_and_ends(module: str):
-    assert Path(module).stem not in {"utils", "util", "misc", "common", "base", "helpers", "helper", "tools"}
+def test_modules_have_a_subject_and_say_it():
+    drawers = {"utils", "util", "misc", "common", "base", "helpers", "helper", "tools"}
+    assert not [module for module in MODULES if Path(module).stem in drawers]
+    assert not [module for module in MODULES if not ast.get_docstring(parsed(module))]
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_modules_say_what_they_are_for(module: str):
-    assert module.endswith("__init__.py") or ast.get_docstring(parsed(module)), "a module says what it is for"
+def test_nothing_prints():
+    def prints(module: str) -> list[int]:
+        calls = [node.func for node in ast.walk(parsed(module)) if isinstance(node, ast.Call)]
+        return [f.lineno for f in calls if isinstance(f, ast.Name) and f.id == "print"]
+
+    assert not faults(prints)
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_nothing_prints(module: str):
-    calls = [node.func for node in ast.walk(parsed(module)) if isinstance(node, ast.Call)]
-    assert not [f.lineno for f in calls if isinstance(f, ast.Name) and f.id == "print"]
+def test_nothing_is_pickled():
+    def pickles(module: str) -> list[str]:
+        names = [name for _, name in imports(parsed(module))]
+        kinds = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "shelve", "marshal"}
+        parallel = {"joblib", "joblib.Parallel", "joblib.delayed"}  # what else of joblib writes is pickled
+        strange = [name for name in names if name.split(".")[0] == "joblib" and name not in parallel]
+        return strange + [name for name in names if name.split(".")[0] in kinds]
+
+    assert not faults(pickles)
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_nothing_is_pickled(module: str):
-    found = imports(parsed(module))
-    roots = {name.split(".")[0] for _, name in found}
-    assert roots.isdisjoint({"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "shelve", "marshal"})
-    for node in ast.walk(parsed(module)):  # joblib runs things in parallel; what it writes is pickled
-        if isinstance(node, ast.ImportFrom) and node.module == "joblib":
-            assert {name.name for name in node.names} <= {"Parallel", "delayed"}
-        assert not (isinstance(node, ast.Import) and any(name.name.split(".")[0] == "joblib" for name in node.names))
+def test_no_global_random_state():
+    def random(module: str) -> list[str]:
+        found = [name for _, name in imports(parsed(module)) if name == "random"]
+        for node in ast.walk(parsed(module)):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Attribute):
+                owner = node.value
+                if owner.attr == "random" and isinstance(owner.value, ast.Name) and owner.value.id in {"np", "numpy"}:
+                    found += [f"line {node.lineno}: np.random.{node.attr}"] * (node.attr not in GLOBAL_RANDOM)
+        return found
+
+    assert not faults(random)
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_no_global_random_state(module: str):
-    roots = {name for _, name in imports(parsed(module))}
-    assert "random" not in roots
-    for node in ast.walk(parsed(module)):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Attribute):
-            owner = node.value
-            if owner.attr == "random" and isinstance(owner.value, ast.Name) and owner.value.id in {"np", "numpy"}:
-                assert node.attr in GLOBAL_RANDOM, f"line {node.lineno}: np.random.{node.attr}"
-
-
-@pytest.mark.parametrize("module", MODULES)
-def test_scikit_learn_is_imported_only_where_it_is_used(module: str):
+def test_scikit_learn_is_imported_only_where_it_is_used():
     """It costs a second at the start of every program, and most programs need none of it."""
-    outer = {node for node in ast.walk(parsed(module)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
-    inside = {id(node) for function in outer for node in ast.walk(function)}
-    at_module_level = [name for node, name in imports(parsed(module)) if id(node) not in inside]
-    assert not [name for name in at_module_level if name.split(".")[0] in {"sklearn", "skops"}]
+
+    def at_start(module: str) -> list[str]:
+        tree = parsed(module)
+        outer = {node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+        inside = {id(node) for function in outer for node in ast.walk(function)}
+        at_module_level = [name for node, name in imports(tree) if id(node) not in inside]
+        return [name for name in at_module_level if name.split(".")[0] in {"sklearn", "skops"}]
+
+    assert not faults(at_start)
 
 
-@pytest.mark.parametrize("module", [module for module in MODULES if module != "kernels.py"])
-def test_kernels_are_compiled_in_one_place(module: str):
+def test_kernels_are_compiled_in_one_place():
     """Which knows where they are kept, and tells before the first is compiled."""
-    assert "numba" not in {name.split(".")[0] for _, name in imports(parsed(module))}
+    numba = faults(lambda module: "numba" in {name.split(".")[0] for _, name in imports(parsed(module))})
+    assert list(numba) == ["core/kernels"]
+
+
+# Imports that break an arrow and are yet to be mended.
+STILL: set[str] = set(
+    line.strip()
+    for line in """
+    collective/company -> text/skip_edges
+    collective/joint -> text/parents
+    collective/neighbourhood -> text/corpus
+    collective/neighbourhood -> text/skip_edges
+    collective/templates -> text/skip_edges
+    core/checks -> text/schemes
+    core/labeller -> text/labels
+    core/pairwise_files -> graph/link_model
+    core/pairwise_files -> learning/tables
+    core/pairwise_files -> text/edges
+    core/pairwise_files -> text/mixture_files
+    core/persistence -> graph/dependency
+    core/persistence -> graph/known_nodes
+    core/persistence -> graph/link_model
+    core/persistence -> graph/stacked
+    core/persistence -> graph/stacked_files
+    core/persistence -> learning/loglinear
+    core/persistence -> linking/linker
+    core/persistence -> linking/linker_checks
+    core/persistence -> linking/linker_files
+    core/persistence -> text/chain
+    core/persistence -> text/crf
+    core/persistence -> text/dicts
+    core/persistence -> text/extraction
+    core/persistence -> text/labels
+    core/persistence -> text/maxent
+    core/persistence -> text/memm
+    core/persistence -> text/mixture
+    core/persistence -> text/mixture_files
+    core/persistence -> text/schemes
+    core/persistence -> text/skip_chain
+    core/persistence -> text/tagger
+    core/persistence -> text/weighting
+    core/rebuild -> text/attributes
+    core/rebuild -> text/dicts
+    core/rebuild -> text/document
+    core/rebuild -> text/extraction
+    core/rebuild -> text/gazetteer
+    core/rebuild -> text/templates
+    core/training -> learning/lbfgs
+    graph/cli -> cli/bases
+    graph/cli -> cli/examples
+    graph/cli -> cli/methods
+    graph/cli -> cli/outcomes
+    graph/cli -> cli/pages
+    graph/cli -> cli/scores
+    graph/cli -> cli/told
+    graph/cli -> text/cli
+    graph/cli -> text/scores
+    graph/cli_files -> cli/told
+    graph/cli_files -> datasets/linqs
+    graph/cli_files -> datasets/webkb
+    graph/known_nodes -> text/labels
+    graph/link_model -> text/labels
+    graph/mixture -> text/parents
+    graph/node_company -> text/labels
+    graph/node_options -> cli/bases
+    graph/node_options -> cli/methods
+    graph/node_report -> text/parents
+    graph/node_words -> text/parents
+    graph/nodes -> text/labels
+    graph/nodes -> text/scores
+    graph/nodes -> text/weighting
+    graph/stacked -> text/batch
+    graph/stacked -> text/entities
+    graph/stacked -> text/explain
+    graph/stacked -> text/scores
+    graph/stacked -> text/stacked
+    graph/stacked -> text/tagger
+    graph/stacked_files -> text/chain
+    graph/stacked_training -> text/batch
+    graph/stacked_training -> text/documents
+    graph/stacked_training -> text/labels
+    graph/stacked_training -> text/skip_edges
+    graph/stacked_training -> text/stacked
+    graph/stacked_training -> text/tagger
+    graph/stacked_training -> text/weighting
+    learning/epochs -> inference/chain_losses
+    learning/training -> inference/chain_losses
+    learning/training -> inference/expectations
+    linking/cli -> cli/examples
+    linking/cli -> cli/outcomes
+    linking/cli -> cli/pages
+    linking/cli -> cli/scores
+    linking/cli -> cli/told
+    linking/cli -> text/cli
+    linking/comparisons -> text/skip_edges
+    linking/explain_links -> cli/pages
+    linking/io_records -> graph/files
+    linking/mention_files -> cli/told
+    linking/page -> text/quoted
+    report/mistakes -> linking/link_explanations
+    report/mistakes -> linking/mentions
+    report/mistakes -> text/corpus
+    report/mistakes -> text/quoted
+    report/pair_mistakes -> linking/link_scores
+    report/pair_mistakes -> linking/mentions
+    report/scores -> graph/nodes
+    report/scores -> linking/link_scores
+    report/scores -> linking/mentions
+    report/scores -> text/batch
+    report/scores -> text/entities
+    report/scores -> text/schemes
+    report/scores -> text/scores
+    text/cli -> cli/examples
+    text/cli -> cli/methods
+    text/cli -> cli/outcomes
+    text/cli -> cli/pages
+    text/cli -> cli/scores
+    text/cli -> cli/told
+    text/mixture -> graph/graph
+    text/mixture -> graph/known_nodes
+    text/mixture -> graph/mixture
+    text/mixture -> graph/node_training
+    text/mixture -> graph/nodes
+    text/mixture_files -> graph/node_parents
+    text/token_options -> cli/methods
+    """.strip().splitlines()
+)

@@ -23,7 +23,7 @@ SOURCE = Path(kf.__file__).parent
 FIRST_USE = "first use: compiling"
 BESIDE = """
 import scipy.sparse as sparse, numpy as np
-from kinfolk.features import rows
+from kinfolk.collective import rows
 made = rows.side_by_side(sparse.csr_array(np.eye(2, dtype=np.float32)), np.arange(2), np.ones((2, 1), np.float32))
 print(made.toarray().tolist(), sum(rows._fill.stats.cache_hits.values()))
 """
@@ -40,7 +40,7 @@ class Places:
 
     def close(self) -> None:
         """Nothing can be written beside the sources, nor at home."""
-        for package in ("features", "inference", "learning", "models"):
+        for package in ("collective", "inference", "learning", "linking", "text"):
             (self.installation / "kinfolk" / package / "__pycache__").touch()
         self.home.touch()
 
@@ -103,7 +103,7 @@ def test_a_temporary_folder_that_others_may_have_filled_is_not_used(places: Plac
 # -- damage, in a store of its own within this process ------------------------------------------------
 
 KERNEL = """
-from kinfolk.kernels import njit
+from kinfolk.core.kernels import njit
 
 @njit(nogil=True, cache=True)
 def doubled(x):
@@ -212,7 +212,7 @@ def test_running_out_of_memory_is_not_blamed_on_a_model(saved: Path, monkeypatch
     def short(*_: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("kinfolk.models.persistence._restore", short)
+    monkeypatch.setattr("kinfolk.core.persistence._restore", short)
     with pytest.raises(MemoryError):
         kf.load_model(saved)
 

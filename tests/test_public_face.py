@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import kinfolk as kf
 from kinfolk.errors import KinfolkError, NotFittedError, SettingError
-from kinfolk.features.attributes import lower, word
+from kinfolk.text.attributes import lower, word
 
 MODELS = [kf.MaxEnt, kf.MEMM, kf.LinearChainCRF]
 EVERY_MODEL = pytest.mark.parametrize("model", MODELS, ids=lambda cls: cls.__name__)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import kinfolk as kf
-from kinfolk.data.mentions import pairs_within
+from kinfolk.linking.mentions import pairs_within
 
 pytestmark = pytest.mark.browser
 HOSTILE = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kinfolk.explain.report import KINDS, Part, plain, report_html
+from kinfolk.report.page import KINDS, Part, plain, report_html
 
 HOSTILE = (
     "<script>alert(1)</script>", "</script><script>alert(2)</script>", "<img src=x onerror=alert(3)>",

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import kinfolk as kf
-from kinfolk.explain.report import Part, report_html
+from kinfolk.report.page import Part, report_html
 
 HOSTILE = "<script>alert(1)</script>"
 SENTENCES = [
@@ -128,6 +128,6 @@ def large_part(n: int, n_edges: int) -> Part:
 
 
 def _batch(corpus: kf.Corpus) -> Any:
-    from kinfolk.models.batch import Batch
+    from kinfolk.text.batch import Batch
 
     return Batch(corpus)

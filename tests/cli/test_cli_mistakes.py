@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import kinfolk as kf
-from kinfolk.io import modelfile
+from kinfolk.core import modelfile
 
 GOOD = "Kim NNP B-PER\nleft VBD O\n\nRome NNP B-LOC\n"
 

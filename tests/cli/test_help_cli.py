@@ -21,7 +21,7 @@ from typer.main import get_command
 import kinfolk as kf
 from kinfolk.cli.main import app
 from kinfolk.cli.reproduce import EXPERIMENTS
-from kinfolk.data.citations import citation_tables
+from kinfolk.datasets.citations import citation_tables
 
 NOT_RUN = {"demo", "reproduce"}  # they take minutes, or real data
 ORDER = ["train", "tag", "predict", "cluster", "evaluate", "explain"]  # a model before what needs it

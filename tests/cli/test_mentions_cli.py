@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import kinfolk as kf
-from kinfolk.cli.mention_options import SETTINGS
 from kinfolk.cli.told import in_shell_words
-from kinfolk.features.blocking import blocked
+from kinfolk.linking.blocking import blocked
+from kinfolk.linking.cli_files import SETTINGS
 
 NAMES = "ann bob carla dmitri emma farid grete hana ivan julia karl lena".split()
 TOWNS = "bonn delft evora ghent leiden parma siena turku".split()
@@ -511,7 +511,7 @@ def test_training_that_cannot_be(
 
 
 def test_large_tables_need_rules(kinfolk: Any, world: Path, tmp_path: Path, monkeypatch: Any):
-    from kinfolk.features import blocking
+    from kinfolk.linking import blocking
 
     monkeypatch.setattr(blocking, "ALL_PAIRS", 1000)
     wanted = "pairs are possible, too many to compare all of them; give blocking rules, such as "

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import kinfolk as kf
-from kinfolk.io.linqs import read_linqs
+from kinfolk.datasets.linqs import read_linqs
 
 
 @pytest.fixture(scope="module")

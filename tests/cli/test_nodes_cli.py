@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import kinfolk as kf
-from kinfolk.io.linqs import read_linqs
-from kinfolk.io.textfiles import read_utf8
+from kinfolk.core.files import read_utf8
+from kinfolk.datasets.linqs import read_linqs
 
 FEW = ["--orders", "2", "--predict-orders", "3", "--jobs", "1"]
 

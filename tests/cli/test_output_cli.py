@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 
 import kinfolk as kf
-from kinfolk.cli import tables
+from kinfolk.cli import output as tables
 from kinfolk.cli.outcomes import summary
+from kinfolk.cli.output import Table, show, show_json
 from kinfolk.cli.scores import link_lines, link_table
-from kinfolk.cli.tables import Table, show, show_json
 
 WIDE = Table(
     ("data", "model", "F1"), [("world", "a model with a name of many words " * 6, "90.10"), ("w", "m", "1.00")], 2
@@ -115,7 +115,7 @@ def test_commands_share_one_module_for_tables():
     folder = Path(tables.__file__).parent
     for name in ("tokens", "nodes", "mentions", "reproduce"):
         text = (folder / f"{name}.py").read_text(encoding="utf-8")
-        assert "from kinfolk.cli.tables import" in text and "rich" not in text
+        assert "from kinfolk.cli.output import" in text and "rich" not in text
 
 
 # -- JSON ---------------------------------------------------------------------------------------------

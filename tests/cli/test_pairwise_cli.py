@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import kinfolk as kf
-from kinfolk.io.linqs import read_linqs
-from kinfolk.models.link import LinkModel
-from kinfolk.models.skip_chain import SkipChainCRF
+from kinfolk.datasets.linqs import read_linqs
+from kinfolk.graph.link_model import LinkModel
+from kinfolk.text.skip_chain import SkipChainCRF
 
 QUICK = ["--tolerance", "0.01"]
 SETTLED = "belief propagation settled in "

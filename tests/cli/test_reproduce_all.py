@@ -13,7 +13,7 @@ import pytest
 
 from kinfolk.cli import reproduce
 from kinfolk.errors import InputError
-from kinfolk.experiments.report import Report
+from kinfolk.papers.report import Report
 
 PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d4948445200000001000000010806000000"
@@ -24,7 +24,7 @@ RUNS: list[str] = []
 
 
 def fake(name: str, doc: str, found: Any) -> ModuleType:
-    module = ModuleType(f"kinfolk.experiments.{name}", doc)
+    module = ModuleType(f"kinfolk.papers.{name}", doc)
 
     def run(data: Path, tell: Any, n_jobs: int) -> Report:
         RUNS.append(name)
@@ -64,7 +64,7 @@ def experiments(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     for name, found in (("one-table", table), ("no-data", missing), ("breaks", broken), ("one-figure", figure)):
         module = "fake_" + name.replace("-", "_")
         made = fake(module, f"About {name}.\n\nMore.", found)
-        monkeypatch.setitem(sys.modules, f"kinfolk.experiments.{module}", made)
+        monkeypatch.setitem(sys.modules, f"kinfolk.papers.{module}", made)
         known[name] = module
     monkeypatch.setattr(reproduce, "EXPERIMENTS", known)
     monkeypatch.setattr(reproduce, "FIGURES", ("one-figure",))
@@ -129,7 +129,7 @@ def test_an_interrupt_leaves_what_is_done(kinfolk, experiments, monkeypatch, tmp
     def stop(*_: Any) -> Report:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sys.modules["kinfolk.experiments.fake_no_data"], "run", stop)
+    monkeypatch.setattr(sys.modules["kinfolk.papers.fake_no_data"], "run", stop)
     answer = kinfolk("reproduce", "all", "--data", tmp_path, "--report", tmp_path / "all.html")
     assert answer.status == 130 and "1 results are in" in answer.err
     assert [part["title"] for part in parts(tmp_path / "all.html")] == ["one-table"]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import kinfolk as kf
-from kinfolk.io.conll import write_conll
+from kinfolk.text.conll import write_conll
 
 
 def parts(page: Path) -> dict[str, Any]:

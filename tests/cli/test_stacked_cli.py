@@ -15,7 +15,7 @@ from table_world import COLUMNS, TABLES, assert_refused, papers, write, write_pa
 import kinfolk as kf
 from kinfolk.cli.bases import SHORT, new_base
 from kinfolk.errors import SettingError
-from kinfolk.io.tables import read_tables
+from kinfolk.graph.files import read_tables
 
 UNKNOWN = ["sklearn.metrics._dist_metrics.EuclideanDistance64", "sklearn.neighbors._kd_tree.KDTree"]
 QUICK = {

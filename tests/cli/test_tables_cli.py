@@ -13,8 +13,8 @@ import pytest
 from table_world import COLUMNS, TABLES, assert_refused, papers, without, write, write_papers
 
 import kinfolk as kf
-from kinfolk.cli.graphs import link_file
-from kinfolk.io.tables import read_tables
+from kinfolk.graph.cli_files import link_file
+from kinfolk.graph.files import read_tables
 
 STACKED = ["--model", "stacked", "--jobs", "1"]
 

@@ -13,8 +13,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import kinfolk as kf
-from kinfolk.data.citations import CitationTables, citation_graph, citation_tables, silent_share
-from kinfolk.data.citations_words import ANY, FILLERS, SUBJECTS, TEMPLATES, TOPICS
+from kinfolk.datasets.citations import CitationTables, citation_graph, citation_tables, silent_share
+from kinfolk.datasets.citations_words import ANY, FILLERS, SUBJECTS, TEMPLATES, TOPICS
 from kinfolk.errors import SettingError
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "citations.py"

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinfolk.data.customers import FIELDS, KINDS, generate_customers, typo
-from kinfolk.data.mentions import Mentions
+from kinfolk.datasets.customers import FIELDS, KINDS, generate_customers, typo
 from kinfolk.errors import SettingError
-from kinfolk.features.blocking import blocked
+from kinfolk.linking.blocking import blocked
+from kinfolk.linking.mentions import Mentions
 
 
 def told(items: Mentions) -> dict[str, list[str | None]]:

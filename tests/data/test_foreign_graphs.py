@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from kinfolk.data.graph import Graph
 from kinfolk.errors import InputError, SettingError
+from kinfolk.graph.graph import Graph
 
 
 def links(graph: Graph, relation: str = "links_to") -> dict[tuple[str, str], float]:

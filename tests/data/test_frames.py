@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 from scipy import sparse
 
-from kinfolk.data.graph import Graph
 from kinfolk.errors import InputError, SettingError
+from kinfolk.graph.graph import Graph
 
 NODES: dict[str, list[Any]] = {
     "id": ["a", "b", "ç 3", "d"],

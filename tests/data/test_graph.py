@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from kinfolk.data.graph import Graph
-from kinfolk.data.vocabulary import Vocabulary
+from kinfolk.core.vocabulary import Vocabulary
 from kinfolk.errors import InputError, SettingError
+from kinfolk.graph.graph import Graph
 
 X = np.arange(12.0).reshape(4, 3)
 EDGES = [(0, 1), (2, 3), (3, 2), (1, 0)]

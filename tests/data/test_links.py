@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinfolk.data.graph import Graph
 from kinfolk.errors import InputError, SettingError
+from kinfolk.graph.graph import Graph
 
 Pair = tuple[str, str]
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kinfolk.data.column import Column
-from kinfolk.data.mentions import Mentions, ordered_pairs, pairs_within
+from kinfolk.core.column import Column
 from kinfolk.errors import InputError
+from kinfolk.linking.mentions import Mentions, ordered_pairs, pairs_within
 
 EXAMPLES = settings(max_examples=100, deadline=None)
 GROUPS = st.lists(st.integers(0, 3), max_size=8).map(sorted)

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kinfolk.data import newswire_words as wire
-from kinfolk.data.corpus import Corpus
-from kinfolk.data.newswire import (
+from kinfolk.datasets import words as wire
+from kinfolk.datasets.newswire import (
     TYPE_PRIOR,
     WireSentence,
     generate_newswire,
@@ -20,6 +19,7 @@ from kinfolk.data.newswire import (
     silent_share,
 )
 from kinfolk.errors import SettingError
+from kinfolk.text.corpus import Corpus
 
 AMBIGUOUS = {name.lower() for name in wire.NAMES["ANY"]}
 

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import conlleval_oracle as oracle
-from kinfolk.data.column import Column
-from kinfolk.data.schemes import SCHEMES, TagError, convert, detect, not_tags, slips, spans, tag, transitions
+from kinfolk.core.column import Column
 from kinfolk.errors import InputError, SettingError
-from kinfolk.io.conll import read_conll
+from kinfolk.text.conll import read_conll
+from kinfolk.text.schemes import SCHEMES, TagError, convert, detect, not_tags, slips, spans, tag, transitions
 
 TYPES = ("PER", "LOC", "")
 ANY_TAG = ["O", None, *(f"{letter}-{kind}" for letter in "BIESLU" for kind in ("PER", "LOC")), "B", "I", "E"]

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinfolk.data.tokenise import WAYS, Ints, line_spans, pieces, sentence_spans, token_spans
 from kinfolk.errors import SettingError
+from kinfolk.text.tokenise import WAYS, Ints, line_spans, pieces, sentence_spans, token_spans
 
 # Plain text alone would seldom have marks, digits and blanks side by side.
 TEXT = st.text() | st.text(st.sampled_from("aB3 .,-_'()\"%!?\n\r\t\u0301é\u00a0"), max_size=30)

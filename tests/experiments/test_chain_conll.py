@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import kinfolk as kf
 from kinfolk.cli.main import app
-from kinfolk.experiments import chain_conll
+from kinfolk.papers import chain_conll
 
 MODELS = {"MaxEnt", "MEMM Viterbi", "MEMM posterior", "linear-chain CRF", "linear-chain CRF, document features"}
 

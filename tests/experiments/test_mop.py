@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import kinfolk as kf
 from kinfolk.cli.main import app
-from kinfolk.experiments import chain_conll, mop_conll, mop_webkb
+from kinfolk.papers import chain_conll, mop_conll, mop_webkb
 
 CONLL_MODELS = [
     "MEMM Viterbi",

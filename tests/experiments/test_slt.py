@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 import kinfolk as kf
 from kinfolk.cli.main import app
 from kinfolk.errors import InputError
-from kinfolk.experiments import slt, slt_gum, slt_litbank, slt_records
+from kinfolk.papers import slt, slt_gum, slt_litbank, slt_records
 
 FIGURES = ("error", "recall", "precision", "f1")
 MUC = ("muc_recall", "muc_precision", "muc_f1")

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 import kinfolk as kf
 from kinfolk.cli import reproduce
 from kinfolk.cli.main import app
-from kinfolk.experiments import (
+from kinfolk.papers import (
     chain_conll,
     gibbs_convergence,
     gibbs_speed,
@@ -32,7 +32,7 @@ from kinfolk.experiments import (
     stacked_slif,
     stacked_webkb,
 )
-from kinfolk.experiments.stacked import Split, by_group, by_instance, five_models, maxent, table
+from kinfolk.papers.stacking import Split, by_group, by_instance, five_models, maxent, table
 
 FIVE = ["local", "dependency network", "stacked k=1", "stacked k=2", "ceiling"]
 FOLDS = [f"fold {n}" for n in range(5)]
@@ -496,7 +496,7 @@ def test_the_ridge_is_chosen_on_training_documents():
 
 
 def test_rows_of_conll(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    from kinfolk.experiments import stacked_conll
+    from kinfolk.papers import stacked_conll
 
     folder = tmp_path / "tokens" / "conll2003"
     folder.mkdir(parents=True)
@@ -596,7 +596,7 @@ def test_every_experiment_has_a_module_that_runs():
     import importlib
 
     for name, module in reproduce.EXPERIMENTS.items():
-        found = importlib.import_module(f"kinfolk.experiments.{module}")
+        found = importlib.import_module(f"kinfolk.papers.{module}")
         assert callable(found.run), name
     assert set(reproduce.FIGURES) <= set(reproduce.EXPERIMENTS)
 

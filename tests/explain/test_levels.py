@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kinfolk.explain.levels import LABEL, PREDICTION, Neighbour, Told, level_answer, node_explanation
+from kinfolk.graph.page import LABEL, PREDICTION, Neighbour, Told, level_answer, node_explanation
 
 CLASSES = ("ant", "bee", "cat")
 

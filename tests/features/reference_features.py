@@ -15,7 +15,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from kinfolk.features import attributes, templates
+from kinfolk.text import attributes, templates
 
 Token = dict[str, str]
 Document = Sequence[Sequence[Token]]

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinfolk import Corpus
+from kinfolk.core.rebuild import feature_set
 from kinfolk.errors import InputError, ModelFileError, SettingError
-from kinfolk.features.attributes import (
+from kinfolk.text.attributes import (
     Derived,
     capitalised,
     column,
@@ -23,11 +24,10 @@ from kinfolk.features.attributes import (
     suffix,
     word,
 )
-from kinfolk.features.gazetteer import gazetteer
-from kinfolk.features.rebuild import feature_set
-from kinfolk.features.sets import for_corpus
-from kinfolk.features.templates import per_token
-from kinfolk.features.tokens import TokenFeatures
+from kinfolk.text.extraction import TokenFeatures
+from kinfolk.text.gazetteer import gazetteer
+from kinfolk.text.sets import for_corpus
+from kinfolk.text.templates import per_token
 
 
 def said(attribute: Any, *words: str) -> list[str | None]:

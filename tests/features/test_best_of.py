@@ -12,12 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kinfolk as kf
-from kinfolk.data.column import Column
-from kinfolk.data.mentions import Mentions
+from kinfolk.core.column import Column
 from kinfolk.errors import SettingError
-from kinfolk.features import best_of
-from kinfolk.features.best_of import BestOf
-from kinfolk.features.comparisons import (
+from kinfolk.linking import best_of
+from kinfolk.linking.best_of import BestOf
+from kinfolk.linking.comparisons import (
     Exact,
     JaroWinkler,
     PairFunction,
@@ -27,8 +26,9 @@ from kinfolk.features.comparisons import (
     parse_comparison,
     rebuilt_comparison,
 )
-from kinfolk.features.coreference import CoreferencePairs
-from kinfolk.features.pairs import Answer, PairColumn, PairFeature
+from kinfolk.linking.coreference import CoreferencePairs
+from kinfolk.linking.mentions import Mentions
+from kinfolk.linking.pairs import Answer, PairColumn, PairFeature
 
 NAN = math.nan
 

@@ -12,11 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinfolk.data.column import Column
-from kinfolk.data.mentions import Mentions
+from kinfolk.core.column import Column
 from kinfolk.errors import InputError, SettingError
-from kinfolk.features import blocking
-from kinfolk.features.blocking import (
+from kinfolk.linking import blocking
+from kinfolk.linking.blocking import (
     Blocking,
     Key,
     RareTokens,
@@ -26,8 +25,9 @@ from kinfolk.features.blocking import (
     blocked,
     parse_rule,
 )
-from kinfolk.features.compared import normalised
-from kinfolk.features.key_expressions import keys_of, soundex
+from kinfolk.linking.compared import normalised
+from kinfolk.linking.keys import keys_of, soundex
+from kinfolk.linking.mentions import Mentions
 
 Pair = tuple[int, int]
 

@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 from rapidfuzz.distance import OSA
 from rapidfuzz.distance import JaroWinkler as FuzzyJaroWinkler
 
-from kinfolk.data.column import Column
-from kinfolk.data.mentions import Mentions
+from kinfolk.core.column import Column
 from kinfolk.errors import InputError, ModelFileError, SettingError
-from kinfolk.features.compared import normalised
-from kinfolk.features.comparisons import (
+from kinfolk.linking.compared import normalised
+from kinfolk.linking.comparisons import (
     KINDS,
     DateDifference,
     Edit,
@@ -36,7 +35,8 @@ from kinfolk.features.comparisons import (
     parse_comparison,
     rebuilt_comparison,
 )
-from kinfolk.features.pairs import PairFeature
+from kinfolk.linking.mentions import Mentions
+from kinfolk.linking.pairs import PairFeature
 
 
 def records(**columns: Any) -> Mentions:

@@ -13,9 +13,9 @@ from scipy import sparse
 
 import kinfolk as kf
 import stacked_oracle as oracle
+from kinfolk.collective import relations as paths
+from kinfolk.collective.neighbourhood import Neighbourhood
 from kinfolk.errors import InputError
-from kinfolk.features import paths
-from kinfolk.features.neighbourhood import Neighbourhood
 from strategies import SEEDS
 
 

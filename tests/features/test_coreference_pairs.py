@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kinfolk.data.column import Column
-from kinfolk.data.corpus import Corpus
-from kinfolk.data.mentions import Mentions
+from kinfolk.core.column import Column
 from kinfolk.errors import InputError
-from kinfolk.features.coreference import COLUMNS, CONJUNCTIONS, CoreferencePairs
-from kinfolk.features.mention_attributes import AT, mention_table
+from kinfolk.linking.coreference import COLUMNS, CONJUNCTIONS, CoreferencePairs
+from kinfolk.linking.mention_table import AT, mention_table
+from kinfolk.linking.mentions import Mentions
+from kinfolk.text.corpus import Corpus
 
 EXAMPLES = settings(max_examples=60, deadline=None)
 

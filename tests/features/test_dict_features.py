@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kinfolk.core.rebuild import feature_set
 from kinfolk.errors import InputError
-from kinfolk.features.dicts import DictFeatures, check_items
-from kinfolk.features.rebuild import feature_set
+from kinfolk.text.dicts import DictFeatures, check_items
 
 NAMES = st.text("abc", min_size=1, max_size=2)
 ITEMS = st.dictionaries(NAMES, st.floats(-9, 9, width=32) | st.booleans() | st.text("xy", max_size=1), max_size=4)

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kinfolk import Corpus
+from kinfolk.core.rebuild import feature_set
 from kinfolk.errors import SettingError
-from kinfolk.features import document
-from kinfolk.features.document import Context
-from kinfolk.features.rebuild import feature_set
-from kinfolk.features.tokens import TokenFeatures
+from kinfolk.text import document
+from kinfolk.text.document import Context
+from kinfolk.text.extraction import TokenFeatures
 
 KINDS = sorted(document._KINDS)
 WORDS = ["kim", "Kim", "KIM", "left", "Left", "9", "Rome", "ROME", "."]

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from kinfolk import Corpus
 from kinfolk.errors import InputError, ModelFileError, SettingError
-from kinfolk.features.edges import DEFAULT, EdgeFeatures, edge_feature, edge_features
-from kinfolk.features.skips import SameWord
+from kinfolk.text.edges import DEFAULT, EdgeFeatures, edge_feature, edge_features
+from kinfolk.text.skip_edges import SameWord
 
 Documents = list[list[list[str]]]
 

@@ -16,12 +16,12 @@ from scipy import sparse
 import kinfolk as kf
 import stacked_oracle as oracle
 from kinfolk import Concat, Corpus, Count, Exists, Max, Mean, NeighbourFunction, Proportion, Relation, SameWord, Window
+from kinfolk.collective.company import Company, as_templates, learned_strings, parse_template, rebuilt_template
+from kinfolk.collective.neighbourhood import Neighbourhood
+from kinfolk.collective.rows import side_by_side
+from kinfolk.collective.templates import LogCount, NeighbourTemplate, as_labels
 from kinfolk.errors import InputError, ModelFileError, SettingError
-from kinfolk.features.company import Company, as_templates, learned_strings, parse_template, rebuilt_template
-from kinfolk.features.neighbourhood import Neighbourhood
-from kinfolk.features.neighbours import LogCount, NeighbourTemplate, as_labels
-from kinfolk.features.rows import side_by_side
-from kinfolk.features.skips import LearnedSkips, SkipFunction
+from kinfolk.text.skip_edges import LearnedSkips, SkipFunction
 from strategies import SEEDS
 
 AGGREGATES: dict[type, Callable[..., np.ndarray]] = {

@@ -9,14 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kinfolk.data.column import Column
-from kinfolk.data.mentions import Mentions, pairs_within
+from kinfolk.core.column import Column
 from kinfolk.errors import InputError, SettingError
-from kinfolk.features import pair_rows, pair_set
-from kinfolk.features.comparisons import Exact, JaroWinkler
-from kinfolk.features.pair_rows import distinct_rows
-from kinfolk.features.pair_set import CodedColumn, PairSet, joined_columns
-from kinfolk.features.pairs import PairColumn, PairFeature, number_column
+from kinfolk.linking import pair_rows
+from kinfolk.linking import pair_table as pair_set
+from kinfolk.linking.comparisons import Exact, JaroWinkler
+from kinfolk.linking.mentions import Mentions, pairs_within
+from kinfolk.linking.pair_rows import distinct_rows
+from kinfolk.linking.pair_table import CodedColumn, PairSet, joined_columns
+from kinfolk.linking.pairs import PairColumn, PairFeature, number_column
 
 EXAMPLES = settings(max_examples=80, deadline=None)
 

@@ -12,8 +12,8 @@ from scipy import sparse
 
 import kinfolk as kf
 import stacked_oracle as oracle
+from kinfolk.collective.relations import Relation
 from kinfolk.errors import InputError, SettingError
-from kinfolk.features.paths import Relation
 from strategies import SEEDS
 
 NAMES = ("cites", "is in", "links.to")

@@ -16,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinfolk import Corpus
-from kinfolk.data.column import Column
+from kinfolk.core.column import Column
+from kinfolk.datasets.corpora import read_aimed
 from kinfolk.errors import ModelFileError, SettingError
-from kinfolk.features.skips import LearnedSkips, SameWord, SkipBuilder, SkipFunction, as_builders, learned_skips
-from kinfolk.io.conll import read_conll
-from kinfolk.io.proteins import read_aimed
+from kinfolk.text.conll import read_conll
+from kinfolk.text.skip_edges import LearnedSkips, SameWord, SkipBuilder, SkipFunction, as_builders, learned_skips
 
 Documents = list[list[list[str]]]
 

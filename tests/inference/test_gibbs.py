@@ -17,12 +17,12 @@ from sklearn.naive_bayes import GaussianNB
 
 import kinfolk as kf
 import stacked_oracle as oracle
-from kinfolk.data.labels import Classes
-from kinfolk.features.company import Company, as_templates
-from kinfolk.features.neighbourhood import Neighbourhood
+from kinfolk.collective.company import Company, as_templates
+from kinfolk.collective.neighbourhood import Neighbourhood
+from kinfolk.core.labels import Classes
+from kinfolk.graph.gibbs_network import is_log_linear, network_of
+from kinfolk.graph.learners import Learner
 from kinfolk.inference.gibbs import Chain, Network
-from kinfolk.models.gibbs_network import is_log_linear, network_of
-from kinfolk.models.learners import Learner
 from oracles import enumerate_labellings
 from strategies import SEEDS
 

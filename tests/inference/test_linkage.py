@@ -18,10 +18,10 @@ import linkage_oracle as oracle
 from kinfolk.errors import SettingError
 from kinfolk.inference.agglomerate import agglomerate
 from kinfolk.inference.closure import missing_pairs
-from kinfolk.inference.clusters import Constraints, best_link, forest, numbered, single_link
+from kinfolk.inference.clustering import Constraints, best_link, forest, numbered, single_link
 from kinfolk.inference.correlation import correlation, correlation_gain, log_odds
 from kinfolk.inference.matching import one_to_one
-from kinfolk.models.clusterers import AverageLink, BestLink, BestMatch, Correlation, OneToOne, SingleLink
+from kinfolk.linking.clusterers import AverageLink, BestLink, BestMatch, Correlation, OneToOne, SingleLink
 
 EXAMPLES = settings(max_examples=150, deadline=None)
 THRESHOLDS = st.sampled_from([0.5, 0.25, 0.0, 0.8125])

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 
 import pairwise_oracle as oracle
 from kinfolk.inference.loopy import Propagation, edge_beliefs, node_beliefs, pair_beliefs, pair_graph, propagate
-from kinfolk.inference.pair_losses import BetheLoss, piecewise_loss, pseudo_loss
+from kinfolk.inference.loopy_losses import BetheLoss, piecewise_loss, pseudo_loss
 from pairwise_oracle import pairwise_worlds
 
 TIGHT = Propagation(tolerance=1e-13, limit=500)

@@ -9,15 +9,7 @@ from hypothesis import given, settings
 import mixture_oracle as oracle
 from kinfolk.errors import InputError
 from kinfolk.inference.dag import START, Dag, build_dag
-from kinfolk.inference.mixture import (
-    Scores,
-    Wiring,
-    beliefs,
-    check_weights,
-    gated_weights,
-    residuals,
-    uniform_weights,
-)
+from kinfolk.inference.mixture import Scores, Wiring, beliefs, check_weights, gated_weights, residuals, uniform_weights
 from mixture_oracle import worlds
 
 

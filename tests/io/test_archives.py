@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from kinfolk.core import archives
+from kinfolk.core.archives import files_in
 from kinfolk.errors import InputError
-from kinfolk.io import archives
-from kinfolk.io.archives import files_in
 
 CONTENT = {
     "set/10.xml": b"<ten/>",

@@ -13,11 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinfolk.data.column import Column
-from kinfolk.data.mentions import Mentions
+from kinfolk.core.column import Column
 from kinfolk.errors import InputError
-from kinfolk.io.brackets import LabelledSpan, parse_brackets
-from kinfolk.io.clusters import (
+from kinfolk.linking.brackets import LabelledSpan, parse_brackets
+from kinfolk.linking.cluster_files import (
     bracket_cells,
     item_ids,
     item_number,
@@ -28,7 +27,8 @@ from kinfolk.io.clusters import (
     write_coref,
     write_pairs,
 )
-from kinfolk.io.coref import read_coref
+from kinfolk.linking.coref import read_coref
+from kinfolk.linking.mentions import Mentions
 
 TWELVE = """#begin document (bc/x); part 000
 bc/x 0 0 Kim NNP * - - - * (1)

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinfolk.data.column import Column
-from kinfolk.data.corpus import Corpus
-from kinfolk.data.schemes import spans
+from kinfolk.core.column import Column
 from kinfolk.errors import DataWarning, InputError, SettingError
-from kinfolk.io.conll import read_conll, write_conll
+from kinfolk.text.conll import read_conll, write_conll
+from kinfolk.text.corpus import Corpus
+from kinfolk.text.schemes import spans
 
 SMALL = """-DOCSTART- -X- O O
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kinfolk.data.graph import Graph
+from kinfolk.datasets.linqs import read_linqs
 from kinfolk.errors import InputError, SettingError
-from kinfolk.io.linqs import read_linqs
+from kinfolk.graph.graph import Graph
 
 CONTENT = "a\t1\t0\t1\tX\nb\t0\t0\t0\tY\nc\t0\t1\t1\t?\n"
 CITES = "a\tb\na c\nb   c\n"

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from kinfolk import read_mail
-from kinfolk.data import schemes
 from kinfolk.errors import InputError
+from kinfolk.text import schemes
 
 MAILS = {
     "9": "Hi Zoë,\r\n\r\nsee Kim & Lee.\r\n",

@@ -23,9 +23,9 @@ from safetensors import safe_open
 from safetensors.numpy import load as safetensors_load
 from safetensors.numpy import save as safetensors_save
 
+from kinfolk.core import modelfile
+from kinfolk.core.modelfile import ModelFile, read_model_file, write_model_file
 from kinfolk.errors import ModelFileError
-from kinfolk.io import modelfile
-from kinfolk.io.modelfile import ModelFile, read_model_file, write_model_file
 
 DTYPES = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64".split()
 HEADER = {"kind": "chain", "labels": ["O", "B-é", "\n\0"], "settings": {"l2": 0.1, "n": None, "on": True}}

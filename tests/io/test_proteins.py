@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from kinfolk import Corpus, read_aimed, read_genia, read_yapex
-from kinfolk.data import schemes
-from kinfolk.data.tokenise import sentence_spans
 from kinfolk.errors import InputError, SettingError
+from kinfolk.text import schemes
+from kinfolk.text.tokenise import sentence_spans
 
 HEAD = '<?xml version="1.0" encoding="UTF-8"?>\r\n<!DOCTYPE set SYSTEM "gpml.dtd">\r\n'
 COORDINATED = (

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kinfolk.data.graph import Graph
+from kinfolk.datasets.slif import read_slif
 from kinfolk.errors import InputError
-from kinfolk.io.slif import read_slif
+from kinfolk.graph.graph import Graph
 
 
 def region(figure: int, panel: int, number: int, end: str = ".jpg") -> str:

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinfolk import Corpus
-from kinfolk.data import schemes
 from kinfolk.errors import InputError, SettingError
-from kinfolk.io.standoff import Mark, MarkCounts, Marked, checked_mark, fitted_corpus, standoff_corpus
+from kinfolk.text import schemes
+from kinfolk.text.standoff import Mark, MarkCounts, Marked, checked_mark, fitted_corpus, standoff_corpus
 
 
 def back(corpus: Corpus) -> list[tuple[int, int, str]]:

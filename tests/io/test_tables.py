@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import kinfolk as kf
-from kinfolk.data.graph import Graph
+from kinfolk.core.csvfiles import csv_table
 from kinfolk.errors import InputError, SettingError
-from kinfolk.io.csvfiles import csv_table
-from kinfolk.io.tables import read_tables
+from kinfolk.graph.files import read_tables
+from kinfolk.graph.graph import Graph
 
 NODES = """id,kind,age,new,colour,title
 a,X,1.5,true,red,A red Fox

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from kinfolk.core.files import read_utf8, write_utf8
 from kinfolk.errors import InputError
-from kinfolk.io.textfiles import read_utf8, write_utf8
 
 TEXT = "EU NNP I-ORG\nMünchen NNP I-LOC\n" * 5
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kinfolk.datasets.webkb import read_webkb
 from kinfolk.errors import InputError, SettingError
-from kinfolk.io.webkb import read_webkb
 
 HEADER = "Date: Monday\r\nServer: NCSA\r\nContent-type: text/html\r\n\r\n"
 MOVED = "WWW Alert:  Redirection\nDate: now\nLocation: http://www.t.edu/ann/\n\n<title>Moved</title>"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kinfolk.datasets.xmlfiles import CHUNK, End, Start, attribute, xml_events
 from kinfolk.errors import InputError
-from kinfolk.io.xmlfiles import CHUNK, End, Start, attribute, xml_events
 
 LAUGHS = """<?xml version="1.0"?>
 <!DOCTYPE lolz [

@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import oracles as o
 from kinfolk.inference.expectations import chain_residuals
 from kinfolk.learning.loglinear import LogLinear, Shape
-from kinfolk.learning.products import SparseRows
+from kinfolk.learning.sparse import SparseRows
 from strategies import ChainDataset, chain_datasets
 
 quick = settings(max_examples=100, database=None)

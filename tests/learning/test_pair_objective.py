@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import linkage_oracle as oracle
-from kinfolk.learning import pairs
-from kinfolk.learning.grouped_rows import GroupedRows
-from kinfolk.learning.pairs import PairObjective, Tilt, grouped_scores, row_scores
-from kinfolk.models.bias import FORMS, Bias
+from kinfolk.linking import objective as pairs
+from kinfolk.linking.bias import FORMS, Bias
+from kinfolk.linking.grouped_rows import GroupedRows
+from kinfolk.linking.objective import PairObjective, Tilt, grouped_scores, row_scores
 
 EXAMPLES = settings(max_examples=60, deadline=None)
 L2 = 0.7

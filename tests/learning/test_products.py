@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from kinfolk.learning.products import SparseRows
+from kinfolk.learning.sparse import SparseRows
 from strategies import SEEDS
 
 quick = settings(max_examples=100, database=None)

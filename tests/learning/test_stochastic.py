@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from kinfolk.inference.expectations import KINDS, chain_residuals
+from kinfolk.learning.epochs import NEGLIGIBLE, run_epoch
 from kinfolk.learning.loglinear import LogLinear
-from kinfolk.learning.products import SparseRows
-from kinfolk.learning.stochastic import SHARDS, warm_start
-from kinfolk.models.epochs import NEGLIGIBLE, run_epoch
+from kinfolk.learning.sparse import SparseRows
+from kinfolk.learning.warm_start import SHARDS, warm_start
 from strategies import SEEDS
 
 quick = settings(max_examples=60, database=None)

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
+from kinfolk.core.threads import even_bounds, resolve_jobs, run_chunks
 from kinfolk.errors import SettingError
-from kinfolk.threads import even_bounds, resolve_jobs, run_chunks
 
 quick = settings(max_examples=200, database=None)
 

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 import cluster_oracle as oracle
 from kinfolk.errors import InputError
-from kinfolk.io.brackets import parse_brackets
-from kinfolk.metrics import coreference
-from kinfolk.metrics.clusters import (
+from kinfolk.linking import metrics_coreference as coreference
+from kinfolk.linking.brackets import parse_brackets
+from kinfolk.linking.metrics_coreference import b_cubed, blanc, ceaf_e, ceaf_m, coreference_scores, lea, muc
+from kinfolk.linking.scores import (
     PairScores,
     Score,
     blocking_scores,
@@ -25,7 +26,6 @@ from kinfolk.metrics.clusters import (
     decision_scores,
     pair_scores,
 )
-from kinfolk.metrics.coreference import b_cubed, blanc, ceaf_e, ceaf_m, coreference_scores, lea, muc
 
 Arrays = tuple[list[int], list[int], list[int]]
 Span = tuple[int, int]

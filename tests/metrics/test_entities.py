@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import conlleval_oracle as oracle
 import kinfolk as kf
-from kinfolk.data.column import Column
-from kinfolk.data.schemes import spans
+from kinfolk.core.column import Column
 from kinfolk.errors import InputError
-from kinfolk.metrics.entities import EntityCounts, EntityScores, span_scores, token_accuracy
+from kinfolk.text.schemes import spans
+from kinfolk.text.scores import EntityCounts, EntityScores, span_scores, token_accuracy
 
 TAGS = ["O", *(f"{letter}-{kind}" for letter in "BIESLU" for kind in ("PER", "LOC"))]
 pairs = st.lists(st.lists(st.tuples(st.sampled_from(TAGS), st.sampled_from(TAGS)), max_size=7), max_size=5)

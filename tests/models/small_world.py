@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 import kinfolk as kf
-from kinfolk.data import schemes
-from kinfolk.models.batch import Batch
+from kinfolk.text import schemes
+from kinfolk.text.batch import Batch
 
 TRAIN, TEST = kf.newswire_split(20, 10)
 MODELS: dict[str, Callable[..., Any]] = {

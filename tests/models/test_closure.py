@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import kinfolk as kf
-from kinfolk.data.mentions import Mentions
 from kinfolk.errors import DataWarning, SettingError
-from kinfolk.experiments.slt_records import halves
 from kinfolk.inference.closure import LARGEST
+from kinfolk.linking.mentions import Mentions
+from kinfolk.papers.slt_records import halves
 
 RULES = ["key(postcode)", "sorted(surname + given_name, 5)"]
 

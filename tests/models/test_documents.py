@@ -12,7 +12,7 @@ from small_world import TEST, TINY, TINY_LABELS, TRAIN
 
 import kinfolk as kf
 from kinfolk.errors import DataWarning
-from kinfolk.features.attributes import lower, shape, word
+from kinfolk.text.attributes import lower, shape, word
 
 PLAIN: dict[str, Any] = dict(templates=[word[0], lower.window(-1, 1), shape[0]], n_jobs=1)
 CRF = kf.LinearChainCRF(**PLAIN)

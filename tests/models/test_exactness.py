@@ -13,10 +13,10 @@ from small_world import MODELS, TEST, TRAIN, chain_of, constrained, is_valid, ra
 
 import kinfolk as kf
 import oracles
-from kinfolk.data import schemes
 from kinfolk.errors import InputError
-from kinfolk.features.attributes import lower, shape
-from kinfolk.models.batch import Batch
+from kinfolk.text import schemes
+from kinfolk.text.attributes import lower, shape
+from kinfolk.text.batch import Batch
 
 EVERY_MODEL = pytest.mark.parametrize("name", MODELS)
 SENTENCE = st.lists(st.sampled_from(["Kim", "Rome", "left", "the", "of", "unseen"]), min_size=1, max_size=4)
@@ -208,7 +208,7 @@ def test_confidence_is_the_probability_of_the_very_entity(name: str, encoding: s
 
 def test_long_corpora_are_worked_through_in_blocks(fitted: Any, monkeypatch: pytest.MonkeyPatch):
     """Answers do not depend on where the blocks are cut."""
-    from kinfolk.models import decoder
+    from kinfolk.text import decoder
 
     whole = (fitted.predict(TEST), fitted.predict_proba(TEST), fitted.predict_entities(TEST))
     monkeypatch.setattr(decoder, "BLOCK_TOKENS", 37)

@@ -12,8 +12,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import kinfolk as kf
+from kinfolk.core.modelfile import read_model_file, write_model_file
 from kinfolk.errors import DataWarning, InputError, SettingError
-from kinfolk.io.modelfile import read_model_file, write_model_file
 
 N = 90
 TRAIN = np.arange(N) % 3 > 0

@@ -17,9 +17,9 @@ from sklearn.preprocessing import LabelEncoder
 from small_world import QUICK, TAGGERS
 
 import kinfolk as kf
+from kinfolk.core.modelfile import read_model_file, write_model_file
+from kinfolk.core.persistence import save_model
 from kinfolk.errors import InputError, ModelFileError
-from kinfolk.io.modelfile import read_model_file, write_model_file
-from kinfolk.models.persistence import save_model
 
 LABELLERS: dict[str, Callable[[], Any]] = {
     "MixtureOfParents": lambda: kf.MixtureOfParents(orders=2, predict_orders=2, **QUICK),

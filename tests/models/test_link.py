@@ -17,16 +17,16 @@ from sklearn.base import clone
 
 import kinfolk as kf
 import pairwise_oracle as oracle
+from kinfolk.collective import pairwise
+from kinfolk.collective.pair_sample import pair_sample
+from kinfolk.collective.pairwise import PairTraining, train_pairwise
+from kinfolk.core.modelfile import read_model_file, write_model_file
+from kinfolk.core.training import Progress, TrainingPlan
 from kinfolk.errors import ConvergenceWarning, InputError, ModelFileError, NotFittedError, SettingError
+from kinfolk.graph.known_nodes import Memory
+from kinfolk.graph.nodes import Nodes
 from kinfolk.inference.loopy import Propagation
-from kinfolk.io.modelfile import read_model_file, write_model_file
 from kinfolk.learning.tables import TableWeights
-from kinfolk.models import pairwise
-from kinfolk.models.known_nodes import Memory
-from kinfolk.models.nodes import Nodes
-from kinfolk.models.optimise import Progress, TrainingPlan
-from kinfolk.models.pair_sample import pair_sample
-from kinfolk.models.pairwise import PairTraining, train_pairwise
 from oracles import finite_difference_gradient, ridge
 from pairwise_oracle import pairwise_worlds
 
@@ -393,7 +393,7 @@ def test_training_that_did_not_settle_is_told(caplog: pytest.LogCaptureFixture):
 def test_the_report_of_training_is_of_the_weights_that_were_kept(monkeypatch: pytest.MonkeyPatch):
     """Held-out data keep the first weights; belief propagation of the last ones is what is told."""
     scores = iter([1.0, *[0.0] * 50])
-    monkeypatch.setattr("kinfolk.models.link.node_accuracy", lambda gold, beliefs: next(scores))
+    monkeypatch.setattr("kinfolk.graph.link_model.node_accuracy", lambda gold, beliefs: next(scores))
     model = fit(link(dev_every=1, patience=5, tolerance=0), GRAPH, X_dev=OTHER)
     assert model.convergence_.best_iteration == 1
     assert model.training_report_.change.tolist() == model.inference_report(GRAPH, known="none").change.tolist()

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 import kinfolk as kf
-from kinfolk.data.mentions import pairs_within
 from kinfolk.errors import InputError, SettingError
-from kinfolk.explain.links import verdict, weakest_link
-from kinfolk.models import link_page
-from kinfolk.models.link_choice import shown_clusters, spanning_pairs, strengths
-from kinfolk.models.link_page import link_payload
-from kinfolk.models.link_report import Linked
+from kinfolk.linking import page as link_page
+from kinfolk.linking.explain import verdict, weakest_link
+from kinfolk.linking.link_choice import shown_clusters, spanning_pairs, strengths
+from kinfolk.linking.link_report import Linked
+from kinfolk.linking.mentions import pairs_within
+from kinfolk.linking.page import link_payload
 
 RULES = ["key(postcode)", "key(date_of_birth)", "key(surname)"]
 SENTENCES = [

@@ -11,9 +11,9 @@ from scipy import sparse
 
 import kinfolk as kf
 import mixture_oracle as oracle
+from kinfolk.core.training import Progress
 from kinfolk.errors import InputError, SettingError
-from kinfolk.models.nodes import Nodes
-from kinfolk.models.optimise import Progress
+from kinfolk.graph.nodes import Nodes
 
 TOKENS, LABELS = [["Kim", "left"]], [["B-PER", "O"]]
 

@@ -16,14 +16,14 @@ from small_world import TEST, TINY, TINY_LABELS, TRAIN, in_scheme, is_valid, ran
 
 import kinfolk as kf
 import mixture_oracle as oracle
+from kinfolk.collective.joint import Sample
+from kinfolk.collective.mixture import Layout, RelationLayout, wire
 from kinfolk.errors import ConvergenceWarning, InputError, SettingError
-from kinfolk.features.attributes import lower, shape, word
 from kinfolk.inference.dag import build_dag
 from kinfolk.inference.mixture import beliefs, uniform_weights
 from kinfolk.inference.mixture_spans import LabelledSpan, mixture_span_probabilities
 from kinfolk.learning.tables import TableWeights
-from kinfolk.models.joint import Sample
-from kinfolk.models.layout import Layout, RelationLayout, wire
+from kinfolk.text.attributes import lower, shape, word
 
 SHORT = TRAIN.documents(0, 6)
 BARE = [lower[0], shape[0]]

@@ -18,8 +18,8 @@ from threadpoolctl import threadpool_limits
 
 import kinfolk as kf
 from kinfolk.errors import InputError, KinfolkError
-from kinfolk.explain.levels import Neighbour, Told, level_answer, node_explanation
-from kinfolk.models.node_report import MOST_DRAWN, Surroundings, level_part, mixture_node_part
+from kinfolk.graph.node_report import MOST_DRAWN, Surroundings, level_part, mixture_node_part
+from kinfolk.graph.page import Neighbour, Told, level_answer, node_explanation
 
 NAMES = ("ant", "bee", "cat")
 N = 40

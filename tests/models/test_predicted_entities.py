@@ -8,10 +8,10 @@ import io
 import numpy as np
 
 import kinfolk as kf
-from kinfolk.data import schemes
-from kinfolk.io.standoff import Mark, Marked, fitted_corpus
-from kinfolk.models.batch import Batch
-from kinfolk.models.entities import Entity, entity_list
+from kinfolk.text import schemes
+from kinfolk.text.batch import Batch
+from kinfolk.text.entities import Entity, entity_list
+from kinfolk.text.standoff import Mark, Marked, fitted_corpus
 
 TEXTS = ["IL-2 binds\nthe IL-2  receptor.", "", "We saw (TGF-β1)."]
 MARKS = [[(0, 4), (15, 29)], [], [(8, 14)]]

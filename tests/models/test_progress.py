@@ -11,8 +11,8 @@ import pytest
 from small_world import TINY, TINY_LABELS
 
 import kinfolk as kf
-from kinfolk.models.optimise import Progress
-from kinfolk.models.progress import WINDOW, Description, RemainingTime
+from kinfolk.core.progress import WINDOW, Description, RemainingTime
+from kinfolk.core.training import Progress
 
 
 def geometric(n: int) -> Progress:

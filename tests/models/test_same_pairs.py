@@ -11,10 +11,10 @@ import pytest
 from numpy.typing import NDArray
 
 import kinfolk as kf
+from kinfolk.core.modelfile import read_model_file, write_model_file
 from kinfolk.errors import ModelFileError
-from kinfolk.features.comparisons import KINDS
-from kinfolk.features.pair_set import PairSet
-from kinfolk.io.modelfile import read_model_file, write_model_file
+from kinfolk.linking.comparisons import KINDS
+from kinfolk.linking.pair_table import PairSet
 
 FILE = "m.kinfolk"
 WORDS = [f"{a}{b}" for a in ("bel", "cor", "dun", "eve", "fal", "gor") for b in ("a", "in", "ost", "ur", "y", "ek")]

@@ -15,12 +15,12 @@ from sklearn.linear_model import LogisticRegression
 from small_world import MODELS, TEST, TINY, TINY_LABELS, TRAIN
 
 import kinfolk as kf
+from kinfolk.core.modelfile import read_model_file, write_model_file
 from kinfolk.errors import InputError, ModelFileError
-from kinfolk.features.attributes import lower, matches, per_word, prefix, shape, word
-from kinfolk.features.document import seen_capitalised
-from kinfolk.features.gazetteer import gazetteer
-from kinfolk.features.templates import bag, elsewhere, per_token
-from kinfolk.io.modelfile import read_model_file, write_model_file
+from kinfolk.text.attributes import lower, matches, per_word, prefix, shape, word
+from kinfolk.text.document import seen_capitalised
+from kinfolk.text.gazetteer import gazetteer
+from kinfolk.text.templates import bag, elsewhere, per_token
 
 FILE = "m.kinfolk"
 
@@ -216,7 +216,7 @@ def test_parts_that_do_not_fit_together(change: Any, saved: Path, tmp_path: Path
 
 
 def test_a_model_of_a_newer_version_says_to_upgrade(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    from kinfolk.io import modelfile
+    from kinfolk.core import modelfile
 
     newer = modelfile.FORMAT_VERSION + 1
     monkeypatch.setattr(modelfile, "FORMAT_VERSION", newer)

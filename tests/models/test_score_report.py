@@ -13,14 +13,14 @@ import pytest
 from small_world import TEST, TRAIN
 
 import kinfolk as kf
+from kinfolk.core.history import MOST, Stage, thinned
+from kinfolk.core.training import Convergence, combined
 from kinfolk.errors import DataWarning, KinfolkError
-from kinfolk.models.history import MOST, Stage, thinned
-from kinfolk.models.link_scores import all_scores, pairs_after
-from kinfolk.models.mistakes import node_mistakes, token_mistakes
-from kinfolk.models.optimise import Convergence, combined
-from kinfolk.models.pair_mistakes import pair_mistakes
-from kinfolk.models.score_report import pair_part
-from kinfolk.models.training_report import _learned
+from kinfolk.linking.link_scores import all_scores, pairs_after
+from kinfolk.report.mistakes import node_mistakes, token_mistakes
+from kinfolk.report.pair_mistakes import pair_mistakes
+from kinfolk.report.scores import pair_part
+from kinfolk.report.training import _learned
 
 
 def parts(path: Path) -> dict[str, Any]:

@@ -17,14 +17,14 @@ from small_world import TEST, TINY, TINY_LABELS, TRAIN, in_scheme, is_valid, ran
 
 import kinfolk as kf
 import pairwise_oracle as oracle
-from kinfolk.data import schemes
+from kinfolk.collective import pairwise
+from kinfolk.core.modelfile import read_model_file, write_model_file
+from kinfolk.core.training import Progress
 from kinfolk.errors import ConvergenceWarning, InputError, ModelFileError, NotFittedError, SettingError
-from kinfolk.features.attributes import lower, shape, word
-from kinfolk.io.modelfile import read_model_file, write_model_file
 from kinfolk.learning.tables import TableWeights
-from kinfolk.models import pairwise
-from kinfolk.models.batch import Batch
-from kinfolk.models.optimise import Progress
+from kinfolk.text import schemes
+from kinfolk.text.attributes import lower, shape, word
+from kinfolk.text.batch import Batch
 
 SHORT, FEW = TRAIN.documents(0, 6), TEST.documents(0, 3)
 BARE = [lower[0], shape[0]]

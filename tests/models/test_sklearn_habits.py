@@ -30,8 +30,8 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 import kinfolk as kf
+from kinfolk.core.settings import Settings
 from kinfolk.errors import InputError, SettingError
-from kinfolk.models.settings import Settings
 
 HOSTILE = "<script>alert('gotcha')</script>"
 LOOSE: dict[str, Any] = {"n_jobs": 1, "tolerance": 0.01}

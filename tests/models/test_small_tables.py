@@ -11,7 +11,7 @@ import pytest
 
 import kinfolk as kf
 from kinfolk.errors import InputError
-from kinfolk.models.clusterers import CLUSTERERS
+from kinfolk.linking.clusterers import CLUSTERERS
 
 FIELDS = ["name", "born", "price", "note"]
 COMPARISONS = [

@@ -25,9 +25,9 @@ from small_world import TEST, TINY, TINY_LABELS, TRAIN
 from threadpoolctl import threadpool_limits
 
 import kinfolk as kf
+from kinfolk.core.modelfile import read_model_file, write_model_file
 from kinfolk.errors import ModelFileError
-from kinfolk.features.attributes import lower, shape
-from kinfolk.io.modelfile import read_model_file, write_model_file
+from kinfolk.text.attributes import lower, shape
 
 FILE = "m.kinfolk"
 NAMES = ("ant", "bee", "cat")

@@ -20,8 +20,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 import kinfolk as kf
+from kinfolk.collective.stacking import Ask, Training
 from kinfolk.learning.crossfit import CrossFitting
-from kinfolk.models.stacking import Ask, Training
 from strategies import SEEDS
 
 # -- whose labels are behind a vote, by running the training itself on sets of folds

@@ -14,9 +14,9 @@ from small_world import MODELS, TEST, TINY, TINY_LABELS, TRAIN, in_scheme, is_va
 
 import kinfolk as kf
 from conlleval_oracle import count
-from kinfolk.data.schemes import SCHEMES
 from kinfolk.errors import InputError
-from kinfolk.features.attributes import capitalised, lower, shape, suffix, word
+from kinfolk.text.attributes import capitalised, lower, shape, suffix, word
+from kinfolk.text.schemes import SCHEMES
 
 EVERY_MODEL = pytest.mark.parametrize("make", MODELS.values(), ids=MODELS.keys())
 FEW = [word[0], lower.window(-1, 1), shape[0], suffix(2)[0], capitalised[0]]  # quick to extract and to train

@@ -13,17 +13,16 @@ import pytest
 
 import kinfolk as kf
 import linkage_oracle as oracle
-from kinfolk.data.mentions import pairs_within
-from kinfolk.features.comparisons import as_comparisons
-from kinfolk.features.pair_rows import distinct_rows
-from kinfolk.features.pair_set import PairSet
+from kinfolk.core.training import TrainingPlan
 from kinfolk.inference.e_steps import E_STEPS
-from kinfolk.learning.grouped_rows import GroupedRows
-from kinfolk.learning.pairs import row_scores
-from kinfolk.models.linker_checks import supervision_of_clusters
-from kinfolk.models.optimise import TrainingPlan
-from kinfolk.models.structured import PairData, PairTrainer, best_round, rounds_of, sigmoid
-from kinfolk.models.threshold import (
+from kinfolk.linking.comparisons import as_comparisons
+from kinfolk.linking.grouped_rows import GroupedRows
+from kinfolk.linking.linker_checks import supervision_of_clusters
+from kinfolk.linking.mentions import pairs_within
+from kinfolk.linking.objective import row_scores
+from kinfolk.linking.pair_rows import distinct_rows
+from kinfolk.linking.pair_table import PairSet
+from kinfolk.linking.threshold import (
     AS_GOOD,
     LOG_ODDS,
     PARTS,
@@ -35,6 +34,7 @@ from kinfolk.models.threshold import (
     unseen_score,
     unseen_scores,
 )
+from kinfolk.linking.training import PairData, PairTrainer, best_round, rounds_of, sigmoid
 
 FEATURES = ["jaro_winkler(name)", "exact(city)"]
 SYLLABLES = "an be cor dul es fi gar ho im ja ku lo mar ne os per".split()

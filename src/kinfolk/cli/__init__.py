@@ -1,1 +1,1 @@
-"""The command line, thin: arguments in, library calls, tables out."""
+"""The command line."""

@@ -86,6 +86,6 @@ def types_to_trust(model: Any) -> list[str]:
         return []
     from skops.io import dumps
 
-    from kinfolk.models import sound_parts
+    from kinfolk.graph import sound_parts
 
     return sorted({name for one in estimators for name in sound_parts.types_to_trust(dumps(one))})

@@ -13,7 +13,7 @@ import typer
 
 from kinfolk.cli.demo_report import write_demo_report
 from kinfolk.cli.demo_worlds import SIZES, TINY, Comparison, demo_worlds
-from kinfolk.cli.tables import Table, show, show_json
+from kinfolk.cli.output import Table, show, show_json
 
 ABOUT = (
     "tokens   names in newswire: clear where they are introduced, unclear where they come again",
@@ -76,7 +76,7 @@ def demo(
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
     """Generate three small worlds, train with and without the company things keep, and show what it adds."""
-    from kinfolk.io.modelfile import check_writable
+    from kinfolk.core.modelfile import check_writable
 
     check_writable(report)
     _tell("getting ready: the first time, numeric kernels are compiled, which takes about a minute")

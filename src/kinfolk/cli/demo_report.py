@@ -9,7 +9,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from kinfolk.cli.demo_worlds import Comparison, DemoWorlds
-    from kinfolk.explain.report import Part
+    from kinfolk.report.page import Part
 
 ABOUT = (
     "Three generated worlds. In each, one model looks at things one by one, another also at the company they keep; "
@@ -21,8 +21,8 @@ DOCUMENTS = 10  # among the first so many the one with the most long edges is sh
 
 def write_demo_report(path: Path, worlds: DemoWorlds) -> Path:
     """Write one page about the trained models and what they say of their test data; its path."""
-    from kinfolk.models.report_files import write_report
-    from kinfolk.models.training_report import training_part
+    from kinfolk.report.report_files import write_report
+    from kinfolk.report.training import training_part
 
     parts = [_gains(worlds.comparisons), _document(worlds), _node(worlds), _clusters(worlds)]
     trained = training_part(worlds.tagger)
@@ -31,7 +31,7 @@ def write_demo_report(path: Path, worlds: DemoWorlds) -> Path:
 
 
 def _gains(comparisons: tuple[Comparison, ...]) -> Part:
-    from kinfolk.explain.report import Part
+    from kinfolk.report.page import Part
 
     headings = ["task", "gain", "alone", "with company", "measured by"]
     rows = [
@@ -46,9 +46,9 @@ def _gains(comparisons: tuple[Comparison, ...]) -> Part:
 
 def _document(worlds: DemoWorlds) -> Part:
     """The text with the most names that look at each other."""
-    from kinfolk.models.batch import Batch
-    from kinfolk.models.token_explanations import label_document, one_document
-    from kinfolk.models.token_report import document_part
+    from kinfolk.text.batch import Batch
+    from kinfolk.text.explain import label_document, one_document
+    from kinfolk.text.token_report import document_part
 
     batch, tagger = Batch.of(worlds.corpus), worlds.tagger
     first = [one_document(batch, d, None) for d in range(min(DOCUMENTS, worlds.corpus.n_documents))]
@@ -61,7 +61,7 @@ def _node(worlds: DemoWorlds) -> Part:
     """A paper whose words alone mislead, and whose company sets it right; failing that, the first one asked about."""
     from dataclasses import replace
 
-    from kinfolk.models.node_explanations import stacked_story, story_part
+    from kinfolk.graph.explain import stacked_story, story_part
 
     stacked, graph, truth = worlds.stacked, worlds.graph, worlds.truth
     levels = stacked.predict_levels(graph)
@@ -78,8 +78,8 @@ def _node(worlds: DemoWorlds) -> Part:
 
 
 def _clusters(worlds: DemoWorlds) -> Part:
-    from kinfolk.explain.report import Part
-    from kinfolk.models.link_report import Linked
+    from kinfolk.linking.link_report import Linked
+    from kinfolk.report.page import Part
 
     linked = Linked.of(worlds.linker, worlds.records)
     return Part("links", "Records: the most doubtful and the largest clusters of customers", linked.payload(CLUSTERS))

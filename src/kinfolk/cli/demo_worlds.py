@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kinfolk.data.corpus import Corpus
-    from kinfolk.data.graph import Graph
-    from kinfolk.data.mentions import Mentions
-    from kinfolk.models.linker import Linker
-    from kinfolk.models.mixture import MixtureOfParents
-    from kinfolk.models.stacked import StackedGraphical
+    from kinfolk.graph.graph import Graph
+    from kinfolk.graph.stacked import StackedGraphical
+    from kinfolk.linking.linker import Linker
+    from kinfolk.linking.mentions import Mentions
+    from kinfolk.text.corpus import Corpus
+    from kinfolk.text.mixture import MixtureOfParents
 
 FORM = ("given_name", "surname", "address", "postcode")
 CARELESS = {"duplicates": 0.8, "typos": 5.0, "missing": 0.2}  # five records a customer on average
@@ -86,9 +86,9 @@ def demo_worlds(seed: int = 0, sizes: Sizes = SIZES, tell: Tell = lambda text: N
 
 
 def _tokens(seed: int, documents: int, tell: Tell) -> tuple[MixtureOfParents, Corpus, Comparison]:
-    from kinfolk.data.newswire import newswire_split
-    from kinfolk.models.crf import LinearChainCRF
-    from kinfolk.models.mixture import MixtureOfParents
+    from kinfolk.datasets.newswire import newswire_split
+    from kinfolk.text.crf import LinearChainCRF
+    from kinfolk.text.mixture import MixtureOfParents
 
     train, test = newswire_split(documents, documents, seed=seed)
     tell(f"tokens: {train.n_tokens:,} words of newswire to train on")
@@ -103,8 +103,8 @@ def _nodes(seed: int, papers: int, tell: Tell) -> tuple[StackedGraphical, Graph,
     import numpy as np
     from sklearn.linear_model import LogisticRegression
 
-    from kinfolk.data.citations import citation_graph, citation_tables
-    from kinfolk.models.stacked import StackedGraphical
+    from kinfolk.datasets.citations import citation_graph, citation_tables
+    from kinfolk.graph.stacked import StackedGraphical
 
     tables = citation_tables(papers, seed=seed)
     truth = citation_graph(tables)
@@ -124,8 +124,8 @@ def _nodes(seed: int, papers: int, tell: Tell) -> tuple[StackedGraphical, Graph,
 
 
 def _records(seed: int, records: int, tell: Tell) -> tuple[Linker, Mentions, Comparison]:
-    from kinfolk.data.customers import generate_customers
-    from kinfolk.models.linker import Linker
+    from kinfolk.datasets.customers import generate_customers
+    from kinfolk.linking.linker import Linker
 
     drawn = generate_customers(records, seed=seed, **CARELESS)
     people = replace(drawn, columns={name: drawn.columns[name] for name in FORM})

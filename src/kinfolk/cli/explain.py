@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kinfolk.cli import graphs, nodes, tokens
-from kinfolk.cli.explain_links import explain_links
-from kinfolk.cli.mention_options import ClusterOptions, SourceOptions, read_by
 from kinfolk.cli.options import given_options, spread
+from kinfolk.cli.output import show, show_json
 from kinfolk.cli.pages import check_page, tell_page
-from kinfolk.cli.tables import show, show_json
 from kinfolk.cli.told import counted_warnings, in_options
 from kinfolk.errors import SettingError
+from kinfolk.graph import cli as nodes
+from kinfolk.graph import cli_files as graphs
+from kinfolk.linking.cli_files import ClusterOptions, SourceOptions, read_by
+from kinfolk.linking.explain_links import explain_links
+from kinfolk.text import cli as tokens
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,7 +81,7 @@ def explain(
     jobs: tokens.Jobs = -1,
 ) -> None:
     """Why a token or a node has its label, or why two records are linked: in words, as JSON, or as a page."""
-    from kinfolk.models.persistence import kind_of, load_model
+    from kinfolk.core.persistence import kind_of, load_model
 
     nodes.one_of_these(known, known_ids, False)
     links = [graphs.link_file(text)[1] for text in edges or ()]

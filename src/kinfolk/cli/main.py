@@ -17,9 +17,12 @@ import typer
 from typer.core import TyperGroup
 
 from kinfolk import __version__
-from kinfolk.cli import demo, examples, explain, mentions, nodes, reproduce, tokens
+from kinfolk.cli import demo, examples, explain, reproduce
 from kinfolk.cli.told import listen
 from kinfolk.errors import KinfolkError
+from kinfolk.graph import cli as nodes
+from kinfolk.linking import cli as mentions
+from kinfolk.text import cli as tokens
 
 ORDER = ("tokens", "nodes", "mentions", "explain", "demo", "reproduce")  # in the help
 

@@ -91,12 +91,12 @@ BASE_OPTIONS = ("--base", "--base-setting", "--template")
 
 def new_tagger(context: typer.Context, method: str, options: dict[str, Any], settings: dict[str, Any]) -> Any:
     """The model that `tokens train` asks for. An option that is None was not given."""
-    from kinfolk.models.crf import LinearChainCRF
-    from kinfolk.models.maxent import MaxEnt
-    from kinfolk.models.memm import MEMM
-    from kinfolk.models.mixture import MixtureOfParents
-    from kinfolk.models.skip_chain import SkipChainCRF
-    from kinfolk.models.stacked import StackedGraphical
+    from kinfolk.graph.stacked import StackedGraphical
+    from kinfolk.text.crf import LinearChainCRF
+    from kinfolk.text.maxent import MaxEnt
+    from kinfolk.text.memm import MEMM
+    from kinfolk.text.mixture import MixtureOfParents
+    from kinfolk.text.skip_chain import SkipChainCRF
 
     given = _given(method, TOKENS, options)
     given.pop("--dev", None)  # for `fit`
@@ -109,10 +109,10 @@ def new_tagger(context: typer.Context, method: str, options: dict[str, Any], set
 
 def new_labeller(context: typer.Context, method: str, options: dict[str, Any], settings: dict[str, Any]) -> Any:
     """The model that `nodes train` asks for. An option that is None was not given."""
-    from kinfolk.models.dependency import DependencyNetwork
-    from kinfolk.models.link import LinkModel
-    from kinfolk.models.mixture import MixtureOfParents
-    from kinfolk.models.stacked import StackedGraphical
+    from kinfolk.graph.dependency import DependencyNetwork
+    from kinfolk.graph.link_model import LinkModel
+    from kinfolk.graph.stacked import StackedGraphical
+    from kinfolk.text.mixture import MixtureOfParents
 
     given = _given(method, NODES, options)
     if "--class-weight" in given:
@@ -139,7 +139,7 @@ def _given(method: str, owners: Owners, options: dict[str, Any]) -> dict[str, An
 
 
 def _new(context: typer.Context, kind: Any, given: dict[str, Any], settings: dict[str, Any]) -> Any:
-    from kinfolk.models.checks import check_settings
+    from kinfolk.core.checks import check_settings
 
     own = _skip_settings(given)
     for option, value in given.items():
@@ -154,7 +154,7 @@ def _new(context: typer.Context, kind: Any, given: dict[str, Any], settings: dic
 
 def _base_settings(given: dict[str, Any], seed: int) -> dict[str, Any]:
     """Base and templates of a model of nodes that is built over a classifier of scikit-learn."""
-    from kinfolk.features.company import as_templates
+    from kinfolk.collective.company import as_templates
 
     settings = {"base": new_base(given.get("--base", DEFAULT), given.get("--base-setting", []), seed)}
     if "--template" in given:
@@ -168,7 +168,7 @@ def _setting(option: str) -> str:
 
 def _check_training(context: typer.Context, kind: Any, word: str) -> None:
     """What may be optimised is the model's to say; a word it does not know is told before any file is read."""
-    from kinfolk.models.checks import check_settings
+    from kinfolk.core.checks import check_settings
 
     try:
         check_settings(kind(training=word))
@@ -178,7 +178,7 @@ def _check_training(context: typer.Context, kind: Any, word: str) -> None:
 
 def _skip_settings(given: dict[str, Any]) -> dict[str, Any]:
     """Skip edges and their features; a limit of 0 is none."""
-    from kinfolk.features.skips import SameWord
+    from kinfolk.text.skip_edges import SameWord
 
     settings: dict[str, Any] = {}
     limits: dict[str, Any] = {_setting(option): given[option] or None for option in LIMITS if option in given}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kinfolk.data.mentions import Mentions
+    from kinfolk.linking.mentions import Mentions
 
 SCORES = {"pair_f1": "pairwise F1"}  # metrics that have a plainer name
 

@@ -21,7 +21,7 @@ TrainingPage = Annotated[
 
 def check_page(page: Path | None, *read: str | Path | None) -> None:
     """Before the work: the page can be written, and is none of the files that are read."""
-    from kinfolk.io.modelfile import check_writable
+    from kinfolk.core.modelfile import check_writable
 
     if page is not None:
         check_writable(page)
@@ -35,7 +35,7 @@ def tell_page(page: Path | None) -> None:
 
 def write_training_page(page: Path | None, model: Any, held_out: Any) -> None:
     """After training: with the scores on held-out data, where there is any."""
-    from kinfolk.models.score_report import write_training
+    from kinfolk.report.scores import write_training
 
     if page is None:
         return
@@ -49,8 +49,8 @@ def score_nodes(labeller: Any, graph: Any, gold: dict[int, str], known: Any, pag
     """Predicted labels of all nodes; the page is about those in `gold`. `known`: as models take it."""
     import numpy as np
 
-    from kinfolk.models.nodes import Nodes
-    from kinfolk.models.score_report import evaluate_nodes
+    from kinfolk.graph.nodes import Nodes
+    from kinfolk.report.scores import evaluate_nodes
 
     beliefs = labeller.predict_proba(graph, known=known)
     scored = graph.with_labels([gold.get(i) for i in range(graph.n_nodes)])

@@ -10,11 +10,11 @@ from typing import Annotated
 
 import typer
 
-from kinfolk.cli.tables import Table, show
+from kinfolk.cli.output import Table, show
 from kinfolk.errors import InputError, SettingError
 
 DIGITS = {"p_value": 4}
-# experiment -> its module in kinfolk.experiments, loaded when it is run
+# experiment -> its module in kinfolk.papers, loaded when it is run
 EXPERIMENTS = {
     "chain-conll": "chain_conll",
     "mop-conll": "mop_conll",
@@ -59,8 +59,8 @@ def reproduce(
         if named is None:
             raise SettingError("reproduce needs the data of the papers; pass --data DIR or set KINFOLK_DATA")
         raise InputError("no such data folder; pass --data DIR or set KINFOLK_DATA", str(folder))
-    from kinfolk.io.modelfile import check_writable
-    from kinfolk.io.textfiles import write_utf8
+    from kinfolk.core.files import write_utf8
+    from kinfolk.core.modelfile import check_writable
 
     if figure is not None and experiment not in FIGURES:
         why = "draws figures into its page" if experiment == "all" else "is a table, and draws no figure"
@@ -74,13 +74,13 @@ def reproduce(
     for path in [json_file, page, picture if experiment in FIGURES else None]:
         if path is not None:
             check_writable(path)  # before the work, not after it
-    module = importlib.import_module(f"kinfolk.experiments.{EXPERIMENTS[experiment]}")
+    module = importlib.import_module(f"kinfolk.papers.{EXPERIMENTS[experiment]}")
     report = module.run(folder, lambda line: typer.echo(line, err=True), jobs)
     if json_file is not None:
         write_utf8(json_file, [json.dumps(report.as_dict(), indent=2, default=repr), "\n"])
     if page is not None:
-        from kinfolk.experiments import kept
-        from kinfolk.experiments import page as pages
+        from kinfolk.papers import harness as kept
+        from kinfolk.papers import page as pages
 
         write_utf8(page, [pages.page([kept.Result.of(report, kept.about_of(module))], experiment)])
         typer.echo(f"wrote {page}", err=True)
@@ -100,11 +100,11 @@ def reproduce(
 
 def _all(data: Path, page: Path, json_file: Path | None, jobs: int, again: bool) -> None:
     """Every experiment; page and JSON are written anew after each, so that there is always what is known so far."""
-    from kinfolk.experiments.kept import run_all
-    from kinfolk.experiments.page import page as page_of
-    from kinfolk.experiments.page import state
-    from kinfolk.io.modelfile import check_writable
-    from kinfolk.io.textfiles import write_utf8
+    from kinfolk.core.files import write_utf8
+    from kinfolk.core.modelfile import check_writable
+    from kinfolk.papers.harness import run_all
+    from kinfolk.papers.page import page as page_of
+    from kinfolk.papers.page import state
 
     for path in [page, json_file]:
         if path is not None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kinfolk.cli.tables import Table
+from kinfolk.cli.output import Table
 
 if TYPE_CHECKING:
-    from kinfolk.metrics.entities import EntityCounts, EntityScores
+    from kinfolk.text.scores import EntityCounts, EntityScores
 
 
 def entity_table(scores: EntityScores) -> Table:

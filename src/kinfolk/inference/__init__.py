@@ -1,1 +1,1 @@
-"""Scores to answers: arrays in, arrays out."""
+"""Scores to answers: arrays in, arrays out; knows no task."""

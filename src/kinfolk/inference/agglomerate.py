@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.inference.clusters import Constraints, find, numbered, single_link
-from kinfolk.kernels import njit
+from kinfolk.core.kernels import njit
+from kinfolk.inference.clustering import Constraints, find, numbered, single_link
 
 Array = NDArray[Any]
 KINDS = {"average": 0, "complete": 1, "gain": 2, "compared": 3}

@@ -14,17 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.inference.floats import FAST
-from kinfolk.inference.lattice import (
-    best_path,
-    exp_table,
-    forward_scaled,
-    log_backward,
-    log_forward,
-    step_back,
-)
-from kinfolk.kernels import njit
-from kinfolk.threads import even_bounds, run_chunks
+from kinfolk.core.kernels import njit
+from kinfolk.core.threads import even_bounds, run_chunks
+from kinfolk.inference.lattice import best_path, exp_table, forward_scaled, log_backward, log_forward, step_back
+from kinfolk.inference.numeric import FAST
 
 Array = NDArray[Any]
 CHUNKS = 32

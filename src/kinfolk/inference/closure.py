@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.inference.agglomerate import agglomerate
-from kinfolk.inference.clusters import Constraints
+from kinfolk.inference.clustering import Constraints
 
 Array = NDArray[Any]
 LARGEST = 200  # records of a cluster above which its pairs are left alone: they grow with the square

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.core.kernels import njit
 from kinfolk.inference.agglomerate import agglomerate
-from kinfolk.inference.clusters import Constraints, numbered
-from kinfolk.kernels import njit
+from kinfolk.inference.clustering import Constraints, numbered
 
 Array = NDArray[Any]
 SWEEPS = 100  # of moves; each raises the gain, so the limit is for rounding alone

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from kinfolk.inference.floats import FAST
+from kinfolk.core.kernels import njit
 from kinfolk.inference.lattice import forward_scaled, log_backward, log_forward, step_back
-from kinfolk.kernels import njit
+from kinfolk.inference.numeric import FAST
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)

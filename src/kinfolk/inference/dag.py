@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.core.kernels import njit
 from kinfolk.errors import InputError
-from kinfolk.kernels import njit
 
 Array = NDArray[Any]
 START = -1  # the "parent" and the "relation" of a start component

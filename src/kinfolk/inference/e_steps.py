@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.inference.clusters import forest
+from kinfolk.inference.clustering import forest
 
 Array = NDArray[Any]
 E_STEPS = ("nearest", "spanning", "exact")

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.core.kernels import njit
+from kinfolk.core.threads import even_bounds, run_chunks
+from kinfolk.inference.chain_losses import KINDS, add_outer, sequence_residuals, workspace
 from kinfolk.inference.lattice import exp_table
-from kinfolk.inference.residuals import KINDS, add_outer, sequence_residuals, workspace
-from kinfolk.kernels import njit
-from kinfolk.threads import even_bounds, run_chunks
 
 Array = NDArray[Any]
 CHUNKS = 32

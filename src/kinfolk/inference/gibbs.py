@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.kernels import njit
+from kinfolk.core.kernels import njit
 
 Array = NDArray[Any]
 

@@ -22,8 +22,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.inference.floats import FAINT, FAINT_SINGLE, FAST, TINY
-from kinfolk.kernels import njit
+from kinfolk.core.kernels import njit
+from kinfolk.inference.numeric import FAINT, FAINT_SINGLE, FAST, TINY
 
 # -- scaled -------------------------------------------------------------------------------------------
 

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.core.kernels import njit
+from kinfolk.core.threads import even_bounds, run_chunks
 from kinfolk.inference.messages import SEQUENTIAL, SYNCHRONOUS, propagate_group
-from kinfolk.kernels import njit
-from kinfolk.threads import even_bounds, run_chunks
 
 Array = NDArray[Any]
 CHUNKS = 32

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.inference.clusters import Constraints, numbered, single_link
+from kinfolk.inference.clustering import Constraints, numbered, single_link
 from kinfolk.inference.correlation import log_odds
 
 Array = NDArray[Any]

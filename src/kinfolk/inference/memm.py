@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.core.kernels import njit
+from kinfolk.core.threads import even_bounds, run_chunks
 from kinfolk.inference.chain import CHUNKS, Potentials
-from kinfolk.inference.residuals import log_conditionals
-from kinfolk.kernels import njit
-from kinfolk.threads import even_bounds, run_chunks
+from kinfolk.inference.chain_losses import log_conditionals
 
 
 @njit(nogil=True, cache=True)

@@ -18,7 +18,7 @@ import math
 
 import numpy as np
 
-from kinfolk.kernels import njit
+from kinfolk.core.kernels import njit
 
 SEQUENTIAL, SYNCHRONOUS = 0, 1
 TINY = 1e-290  # a smaller sum has lost its digits

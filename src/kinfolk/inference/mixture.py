@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.core.kernels import njit
+from kinfolk.core.threads import even_bounds, run_chunks
 from kinfolk.errors import InputError
 from kinfolk.inference.dag import Dag
 from kinfolk.inference.sweeps import sweep_back, sweep_forward
-from kinfolk.kernels import njit
-from kinfolk.threads import even_bounds, run_chunks
 
 Array = NDArray[Any]
 CHUNKS = 32

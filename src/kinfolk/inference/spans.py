@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.core.kernels import njit
 from kinfolk.inference.chain import Potentials
 from kinfolk.inference.lattice import log_backward, log_forward, log_sum
-from kinfolk.kernels import njit
 
 
 @njit(nogil=True, cache=True)

@@ -26,8 +26,8 @@ import math
 
 import numpy as np
 
-from kinfolk.inference.floats import FAST
-from kinfolk.kernels import njit
+from kinfolk.core.kernels import njit
+from kinfolk.inference.numeric import FAST
 
 TINY = 1e-200  # a smaller normaliser has lost its digits: that component is done again with logarithms
 LEAST = 1e-300  # probability below which the logarithm is cut off

@@ -1,1 +1,1 @@
-"""Objectives to weights. Takes arrays and callables; knows no files, features or models."""
+"""Objectives to weights: products, L-BFGS, warm start, cross-fitting; knows no task."""

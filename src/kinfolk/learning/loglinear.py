@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.learning import vectors
-from kinfolk.learning.products import SparseRows
+from kinfolk.learning.sparse import SparseRows
 
 Array = NDArray[Any]
 # (node scores, pair scores, start scores) -> (loss, node residuals, pair residuals, start residuals)

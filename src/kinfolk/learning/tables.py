@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.learning import vectors
-from kinfolk.learning.products import SparseRows
+from kinfolk.learning.sparse import SparseRows
 
 Array = NDArray[Any]
 

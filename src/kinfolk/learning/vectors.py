@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.kernels import njit
-from kinfolk.threads import run_chunks
+from kinfolk.core.kernels import njit
+from kinfolk.core.threads import run_chunks
 
 Vector = NDArray[Any]
 Table = NDArray[Any]  # (m, n): m vectors

@@ -1,0 +1,1 @@
+"""Methods over instances and relations, for any task: relations, templates, stacking, mixtures, pairwise models."""

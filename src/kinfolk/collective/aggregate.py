@@ -1,0 +1,160 @@
+"""What neighbours say, added up: sums, means, shares, largest and "at least one", as products with a sparse relation.
+
+Kernels release the GIL and run on threads over runs of rows of about equal numbers of links. Formulas are in
+`neighbours`, which names them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from kinfolk.core.kernels import njit
+from kinfolk.core.threads import even_bounds, run_chunks
+
+Array = NDArray[Any]
+SUM, MEAN, SHARE, ANY, LARGEST = range(5)
+CHUNKS = 64
+EIGHT = 8  # doubles in a cache line
+LEAST_WORK = 20_000  # links that are worth a thread of their own
+
+
+@njit(cache=True, nogil=True)
+def _add_up(mean, indptr, indices, weights, votes, rows, first, last, out):
+    """out[r] = Σ_e w_e votes[j_e] over the links of rows[r], divided by Σ_e w_e if `mean`.
+
+    Eight columns at a time, in variables of their own: rows of `votes` are padded to whole cache lines.
+    """
+    width = out.shape[1]
+    for r in range(first, last):
+        i = rows[r]
+        a, b = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
+        for at in range(0, width, EIGHT):
+            t = np.uint64(at)
+            s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = total = 0.0
+            for e in range(a, b):
+                w, j = weights[e], np.uint64(indices[e])
+                total += w
+                s0 += w * votes[j, t]
+                s1 += w * votes[j, t + np.uint64(1)]
+                s2 += w * votes[j, t + np.uint64(2)]
+                s3 += w * votes[j, t + np.uint64(3)]
+                s4 += w * votes[j, t + np.uint64(4)]
+                s5 += w * votes[j, t + np.uint64(5)]
+                s6 += w * votes[j, t + np.uint64(6)]
+                s7 += w * votes[j, t + np.uint64(7)]
+            scale = 1.0 / total if mean and total != 0.0 else 1.0
+            sums = (s0, s1, s2, s3, s4, s5, s6, s7)
+            for c in range(min(EIGHT, width - at)):
+                out[r, at + c] = sums[c] * scale
+
+
+@njit(cache=True, nogil=True)
+def _compare(kind, indptr, indices, votes, rows, first, last, out):
+    """out[r] = the largest vote among the neighbours of rows[r], or 1 - Π (1 - v); 0 without any."""
+    width = votes.shape[1]
+    for r in range(first, last):
+        i = rows[r]
+        a, b = indptr[i], indptr[i + 1]
+        for c in range(width):
+            out[r, c] = 1.0 if kind == ANY and b > a else 0.0
+        if a == b:
+            continue
+        if kind == ANY:
+            for e in range(a, b):
+                for c in range(width):
+                    out[r, c] *= 1.0 - votes[indices[e], c]
+            for c in range(width):
+                out[r, c] = 1.0 - out[r, c]
+        else:
+            for c in range(width):
+                out[r, c] = votes[indices[a], c]
+            for e in range(a + 1, b):
+                for c in range(width):
+                    out[r, c] = max(out[r, c], votes[indices[e], c])
+
+
+@njit(cache=True, nogil=True)
+def _lay_out(indptr, indices, votes, rows, slots, first, last, out):
+    """out[r] = the votes of the first `slots` neighbours of rows[r], one after the other; absent = 0."""
+    width = votes.shape[1]
+    for r in range(first, last):
+        i = rows[r]
+        out[r, :] = 0.0
+        for s in range(min(slots, indptr[i + 1] - indptr[i])):
+            for c in range(width):
+                out[r, s * width + c] = votes[indices[indptr[i] + s], c]
+
+
+def _runs(links: sparse.csr_array, rows: Array) -> Array:
+    """Bounds of runs of rows with about the same number of links; a row itself counts as one."""
+    cost = np.zeros(len(rows) + 1, np.int64)
+    np.cumsum(links.indptr[rows + 1] - links.indptr[rows] + 1, out=cost[1:])
+    return even_bounds(cost, int(np.clip(cost[-1] // LEAST_WORK, 1, CHUNKS)))
+
+
+def padded(votes: Array) -> Array:
+    """The votes, with rows of whole cache lines behind them: what sums take fastest. Shared by all who add them up."""
+    n, width = votes.shape
+    if not _is_padded(votes):
+        whole = np.zeros((n, -(-max(1, width) // EIGHT) * EIGHT), np.result_type(votes.dtype, np.float32))
+        whole[:, :width] = votes
+        votes = whole[:, :width]
+    return votes
+
+
+def _is_padded(votes: Array) -> bool:
+    whole = votes.base
+    return (
+        isinstance(whole, np.ndarray) and whole.ndim == 2 and whole.flags.c_contiguous and whole.dtype == votes.dtype
+        and len(whole) == len(votes) and whole.shape[1] % EIGHT == 0 and whole.ctypes.data == votes.ctypes.data
+        and votes.strides == whole.strides and votes.dtype.kind == "f"
+    )  # fmt: skip
+
+
+def aggregate(kind: int, links: sparse.csr_array, votes: Array, rows: Array, out: Array, n_jobs: int) -> None:
+    """Write the aggregate of `votes` (n, C) over the neighbours of `rows` into `out` (len(rows), C)."""
+    bounds = _runs(links, rows)
+    adds = kind in (SUM, MEAN, SHARE)
+    table = padded(votes).base if adds and votes.shape[1] else votes
+
+    def run(chunk: int) -> None:
+        first, last = bounds[chunk], bounds[chunk + 1]
+        if adds:
+            _add_up(kind == MEAN, links.indptr, links.indices, links.data, table, rows, first, last, out)
+        else:
+            _compare(kind, links.indptr, links.indices, table, rows, first, last, out)
+        if kind == SHARE:  # of what was said, not of who might have spoken
+            said = out[first:last].sum(axis=1, keepdims=True)
+            np.divide(out[first:last], said, out=out[first:last], where=said != 0)
+
+    run_chunks(run, len(bounds) - 1, n_jobs)
+
+
+def lay_out(links: sparse.csr_array, votes: Array, rows: Array, slots: int, out: Array, n_jobs: int) -> None:
+    """Write the votes of each row's first neighbours side by side into `out` (len(rows), slots · C)."""
+    bounds = _runs(links, rows)
+
+    def run(chunk: int) -> None:
+        span = bounds[chunk], bounds[chunk + 1]
+        _lay_out(links.indptr, links.indices, votes, rows, slots, *span, out)
+
+    run_chunks(run, len(bounds) - 1, n_jobs)
+
+
+def sparse_aggregate(kind: int, links: sparse.csr_array, table: sparse.csr_array, n_jobs: int) -> sparse.csr_array:
+    """CSR (n, F), the SUM or MEAN of the rows of a sparse table over the neighbours, by their weights."""
+    weights = links.data
+    if kind == MEAN:
+        totals = np.asarray(links.sum(axis=1)).ravel()
+        scale = np.divide(1.0, totals, out=np.zeros(len(totals)), where=totals != 0)
+        weights = weights * np.repeat(scale, np.diff(links.indptr))
+    shares = sparse.csr_array((weights.astype(table.dtype), links.indices, links.indptr), shape=links.shape)
+    bounds = even_bounds(links.indptr, CHUNKS)
+    if n_jobs == 1 or len(bounds) < 2:
+        return sparse.csr_array(shares @ table)
+    parts = run_chunks(lambda k: shares[bounds[k] : bounds[k + 1]] @ table, len(bounds) - 1, n_jobs)
+    return sparse.csr_array(sparse.vstack(parts, format="csr"))

@@ -1,0 +1,170 @@
+"""Stacked graphical learning, level by level (Figures 1 and 2 of the paper), for whatever the instances are.
+
+Which model votes for whom is `learning.crossfit`'s; what a row is and how a base learns, the instances'.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.collective.company import Company
+from kinfolk.collective.neighbourhood import Neighbourhood
+from kinfolk.collective.templates import as_labels, set_known
+from kinfolk.learning.crossfit import NOTHING, CrossFitting, Hidden
+
+Array = NDArray[Any]
+PREDICTIONS = ("proba", "label", "sample")
+
+
+class Level(Protocol):
+    """A trained base."""
+
+    def proba(self, index: Array, company: Array | None) -> Array:
+        """(m, L) for instances by number; `company` (m, q) is what they are told of their neighbours."""
+        ...
+
+
+@dataclass(eq=False)
+class Instances:
+    """Abstract, what is learned from: n instances with labels (-1 unknown), labels they tell their neighbours (-1:
+    none, then predictions are told), folds (-1: without label) and weights; who their neighbours are, and what is told
+    of them; and the base of each level."""
+
+    labels: NDArray[np.int32]
+    told: NDArray[np.int32]
+    fold: NDArray[np.int32]
+    weights: Array | None
+    n_jobs: int  # models to train at once
+    hood: Neighbourhood
+    templates: Company
+    bases: Sequence[Any]
+
+    @property
+    def n_votes(self) -> int:
+        return self.templates.n_votes
+
+    def learn(self, level: int, index: Array, company: Array | None) -> Level:
+        """The base of a level, trained on instances by number with what they are told (m, q)."""
+        raise NotImplementedError
+
+    def company(self, votes: Array, own: Array | None, index: Array) -> Array:
+        """(m, q): what instances are told of the votes (n, L) of others, and of their own where there are such."""
+        return self.templates.rows(self.hood, votes, index, own)
+
+
+class Ask(NamedTuple):
+    """How votes are made of probabilities: "proba" as they are, "label" 1 for the most probable, "sample" drawn; and
+    whether an instance is told its own."""
+
+    predictions: str
+    own: bool
+    seed: int | None
+
+
+def as_votes(table: Array, ask: Ask, *place: int) -> Array:
+    """The votes that probabilities (m, L) stand for; `place` sets one draw apart from another."""
+    if ask.predictions == "label":
+        return as_labels(table)
+    if ask.predictions == "sample":
+        return drawn(table, np.random.default_rng(None if ask.seed is None else [ask.seed, len(place), *place]))
+    return table
+
+
+def drawn(table: Array, rng: np.random.Generator) -> Array:
+    """(m, L), 1 for a class drawn from each row of probabilities, 0 for the others."""
+    cumulative = table.cumsum(axis=1)
+    chosen = (rng.random((len(table), 1)) * cumulative[:, -1:] >= cumulative).sum(axis=1)
+    votes = np.zeros_like(table)
+    votes[np.arange(len(table)), np.minimum(chosen, table.shape[1] - 1)] = 1.0
+    return votes
+
+
+@dataclass
+class Training:
+    """One run: `models` are those trained on everything, one a level; `pieces` what models with hidden folds said."""
+
+    instances: Instances
+    scheme: CrossFitting
+    depth: int
+    ask: Ask
+    tell: Callable[[str], None]
+    models: list[Level] = field(default_factory=list)
+    pieces: list[dict[Hidden, tuple[Array, Array]]] = field(default_factory=list)
+
+    def run(self) -> Training:
+        from joblib import Parallel, delayed
+        from threadpoolctl import threadpool_limits
+
+        for level in range(self.depth + 1):
+            sets, began = self.scheme.hidden_sets(level, self.depth), time.perf_counter()
+            tasks = (delayed(self._one)(level, hidden) for hidden in sets)
+            with threadpool_limits(1 if self.instances.n_jobs > 1 else None):  # one kind of threads at a time
+                found = Parallel(n_jobs=self.instances.n_jobs, prefer="threads")(tasks)
+            self.models.append(found[0][0])
+            self.pieces.append({hidden: piece for hidden, (_, piece) in zip(sets, found, strict=True)})
+            self.tell(f"level {level} of {self.depth}: {len(sets)} models in {time.perf_counter() - began:.1f} s")
+        return self
+
+    def _one(self, level: int, hidden: Hidden) -> tuple[Level, tuple[Array, Array]]:
+        """M(level, hidden), and what it says of the instances that it may speak for."""
+        fold = self.instances.fold
+        unseen = np.isin(fold, list(hidden))
+        index = np.flatnonzero((fold >= 0) & ~unseen)
+        model = self.instances.learn(level, index, self._training_company(level, hidden, index))
+        asked = np.arange(len(fold)) if self.scheme.kind == "none" else np.flatnonzero(unseen | (fold < 0))
+        if level == self.depth and not self.scheme.estimate:
+            asked = asked[:0]
+        votes = NOTHING if self.scheme.kind == "paper" else hidden
+        table = np.zeros((0, self.instances.n_votes))
+        if len(asked):
+            table = model.proba(asked, self._company(level, votes, asked))
+        if level < self.depth and len(asked):
+            table = as_votes(table, self.ask, level, *sorted(hidden))
+        return model, (asked, table)
+
+    def _training_company(self, level: int, hidden: Hidden, index: Array) -> Array | None:
+        """Rows of training instances; those of a fold share the votes they are made of."""
+        if level == 0:
+            return None
+        folds = self.instances.fold[index]
+        sources: dict[Hidden, list[int]] = {}
+        for fold in np.unique(folds).tolist():
+            sources.setdefault(self.scheme.votes_for(fold, hidden), []).append(fold)
+        out = None
+        for votes, members in sources.items():
+            rows = np.flatnonzero(np.isin(folds, members))
+            part = self._company(level, votes, index[rows])
+            assert part is not None
+            out = np.empty((len(index), part.shape[1]), part.dtype) if out is None else out
+            out[rows] = part
+        return out
+
+    def _company(self, level: int, hidden: Hidden, index: Array) -> Array | None:
+        if level == 0:
+            return None
+        own = self.votes(level - 1, hidden, true_labels=False) if self.ask.own else None
+        return self.instances.company(self.votes(level - 1, hidden), own, index)
+
+    def votes(self, level: int, hidden: Hidden, true_labels: bool = True) -> Array:
+        """V(level, hidden), (n, L): zeros where nobody may speak, which nobody asks for."""
+        told, fold = self.instances.told, self.instances.fold
+        votes = np.zeros((len(fold), self.instances.n_votes))
+        for number in range(-1, self.scheme.n_folds):
+            voter = self.scheme.voter(number, hidden)
+            if voter in self.pieces[level]:
+                asked, table = self.pieces[level][voter]
+                mine = fold[asked] == number
+                votes[asked[mine]] = table[mine]
+        if true_labels:
+            set_known(votes, np.where(np.isin(fold, list(hidden)), -1, told))
+        return votes
+
+    def estimate(self) -> Array:
+        """(n, L), predictions of the last level for the labelled instances by models that never saw their labels."""
+        return self.votes(self.depth, NOTHING, true_labels=False)

@@ -1,0 +1,1 @@
+"""What every room stands on: settings, data, tables and files, model files, training, threads."""

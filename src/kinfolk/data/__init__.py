@@ -1,1 +1,0 @@
-"""What is given: instances, their labels and the relations between them."""

@@ -1,0 +1,1 @@
+"""Generated data, and readers of single research corpora."""

@@ -1,0 +1,163 @@
+"""Generated papers that cite earlier ones, mostly of their own topic: titles tell some of it, citations the rest.
+
+Papers are drawn one after the other:
+
+1. A paper has one of TOPICS, all equally likely.
+2. Its title is one of the templates, all equally likely. With probability `ambiguity`, each subject in it is drawn
+   without regard to the topic: from those that every topic has or, just as likely, from those of all topics
+   together. Otherwise it is one of the topic's own. Which word is whose has to be learned.
+3. It cites Poisson(`citations`) times: with probability `homophily` a paper of its own topic, else one of another.
+   Among those, papers are drawn in proportion to 1 + the number of papers that cite them already, so some become hubs.
+   What is cited again, or not there yet, is left out: the first papers cite less.
+
+A title all of whose subjects were drawn without regard to the topic is *silent*: nobody can tell its topic from
+its words, so readers of titles get at most 1 - silent_share (1 - 1/6) right in expectation; `silent_share` gives their
+share exactly. Papers they cite, and that cite them, tell more.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from scipy import sparse
+
+from kinfolk.datasets.citations_words import ANY, FILLERS, SUBJECTS, TEMPLATES, TOPICS
+from kinfolk.errors import SettingError
+from kinfolk.graph.graph import Graph
+
+T = TypeVar("T")
+WORD = re.compile(r"\w+")
+
+
+class CitationTables(NamedTuple):
+    """Papers in the order they appeared, and who cites whom: what `examples/citations.py` writes to files.
+
+    papers   id, title, topic: columns of n strings
+    cites    source, target: columns of ids; source cites target
+    """
+
+    papers: dict[str, list[str]]
+    cites: dict[str, list[str]]
+
+
+def generate_citations(
+    n_papers: int, *, homophily: float = 0.8, citations: float = 2.0, ambiguity: float = 0.4, seed: int = 0
+) -> Graph:
+    """A graph of papers "p0", "p1", ...: labels are topics, features words of titles, relations cites and cited_by.
+
+    homophily   the share of the citations that go to a paper of the same topic
+    citations   how many papers a paper cites on average
+    ambiguity   the share of the subjects in titles that were drawn without regard to the topic
+    """
+    world = dict(homophily=homophily, citations=citations, ambiguity=ambiguity)
+    return citation_graph(citation_tables(n_papers, seed=seed, **world))
+
+
+def citation_tables(
+    n_papers: int, *, homophily: float = 0.8, citations: float = 2.0, ambiguity: float = 0.4, seed: int = 0
+) -> CitationTables:
+    """The papers of `generate_citations` as tables, with their titles as they are written."""
+    _check("n_papers", n_papers, whole=True)
+    _check("seed", seed, whole=True)
+    _check("citations", citations, 100)
+    _check("homophily", homophily, 1)
+    _check("ambiguity", ambiguity, 1)
+    library = _Library(np.random.default_rng(seed), homophily, citations)
+    papers: dict[str, list[str]] = {"id": [], "title": [], "topic": []}
+    cites: dict[str, list[str]] = {"source": [], "target": []}
+    for number in range(n_papers):
+        topic = _pick(TOPICS, library.rng)
+        papers["id"].append(f"p{number}")
+        papers["topic"].append(topic)
+        papers["title"].append(_title(topic, ambiguity, library.rng))
+        cited = library.add(number, topic)
+        cites["source"] += [f"p{number}"] * len(cited)
+        cites["target"] += [f"p{other}" for other in cited]
+    return CitationTables(papers, cites)
+
+
+def citation_graph(tables: CitationTables) -> Graph:
+    """The graph of the tables; features are named as `Graph.from_frames(..., text="title")` names them."""
+    ids, n = tables.papers["id"], len(tables.papers["id"])
+    bags = [sorted(set(WORD.findall(title.lower()))) for title in tables.papers["title"]]
+    words = sorted({word for bag in bags for word in bag})
+    column = {word: i for i, word in enumerate(words)}
+    codes = np.array([column[word] for bag in bags for word in bag], np.int32)
+    starts = np.cumsum([0, *map(len, bags)])
+    place = {key: i for i, key in enumerate(ids)}
+    ends = [[place[key] for key in tables.cites[end]] for end in ("source", "target")]
+    links = np.array(ends, np.int64).T.reshape(-1, 2)
+    return Graph(
+        sparse.csr_array((np.ones(len(codes)), codes, starts), shape=(n, len(words))),
+        tables.papers["topic"],
+        {"cites": links, "cited_by": links[:, ::-1]},
+        ids,
+        feature_names=[f"title:{word}" for word in words],
+        classes=TOPICS,
+        titles=tables.papers["title"],
+    )
+
+
+def silent_share(ambiguity: float = 0.4) -> float:
+    """The expected share of papers whose title says nothing of their topic: the mean over templates of
+    ambiguity ** subjects."""
+    _check("ambiguity", ambiguity, 1)
+    return float(np.mean([ambiguity ** template.count("%subject") for template in TEMPLATES]))
+
+
+class _Library:
+    """The papers so far. In the urn of a topic each of its papers lies once, and once more for each that cites it."""
+
+    def __init__(self, rng: np.random.Generator, homophily: float, citations: float) -> None:
+        self.rng, self.homophily, self.citations = rng, homophily, citations
+        self.urns: dict[str, list[int]] = {topic: [] for topic in TOPICS}
+        self.topics: list[str] = []
+
+    def add(self, number: int, topic: str) -> list[int]:
+        """The papers that a new one cites, earlier ones first; then it can be cited itself."""
+        drawn = {self.draw(topic) for _ in range(self.rng.poisson(self.citations))}
+        cited = sorted(other for other in drawn if other is not None)
+        for other in cited:
+            self.urns[self.topics[other]].append(other)
+        self.urns[topic].append(number)
+        self.topics.append(topic)
+        return cited
+
+    def draw(self, topic: str) -> int | None:
+        own = self.rng.random() < self.homophily
+        urns = [self.urns[topic]] if own else [urn for other, urn in self.urns.items() if other != topic]
+        at = int(self.rng.random() * sum(map(len, urns)))
+        for urn in urns:
+            if at < len(urn):
+                return urn[at]
+            at -= len(urn)
+        return None  # no such paper yet
+
+
+def _title(topic: str, ambiguity: float, rng: np.random.Generator) -> str:
+    told = " ".join(
+        _filled(token[1:], topic, ambiguity, rng) if token[0] == "%" else token for token in _pick(TEMPLATES, rng)
+    )
+    told = told.replace(" :", ":").replace(" ,", ",")
+    return told[0].upper() + told[1:]
+
+
+def _filled(slot: str, topic: str, ambiguity: float, rng: np.random.Generator) -> str:
+    if slot != "subject":
+        return _pick(FILLERS[slot], rng)
+    if rng.random() < ambiguity:
+        topic = ANY if rng.random() < 0.5 else _pick(TOPICS, rng)
+    return _pick(SUBJECTS[topic], rng)
+
+
+def _pick(choices: Sequence[T], rng: np.random.Generator) -> T:
+    return choices[int(rng.random() * len(choices))]
+
+
+def _check(name: str, value: float, most: float = np.inf, whole: bool = False) -> None:
+    if not 0 <= value <= most or (whole and not isinstance(value, int | np.integer)):
+        limits = "a whole number, at least 0" if whole else f"a number from 0 to {most:g}"
+        raise SettingError(f"{name} must be {limits}; got {value!r}")

@@ -1,1 +1,0 @@
-"""Raw data to feature rows."""

@@ -1,0 +1,286 @@
+"""`kinfolk nodes train | predict | evaluate`."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kinfolk.cli import examples
+from kinfolk.cli.bases import types_to_trust
+from kinfolk.cli.methods import new_labeller
+from kinfolk.cli.options import given_options, refuse_overwriting, spread
+from kinfolk.cli.outcomes import outcome, summary
+from kinfolk.cli.output import show, show_json
+from kinfolk.cli.pages import Page, check_page, score_nodes, tell_page
+from kinfolk.cli.scores import class_lines, class_table
+from kinfolk.cli.told import counted_warnings, in_options, told_by_the_base
+from kinfolk.errors import InputError, SettingError
+from kinfolk.graph.cli_files import SETTINGS as TABLE_SETTINGS
+from kinfolk.graph.cli_files import Edges, GraphFormat, Nodes, TableOptions, link_file, read_graph, reading_of
+from kinfolk.graph.node_answers import csv_lines, is_csv, json_lines, label_rows, tab_lines
+from kinfolk.graph.node_options import NodeOptions
+from kinfolk.text.cli import Jobs
+
+if TYPE_CHECKING:
+    from kinfolk.graph.graph import Graph
+
+app = typer.Typer(
+    help="Label the nodes of a graph: train a model, predict, evaluate.", epilog=examples.NODES, no_args_is_help=True
+)
+
+SETTINGS = tuple(one.name for one in fields(NodeOptions)) + ("forced", "known", *TABLE_SETTINGS)
+
+
+class KnownLabels(StrEnum):
+    train = "train"
+    none = "none"
+
+
+class Method(StrEnum):
+    mop = "mop"
+    link = "link"
+    stacked = "stacked"
+    network = "dependency-network"
+
+
+Model = Annotated[Path, typer.Argument(help="Model file.")]
+KnownIds = Annotated[
+    str | None, typer.Option(help="File of ids, one a line: the labels the table has of these nodes are known.")
+]
+Known = Annotated[
+    KnownLabels | None,
+    typer.Option(
+        help="Labels that are kept and seen by neighbours: train (default), of nodes trained on, by their ids; none."
+    ),
+]
+Trust = Annotated[
+    list[str] | None,
+    typer.Option(help="Type in the model file to load though a forged one could do harm; may be repeated."),
+]
+
+
+@app.command(epilog=examples.NODES_TRAIN)
+@spread
+def train(
+    *,
+    context: typer.Context,
+    nodes: Nodes,
+    out: Annotated[Path, typer.Option(help="Model file to write.")],
+    edges: Edges = None,
+    format: GraphFormat = None,
+    tables: TableOptions,
+    model: Annotated[Method, typer.Option(help="Method.")] = Method.mop,
+    options: NodeOptions,
+    train_ids: Annotated[
+        str | None, typer.Option(help="File of ids, one a line: only their labels are used. Default: all labels.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of whatever is random.")] = 0,
+    jobs: Jobs = -1,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no summary.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, to standard output.")] = False,
+) -> None:
+    """Train a model on a graph and write one model file."""
+    from kinfolk.core.modelfile import check_writable
+
+    check_writable(out)
+    files = [*nodes, *(link_file(text)[1] for text in edges or ()), *([train_ids] if train_ids else [])]
+    refuse_overwriting(out, "--out", *files, what="the data it is trained on")
+    settings = {"random_state": seed, "n_jobs": jobs, "verbose": 0 if quiet else 1}
+    labeller = new_labeller(context, model, given_options(options), settings)
+    graph = read_graph(nodes, edges, format, tables)
+    chosen = None if train_ids is None else _numbers(train_ids, graph)
+    with in_options(*SETTINGS), told_by_the_base(labeller), counted_warnings(*SETTINGS):
+        labeller.fit(graph, train=chosen)
+    labeller.reading_ = reading_of(tables)
+    labeller.save(out)
+    known = graph.label_codes if chosen is None else graph.label_codes[chosen]
+    size = {"nodes": graph.n_nodes, "labelled": int((known >= 0).sum())}
+    links, to_trust = _link_counts(labeller, graph), types_to_trust(labeller)
+    if as_json:
+        more = {"features": graph.n_features, "links": links, "trust": to_trust}
+        show_json(summary(labeller, out, size, **more))
+    elif not quiet:
+        told = "".join(f"{', ' if i else '; '}{n} links {name!r}" for i, (name, n) in enumerate(links.items()))
+        trained_on = f"{size['nodes']} nodes, {size['labelled']} of them with labels to learn from"
+        typer.echo(f"trained on {trained_on}; {graph.n_features} features{told}", err=True)
+        for line in outcome(labeller):
+            typer.echo(line, err=True)
+        if to_trust:
+            typer.echo(f"to be read with {' '.join(f'--trust {name}' for name in to_trust)}", err=True)
+        typer.echo(f"wrote {out}", err=True)
+
+
+@app.command(epilog=examples.NODES_PREDICT)
+@spread
+def predict(
+    *,
+    model: Model,
+    nodes: Nodes,
+    edges: Edges = None,
+    format: GraphFormat = None,
+    tables: TableOptions,
+    output: Annotated[
+        str,
+        typer.Option("--output", "-o", help="Where to write; - = standard output; a name in .csv: CSV with a header."),
+    ] = "-",
+    forced: Annotated[bool, typer.Option("--forced", help="All labels that the table has are known.")] = False,
+    known: Known = None,
+    known_ids: KnownIds = None,
+    proba: Annotated[bool, typer.Option("--proba", help="A third column: the probability of the label.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object a line, for each node, with all probabilities.")
+    ] = False,
+    trust: Trust = None,
+    jobs: Jobs = -1,
+) -> None:
+    """Label the nodes of a graph.
+
+    A line with id and label for each node, a tab between them; or, to a file in .csv, CSV with a header.
+    """
+    from kinfolk.core.files import write_utf8
+
+    one_of_these(known, known_ids, forced)
+    labeller = _load(model, jobs, trust)
+    graph = read_graph(nodes, edges, format, tables, labeller, labels=forced or known_ids is not None)
+    told = known_argument(known, known_ids, graph)
+    with in_options(*SETTINGS), told_by_the_base(labeller), counted_warnings(*SETTINGS):
+        _tell_known(labeller, graph, told, forced)
+        table = labeller.predict_proba(graph, forced=forced, known=told)
+    classes = labeller.coding_.classes
+    if as_json:
+        write_utf8(output, json_lines(graph.ids, table, classes))
+    else:
+        rows = label_rows(graph.ids, table, classes.names, proba)
+        write_utf8(output, csv_lines(rows, proba) if is_csv(output) else tab_lines(rows))
+
+
+@app.command(epilog=examples.NODES_EVALUATE)
+@spread
+def evaluate(
+    *,
+    model: Model,
+    nodes: Nodes,
+    edges: Edges = None,
+    format: GraphFormat = None,
+    tables: TableOptions,
+    ids: Annotated[
+        str | None, typer.Option(help="File of ids, one a line: only these nodes count. Default: all labelled ones.")
+    ] = None,
+    known: Known = None,
+    known_ids: KnownIds = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    page: Page = None,
+    trust: Trust = None,
+    jobs: Jobs = -1,
+) -> None:
+    """Compare predictions with the labels of a graph.
+
+    Nodes without a label do not count, nor do those whose label is known.
+    """
+    from kinfolk.core.labels import label_name
+    from kinfolk.text.scores import span_scores
+
+    check_page(page, model, *nodes, *(link_file(text)[1] for text in edges or ()), ids, known_ids)
+    one_of_these(known, known_ids, False)
+    labeller = _load(model, jobs, trust)
+    graph = read_graph(nodes, edges, format, tables, labeller)
+    told = known_argument(known, known_ids, graph)
+    chosen = range(graph.n_nodes) if ids is None else sorted(set(_numbers(ids, graph)))
+    names = graph.classes.names
+    labelled = {i: names[code] for i in chosen if (code := graph.label_codes[i]) >= 0}
+    with in_options(*SETTINGS), told_by_the_base(labeller), counted_warnings(*SETTINGS):
+        gold, told = _to_score(labeller, graph, labelled, told)
+        _tell_unseen(labeller, gold)
+        if page is None:
+            predicted = labeller.predict(graph, known=told)
+        else:
+            predicted = score_nodes(labeller, graph, gold, told, page)
+    tell_page(page)
+    guess = ((i, i + 1, label_name(predicted[i])) for i in gold)
+    scores = span_scores(((i, i + 1, name) for i, name in gold.items()), guess)
+    if as_json:
+        answer = {"nodes": len(gold), "accuracy": scores.recall, "classes": scores.as_dict()["types"]}
+        show_json(answer)
+        return
+    show([f"{len(gold)} nodes; accuracy {scores.recall:.2f} %"], class_table(scores), class_lines(scores))
+
+
+def _numbers(file: str, graph: Graph) -> list[int]:
+    """The numbers of the nodes whose ids a file lists."""
+    from kinfolk.core.files import read_utf8
+
+    data, name = read_utf8(file)
+    place = {key: i for i, key in enumerate(graph.ids)}
+    found = []
+    for line, text in enumerate(data.decode().split("\n"), 1):
+        if key := text.strip():
+            if key not in place:
+                raise InputError(f"expected the id of a node, got {key!r}, which the graph does not have", name, line)
+            found.append(place[key])
+    if not found:
+        raise InputError("no ids: expected one a line, found none", name)
+    return found
+
+
+def one_of_these(known: KnownLabels | None, known_ids: str | None, forced: bool) -> None:
+    """Options that say whose labels are known."""
+    given = {"--known": known is not None, "--known-ids": known_ids is not None, "--forced": forced}
+    named = [option for option, here in given.items() if here]
+    if len(named) > 1:
+        raise SettingError(f"{' and '.join(named)} both say whose labels are known; give one of them")
+
+
+def known_argument(known: KnownLabels | None, known_ids: str | None, graph: Graph) -> Any:
+    """What the options say, as models take it."""
+    return _numbers(known_ids, graph) if known_ids is not None else str(known or KnownLabels.train)
+
+
+def _tell_known(labeller: Any, graph: Graph, known: Any, forced: bool) -> None:
+    """Of labels that nobody gave, but the model has kept: how many are known."""
+    if forced or known != KnownLabels.train:
+        return
+    number = int(labeller.known_nodes(graph).sum())
+    if number:
+        told = f"known labels of {number:,} of {graph.n_nodes:,} nodes are used; --known none to predict without"
+        typer.echo(told, err=True)
+
+
+def _to_score(labeller: Any, graph: Graph, labelled: dict[int, str], known: Any) -> tuple[dict[int, str], Any]:
+    """Node -> label of those to score, and whose labels are known; where none but nodes trained on are left, these are
+    scored, and their labels are not known."""
+    inside = labeller.known_nodes(graph, known=known)
+    gold = {i: label for i, label in labelled.items() if not inside[i]}
+    seen = len(labelled) - len(gold)
+    if not gold and seen and known == KnownLabels.train:
+        told = "every node to score was trained on: they are scored without their labels being known, and far too well"
+        typer.echo(f"warning: {told}", err=True)
+        return labelled, str(KnownLabels.none)
+    if not gold:
+        raise InputError("scoring needs labels, and none of the nodes to score has one that is not known")
+    if seen and known == KnownLabels.train:
+        typer.echo(f"{seen:,} nodes were trained on: their labels are known, and they are not scored", err=True)
+    return gold, known
+
+
+def _tell_unseen(labeller: Any, gold: dict[int, str]) -> None:
+    """Labels nobody could have guessed."""
+    strange = sorted({*gold.values()} - {*labeller.coding_.classes.names})
+    if strange:
+        typer.echo(f"warning: labels that training never saw count as misses: {', '.join(strange)}", err=True)
+
+
+def _link_counts(labeller: Any, graph: Graph) -> dict[str, int]:
+    used = labeller.company_.relation_names() if hasattr(labeller, "company_") else getattr(labeller, "links_", None)
+    names = labeller.parents_[0].links if used is None else used
+    return {name: int(graph.relations[name].nnz) for name in names}
+
+
+def _load(path: Path, jobs: int, trust: list[str] | None) -> Any:
+    from kinfolk.core.persistence import load_model
+
+    with in_options():
+        return load_model(path, kind="nodes", trusted=trust or ()).set_params(n_jobs=jobs)

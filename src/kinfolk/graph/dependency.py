@@ -1,0 +1,291 @@
+"""The dependency network (Heckerman and others; Neville and Jensen for relations): what stacking is measured against.
+
+P(y_i | x_i, y of the neighbours) is learned from true labels (pseudo-likelihood, Definition 2 of the stacking paper),
+and inference is Gibbs sampling: each label is drawn anew, given its neighbours' current ones, sweep after sweep.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.collective.rows import side_by_side
+from kinfolk.collective.stacking import drawn
+from kinfolk.collective.templates import Count, LogCount, Proportion, set_known
+from kinfolk.core.checks import check_settings
+from kinfolk.core.progress import speaker
+from kinfolk.core.threads import resolve_jobs
+from kinfolk.errors import DataWarning, SettingError, warn
+from kinfolk.graph.explain import feature_names, gibbs_story, ready, told
+from kinfolk.graph.gibbs_network import is_log_linear, network_of
+from kinfolk.graph.known_nodes import TRAIN, Memory
+from kinfolk.graph.learners import Learner, check_base, check_enough, predict_in_blocks
+from kinfolk.graph.node_company import NodeCompany, World, default_templates
+from kinfolk.graph.nodes import Nodes, no_labels_beside, node_weights, training_labels
+from kinfolk.graph.page import NodeExplanation
+from kinfolk.inference.gibbs import Chain
+from kinfolk.report.report_files import PathLike, check_report
+from kinfolk.report.scores import evaluate_nodes
+
+log = logging.getLogger("kinfolk")
+Array = NDArray[Any]
+
+
+@final
+@dataclass(eq=False, repr=False)
+class DependencyNetwork(NodeCompany):
+    """Nodes of a Graph, each drawn again and again given its neighbours.
+
+    Settings
+    --------
+    base        any scikit-learn classifier: trained once on the nodes' own features, once with neighbours' true labels
+    templates   what a node is told of its neighbours, as in StackedGraphical; None: Proportion over every relation,
+                which means the same in training, where only labelled neighbours speak, and in sampling, where all do
+                (Count where links have weights below 0)
+    start       labels to begin with: "local", those of the model of own features; or "random", as where there are none
+    burn_in     sweeps that are not counted
+    sweeps      sweeps after them; probabilities are the mean of the conditionals that labels were drawn from
+    chains      runs from different draws, averaged; they run in parallel
+    mode        "fast": a kernel that keeps scores up to date, each label drawn given the newest others; for
+                LogisticRegression and templates Count, Mean, Proportion, Exists, Max and Concat. "plain": asks the
+                conditional model anew for all nodes at every sweep, for any base (Definition 1 of the paper: all
+                labels at once, given the last sweep's). "auto": fast where it can be
+    random_state, n_jobs   as in StackedGraphical
+    verbose     1 = a line for each chain, on a terminal or in a notebook
+
+    Learned by `fit`: `classes_`, `local_`, `conditional_`, `company_`.
+    """
+
+    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "start": ("local", "random"),
+        "mode": ("auto", "fast", "plain"),
+    }
+
+    base: Any = None
+    templates: Any = None
+    start: str = "local"
+    burn_in: int = 50
+    sweeps: int = 100
+    chains: int = 1
+    mode: str = "auto"
+    random_state: int | None = 0
+    n_jobs: int | None = -1
+    verbose: int = 0
+
+    local_: Learner = field(init=False)
+    conditional_: Learner = field(init=False)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "conditional_")
+
+    @property
+    def _learners(self) -> list[Learner]:
+        return [self.local_, self.conditional_]
+
+    # -- learning -------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, train: Any = None) -> Self:
+        """Train on a Graph (or a Relational). Neighbours without a label say nothing.
+
+        sample_weight  one number a node
+        train          a mask or numbers of the nodes whose labels may be used; None: all labelled ones
+        """
+        no_labels_beside(y)
+        check_settings(self)
+        check_base(self.base)
+        nodes, jobs = Nodes.of(X), resolve_jobs(self.n_jobs)
+        labels, classes = training_labels(nodes, train)
+        index = np.flatnonzero(labels >= 0)
+        check_enough(classes)
+        weights = None
+        if sample_weight is not None:
+            weights = node_weights(nodes, labels, classes, None, sample_weight)[index]
+        templates = default_templates(self.templates, nodes, Proportion)
+        world = World.learn(nodes, templates, len(classes), True, jobs)
+        if self.templates is not None:
+            _tell_sums(world, labels)
+        votes = np.zeros((len(labels), len(classes)))
+        set_known(votes, labels)
+        rows = side_by_side(world.wide, index, world.company.rows(world.hood, votes, index))
+        with self._all_or_nothing():
+            self.local_ = Learner(self.base, classes).fit(world.alone[index], labels[index], weights)
+            self.conditional_ = Learner(self.base, classes).fit(rows, labels[index], weights)
+            memory = Memory.of(nodes, labels, world.company.relation_names())
+            self._keep(nodes, world.company, classes, "true", memory)
+            if self.mode == "fast":
+                self._fast()  # tells now if it cannot be had
+        return self
+
+    # -- prediction -----------------------------------------------------------------------------------
+
+    def predict_proba(self, X: Any, forced: bool = False, known: Any = TRAIN) -> Array:
+        """(n, L), the mean over sweeps and chains.
+
+        forced   labels that X has are kept
+        known    whose labels are kept: "train": nodes trained on, found by their ids; "none": nobody's; truth values or
+                 numbers of nodes: those, with the labels X has
+        """
+        self._require_fitted()
+        world = self._world(X)
+        return world.nodes.to_nodes(self._marginals(world, self._known(world.nodes, known, forced)))
+
+    def _marginals(self, world: World, known: Array) -> Array:
+        """(n, L) by row; labels that are `known` (n,), -1 for none, stay."""
+        from joblib import Parallel, delayed
+
+        tasks = (delayed(self._mean)(world, known, number) for number in range(self.chains))
+        found = Parallel(n_jobs=resolve_jobs(self.n_jobs), prefer="threads")(tasks)
+        table = np.asarray(sum(found) / len(found))
+        set_known(table, known)
+        return table
+
+    def predict(self, X: Any, forced: bool = False, known: Any = TRAIN) -> Array:
+        """One label a node; `forced` and `known` as in `predict_proba`."""
+        answer: Array = self.classes_[self.predict_proba(X, forced, known).argmax(axis=1)]
+        return answer
+
+    def trace(
+        self, X: Any, sweeps: int, forced: bool = False, chain: int = 0, known: Any = TRAIN
+    ) -> Iterator[Array]:
+        """The prediction after each sweep of one chain, (n, L): the mean of the conditionals so far, none left out."""
+        self._require_fitted()
+        world = self._world(X)
+        kept = self._known(world.nodes, known, forced)
+        sweep, sums = self._chain(world, kept, chain).sweep, np.zeros((world.hood.n, len(self.coding_.classes)))
+        for number in range(1, sweeps + 1):
+            sweep(sums)
+            mean = sums / number
+            set_known(mean, kept)
+            yield world.nodes.to_nodes(mean)
+
+    def evaluate(
+        self, X: Any, y: Any = None, report: PathLike | None = None, known: Any = TRAIN
+    ) -> tuple[None, float]:
+        """(None, accuracy in percent over labelled nodes that are not known), as other models give it; `report`: also
+        write a page."""
+        self._require_fitted()
+        no_labels_beside(y)
+        check_report(report)
+        world = self._world(X)
+        kept = self._known_when_scored(world.nodes, known)
+        return evaluate_nodes(self, world.nodes, self._marginals(world, kept), report, kept)
+
+    def score(self, X: Any, y: Any = None, known: Any = TRAIN) -> float:
+        """Accuracy, from 0 to 1."""
+        return self.evaluate(X, y, known=known)[1] / 100
+
+    def _fast(self) -> bool:
+        can = is_log_linear(self.conditional_, self.company_)
+        if self.mode == "fast" and not can:
+            raise SettingError(
+                "mode='fast' needs LogisticRegression as base and templates Count, Mean, Proportion, Exists, Max or "
+                "Concat of predictions; use mode='plain'"
+            )
+        return can and self.mode != "plain"
+
+    def _mean(self, world: World, known: Array, chain: int) -> Array:
+        sweep, shape = self._chain(world, known, chain).sweep, (world.hood.n, len(self.coding_.classes))
+        left_out, kept = np.zeros(shape), np.zeros(shape)
+        sweeps, began = self.burn_in + self.sweeps, time.perf_counter()
+        for number in range(sweeps):
+            sweep(left_out if number < self.burn_in else kept)
+        tell = speaker(self.verbose)
+        tell(f"chain {chain + 1} of {self.chains}: {sweeps} sweeps in {time.perf_counter() - began:.1f} s")
+        return kept / self.sweeps
+
+    def _chain(self, world: World, known: Array, number: int) -> Chain | PlainChain:
+        """A chain at its start. Labels that are `known` (n,) are kept; -1: none is."""
+        rng = np.random.default_rng(None if self.random_state is None else [self.random_state, 2, number])
+        n, n_labels = world.hood.n, len(self.coding_.classes)
+        labels = rng.integers(n_labels, size=n)
+        if self.start == "local" and world.alone.shape[1]:  # without features it would say the same of all
+            labels = self._alone(world).argmax(axis=1)
+        labels = np.where(known >= 0, known, labels)
+        if self._fast():
+            network = network_of(self.conditional_, self.company_, world.hood, world.wide)
+            return Chain(network, labels, known >= 0, rng)
+        return PlainChain(self.conditional_, world, labels, known, rng)
+
+    def _alone(self, world: World) -> Array:
+        """(n, L) by own features alone."""
+        return predict_in_blocks(self.local_, world.alone, np.arange(world.hood.n), None, 1)
+
+    # -- explanation ----------------------------------------------------------------------------------
+
+    def explain(
+        self, X: Any, node: Any = None, report: PathLike | None = None, forced: bool = False, known: Any = TRAIN
+    ) -> NodeExplanation:
+        """Why a node has its label: what its own features say, what sampling says, and what each aggregate of the
+        neighbours' labels changed, on the mean over all sweeps counted.
+
+        node      an id, or a number from 0
+        report    also write a page about the node, to look at and click through
+        forced, known   as in `predict_proba`. The label of the node itself is set aside: it is what the model says of
+                  it.
+        """
+        self._require_fitted()
+        world = self._world(X)
+        at, kept = ready(world.nodes, node, report), self._known(world.nodes, known, forced, told=False)
+        alone, names = self._alone(world), self.coding_.classes.names
+        sums = np.zeros((world.hood.n, len(names)))
+        states = self._states(world, kept, at, sums)
+        features = feature_names(self.node_columns_)
+        return told(
+            gibbs_story(world, alone, self.conditional_, at, kept, states, sums, names, features), report, self
+        )
+
+    def _states(self, world: World, known: Array, node: int, sums: Array) -> Iterator[Array]:
+        """The labels (n,) of all whenever the node is drawn anew in a sweep that counts; `sums` (n, L) gathers the
+        conditionals."""
+        left_out = np.zeros_like(sums)
+        for number in range(self.chains):
+            chain = self._chain(world, known, number)
+            newest = np.arange(len(sums)) < (node if isinstance(chain, Chain) else 0)  # drawn before it in its sweep
+            for sweep in range(self.burn_in + self.sweeps):
+                before = chain.labels.copy()
+                chain.sweep(left_out if sweep < self.burn_in else sums)
+                if sweep >= self.burn_in:
+                    yield np.where(newest, chain.labels, before)
+
+
+def _tell_sums(world: World, labels: Array) -> None:
+    """A word about sums over neighbours some of whom have no label: they are larger in sampling than in training."""
+    sums = [one for one in world.company.told if isinstance(one, Count | LogCount)]
+    seen = [labels[world.hood.links(one.rule)[labels >= 0].indices] >= 0 for one in sums]
+    silent, heard = sum(int((~one).sum()) for one in seen), sum(map(len, seen))
+    if silent:
+        names, some = ", ".join(one.name for one in sums), f"{silent} of the {heard} links of training nodes"
+        warn(
+            f"{names}: {some} lead to nodes without a label, which add nothing in training and something in sampling; "
+            "Proportion (proportion:...) means the same in both",
+            DataWarning,
+        )
+
+
+class PlainChain:
+    """A running chain of any conditional model, asked anew for all nodes at every sweep: `labels` (n,) are where it
+    stands. Those `known` (n,), -1 for none, stay."""
+
+    def __init__(
+        self, conditional: Learner, world: World, labels: Array, known: Array, rng: np.random.Generator
+    ) -> None:
+        self.labels, self._known, self._rng = labels, known, rng
+        self._conditional, self._world = conditional, world
+        self._votes = np.zeros((len(labels), conditional.n_labels))
+        set_known(self._votes, labels)
+
+    def sweep(self, sums: Array) -> None:
+        """One pass; the conditional probabilities it drew from are added to `sums` (n, L)."""
+        everyone = np.arange(len(self.labels))
+        company = self._world.company.rows(self._world.hood, self._votes, everyone)
+        table = predict_in_blocks(self._conditional, self._world.wide, everyone, company.__getitem__, 1)
+        sums += table
+        self._votes = drawn(table, self._rng)
+        set_known(self._votes, self._known)
+        self.labels = self._votes.argmax(axis=1)

@@ -1,0 +1,265 @@
+"""The link model: a relational Markov network over linked nodes (Taskar, Abbeel and Koller, 2002).
+
+p(y | x) ∝ exp( Σ_i ( a + x_i · W )[y_i] + Σ_links T_r[y_source, y_target] ), by loopy belief propagation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self, final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from kinfolk.collective.pair_sample import PairSample, pair_sample
+from kinfolk.collective.pairwise import REMEDY, TRAININGS, InferenceReport, PairTraining, infer, train_pairwise
+from kinfolk.collective.separate import EdgeData, train_separately
+from kinfolk.core.checks import check_settings
+from kinfolk.core.history import Stage
+from kinfolk.core.labeller import Labeller
+from kinfolk.core.labels import Classes
+from kinfolk.core.progress import observed
+from kinfolk.core.threads import resolve_jobs
+from kinfolk.core.training import Callback, Convergence, TrainingPlan
+from kinfolk.errors import InputError
+from kinfolk.graph.cut_links import link_story
+from kinfolk.graph.explain import ready, told
+from kinfolk.graph.known_nodes import TRAIN, KnownNodes, Memory
+from kinfolk.graph.node_parents import used_links
+from kinfolk.graph.nodes import (
+    Nodes,
+    check_relations,
+    check_within_groups,
+    no_labels_beside,
+    node_accuracy,
+    node_weights,
+    training_labels,
+)
+from kinfolk.graph.page import NodeExplanation
+from kinfolk.inference.loopy import Propagation
+from kinfolk.learning.tables import TableWeights
+from kinfolk.report.report_files import PathLike, check_report
+from kinfolk.report.scores import evaluate_nodes
+from kinfolk.text.labels import LabelCoding
+
+Array = NDArray[Any]
+
+
+@final
+@dataclass(kw_only=True, eq=False, repr=False)
+class LinkModel(KnownNodes, Labeller):
+    """Nodes of a Graph, labelled together with those they are linked to.
+
+    Settings
+    --------
+    l2, l1            strength of the ridge and of the lasso
+    training          "bethe": the likelihood with belief propagation in the place of exact sums; "pseudo": each label
+                      given its neighbours'; "piecewise": each factor on its own. All start from the node model.
+    relations         the links to use; None: all (of two that are each other's reverse, one)
+    class_weight      label -> weight, or "balanced"
+    schedule, damping, max_rounds, message_tolerance   of belief propagation: see `SkipChainCRF`
+    max_iterations, tolerance, patience, dev_every, random_state, n_jobs, verbose   see `Tagger`
+
+    Learned by `fit`: `classes_`, `weights_`, `convergence_`, `training_report_` (where belief propagation settled).
+    """
+
+    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {"training": TRAININGS}
+
+    l2: float = 1.0
+    l1: float = 0.0
+    training: str = "bethe"
+    relations: Sequence[str] | None = None
+    class_weight: Mapping[Any, float] | str | None = None
+    schedule: str = "sequential"
+    damping: float = 0.3
+    max_rounds: int = 200
+    message_tolerance: float = 1e-4
+    max_iterations: int = 300
+    tolerance: float = 1.5e-4
+    patience: int = 5
+    dev_every: int = 5
+    random_state: int | None = 0
+    n_jobs: int | None = -1
+    verbose: int = 0
+
+    links_: tuple[str, ...] = field(init=False)
+    not_used_: tuple[str, ...] = field(init=False)
+    node_columns_: Sequence[str] | int = field(init=False)
+    weights_: TableWeights = field(init=False)
+    convergence_: Convergence = field(init=False)
+    training_report_: InferenceReport | None = field(init=False)
+
+    def fit(
+        self, X: Any, y: Any = None, X_dev: Any = None, sample_weight: Any = None,
+        callback: Callback | None = None, train: Any = None,
+    ) -> Self:  # fmt: skip
+        """Train on a Graph (or a Relational). Nodes without a label take part as neighbours.
+
+        X_dev           a held-out graph: scored every `dev_every` iterations; the best weights are kept
+        sample_weight   one number a node; a graph counts with the mean of its labelled nodes
+        train           a mask or numbers of the nodes whose labels may be used; None: all labelled ones
+        """
+        no_labels_beside(y)
+        check_settings(self)
+        nodes, jobs = Nodes.of(X), resolve_jobs(self.n_jobs)
+        labels, classes = training_labels(nodes, train)
+        weights = node_weights(nodes, labels, classes, self.class_weight, sample_weight)
+        plan = TrainingPlan(
+            float(self.l2), float(self.l1), self.max_iterations, float(self.tolerance), self.patience,
+            self.dev_every, self.random_state, jobs, self.training,
+        )  # fmt: skip
+        with self._all_or_nothing(), observed(callback, self.verbose, self.tolerance) as watcher:
+            self.links_ = used_links(self.relations, nodes.relations, ordered=True)
+            self.not_used_ = tuple(name for name in nodes.relations if name not in self.links_)
+            self.node_columns_, self.coding_ = nodes.columns, LabelCoding(None, None, classes)
+            sample, n_labels = self._sample(nodes), len(classes)
+            self.memory_ = memory = Memory.of(nodes, labels, self.links_)
+            score = self._dev_scorer(X_dev, classes, memory)
+            start, first = self._node_start(sample, labels, weights, n_labels, plan, watcher)
+            how = PairTraining(self.training, self._propagation())
+            self.weights_, self.convergence_, self.training_report_ = train_pairwise(
+                sample, labels, weights, n_labels, how, start, plan, score, watcher
+            )
+            self.convergence_ = self.convergence_.after(first)
+        if self.training_report_ is not None:
+            self.training_report_.warn(REMEDY)
+        return self
+
+    def _node_start(
+        self, sample: PairSample, labels: Any, weights: Array, n_labels: int, plan: TrainingPlan, watcher: Any
+    ) -> tuple[TableWeights, tuple[Stage, ...]]:
+        """Weights of the node model, and no opinion on links; and how it was trained."""
+        alone = np.stack([np.arange(len(labels)), np.full(len(labels), -1)], axis=1)
+        named = replace(plan, stage="node model", warns=False)
+        data = EdgeData(alone, "none")
+        model, outcome = train_separately(sample.rows, labels, weights, n_labels, data, named, watcher)
+        shape = sample.shape(n_labels)
+        found = shape.split(np.zeros(shape.size, np.float32))
+        found.tables[0][:] = model.child
+        found.start[:] = model.start
+        return found, () if outcome is None else outcome.stages
+
+    def _propagation(self) -> Propagation:
+        return Propagation(self.schedule, float(self.damping), float(self.message_tolerance), self.max_rounds)
+
+    def _sample(self, nodes: Nodes, edges: list[Array] | None = None) -> PairSample:
+        """`edges`: pairs of each relation, if others than all."""
+        found = self._edges(nodes) if edges is None else edges
+        return pair_sample(nodes.rows, found, [None] * len(found), nodes.groups, np.arange(len(nodes.labels)))
+
+    def _edges(self, nodes: Nodes) -> list[Array]:
+        """Links of each relation as pairs (source, target), each once."""
+        edges = []
+        for name in self.links_:
+            links = sparse.coo_array(nodes.relations[name])
+            there = links.data != 0
+            if (links.coords[0][there] == links.coords[1][there]).any():
+                raise InputError(f"relation {name!r} links a node to itself. Take self loops out.")
+            edges.append(np.stack([c[there] for c in links.coords], axis=1).astype(np.int64))
+        check_within_groups(nodes, self.links_)
+        return edges
+
+    def _dev_scorer(self, X_dev: Any, classes: Classes, memory: Memory) -> Any:
+        if X_dev is None:
+            return None
+        dev = self._of(X_dev)
+        known = memory.scored(dev)
+        gold, sample, jobs = np.where(known >= 0, -1, dev.gold(classes)), self._sample(dev), resolve_jobs(self.n_jobs)
+        if not (gold >= 0).any():
+            raise InputError("scoring needs labels, and X_dev has none")
+        given = self._certain(known)
+        settings = self._propagation()
+        return lambda weights: node_accuracy(gold, infer(sample, weights, settings, jobs, False, given)[0]) / 100
+
+    # -- prediction -----------------------------------------------------------------------------------
+
+    def _nodes(self, X: Any) -> Nodes:
+        self._require_fitted()
+        return self._of(X)
+
+    def _of(self, X: Any) -> Nodes:
+        nodes = Nodes.of(X, self.node_columns_)
+        check_relations(nodes, self.links_, self.not_used_)
+        return nodes
+
+    def _beliefs(self, sample: PairSample, known: Array) -> tuple[Array, InferenceReport]:
+        """(n, L) by row; labels that are `known` (n,), -1 for none, are certain."""
+        given, jobs = self._certain(known), resolve_jobs(self.n_jobs)
+        found, report, _ = infer(sample, self.weights_, self._propagation(), jobs, False, given)
+        return np.exp(found), report
+
+    def _certain(self, known: Array) -> tuple[Array, Array] | None:
+        """What is added to the scores of nodes and of pairs of labels: -inf for all but a label that is known."""
+        if not (known >= 0).any():
+            return None
+        n_labels = len(self.coding_.classes)
+        forbid = np.zeros((len(known), n_labels))
+        forbid[(known[:, None] >= 0) & (known[:, None] != np.arange(n_labels))] = -np.inf
+        return forbid, np.zeros((n_labels, n_labels))
+
+    def predict_proba(self, X: Any, forced: bool = False, known: Any = TRAIN) -> Array:
+        """(n, L), beliefs at the fixed point. Known labels are certain, and all others are given them: information
+        flows both ways along a link. Exact where links form no circle among the nodes that are not known.
+
+        forced   the labels that X has are known
+        known    whose are: "train": nodes trained on, found by their ids; "none": nobody's; truth values or numbers of
+                 nodes: those, with the labels X has
+        """
+        nodes = self._nodes(X)
+        beliefs, report = self._beliefs(self._sample(nodes), self._known(nodes, known, forced))
+        report.warn(REMEDY)
+        return nodes.to_nodes(beliefs)
+
+    def predict(self, X: Any, forced: bool = False, known: Any = TRAIN) -> Array:
+        """One label a node; `forced` and `known` as in `predict_proba`."""
+        answer: Array = self.classes_[self.predict_proba(X, forced, known).argmax(axis=1)]
+        return answer
+
+    def inference_report(self, X: Any, forced: bool = False, known: Any = TRAIN) -> InferenceReport:
+        """In which groups of X belief propagation settles."""
+        nodes = self._nodes(X)
+        return self._beliefs(self._sample(nodes), self._known(nodes, known, forced, told=False))[1]
+
+    def evaluate(
+        self, X: Any, y: Any = None, report: PathLike | None = None, known: Any = TRAIN
+    ) -> tuple[None, float]:
+        """(None, accuracy in percent over labelled nodes that are not known), as other models give it; `report`: also
+        write a page."""
+        no_labels_beside(y)
+        check_report(report)
+        nodes = self._nodes(X)
+        certain = self._known_when_scored(nodes, known)
+        beliefs, settled = self._beliefs(self._sample(nodes), certain)
+        settled.warn(REMEDY)
+        return evaluate_nodes(self, nodes, beliefs, report, certain)
+
+    def score(self, X: Any, y: Any = None, known: Any = TRAIN) -> float:
+        """Accuracy, from 0 to 1."""
+        return self.evaluate(X, y, known=known)[1] / 100
+
+    def explain(
+        self, X: Any, node: Any = None, report: PathLike | None = None, forced: bool = False, known: Any = TRAIN
+    ) -> NodeExplanation:
+        """Why a node has its label: what its own features say, and what is believed with links and with those of each
+        relation cut.
+
+        node      an id, or a number from 0
+        report    also write a page about the node, to look at and click through
+        forced, known   as in `predict_proba`, but for the label of the node itself: it is what the model says of it
+        """
+        nodes, classes = self._nodes(X), self.coding_.classes
+        at = ready(nodes, node, report)
+        certain = self._known(nodes, known, forced, told=False).copy()
+        certain[at] = -1
+        edges = self._edges(nodes)
+
+        def beliefs(cut: Callable[[str, Array], Array] | None) -> Array:
+            left = [e if cut is None else e[~cut(name, e)] for name, e in zip(self.links_, edges, strict=True)]
+            found, settled = self._beliefs(self._sample(nodes, left), certain)
+            if cut is None:
+                settled.warn(REMEDY)
+            return found
+
+        return told(link_story(nodes, at, self.links_, beliefs, certain, classes.names), report, self)

@@ -1,0 +1,110 @@
+"""From chains to weights: a stochastic warm start, then L-BFGS."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.core.memory import release_free_memory
+from kinfolk.core.training import Callback, Convergence, TrainingPlan, Watch, optimise
+from kinfolk.core.values import BOUNDS, LARGEST_VALUE
+from kinfolk.errors import InputError
+from kinfolk.inference.chain_losses import KINDS
+from kinfolk.inference.expectations import chain_residuals
+from kinfolk.learning.epochs import run_epoch
+from kinfolk.learning.loglinear import LogLinear, Weights
+from kinfolk.learning.sparse import SparseRows
+from kinfolk.learning.warm_start import warm_start
+
+log = logging.getLogger("kinfolk")
+Array = NDArray[Any]
+
+WARM_PASSES = 16
+# A warm-start step moves the score of a token by about this many times its residual.
+SCORE_STEP = 3.0
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Rows of features, labels (-1 unknown), token weights and sequences of one corpus."""
+
+    rows: SparseRows
+    pair_rows: SparseRows | None
+    labels: NDArray[np.int32]
+    token_weights: Array
+    starts: NDArray[np.int64]
+    n_labels: int
+
+
+def train(
+    kind: str,
+    data: TrainingData,
+    plan: TrainingPlan,
+    initial: Array | None,
+    score_dev: Callable[[Weights], float] | None,
+    callback: Callback | None,
+) -> tuple[Array, Convergence]:
+    """Weights that minimise the objective of `kind` ("maxent", "memm", "crf"), and how it went."""
+    began = time.perf_counter()
+    if not (data.labels >= 0).any():
+        raise InputError("training needs at least one labelled token")
+    largest = float(np.abs(data.rows.values).max(initial=0.0))
+    if largest > LARGEST_VALUE:
+        raise InputError(f"{BOUNDS}; the largest is {largest:g}. Scale them down")
+    release_free_memory()
+    residuals = chain_residuals(kind, data.labels, data.token_weights, data.starts, plan.n_jobs)
+    objective = LogLinear(data.rows, residuals, data.n_labels, data.pair_rows, plan.l2, plan.n_jobs)
+    watch = Watch(objective.shape, plan, score_dev, callback, began)
+    start = _starting_point(kind, data, objective, plan, watch) if initial is None else initial
+    return optimise(objective, start, plan, watch, began)
+
+
+def _starting_point(kind: str, data: TrainingData, objective: LogLinear, plan: TrainingPlan, watch: Watch) -> Array:
+    """Weights after a few stochastic passes, or zeros with a lasso, which wants them.
+
+    Zeros also if the passes end worse than knowing nothing, as with huge feature values.
+    """
+    zeros = np.zeros(objective.shape.size, np.float32)
+    if plan.l1 > 0:
+        return zeros
+    watch.passes = WARM_PASSES
+    n = len(data.starts) - 1
+    squares = data.rows.values.astype(np.float64) ** 2 if len(data.rows.values) else None
+    mean_square = (len(data.rows.indices) if squares is None else squares.sum()) / max(1, data.rows.n_rows)
+    shrink = plan.l2 / n
+    longest = int(np.diff(data.starts).max())
+    met: list[float] = []
+    largest_weight = max(1.0, float(data.token_weights.max()))
+
+    def epoch(flat: Array, order: Array, rates: Array) -> float:
+        part, rows = objective.shape.split(flat), data.rows
+        loss = run_epoch(
+            KINDS[kind], rows.indptr, rows.indices, rows.values, data.labels, data.token_weights, data.starts,
+            order, longest, part.node, part.start, part.pair, rates, shrink,
+        )  # fmt: skip
+        return float(loss)
+
+    def after_pass(number: int, loss: float) -> bool:
+        met.append(loss)
+        return watch.after_pass(number, loss)
+
+    warmed = warm_start(
+        epoch,
+        zeros,
+        n,
+        shrink=shrink,
+        rate=min(1.0, SCORE_STEP / max(mean_square, 1e-12)) / largest_weight,
+        passes=WARM_PASSES,
+        rng=np.random.default_rng(plan.seed),
+        n_jobs=plan.n_jobs,
+        callback=after_pass,
+    )
+    release_free_memory()
+    knowing_nothing = data.token_weights[data.labels >= 0].sum() * np.log(data.n_labels)
+    return warmed if met and met[-1] < knowing_nothing and np.isfinite(warmed).all() else zeros

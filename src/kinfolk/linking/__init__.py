@@ -1,0 +1,1 @@
+"""Records and mentions into clusters: blocking, comparisons, the Linker, its scores, explanations and commands."""

@@ -1,0 +1,222 @@
+"""Documents with mentions and their clusters, in the columns of CoNLL-2012 and what LitBank and GUM make of them.
+
+A file holds documents between "#begin document" and "#end document"; a line is a token, a blank line ends a sentence,
+and the last column has the brackets of mentions (`io.brackets`). Files of the same name beside it tell more, wherever
+they lie in the folder or archive:
+
+    .conllu   sentences and gold POS, features, heads and relations of the tokens (GUM; its own files have no sentences)
+    .ann      the type and form (PROP, NOM or PRON) of each mention (LitBank)
+
+A label may be a cluster alone ("12") or, as in GUM, type-cluster[-link] ("person-10-Charles_Bolden").
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+import numpy as np
+
+from kinfolk.core.archives import File, Place, files_in
+from kinfolk.core.column import Column
+from kinfolk.errors import InputError
+from kinfolk.linking.brackets import BracketSpans, LabelledSpan, parse_brackets
+from kinfolk.linking.mentions import Mentions
+from kinfolk.text.corpus import Corpus
+
+log = logging.getLogger("kinfolk")
+
+SUFFIXES = (".conll", ".gold_conll", ".auto_conll", ".v4_gold_conll", ".key", ".response")
+_BEGIN = re.compile(r"#\s*begin document\s*\(?(?P<name>[^);]*)\)?(?:;\s*part\s+(?P<part>\S+))?")
+_TYPED = re.compile(r"(?P<type>[^\W\d_]+)-(?P<cluster>\d+)(?:-.*)?$")
+PARSED = {"upos": 3, "feats": 5, "head": 6, "deprel": 7}  # where a CoNLL-U file has them
+
+
+@dataclass
+class _Document:
+    name: str
+    path: str
+    words: list[str] = field(default_factory=list)
+    cells: list[str] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)
+    sentences: list[int] = field(default_factory=lambda: [0])  # where sentences end, so far
+    parsed: dict[str, list[str]] = field(default_factory=dict)
+
+
+def read_coref(path: Place, *, unmatched: str = "raise", duplicates: str = "drop") -> Mentions:
+    """All documents of a file, a folder or a tar archive, ordered by file name; every pair within one is a candidate.
+
+    unmatched   "raise": a bracket without counterpart is an error; "drop": it is left out, with a warning
+    duplicates  "drop": of mentions of the same tokens the first stays, with a warning; "keep" all
+
+    The items have columns `text`, `type` (entity type) and `form` where the data tells them.
+    """
+    wanted = (*SUFFIXES, ".conllu", ".ann")
+    files = files_in(path, lambda inner: inner.name.endswith(wanted))
+    beside = {(f.inner.suffix, f.inner.stem): f for f in files if f.inner.suffix in (".conllu", ".ann")}
+    told = [f for f in files if f.inner.suffix not in (".conllu", ".ann")]
+    if not told:
+        raise InputError(f"no coreference file here; expected names that end in {', '.join(SUFFIXES)}", str(path))
+    documents, mentions, extra = [], [], []
+    for file in sorted(told, key=lambda f: str(f.inner)):
+        stem = _stem(file.inner)
+        parse, notes = beside.get((".conllu", stem)), beside.get((".ann", stem))
+        for document in _documents(file):
+            if parse is not None:
+                _add_parse(document, parse)
+            found = parse_brackets(
+                document.cells, unmatched=unmatched, duplicates=duplicates, path=document.path, lines=document.lines
+            )
+            _tell(document, found, duplicates)
+            documents.append(document)
+            mentions.append(sorted(found.spans, key=lambda s: (s.start, -s.end)))
+            extra.append({} if notes is None else _notes(notes, document))
+    return _mentions(documents, mentions, extra)
+
+
+def _stem(inner: PurePosixPath) -> str:
+    suffix = next((s for s in SUFFIXES if inner.name.endswith(s)), "")
+    return inner.name[: len(inner.name) - len(suffix)]
+
+
+def _text(file: File) -> str:
+    try:
+        return file.data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        place = file.data.count(b"\n", 0, error.start) + 1
+        raise InputError("not UTF-8 text; convert the file first", file.name, place) from None
+
+
+def _documents(file: File) -> Iterator[_Document]:
+    document: _Document | None = None
+    for number, written in enumerate(_text(file).split("\n"), 1):
+        line = written.rstrip("\r")
+        if line.startswith("#"):
+            begins = _BEGIN.match(line)
+            if begins:
+                if document is not None:
+                    yield document
+                document = _Document(_name(begins, file), file.name)
+            elif document is not None and re.match(r"#\s*end document", line):
+                yield document
+                document = None
+            continue
+        if not line.strip():
+            if document is not None and len(document.words) > document.sentences[-1]:
+                document.sentences.append(len(document.words))
+            continue
+        if document is None:
+            raise InputError(
+                'a token outside a document; expected a line "#begin document (name)" first', file.name, number
+            )
+        cells = line.split("\t") if "\t" in line else line.split()
+        if len(cells) < 2:
+            raise InputError(f"expected at least a word and a coreference column; got {line!r}", file.name, number)
+        document.words.append(cells[3] if len(cells) > 4 else cells[1] if len(cells) > 2 else cells[0])
+        document.cells.append(cells[-1])
+        document.lines.append(number)
+    if document is not None:
+        yield document
+
+
+def _name(begins: re.Match[str], file: File) -> str:
+    name = begins["name"].strip() or _stem(file.inner)
+    part = begins["part"]
+    return name if part is None or not part.strip("0") else f"{name} part {part}"
+
+
+def _add_parse(document: _Document, file: File) -> None:
+    """Sentences and columns from a CoNLL-U file with the same tokens."""
+    columns: dict[str, list[str]] = {name: [] for name in PARSED}
+    ends, words = [0], []
+    for line in _text(file).split("\n"):
+        cells = line.rstrip("\r").split("\t")
+        if len(cells) >= 8 and cells[0].isdigit():  # multiword tokens (3-4) and empty nodes (3.1) have other numbers
+            words.append(cells[1])
+            for name, at in PARSED.items():
+                columns[name].append(cells[at])
+        elif not line.strip() and len(words) > ends[-1]:
+            ends.append(len(words))
+    if len(words) != len(document.words):
+        got = f"{len(words)} tokens, where {document.path} has {len(document.words)}"
+        raise InputError(f"expected the same tokens; got {got}", file.name)
+    document.sentences, document.parsed = ends, columns
+
+
+def _notes(file: File, document: _Document) -> dict[tuple[int, int], tuple[str, str]]:
+    """(start, end) -> type and form, from LitBank's lines MENTION id sentence start sentence end text type form."""
+    found = {}
+    for number, line in enumerate(_text(file).split("\n"), 1):
+        cells = line.rstrip("\r").split("\t")
+        if cells[0] != "MENTION":
+            continue
+        try:
+            first, start, last, end = map(int, cells[2:6])
+            span = (document.sentences[first] + start, document.sentences[last] + end + 1)
+            found[span] = (cells[7], cells[8])
+        except (ValueError, IndexError):
+            wanted = "MENTION, id, sentence, start, sentence, end, text, type, form"
+            raise InputError(f"expected {wanted}, of the document; got {line!r}", file.name, number) from None
+    return found
+
+
+def _tell(document: _Document, found: BracketSpans, duplicates: str) -> None:
+    if found.n_unmatched:
+        log.warning("%s: %d brackets without counterpart are left out", document.path, found.n_unmatched)
+    if found.duplicates and duplicates == "drop":
+        one = found.duplicates[0]
+        words = " ".join(document.words[one.start : one.end])
+        place = f"{document.path}, line {document.lines[one.start]}"
+        log.warning(
+            "%s: %d mentions repeat the tokens of another (%r) and are left out", place, len(found.duplicates), words
+        )
+
+
+def _mentions(
+    documents: list[_Document], mentions: list[list[LabelledSpan]], extra: list[dict[tuple[int, int], tuple[str, str]]]
+) -> Mentions:
+    corpus = _corpus(documents)
+    first = corpus.sentence_starts[corpus.document_starts].tolist()
+    groups, spans, clusters, names = [], [], [], []
+    texts: list[str | None] = []
+    types: list[str | None] = []
+    forms: list[str | None] = []
+    numbers: dict[tuple[int, str], int] = {}
+    for g, (document, found, notes) in enumerate(zip(documents, mentions, extra, strict=True)):
+        for span in found:
+            typed = _TYPED.match(span.label)
+            kind, form = notes.get((span.start, span.end), (typed["type"] if typed else None, None))
+            label = typed["cluster"] if typed else span.label
+            groups.append(g)
+            spans.append((first[g] + span.start, first[g] + span.end))
+            clusters.append(numbers.setdefault((g, label), len(numbers)))
+            names.append(f"{span.start}-{span.end - 1}")
+            texts.append(" ".join(document.words[span.start : span.end]))
+            types.append(kind)
+            forms.append(form)
+    columns: dict[str, list[str | None]] = {"text": texts, "type": types, "form": forms}
+    return Mentions.from_groups(
+        np.array(groups, np.int32),
+        {name: Column.from_strings(c) for name, c in columns.items() if name == "text" or any(c)},
+        clusters=np.array(clusters, np.int32),
+        names=names,
+        group_names=[document.name for document in documents],
+        corpus=corpus,
+        spans=np.array(spans, np.int64).reshape(-1, 2),
+    )
+
+
+def _corpus(documents: list[_Document]) -> Corpus:
+    columns = {"word": Column.from_strings(w for d in documents for w in d.words)}
+    if documents and all(d.parsed for d in documents):
+        columns |= {name: Column.from_strings(v for d in documents for v in d.parsed[name]) for name in PARSED}
+    starts, sentences = [0], [0]
+    for document in documents:
+        ends = [*document.sentences[1:], len(document.words)]
+        base = starts[-1]
+        starts += [base + end for end in dict.fromkeys(ends) if end]
+        sentences.append(len(starts) - 1)
+    return Corpus(columns, np.array(starts, np.int64), np.array(sentences, np.int64))

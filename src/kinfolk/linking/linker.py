@@ -1,0 +1,323 @@
+"""Linker: pairs decided by a log-linear model and clustered, trained for the clusters that come of it."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kinfolk.core.progress import observed
+from kinfolk.core.threads import resolve_jobs
+from kinfolk.core.training import Callback, TrainingPlan
+from kinfolk.errors import InputError, SettingError
+from kinfolk.inference.e_steps import E_STEPS
+from kinfolk.linking.bias import Bias
+from kinfolk.linking.blocking import BlockingReport, blocked
+from kinfolk.linking.closure import closed
+from kinfolk.linking.clusterers import Clusterer
+from kinfolk.linking.grouped_rows import GroupedRows
+from kinfolk.linking.link_answers import LinkAnswers
+from kinfolk.linking.link_scores import Metric, labelled_scores, metric
+from kinfolk.linking.linker_checks import (
+    check_items,
+    check_linker,
+    item_pairs,
+    selected,
+    supervision_of_clusters,
+    supervision_of_pairs,
+    warn_of_blocking,
+)
+from kinfolk.linking.linker_defaults import clusterer_for, conjunctions_for, features_for
+from kinfolk.linking.mentions import Mentions
+from kinfolk.linking.objective import row_scores
+from kinfolk.linking.pair_labels import pair_labels
+from kinfolk.linking.pair_rows import distinct_rows
+from kinfolk.linking.pair_table import PairSet
+from kinfolk.linking.threshold import at_threshold, best_threshold, item_folds, slack, unseen_score, unseen_scores
+from kinfolk.linking.training import PairData, PairTrainer, best_round, learned_shares, sigmoid, train_rounds
+from kinfolk.report.report_files import PathLike, check_report
+from kinfolk.report.scores import evaluate_pairs
+
+log = logging.getLogger("kinfolk")
+Array = NDArray[Any]
+
+
+class Linker(LinkAnswers):
+    """Decides which items belong together: mentions of an entity, records of a customer.
+
+    features      pair features, or words for them ("jaro_winkler(name)"); None: those of coreference for mentions of a
+                  text, else comparisons that suit each column
+    blocking      rules ("key(postcode)") that make the candidate pairs of items that come without any; None: all pairs,
+                  up to two million
+    training      "local": learn to decide pairs; "structured": learn the decisions that the clustering needs (the
+                  paper's SLT)
+    e_step        "nearest" (Algorithm 2), "spanning" (Algorithm 1) or "exact": see `inference.e_steps`
+    rounds        structured rounds after the local one
+    bias          a `Bias` towards linking; None: none
+    clusterer     how decisions become clusters: SingleLink(), AverageLink(), CompleteLink(), BestLink(), Correlation(),
+                  BestMatch() or OneToOne(); None: single link for mentions of a text, average link for records of one
+                  table; for two tables one to one where the true clusters are, else the best match of each record
+    closure       whether pairs inside likely clusters of records that blocking left out are compared too, so that they
+                  do not count as "no" (clusterers that look at all pairs of a cluster; up to 200 records each)
+    select        the metric, on the training data after clustering, by which the round kept is chosen; of several the
+                  first chooses, and the others are told in `rounds_`
+    keep_local    whether the local round may be the one kept; the paper leaves it out
+    folds         into how many folds training is dealt to choose the threshold of the clusterer (see `clusterer_`)
+                  and the round, by `select` on pairs that models have not seen; the clusterer's own threshold stays
+                  unless another is better with 90 % confidence. None: the clusterer's own threshold, and the round
+                  by the pairs trained on
+    l2            strength of the ridge ½ l2 |w|²
+    bins, binning into how many bins numbers go; "learned": where labels change, "quantile": equal numbers
+    conjunctions  "default", "all", None, or pairs of column names whose values have a weight together
+    tolerance     an M-step ends when five iterations lower its objective by a smaller share than this
+    """
+
+    CHOICES: ClassVar = {"training": ("local", "structured"), "e_step": E_STEPS, "binning": ("learned", "quantile")}
+
+    def __init__(
+        self,
+        features: Any = None,
+        blocking: Any = None,
+        training: str = "structured",
+        e_step: str = "nearest",
+        rounds: int = 5,
+        bias: Bias | None = None,
+        clusterer: Clusterer | None = None,
+        closure: bool = True,
+        select: str | Sequence[str] = "pair_f1",
+        keep_local: bool = True,
+        folds: int | None = None,
+        l2: float = 1.0,
+        bins: int = 8,
+        binning: str = "learned",
+        conjunctions: Any = "default",
+        max_iterations: int = 200,
+        tolerance: float = 1e-4,
+        random_state: int = 0,
+        n_jobs: int | None = -1,
+        verbose: int = 0,
+    ) -> None:
+        self.features = features
+        self.blocking = blocking
+        self.training = training
+        self.e_step = e_step
+        self.rounds = rounds
+        self.bias = bias
+        self.clusterer = clusterer
+        self.closure = closure
+        self.select = select
+        self.keep_local = keep_local
+        self.folds = folds
+        self.l2 = l2
+        self.bins = bins
+        self.binning = binning
+        self.conjunctions = conjunctions
+        self.max_iterations = max_iterations
+        self.tolerance = tolerance
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(
+        self,
+        items: Mentions,
+        y: Any = None,
+        callback: Callback | None = None,
+        *,
+        pairs: Any = None,
+        left: str | None = None,
+        right: str | None = None,
+        match: str | None = None,
+    ) -> Self:
+        """Learn from items with true clusters, but not those whose cluster is not known (-1); or from labelled pairs.
+
+        pairs               labels of some pairs, which alone teach, candidates or not: a table of pandas, polars,
+                            Arrow or DuckDB, or a list of (id, id, match). Of other pairs nothing is taken to be known
+        left, right, match  its columns: two ids, and yes or no (truth values, 1 and 0, words); missing: not known
+        """
+        check_linker(self, items)
+        with self._all_or_nothing(), observed(callback, self.verbose, self.tolerance) as watch:
+            labels = None if pairs is None else pair_labels(items, pairs, left, right, match)
+            paired, report = self._blocked(items)
+            taught = supervision_of_clusters(paired) if labels is None else supervision_of_pairs(paired, labels)
+            known = taught.items
+            if taught.complete:
+                warn_of_blocking(known, self.blocking, report)
+            values = {name: taught.value(name) for name in selected(self)}
+            jobs = resolve_jobs(self.n_jobs)
+            features = [feature.learn(taught.whole) for feature in features_for(self, known)]
+            self.pair_set_ = PairSet.learn(
+                features,
+                known,
+                taught.labels(known),
+                bins=self.bins,
+                binning=self.binning,
+                conjunctions=conjunctions_for(self, features),
+                seed=self.random_state,
+            )
+            plan = TrainingPlan(self.l2, 0.0, self.max_iterations, self.tolerance, 0, 1, None, jobs)
+            data = self._data(known, taught.labels(known), jobs)
+            self.clusterer_ = clusterer_for(self, known, taught.complete)
+            if self.folds is not None and self._closes:  # the threshold is to suit the pairs that `predict` clusters
+                weights, _ = PairTrainer(data, plan, self.bias, watch).fit(data.truth, np.zeros(data.n_weights))
+                score = data.scores(weights, jobs)
+                known, _ = closed(known, score, lambda more: self._scores(weights, more, jobs))
+                data = self._data(known, taught.labels(known), jobs)
+            log.info("%d candidate pairs, %d distinct rows", known.n_pairs, len(data.rows.codes))
+            trainer = PairTrainer(data, plan, self.bias, watch)
+            rounds = self.rounds if self.training == "structured" else 0
+            unseen = self._choose(trainer, rounds, values[selected(self)[0]])
+            self.round_weights_, self.rounds_ = train_rounds(
+                trainer,
+                self.clusterer_,
+                self.e_step,
+                rounds,
+                lambda clusters: {name: value(clusters) for name, value in values.items()},
+            )
+            scores = unseen[: len(self.rounds_)] or [one.score for one in self.rounds_]
+            self.best_round_ = best_round(scores, self.keep_local, slack(known) if unseen else 0.0)
+            self.weights_ = self.round_weights_[self.best_round_]
+            self.shares_ = learned_shares(data)
+            self.convergence_ = self.rounds_[self.best_round_].convergence
+        return self
+
+    def candidates(self, items: Mentions) -> Mentions:
+        """The items with candidate pairs: those they come with or, if none were chosen yet, those of `blocking`."""
+        return self._blocked(items)[0]
+
+    def _blocked(self, items: Mentions) -> tuple[Mentions, BlockingReport | None]:
+        """The candidates, and how the rules did if they were asked."""
+        check_items(items)
+        if items.blocked or items.n_items < 2:
+            return items, None
+        found, report = blocked(items, self.blocking, n_jobs=self.n_jobs)
+        log.info("%s", report)
+        return found, report
+
+    def decision_function(self, items: Mentions) -> NDArray[np.float64]:
+        """Log-odds of each candidate pair."""
+        self._require_fitted()
+        jobs, paired = resolve_jobs(self.n_jobs), self.candidates(items)
+        return self._scores(self.weights_, paired, jobs)
+
+    def predict_proba(self, items: Mentions) -> NDArray[np.float64]:
+        """The probability that a pair belongs together, float64 (P,), one a pair of `candidates(items)`."""
+        return sigmoid(self.decision_function(items))
+
+    def predict(
+        self, items: Mentions, must_link: ArrayLike | None = None, cannot_link: ArrayLike | None = None
+    ) -> NDArray[np.int32]:
+        """The cluster of each item, int32 (n,).
+
+        must_link, cannot_link   pairs of items (m, 2) that have to be, or must not be, together, by number or by name
+        """
+        return self.cluster(*self.compared(items), must_link, cannot_link)
+
+    def compared(self, items: Mentions) -> tuple[Mentions, NDArray[np.float64]]:
+        """The items with all pairs that are compared, and the probability of each: what `predict` clusters.
+
+        These are the candidates and, with `closure`, the pairs inside likely clusters that blocking left out.
+        """
+        paired = self.candidates(items)
+        score = self.decision_function(paired)
+        if self._closes:
+            threshold = min(self.clusterer_.threshold, 0.5)
+            paired, score = closed(paired, score, self.decision_function, threshold)
+        return paired, sigmoid(score)
+
+    def cluster(
+        self,
+        items: Mentions,
+        probability: Array,
+        must_link: ArrayLike | None = None,
+        cannot_link: ArrayLike | None = None,
+        clusterer: Clusterer | None = None,
+    ) -> NDArray[np.int32]:
+        """Clusters from probabilities that are already there, one a candidate pair; `clusterer`: another one.
+
+        Only the pairs of these items count; `compared` gives those of `predict`.
+        """
+        self._require_fitted()
+        paired = self.candidates(items)
+        if len(probability) != paired.n_pairs:
+            raise InputError(f"expected a probability for each of {paired.n_pairs} pairs; got {len(probability)}")
+        must, cannot = (item_pairs(paired, given) for given in (must_link, cannot_link))
+        return (clusterer or self.clusterer_).cluster(
+            paired.n_items, paired.left, paired.right, probability, must, cannot, paired.first_table
+        )
+
+    def score(self, items: Mentions, y: Any = None) -> float:
+        """The metric `select` of the clusters predicted."""
+        return metric(selected(self)[0])(items, self.predict(items))
+
+    def at_round(self, number: int) -> Self:
+        """The model as it was after a round of training, 0 being the local one; not kept in model files."""
+        self._require_fitted()
+        if not 0 <= number < len(getattr(self, "round_weights_", ())):
+            raise SettingError(f"expected a round of this training, 0 to {len(self.rounds_) - 1}; got {number!r}")
+        model = copy.copy(self)
+        model.best_round_, model.weights_ = number, self.round_weights_[number]
+        model.convergence_ = self.rounds_[number].convergence
+        return model
+
+    def evaluate(
+        self,
+        items: Mentions,
+        report: PathLike | None = None,
+        *,
+        pairs: Any = None,
+        left: str | None = None,
+        right: str | None = None,
+        match: str | None = None,
+    ) -> dict[str, Any]:
+        """All metrics, before and after clustering; `report`: also write a page about them, and about training.
+
+        pairs   labelled pairs as in `fit`, in the place of true clusters: scores are of these pairs alone
+        """
+        check_report(report)
+        labels = None if pairs is None else pair_labels(items, pairs, left, right, match)
+        if labels is not None and report is not None:
+            raise SettingError("a page of scores needs true clusters; leave out report=... for labelled pairs")
+        paired, probability = self.compared(items)
+        if labels is not None:
+            return labelled_scores(labels, paired, self.cluster(paired, probability), probability > 0.5)
+        return evaluate_pairs(self, paired, probability, self.cluster(paired, probability), report)
+
+    @property
+    def _closes(self) -> bool:
+        """Whether pairs that blocking left out are compared where they would count as "no" inside a likely cluster."""
+        return self.closure and self.clusterer_.every_pair
+
+    def _choose(self, trainer: PairTrainer, rounds: int, value: Metric) -> list[float]:
+        """Set the threshold, and give the score of each round, by models that have not seen the pairs they score.
+
+        The threshold is that of the local round; structured rounds then cluster by it.
+        """
+        items = trainer.data.items
+        if self.folds is None:
+            return []
+        fold = item_folds(items, self.folds, self.random_state)
+        learned: dict[int, Any] = {}
+        local = unseen_scores(trainer, self.clusterer_, self.e_step, 0, fold, learned)[0]
+        threshold, choice = best_threshold(items, local, self.clusterer_, value, self.random_state)
+        log.info("%s", choice)
+        self.clusterer_ = at_threshold(self.clusterer_, threshold)
+        if not rounds:
+            return [choice.tried[threshold]]
+        scores = unseen_scores(trainer, self.clusterer_, self.e_step, rounds, fold, learned)
+        return [unseen_score(items, score, self.clusterer_, value) for score in scores]
+
+    def _scores(self, weights: Array, items: Mentions, n_jobs: int) -> NDArray[np.float64]:
+        learned = self.pair_set_
+        rows = distinct_rows(learned.coder(items), items.left, items.right, learned.sizes, n_jobs)
+        return row_scores(weights, learned.weights_on(rows.codes), n_jobs)[rows.row]
+
+    def _data(self, items: Mentions, labels: NDArray[np.int8], n_jobs: int) -> PairData:
+        learned = self.pair_set_
+        rows = distinct_rows(learned.coder(items), items.left, items.right, learned.sizes, n_jobs)
+        on = GroupedRows.of(learned.weights_on(rows.codes), learned.n_weights)
+        return PairData(items, rows, on, labels)

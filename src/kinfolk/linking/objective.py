@@ -1,0 +1,161 @@
+"""Logistic regression over distinct rows with counts: yes-or-no decisions about pairs, some of them biased.
+
+A row lists the weights that are on for it, one a column, so its score is s = Σ_m w[index[r, m]], the logarithm of
+φ(1) / φ(0). With n₀, n₁ pairs of a row decided no and yes, and n_b yes under a bias,
+
+    loss = Σ_r n₀ log(1 + eˢ) + n₁ log(1 + e⁻ˢ) + n_b · weight · log(1 + e^-(scale · s + shift)) + ½ l2 |w|²
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.core.kernels import njit
+from kinfolk.core.threads import run_chunks
+from kinfolk.linking.grouped_rows import GroupedRows
+
+ROWS = 1 << 17  # rows a chunk; chunks depend on the rows alone, so sums are the same for every number of threads
+BLOCK = 4096  # rows of which a pass does one group after the other
+Array = NDArray[Any]
+
+
+class Tilt(NamedTuple):
+    """What a bias does to the likelihood of a biased pair: its weight, and scale and shift of its score."""
+
+    weight: float = 1.0
+    scale: float = 1.0
+    shift: float = 0.0
+
+
+class PairObjective:
+    """The loss above with its gradient.
+
+    rows      the weights that are on in each row
+    refused, accepted, biased   float64 (R,): n₀, n₁ and n_b
+    """
+
+    def __init__(
+        self, rows: GroupedRows, refused: Array, accepted: Array, biased: Array, tilt: Tilt, l2: float, n_jobs: int = 1
+    ) -> None:
+        self.rows = rows
+        self.counts = np.ascontiguousarray(np.stack([refused, accepted, biased], axis=1), np.float64)
+        self.tilt = np.array(tilt, np.float64)
+        self.l2, self.n_jobs = l2, n_jobs
+        self._last = np.zeros(rows.n_weights)
+
+    def __call__(self, flat: Array, gradient: Array) -> float:
+        self._last[:] = flat
+        loss, slope = self._pass(flat, False)
+        gradient[:] = self.l2 * flat + self.rows.spread(slope)
+        return loss + 0.5 * self.l2 * float(flat @ flat)
+
+    def inverse_curvature(self) -> Array:
+        """1 / the second derivative by each weight, at the weights of the last call."""
+        bend = self.rows.spread(self._pass(self._last, True)[1])
+        return np.asarray(1.0 / np.maximum(self.l2 + bend, 1e-8))
+
+    def _pass(self, weights: Array, second: bool) -> tuple[float, Array]:
+        """The loss, and its first or second derivatives by the scores, added up by entry."""
+        rows, sums = self.rows, self.rows.sums(weights)
+
+        def chunk(c: int) -> tuple[float, Array]:
+            part = slice(c * ROWS, (c + 1) * ROWS)
+            found = np.zeros(len(sums))
+            loss = _pass(sums, rows.starts, rows.ids[:, part], self.counts[part], self.tilt, second, found)
+            return loss, found
+
+        loss, total = 0.0, np.zeros(len(sums))
+        for part, found in run_chunks(chunk, -(-rows.n_rows // ROWS), self.n_jobs):
+            loss += part
+            total += found
+        return loss, total
+
+
+def row_scores(weights: Array, index: NDArray[np.int32], n_jobs: int = 1) -> NDArray[np.float64]:
+    """s of each row."""
+    scores = np.empty(len(index))
+
+    def chunk(c: int) -> None:
+        rows = slice(c * ROWS, (c + 1) * ROWS)
+        _score(weights, index[rows], scores[rows])
+
+    run_chunks(chunk, -(-len(index) // ROWS), n_jobs)
+    return scores
+
+
+def grouped_scores(weights: Array, rows: GroupedRows, n_jobs: int = 1) -> NDArray[np.float64]:
+    """The same for rows that are stored by groups."""
+    scores, sums = np.zeros(rows.n_rows), rows.sums(weights)
+
+    def chunk(c: int) -> None:
+        part = slice(c * ROWS, (c + 1) * ROWS)
+        for ids, start in zip(rows.ids, rows.starts, strict=False):
+            scores[part] += sums[start + ids[part]]
+
+    run_chunks(chunk, -(-rows.n_rows // ROWS), n_jobs)
+    return scores
+
+
+@njit(nogil=True, cache=True)
+def _score(weights, index, scores):
+    for r in range(index.shape[0]):
+        total = 0.0
+        for m in range(index.shape[1]):
+            total += weights[index[r, m]]
+        scores[r] = total
+
+
+@njit(nogil=True, cache=True)
+def _log1p_exp(x):
+    """log(1 + eˣ) without overflow."""
+    return x + np.log1p(np.exp(-x)) if x > 0 else np.log1p(np.exp(x))
+
+
+@njit(nogil=True, cache=True)
+def _sigmoid(x):
+    if x >= 0:
+        return 1.0 / (1.0 + np.exp(-x))
+    e = np.exp(x)
+    return e / (1.0 + e)
+
+
+@njit(nogil=True, cache=True)
+def _pass(sums, starts, ids, counts, tilt, second, found):
+    """The loss of some rows; adds its first or second derivatives by their scores to the entries, `found`.
+
+    Rows are taken in blocks, and within a block group by group, so that what is looked up stays near.
+    """
+    weight, scale, shift = tilt[0], tilt[1], tilt[2]
+    score, derivative = np.empty(BLOCK), np.empty(BLOCK)
+    loss = 0.0
+    for block in range(0, ids.shape[1], BLOCK):
+        m = min(BLOCK, ids.shape[1] - block)
+        score[:m] = 0.0
+        for g in range(ids.shape[0]):
+            for r in range(m):
+                score[r] += sums[starts[g] + ids[g, block + r]]
+        for r in range(m):
+            s = score[r]
+            refused, accepted, biased = counts[block + r, 0], counts[block + r, 1], counts[block + r, 2]
+            e = np.exp(-abs(s))  # p = 1 / (1 + e^-s), log(1 + e^-|s|), without overflow
+            p = 1.0 / (1.0 + e) if s >= 0 else e / (1.0 + e)
+            rest = np.log1p(e)
+            loss += refused * (max(s, 0.0) + rest) + accepted * (max(-s, 0.0) + rest)
+            if second:
+                derivative[r] = (refused + accepted) * p * (1.0 - p)
+            else:
+                derivative[r] = refused * p - accepted * (1.0 - p)
+            if biased > 0:
+                q = _sigmoid(scale * s + shift)
+                loss += biased * weight * _log1p_exp(-(scale * s + shift))
+                if second:
+                    derivative[r] += biased * weight * scale * scale * q * (1.0 - q)
+                else:
+                    derivative[r] -= biased * weight * scale * (1.0 - q)
+        for g in range(ids.shape[0]):
+            for r in range(m):
+                found[starts[g] + ids[g, block + r]] += derivative[r]
+    return loss

@@ -1,0 +1,175 @@
+"""What a page about clusters holds: items, pairs, and where the log-odds of each pair come from."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.core.column import Column
+from kinfolk.linking.link_choice import refused_pairs, shown_items, shown_pairs
+from kinfolk.linking.link_explanations import Split, field_value, pair_shares, short
+from kinfolk.linking.mention_words import PRONOUNS
+from kinfolk.linking.mentions import Mentions
+from kinfolk.linking.training import sigmoid
+from kinfolk.text.quoted import quoted
+
+if TYPE_CHECKING:
+    from kinfolk.linking.link_report import Linked
+
+Array = NDArray[Any]
+# What a page holds at most, so that it opens at once.
+FEW, MANY = (80, 120), (30, 45)  # items and pairs of a cluster, on a page of one or two clusters, and of more
+STEPS = 12  # contributions of a pair; the rest is summed up
+REFUSED = 6  # pairs of a cluster with items of others
+GIVEN = 10  # must-links, and cannot-links, of a cluster
+FIELDS = 24
+LETTERS = 160  # of a value
+AROUND = 18  # words of the sentence on each side of a mention
+
+
+def link_payload(linked: Linked, splits: Sequence[Split], pair: tuple[int, ...] = ()) -> dict[str, Any]:
+    """Everything the page shows. `pair`: two items it opens with, which need be no candidates."""
+    page = LinkPage(linked)
+    if pair:
+        page.pair(pair[0], pair[1])
+    limits = FEW if len(splits) <= 2 else MANY
+    clusters = [page.cluster(split, *limits, pair) for split in splits]
+    items = linked.items
+    return {
+        "text": items.corpus is not None,
+        "fields": page.fields,
+        "tables": items.first_table is not None,
+        "threshold": linked.threshold,
+        "total": int(linked.clusters.max()) + 1 if items.n_items else 0,
+        "opened": 0 if pair else None,  # the number of the pair
+        "clusters": clusters,
+        "items": [page.item_data(i) for i in page.items],
+        **page.pair_data(),
+    }
+
+
+class LinkPage:
+    """Items and pairs of the page, each once, numbered as they come."""
+
+    def __init__(self, linked: Linked) -> None:
+        self.linked = linked
+        self.items: dict[int, int] = {}
+        self.pairs: dict[tuple[int, int], int] = {}
+        self._candidates: list[int] = []  # the candidate pair of each, -1: it is none
+        columns = linked.items.columns
+        hidden = {"text"} if linked.items.corpus is not None else set()  # it stands in its sentence
+        self.fields = [name for name in columns if name not in hidden][:FIELDS]
+
+    def item(self, number: int) -> int:
+        return self.items.setdefault(int(number), len(self.items))
+
+    def pair(self, low: int, high: int, candidate: int | None = None) -> int:
+        key = (int(low), int(high))
+        if key not in self.pairs:
+            self.item(low), self.item(high)
+            self.pairs[key] = len(self.pairs)
+            self._candidates.append(self.linked.candidate(low, high) if candidate is None else candidate)
+        return self.pairs[key]
+
+    def cluster(self, split: Split, most_items: int, most_pairs: int, asked: tuple[int, ...]) -> dict[str, Any]:
+        linked, items = self.linked, self.linked.items
+        refused = refused_pairs(items, split, linked.probability, REFUSED)
+        must, cannot = (_touching(links, split.members)[:GIVEN] for links in (linked.must, linked.cannot))
+        wanted = (*asked, *items.left[refused], *items.right[refused], *must.ravel(), *cannot.ravel())
+        shown = shown_items(items, split, most_items, wanted)
+        inside = shown_pairs(items, split, linked.probability, shown, most_pairs)
+        place = dict(zip(split.members.tolist(), range(len(split.members)), strict=True))
+        local = {int(k): self.pair(items.left[k], items.right[k], int(k)) for k in (*inside, *refused)}
+        within, across = ([local[int(k)] for k in pairs] for pairs in (inside, refused))
+        if asked and any(i in place for i in asked):
+            own = within if all(i in place for i in asked) else across
+            own += [self.pairs[asked[0], asked[1]]] * (self.pairs[asked[0], asked[1]] not in own)
+        truth = None if items.clusters is None else items.clusters[split.members]
+        return {
+            "name": _cluster_name(items, split.members),
+            "size": len(split.members),
+            "items": [self.item(i) for i in shown],
+            "sides": None if split.side is None else [int(not split.side[place[int(i)]]) for i in shown],
+            "parts": [] if split.side is None else [int(split.side.sum()), int((~split.side).sum())],
+            "weakest": None if split.weakest is None else local[split.weakest],
+            "inside": within,
+            "pairs": len(split.inside),
+            "holding": [local[int(k)] for k in split.holding if int(k) in local],
+            "held": len(split.holding),
+            "refused": across,
+            "must": [[self.item(i) for i in link] for link in must],
+            "cannot": [[self.item(i) for i in link] for link in cannot],
+            "truths": None if truth is None or (truth < 0).any() else len({*truth.tolist()}),
+        }
+
+    def item_data(self, number: int) -> dict[str, Any]:
+        items = self.linked.items
+        told: dict[str, Any] = {"id": items.name(number)}
+        told["values"] = [_short(field_value(items, name, number)) for name in self.fields]
+        if items.group_names is not None:
+            told["document"] = items.group_name(int(items.groups[number]))
+        if items.first_table is not None:
+            told["table"] = 1 + int(number >= items.first_table)
+        if items.clusters is not None and items.clusters[number] >= 0:
+            told["truth"] = int(items.clusters[number])
+        return told | _in_its_sentence(items, number)
+
+    def pair_data(self) -> dict[str, Any]:
+        """base, features (the names of weights), pairs: score = base + Σ steps + rest."""
+        linked, linker = self.linked, self.linked.linker
+        left, right = np.array([*self.pairs], np.int32).reshape(-1, 2).T
+        found = pair_shares(linker.pair_set_, linker.weights_, linker.shares_, linked.items, left, right)
+        names, numbers = linker.pair_set_.weight_names(), dict[int, int]()
+        pairs = []
+        for k, (low, high) in enumerate(self.pairs):
+            order = np.argsort(-np.abs(found.shares[k]), kind="stable")
+            steps = [(numbers.setdefault(int(found.on[k, m]), len(numbers)), found.shares[k, m]) for m in order[:STEPS]]
+            number = self._candidates[k]
+            p = float(linked.probability[number] if number >= 0 else sigmoid(found.score[k : k + 1])[0])
+            together = bool(linked.clusters[low] == linked.clusters[high])
+            one = {"a": self.items[low], "b": self.items[high], "p": p, "score": found.score[k], "steps": steps}
+            if len(order) > STEPS:
+                one |= {"others": len(order) - STEPS, "rest": found.shares[k, order[STEPS:]].sum()}
+            pairs.append({**one, "together": together, "verdict": linked.verdict(low, high, number)})
+        return {"base": found.base, "features": [names[w] for w in numbers], "pairs": pairs}
+
+
+def _touching(links: Array, members: Array) -> Array:
+    """The links (m, 2) that have an end among the members."""
+    return links[np.isin(links, members).any(axis=1)]
+
+
+def _short(text: str | None) -> str | None:
+    return None if text is None else short(text, LETTERS)
+
+
+def _in_its_sentence(items: Mentions, number: int) -> dict[str, str]:
+    """The words before and behind a mention, within its sentence."""
+    corpus, spans = items.corpus, items.spans
+    if corpus is None or spans is None:
+        return {}
+    start, end = map(int, spans[number])
+    before, mention, after = quoted(corpus, start, end, AROUND)
+    return {"before": before, "mention": short(mention, 2 * LETTERS), "after": after}
+
+
+def _cluster_name(items: Mentions, members: Array) -> str:
+    """Mentions: the text that most of them have, pronouns aside; records: what most have in the first two fields."""
+    text = items.columns.get("text")
+    if items.corpus is not None and isinstance(text, Column):
+        return short(_commonest([text.values[code] for code in text.codes[members] if code >= 0], PRONOUNS))
+    told = []
+    for name in [*items.columns][:2]:
+        values = [field_value(items, name, int(i)) for i in members]
+        told.append(short(_commonest([value for value in values if value is not None])))
+    return " ".join(filter(None, told)) or items.name(int(members[0]))
+
+
+def _commonest(texts: list[str], but: Any = ()) -> str:
+    """The text that is there most often, the earlier of two; one of `but` only if there is no other."""
+    counted = Counter(text for text in texts if text.lower() not in but) or Counter(texts)
+    return counted.most_common(1)[0][0] if counted else ""

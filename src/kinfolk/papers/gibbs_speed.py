@@ -1,0 +1,113 @@
+"""Table 2 of the stacked graphical learning paper: inference by stacking (one level) beside Gibbs sampling.
+
+Both label the same graph with the same base and templates. "plain" Gibbs asks the conditional model anew at every
+sweep, through the same code that stacking uses, as the paper's did; "fast" is this library's kernel, which keeps the
+part of the scores that never changes. On one graph (SLIF with all its templates, Cora, CiteSeer) nodes trained on give
+their true labels, and every pass of either goes over all nodes; WebKB's schools are new graphs. speedup_100 is the
+time of 100 sweeps over the time of stacking; the p-value compares accuracies over the folds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from copy import copy
+from functools import partial
+from itertools import product
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from kinfolk.graph.dependency import DependencyNetwork
+from kinfolk.graph.stacked import StackedGraphical
+from kinfolk.papers.graphs import PROBLEMS, SLIF_WIDE, Problem
+from kinfolk.papers.report import Report, Row, Tell
+from kinfolk.papers.significance import paired_t_test
+from kinfolk.papers.stacking import Split, maxent, paper_network
+
+SWEEPS = (50, 100)
+ROUNDS, REPEATS = 3, 11  # the ways take turns; stacking, which is quick, several times a turn
+PAPER = {
+    ("slif", "stacked k=1", "mean"): {"speedup_50": 39.6, "speedup_100": 79.3},
+    ("webkb", "stacked k=1", "mean"): {"speedup_50": 43.4, "speedup_100": 87.0},
+    ("cora", "stacked k=1", "mean"): {"speedup_50": 42.7, "speedup_100": 85.4},
+    ("citeseer", "stacked k=1", "mean"): {"speedup_50": 43.6, "speedup_100": 87.3},
+    ("all four", "stacked k=1", "mean"): {"speedup_50": 42.3, "speedup_100": 84.8},
+}
+
+
+def run(data: Path, tell: Tell, n_jobs: int = -1) -> Report:
+    """All rows; `data` has the layout of the data folder. One thread: what is compared is work."""
+    began = time.perf_counter()
+    rows: list[Row] = []
+    for problem in problems(data):
+        rows += speed_rows(problem, tell)
+    stacked = [row for row in rows if row["model"] == "stacked k=1"]
+    metrics = [name for name in stacked[0] if "speedup" in name]
+    means = {name: float(np.mean([row[name] for row in stacked])) for name in metrics}
+    rows.append({"model": "stacked k=1", "dataset": "all four", "split": "mean", **means})
+    shown = ("accuracy", "milliseconds", "p_value", *metrics)
+    settings = {"sweeps": SWEEPS, "base": repr(maxent()), "threads": 1}
+    return Report("gibbs-speed", rows, time.perf_counter() - began, settings, shown, PAPER)
+
+
+def problems(data: Path) -> Iterator[Problem]:
+    """The four graphs; of SLIF's regions all that their surroundings could tell."""
+    for make in PROBLEMS.values():
+        problem = make(data)
+        yield problem._replace(templates=SLIF_WIDE) if problem.name == "slif" else problem
+
+
+def speed_rows(problem: Problem, tell: Tell) -> list[Row]:
+    """Accuracy and time of each way of inference, means over the folds."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    for split in problem.splits:
+        for name, pair in timed(split, problem.templates).items():
+            found.setdefault(name, []).append(pair)
+        last = ", ".join(f"{name} {pairs[-1][0]:.2f} {1000 * pairs[-1][1]:.1f} ms" for name, pairs in found.items())
+        tell(f"{problem.name}, {split.name}: {last}")
+    own = found["stacked k=1"]
+    rows: list[Row] = []
+    for name, pairs in found.items():
+        accuracy, seconds = (float(np.mean(column)) for column in zip(*pairs, strict=True))
+        row: Row = {"model": name, "dataset": problem.name, "split": "mean", "accuracy": accuracy}
+        row["milliseconds"] = 1000 * seconds
+        if name != "stacked k=1":
+            row["p_value"] = paired_t_test([a for a, _ in own], [a for a, _ in pairs])
+        rows.append(row)
+    for sweeps in SWEEPS:
+        for kind, label in (("plain", "speedup"), ("fast", "fast_speedup")):
+            ratio = [g[1] / s[1] for g, s in zip(found[f"Gibbs {sweeps} {kind}"], own, strict=True)]
+            rows[0][f"{label}_{sweeps}"] = float(np.mean(ratio))
+    return rows
+
+
+def timed(split: Split, templates: list[Any]) -> dict[str, tuple[float, float]]:
+    """(accuracy, seconds of inference) of each way on a fold; the ways take turns, and the median counts."""
+    known = "true" if split.fit is split.target else "crossfit"
+    stacked = StackedGraphical(maxent(), templates, known=known, n_jobs=1).fit(split.fit, train=split.train)
+    told = "train" if known == "true" else "none"
+    gibbs = paper_network(split, maxent(), templates, burn_in=0, n_jobs=1)
+    ways: dict[str, Callable[[], Any]] = {"stacked k=1": partial(stacked.predict_proba, split.target)}
+    for mode, sweeps in product(("plain", "fast"), SWEEPS):
+        chain = clone(gibbs, mode=mode, sweeps=sweeps)
+        ways[f"Gibbs {sweeps} {mode}"] = partial(chain.predict_proba, split.target, known=told)
+    found = {name: split.accuracy(way(), stacked.classes_) for name, way in ways.items()}  # what is built once is built
+    took: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(ROUNDS):
+        for name, way in ways.items():
+            took[name].append(median(_seconds(way) for _ in range(REPEATS if name == "stacked k=1" else 1)))
+    return {name: (found[name], median(took[name])) for name in ways}
+
+
+def clone(model: DependencyNetwork, **settings: Any) -> DependencyNetwork:
+    """The same trained model with other settings of inference."""
+    return copy(model).set_params(**settings)
+
+
+def _seconds(way: Callable[[], Any]) -> float:
+    began = time.perf_counter()
+    way()
+    return time.perf_counter() - began

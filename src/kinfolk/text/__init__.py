@@ -1,0 +1,1 @@
+"""Tokens in documents: corpora, readers, templates, taggers, their scores, explanations and commands."""

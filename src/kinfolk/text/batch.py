@@ -1,0 +1,185 @@
+"""What a token model is given, in its several forms, brought to one: a corpus and rows of features.
+
+Corpus                                 read from files or built with Corpus.from_sentences
+sentences of words                     [["Kim", "left"], ...], labels apart
+sentences of feature dicts or lists    as sklearn-crfsuite takes them, labels apart
+documents                              a list of corpora, which is what scikit-learn cuts a Corpus into
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from kinfolk.collective.rows import side_by_side
+from kinfolk.core.column import Column
+from kinfolk.core.data import Relational
+from kinfolk.core.labels import Classes
+from kinfolk.errors import InputError
+from kinfolk.text.corpus import Corpus, one_row
+from kinfolk.text.dicts import FOR_VECTORS, DictFeatures, check_items
+from kinfolk.text.extraction import TokenFeatures
+
+FeatureSet = TokenFeatures | DictFeatures
+T = TypeVar("T")
+
+
+class Answers(list[T]):
+    """One answer for each thing given: a list, which numpy takes as one row of objects, whatever the lengths are. So
+    scikit-learn can put answers of several folds together."""
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return one_row(self) if dtype is None or np.dtype(dtype) == object else np.array(list(self), dtype)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Tokens with labels, and where features come as dicts, those dicts.
+
+    A corpus has no sentence without tokens. Lists may: `filled` then tells which of the sentences given have any.
+    Where a list of corpora was given, `sizes` tells how many sentences each of them has.
+    """
+
+    corpus: Corpus
+    items: Sequence[Sequence[Any]] | None = None
+    filled: NDArray[np.bool_] | None = None
+    kept_rows: dict[int, sparse.csr_array] | None = None  # rows by feature set, where they are asked for again
+    extra: NDArray[np.float32] | None = None  # (n, q) beside the features of a token: what stacking tells it
+    extra_names: Sequence[str] = ()  # of its columns, where they are to be explained
+    sizes: Sequence[int] | None = None
+
+    @classmethod
+    def of(cls, X: Any, y: Any = None, scheme: str | None = "auto") -> Batch:
+        """`scheme` is that of the labels `y`; a Corpus knows its own."""
+        if isinstance(X, Batch):
+            return X
+        if isinstance(X, Corpus):
+            return cls(X if y is None else _with_labels(X, y, scheme))
+        if isinstance(X, str) or not isinstance(X, Sequence | np.ndarray):
+            remedy = f" of vectors. {FOR_VECTORS}" if getattr(X, "ndim", 0) > 1 else ""
+            raise InputError(f"expected a Corpus or a list of sentences; got {type(X).__name__}{remedy}")
+        if len(X) and all(isinstance(one, Corpus) for one in X):
+            joined = Corpus.joined(list(X))
+            return cls(joined if y is None else _with_labels(joined, y, scheme), sizes=[one.n_sentences for one in X])
+        _check_sentences(X)
+        filled = np.array([len(sentence) > 0 for sentence in X], bool)
+        first = next((token for sentence in X for token in sentence), "")
+        if isinstance(first, str):
+            _check_words(X)
+            return cls(_with_labels(Corpus.from_sentences([list(s) for s in X]), y, scheme, X), None, filled)
+        check_items(X)
+        corpus = Corpus.from_sentences([["" for _ in sentence] for sentence in X])
+        return cls(_with_labels(corpus, y, scheme, X), [sentence for sentence in X if len(sentence)], filled)
+
+    def learn(self, features: FeatureSet, n_jobs: int, pairs: bool = False) -> sparse.csr_array:
+        """Rows of the features, which learn from them; `pairs`: the features speak of pairs of labels."""
+        return self._beside(features.learn(self._source(features), n_jobs), pairs)
+
+    def rows(self, features: FeatureSet, n_jobs: int, pairs: bool = False) -> sparse.csr_array:
+        if not self.corpus.n_tokens:  # nothing, whether of words or of dicts
+            return self._beside(sparse.csr_array((0, features.n_features), dtype=np.float32), pairs)
+        if self.kept_rows is None:
+            return self._beside(features.rows(self._source(features), n_jobs), pairs)
+        if id(features) not in self.kept_rows:
+            self.kept_rows[id(features)] = self._beside(features.rows(self._source(features), n_jobs), pairs)
+        return self.kept_rows[id(features)]
+
+    def _beside(self, rows: sparse.csr_array, pairs: bool) -> sparse.csr_array:
+        """The rows of the features of tokens with the extra columns after them."""
+        if self.extra is None or pairs:
+            return rows
+        return side_by_side(rows, np.arange(self.corpus.n_tokens), self.extra)
+
+    def for_each(self, answers: Sequence[T], without_tokens: Callable[[], T]) -> Answers[Any]:
+        """One answer for each sentence given, from one for each sentence of the corpus; a list of them for each of
+        several corpora."""
+        known = iter(answers)
+        if self.sizes is not None:
+            return Answers([next(known) for _ in range(size)] for size in self.sizes)
+        if self.filled is None:
+            return Answers(answers)
+        return Answers(next(known) if has_tokens else without_tokens() for has_tokens in self.filled)
+
+    @property
+    def sentences_of_each(self) -> Sequence[int]:
+        """How many sentences of the corpus each thing given has."""
+        if self.sizes is not None:
+            return self.sizes
+        return [1] * self.corpus.n_sentences if self.filled is None else self.filled.astype(int).tolist()
+
+    def _source(self, features: FeatureSet) -> Any:
+        if isinstance(features, DictFeatures) != (self.items is not None):
+            trained, given = ("feature dicts", "words") if self.items is None else ("words", "feature dicts")
+            raise InputError(f"the model was trained on {trained}, but was given {given}")
+        return self.corpus if self.items is None else self.items
+
+
+def _check_sentences(X: Any) -> None:
+    """Every sentence is a list of tokens, or an array of them."""
+    for s, sentence in enumerate(X):
+        if isinstance(sentence, list | tuple):
+            continue
+        got = type(sentence).__name__
+        if s == 0 and isinstance(sentence, str | Mapping):
+            got = "a list of strings" if isinstance(sentence, str) else "a list of dicts"
+            raise InputError(f"expected a list of sentences, each a list of tokens; got {got}")
+        expected = f"expected a list of tokens as sentence {s}; got {got}"
+        if isinstance(sentence, str | bytes | Mapping):
+            raise InputError(expected)
+        if hasattr(sentence, "columns"):
+            raise InputError(f"{expected}. Give its rows as dicts, such as frame.to_dict('records')")
+        try:
+            len(sentence), iter(sentence)
+        except TypeError:  # generators, sparse matrices, numbers
+            remedy = f". {FOR_VECTORS}" if getattr(sentence, "ndim", 0) > 1 else "; make it a list"
+            raise InputError(f"{expected}{remedy}") from None
+
+
+def _check_words(X: Any) -> None:
+    """Sentences whose first token is a word hold words only."""
+    for s, sentence in enumerate(X):
+        for t, token in enumerate(sentence):
+            if not isinstance(token, str):
+                what = f"sentence {s}, token {t} is a {type(token).__name__}"
+                raise InputError(f"expected words or feature dicts throughout; the first token is a word, {what}")
+
+
+def _with_labels(corpus: Corpus, y: Any, scheme: str | None, X: Any = None) -> Corpus:
+    if y is None:
+        return corpus
+    if len(y) != (corpus.n_sentences if X is None else len(X)):
+        raise InputError(f"X has {corpus.n_sentences if X is None else len(X)} sentences, y has {len(y)}")
+    if any(isinstance(labels, str) for labels in y):
+        raise InputError("y must hold a list of labels for each sentence; got a string")
+    lengths = np.diff(corpus.sentence_starts).tolist() if X is None else [len(sentence) for sentence in X]
+    for i, (row, length) in enumerate(zip(y, lengths, strict=True)):
+        if len(row) != length:
+            raise InputError(f"sentence {i} has {length} tokens in X but {len(row)} labels in y")
+    labels = Column.from_labels(label for row in y for label in row)
+    return corpus.with_labels(labels, None).with_scheme(scheme, np.flatnonzero(lengths))
+
+
+def relational(corpus: Corpus, rows: sparse.csr_array, labels: NDArray[np.int32], classes: Classes) -> Relational:
+    """The corpus as instances: tokens, each looking at the one before it; documents are the groups."""
+    n = corpus.n_tokens
+    has_previous = np.ones(n, bool)
+    has_previous[corpus.sentence_starts[:-1]] = False
+    indptr = np.concatenate([[0], np.cumsum(has_previous)]).astype(np.int32)
+    previous = (np.flatnonzero(has_previous) - 1).astype(np.int32)
+    chain = sparse.csr_array((np.ones(len(previous), np.float32), previous, indptr), shape=(n, n))
+    return Relational(rows, labels, classes, {"previous": chain}, corpus.token_documents)
+
+
+def chain_starts(data: Relational) -> NDArray[np.int64]:
+    """(S + 1,), where the sequences of the relation "previous" begin: the instances that look at nobody."""
+    relation = data.relations["previous"]
+    first = np.flatnonzero(np.diff(relation.indptr) == 0)
+    follow = np.delete(np.arange(len(data)), first)
+    if len(relation.indices) != len(follow) or (relation.indices != follow - 1).any():
+        raise InputError("relation 'previous' must link each instance to the one just before it, or to none")
+    return np.append(first, len(data)).astype(np.int64)

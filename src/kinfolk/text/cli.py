@@ -1,0 +1,248 @@
+"""`kinfolk tokens train | tag | evaluate`."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from kinfolk.cli import examples
+from kinfolk.cli.methods import class_weights, new_tagger
+from kinfolk.cli.options import given_options, one_of, refuse_overwriting, spread
+from kinfolk.cli.outcomes import outcome, summary
+from kinfolk.cli.output import show, show_json
+from kinfolk.cli.pages import Page, TrainingPage, check_page, tell_page, write_training_page
+from kinfolk.cli.scores import entity_table
+from kinfolk.cli.told import counted_warnings, in_options
+from kinfolk.errors import SettingError
+from kinfolk.text.cli_labels import doubt_about_labels, label_line, label_summary
+from kinfolk.text.token_answers import entity_lines, k_best_lines, sentence_lines
+from kinfolk.text.token_options import TokenOptions
+
+app = typer.Typer(help="Tag tokens: train a tagger, tag files, evaluate.", epilog=examples.TOKENS, no_args_is_help=True)
+
+
+class Method(StrEnum):
+    crf = "crf"
+    memm = "memm"
+    maxent = "maxent"
+    mop = "mop"
+    skip_chain = "skip-chain"
+    stacked = "stacked"
+
+
+class Format(StrEnum):
+    conll = "conll"
+    text = "text"
+
+
+Columns = Annotated[
+    str | None, typer.Option(help="Names of the columns, e.g. word,pos,label. Default: by their number.")
+]
+Label = Annotated[str, typer.Option(help="Name of the label column; auto = the last.")]
+Scheme = Annotated[
+    str,
+    typer.Option(
+        help="Tag scheme of the files: auto, IOB1, BIO, IOBES, BILOU or none.",
+        autocompletion=one_of("auto", "IOB1", "BIO", "IOBES", "BILOU", "none"),
+    ),
+]
+Separator = Annotated[
+    str | None, typer.Option(help="What stands between columns: one character, or tab. Default: blanks.")
+]
+Jobs = Annotated[int, typer.Option(help="Threads; -1 = every core.")]
+
+
+@app.command(epilog=examples.TOKENS_TRAIN)
+@spread
+def train(
+    *,
+    context: typer.Context,
+    train: Annotated[str, typer.Option(help="Labelled column file to train on; - = standard input.")],
+    out: Annotated[Path, typer.Option(help="Model file to write.")],
+    model: Annotated[Method, typer.Option(help="Method.")] = Method.crf,
+    dev: Annotated[
+        str | None, typer.Option(help="Held-out file: stops training when its F1 no longer rises. Not for stacked.")
+    ] = None,
+    templates: Annotated[
+        str,
+        typer.Option(help="Feature set: sentence or document.", autocompletion=one_of("sentence", "document")),
+    ] = "sentence",
+    min_count: Annotated[
+        int | None, typer.Option(help="Leave out features seen less often. Default: 1, or 2 beyond 50,000 tokens.")
+    ] = None,
+    l2: Annotated[float | None, typer.Option(help="Strength of the ridge.")] = None,
+    l1: Annotated[float, typer.Option(help="Strength of the lasso.")] = 0.0,
+    encoding: Annotated[
+        str,
+        typer.Option(
+            help="Tag scheme to work in: auto, BIO, IOBES, BILOU, IOB1.",
+            autocompletion=one_of("auto", "BIO", "IOBES", "BILOU", "IOB1"),
+        ),
+    ] = "auto",
+    options: TokenOptions,
+    class_weight: Annotated[
+        list[str] | None, typer.Option(help="label=weight, e.g. PER=2; may be repeated; or: balanced.")
+    ] = None,
+    max_iterations: Annotated[int, typer.Option(help="Limit of optimiser iterations.")] = 300,
+    tolerance: Annotated[float, typer.Option(help="Stop when the objective falls by less, relative.")] = 1.5e-4,
+    patience: Annotated[int, typer.Option(help="Held-out scores without a new best before stopping.")] = 5,
+    columns: Columns = None,
+    label: Label = "auto",
+    scheme: Scheme = "auto",
+    separator: Separator = None,
+    seed: Annotated[int, typer.Option(help="Seed of the random order.")] = 0,
+    jobs: Jobs = -1,
+    quiet: Annotated[bool, typer.Option(help="No progress and no summary.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, to standard output.")] = False,
+    page: TrainingPage = None,
+) -> None:
+    """Train a tagger and write one model file."""
+    from kinfolk.core.modelfile import check_writable
+    from kinfolk.text.conll import read_conll
+
+    check_writable(out)
+    check_page(page, train, dev, out)
+    refuse_overwriting(out, "--out", train, dev, what="the data it is trained on")
+    reading = _reading(columns, label, scheme, separator)
+    settings: dict[str, Any] = dict(
+        templates=templates, min_count="auto" if min_count is None else min_count, l1=l1, encoding=encoding,
+        max_iterations=max_iterations, tolerance=tolerance, patience=patience,
+        class_weight=class_weights(class_weight), random_state=seed, n_jobs=jobs, verbose=0 if quiet else 1,
+    )  # fmt: skip
+    if l2 is not None:
+        settings["l2"] = l2
+    own = {**given_options(options), "--dev": dev}
+    tagger = new_tagger(context, model, own, settings)
+    with in_options(*reading):
+        corpus = read_conll(train, **reading)
+        held_out = {} if dev is None else {"X_dev": read_conll(dev, **reading)}
+    doubt = doubt_about_labels(corpus) if (label, scheme, columns) == ("auto", "auto", None) else None
+    if doubt is not None:
+        typer.echo(f"warning: {doubt}", err=True)
+    with in_options("depth", "folds"), counted_warnings():
+        tagger.fit(corpus, **held_out)
+    tagger.save(out)
+    write_training_page(page, tagger, held_out.get("X_dev"))
+    size = {"documents": corpus.n_documents, "sentences": corpus.n_sentences, "tokens": corpus.n_tokens}
+    features = _first(tagger).features_.n_features
+    if as_json:
+        show_json(summary(tagger, out, size, features=features, **label_summary(corpus)))
+    elif not quiet:
+        told = ", ".join(f"{number} {name}" for name, number in size.items())
+        typer.echo(f"trained on {told}; {features} features; {label_line(corpus)}", err=True)
+        for line in outcome(tagger):
+            typer.echo(line, err=True)
+        typer.echo(f"wrote {out}", err=True)
+        tell_page(page)
+
+
+@app.command(epilog=examples.TOKENS_TAG)
+def tag(
+    model: Annotated[Path, typer.Argument(help="Model file.")],
+    file: Annotated[str, typer.Argument(help="File to tag; - = standard input.")] = "-",
+    output: Annotated[str, typer.Option("--output", "-o", help="Where to write; - = standard output.")] = "-",
+    format: Annotated[Format, typer.Option(help="conll: columns; text: a sentence a line.")] = Format.conll,
+    forced: Annotated[bool, typer.Option(help="Keep the labels the file has; ? marks those to fill in.")] = False,
+    entities: Annotated[
+        bool, typer.Option(help="One JSON object a line, for each entity, with its probability.")
+    ] = False,
+    k_best: Annotated[
+        int | None, typer.Option(help="One JSON list a line: the k best labellings of each sentence.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object a line, for each sentence, with probabilities.")
+    ] = False,
+    scheme: Scheme = "auto",
+    separator: Separator = None,
+    jobs: Jobs = -1,
+) -> None:
+    """Tag a file.
+
+    Writes its columns with the predicted label as the last one, or JSON, one object a line.
+    """
+    from kinfolk.core.files import write_utf8
+    from kinfolk.text.conll import write_conll
+
+    tagger = _load(model, jobs)
+    corpus = read_corpus(tagger, file, format, scheme, separator)
+    if entities:
+        write_utf8(output, entity_lines(tagger, corpus, forced))
+    elif k_best is not None:
+        if not hasattr(tagger, "predict_k_best"):
+            raise SettingError("--k-best needs a crf or memm model")
+        write_utf8(output, k_best_lines(tagger, corpus, k_best, forced))
+    elif as_json:
+        write_utf8(output, sentence_lines(tagger, corpus, forced))
+    else:
+        write_conll(corpus, output, labels=tagger.predict(corpus, forced=forced))
+
+
+@app.command(epilog=examples.TOKENS_EVALUATE)
+def evaluate(
+    model: Annotated[Path, typer.Argument(help="Model file.")],
+    file: Annotated[str, typer.Argument(help="Labelled file; - = standard input.")] = "-",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    page: Page = None,
+    scheme: Scheme = "auto",
+    separator: Separator = None,
+    jobs: Jobs = -1,
+) -> None:
+    """Compare predictions with the labels of a file.
+
+    Entities are counted as conlleval counts them.
+    """
+    check_page(page, model, file)
+    tagger = _load(model, jobs)
+    corpus = read_corpus(tagger, file, Format.conll, scheme, separator)
+    scores, accuracy = tagger.evaluate(corpus, report=page)
+    tell_page(page)
+    if as_json:
+        answer = {"tokens": corpus.n_tokens, "accuracy": accuracy, **(scores.as_dict() if scores else {})}
+        show_json(answer)
+        return
+    told = [f"{corpus.n_tokens} tokens; accuracy {accuracy:.2f} %"]
+    if scores is None:
+        show(told)
+    else:
+        show(told, entity_table(scores), scores.table().splitlines())
+
+
+def _reading(columns: str | None, label: str, scheme: str, separator: str | None) -> dict[str, Any]:
+    names = None if columns is None else [name.strip() for name in columns.split(",")]
+    return {"columns": names, "label": label, **_form(scheme, separator)}
+
+
+def _form(scheme: str, separator: str | None) -> dict[str, Any]:
+    return {"scheme": None if scheme == "none" else scheme, "separator": "\t" if separator == "tab" else separator}
+
+
+def _load(path: Path, jobs: int) -> Any:
+    from kinfolk.core.persistence import load_model
+
+    tagger = load_model(path, kind="tokens").set_params(n_jobs=jobs)
+    for level in getattr(tagger, "levels_", ()):
+        level.set_params(n_jobs=jobs)
+    return tagger
+
+
+def _first(tagger: Any) -> Any:
+    """The tagger, or the first of those it is stacked of: the one that sees the columns alone."""
+    return tagger.levels_[0] if hasattr(tagger, "levels_") else tagger
+
+
+def read_corpus(tagger: Any, file: str, format: Format, scheme: str, separator: str | None) -> Any:
+    """The file with the columns the model was trained on; a column of labels may follow them."""
+    from kinfolk.text.conll import read_conll
+    from kinfolk.text.plaintext import read_text
+
+    if file == "-" and sys.stdin is not None and sys.stdin.isatty():
+        typer.echo("reading from the terminal; end with Ctrl-D", err=True)
+    if format is Format.text:
+        return read_text(file)
+    form = _form(scheme, separator)
+    with in_options(*form, columns="the file (the model was trained on these columns)"):
+        return read_conll(file, columns=_first(tagger).columns_, label="optional", **form)

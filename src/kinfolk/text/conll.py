@@ -1,0 +1,227 @@
+"""Column files, one token a line, as the CoNLL shared tasks have them.
+
+Blank lines end sentences. Cells are split, counted and numbered in bulk, as bytes; only distinct cells are
+decoded, and a line is looked for only once something is known to be wrong.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.core.column import Column
+from kinfolk.core.files import Source, read_utf8, write_utf8
+from kinfolk.errors import InputError, SettingError
+from kinfolk.text.corpus import Corpus
+from kinfolk.text.schemes import SCHEMES
+
+MARKER = "-DOCSTART-"
+DOCUMENTS = ("auto", "docstart", "blank", "none")
+UNKNOWN = "?"
+
+Ints = NDArray[np.int64]
+
+
+def read_conll(
+    path: Source,
+    *,
+    columns: Sequence[str] | None = None,
+    label: str | None = "auto",
+    scheme: str | None = "auto",
+    documents: str = "auto",
+    separator: str | None = None,
+    unknown: str | None = UNKNOWN,
+) -> Corpus:
+    """Read a column file; `path` may be "-" or an open file, and gzip is unpacked.
+
+    columns    names of the columns; by default word, label / word, pos, label / word, pos, chunk, label /
+               word, c2, c3, ..., label for two, three, four, more
+    label      the column that holds the labels; "auto" is the last of two or more, None is none;
+               "optional" is one more than the `columns`, which the file may have or lack
+    scheme     "auto" finds the tag scheme (None for labels that are not spans); a named one is obeyed. Tags that
+               break it are read as conlleval reads them, and counted in a warning
+    documents  "docstart": a line starting with -DOCSTART- starts one, unless it is the last; "blank": two blank lines
+               end one; "none": every sentence is one; "auto": the first of these that the file shows
+    separator  what stands between cells; by default any run of spaces and tabs
+    unknown    how the file writes a label that is not known; None if it knows all
+    """
+    _check_settings(columns, scheme, documents)
+    _check_separator(separator)
+    data, name = read_utf8(path)
+    rows, markers = _split(data, separator)
+    widths = np.fromiter(map(len, rows), np.int64, len(rows))
+    lines = np.flatnonzero(widths)
+    if not len(lines):
+        raise InputError("no tokens: expected one token a line, found none", name)
+    width, line = int(widths[lines[0]]), int(lines[0]) + 1
+    if label == "optional" and columns is not None:
+        columns, label = _with_optional_label(columns, width)
+    names = _column_names(columns, width, name, line)
+    _check_widths(widths, lines, names, name)
+    cells = list(chain.from_iterable(rows))
+    table = {key: _coded(cells[i :: len(names)], name, lines) for i, key in enumerate(names)}
+    labels = _labels(table, label, unknown)
+    sentences = np.concatenate([[0], np.flatnonzero(np.diff(lines) > 1) + 1, [len(lines)]])
+    corpus = Corpus(
+        table,
+        sentences,
+        _document_starts(lines, sentences, markers, documents),
+        labels,
+        source=name,
+        lines=(lines + 1).astype(np.int32),
+    )
+    return corpus.with_scheme(scheme)
+
+
+def write_conll(
+    corpus: Corpus,
+    path: str | os.PathLike[str],
+    *,
+    labels: Sequence[Sequence[Any]] | None = None,
+    separator: str = " ",
+    document_marker: bool = True,
+    unknown: str = UNKNOWN,
+) -> None:
+    """Write the columns, the labels if there are any, and predicted `labels`, one list a sentence, last.
+
+    Documents are marked with -DOCSTART- lines unless each is one sentence, which a reader assumes anyway.
+    The file appears whole or not at all; "-" is standard output; a name in .gz is compressed.
+    """
+    _check_separator(separator)
+    table = [_strings(column, separator, name) for name, column in corpus.columns.items()]
+    if MARKER in next(iter(corpus.columns.values())).values:
+        raise InputError(f"the word {MARKER} would read as the start of a document; replace it")
+    if corpus.labels is not None:
+        if unknown in corpus.labels.values:
+            raise InputError(f"the label {unknown!r} would read as an unknown one; pass another unknown=...")
+        known = _strings(corpus.labels, separator, "label")
+        table.append([unknown if text is None else text for text in known])
+    if labels is not None:
+        if list(map(len, labels)) != np.diff(corpus.sentence_starts).tolist():
+            raise InputError("labels must hold one list a sentence, one label a token of the corpus")
+        table.append(_strings(Column.from_labels(chain.from_iterable(labels)), separator, "predicted label"))
+    tokens = list(map(separator.join, zip(*table, strict=True)))  # type: ignore[arg-type]
+    marked = document_marker and not (np.diff(corpus.document_starts) == 1).all()
+    marker = separator.join([MARKER, *["-X-"] * (len(table) - 2), *["O"] * (len(table) > 1)])
+    write_utf8(path, _blocks(corpus, tokens, marker if marked else None))
+
+
+def _check_settings(columns: Sequence[str] | None, scheme: str | None, documents: str) -> None:
+    if documents not in DOCUMENTS:
+        raise SettingError(f"documents must be one of {', '.join(DOCUMENTS)}; got {documents!r}")
+    if scheme not in (None, "auto", *SCHEMES):
+        raise SettingError(f"scheme must be auto, None or one of {', '.join(SCHEMES)}; got {scheme!r}")
+    if columns is not None and ("word" not in columns or len(set(columns)) < len(columns)):
+        raise SettingError(f"columns must be distinct names with 'word' among them; got {list(columns)}")
+
+
+def _check_separator(separator: str | None) -> None:
+    if separator is not None and (len(separator) != 1 or separator in "\r\n"):
+        raise SettingError(f"separator must be one character, not a line end; got {separator!r}")
+
+
+def _split(data: bytes, separator: str | None) -> tuple[list[list[bytes]], Ints]:
+    """The cells of every line, none for blank lines and document markers; and where the markers are."""
+    lines = data.split(b"\n")
+    if separator is None:
+        rows = [line.split() for line in lines]  # bytes split on ASCII blanks only, \r among them
+    else:
+        between = separator.encode()
+        rows = [line.rstrip(b"\r").split(between) if line.strip() else [] for line in lines]
+    marker = MARKER.encode()
+    marked = [i for i, line in enumerate(lines) if line.startswith(marker) and rows[i][0] == marker]
+    for i in marked:
+        rows[i] = []
+    return rows, np.array(marked, np.int64)
+
+
+def _column_names(columns: Sequence[str] | None, width: int, name: str, line: int) -> list[str]:
+    if columns is not None:
+        if len(columns) != width:
+            wanted = f"expected {len(columns)} columns ({', '.join(columns)}), got {width}"
+            raise InputError(f"{wanted}; correct columns=... or separator=...", name, line)
+        return list(columns)
+    if width == 1:
+        return ["word"]
+    middle = {3: ["pos"], 4: ["pos", "chunk"]}.get(width, [f"c{i}" for i in range(2, width)])
+    return ["word", *middle, "label"]
+
+
+def _with_optional_label(columns: Sequence[str], width: int) -> tuple[list[str], str | None]:
+    """One column more than the names is the label; as many as the names means there is none."""
+    return ([*columns, "label"], "label") if width == len(columns) + 1 else (list(columns), None)
+
+
+def _check_widths(widths: Ints, lines: Ints, names: Sequence[str], name: str) -> None:
+    ragged = lines[widths[lines] != len(names)]
+    if len(ragged):
+        raise InputError(
+            f"expected {len(names)} columns ({', '.join(names)}) as in line {lines[0] + 1}, got "
+            f"{widths[ragged[0]]}; complete the line, or pass separator=... if cells hold blanks",
+            name,
+            int(ragged[0]) + 1,
+        )
+
+
+def _coded(cells: list[bytes], name: str, lines: Ints) -> Column:
+    """Number the distinct cells in order of appearance."""
+    numbers = {cell: i for i, cell in enumerate(dict.fromkeys(cells))}
+    if b"" in numbers:
+        line = int(lines[cells.index(b"")]) + 1
+        raise InputError("expected text in every column, a cell is empty; fill it", name, line)
+    codes = np.fromiter(map(numbers.__getitem__, cells), np.int32, len(cells))
+    return Column(codes, tuple(cell.decode() for cell in numbers))
+
+
+def _labels(table: dict[str, Column], label: str | None, unknown: str | None) -> Column | None:
+    """Take the labels out of the table, with the sign for an unknown one as -1."""
+    if label is None or (label == "auto" and len(table) == 1):
+        return None
+    key = list(table)[-1] if label == "auto" else label
+    if key not in table or key == "word":
+        raise SettingError(f"label must name one of the columns {', '.join(table)}; got {label!r}")
+    column = table.pop(key)
+    if unknown not in column.values:
+        return column
+    gone = column.values.index(unknown)
+    codes = np.where(column.codes == gone, -1, column.codes - (column.codes > gone))
+    return Column(codes, column.values[:gone] + column.values[gone + 1 :])
+
+
+def _document_starts(lines: Ints, sentences: Ints, markers: Ints, documents: str) -> Ints:
+    """Sentence offsets of the documents, from the line numbers of tokens and markers."""
+    first, last = lines[sentences[:-1]], lines[sentences[1:] - 1]
+    ended = np.flatnonzero(first[1:] - last[:-1] > 2) + 1  # two blank lines or more before these sentences
+    if documents == "auto":
+        documents = "docstart" if len(markers) else "blank" if len(ended) else "none"
+    if documents == "none":
+        return np.arange(len(sentences))
+    inner = np.searchsorted(first, markers) if documents == "docstart" else ended
+    inner = inner[inner < len(first)]  # a marker at the end starts nothing
+    before = [0] if documents == "blank" or not len(inner) or inner[0] > 0 else []
+    return np.concatenate([before, inner, [len(first)]]).astype(np.int64)
+
+
+def _strings(column: Column, separator: str, name: str) -> list[str | None]:
+    """The cells, once none of them would fall apart when read back."""
+    for value in column.values:
+        cell = value.encode()
+        kept = cell.split() == [cell] if separator == " " else cell.strip() and separator not in value
+        if not kept or "\n" in value or "\r" in value:
+            raise InputError(f"{name} {value!r} would not read back as one cell; change it or the separator")
+    return column.strings()
+
+
+def _blocks(corpus: Corpus, tokens: list[str], marker: str | None) -> Iterable[str]:
+    sentence_starts = corpus.sentence_starts.tolist()
+    documents = corpus.document_starts.tolist()
+    for d in range(corpus.n_documents):
+        if marker is not None:
+            yield marker + "\n\n"
+        for s in range(documents[d], documents[d + 1]):
+            yield "\n".join(tokens[sentence_starts[s] : sentence_starts[s + 1]]) + "\n\n"

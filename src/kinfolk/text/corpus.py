@@ -1,0 +1,327 @@
+"""Documents of sentences of tokens, column by column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kinfolk.core.column import Column
+from kinfolk.core.data import read_only
+from kinfolk.errors import DataWarning, InputError, warn
+
+
+@dataclass(frozen=True, eq=False)
+class Corpus:
+    """Tokens in sentences in documents; the front of the token task.
+
+    It is a sequence of documents: len(corpus) counts them, corpus[2] and what it is iterated over are corpora of one
+    document, corpus[[0, 2]], a slice or a mask give those of several. So scikit-learn's splitters cut it by document.
+
+    columns          name -> Column; "word" is always there, others ("pos", "chunk", ...) as read
+    sentence_starts  int64 (S + 1,), token offsets; every sentence has at least one token
+    document_starts  int64 (D + 1,), sentence offsets; a document may be empty
+    labels           Column or None; code -1 = token without a known label
+    scheme           "IOB1", "BIO", "IOBES" or "BILOU"; None when labels are not spans (e.g. POS tags)
+    source, lines    where the tokens were read from: file name, and line number of each token
+    offsets          int64 (n, 2), where each token begins and ends (exclusive), in characters of the text its document
+                     was read from; what that text is, the reader says. None where there was no such text
+    """
+
+    columns: Mapping[str, Column]
+    sentence_starts: NDArray[np.int64]
+    document_starts: NDArray[np.int64]
+    labels: Column | None = None
+    scheme: str | None = None
+    source: str | None = None
+    lines: NDArray[np.int32] | None = field(default=None, repr=False)
+    offsets: NDArray[np.int64] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if "word" not in self.columns:
+            raise InputError(f"a corpus needs a column named 'word'; got {', '.join(self.columns) or 'none'}")
+        n = len(self.columns["word"])
+        named = dict(self.columns) if self.labels is None else {**self.columns, "(labels)": self.labels}
+        for name, column in named.items():
+            if len(column) != n:
+                raise InputError(f"column {name!r} has {len(column)} tokens, column 'word' has {n}")
+            if name != "(labels)" and len(column) and column.codes.min() < 0:
+                raise InputError(f"column {name!r} lacks a value at token {int(column.codes.argmin())}")
+        sentences = _checked_starts(self.sentence_starts, n, "sentence_starts")
+        if (np.diff(sentences) == 0).any():
+            raise InputError("a sentence must have at least one token; drop empty sentences")
+        documents = _checked_starts(self.document_starts, len(sentences) - 1, "document_starts")
+        if self.lines is not None and len(self.lines) != n:
+            raise InputError(f"lines must give one line number a token ({n}); got {len(self.lines)}")
+        if self.offsets is not None:
+            object.__setattr__(self, "offsets", _checked_offsets(self.offsets, n))
+        object.__setattr__(self, "columns", MappingProxyType(dict(self.columns)))
+        object.__setattr__(self, "sentence_starts", sentences)
+        object.__setattr__(self, "document_starts", documents)
+
+    @classmethod
+    def from_sentences(
+        cls,
+        sentences: Sequence[Sequence[str]],
+        labels: Sequence[Sequence[Any]] | None = None,
+        documents: Sequence[int] | None = None,
+        scheme: str | None = "auto",
+        **columns: Sequence[Sequence[str]],
+    ) -> Corpus:
+        """A corpus from lists of words; `documents` gives the number of sentences of each document.
+
+        Without `documents` each sentence is a document of its own. Empty sentences are dropped. The tag scheme
+        of the labels is found unless given; None: they are not spans. Labels are strings, numbers or truth values, all
+        of one type; None and NaN are unknown.
+        """
+        if any(isinstance(s, str) for s in sentences):
+            raise InputError("a sentence is a list of words; got a string: split it, or use read_text")
+        lengths = [len(s) for s in sentences]
+        given: dict[str, Sequence[Sequence[Any]]] = {"word": sentences, **columns}
+        if labels is not None:
+            given["(labels)"] = labels
+        built: dict[str, Column] = {}
+        for name, rows in given.items():
+            if not isinstance(rows, Sequence | np.ndarray) or any(isinstance(row, str | int) for row in rows):
+                raise InputError(f"{name!r} is taken as a column: expected a list of strings for each sentence")
+            if [len(row) for row in rows] != lengths:
+                raise InputError(f"{name.strip('()')!r} must have the same sentence lengths as the words")
+            made = Column.from_labels if name == "(labels)" else Column.from_strings
+            built[name] = made(token for row in rows for token in row)
+        per_document = [1] * len(sentences) if documents is None else list(documents)
+        if sum(per_document) != len(sentences) or min(per_document, default=0) < 0:
+            raise InputError(f"documents must add up to {len(sentences)} sentences; got {per_document[:10]}")
+        kept = np.concatenate([[0], np.cumsum(np.array(lengths, np.int64) > 0)]).astype(np.int64)
+        ends = np.concatenate([[0], np.cumsum(per_document)]).astype(np.int64)
+        starts = np.concatenate([[0], np.cumsum([n for n in lengths if n])]).astype(np.int64)
+        label_column = built.pop("(labels)", None)
+        corpus = cls(built, starts, kept[ends], label_column)
+        return corpus.with_scheme(scheme, np.flatnonzero(lengths))
+
+    @property
+    def n_tokens(self) -> int:
+        return len(self.columns["word"])
+
+    @property
+    def n_sentences(self) -> int:
+        return len(self.sentence_starts) - 1
+
+    @property
+    def n_documents(self) -> int:
+        return len(self.document_starts) - 1
+
+    @property
+    def token_documents(self) -> NDArray[np.int32]:
+        """int32 (n,), the document of each token."""
+        token_starts = self.sentence_starts[self.document_starts]
+        return np.repeat(np.arange(self.n_documents, dtype=np.int32), np.diff(token_starts))
+
+    @property
+    def token_sentences(self) -> NDArray[np.int32]:
+        """int32 (n,), the sentence of each token."""
+        return np.repeat(np.arange(self.n_sentences, dtype=np.int32), np.diff(self.sentence_starts))
+
+    def rows(self, column: str = "word") -> list[list[str]]:
+        """One list of strings a sentence."""
+        strings = self.columns[column].strings()
+        return [strings[a:b] for a, b in _pairs(self.sentence_starts)]  # type: ignore[misc]
+
+    def label_rows(self) -> list[list[Any]]:
+        """One list of labels a sentence, of the type they came in; None where a token has none."""
+        if self.labels is None:
+            return [[None] * int(b - a) for a, b in _pairs(self.sentence_starts)]
+        labels = self.labels.labels()
+        return [labels[a:b] for a, b in _pairs(self.sentence_starts)]
+
+    def with_labels(self, labels: Column | None, scheme: str | None) -> Corpus:
+        return replace(self, labels=labels, scheme=scheme)
+
+    def with_scheme(self, scheme: str | None = "auto", sentences: ArrayLike | None = None) -> Corpus:
+        """The labels taken in a tag scheme: "auto" finds it, None takes labels that are no spans as they are.
+
+        Tags that break the scheme are counted in a warning: entities are read as conlleval reads them, so that I-PER
+        with no PER before it starts one. A label that is no tag of the scheme at all is an error. `sentences` are the
+        numbers to call sentences by, where some were left out.
+        """
+        from kinfolk.text import schemes  # here, as schemes are about columns
+
+        if self.labels is None or scheme is None:
+            return replace(self, scheme=None)
+        found: str | None = scheme
+        try:
+            if scheme == "auto":
+                found = schemes.detect(self.labels, self.sentence_starts)
+            elif (fault := schemes.not_tags(self.labels, scheme)) is not None:
+                raise schemes.TagError(fault)
+        except schemes.TagError as error:
+            path, line, place = self._place(error.fault.token, sentences)
+            raise InputError(place + error.fault.reason, path, line) from None
+        slips = None if found is None else schemes.slips(self.labels, self.sentence_starts, found, scheme == "auto")
+        if slips is not None:
+            path, line, place = self._place(slips[1].token, sentences)
+            first = InputError(place + slips[1].reason, path, line)
+            count = "1 tag breaks" if slips[0] == 1 else f"{slips[0]:,} tags break"
+            warn(
+                f"{first}. {count} the scheme; training and scores repair such tags as conlleval does: what carries on "
+                "no entity starts one. If the labels are in another scheme, name it",
+                DataWarning,
+            )
+        return replace(self, scheme=found)
+
+    def _place(self, token: int, sentences: ArrayLike | None) -> tuple[str | None, int | None, str]:
+        """File and line of a token; where it came from no file, its sentence and place in it."""
+        if self.lines is not None:
+            return self.source, int(self.lines[token]), ""
+        sentence = int(self.token_sentences[token])
+        number = sentence if sentences is None else np.asarray(sentences)[sentence]
+        return self.source, None, f"sentence {number}, token {token - self.sentence_starts[sentence]}: "
+
+    def documents(self, start: int, stop: int) -> Corpus:
+        """The documents start, ..., stop - 1 as a corpus of their own."""
+        if not 0 <= start <= stop <= self.n_documents:
+            raise InputError(f"documents go from 0 to {self.n_documents}; asked for {start} to {stop}")
+        first, last = self.document_starts[start], self.document_starts[stop]
+        a, b = int(self.sentence_starts[first]), int(self.sentence_starts[last])
+        return Corpus(
+            {name: column.slice(a, b) for name, column in self.columns.items()},
+            self.sentence_starts[first : last + 1] - a,
+            self.document_starts[start : stop + 1] - first,
+            None if self.labels is None else self.labels.slice(a, b),
+            self.scheme,
+            self.source,
+            None if self.lines is None else self.lines[a:b],
+            None if self.offsets is None else self.offsets[a:b],
+        )
+
+    def select(self, documents: ArrayLike) -> Corpus:
+        """The documents of a list of numbers, in that order, as a corpus of their own."""
+        chosen = np.asarray(documents, np.int64).reshape(-1)
+        if len(chosen) and not 0 <= chosen.min() <= chosen.max() < self.n_documents:
+            raise InputError(
+                f"documents are numbered 0 to {self.n_documents - 1}; got {chosen.min()} to {chosen.max()}"
+            )
+        sentences = _runs(self.document_starts, chosen)
+        tokens = _runs(self.sentence_starts, sentences)
+        pick = lambda column: replace(column, codes=column.codes[tokens])  # noqa: E731
+        return Corpus(
+            {name: pick(column) for name, column in self.columns.items()},
+            np.concatenate([[0], np.cumsum(np.diff(self.sentence_starts)[sentences])]),
+            np.concatenate([[0], np.cumsum(np.diff(self.document_starts)[chosen])]),
+            None if self.labels is None else pick(self.labels),
+            self.scheme,
+            self.source,
+            None if self.lines is None else self.lines[tokens],
+            None if self.offsets is None else self.offsets[tokens],
+        )
+
+    @classmethod
+    def joined(cls, corpora: Sequence[Corpus]) -> Corpus:
+        """Corpora one after the other; they need the same columns and tag scheme."""
+        if not corpora:
+            raise InputError("there is nothing to join: give at least one corpus")
+        first = corpora[0]
+        for other in corpora[1:]:
+            if {*other.columns} != {*first.columns} or (other.labels is None) != (first.labels is None):
+                raise InputError("corpora to be joined need the same columns, and all or none of them labels")
+            if other.scheme != first.scheme:
+                raise InputError(f"corpora to be joined need the same tag scheme; got {first.scheme}, {other.scheme}")
+        apart = {name: [corpus.columns[name] for corpus in corpora] for name in first.columns}
+        together: dict[str, Any] = {}
+        for part in ("lines", "offsets"):
+            arrays = [getattr(corpus, part) for corpus in corpora]
+            together[part] = None if any(array is None for array in arrays) else np.concatenate(arrays)
+        sources = {corpus.source for corpus in corpora}
+        return cls(
+            {name: Column.joined(columns) for name, columns in apart.items()},
+            _joined_starts([corpus.sentence_starts for corpus in corpora]),
+            _joined_starts([corpus.document_starts for corpus in corpora]),
+            None if first.labels is None else Column.joined([c.labels for c in corpora if c.labels is not None]),
+            first.scheme,
+            first.source if len(sources) == 1 else None,
+            **together,
+        )
+
+    def __len__(self) -> int:
+        return self.n_documents
+
+    def __getitem__(self, documents: Any) -> Corpus:
+        if isinstance(documents, int | np.integer):
+            number = int(documents) + (self.n_documents if documents < 0 else 0)
+            if not 0 <= number < self.n_documents:
+                raise IndexError(f"there are {self.n_documents} documents; asked for number {documents}")
+            return self.documents(number, number + 1)
+        if isinstance(documents, slice):
+            return self.select(np.arange(self.n_documents)[documents])
+        chosen = np.asarray(documents if np.size(documents) else np.empty(0, np.int64))
+        if chosen.dtype == bool and chosen.shape == (self.n_documents,):
+            chosen = np.flatnonzero(chosen)
+        if chosen.ndim != 1 or chosen.dtype.kind not in "iu":
+            wanted = f"numbers of documents, or a truth value for each of the {self.n_documents}"
+            raise InputError(f"expected {wanted}; got an array of {chosen.dtype} of shape {chosen.shape}")
+        return self.select(np.where(chosen < 0, chosen + self.n_documents, chosen))
+
+    def __iter__(self) -> Iterator[Corpus]:
+        return (self.documents(number, number + 1) for number in range(self.n_documents))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """One object a document."""
+        return one_row(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        starts = (self.sentence_starts, self.document_starts)
+        return Corpus, (dict(self.columns), *starts, self.labels, self.scheme, self.source, self.lines, self.offsets)
+
+    def __repr__(self) -> str:
+        return (
+            f"Corpus({self.n_documents} documents, {self.n_sentences} sentences, {self.n_tokens} tokens, "
+            f"columns {', '.join(self.columns)}, scheme {self.scheme})"
+        )
+
+
+def one_row(things: Iterable[Any]) -> NDArray[Any]:
+    """An array of objects: lists of one length do not become a table, and lists of several are no error."""
+    listed = list(things)
+    array = np.empty(len(listed), object)
+    for i, thing in enumerate(listed):
+        array[i] = thing
+    return array
+
+
+def _pairs(starts: NDArray[np.int64]) -> Iterable[tuple[int, int]]:
+    return pairwise(starts.tolist())
+
+
+def _runs(starts: NDArray[np.int64], chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The numbers starts[i], ..., starts[i + 1] - 1 for each chosen i, one run after the other."""
+    lengths = np.diff(starts)[chosen]
+    before = np.concatenate([[0], np.cumsum(lengths)])
+    return np.asarray(np.arange(before[-1]) + np.repeat(starts[chosen] - before[:-1], lengths))
+
+
+def _joined_starts(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Offsets of parts that stand one after the other."""
+    return np.concatenate([[0], np.cumsum(np.concatenate([np.diff(part) for part in parts]))]).astype(np.int64)
+
+
+def _checked_starts(starts: ArrayLike, total: int, name: str) -> NDArray[np.int64]:
+    array = np.asarray(starts, np.int64)
+    if array.ndim != 1 or not len(array) or array[0] != 0 or array[-1] != total or (np.diff(array) < 0).any():
+        raise InputError(f"{name} must rise from 0 to {total}")
+    return read_only(array)
+
+
+def _checked_offsets(offsets: ArrayLike, total: int) -> NDArray[np.int64]:
+    array = np.asarray(offsets)
+    if array.shape != (total, 2) or (total and array.dtype.kind not in "iu"):
+        got = f"{array.dtype} of shape {array.shape}"
+        raise InputError(f"offsets must be whole numbers, start and end of each token ({total}, 2); got {got}")
+    wrong = np.flatnonzero((array[:, 0] < 0) | (array[:, 0] > array[:, 1]))
+    if len(wrong):
+        start, end = array[wrong[0]].tolist()
+        raise InputError(f"offsets must have 0 <= start <= end; token {wrong[0]} goes from {start} to {end}")
+    return read_only(array.astype(np.int64, copy=False))

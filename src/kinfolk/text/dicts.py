@@ -1,0 +1,208 @@
+"""Sequences of feature dicts, as python-crfsuite and sklearn-crfsuite take them, to a sparse table.
+
+An item (token) is a dict or a list of strings:
+
+    {"lower": "hague", "bias": 1.0, "title": True, "near": ["the", "in"], "w": {"-1": "the"}}
+
+    str     feature "lower:hague" = 1          bool    "title" = 1, left out when False
+    number  feature "bias" = 1.0               list    "near:the" = 1, "near:in" = 1; of strings, or a set of them
+    dict    "w:-1:the" = 1                     a list of strings instead of a dict: each = 1
+
+Anything else, a vector above all, is refused by `check_items`, which sees everything that comes in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from decimal import Decimal
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from kinfolk.core.values import BOUNDS, LARGEST_VALUE
+from kinfolk.core.vocabulary import Vocabulary
+from kinfolk.errors import InputError
+
+PLAIN = frozenset([str, bool])  # types of values that need no further look
+Item = Mapping[str, Any] | Iterable[str]
+FOR_VECTORS = (
+    "Give a short vector as one number a feature, {'vec0': 0.25, 'vec1': ...}; of a long one, such as an embedding, "
+    "its k-means cluster, {'cluster': 'c17'}, or what a classifier makes of it, {'p(PER)': 0.9}"
+)
+
+
+class DictFeatures:
+    """The feature set of a model trained on dicts: names frozen by `learn`, used by `rows`. Items have to have passed
+    `check_items`."""
+
+    def __init__(self, min_count: int = 1) -> None:
+        self.min_count = min_count
+        self.vocabulary = Vocabulary(())
+
+    @property
+    def n_features(self) -> int:
+        return len(self.vocabulary)
+
+    def learn(self, sequences: Sequence[Sequence[Item]], n_jobs: int = 1) -> sparse.csr_array:
+        """Freeze the names that occur in at least `min_count` items and return the rows (n, F)."""
+        numbers: dict[str, int] = {}
+        indptr, indices, values = _collect(sequences, lambda name: numbers.setdefault(name, len(numbers)))
+        counts = np.bincount(indices, minlength=len(numbers))
+        kept = np.flatnonzero(counts >= self.min_count)
+        self.vocabulary = Vocabulary(np.array(list(numbers), object)[kept].tolist())
+        table = sparse.csr_array((values, indices, indptr), shape=(len(indptr) - 1, len(numbers)))
+        return table if len(kept) == len(numbers) else table[:, kept]
+
+    def rows(self, sequences: Sequence[Sequence[Item]], n_jobs: int = 1) -> sparse.csr_array:
+        """Rows (n, F) of other sequences; names never met in training are left out."""
+        indptr, indices, values = _collect(sequences, self.vocabulary.get)
+        return sparse.csr_array((values, indices, indptr), shape=(len(indptr) - 1, self.n_features))
+
+    def names(self) -> list[str]:
+        return list(self.vocabulary.names)
+
+    def spec(self) -> dict[str, Any]:
+        return {"dicts": True, "min_count": self.min_count}
+
+    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Sequence[str]]]:
+        return {}, {"features.names": self.vocabulary.names}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]], strings: Mapping[str, Sequence[str]]) -> None:
+        self.vocabulary = Vocabulary(strings["features.names"])
+
+
+def _collect(
+    sequences: Sequence[Sequence[Item]], number: Any
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
+    """CSR parts; features numbered -1 are left out, repeats within an item are added up."""
+    indptr, indices, values = [0], [], []
+    for sequence in sequences:
+        for item in sequence:
+            row: dict[int, float] = {}
+            for name, value in _pairs(item):
+                if (feature := number(name)) >= 0:
+                    row[feature] = row.get(feature, 0.0) + value
+            indices += sorted(row)
+            values += [row[feature] for feature in sorted(row)]
+            indptr.append(len(indices))
+    return np.array(indptr, np.int64), np.array(indices, np.int32), np.array(values, np.float32)
+
+
+def _pairs(item: Item) -> Iterator[tuple[str, float]]:
+    if isinstance(item, Mapping):
+        for name, value in item.items():
+            yield from _expand(_text(name), value)
+    else:
+        for name in _in_order(item):
+            yield _text(name), 1.0
+
+
+def _expand(name: str, value: Any) -> Iterator[tuple[str, float]]:
+    if isinstance(value, str | bytes):
+        yield f"{name}:{_text(value)}", 1.0
+    elif isinstance(value, bool | np.bool_):
+        if value:
+            yield name, 1.0
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _expand(f"{name}:{_text(key)}", inner)
+    elif _is_number(value):
+        yield name, float(value)
+    else:
+        for inner in _in_order(value):
+            yield f"{name}:{_text(inner)}", 1.0
+
+
+def _in_order(strings: Iterable[str]) -> Iterable[str]:
+    """Sets sorted: theirs is another order in every process."""
+    return sorted(strings, key=_text) if isinstance(strings, Set) else strings
+
+
+def _text(name: Any) -> str:
+    return name.decode("utf-8") if isinstance(name, bytes) else str(name)
+
+
+def _is_number(value: Any) -> bool:
+    """One number, also as an array or a tensor without dimensions."""
+    return isinstance(value, Real | Decimal) or (getattr(value, "shape", None) == () and hasattr(value, "__float__"))
+
+
+# -- what comes in ------------------------------------------------------------------------------------
+
+
+def check_items(sentences: Iterable[Iterable[Any]]) -> None:
+    """Refuses what is no item, with its sentence, token and feature."""
+    for s, sentence in enumerate(sentences):
+        for t, item in enumerate(sentence):
+            fault = _fault_of_item(item)
+            if fault is not None:
+                raise InputError(f"sentence {s}, token {t}: {fault}")
+
+
+def _fault_of_item(item: Any) -> str | None:
+    if isinstance(item, Mapping):
+        for name, value in item.items():
+            if type(value) not in PLAIN and (fault := _fault_of_value(name, value)) is not None:
+                return fault
+        return None
+    expected = "expected a dict of features or a list of strings"
+    if isinstance(item, str) or not isinstance(item, Iterable):
+        return f"{expected}; got {_described(item)}"
+    return _fault_of_list(item, lambda got: f"{expected}; got {got}")
+
+
+def _fault_of_value(name: object, value: Any) -> str | None:
+    if isinstance(value, str | bool | np.bool_) or (type(value) in (float, int) and abs(value) <= LARGEST_VALUE):
+        return None
+    if isinstance(value, list) and all(type(inner) is str for inner in value):
+        return None
+    if isinstance(value, Mapping):
+        faults = (_fault_of_value(f"{_text(name)}:{_text(key)}", inner) for key, inner in value.items())
+        return next((fault for fault in faults if fault is not None), None)
+    expected = f"expected a string, number, truth value, list of strings or dict as the value of {_text(name)!r}"
+    if _is_number(value):
+        if _is_within(value):
+            return None
+        return f"{BOUNDS}; {_text(name)!r} is {value}. Scale them down, and leave out what is missing"
+    if isinstance(value, bytes):
+        return _fault_of_list([value], lambda got: f"{expected}; got {got}")
+    if not isinstance(value, Iterable):
+        return f"{expected}; got {_described(value)}" + (". Leave the feature out" if value is None else "")
+    return _fault_of_list(value, lambda got: f"{expected}; got {got}")
+
+
+def _is_within(value: Any) -> bool:
+    try:
+        return abs(float(value)) <= LARGEST_VALUE
+    except (OverflowError, ValueError, TypeError):  # too long for a float, or an array that holds no number
+        return False
+
+
+def _fault_of_list(value: Iterable[Any], says: Callable[[str], str]) -> str | None:
+    if isinstance(value, Iterator):
+        return f"{says(_described(value))}, which can be read but once; make it a list"
+    for inner in value:
+        if isinstance(inner, str):
+            continue
+        if isinstance(inner, bytes):
+            try:
+                inner.decode("utf-8")
+            except UnicodeDecodeError:
+                return f"{says(f'bytes that are not UTF-8: {inner[:20]!r}')}; decode them"
+        elif _is_number(inner) or getattr(inner, "shape", ()) != ():
+            return f"{says(f'a vector: {_described(value)}')}. {FOR_VECTORS}"
+        else:
+            return f"{says(_described(value))} with {_described(inner)} in it"
+    return None
+
+
+def _described(value: Any) -> str:
+    kind, shape = type(value).__name__, getattr(value, "shape", None)
+    if shape is not None:
+        return f"{kind} of shape {tuple(shape)}"
+    if isinstance(value, Real | None):
+        return f"{kind} ({value})" if value is not None else "None"
+    return f"{kind} of {len(value)}" if isinstance(value, list | tuple) else kind

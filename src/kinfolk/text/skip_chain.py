@@ -1,0 +1,223 @@
+"""The skip-chain conditional random field (Sutton and McCallum, 2004).
+
+A linear chain with further edges between tokens that should agree, such as two occurrences of the same word. The graph
+has loops, so inference is loopy belief propagation: approximate, and not sure to settle; what did not is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.collective.pair_sample import PairSample, pair_sample
+from kinfolk.collective.pairwise import REMEDY, TRAININGS, InferenceReport, PairTraining, infer, train_pairwise
+from kinfolk.core.history import Stage
+from kinfolk.core.threads import resolve_jobs
+from kinfolk.core.training import TrainingPlan
+from kinfolk.errors import SettingError
+from kinfolk.inference.loopy import Propagation, edge_beliefs
+from kinfolk.learning.inheritance import inherit_mixture
+from kinfolk.learning.loglinear import Shape
+from kinfolk.learning.sparse import SparseRows
+from kinfolk.learning.tables import TableWeights
+from kinfolk.learning.training import TrainingData, train
+from kinfolk.text import schemes
+from kinfolk.text.batch import Batch, chain_starts
+from kinfolk.text.decoder import allowed_steps, most_expected
+from kinfolk.text.documents import warn_without_edges
+from kinfolk.text.edges import EdgeFeatures
+from kinfolk.text.entities import Entity, entity_list, found_spans
+from kinfolk.text.lesson import Lesson
+from kinfolk.text.skip_edges import SAME_WORD, LearnedSkips, as_builders
+from kinfolk.text.tagger import Tagger
+from kinfolk.text.token_training import edge_feature_set
+
+Array = NDArray[Any]
+
+
+@final
+@dataclass(kw_only=True, eq=False, repr=False)
+class SkipChainCRF(Tagger):
+    """A linear-chain CRF with skip edges. Propagation: see `Tagger`, and
+
+    training       "bethe": the likelihood with belief propagation in the place of exact sums; "pseudo": each label
+                   given its neighbours'; "piecewise": each factor on its own. All start from the linear chain.
+    skip_edges     as in `MixtureOfParents`: `SameWord(...)`, a function, a list, None
+    edge_features  features of skip edges that speak of label pairs: "default", a list, or None
+                   In training a document counts with the mean weight of its tokens; a weight of 0 is no label.
+    decode         "posterior": the valid labelling with most expected right labels; "map": by max-product
+    schedule       of messages: "sequential" (measured 5 times as fast) or "synchronous"
+    damping        from 0 to below 1: the share of the old message that is kept
+    max_rounds, message_tolerance   when belief propagation stops
+
+    `inference_report(X)` tells in which documents it settled; so does `training_report_` for the training data.
+    """
+
+    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {"training": TRAININGS, "decode": ("posterior", "map")}
+
+    training: str = "bethe"
+    skip_edges: Any = SAME_WORD
+    edge_features: Any = None
+    decode: str = "posterior"
+    schedule: str = "sequential"
+    damping: float = 0.0
+    max_rounds: int = 100
+    message_tolerance: float = 1e-4
+
+    weights_: TableWeights = field(init=False)
+    skips_: tuple[LearnedSkips, ...] = field(init=False)
+    edge_features_: EdgeFeatures | None = field(init=False)
+    training_report_: InferenceReport | None = field(init=False)
+
+    def _propagation(self) -> Propagation:
+        return Propagation(self.schedule, float(self.damping), float(self.message_tolerance), self.max_rounds)
+
+    # -- learning -------------------------------------------------------------------------------------
+
+    def _train(self, lesson: Lesson) -> None:
+        if lesson.pair_rows is not None:
+            raise SettingError("SkipChainCRF takes no transition_templates; features of skip edges are edge_features")
+        self.skips_ = tuple(builder.learn(lesson.corpus) for builder in as_builders(self.skip_edges))
+        self.edge_features_ = None if self.edge_features is None else edge_feature_set(self.edge_features)
+        sample, n_labels = self._sample(lesson.corpus, lesson.data.features, lesson), len(lesson.data.classes)
+        shape, start = sample.shape(n_labels), None
+        if lesson.before is not None:
+            before = lesson.before._replace(weights=(lesson.before.weights,))
+            start = inherit_mixture(before, 0, self.features_.names(), lesson.data.classes, shape)
+        first: tuple[Stage, ...] = ()
+        if start is None:
+            start, first = self._chain_start(lesson, shape, n_labels)
+        plan = replace(lesson.plan, stage=self.training)
+        score = self._dev_scorer(lesson.held_out)
+        how = PairTraining(self.training, self._propagation())
+        self.weights_, self.convergence_, self.training_report_ = train_pairwise(
+            sample, lesson.data.labels, lesson.weights, n_labels, how, start, plan, score, lesson.callback
+        )
+        self.convergence_ = self.convergence_.after(first)
+        if self.training_report_ is not None:
+            self.training_report_.warn(REMEDY)
+
+    def _chain_start(self, lesson: Lesson, shape: Any, n_labels: int) -> tuple[TableWeights, tuple[Stage, ...]]:
+        """Weights of a linear-chain CRF, and no opinion on skip edges; and how it was trained."""
+        rows = SparseRows(lesson.data.features)
+        data = TrainingData(rows, None, lesson.data.labels, lesson.weights, chain_starts(lesson.data), n_labels)
+        plan: TrainingPlan = replace(lesson.plan, stage="linear chain", warns=False)
+        flat, outcome = train("crf", data, plan, None, None, lesson.callback)
+        linear = Shape(rows.n_columns, n_labels).split(flat)
+        weights: TableWeights = shape.split(np.zeros(shape.size, np.float32))
+        weights.tables[0][:] = linear.node
+        weights.start[:] = linear.start
+        weights.pair[0] = linear.pair
+        return weights, outcome.stages
+
+    def _sample(self, corpus: Any, rows: Any, learning: Lesson | None = None) -> PairSample:
+        first = corpus.sentence_starts[:-1]
+        later = np.delete(np.arange(corpus.n_tokens), first)
+        edges = [np.stack([later - 1, later], axis=1)]
+        features: list[Any] = [None]
+        for skip in self.skips_:
+            pairs = skip.edges(corpus)  # (later, earlier)
+            edges.append(pairs[:, ::-1])
+            own = self.edge_features_
+            features.append(None if own is None else own.rows(corpus, pairs[:, 0], pairs[:, 1]))
+        if learning is not None:
+            warn_without_edges([skip.name for skip in self.skips_], edges[1:], corpus, learning.dicts)
+        return pair_sample(rows, edges, features, corpus.token_documents, first)
+
+    # -- prediction -----------------------------------------------------------------------------------
+
+    def inference_report(self, X: Any) -> InferenceReport:
+        """In which documents of X belief propagation settles."""
+        self._require_fitted()
+        return self._decoder().run(Batch.of(X), False)[1]
+
+    def _own_weights(self) -> Array:
+        return self.weights_.tables[0]
+
+    def _steps(self) -> tuple[Array, Array]:
+        return self.weights_.pair[0], self.weights_.pair[0].T
+
+    def _long_edges(self, batch: Batch) -> list[tuple[int, int, str]]:
+        found = [(skip.name, skip.edges(batch.corpus).tolist()) for skip in self.skips_]
+        return [(child, parent, name) for name, pairs in found for child, parent in pairs]
+
+    def _decoder(self, weights: Any = None) -> SkipChainDecoder:
+        return SkipChainDecoder(self, self.weights_ if weights is None else weights, resolve_jobs(self.n_jobs))
+
+
+@dataclass(frozen=True, eq=False)
+class SkipChainDecoder:
+    """The model from the side of prediction."""
+
+    model: SkipChainCRF
+    weights: TableWeights
+    n_jobs: int
+
+    def run(self, batch: Batch, forced: bool, maximise: bool = False) -> tuple[Any, InferenceReport, Any, PairSample]:
+        """Beliefs, given that the tag sequence is valid and that forced labels are as they are."""
+        model, corpus = self.model, batch.corpus
+        sample = model._sample(corpus, batch.rows(model.features_, self.n_jobs))
+        pair, start, end = (np.where(m, 0.0, -np.inf) for m in allowed_steps(model.coding_, model.constrain))
+        node = np.zeros((corpus.n_tokens, len(start)))
+        if corpus.n_tokens:
+            node[corpus.sentence_starts[:-1]] += start
+            node[corpus.sentence_starts[1:] - 1] += end
+        if forced:
+            known = model.coding_.encode(corpus, repair=False)[:, None]
+            node[(known >= 0) & (known != np.arange(len(start)))] = -np.inf
+        found, report, scores = infer(sample, self.weights, model._propagation(), self.n_jobs, maximise, (node, pair))
+        report = report.by_document(np.bincount(corpus.token_documents, minlength=corpus.n_documents) > 0)
+        if batch.filled is not None:  # sentences of a list are documents, also those without tokens
+            report = report.by_document(batch.filled)
+        report.warn(REMEDY)
+        return found, report, scores, sample
+
+    def marginals(self, batch: Batch, forced: bool) -> Array:
+        if forced:
+            self._best_valid(batch, np.zeros((batch.corpus.n_tokens, len(self.model.coding_.classes))), forced)
+        return np.asarray(np.exp(self.run(batch, forced)[0]))
+
+    def paths(self, batch: Batch, forced: bool) -> NDArray[np.int32]:
+        """The valid labelling that the beliefs speak for most."""
+        model = self.model
+        beliefs = self.run(batch, forced, maximise=model.decode == "map")[0]
+        if model.decode == "posterior":  # of max-product they are best scores with a label fixed, and stay logarithms
+            beliefs = np.exp(beliefs)
+        return self._best_valid(batch, beliefs, forced)
+
+    def _best_valid(self, batch: Batch, beliefs: Array, forced: bool) -> NDArray[np.int32]:
+        labels = self.model.coding_.encode(batch.corpus, repair=False) if forced else None
+        allowed = allowed_steps(self.model.coding_, self.model.constrain)
+        return most_expected(batch.corpus, beliefs, allowed, labels, self.n_jobs)
+
+    def entities(self, batch: Batch, path: NDArray[np.int32], forced: bool) -> list[Entity]:
+        """Each with its probability along the chain, Π b(y_t, y_t+1) / Π b(y_t): exact without skip edges."""
+        spans = found_spans(batch, self.model.coding_, path)
+        if not spans:
+            return []
+        found, _, (_, tables, fixed), sample = self.run(batch, forced)
+        continues = schemes.continuations(self.model.coding_.classes.names)
+        last = set((batch.corpus.sentence_starts[1:] - 1).tolist())
+        confidence = np.empty(len(spans))
+        for i, span in enumerate(spans):
+            stop = span.end if span.end - 1 not in last else span.end - 1  # one step beyond, unless the sentence ends
+            second = np.arange(span.start + 1, stop + 1)
+            steps = sample.find_edges(second - 1, second)
+            joint = edge_beliefs(sample.graph, tables, found, fixed.messages, steps)
+            labels = path[span.start : span.end]
+            value = float(np.exp(found[span.start, labels[0]]))
+            for t in range(len(labels) - 1):
+                value *= _share(joint[t][labels[t], labels[t + 1]], joint[t][labels[t]].sum())
+            if stop == span.end:
+                after = joint[-1][labels[-1]]
+                value *= _share(after[~continues[labels[-1]]].sum(), after.sum())
+            confidence[i] = value
+        return entity_list(batch, spans, confidence)
+
+
+def _share(part: float, whole: float) -> float:
+    return float(part / whole) if whole > 0 else 0.0

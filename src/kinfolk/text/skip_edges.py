@@ -1,0 +1,351 @@
+"""Skip edges for text: which earlier tokens a token looks at besides its neighbour.
+
+A builder is a setting; `learn` freezes on the training corpus what it must know of a whole collection, so
+the edges of a document never depend on which other documents are in the file. An edge is a row
+(child, parent) of token offsets within one document, the parent before the child: taken from left to right,
+every parent is done before its children, and inference is one pass. For a model that runs from right to
+left (`backward`) the two change roles.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.errors import ModelFileError, SettingError
+from kinfolk.text.corpus import Corpus
+
+log = logging.getLogger("kinfolk")
+MOSTLY = 0.8  # from this share of capitalised words on, entities are names
+OFTEN, HALF = 5, 0.5  # uses of a word that suffice to tell, and the share of them within entities
+RESERVED = ("previous", "next", "start")  # relations that every model of tokens has
+Pairs = NDArray[np.int64]  # (E, 2)
+PairFunction = Callable[[Corpus], Iterable[tuple[int, int]]]
+
+
+class SkipBuilder:
+    """A rule that links tokens of one document."""
+
+    @property
+    def name(self) -> str:
+        raise NotImplementedError
+
+    def learn(self, corpus: Corpus) -> LearnedSkips:
+        """The rule with what it needs to know of the training corpus."""
+        return LearnedSkips(self)
+
+    def pairs(self, corpus: Corpus, learned: LearnedSkips) -> Pairs:
+        """(later, earlier) token offsets, in any order; `learned` is what `learn` found."""
+        raise NotImplementedError
+
+    def spec(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class LearnedSkips:
+    """A builder after training.
+
+    left_out     the words it never links
+    capitalised  what capitalised="auto" of `SameWord` came to; None: it was not asked
+    """
+
+    builder: SkipBuilder
+    left_out: frozenset[str] = field(default=frozenset(), repr=False)
+    capitalised: bool | None = None
+
+    @property
+    def name(self) -> str:
+        return self.builder.name
+
+    def __str__(self) -> str:
+        which = {None: "", True: ", capitalised words", False: ", words of any case"}[self.capitalised]
+        return self.name + which
+
+    def edges(self, corpus: Corpus, backward: bool = False) -> Pairs:
+        """int64 (E, 2), rows (child, parent) sorted, each once; `backward` makes the later token the parent."""
+        pairs = self.builder.pairs(corpus, self)
+        child, parent = pairs.T[::-1] if backward else pairs.T
+        keys = np.unique(child * corpus.n_tokens + parent)
+        return np.stack(np.divmod(keys, max(1, corpus.n_tokens)), axis=1)
+
+    def spec(self) -> dict[str, Any]:
+        """A JSON description; `learned_skips` makes the edges again from it and `state`."""
+        return self.builder.spec() | ({} if self.capitalised is None else {"capitalised": self.capitalised})
+
+    def state(self) -> list[str]:
+        return sorted(self.left_out)
+
+
+@dataclass(frozen=True)
+class SameWord(SkipBuilder):
+    """Links each token to the nearest earlier tokens of its document with the identical word.
+
+    capitalised             True: only words that begin with an upper-case letter; False: every token. "auto" follows
+                            the labels of the training data: as True if at least 80 % of the words of entities are
+                            capitalised (names of people and places), or if there are no entities; else, as for
+                            diseases and chemicals, words of any case, without those that training has seen 5 times or
+                            more and less than half of the time within an entity, and without numbers and marks
+    max_document_frequency  leaves out words found in more training documents than this: common words are easy
+                            to label, and would make most of the edges; None = no limit
+    most_recent             parents a token has at most, the nearest ones; None = all
+    ignore_case             CLINTON in a headline is the same word as Clinton
+    before, after           how many words before and after it have to be the same too
+    """
+
+    capitalised: bool | str = "auto"
+    max_document_frequency: int | None = 100
+    most_recent: int | None = 5
+    ignore_case: bool = False
+    before: int = 0
+    after: int = 0
+
+    def __post_init__(self) -> None:
+        for setting in ("before", "after"):
+            if not (_whole(getattr(self, setting)) and getattr(self, setting) >= 0):
+                raise SettingError(f"SameWord: {setting} must be 0 or more; got {getattr(self, setting)!r}")
+        if not (isinstance(self.capitalised, bool | np.bool_) or self.capitalised == "auto"):
+            raise SettingError(f"SameWord: capitalised must be True, False or 'auto'; got {self.capitalised!r}")
+        if not isinstance(self.ignore_case, bool | np.bool_):
+            raise SettingError(f"SameWord: ignore_case must be True or False; got {self.ignore_case!r}")
+        for setting in ("max_document_frequency", "most_recent"):
+            value = getattr(self, setting)
+            if value is not None and not (_whole(value) and value >= 1):
+                raise SettingError(f"SameWord: {setting} must be a whole number of 1 or more, or None; got {value!r}")
+
+    @property
+    def name(self) -> str:
+        return "same word"
+
+    def learn(self, corpus: Corpus) -> LearnedSkips:
+        """Of the training corpus how often words occur and, for "auto", which of them are parts of entities."""
+        found, common = None, np.zeros(0, np.int64)
+        if self.capitalised == "auto":
+            inside = entity_tokens(corpus)
+            share = capitalised_share(corpus, inside)
+            found = share is None or share >= MOSTLY
+            told = "no entities" if share is None else f"{100 * share:.0f} % of the words of entities capitalised"
+            log.info("same word: %s, so %s are linked", told, "capitalised words" if found else "words of any case")
+            if not found:
+                common = self._outside(corpus, inside)
+        everything = LearnedSkips(self, capitalised=found)
+        words = corpus.columns["word"]
+        if self.max_document_frequency is not None:
+            frequency = self._document_frequency(corpus, everything)
+            common = np.union1d(common, np.flatnonzero(frequency > self.max_document_frequency))
+        return replace(everything, left_out=frozenset(self._key(words.values[i]) for i in common))
+
+    def _outside(self, corpus: Corpus, inside: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Numbers of the words that are mostly outside entities, where they were seen often enough to tell."""
+        numbers, words = self._numbers(corpus), corpus.columns["word"].values
+        uses, within = (np.bincount(n, minlength=len(words)) for n in (numbers, numbers[inside]))
+        linked = np.array([_has_letter(word) for word in words], bool)
+        return np.flatnonzero(linked & (uses >= OFTEN) & (within < HALF * uses))
+
+    def _document_frequency(self, corpus: Corpus, learned: LearnedSkips) -> NDArray[np.int64]:
+        """In how many documents each word that may be linked is found; by number of the word."""
+        n_words = len(corpus.columns["word"].values)
+        return np.bincount(np.unique(self._groups(corpus, learned)[0]) % max(1, n_words), minlength=n_words)
+
+    def pairs(self, corpus: Corpus, learned: LearnedSkips) -> Pairs:
+        """The r-th nearest earlier occurrence stands r places before in a list ordered by (group, offset)."""
+        groups, tokens = self._groups(corpus, learned)
+        if self.before or self.after:
+            groups = self._phrases(corpus, groups, tokens)
+        order = np.argsort(groups, kind="stable")
+        groups, tokens = groups[order], tokens[order]
+        found, r = [np.empty((0, 2), np.int64)], 0
+        at = np.arange(len(tokens))
+        while len(at) and (self.most_recent is None or r < self.most_recent):
+            r += 1
+            at = at[at >= r]
+            at = at[groups[at] == groups[at - r]]  # who has no r-th has no (r + 1)-th
+            found.append(np.stack([tokens[at], tokens[at - r]], axis=1))
+        return np.concatenate(found)
+
+    def _groups(self, corpus: Corpus, learned: LearnedSkips) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Tokens that may be linked, in order, and for each the number of its (document, word)."""
+        words = corpus.columns["word"]
+        test: Callable[[str], bool] = bool if learned.capitalised is None else _has_letter
+        if learned.capitalised or (learned.capitalised is None and self.capitalised):
+            test = _is_capitalised
+        usable = [test(v) and self._key(v) not in learned.left_out for v in words.values]
+        tokens = np.flatnonzero(np.array(usable, bool)[words.codes])
+        documents = corpus.token_documents[tokens].astype(np.int64)
+        return documents * len(words.values) + self._numbers(corpus)[tokens], tokens
+
+    def _numbers(self, corpus: Corpus) -> NDArray[np.int64]:
+        """(n,), one number a string: a column may hold one under two."""
+        words = corpus.columns["word"]
+        first: dict[str, int] = {}
+        codes = np.array([first.setdefault(self._key(v), i) for i, v in enumerate(words.values)], np.int64)
+        return codes[words.codes]
+
+    def _phrases(self, corpus: Corpus, groups: NDArray[np.int64], tokens: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The groups, divided by the words around; beyond a sentence there is none, which counts as a word."""
+        numbers, sentences = self._numbers(corpus), corpus.token_sentences
+        for offset in [*range(-self.before, 0), *range(1, self.after + 1)]:
+            there = np.clip(tokens + offset, 0, max(0, corpus.n_tokens - 1))
+            inside = (there == tokens + offset) & (sentences[there] == sentences[tokens])
+            around = np.where(inside, numbers[there], -1)
+            groups = np.unique(np.stack([groups, around]), axis=1, return_inverse=True)[1].reshape(-1)
+        return groups
+
+    def _key(self, word: str) -> str:
+        return word.lower() if self.ignore_case else word
+
+    def spec(self) -> dict[str, Any]:
+        limits = {"max_document_frequency": self.max_document_frequency, "most_recent": self.most_recent}
+        numbers = {setting: value if value is None else int(value) for setting, value in limits.items()}
+        which = self.capitalised if isinstance(self.capitalised, str) else bool(self.capitalised)
+        flags = {"capitalised": which, "ignore_case": bool(self.ignore_case)}
+        around = {"before": int(self.before), "after": int(self.after)}
+        return {"same_word": {**flags, **numbers, **around}}
+
+
+@dataclass(frozen=True, init=False)
+class SkipFunction(SkipBuilder):
+    """A user's rule: `function(document)` takes a Corpus of one document and returns (later, earlier) pairs.
+
+    The pairs are token offsets within the document, which comes without labels. The model file keeps the
+    name (that of the function unless given); the function is passed in again on load.
+    """
+
+    function: PairFunction
+    label: str
+
+    def __init__(self, function: PairFunction, name: str | None = None) -> None:
+        if isinstance(function, type) or not callable(function):
+            raise SettingError(f"SkipFunction takes a function of a one-document Corpus; got {function!r}")
+        if name is not None and not (isinstance(name, str) and name):
+            raise SettingError(f"SkipFunction: name must be a string that is not empty; got {name!r}")
+        object.__setattr__(self, "function", function)
+        object.__setattr__(self, "label", name or getattr(function, "__name__", type(function).__name__))
+
+    @property
+    def name(self) -> str:
+        return self.label
+
+    def pairs(self, corpus: Corpus, learned: LearnedSkips) -> Pairs:
+        unlabelled = corpus.with_labels(None, None)  # edges are drawn where no labels are known
+        bounds = corpus.sentence_starts[corpus.document_starts].tolist()
+        found = [np.empty((0, 2), np.int64)]
+        for number, (first, last) in enumerate(pairwise(bounds)):
+            if first < last:
+                document = unlabelled.documents(number, number + 1)
+                found.append(first + self._checked(self.function(document), document, number))
+        return np.concatenate(found)
+
+    def _checked(self, answer: Any, document: Corpus, number: int) -> Pairs:
+        says = f"skip function {self.name!r}, document {number} (counted from 0)"
+        if isinstance(answer, str | Mapping) or not isinstance(answer, Iterable) or getattr(answer, "ndim", 1) == 0:
+            raise SettingError(f"{says}: expected pairs (later token, earlier token); got {answer!r}")
+        n = document.n_tokens
+        if not (isinstance(answer, np.ndarray) and answer.dtype.kind in "iu" and answer.shape[1:] == (2,)):
+            answer = list(answer)
+            for pair in answer:
+                if not (isinstance(pair, Sequence | np.ndarray) and len(pair) == 2 and all(map(_whole, pair))):
+                    raise SettingError(f"{says}: expected two whole numbers (later token, earlier token); got {pair!r}")
+            answer = np.array([[int(i) for i in pair] for pair in answer], object).reshape(-1, 2)  # of any size
+        outside = answer[((answer < 0) | (answer >= n)).any(axis=1)]
+        if len(outside):
+            pair = tuple(map(int, outside[0]))
+            raise SettingError(f"{says}: tokens are numbered 0 to {n - 1} within the document; got {pair}")
+        pairs: Pairs = answer.astype(np.int64)
+        wrong = pairs[pairs[:, 0] <= pairs[:, 1]]
+        if len(wrong):
+            words = document.columns["word"]
+            later, earlier = (f"{i} ({words.values[words.codes[i]]!r})" for i in wrong[0])
+            if wrong[0, 0] == wrong[0, 1]:
+                raise SettingError(f"{says}: token {later} is linked to itself; leave such pairs out")
+            raise SettingError(
+                f"{says}: the pair {tuple(wrong[0].tolist())} names token {later} as the later one, yet it stands "
+                f"before token {earlier}; swap them: edges must point back, so that inference is one pass"
+            )
+        return pairs
+
+    def spec(self) -> dict[str, Any]:
+        return {"skip_function": self.name}
+
+
+def entity_tokens(corpus: Corpus) -> NDArray[np.bool_]:
+    """bool (n,), the tokens that are labelled as part of an entity; none where labels are no tags."""
+    if corpus.labels is None or corpus.scheme is None:
+        return np.zeros(corpus.n_tokens, bool)
+    inside = np.array([*(value != "O" for value in corpus.labels.values), False], bool)
+    return np.asarray(inside[corpus.labels.codes])
+
+
+def capitalised_share(corpus: Corpus, tokens: NDArray[np.bool_]) -> float | None:
+    """The share of capitalised words among those of the tokens that have a letter; None where none has."""
+    words = corpus.columns["word"]
+    codes = words.codes[tokens]
+    codes = codes[np.array([*map(_has_letter, words.values), False], bool)[codes]]
+    upper = np.array([*map(_is_capitalised, words.values), False], bool)
+    return float(upper[codes].mean()) if len(codes) else None
+
+
+def _is_capitalised(word: str) -> bool:
+    return word[:1].isupper()
+
+
+def _has_letter(word: str) -> bool:
+    return any(map(str.isalpha, word))
+
+
+def as_builders(skip_edges: Any) -> list[SkipBuilder]:
+    """None, one builder or function, or a list of them, as a list of builders with distinct names."""
+    given = [] if skip_edges is None else skip_edges if isinstance(skip_edges, list | tuple) else [skip_edges]
+    builders: dict[str, SkipBuilder] = {}
+    for item in given:
+        if isinstance(item, type) or not (isinstance(item, SkipBuilder) or callable(item)):
+            raise SettingError(
+                "skip_edges must be None, a builder such as SameWord(), a function of a one-document Corpus, "
+                f"or a list of these; got {item!r}"
+            )
+        builder = item if isinstance(item, SkipBuilder) else SkipFunction(item)
+        if builder.name in RESERVED:
+            raise SettingError(f"skip edges cannot be named {builder.name!r}: every mixture has that relation already")
+        if builder.name in builders:
+            raise SettingError(
+                f"two skip edges are named {builder.name!r}: give one SameWord, and functions names of their own, "
+                "as in SkipFunction(function, name='...')"
+            )
+        builders[builder.name] = builder
+    return list(builders.values())
+
+
+def learned_skips(
+    spec: Mapping[str, Any], strings: Sequence[str], functions: Mapping[str, Callable[..., Any]]
+) -> LearnedSkips:
+    """What `LearnedSkips.spec` and `state` describe; `functions` gives a user's functions again, by name."""
+    if "same_word" in spec:
+        return LearnedSkips(SameWord(**spec["same_word"]), frozenset(strings), spec.get("capitalised"))
+    if "skip_function" not in spec:
+        raise ModelFileError(f"the model uses skip edges this version does not know: {sorted(spec)}")
+    name = spec["skip_function"]
+    return LearnedSkips(SkipFunction(given_again(name, functions, "a skip function"), name))
+
+
+def given_again(name: str, functions: Mapping[str, Callable[..., Any]], kind: str) -> Callable[..., Any]:
+    """A user's function on load: a model file keeps its name alone."""
+    if name not in functions:
+        raise ModelFileError(
+            f"the model uses {kind} named {name!r}, which a file cannot hold; pass it in again: "
+            f"load_model(path, functions={{{name!r}: ...}}). Given: {', '.join(functions) or 'none'}"
+        )
+    return functions[name]
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+SAME_WORD = SameWord()  # the default of models

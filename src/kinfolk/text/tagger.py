@@ -1,0 +1,255 @@
+"""The face that all models of tokens share: fit, predict, probabilities, entities, scores."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.core.checks import check_settings
+from kinfolk.core.column import Column
+from kinfolk.core.labeller import Labeller
+from kinfolk.core.progress import observed
+from kinfolk.core.threads import resolve_jobs
+from kinfolk.core.training import Callback, Convergence, TrainingPlan
+from kinfolk.errors import InputError
+from kinfolk.learning.inheritance import named_weights
+from kinfolk.report.report_files import PathLike
+from kinfolk.report.scores import evaluate_tokens
+from kinfolk.text import schemes
+from kinfolk.text.batch import Batch, FeatureSet, relational
+from kinfolk.text.dicts import DictFeatures
+from kinfolk.text.entities import Entity
+from kinfolk.text.explain import NamedFeatures, by_features, explain_document, one_document
+from kinfolk.text.extraction import Templates, TokenFeatures
+from kinfolk.text.labels import LabelCoding
+from kinfolk.text.lesson import Lesson, TokenDecoder
+from kinfolk.text.scores import EntityScores, span_scores, token_accuracy
+from kinfolk.text.sets import for_corpus
+from kinfolk.text.weighting import token_weights
+
+Array = NDArray[Any]
+LARGE_CORPUS = 50_000  # tokens; beyond it features seen once are left out unless asked for
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Tagger(Labeller, ABC):
+    """Abstract; MaxEnt, MEMM, LinearChainCRF and MixtureOfParents are its final classes.
+
+    Settings
+    --------
+    templates             "sentence" or "document" (the default sets), or a list of feature templates
+    min_count             features seen less often in training are left out; "auto": 1, or 2 for a corpus of more than
+                          50,000 tokens, where it halves the weights at the same accuracy
+    l2, l1                strength of the ridge, l2/2 · |w|², and of the lasso, l1 · |w|₁
+    scheme                tag scheme of labels given as lists: "BIO", "IOBES", "BILOU", "IOB1"; "auto" finds it; None:
+                          they are no spans. A Corpus knows its own
+    encoding              tag scheme to work in; "auto": the data's (BIO for IOB1 without unknown labels)
+    transition_templates  features that speak of a pair of labels instead of one
+    class_weight          label or entity type -> weight, or "balanced"
+    constrain             never emit a tag sequence that breaks the scheme
+    max_iterations, tolerance   stop when the objective fell by less than `tolerance` (relative) in 5 iterations
+    patience, dev_every   with held-out data in `fit`: score every `dev_every` iterations, give up after `patience`
+    warm_start            `fit` starts from the weights of the previous `fit`
+    random_state          seed; the same seed gives the same weights for every n_jobs
+    n_jobs                threads; -1 = every core
+    verbose               1 = progress, on a terminal or in a notebook
+
+    Learned by `fit`: `classes_`, `weights_`, `convergence_` (status, objective, iterations), `features_`.
+    """
+
+    templates: str | Templates = "sentence"
+    min_count: int | str = "auto"
+    l2: float = 0.1
+    l1: float = 0.0
+    scheme: str | None = "auto"
+    encoding: str = "auto"
+    transition_templates: Templates | None = None
+    class_weight: Mapping[Any, float] | str | None = None
+    constrain: bool = True
+    max_iterations: int = 300
+    tolerance: float = 1.5e-4
+    patience: int = 5
+    dev_every: int = 5
+    warm_start: bool = False
+    random_state: int | None = 0
+    n_jobs: int | None = -1
+    verbose: int = 0
+
+    features_: FeatureSet = field(init=False)
+    transition_features_: TokenFeatures | None = field(init=False)
+    columns_: tuple[str, ...] = field(init=False)
+    weights_: Any = field(init=False)
+    convergence_: Convergence = field(init=False)
+
+    @abstractmethod
+    def _train(self, lesson: Lesson) -> None:
+        """Learn `weights_`, and tell in `convergence_` how it went."""
+
+    @abstractmethod
+    def _decoder(self, weights: Any = None) -> TokenDecoder:
+        """The model from the side of prediction, with other weights than the learned ones if given."""
+
+    # -- learning -------------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        X_dev: Any = None,
+        y_dev: Any = None,
+        sample_weight: Any = None,
+        callback: Callback | None = None,
+    ) -> Self:
+        """Train on a Corpus, on a list of such, or on sentences `X` with labels `y`. None and NaN ("?" in a file) are
+        unknown labels.
+
+        X_dev, y_dev    held-out data: scored every `dev_every` iterations; training stops after `patience`
+                        scores without a new best, and the best weights are kept. Labels that are not in X count as
+                        misses
+        sample_weight   one number a sentence; one a corpus, of a list of corpora
+        callback        told a Progress after each pass and iteration; returning True stops
+        """
+        check_settings(self)
+        jobs = resolve_jobs(self.n_jobs)
+        batch = Batch.of(X, y, self.scheme)
+        held_out = None if X_dev is None else Batch.of(X_dev, y_dev, self.scheme)
+        before = named_weights(self) if self.warm_start and self._knows_tokens() else None
+        coding = LabelCoding.learn(batch.corpus, self.encoding)
+        if held_out is not None:
+            coding.gold(held_out.corpus, tell=True)  # what cannot be scored is told now, not in the midst of training
+        features, pair_features = self._new_features(batch)
+        rows = batch.learn(features, jobs)
+        pair_rows = None if pair_features is None else batch.learn(pair_features, jobs, pairs=True)
+        data = relational(batch.corpus, rows, coding.encode(batch.corpus), coding.classes)
+        weights = token_weights(batch, data.labels, coding.classes, self.class_weight, sample_weight)
+        plan = self._plan(jobs)
+        with self._all_or_nothing(), observed(callback, self.verbose, self.tolerance) as watcher:
+            self.features_, self.transition_features_, self.coding_ = features, pair_features, coding
+            self.columns_ = tuple(batch.corpus.columns)
+            kept = None if held_out is None else replace(held_out, kept_rows={})  # its features are extracted once
+            dicts = batch.items is not None
+            self._train(Lesson(batch.corpus, data, pair_rows, weights, plan, before, kept, watcher, dicts))
+        return self
+
+    def _knows_tokens(self) -> bool:
+        """Whether an earlier fit left weights of token features."""
+        return self.__sklearn_is_fitted__()
+
+    def _plan(self, jobs: int) -> TrainingPlan:
+        return TrainingPlan(
+            float(self.l2), float(self.l1), self.max_iterations, float(self.tolerance),
+            self.patience, self.dev_every, self.random_state, jobs,
+        )  # fmt: skip
+
+    def _new_features(self, batch: Batch) -> tuple[FeatureSet, TokenFeatures | None]:
+        least = self.min_count
+        if isinstance(least, str):  # "auto"
+            least = 1 if batch.corpus.n_tokens <= LARGE_CORPUS else 2
+        if batch.items is not None:
+            if self.transition_templates is not None:
+                raise InputError("transition_templates need a Corpus or sentences of words, not feature dicts")
+            return DictFeatures(least), None
+        templates = for_corpus(self.templates, batch.corpus)
+        pairs = self.transition_templates
+        return TokenFeatures(templates, least), None if pairs is None else TokenFeatures(pairs, least)
+
+    def _dev_scorer(self, held_out: Batch | None) -> Callable[[Any], float] | None:
+        if held_out is None:
+            return None
+        return lambda weights: self._score_path(held_out, self._decoder(weights).paths(held_out, forced=False))
+
+    # -- prediction -----------------------------------------------------------------------------------
+
+    def predict(self, X: Any, forced: bool = False) -> list[list[Any]]:
+        """One list of labels a sentence, in the type and the tag scheme of the training data; of a list of corpora a
+        list of these for each. To numpy it is one row of objects, so that `cross_val_predict` works.
+
+        With `forced`, tokens of the corpus that have a label keep it, and the others are labelled given it.
+        """
+        self._require_fitted()
+        batch = Batch.of(X)
+        path = self._decoder().paths(batch, forced)
+        labels = self.coding_.decode(path, batch.corpus.sentence_starts)
+        rows = batch.corpus.with_labels(labels, self.coding_.outer).label_rows()
+        return batch.for_each(rows, list)
+
+    def predict_proba(self, X: Any, forced: bool = False) -> list[Array]:
+        """One array (tokens, classes) of exact label probabilities a sentence; columns as `classes_`."""
+        self._require_fitted()
+        batch = Batch.of(X)
+        table = self._decoder().marginals(batch, forced)
+        tables = np.split(table, batch.corpus.sentence_starts[1:-1]) if batch.corpus.n_sentences else []
+        return batch.for_each(tables, lambda: np.empty((0, table.shape[1])))
+
+    def predict_entities(self, X: Any, forced: bool = False) -> list[Entity]:
+        """The predicted entities, each with the exact probability that this very entity is there."""
+        self._require_fitted()
+        batch, decoder = replace(Batch.of(X), kept_rows={}), self._decoder()  # asked for twice, extracted once
+        return decoder.entities(batch, decoder.paths(batch, forced), forced)
+
+    def explain(
+        self, X: Any, document: int | None = None, token: int | None = None, *, report: PathLike | None = None
+    ) -> Any:
+        """Why a token has its label: what its features, and the labels beside it, add to the score of the answer.
+
+        document, token   numbers from 0, the token within its document; without a token all of them, as a list
+        report            also write a page about the document, to look at and click through
+        """
+        self._require_fitted()
+        one = one_document(Batch.of(X), document, token)
+        return explain_document(self, one, document, token, report, type(self).__name__)
+
+    def _explanations(self, batch: Batch, path: Any, marginals: Array, tokens: Sequence[int]) -> Sequence[Any]:
+        rows, names = batch.rows(self.features_, resolve_jobs(self.n_jobs)), self.features_.names()
+        weights = NamedFeatures(rows, self._own_weights(), [*names, *batch.extra_names], self._steps())
+        return by_features(batch, path, marginals, tokens, weights, self.coding_)
+
+    def _own_weights(self) -> Array:
+        """(F, L), what features of a token say for its label."""
+        raise NotImplementedError
+
+    def _steps(self) -> tuple[Any, Any]:
+        """What the labels before and behind say, (L, L) each, or None."""
+        return None, None
+
+    def _long_edges(self, batch: Batch) -> list[tuple[int, int, str]]:
+        """(token, token it looks at, relation), beyond the chain."""
+        return []
+
+    # -- scores ---------------------------------------------------------------------------------------
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Entity F1 as conlleval counts it, from 0 to 1; token accuracy when the labels are not spans. Labels that
+        training never saw count as misses, with a warning of the logger "kinfolk"."""
+        self._require_fitted()
+        batch = Batch.of(X, y, self.scheme)
+        return self._score_path(batch, self._decoder().paths(batch, forced=False), tell=True)
+
+    def evaluate(self, X: Any, y: Any = None, report: PathLike | None = None) -> tuple[EntityScores | None, float]:
+        """Entity scores (None when labels are not spans) and token accuracy, in percent.
+
+        report   also write a page: scores, calibration, confusion, the worst mistakes, and how training went
+        """
+        self._require_fitted()
+        return evaluate_tokens(self, Batch.of(X, y, self.scheme), report)
+
+    def _score_path(self, batch: Batch, path: NDArray[np.int32], tell: bool = False) -> float:
+        entities, accuracy = self._evaluate_path(batch, path, tell)
+        return (accuracy if entities is None else entities.f1) / 100
+
+    def _evaluate_path(
+        self, batch: Batch, path: NDArray[np.int32], tell: bool = False
+    ) -> tuple[EntityScores | None, float]:
+        """`tell`: of labels that training never saw."""
+        gold = self.coding_.gold(batch.corpus, tell)
+        accuracy = token_accuracy(gold.codes, path)
+        if self.coding_.inner is None:
+            return None, accuracy
+        guess = Column(path, self.coding_.classes.names)
+        spans = [schemes.spans(c, batch.corpus.sentence_starts, self.coding_.inner) for c in (gold, guess)]
+        return span_scores(*spans), accuracy
