@@ -43,7 +43,7 @@ from typing import Any
 import numpy as np
 from measure import peak_megabytes
 
-from kinfolk.core.column import Column
+from kinfolk.core.data import Column
 from kinfolk.linking.mentions import Mentions
 
 Answer = dict[str, Any]
@@ -90,7 +90,7 @@ def price(text: str | None) -> float | None:
 
 def best_log_odds(items: Mentions, cluster: Callable[[float], Array]) -> float:
     """The threshold, as log-odds, with the best clusters of the training items; the middle one of equals."""
-    from kinfolk.linking.link_scores import pairs_after
+    from kinfolk.linking.scores import pairs_after
 
     found = [pairs_after(items, cluster(float(t))).f1 for t in LOG_ODDS]
     good = np.flatnonzero(np.array(found) >= max(found) - 0.001)
@@ -398,7 +398,7 @@ def warm_up(contestant: str) -> None:
 
 def main(set: str, contestant: str, seed: int, jobs: int, folder: str) -> Answer:
     from kinfolk.linking.blocking import blocked
-    from kinfolk.linking.link_scores import METRICS, pairs_after
+    from kinfolk.linking.scores import METRICS, pairs_after
     from kinfolk.papers.slt_records import SETS
 
     warnings.simplefilter("ignore")

@@ -26,7 +26,7 @@ from measure import Stopwatch, peak_megabytes
 
 from kinfolk.linking.linker import Linker
 from kinfolk.linking.mentions import Mentions
-from kinfolk.linking.pair_rows import distinct_rows
+from kinfolk.linking.pair_table import distinct_rows
 from kinfolk.linking.training import PairTrainer
 
 Answer = dict[str, Any]
@@ -51,7 +51,7 @@ STAGES = (
     ("kinfolk.linking.training", "PairTrainer.fit", "fits"),
     ("kinfolk.linking.training", "_wanted", "E-steps"),
     ("kinfolk.linking.clusterers", "Clusterer.cluster", "clustering"),
-    ("kinfolk.linking.link_scores", "pairs_after", "scores"),
+    ("kinfolk.linking.scores", "pairs_after", "scores"),
 )
 
 
@@ -100,7 +100,7 @@ def scale(records: int, jobs: int, training: str = "structured", seed: int = 0) 
     from kinfolk.datasets.customers import generate_customers
     from kinfolk.linking.blocking import block, blocked
     from kinfolk.linking.clusterers import AverageLink
-    from kinfolk.linking.link_scores import METRICS
+    from kinfolk.linking.scores import METRICS
 
     warm_up(jobs)
     watch, stages, peaks = Stopwatch(), Stages(), {"start": peak_megabytes()}

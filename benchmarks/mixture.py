@@ -34,11 +34,9 @@ from prepare import data_folder
 from kinfolk import Corpus, LinearChainCRF, generate_newswire, read_conll
 from kinfolk.collective.mixture import wire
 from kinfolk.core.training import Convergence
-from kinfolk.inference.dag import build_dag
-from kinfolk.inference.mixture import Scores, residuals, uniform_weights
+from kinfolk.inference.mixture import Scores, build_dag, residuals, uniform_weights
 from kinfolk.learning.sparse import SparseRows
-from kinfolk.text.mixture import MixtureOfParents
-from kinfolk.text.token_parents import TokenParents
+from kinfolk.text.mixture import MixtureOfParents, TokenParents
 
 CRF, JOINT, CONDITIONAL, SEPARATE = "CRF", "L_M (joint)", "L_C (conditional)", "separate"
 STAGES = ("scores", "inference", "gradient")
@@ -126,7 +124,7 @@ def objectives_of(model: Any, corpus: Corpus) -> list[tuple[Any, Any, Any]]:
         met.append((objective, start.copy(), np.empty_like(start)))
         return start, Convergence("converged", 0.0, 0, 0, 0.0)
 
-    with patch("kinfolk.learning.training.optimise", note), patch("kinfolk.collective.joint.optimise", note):
+    with patch("kinfolk.learning.warm_start.optimise", note), patch("kinfolk.collective.mixture.optimise", note):
         model.fit(corpus)
     return met
 

@@ -21,9 +21,8 @@ import numpy as np
 from peer_features import PeerFeatures
 
 from kinfolk import Corpus, LinearChainCRF, newswire_split, read_conll, write_conll
-from kinfolk.text.extraction import TokenFeatures
+from kinfolk.text.extraction import TokenFeatures, for_corpus
 from kinfolk.text.schemes import convert
-from kinfolk.text.sets import for_corpus
 from kinfolk.text.templates import Attribute, Bag, Conjunction, Template
 
 SAMPLE = 400

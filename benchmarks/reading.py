@@ -14,7 +14,7 @@ from pathlib import Path
 from measure import table_of_seconds
 
 from kinfolk import read_conll, read_linqs
-from kinfolk.datasets.pages import parse_page
+from kinfolk.datasets.webkb import parse_page
 from kinfolk.text.schemes import convert, spans
 
 RUNS = 3

@@ -1,6 +1,6 @@
 """Metrics of clusterings by their definitions: sets, enumerated pairs, and all one-to-one matchings tried out.
 
-The slow twin of `kinfolk.linking.scores` and `kinfolk.linking.metrics_coreference`. A metric is told by its four sums,
+The slow twin of `kinfolk.linking.scores` and `kinfolk.linking.scores`. A metric is told by its four sums,
 (recall numerator, recall denominator, precision numerator, precision denominator).
 """
 

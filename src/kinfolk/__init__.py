@@ -9,7 +9,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kinfolk.collective.company import NeighbourFunction as NeighbourFunction
     from kinfolk.collective.relations import Relation as Relation
     from kinfolk.collective.templates import Concat as Concat
     from kinfolk.collective.templates import Count as Count
@@ -17,32 +16,31 @@ if TYPE_CHECKING:
     from kinfolk.collective.templates import LogCount as LogCount
     from kinfolk.collective.templates import Max as Max
     from kinfolk.collective.templates import Mean as Mean
+    from kinfolk.collective.templates import NeighbourFunction as NeighbourFunction
     from kinfolk.collective.templates import Proportion as Proportion
-    from kinfolk.collective.window import Window as Window
-    from kinfolk.core.column import Column as Column
+    from kinfolk.collective.templates import Window as Window
+    from kinfolk.core.data import Column as Column
     from kinfolk.core.data import Relational as Relational
+    from kinfolk.core.data import Vocabulary as Vocabulary
     from kinfolk.core.persistence import load_model as load_model
-    from kinfolk.core.vocabulary import Vocabulary as Vocabulary
     from kinfolk.datasets.citations import generate_citations as generate_citations
     from kinfolk.datasets.corpora import read_aimed as read_aimed
     from kinfolk.datasets.corpora import read_genia as read_genia
+    from kinfolk.datasets.corpora import read_mail as read_mail
     from kinfolk.datasets.corpora import read_yapex as read_yapex
     from kinfolk.datasets.customers import generate_customers as generate_customers
     from kinfolk.datasets.linqs import read_linqs as read_linqs
-    from kinfolk.datasets.mail import read_mail as read_mail
     from kinfolk.datasets.newswire import generate_newswire as generate_newswire
     from kinfolk.datasets.newswire import newswire_split as newswire_split
     from kinfolk.datasets.webkb import read_webkb as read_webkb
     from kinfolk.errors import KinfolkError as KinfolkError
     from kinfolk.graph.dependency import DependencyNetwork as DependencyNetwork
+    from kinfolk.graph.diffusion import choose_alpha as choose_alpha
     from kinfolk.graph.diffusion import diffused as diffused
-    from kinfolk.graph.diffusion_choice import choose_alpha as choose_alpha
     from kinfolk.graph.files import read_tables as read_tables
     from kinfolk.graph.graph import Graph as Graph
     from kinfolk.graph.link_model import LinkModel as LinkModel
     from kinfolk.graph.stacked import StackedGraphical as StackedGraphical
-    from kinfolk.linking.best_of import BestOf as BestOf
-    from kinfolk.linking.bias import Bias as Bias
     from kinfolk.linking.blocking import Key as Key
     from kinfolk.linking.blocking import RareTokens as RareTokens
     from kinfolk.linking.blocking import SortedNeighbourhood as SortedNeighbourhood
@@ -55,6 +53,7 @@ if TYPE_CHECKING:
     from kinfolk.linking.clusterers import Correlation as Correlation
     from kinfolk.linking.clusterers import OneToOne as OneToOne
     from kinfolk.linking.clusterers import SingleLink as SingleLink
+    from kinfolk.linking.comparisons import BestOf as BestOf
     from kinfolk.linking.comparisons import DateDifference as DateDifference
     from kinfolk.linking.comparisons import Edit as Edit
     from kinfolk.linking.comparisons import Exact as Exact
@@ -67,33 +66,34 @@ if TYPE_CHECKING:
     from kinfolk.linking.comparisons import TokenOverlap as TokenOverlap
     from kinfolk.linking.coref import read_coref as read_coref
     from kinfolk.linking.coreference import CoreferencePairs as CoreferencePairs
-    from kinfolk.linking.io_records import read_records as read_records
     from kinfolk.linking.linker import Linker as Linker
     from kinfolk.linking.mentions import Mentions as Mentions
-    from kinfolk.linking.metrics_coreference import coreference_scores as coreference_scores
+    from kinfolk.linking.objective import Bias as Bias
+    from kinfolk.linking.records import read_records as read_records
     from kinfolk.linking.records import records_from_frames as records_from_frames
+    from kinfolk.linking.scores import coreference_scores as coreference_scores
+    from kinfolk.text.batch import entity_scores as entity_scores
+    from kinfolk.text.chain import MEMM as MEMM
+    from kinfolk.text.chain import LinearChainCRF as LinearChainCRF
+    from kinfolk.text.chain import MaxEnt as MaxEnt
     from kinfolk.text.conll import read_conll as read_conll
+    from kinfolk.text.conll import read_gazetteer as read_gazetteer
+    from kinfolk.text.conll import read_text as read_text
     from kinfolk.text.conll import write_conll as write_conll
     from kinfolk.text.corpus import Corpus as Corpus
-    from kinfolk.text.crf import LinearChainCRF as LinearChainCRF
-    from kinfolk.text.edges import edge_feature as edge_feature
-    from kinfolk.text.entities import entity_scores as entity_scores
-    from kinfolk.text.gazetteers import read_gazetteer as read_gazetteer
-    from kinfolk.text.maxent import MaxEnt as MaxEnt
-    from kinfolk.text.memm import MEMM as MEMM
     from kinfolk.text.mixture import MixtureOfParents as MixtureOfParents
-    from kinfolk.text.plaintext import read_text as read_text
     from kinfolk.text.skip_chain import SkipChainCRF as SkipChainCRF
     from kinfolk.text.skip_edges import SameWord as SameWord
     from kinfolk.text.skip_edges import SkipFunction as SkipFunction
+    from kinfolk.text.skip_edges import edge_feature as edge_feature
 
 _HOME = {
     "AverageLink": "linking.clusterers",
     "BestLink": "linking.clusterers",
     "BestMatch": "linking.clusterers",
-    "BestOf": "linking.best_of",
-    "Bias": "linking.bias",
-    "Column": "core.column",
+    "BestOf": "linking.comparisons",
+    "Bias": "linking.objective",
+    "Column": "core.data",
     "CompleteLink": "linking.clusterers",
     "Concat": "collective.templates",
     "CoreferencePairs": "linking.coreference",
@@ -109,17 +109,17 @@ _HOME = {
     "JaroWinkler": "linking.comparisons",
     "Key": "linking.blocking",
     "KinfolkError": "errors",
-    "LinearChainCRF": "text.crf",
+    "LinearChainCRF": "text.chain",
     "LinkModel": "graph.link_model",
     "Linker": "linking.linker",
     "LogCount": "collective.templates",
-    "MEMM": "text.memm",
+    "MEMM": "text.chain",
     "Max": "collective.templates",
-    "MaxEnt": "text.maxent",
+    "MaxEnt": "text.chain",
     "Mean": "collective.templates",
     "Mentions": "linking.mentions",
     "MixtureOfParents": "text.mixture",
-    "NeighbourFunction": "collective.company",
+    "NeighbourFunction": "collective.templates",
     "NumberDifference": "linking.comparisons",
     "Numbers": "linking.comparisons",
     "OneToOne": "linking.clusterers",
@@ -137,15 +137,15 @@ _HOME = {
     "StackedGraphical": "graph.stacked",
     "TfidfCosine": "linking.comparisons",
     "TokenOverlap": "linking.comparisons",
-    "Vocabulary": "core.vocabulary",
-    "Window": "collective.window",
+    "Vocabulary": "core.data",
+    "Window": "collective.templates",
     "block": "linking.blocking",
     "blocked": "linking.blocking",
-    "choose_alpha": "graph.diffusion_choice",
-    "coreference_scores": "linking.metrics_coreference",
+    "choose_alpha": "graph.diffusion",
+    "coreference_scores": "linking.scores",
     "diffused": "graph.diffusion",
-    "edge_feature": "text.edges",
-    "entity_scores": "text.entities",
+    "edge_feature": "text.skip_edges",
+    "entity_scores": "text.batch",
     "generate_citations": "datasets.citations",
     "generate_customers": "datasets.customers",
     "generate_newswire": "datasets.newswire",
@@ -154,13 +154,13 @@ _HOME = {
     "read_aimed": "datasets.corpora",
     "read_conll": "text.conll",
     "read_coref": "linking.coref",
-    "read_gazetteer": "text.gazetteers",
+    "read_gazetteer": "text.conll",
     "read_genia": "datasets.corpora",
     "read_linqs": "datasets.linqs",
-    "read_mail": "datasets.mail",
-    "read_records": "linking.io_records",
+    "read_mail": "datasets.corpora",
+    "read_records": "linking.records",
     "read_tables": "graph.files",
-    "read_text": "text.plaintext",
+    "read_text": "text.conll",
     "read_webkb": "datasets.webkb",
     "read_yapex": "datasets.corpora",
     "records_from_frames": "linking.records",

@@ -10,8 +10,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import kinfolk as kf
-from kinfolk.graph.node_report import mixture_node_part, write_node_report
-from kinfolk.graph.page import Neighbour, NodeExplanation
+from kinfolk.graph.page import Neighbour, NodeExplanation, mixture_node_part, write_node_report
 
 pytestmark = pytest.mark.browser
 CLASSES = ("<script>alert(1)</script>", "<img src=x onerror=alert(2)>", "theory")

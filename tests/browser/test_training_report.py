@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kinfolk.report.calibration import calibration
-from kinfolk.report.confusion import confusion
 from kinfolk.report.page import Part, report_html
+from kinfolk.report.scores import calibration, confusion
 
 pytestmark = pytest.mark.browser
 HOSTILE = "<img src=x onerror=alert(1)></script><script>alert(2)</script>"

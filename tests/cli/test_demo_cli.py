@@ -12,8 +12,7 @@ import pytest
 import typer
 
 from kinfolk.cli import demo as demo_module
-from kinfolk.cli.demo import TRY, Summary
-from kinfolk.cli.demo_worlds import TINY, Comparison, DemoWorlds, Sizes, demo_worlds
+from kinfolk.cli.demo import TINY, TRY, Comparison, DemoWorlds, Sizes, Summary, demo_worlds
 from kinfolk.cli.main import app
 
 SMALL = Sizes(16, 400, 300)

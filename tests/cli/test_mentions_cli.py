@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import kinfolk as kf
-from kinfolk.cli.told import in_shell_words
+from kinfolk.cli.options import in_shell_words
 from kinfolk.linking.blocking import blocked
 from kinfolk.linking.cli_files import SETTINGS
 

@@ -18,9 +18,7 @@ import pytest
 
 import kinfolk as kf
 from kinfolk.cli import output as tables
-from kinfolk.cli.outcomes import summary
-from kinfolk.cli.output import Table, show, show_json
-from kinfolk.cli.scores import link_lines, link_table
+from kinfolk.cli.output import Table, link_lines, link_table, show, show_json, summary
 
 WIDE = Table(
     ("data", "model", "F1"), [("world", "a model with a name of many words " * 6, "90.10"), ("w", "m", "1.00")], 2

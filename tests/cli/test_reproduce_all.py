@@ -13,7 +13,7 @@ import pytest
 
 from kinfolk.cli import reproduce
 from kinfolk.errors import InputError
-from kinfolk.papers.report import Report
+from kinfolk.papers.harness import Report
 
 PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d4948445200000001000000010806000000"

@@ -15,10 +15,10 @@ from typer.main import get_command
 
 import kinfolk as kf
 from kinfolk.cli.main import ORDER, app
-from kinfolk.cli.outcomes import link_outcome
-from kinfolk.cli.told import InShellWords, counted_warnings, hushed, in_options, in_shell_words
+from kinfolk.cli.options import InShellWords, counted_warnings, hushed, in_options, in_shell_words
+from kinfolk.cli.output import link_outcome
 from kinfolk.errors import InputError
-from kinfolk.text.cli_labels import doubt_about_labels, label_line, label_summary
+from kinfolk.text.cli import doubt_about_labels, label_line, label_summary
 
 TAGS = "NNP VBZ DT NN IN JJ".split()
 

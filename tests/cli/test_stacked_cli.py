@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from table_world import COLUMNS, TABLES, assert_refused, papers, write, write_papers
 
 import kinfolk as kf
-from kinfolk.cli.bases import SHORT, new_base
+from kinfolk.cli.options import SHORT, new_base
 from kinfolk.errors import SettingError
 from kinfolk.graph.files import read_tables
 

@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 
 import kinfolk as kf
 from kinfolk.datasets.citations import CitationTables, citation_graph, citation_tables, silent_share
-from kinfolk.datasets.citations_words import ANY, FILLERS, SUBJECTS, TEMPLATES, TOPICS
+from kinfolk.datasets.words import ANY, CITATION_FILLERS, SUBJECTS, TEMPLATES, TOPICS
 from kinfolk.errors import SettingError
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "citations.py"
@@ -73,7 +73,7 @@ def test_titles_can_be_read(drawn: CitationTables) -> None:
     named = Counter(name for names in SUBJECTS.values() for name in names)
     assert max(named.values()) == 1, "a subject stands in one list; its words may stand in several"
     slots = {token for template in TEMPLATES for token in template if token[0] == "%"}
-    assert slots == {"%subject", *(f"%{name}" for name in FILLERS)}
+    assert slots == {"%subject", *(f"%{name}" for name in CITATION_FILLERS)}
 
 
 def test_the_graph_has_what_the_tables_say(drawn: CitationTables) -> None:

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from kinfolk.core.vocabulary import Vocabulary
+from kinfolk.core.data import Vocabulary
 from kinfolk.errors import InputError, SettingError
 from kinfolk.graph.graph import Graph
 

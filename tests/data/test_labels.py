@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sklearn.preprocessing import LabelEncoder
 
 from kinfolk import Column, Corpus, Graph, Relational, Vocabulary
-from kinfolk.core.labels import Classes, label_name, label_type
+from kinfolk.core.data import Classes, label_name, label_type
 from kinfolk.errors import InputError
 
 LABELS = st.one_of(

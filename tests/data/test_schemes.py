@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import conlleval_oracle as oracle
-from kinfolk.core.column import Column
+from kinfolk.core.data import Column
 from kinfolk.errors import InputError, SettingError
 from kinfolk.text.conll import read_conll
 from kinfolk.text.schemes import SCHEMES, TagError, convert, detect, not_tags, slips, spans, tag, transitions

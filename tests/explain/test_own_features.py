@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import kinfolk as kf
-from kinfolk.text.own_features import SHOWN, FeatureExplanation, FeatureShare
+from kinfolk.text.explain import SHOWN, FeatureExplanation, FeatureShare
 
 WORDS = [["Kim", "left", "Rome"], ["Rome", "fell"], ["Kim", "Lee", "met", "Kim"], ["so"]]
 LABELS = [["P", "O", "L"], ["L", "O"], ["P", "P", "O", "P"], ["O"]]

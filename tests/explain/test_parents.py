@@ -12,7 +12,7 @@ from scipy import sparse
 
 import kinfolk as kf
 from kinfolk.errors import InputError
-from kinfolk.text.parents import Explanation, Voice, explanation
+from kinfolk.text.explain import Explanation, Voice, explanation
 
 DOCUMENTS = [
     [["Kim", "Lee", "left", "Rome"], ["Rome", "said", "Kim", "left"]],

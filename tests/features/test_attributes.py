@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinfolk import Corpus
-from kinfolk.core.rebuild import feature_set
+from kinfolk.core.persistence import feature_set
 from kinfolk.errors import InputError, ModelFileError, SettingError
 from kinfolk.text.attributes import (
     Derived,
     capitalised,
     column,
+    gazetteer,
     lower,
     matches,
     per_word,
@@ -24,9 +25,7 @@ from kinfolk.text.attributes import (
     suffix,
     word,
 )
-from kinfolk.text.extraction import TokenFeatures
-from kinfolk.text.gazetteer import gazetteer
-from kinfolk.text.sets import for_corpus
+from kinfolk.text.extraction import TokenFeatures, for_corpus
 from kinfolk.text.templates import per_token
 
 

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kinfolk as kf
-from kinfolk.core.column import Column
+from kinfolk.core.data import Column
 from kinfolk.errors import SettingError
-from kinfolk.linking import best_of
-from kinfolk.linking.best_of import BestOf
+from kinfolk.linking import comparisons as best_of
 from kinfolk.linking.comparisons import (
+    BestOf,
     Exact,
     JaroWinkler,
     PairFunction,

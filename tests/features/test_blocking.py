@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinfolk.core.column import Column
+from kinfolk.core.data import Column
 from kinfolk.errors import InputError, SettingError
 from kinfolk.linking import blocking
 from kinfolk.linking.blocking import (
@@ -25,9 +25,9 @@ from kinfolk.linking.blocking import (
     blocked,
     parse_rule,
 )
-from kinfolk.linking.compared import normalised
 from kinfolk.linking.keys import keys_of, soundex
 from kinfolk.linking.mentions import Mentions
+from kinfolk.linking.pairs import normalised
 
 Pair = tuple[int, int]
 

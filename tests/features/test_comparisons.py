@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from rapidfuzz.distance import OSA
 from rapidfuzz.distance import JaroWinkler as FuzzyJaroWinkler
 
-from kinfolk.core.column import Column
+from kinfolk.core.data import Column
 from kinfolk.errors import InputError, ModelFileError, SettingError
-from kinfolk.linking.compared import normalised
 from kinfolk.linking.comparisons import (
     KINDS,
     DateDifference,
@@ -36,7 +35,7 @@ from kinfolk.linking.comparisons import (
     rebuilt_comparison,
 )
 from kinfolk.linking.mentions import Mentions
-from kinfolk.linking.pairs import PairFeature
+from kinfolk.linking.pairs import PairFeature, normalised
 
 
 def records(**columns: Any) -> Mentions:

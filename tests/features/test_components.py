@@ -14,7 +14,7 @@ from scipy import sparse
 import kinfolk as kf
 import stacked_oracle as oracle
 from kinfolk.collective import relations as paths
-from kinfolk.collective.neighbourhood import Neighbourhood
+from kinfolk.collective.relations import Neighbourhood
 from kinfolk.errors import InputError
 from strategies import SEEDS
 

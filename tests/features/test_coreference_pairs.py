@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kinfolk.core.column import Column
+from kinfolk.core.data import Column
 from kinfolk.errors import InputError
 from kinfolk.linking.coreference import COLUMNS, CONJUNCTIONS, CoreferencePairs
 from kinfolk.linking.mention_table import AT, mention_table

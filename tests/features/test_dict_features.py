@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinfolk.core.rebuild import feature_set
+from kinfolk.core.persistence import feature_set
 from kinfolk.errors import InputError
 from kinfolk.text.dicts import DictFeatures, check_items
 

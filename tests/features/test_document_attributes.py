@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kinfolk import Corpus
-from kinfolk.core.rebuild import feature_set
+from kinfolk.core.persistence import feature_set
 from kinfolk.errors import SettingError
-from kinfolk.text import document
-from kinfolk.text.document import Context
+from kinfolk.text import attributes as document
+from kinfolk.text.attributes import Context
 from kinfolk.text.extraction import TokenFeatures
 
 KINDS = sorted(document._KINDS)

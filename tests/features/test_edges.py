@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from kinfolk import Corpus
 from kinfolk.errors import InputError, ModelFileError, SettingError
-from kinfolk.text.edges import DEFAULT, EdgeFeatures, edge_feature, edge_features
-from kinfolk.text.skip_edges import SameWord
+from kinfolk.text.skip_edges import DEFAULT, EdgeFeatures, SameWord, edge_feature, edge_features
 
 Documents = list[list[list[str]]]
 

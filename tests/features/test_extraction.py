@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from reference_features import build, features
 
 from kinfolk import Corpus
-from kinfolk.core.rebuild import feature_set
+from kinfolk.core.persistence import feature_set
 from kinfolk.errors import InputError, SettingError
 from kinfolk.text.attributes import chunk, lower, per_word, pos, prefix, suffix, word
-from kinfolk.text.defaults import DOCUMENT, SENTENCE
-from kinfolk.text.extraction import TokenFeatures, flatten
+from kinfolk.text.extraction import DOCUMENT, SENTENCE, TokenFeatures, flatten
 from kinfolk.text.templates import bag, elsewhere, per_token
 
 # Few words, so that documents repeat them; capitals, digits, letters beyond ASCII, one-letter words.

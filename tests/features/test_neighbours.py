@@ -16,10 +16,18 @@ from scipy import sparse
 import kinfolk as kf
 import stacked_oracle as oracle
 from kinfolk import Concat, Corpus, Count, Exists, Max, Mean, NeighbourFunction, Proportion, Relation, SameWord, Window
-from kinfolk.collective.company import Company, as_templates, learned_strings, parse_template, rebuilt_template
-from kinfolk.collective.neighbourhood import Neighbourhood
-from kinfolk.collective.rows import side_by_side
-from kinfolk.collective.templates import LogCount, NeighbourTemplate, as_labels
+from kinfolk.collective.aggregate import side_by_side
+from kinfolk.collective.relations import Neighbourhood
+from kinfolk.collective.templates import (
+    Company,
+    LogCount,
+    NeighbourTemplate,
+    as_labels,
+    as_templates,
+    learned_strings,
+    parse_template,
+    rebuilt_template,
+)
 from kinfolk.errors import InputError, ModelFileError, SettingError
 from kinfolk.text.skip_edges import LearnedSkips, SkipFunction
 from strategies import SEEDS

@@ -9,14 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kinfolk.core.column import Column
+from kinfolk.core.data import Column
 from kinfolk.errors import InputError, SettingError
-from kinfolk.linking import pair_rows
+from kinfolk.linking import pair_table as pair_rows
 from kinfolk.linking import pair_table as pair_set
 from kinfolk.linking.comparisons import Exact, JaroWinkler
 from kinfolk.linking.mentions import Mentions, pairs_within
-from kinfolk.linking.pair_rows import distinct_rows
-from kinfolk.linking.pair_table import CodedColumn, PairSet, joined_columns
+from kinfolk.linking.pair_table import CodedColumn, PairSet, distinct_rows, joined_columns
 from kinfolk.linking.pairs import PairColumn, PairFeature, number_column
 
 EXAMPLES = settings(max_examples=80, deadline=None)

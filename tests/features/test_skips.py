@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinfolk import Corpus
-from kinfolk.core.column import Column
+from kinfolk.core.data import Column
 from kinfolk.datasets.corpora import read_aimed
 from kinfolk.errors import ModelFileError, SettingError
 from kinfolk.text.conll import read_conll

@@ -13,9 +13,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import oracles as o
 from kinfolk.inference import chain
-from kinfolk.inference.chain import Potentials
-from kinfolk.inference.memm import conditional_potentials
-from kinfolk.inference.spans import expected_correct, span_probabilities
+from kinfolk.inference.chain import Potentials, expected_correct, span_probabilities
+from kinfolk.inference.chain_losses import conditional_potentials
 from strategies import SEEDS, Chain, chains, masked_chains
 
 quick = settings(max_examples=150, database=None)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import linkage_oracle as oracle
-from kinfolk.inference.e_steps import E_STEPS, e_step
+from kinfolk.inference.clustering import E_STEPS, e_step
 
 EXAMPLES = settings(max_examples=150, deadline=None)
 

@@ -17,10 +17,10 @@ from sklearn.naive_bayes import GaussianNB
 
 import kinfolk as kf
 import stacked_oracle as oracle
-from kinfolk.collective.company import Company, as_templates
-from kinfolk.collective.neighbourhood import Neighbourhood
-from kinfolk.core.labels import Classes
-from kinfolk.graph.gibbs_network import is_log_linear, network_of
+from kinfolk.collective.relations import Neighbourhood
+from kinfolk.collective.templates import Company, as_templates
+from kinfolk.core.data import Classes
+from kinfolk.graph.dependency import is_log_linear, network_of
 from kinfolk.graph.learners import Learner
 from kinfolk.inference.gibbs import Chain, Network
 from oracles import enumerate_labellings

@@ -16,11 +16,19 @@ from scipy.spatial.distance import squareform
 
 import linkage_oracle as oracle
 from kinfolk.errors import SettingError
-from kinfolk.inference.agglomerate import agglomerate
-from kinfolk.inference.closure import missing_pairs
-from kinfolk.inference.clustering import Constraints, best_link, forest, numbered, single_link
-from kinfolk.inference.correlation import correlation, correlation_gain, log_odds
-from kinfolk.inference.matching import one_to_one
+from kinfolk.inference.clustering import (
+    Constraints,
+    agglomerate,
+    best_link,
+    correlation,
+    correlation_gain,
+    forest,
+    log_odds,
+    missing_pairs,
+    numbered,
+    one_to_one,
+    single_link,
+)
 from kinfolk.linking.clusterers import AverageLink, BestLink, BestMatch, Correlation, OneToOne, SingleLink
 
 EXAMPLES = settings(max_examples=150, deadline=None)

@@ -8,8 +8,18 @@ from hypothesis import given, settings
 
 import mixture_oracle as oracle
 from kinfolk.errors import InputError
-from kinfolk.inference.dag import START, Dag, build_dag
-from kinfolk.inference.mixture import Scores, Wiring, beliefs, check_weights, gated_weights, residuals, uniform_weights
+from kinfolk.inference.mixture import (
+    START,
+    Dag,
+    Scores,
+    Wiring,
+    beliefs,
+    build_dag,
+    check_weights,
+    gated_weights,
+    residuals,
+    uniform_weights,
+)
 from mixture_oracle import worlds
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kinfolk.core import archives
-from kinfolk.core.archives import files_in
+from kinfolk.core import files as archives
+from kinfolk.core.files import files_in
 from kinfolk.errors import InputError
 
 CONTENT = {

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinfolk.errors import InputError, SettingError
-from kinfolk.linking.brackets import BracketSpans, LabelledSpan, parse_brackets
+from kinfolk.linking.coref import BracketSpans, LabelledSpan, parse_brackets
 
 Plain = tuple[int, int, str]
 

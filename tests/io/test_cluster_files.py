@@ -13,9 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinfolk.core.column import Column
+from kinfolk.core.data import Column
 from kinfolk.errors import InputError
-from kinfolk.linking.brackets import LabelledSpan, parse_brackets
 from kinfolk.linking.cluster_files import (
     bracket_cells,
     item_ids,
@@ -27,7 +26,7 @@ from kinfolk.linking.cluster_files import (
     write_coref,
     write_pairs,
 )
-from kinfolk.linking.coref import read_coref
+from kinfolk.linking.coref import LabelledSpan, parse_brackets, read_coref
 from kinfolk.linking.mentions import Mentions
 
 TWELVE = """#begin document (bc/x); part 000

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinfolk.core.column import Column
+from kinfolk.core.data import Column
 from kinfolk.errors import DataWarning, InputError, SettingError
 from kinfolk.text.conll import read_conll, write_conll
 from kinfolk.text.corpus import Corpus

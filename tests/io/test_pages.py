@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinfolk.datasets.pages import Page, bag_rows, fold_address, parse_page, plain_address, split_header, words_of
+from kinfolk.datasets.webkb import Page, bag_rows, fold_address, parse_page, plain_address, split_header, words_of
 
 HOME = "http://www.cs.school.edu/~ann/index.html"
 

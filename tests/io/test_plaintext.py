@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinfolk.errors import InputError, SettingError
-from kinfolk.text.plaintext import read_text
+from kinfolk.text.conll import read_text
 
 
 def test_plain_text() -> None:

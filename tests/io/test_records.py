@@ -17,12 +17,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinfolk.core.column import Column
+from kinfolk.core.data import Column
 from kinfolk.errors import InputError, SettingError
 from kinfolk.linking.blocking import blocked
-from kinfolk.linking.io_records import read_records
 from kinfolk.linking.mentions import Mentions
-from kinfolk.linking.records import records_from_frames
+from kinfolk.linking.records import read_records, records_from_frames
 
 PEOPLE = 'id, name , born,entity\n1, Ann ,1990-01-02, x\n2,Anne,,x\n\n03," Bo,b ", 19910203 ,\n'
 

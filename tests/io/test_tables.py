@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import kinfolk as kf
-from kinfolk.core.csvfiles import csv_table
+from kinfolk.core.table import csv_table
 from kinfolk.errors import InputError, SettingError
 from kinfolk.graph.files import read_tables
 from kinfolk.graph.graph import Graph

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kinfolk.datasets.xmlfiles import CHUNK, End, Start, attribute, xml_events
+from kinfolk.datasets.corpora import CHUNK, End, Start, attribute, xml_events
 from kinfolk.errors import InputError
 
 LAUGHS = """<?xml version="1.0"?>

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from kinfolk.learning import vectors
+from kinfolk.learning import lbfgs as vectors
 from kinfolk.learning.lbfgs import REFRESH, Iteration, Memory, Objective, _LineSearch, minimise
 from strategies import SEEDS
 

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 import linkage_oracle as oracle
 from kinfolk.linking import objective as pairs
-from kinfolk.linking.bias import FORMS, Bias
-from kinfolk.linking.grouped_rows import GroupedRows
-from kinfolk.linking.objective import PairObjective, Tilt, grouped_scores, row_scores
+from kinfolk.linking.objective import FORMS, Bias, PairObjective, Tilt, grouped_scores, row_scores
+from kinfolk.linking.pair_table import GroupedRows
 
 EXAMPLES = settings(max_examples=60, deadline=None)
 L2 = 0.7

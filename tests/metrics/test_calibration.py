@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinfolk.errors import InputError
-from kinfolk.report.calibration import brier_score, calibration
+from kinfolk.report.scores import brier_score, calibration
 
 PROBABILITIES = st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.25, 0.5, 1.0]))
 ANSWERS = st.lists(st.tuples(PROBABILITIES, st.booleans()), min_size=1, max_size=60)

@@ -14,16 +14,22 @@ from hypothesis import strategies as st
 
 import cluster_oracle as oracle
 from kinfolk.errors import InputError
-from kinfolk.linking import metrics_coreference as coreference
-from kinfolk.linking.brackets import parse_brackets
-from kinfolk.linking.metrics_coreference import b_cubed, blanc, ceaf_e, ceaf_m, coreference_scores, lea, muc
+from kinfolk.linking import scores as coreference
+from kinfolk.linking.coref import parse_brackets
 from kinfolk.linking.scores import (
     PairScores,
     Score,
+    b_cubed,
+    blanc,
     blocking_scores,
+    ceaf_e,
+    ceaf_m,
     cluster_scores,
     compare,
+    coreference_scores,
     decision_scores,
+    lea,
+    muc,
     pair_scores,
 )
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinfolk.errors import InputError
-from kinfolk.report.confusion import Confusion, confusion
+from kinfolk.report.scores import Confusion, confusion
 
 LABELS = ("a", "b", "c", "d")
 PAIRS = st.lists(st.tuples(st.integers(-1, 3), st.integers(0, 3)), max_size=40)

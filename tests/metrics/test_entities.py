@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import conlleval_oracle as oracle
 import kinfolk as kf
-from kinfolk.core.column import Column
+from kinfolk.core.data import Column
 from kinfolk.errors import InputError
 from kinfolk.text.schemes import spans
 from kinfolk.text.scores import EntityCounts, EntityScores, span_scores, token_accuracy

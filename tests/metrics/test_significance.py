@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from kinfolk.papers.significance import paired_t_test
+from kinfolk.papers.harness import paired_t_test
 
 SCORES = st.floats(0, 100).map(lambda score: round(score, 2))
 

@@ -12,7 +12,7 @@ import pytest
 
 import kinfolk as kf
 from kinfolk.errors import DataWarning, SettingError
-from kinfolk.inference.closure import LARGEST
+from kinfolk.inference.clustering import LARGEST
 from kinfolk.linking.mentions import Mentions
 from kinfolk.papers.slt_records import halves
 

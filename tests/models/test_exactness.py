@@ -208,7 +208,7 @@ def test_confidence_is_the_probability_of_the_very_entity(name: str, encoding: s
 
 def test_long_corpora_are_worked_through_in_blocks(fitted: Any, monkeypatch: pytest.MonkeyPatch):
     """Answers do not depend on where the blocks are cut."""
-    from kinfolk.text import decoder
+    from kinfolk.text import chain as decoder
 
     whole = (fitted.predict(TEST), fitted.predict_proba(TEST), fitted.predict_entities(TEST))
     monkeypatch.setattr(decoder, "BLOCK_TOKENS", 37)

@@ -18,15 +18,13 @@ from sklearn.base import clone
 import kinfolk as kf
 import pairwise_oracle as oracle
 from kinfolk.collective import pairwise
-from kinfolk.collective.pair_sample import pair_sample
-from kinfolk.collective.pairwise import PairTraining, train_pairwise
+from kinfolk.collective.pairwise import PairTraining, pair_sample, train_pairwise
 from kinfolk.core.modelfile import read_model_file, write_model_file
 from kinfolk.core.training import Progress, TrainingPlan
 from kinfolk.errors import ConvergenceWarning, InputError, ModelFileError, NotFittedError, SettingError
-from kinfolk.graph.known_nodes import Memory
-from kinfolk.graph.nodes import Nodes
+from kinfolk.graph.nodes import Memory, Nodes
 from kinfolk.inference.loopy import Propagation
-from kinfolk.learning.tables import TableWeights
+from kinfolk.learning.loglinear import TableWeights
 from oracles import finite_difference_gradient, ridge
 from pairwise_oracle import pairwise_worlds
 

@@ -15,11 +15,9 @@ import pytest
 import kinfolk as kf
 from kinfolk.errors import InputError, SettingError
 from kinfolk.linking import page as link_page
-from kinfolk.linking.explain import verdict, weakest_link
-from kinfolk.linking.link_choice import shown_clusters, spanning_pairs, strengths
-from kinfolk.linking.link_report import Linked
+from kinfolk.linking.explain import shown_clusters, spanning_pairs, strengths, verdict, weakest_link
 from kinfolk.linking.mentions import pairs_within
-from kinfolk.linking.page import link_payload
+from kinfolk.linking.page import Linked, link_payload
 
 RULES = ["key(postcode)", "key(date_of_birth)", "key(surname)"]
 SENTENCES = [

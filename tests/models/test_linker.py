@@ -16,12 +16,12 @@ import kinfolk as kf
 import linkage_oracle as oracle
 from kinfolk.core.modelfile import read_model_file, write_model_file
 from kinfolk.errors import InputError, ModelFileError, NotFittedError, SettingError
-from kinfolk.inference.e_steps import E_STEPS
-from kinfolk.linking.bias import FORMS
+from kinfolk.inference.clustering import E_STEPS
 from kinfolk.linking.clusterers import CLUSTERERS
 from kinfolk.linking.explain import weakest_link
-from kinfolk.linking.link_scores import METRICS, all_scores, pairs_after, pairs_before
 from kinfolk.linking.mentions import pairs_within
+from kinfolk.linking.objective import FORMS
+from kinfolk.linking.scores import METRICS, all_scores, pairs_after, pairs_before
 
 FILE = "m.kinfolk"
 FEATURES = ["exact(name)", "jaro_winkler(name)", "exact(city)"]
@@ -450,7 +450,7 @@ def test_items_without_pairs_get_those_of_the_blocking(model: kf.Linker):
 
 def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch):
     from kinfolk.linking import objective as pairs
-    from kinfolk.linking import pair_rows
+    from kinfolk.linking import pair_table as pair_rows
 
     monkeypatch.setattr(pair_rows, "CHUNK", 100)
     monkeypatch.setattr(pairs, "ROWS", 16)

@@ -16,17 +16,30 @@ from small_world import TEST, TINY, TINY_LABELS, TRAIN
 
 import kinfolk as kf
 import mixture_oracle as oracle
-from kinfolk.collective import joint
-from kinfolk.collective.gate import LocalModel, checked_shares, gate_names, gate_rows, shared_weights, train_local
-from kinfolk.collective.joint import Examples, Sample, shape_of, train_relations, train_together
-from kinfolk.collective.mixture import Layout, RelationLayout, wire
-from kinfolk.collective.mixture_training import folds_by_group, train_gate
-from kinfolk.collective.separate import EdgeData
+from kinfolk.collective import mixture as joint
+from kinfolk.collective.mixture import (
+    EdgeData,
+    Examples,
+    Layout,
+    LocalModel,
+    RelationLayout,
+    Sample,
+    checked_shares,
+    folds_by_group,
+    gate_names,
+    gate_rows,
+    shape_of,
+    shared_weights,
+    train_gate,
+    train_local,
+    train_relations,
+    train_together,
+    wire,
+)
 from kinfolk.core.training import Progress, TrainingPlan
 from kinfolk.errors import ConvergenceWarning, InputError, NotFittedError, SettingError
-from kinfolk.inference.dag import build_dag
-from kinfolk.inference.mixture import uniform_weights
-from kinfolk.learning.tables import TableShape, TableWeights
+from kinfolk.inference.mixture import build_dag, uniform_weights
+from kinfolk.learning.loglinear import TableShape, TableWeights
 from kinfolk.text.attributes import capitalised, lower, shape, word
 from mixture_oracle import worlds
 from oracles import finite_difference_gradient, ridge

@@ -18,8 +18,16 @@ from threadpoolctl import threadpool_limits
 
 import kinfolk as kf
 from kinfolk.errors import InputError, KinfolkError
-from kinfolk.graph.node_report import MOST_DRAWN, Surroundings, level_part, mixture_node_part
-from kinfolk.graph.page import Neighbour, Told, level_answer, node_explanation
+from kinfolk.graph.page import (
+    MOST_DRAWN,
+    Neighbour,
+    Surroundings,
+    Told,
+    level_answer,
+    level_part,
+    mixture_node_part,
+    node_explanation,
+)
 
 NAMES = ("ant", "bee", "cat")
 N = 40

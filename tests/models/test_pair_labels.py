@@ -15,8 +15,8 @@ import pytest
 
 import kinfolk as kf
 from kinfolk.errors import InputError, SettingError
-from kinfolk.inference.e_steps import E_STEPS
-from kinfolk.linking.pair_labels import PairLabels, pair_labels
+from kinfolk.inference.clustering import E_STEPS
+from kinfolk.linking.records import PairLabels, pair_labels
 
 RULES = ["key(postcode)", "key(surname[:2] + given_name[:1])"]
 FIELDS = ["jaro_winkler(surname)", "jaro_winkler(given_name)", "edit(date_of_birth)", "exact(postcode)"]

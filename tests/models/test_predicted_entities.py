@@ -9,8 +9,7 @@ import numpy as np
 
 import kinfolk as kf
 from kinfolk.text import schemes
-from kinfolk.text.batch import Batch
-from kinfolk.text.entities import Entity, entity_list
+from kinfolk.text.batch import Batch, Entity, entity_list
 from kinfolk.text.standoff import Mark, Marked, fitted_corpus
 
 TEXTS = ["IL-2 binds\nthe IL-2  receptor.", "", "We saw (TGF-β1)."]

@@ -11,8 +11,7 @@ import pytest
 from small_world import TINY, TINY_LABELS
 
 import kinfolk as kf
-from kinfolk.core.progress import WINDOW, Description, RemainingTime
-from kinfolk.core.training import Progress
+from kinfolk.core.training import WINDOW, Description, Progress, RemainingTime
 
 
 def geometric(n: int) -> Progress:

@@ -17,9 +17,7 @@ from small_world import MODELS, TEST, TINY, TINY_LABELS, TRAIN
 import kinfolk as kf
 from kinfolk.core.modelfile import read_model_file, write_model_file
 from kinfolk.errors import InputError, ModelFileError
-from kinfolk.text.attributes import lower, matches, per_word, prefix, shape, word
-from kinfolk.text.document import seen_capitalised
-from kinfolk.text.gazetteer import gazetteer
+from kinfolk.text.attributes import gazetteer, lower, matches, per_word, prefix, seen_capitalised, shape, word
 from kinfolk.text.templates import bag, elsewhere, per_token
 
 FILE = "m.kinfolk"

@@ -13,13 +13,10 @@ import pytest
 from small_world import TEST, TRAIN
 
 import kinfolk as kf
-from kinfolk.core.history import MOST, Stage, thinned
-from kinfolk.core.training import Convergence, combined
+from kinfolk.core.training import MOST, Convergence, Stage, combined, thinned
 from kinfolk.errors import DataWarning, KinfolkError
-from kinfolk.linking.link_scores import all_scores, pairs_after
-from kinfolk.report.mistakes import node_mistakes, token_mistakes
-from kinfolk.report.pair_mistakes import pair_mistakes
-from kinfolk.report.scores import pair_part
+from kinfolk.linking.scores import all_scores, pairs_after
+from kinfolk.report.scores import node_mistakes, pair_mistakes, pair_part, token_mistakes
 from kinfolk.report.training import _learned
 
 

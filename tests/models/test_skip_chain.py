@@ -21,7 +21,7 @@ from kinfolk.collective import pairwise
 from kinfolk.core.modelfile import read_model_file, write_model_file
 from kinfolk.core.training import Progress
 from kinfolk.errors import ConvergenceWarning, InputError, ModelFileError, NotFittedError, SettingError
-from kinfolk.learning.tables import TableWeights
+from kinfolk.learning.loglinear import TableWeights
 from kinfolk.text import schemes
 from kinfolk.text.attributes import lower, shape, word
 from kinfolk.text.batch import Batch

@@ -63,7 +63,7 @@ from skops.io import dumps
 
 import kinfolk as kf
 from kinfolk.errors import ModelFileError
-from kinfolk.graph.sound_parts import UncheckedError, built, types_to_trust
+from kinfolk.graph.learners import UncheckedError, built, types_to_trust
 
 ROWS = np.abs(np.random.default_rng(0).normal(size=(60, 3))).astype(np.float32)
 LABELS = np.arange(60) % 3
@@ -237,7 +237,7 @@ def test_trees_that_lead_astray_are_not_built(tmp_path: Path):
     for i, change in enumerate(TREES.values()):
         (path := tmp_path / str(i)).write_bytes(forged(FOREST, change))
         programs.append(
-            f"import pathlib, kinfolk.graph.sound_parts as s; s.built(pathlib.Path({str(path)!r}).read_bytes(), ())"
+            f"import pathlib, kinfolk.graph.learners as s; s.built(pathlib.Path({str(path)!r}).read_bytes(), ())"
         )
     told = dict(zip(TREES, in_its_own_process(*programs), strict=True))
     assert all("the file was altered or is broken" in one for one in told.values()), told

@@ -33,8 +33,7 @@ from kinfolk.collective.stacking import Ask, as_votes
 from kinfolk.errors import InputError, NotFittedError, SettingError
 from kinfolk.graph import learners
 from kinfolk.text.batch import Batch
-from kinfolk.text.extraction import TokenFeatures
-from kinfolk.text.sets import for_corpus
+from kinfolk.text.extraction import TokenFeatures, for_corpus
 from strategies import SEEDS
 
 CLASSES = ["ant", "bee", "cat"]
@@ -663,7 +662,7 @@ def test_a_sparse_table_is_made_dense_in_parts(monkeypatch: pytest.MonkeyPatch):
     """The rows to train on, and some rows at a time to predict: never the table as a whole, which may not fit."""
     graph, few = wide_graph(), np.arange(40)
     thin, full = (stacked(GaussianNB(), folds=3).fit(g, train=few) for g in (graph, filled(graph)))
-    monkeypatch.setattr("kinfolk.core.memory.DENSE_LIMIT", 50 * 2_010 * 8)
+    monkeypatch.setattr("kinfolk.core.threads.DENSE_LIMIT", 50 * 2_010 * 8)
     monkeypatch.setattr("kinfolk.graph.learners.DENSE_BLOCK", 50 * 2_010 * 8)
     LookedAt.seen.clear()
     model = stacked(LookedAt(), folds=3).fit(graph, train=few)
@@ -682,7 +681,7 @@ def filled(graph: kf.Graph) -> kf.Graph:
 
 
 def test_a_pipeline_that_begins_with_fewer_columns_takes_sparse_rows(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("kinfolk.core.memory.DENSE_LIMIT", 0)
+    monkeypatch.setattr("kinfolk.core.threads.DENSE_LIMIT", 0)
     graph = wide_graph()
     trees = HistGradientBoostingClassifier(max_iter=3, min_samples_leaf=2)
     with threadpool_limits(1):

@@ -14,27 +14,29 @@ import pytest
 import kinfolk as kf
 import linkage_oracle as oracle
 from kinfolk.core.training import TrainingPlan
-from kinfolk.inference.e_steps import E_STEPS
+from kinfolk.inference.clustering import E_STEPS
 from kinfolk.linking.comparisons import as_comparisons
-from kinfolk.linking.grouped_rows import GroupedRows
-from kinfolk.linking.linker_checks import supervision_of_clusters
 from kinfolk.linking.mentions import pairs_within
 from kinfolk.linking.objective import row_scores
-from kinfolk.linking.pair_rows import distinct_rows
-from kinfolk.linking.pair_table import PairSet
-from kinfolk.linking.threshold import (
+from kinfolk.linking.pair_table import GroupedRows, PairSet, distinct_rows
+from kinfolk.linking.training import (
     AS_GOOD,
     LOG_ODDS,
     PARTS,
     WIDTH,
+    PairData,
+    PairTrainer,
     at_threshold,
+    best_round,
     best_threshold,
     item_folds,
+    rounds_of,
+    sigmoid,
     slack,
+    supervision_of_clusters,
     unseen_score,
     unseen_scores,
 )
-from kinfolk.linking.training import PairData, PairTrainer, best_round, rounds_of, sigmoid
 
 FEATURES = ["jaro_winkler(name)", "exact(city)"]
 SYLLABLES = "an be cor dul es fi gar ho im ja ku lo mar ne os per".split()

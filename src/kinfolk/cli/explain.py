@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kinfolk.cli.options import given_options, spread
-from kinfolk.cli.output import show, show_json
-from kinfolk.cli.pages import check_page, tell_page
-from kinfolk.cli.told import counted_warnings, in_options
+from kinfolk.cli.options import counted_warnings, given_options, in_options, spread
+from kinfolk.cli.output import check_page, show, show_json, tell_page
 from kinfolk.errors import SettingError
 from kinfolk.graph import cli as nodes
 from kinfolk.graph import cli_files as graphs
+from kinfolk.linking.cli import explain_links
 from kinfolk.linking.cli_files import ClusterOptions, SourceOptions, read_by
-from kinfolk.linking.explain_links import explain_links
 from kinfolk.text import cli as tokens
 
 if TYPE_CHECKING:

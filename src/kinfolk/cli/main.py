@@ -18,7 +18,7 @@ from typer.core import TyperGroup
 
 from kinfolk import __version__
 from kinfolk.cli import demo, examples, explain, reproduce
-from kinfolk.cli.told import listen
+from kinfolk.cli.options import listen
 from kinfolk.errors import KinfolkError
 from kinfolk.graph import cli as nodes
 from kinfolk.linking import cli as mentions

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import json
+import logging
 import os
-from collections.abc import Callable
+import re
+import warnings
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
+from difflib import get_close_matches
+from enum import StrEnum
 from functools import wraps
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from kinfolk.errors import SettingError
+import typer
 
+from kinfolk.errors import InputError, KinfolkError, ModelFileError, SettingError
+
+# -- Options that several commands have, kept together in one dataclass and spread over each command ---
 
 def option_name(setting: str) -> str:
     return f"--{setting.replace('_', '-')}"
@@ -76,3 +88,416 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
     called.__signature__ = inspect.Signature(listed)  # type: ignore[attr-defined]
     called.__annotations__ = {one.name: one.annotation for one in listed}
     return called
+
+
+# -- What the library and scikit-learn say, told in the words of a shell, a line each ------------------
+#
+# The library speaks of settings (folds=3), a shell of options (--folds 3).
+
+log = logging.getLogger("kinfolk")
+
+# A setting with its value; not after a bracket, where it is an argument in code
+_SETTING = re.compile(r"(?<![\w(.])([a-z][a-z_0-9]*)=(?:'([^']*)'|(\d+)\b|True\b|\.\.\.|\[([^]]*)\]|\{[^}]*\})")
+_TRUSTED = re.compile(r"name them: load_model\(path, trusted=\[(.*)\]\)")
+_IN_A_SHELL = re.compile(r"\S+ \((--[a-z-]+) on the command line\)")  # forced=True (--known-ids on the command line)
+_RAISE = re.compile(r"(?<=\bRaise )[a-z0-9_, ]+(?=\.)")  # advice after training that did not converge
+RAISED = ("max_iterations", "tolerance", "damping", "max_rounds", "l2")
+
+
+def in_shell_words(text: str, known: Collection[str], instead: Mapping[str, str] | None = None) -> str:
+    """A message with settings of these names told as options; `instead`: words for settings that are none here."""
+    told = _IN_A_SHELL.sub(r"\1", text)
+    told = _SETTING.sub(lambda found: (instead or {}).get(found[1]) or _as_option(found, known), told)
+    return _TRUSTED.sub(lambda found: f"say {_as_trust(found[1])}", told)
+
+
+@contextmanager
+def in_options(*known: str, **instead: str) -> Iterator[None]:
+    """Errors of the library in the words of a shell; see `in_shell_words`."""
+    try:
+        yield
+    except KinfolkError as error:
+        told = in_shell_words(str(error), known, instead)
+        if told == str(error):
+            raise
+        kind = next((k for k in (SettingError, ModelFileError) if isinstance(error, k)), InputError)
+        raise kind(told) from error
+
+
+def _as_option(found: re.Match[str], known: Collection[str]) -> str:
+    name, word, number, inner = found.groups()
+    if name not in known:
+        return found[0]
+    value = word or number or ",".join(re.findall(r"'([^']*)'", inner or ""))
+    return option_name(name) + (f" {value}" if value else "")
+
+
+def _as_trust(types: str) -> str:
+    return " ".join(f"--trust {name}" for name in re.findall(r"'([^']*)'", types))
+
+
+@contextmanager
+def told_by_the_base(model: Any) -> Iterator[None]:
+    """What the scikit-learn base of a model refuses is a mistake like any other, told in its own words."""
+    try:
+        yield
+    except KinfolkError:
+        raise
+    except (ValueError, TypeError, ArithmeticError, RuntimeError) as error:
+        base = getattr(model, "base", None)
+        if base is None:
+            raise
+        log.debug("%s failed", type(base).__name__, exc_info=True)
+        raise InputError(f"the base {type(base).__name__} refuses: {_one_line(error)}") from error
+
+
+@contextmanager
+def counted_warnings(*known: str) -> Iterator[None]:
+    """Warnings at the end, each once and in a line, however many models of a stack gave them; settings of these names
+    are told as options."""
+    with warnings.catch_warnings(record=True) as caught:
+        try:
+            yield
+        finally:
+            counts = Counter(_one_line(one.message) for one in caught)
+    for text, number in counts.items():
+        text = in_shell_words(text, known)
+        text = _RAISE.sub(lambda found: " ".join(map(_raised, found[0].split(" "))), text)
+        typer.echo(f"warning: {text}" + (f" ({number} times)" if number > 1 else ""), err=True)
+
+
+def _raised(word: str) -> str:
+    name = word.rstrip(",")
+    return option_name(name) + word[len(name) :] if name in RAISED else word
+
+
+def _one_line(message: object) -> str:
+    """The first paragraph."""
+    return " ".join(str(message).strip().split("\n\n")[0].split())
+
+
+# -- what the library logs ----------------------------------------------------------------------------
+
+
+class InShellWords(logging.Formatter):
+    """Warnings are called so, and speak of options where the library speaks of settings."""
+
+    def __init__(self, known: Collection[str]) -> None:
+        super().__init__("%(message)s")
+        self.known = known
+
+    def format(self, record: logging.LogRecord) -> str:
+        mark = "warning: " if record.levelno >= logging.WARNING else ""
+        return mark + in_shell_words(super().format(record), self.known)
+
+
+def listen(context: typer.Context, verbose: bool) -> None:
+    """From here on what is logged goes to standard error: warnings and, if wanted, everything."""
+    name = context.invoked_subcommand or ""
+    group = getattr(context.command, "commands", {}).get(name)
+    commands = getattr(group, "commands", {name: group}).values()
+    handler = logging.StreamHandler()  # of the standard error there is now
+    handler.setFormatter(InShellWords({one.name for command in commands for one in getattr(command, "params", ())}))
+    logging.basicConfig(level=logging.DEBUG if verbose else logging.WARNING, handlers=[handler])
+    logging.getLogger("numba").setLevel(logging.WARNING)  # it tells of every step of its compiler
+    if verbose:
+        level = log.level
+        log.setLevel(logging.DEBUG)
+        context.call_on_close(lambda: log.setLevel(level))
+
+
+def is_verbose() -> bool:
+    return log.isEnabledFor(logging.DEBUG)
+
+
+@contextmanager
+def hushed(*words: str) -> Iterator[None]:
+    """Without the warnings of the library that hold one of these."""
+
+    def wanted(record: logging.LogRecord) -> bool:
+        return not any(one in record.getMessage() for one in words)
+
+    log.addFilter(wanted)
+    try:
+        yield
+    finally:
+        log.removeFilter(wanted)
+
+
+# -- scikit-learn classifiers by name, for models that are built over one: `--base random-forest` ------
+
+# short name -> module of scikit-learn, class, settings that are not its defaults
+SHORT: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "logistic": ("linear_model", "LogisticRegression", {"max_iter": 1000}),
+    "naive-bayes": ("naive_bayes", "GaussianNB", {}),
+    "linear-svm": ("svm", "LinearSVC", {}),
+    "svm": ("svm", "SVC", {}),
+    "knn": ("neighbors", "KNeighborsClassifier", {"algorithm": "brute"}),  # its trees would not be trusted in a file
+    "mlp": ("neural_network", "MLPClassifier", {"max_iter": 1000}),
+    "hist-gradient-boosting": ("ensemble", "HistGradientBoostingClassifier", {}),
+    "decision-tree": ("tree", "DecisionTreeClassifier", {}),
+    "random-forest": ("ensemble", "RandomForestClassifier", {}),
+    "extra-trees": ("ensemble", "ExtraTreesClassifier", {}),
+}
+DEFAULT = "logistic"
+
+
+def new_base(name: str, settings: Sequence[str], seed: int) -> Any:
+    """The classifier that --base names, with those of --base-setting, and the seed if it takes one."""
+    kind, own = _found(name)
+    given = dict(map(_setting, settings))
+    known = kind(**own).get_params(deep=False)
+    for key in given:
+        if key not in known:
+            raise SettingError(f"--base-setting: {kind.__name__} has no setting {key!r}; {_near(key, known)}")
+    seeded = {"random_state": seed} if "random_state" in known else {}
+    return kind(**{**seeded, **own, **given})
+
+
+def _found(name: str) -> tuple[Any, dict[str, Any]]:
+    """The class, and settings to begin with."""
+    if name in SHORT:
+        module, title, own = SHORT[name]
+        return getattr(importlib.import_module(f"sklearn.{module}"), title), own
+    from sklearn.utils import all_estimators
+
+    classifiers = dict(all_estimators(type_filter="classifier"))
+    if name not in classifiers:
+        if name in dict(all_estimators()):
+            raise SettingError(f"--base must be a classifier, and scikit-learn's {name} is none")
+        short = [*SHORT, "any classifier of scikit-learn by its class name"]
+        raise SettingError(f"--base {name} is not known; {_near(name, [*SHORT, *classifiers], short)}")
+    parts = [p.name for p in inspect.signature(classifiers[name]).parameters.values() if p.default is p.empty]
+    if parts or name == "SelfTrainingClassifier":
+        raise SettingError(f"--base {name} is built of other classifiers, which only Python can give it; name another")
+    return classifiers[name], {}
+
+
+def _near(word: str, known: Iterable[str], otherwise: Iterable[str] | None = None) -> str:
+    """Names that look like the word; if none does, all of them or others."""
+    by_letters = {name.lower(): name for name in known}
+    close = [by_letters[name] for name in get_close_matches(word.lower(), by_letters, 4)]
+    if close:
+        return f"did you mean {' or '.join(close)}?"
+    return f"there are: {', '.join(otherwise or by_letters.values())}"
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """name=value, where the value is JSON, or a word as it stands."""
+    name, divider, value = text.partition("=")
+    if not divider or not name.strip():
+        raise SettingError(f"--base-setting takes name=value, e.g. C=0.1 or class_weight=balanced; got {text!r}")
+    try:
+        return name.strip(), json.loads(value)
+    except json.JSONDecodeError:
+        return name.strip(), value
+
+
+def types_to_trust(model: Any) -> list[str]:
+    """Types in the trained bases of a model of nodes that `load_model` will only load when they are named."""
+    learners = getattr(model, "levels_", None) or [getattr(model, "local_", None), getattr(model, "conditional_", None)]
+    estimators = [one for one in (getattr(learner, "estimator", None) for learner in learners) if one is not None]
+    if not estimators:
+        return []
+    from skops.io import dumps
+
+    from kinfolk.graph import learners as sound_parts
+
+    return sorted({name for one in estimators for name in sound_parts.types_to_trust(dumps(one))})
+
+
+# -- Options of `train` that only some models have: whose they are, and the settings they stand for ----
+
+class Mixing(StrEnum):
+    uniform = "uniform"
+    learned = "learned"
+
+
+class Skip(StrEnum):
+    same_word = "same-word"
+    any_case = "same-word-any-case"
+    none = "none"
+
+
+class Order(StrEnum):
+    forward = "forward"
+    backward = "backward"
+    both = "both"
+
+
+class ParentFeatures(StrEnum):
+    own = "own"
+    shared = "shared"
+    none = "none"
+
+
+# option -> the models that have it; what all models have is not here
+Owners = Mapping[str, tuple[str, ...]]
+TOKENS: Owners = {
+    "--decode": ("memm", "skip-chain"),
+    "--training": ("mop", "skip-chain"),
+    "--skip": ("mop", "skip-chain"),
+    "--most-recent": ("mop", "skip-chain"),
+    "--max-document-frequency": ("mop", "skip-chain"),
+    "--edge-features": ("mop", "skip-chain"),
+    "--mixing": ("mop",),
+    "--order": ("mop",),
+    "--damping": ("skip-chain",),
+    "--max-rounds": ("skip-chain",),
+    "--depth": ("stacked",),
+    "--folds": ("stacked",),
+    "--dev": ("crf", "memm", "maxent", "mop", "skip-chain"),
+}
+OVER_A_BASE, LOG_LINEAR = ("stacked", "dependency-network"), ("mop", "link")
+NODES: Owners = {
+    "--base": OVER_A_BASE,
+    "--base-setting": OVER_A_BASE,
+    "--template": OVER_A_BASE,
+    "--known": ("stacked",),
+    "--depth": ("stacked",),
+    "--folds": ("stacked",),
+    "--predictions": ("stacked",),
+    "--own": ("stacked",),
+    "--cross-fitting": ("stacked",),
+    "--split": ("stacked",),
+    "--start": ("dependency-network",),
+    "--burn-in": ("dependency-network",),
+    "--sweeps": ("dependency-network",),
+    "--chains": ("dependency-network",),
+    "--mode": ("dependency-network",),
+    "--training": LOG_LINEAR,
+    "--relations": LOG_LINEAR,
+    "--l2": LOG_LINEAR,
+    "--class-weight": LOG_LINEAR,
+    "--max-iterations": LOG_LINEAR,
+    "--tolerance": LOG_LINEAR,
+    "--parent-features": ("mop",),
+    "--mixing": ("mop",),
+    "--orders": ("mop",),
+    "--predict-orders": ("mop",),
+    "--everybody-starts": ("mop",),
+    "--damping": ("link",),
+    "--max-rounds": ("link",),
+}
+LIMITS = ("--most-recent", "--max-document-frequency")
+SKIP_OPTIONS = ("--skip", *LIMITS, "--edge-features")
+BASE_OPTIONS = ("--base", "--base-setting", "--template")
+
+
+def new_tagger(context: typer.Context, method: str, options: dict[str, Any], settings: dict[str, Any]) -> Any:
+    """The model that `tokens train` asks for. An option that is None was not given."""
+    from kinfolk.graph.stacked import StackedGraphical
+    from kinfolk.text.chain import MEMM, LinearChainCRF, MaxEnt
+    from kinfolk.text.mixture import MixtureOfParents
+    from kinfolk.text.skip_chain import SkipChainCRF
+
+    given = _given(method, TOKENS, options)
+    given.pop("--dev", None)  # for `fit`
+    if method == "stacked":
+        shared = {name: settings[name] for name in ("random_state", "n_jobs", "verbose")}
+        return _new(context, StackedGraphical, given, {"base": LinearChainCRF(**settings), **shared})
+    kinds = {"crf": LinearChainCRF, "memm": MEMM, "maxent": MaxEnt, "mop": MixtureOfParents, "skip-chain": SkipChainCRF}
+    return _new(context, kinds[method], given, settings)
+
+
+def new_labeller(context: typer.Context, method: str, options: dict[str, Any], settings: dict[str, Any]) -> Any:
+    """The model that `nodes train` asks for. An option that is None was not given."""
+    from kinfolk.graph.dependency import DependencyNetwork
+    from kinfolk.graph.link_model import LinkModel
+    from kinfolk.graph.stacked import StackedGraphical
+    from kinfolk.text.mixture import MixtureOfParents
+
+    given = _given(method, NODES, options)
+    if "--class-weight" in given:
+        given["--class-weight"] = class_weights(given["--class-weight"])
+    if "--relations" in given:
+        named = given["--relations"].strip()
+        given["--relations"] = [] if named == "none" else names_in(named)
+    if method in OVER_A_BASE:
+        settings = {**settings, **_base_settings(given, settings["random_state"])}
+    kinds = {"mop": MixtureOfParents, "link": LinkModel, "stacked": StackedGraphical}
+    return _new(context, kinds.get(method, DependencyNetwork), given, settings)
+
+
+def _given(method: str, owners: Owners, options: dict[str, Any]) -> dict[str, Any]:
+    """The options given, all of them the model's."""
+    given = {option: value for option, value in options.items() if value is not None}
+    for option, value in given.items():
+        first, *others = owners[option]
+        if method not in owners[option]:
+            named = f"{option} {value}" if option == "--decode" else option
+            also = f" ({', '.join(others)} {'have' if others[1:] else 'has'} it too)" if others else ""
+            raise SettingError(f"{named} is for --model {first}; leave it out for --model {method}{also}")
+    return given
+
+
+def _new(context: typer.Context, kind: Any, given: dict[str, Any], settings: dict[str, Any]) -> Any:
+    from kinfolk.core.settings import check_settings
+
+    own = _skip_settings(given)
+    for option, value in given.items():
+        if option not in SKIP_OPTIONS + BASE_OPTIONS:
+            own[_method_setting(option)] = str(value) if isinstance(value, str) else value
+    if "training" in own:
+        _check_training(context, kind, own["training"])
+    model = kind(**own, **settings)
+    check_settings(model)  # before any file is read
+    return model
+
+
+def _base_settings(given: dict[str, Any], seed: int) -> dict[str, Any]:
+    """Base and templates of a model of nodes that is built over a classifier of scikit-learn."""
+    from kinfolk.collective.templates import as_templates
+
+    settings = {"base": new_base(given.get("--base", DEFAULT), given.get("--base-setting", []), seed)}
+    if "--template" in given:
+        settings["templates"] = as_templates(given["--template"])
+    return settings
+
+
+def _method_setting(option: str) -> str:
+    return option.removeprefix("--").replace("-", "_")
+
+
+def _check_training(context: typer.Context, kind: Any, word: str) -> None:
+    """What may be optimised is the model's to say; a word it does not know is told before any file is read."""
+    from kinfolk.core.settings import check_settings
+
+    try:
+        check_settings(kind(training=word))
+    except SettingError as error:
+        raise typer.BadParameter(str(error), ctx=context, param_hint="'--training'") from None
+
+
+def _skip_settings(given: dict[str, Any]) -> dict[str, Any]:
+    """Skip edges and their features; a limit of 0 is none."""
+    from kinfolk.text.skip_edges import SameWord
+
+    settings: dict[str, Any] = {}
+    limits: dict[str, Any] = {_method_setting(option): given[option] or None for option in LIMITS if option in given}
+    if given.get("--skip") is Skip.none:
+        if limits:
+            wrong = next(option for option in LIMITS if option in given)
+            raise SettingError(f"{wrong} is for --skip same-word; leave it out for --skip none")
+        settings["skip_edges"] = None
+    elif limits or "--skip" in given:
+        settings["skip_edges"] = SameWord(ignore_case=given.get("--skip") is Skip.any_case, **limits)
+    if "--edge-features" in given:
+        settings["edge_features"] = "default" if given["--edge-features"] else None
+    return settings
+
+
+def class_weights(given: list[str] | None) -> dict[str, float] | str | None:
+    """Those of --class-weight as the models take them."""
+    if not given:
+        return None
+    if given == ["balanced"]:
+        return "balanced"
+    weights = {}
+    for pair in given:
+        name, _, number = pair.rpartition("=")
+        try:
+            weights[name] = float(number)
+        except ValueError:
+            raise SettingError(f"--class-weight takes label=number, e.g. PER=2; got {pair!r}") from None
+    return weights

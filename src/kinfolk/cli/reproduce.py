@@ -80,7 +80,7 @@ def reproduce(
         write_utf8(json_file, [json.dumps(report.as_dict(), indent=2, default=repr), "\n"])
     if page is not None:
         from kinfolk.papers import harness as kept
-        from kinfolk.papers import page as pages
+        from kinfolk.papers import harness as pages
 
         write_utf8(page, [pages.page([kept.Result.of(report, kept.about_of(module))], experiment)])
         typer.echo(f"wrote {page}", err=True)
@@ -102,9 +102,8 @@ def _all(data: Path, page: Path, json_file: Path | None, jobs: int, again: bool)
     """Every experiment; page and JSON are written anew after each, so that there is always what is known so far."""
     from kinfolk.core.files import write_utf8
     from kinfolk.core.modelfile import check_writable
-    from kinfolk.papers.harness import run_all
-    from kinfolk.papers.page import page as page_of
-    from kinfolk.papers.page import state
+    from kinfolk.papers.harness import page as page_of
+    from kinfolk.papers.harness import run_all, state
 
     for path in [page, json_file]:
         if path is not None:

@@ -6,16 +6,40 @@ or the same one ("shared"). Start components have a table of their own, or that 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kinfolk.inference.dag import START, Dag
-from kinfolk.inference.mixture import NO_ROWS, Wiring
+from kinfolk.collective.templates import set_known
+from kinfolk.core.data import sound
+from kinfolk.core.threads import release_free_memory
+from kinfolk.core.training import Callback, Convergence, Stage, TrainingPlan, UntilStopped, Watch, combined, optimise
+from kinfolk.errors import SettingError
+from kinfolk.inference.mixture import (
+    NO_ROWS,
+    START,
+    Beliefs,
+    Dag,
+    Scores,
+    Wiring,
+    beliefs,
+    gated_weights,
+    residuals,
+    uniform_weights,
+)
+from kinfolk.learning.lbfgs import Iteration, minimise
+from kinfolk.learning.loglinear import Answer, Tables, TableShape, TableWeights
+from kinfolk.learning.sparse import SparseRows
+from kinfolk.learning.warm_start import TrainingData, train
+from kinfolk.text.explain import Voice
+
+# -- Which tables of weights a mixture of parents has, and which rows of features each of them scores ---
 
 Array = NDArray[Any]
 PARENT_FEATURES = ("none", "own", "shared")
@@ -132,3 +156,494 @@ def _component_rows(layout: Layout, dag: Dag, by_relation: Sequence[Any]) -> tup
     where[place] = np.arange(len(place))
     table = stacked[where]
     return table.indptr.astype(np.int64), table.indices.astype(np.int32), table.data.astype(np.float64)
+
+
+# -- Separate training: each relation's model on its own edges, given the true label of the parent -----
+#
+# An edge is a row of a plain maxent problem: the features of the child, those of the parent, and the label of the
+# parent
+# as a feature of its own, whose weights are the label-pair table T. The parts of the weights are then taken apart.
+
+RUN = 16  # rows that a stochastic step takes together
+
+
+class EdgeModel(NamedTuple):
+    """Weights of one relation: child (F, L), parent (F, L) or None, pair (L, L), rows (G, L²), start (L,)."""
+
+    child: Array
+    parent: Array | None
+    pair: Array
+    rows: Array
+    start: Array
+
+
+class EdgeData(NamedTuple):
+    """What one relation is trained on.
+
+    edges            int (E, 2), (child, parent); a parent of -1: a start component
+    parent_features  "none", "own" or "shared"
+    pair_rows        CSR (E, G), or None
+    """
+
+    edges: NDArray[np.int64]
+    parent_features: str
+    pair_rows: Any = None
+
+
+def train_separately(
+    rows: sparse.csr_array, labels: NDArray[np.int32], weights: Array, n_labels: int, data: EdgeData,
+    plan: TrainingPlan, callback: Callback | None = None,
+) -> tuple[EdgeModel, Convergence | None]:  # fmt: skip
+    """The model of one relation; all zeros where none of its edges has a known label at both ends."""
+    child, parent = data.edges.T
+    known = np.flatnonzero((labels[child] >= 0) & ((parent < 0) | (labels[parent] >= 0)) & (weights[child] > 0))
+    child, parent = child[known], parent[known]
+    n_features, n_pairs = rows.shape[1], 0 if data.pair_rows is None else data.pair_rows.shape[1]
+    # the label of the parent; a start component has one of its own
+    before = np.where(parent < 0, n_labels, labels[parent]).astype(np.int32)
+    parts = [_both_ends(rows, child, parent, data.parent_features), _one_hot(before, n_labels + 1)]
+    if n_pairs:
+        parts.append(_by_label(data.pair_rows[known], before, n_labels))
+    wide = sparse.hstack(parts, format="csr", dtype=np.float32)
+    flat, convergence = np.zeros((wide.shape[1], n_labels), np.float32), None
+    if len(known):
+        flat, convergence = train_maxent(wide, labels[child], weights[child], n_labels, plan, callback)
+    own = data.parent_features == "own"
+    cuts = np.cumsum([n_features, n_features * own, n_labels, 1])
+    first, second, pair, start, paired = np.split(flat, cuts)
+    paired = paired.reshape(n_pairs, n_labels * n_labels)
+    return EdgeModel(first, second if own else None, pair, paired, start[0]), convergence
+
+
+def train_maxent(
+    rows: sparse.csr_array, labels: NDArray[np.int32], weights: Array, n_labels: int, plan: TrainingPlan,
+    callback: Callback | None,
+) -> tuple[Array, Convergence]:  # fmt: skip
+    """Weights (F, L) of a plain maxent model of rows, each on its own."""
+    starts = np.append(np.arange(0, len(labels), RUN), len(labels)).astype(np.int64)
+    data = TrainingData(SparseRows(rows), None, labels, weights, starts, n_labels)
+    flat, convergence = train("maxent", data, plan, None, None, callback)
+    return flat[: rows.shape[1] * n_labels].reshape(-1, n_labels), convergence
+
+
+def _both_ends(rows: sparse.csr_array, child: Array, parent: Array, how: str) -> sparse.csr_array:
+    own = rows[child]
+    if how == "none":
+        return own
+    nobody = sparse.csr_array((1, rows.shape[1]), dtype=rows.dtype)
+    other = sparse.vstack([rows, nobody], format="csr")[np.where(parent < 0, rows.shape[0], parent)]
+    return sparse.hstack([own, other], format="csr") if how == "own" else own + other
+
+
+def _one_hot(codes: Array, width: int) -> sparse.csr_array:
+    ones, starts = np.ones(len(codes), np.float32), np.arange(len(codes) + 1)
+    return sparse.csr_array((ones, codes, starts), shape=(len(codes), width))
+
+
+def _by_label(pair_rows: Any, before: Array, n_labels: int) -> sparse.csr_array:
+    """Feature g of an edge whose parent has label i becomes feature (g, i); a start component has none."""
+    table = sparse.csr_array(pair_rows, copy=True)
+    repeated = np.repeat(before, np.diff(table.indptr))
+    data = np.where(repeated < n_labels, table.data, 0)
+    indices = table.indices * n_labels + np.minimum(repeated, n_labels - 1)
+    return sparse.csr_array((data, indices, table.indptr), shape=(table.shape[0], table.shape[1] * n_labels))
+
+
+# -- Training a mixture of parents: separately, then, if asked, all relations together by L_C or L_M, gate included ---
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Instances ready for a mixture of parents.
+
+    rows    CSR (n, F)
+    wired   one wiring for each order of the instances
+    gates   for each wiring the gate features (C, D) of its components; D = 0: mixing weights do not depend on weights
+    given   for each wiring fixed mixing weights (C,), or None: by the gate, which is uniform where γ = 0
+    """
+
+    layout: Layout
+    rows: sparse.csr_array
+    wired: Wired
+    gates: Sequence[Array]
+    given: Sequence[Array] | None = None
+
+    @property
+    def n_gate_features(self) -> int:
+        return self.gates[0].shape[1] if self.gates else 0
+
+    def alphas(self, gate: Array) -> list[Array]:
+        """Mixing weights of each wiring."""
+        if self.given is not None:
+            return list(self.given)
+        dags = [wiring.dag for wiring in self.wired.wirings]
+        if not len(gate):
+            return [uniform_weights(dag) for dag in dags]
+        return [gated_weights(dag, rows @ gate.astype(np.float64)) for dag, rows in zip(dags, self.gates, strict=True)]
+
+    def beliefs(self, weights: TableWeights, labels: NDArray[np.int32] | None = None, n_jobs: int = 1) -> list[Beliefs]:
+        """Marginals of each wiring."""
+        found = beliefs(self.wired.wirings, self.scores(weights, n_jobs), self.alphas(weights.gate), labels, n_jobs)
+        for one in found:
+            sound(one.marginals, "the mixture of parents")
+        return found
+
+    def voices(
+        self, weights: TableWeights, names: Sequence[str], instances: Sequence[int], n_jobs: int,
+        labels: NDArray[np.int32] | None = None,
+    ) -> list[list[Voice]]:  # fmt: skip
+        """Who speaks for each instance, in every order; weights of all sum to 1. `names` are those of the relations,
+        `labels` (n,) those that are known, -1 for none."""
+        known = (*names, "start")
+        spoken: list[list[Voice]] = [[] for _ in instances]
+        found, alphas = self.beliefs(weights, labels, n_jobs), self.alphas(weights.gate)
+        for wiring, alpha, (marginals, predicted) in zip(self.wired.wirings, alphas, found, strict=True):
+            dag = wiring.dag
+            if labels is not None:
+                set_known(marginals, labels)
+            for voices, instance in zip(spoken, instances, strict=True):
+                for c in range(dag.indptr[instance], dag.indptr[instance + 1]):
+                    j = int(dag.parent[c])
+                    own = None if j < 0 else marginals[j]
+                    voices.append(Voice(j, known[dag.relation[c]], float(alpha[c]) / len(found), own, predicted[c]))
+        return spoken
+
+    def scores(self, weights: TableWeights, n_jobs: int) -> Scores:
+        """What the tables say of the instances that they are asked about."""
+        ends = np.concatenate(
+            [np.empty((0, len(weights.start)), weights.start.dtype)]
+            + [
+                SparseRows(_taken(self.rows, instances)).scores(table, n_jobs)
+                for instances, table in zip(self.wired.rows, weights.tables, strict=True)
+            ]
+        )
+        return Scores(ends, weights.pair, weights.start, weights.rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """What a mixture learns from: a sample, labels (-1 unknown) and weights, and for separate training the edges of
+    each relation and the start components."""
+
+    sample: Sample
+    labels: NDArray[np.int32]
+    weights: Array
+    n_labels: int
+    edges: Sequence[EdgeData]
+    starts: NDArray[np.int64]  # instances that the start model is trained on
+
+
+def shape_of(sample: Sample, n_labels: int) -> TableShape:
+    layout, n_features = sample.layout, sample.rows.shape[1]
+    return TableShape(
+        (n_features,) * layout.n_tables, n_labels, len(layout.relations), layout.n_pair_features, sample.n_gate_features
+    )
+
+
+def train_relations(
+    examples: Examples, plan: TrainingPlan, callback: Callback | None
+) -> tuple[TableWeights, list[Convergence]]:
+    """Separate training of every relation, and of the start components; the gate is left uniform."""
+    sample, n_labels = examples.sample, examples.n_labels
+    layout, shape = sample.layout, shape_of(sample, n_labels)
+    weights = shape.split(np.zeros(shape.size, np.float32))
+    outcomes: list[Convergence] = []
+
+    def fit(data: EdgeData, name: str) -> EdgeModel:
+        named = replace(plan, stage=name)
+        model, outcome = train_separately(
+            sample.rows, examples.labels, examples.weights, n_labels, data, named, callback
+        )
+        outcomes.extend([] if outcome is None else [outcome])
+        release_free_memory()
+        return model
+
+    nobody = np.full(len(examples.starts), -1)
+    starts = np.stack([examples.starts, nobody], axis=1)
+    for r, (relation, data) in enumerate(zip(layout.relations, examples.edges, strict=True)):
+        if layout.start_table == r:  # starts are rows of this relation, with a parent label of their own
+            data = _with_starts(data, starts)
+        model = fit(data, relation.name)
+        weights.tables[layout.child_table(r)][:] = model.child
+        if model.parent is not None:
+            weights.tables[layout.child_table(r) + 1][:] = model.parent
+        weights.pair[r] = model.pair
+        weights.rows[layout.pair_columns(r)] = model.rows
+        if layout.start_table == r:
+            weights.start[:] = model.start
+    if layout.start_table is None:
+        model = fit(EdgeData(starts, "none"), "start")
+        weights.tables[layout.own_start_table][:] = model.child
+        weights.start[:] = model.start
+    return weights, outcomes
+
+
+def _with_starts(data: EdgeData, starts: NDArray[np.int64]) -> EdgeData:
+    edges = np.concatenate([data.edges, starts])
+    rows = data.pair_rows
+    if rows is not None:
+        rows = sparse.vstack([rows, sparse.csr_array((len(starts), rows.shape[1]))], format="csr")
+    order = np.argsort(edges[:, 0], kind="stable")
+    return data._replace(edges=edges[order], pair_rows=None if rows is None else rows[order])
+
+
+def train_together(
+    examples: Examples, start: TableWeights, clamp: bool, with_gate: bool, gate_l2: float, plan: TrainingPlan,
+    score_dev: Callable[[TableWeights], float] | None, callback: Callback | None,
+) -> tuple[TableWeights, Convergence]:  # fmt: skip
+    """All relations at once, from given weights: L_C with `clamp`, else L_M. The gate is learned along, or left.
+
+    A table has weights only for the features that occur among its rows: the others have no gradient.
+    """
+    began = time.perf_counter()
+    gate = start.gate
+    if not with_gate:  # it stays as it is: its weights are given
+        fixed = replace(
+            examples.sample, gates=[g[:, :0] for g in examples.sample.gates], given=examples.sample.alphas(gate)
+        )
+        examples, start = replace(examples, sample=fixed), start._replace(gate=gate[:0])
+    sample = examples.sample
+    full = shape_of(sample, examples.n_labels)
+    blocks, used = [], []
+    for instances in sample.wired.rows:
+        rows = _taken(sample.rows, instances)
+        columns = np.unique(rows.indices)
+        used.append(columns)
+        small = np.searchsorted(columns, rows.indices).astype(np.int32)
+        blocks.append(
+            SparseRows(sparse.csr_array((rows.data, small, rows.indptr), shape=(len(instances), len(columns))))
+        )
+    shape = replace(full, features=tuple(map(len, used)))
+    tables = [table[columns] for table, columns in zip(start.tables, used, strict=True)]
+    loss = _loss(examples, clamp, plan.n_jobs)
+    objective = Tables(blocks, shape, loss, plan.l2, gate_l2, plan.n_jobs)
+
+    def spread(weights: TableWeights) -> TableWeights:
+        wide = full.split(np.zeros(full.size, np.float32))
+        for table, columns, found in zip(wide.tables, used, weights.tables, strict=True):
+            table[columns] = found
+        return TableWeights(wide.tables, *weights[1:-1], weights.gate if with_gate else gate)
+
+    score = None if score_dev is None else lambda weights: score_dev(spread(weights))
+    watch = Watch(shape, plan, score, callback, began)
+    flat, convergence = optimise(objective, shape.join(start._replace(tables=tables)), plan, watch, began)
+    return spread(shape.split(flat)), convergence
+
+
+def _loss(examples: Examples, clamp: bool, n_jobs: int) -> Callable[[Array, TableWeights], Answer]:
+    """The mean over wirings (orders) of the loss, and its derivatives."""
+    sample = examples.sample
+    wirings = sample.wired.wirings
+    share = 1.0 / max(1, len(wirings))
+
+    def evaluate(ends: Array, weights: TableWeights) -> Answer:
+        scores = Scores(ends, weights.pair, weights.start, weights.rows)
+        alphas = sample.alphas(weights.gate)
+        parts = residuals(wirings, scores, alphas, examples.labels, examples.weights, clamp, n_jobs)
+        gate = np.zeros(len(weights.gate))
+        for part, features in zip(parts, sample.gates, strict=True):
+            if len(gate):
+                gate += share * (part.gate @ features)
+        total = parts[0].scores if len(parts) == 1 else Scores(
+            *(share * sum(columns[1:], columns[0]) for columns in zip(*(part.scores for part in parts), strict=True))
+        )  # fmt: skip
+        return Answer(share * sum(part.loss for part in parts), *total[:1], total.pair, total.start, total.rows, gate)
+
+    return evaluate
+
+
+def _taken(rows: sparse.csr_array, instances: NDArray[np.int64]) -> sparse.csr_array:
+    """Some rows of a table, or the table itself when they are all."""
+    return rows if len(instances) == rows.shape[0] else rows[instances]
+
+
+# -----------------------------------------------------------------------------------------------------
+# Mixing weights: uniform, by relation, or learned by a gate over features of x alone, so that inference stays exact.
+#
+#     α_c = exp(φ_c · γ) / Σ_c' exp(φ_c' · γ)      over the components c' of the instance
+#
+# γ = 0 is uniform, and a ridge on γ draws towards it. The features φ of a component:
+#
+#     its relation; log of how many components of that relation the instance has (γ = -1 makes them weigh like one);
+#     how much a local model doubts the child and the parent (1 - its best probability), each by relation;
+#     features of the edge, where the relation has them
+
+def gate_names(relations: Sequence[str], edge_names: Sequence[Sequence[str]]) -> list[str]:
+    """Names of the gate features, in the order of the columns of `gate_rows`."""
+    kinds = [*relations, "start"]
+    names = [f"relation: {name}" for name in kinds]
+    names += [f"log number: {name}" for name in relations]
+    names += [f"child doubted: {name}" for name in kinds] + [f"parent doubted: {name}" for name in relations]
+    return names + [f"{name}: {edge}" for name, edges in zip(relations, edge_names, strict=True) for edge in edges]
+
+
+def gate_rows(dag: Dag, n_relations: int, doubt: Array, edge_rows: Sequence[Any]) -> Array:
+    """(C, D). `edge_rows` holds for each relation a CSR (E, G), or None."""
+    n = dag.n_components
+    kind = np.where(dag.relation == START, n_relations, dag.relation)
+    hot = np.zeros((n, n_relations + 1))
+    hot[np.arange(n), kind] = 1
+    counts = np.zeros((dag.n_instances, n_relations + 1))
+    np.add.at(counts, (dag.child, kind), 1)
+    number = np.log(counts[dag.child, kind])[:, None] * hot[:, :-1]
+    child = doubt[dag.child][:, None] * hot
+    parent = np.where(dag.parent >= 0, doubt[dag.parent], 0)[:, None] * hot[:, :-1]
+    blocks = [hot, number, child, parent]
+    for r, rows in enumerate(edge_rows):
+        if rows is not None:
+            here = np.flatnonzero(dag.relation == r)
+            block = np.zeros((n, rows.shape[1]))
+            block[here] = rows[dag.edge[here]].toarray()
+            blocks.append(block)
+    return np.concatenate(blocks, axis=1)
+
+
+def shared_weights(dag: Dag, shares: Array) -> Array:
+    """(C,), a share for each relation (the last: start), split evenly among its components of an instance.
+
+    Relations an instance has nothing of leave their share to the others.
+    """
+    kind = np.where(dag.relation == START, len(shares) - 1, dag.relation)
+    counts = np.zeros((dag.n_instances, len(shares)))
+    np.add.at(counts, (dag.child, kind), 1)
+    weights = shares[kind] / counts[dag.child, kind]
+    totals = np.add.reduceat(weights, dag.indptr[:-1]) if len(weights) else weights
+    return np.asarray(weights / totals[dag.child])
+
+
+def checked_shares(given: Mapping[str, float], names: Sequence[str], start_like: str | None) -> Array:
+    """(R + 1,) from a mapping of relation names; start components weigh like `start_like` unless named."""
+    known = [*names, "start"]
+    for name, share in given.items():
+        if name not in known:
+            raise SettingError(f"mixing names relation {name!r}; there are {', '.join(map(repr, known))}")
+        if not isinstance(share, Real) or isinstance(share, bool) or not 0 < float(share) < np.inf:
+            raise SettingError(f"mixing[{name!r}] must be a positive number; got {share!r}")
+    missing = [name for name in names if name not in given]
+    if missing:
+        raise SettingError(f"mixing gives no weight for relation {missing[0]!r}; name all of {', '.join(names)}")
+    start = given.get("start", given.get(start_like, 1.0) if start_like else 1.0)
+    return np.array([*(float(given[name]) for name in names), float(start)])
+
+
+@dataclass(frozen=True, eq=False)
+class LocalModel:
+    """A plain maxent model of the instances, asked only how sure it is."""
+
+    table: Array  # (F, L)
+
+    def doubt(self, rows: sparse.csr_array, n_jobs: int) -> Array:
+        """(n,), 1 - the best probability."""
+        scores = SparseRows(rows).scores(self.table, n_jobs).astype(np.float64)
+        if not scores.size:
+            return np.zeros(len(scores))
+        return np.asarray(1 - 1 / np.exp(scores - scores.max(axis=1, keepdims=True)).sum(axis=1))
+
+
+def train_local(
+    rows: sparse.csr_array, labels: NDArray[np.int32], weights: Array, fold: Array, n_labels: int, plan: TrainingPlan,
+    callback: Callback | None,
+) -> tuple[LocalModel, Array]:  # fmt: skip
+    """The model trained on everything, and the doubts (n,) of models that have not seen the fold of an instance:
+    one that has seen it never doubts it.
+    """
+    doubt = np.zeros(len(labels))
+    for number in np.unique(fold):
+        held = fold == number
+        if held.any() and (labels[~held] >= 0).any():
+            model = _fit(rows[np.flatnonzero(~held)], labels[~held], weights[~held], n_labels, plan, callback)
+            doubt[held] = model.doubt(rows[np.flatnonzero(held)], plan.n_jobs)
+    return _fit(rows, labels, weights, n_labels, plan, callback), doubt
+
+
+def _fit(
+    rows: sparse.csr_array, labels: Array, weights: Array, n_labels: int, plan: TrainingPlan, callback: Callback | None
+) -> LocalModel:
+    plan = replace(plan, stage="local", warns=False)
+    return LocalModel(train_maxent(rows, labels, weights, n_labels, plan, callback)[0])
+
+
+# -- Training of a mixture of parents, stage by stage: relations, gate, all together -------------------
+#
+# The gate is learned on instances that the relations' models have not seen: on its own training data a log-linear model
+# with many features is right about nearly everything, parents included, so a gate trained there trusts far-away parents
+# too much. Each fold's models are trained without the fold's labels, and the gate maximises the marginal log-likelihood
+# L_M of those labels, with the models held fixed:
+#
+#     γ = argmax Σ_f L_M(labels of fold f; models without f, γ) - gate_l2 / 2 · |γ|²
+
+@dataclass(frozen=True)
+class MixtureSettings:
+    """training: "separate", "conditional" or "joint"; ridge of the gate; folds of its training, 0: none of its own."""
+
+    training: str
+    gate_l2: float
+    gate_folds: int
+
+
+def untrained_relations(names: Sequence[str], edges: Sequence[EdgeData], labels: NDArray[np.int32]) -> tuple[str, ...]:
+    """Relations without an edge whose ends both have a label: their models know nothing, and should not be asked."""
+    known = [(labels[data.edges] >= 0).all(axis=1).any() for data in edges]
+    return tuple(name for name, trained in zip(names, known, strict=True) if not trained)
+
+
+def folds_by_group(groups: Array, n_folds: int, seed: int | None) -> NDArray[np.int64]:
+    """(n,), the fold of each instance: whole groups, or single instances where there are fewer groups than folds."""
+    unit = groups if len(np.unique(groups)) >= n_folds else np.arange(len(groups))
+    order = np.random.default_rng(seed).permutation(int(unit.max(initial=-1)) + 1)
+    return np.asarray(order[unit] % n_folds, np.int64)
+
+
+def train_gate(
+    examples: Examples, fold: NDArray[np.int64], gate_l2: float, plan: TrainingPlan, callback: UntilStopped | None
+) -> tuple[Array, tuple[Stage, ...]]:
+    """γ (D,), and how it was found; nothing is told of the models of folds."""
+    sample, n_gates = examples.sample, examples.sample.n_gate_features
+    parts = []
+    for number in np.unique(fold):
+        held = fold == number
+        seen, unseen = (np.where(mask, -1, examples.labels).astype(np.int32) for mask in (held, ~held))
+        if (seen >= 0).any() and (unseen >= 0).any():
+            weights, _ = train_relations(replace(examples, labels=seen), plan, callback)
+            parts.append((sample.scores(weights, plan.n_jobs), unseen))
+
+    def objective(gate: Array, gradient: Array) -> float:
+        loss = 0.5 * gate_l2 * float(gate @ gate)
+        gradient[:] = gate_l2 * gate
+        alphas = sample.alphas(gate)
+        for scores, labels in parts:
+            found = residuals(sample.wired.wirings, scores, alphas, labels, examples.weights, False, plan.n_jobs)
+            for one, features in zip(found, sample.gates, strict=True):
+                loss += one.loss / len(found)
+                gradient += one.gate @ features / len(found)
+        return loss
+
+    if not parts or (callback is not None and callback.stopped):
+        return np.zeros(n_gates), ()
+    began, curve = time.perf_counter(), []
+
+    def keep(iteration: Iteration) -> None:
+        curve.append((iteration.number, iteration.objective))
+
+    found = minimise(objective, np.zeros(n_gates), tolerance=1e-4, max_iterations=100, memory=6, callback=keep)
+    return found.weights, (Stage.of("gate", found.status, time.perf_counter() - began, curve),)
+
+
+def train_mixture(
+    examples: Examples, settings: MixtureSettings, fold: NDArray[np.int64] | None, start: TableWeights | None,
+    plan: TrainingPlan, score_dev: Callable[[TableWeights], float] | None, callback: UntilStopped | None,
+) -> tuple[TableWeights, Convergence]:  # fmt: skip
+    """The relations one by one, or from `start`; then the gate; then all together, as the settings say."""
+    outcome, plan = combined([]), replace(plan, warns=False)  # one warning at the end, not one a stage
+    if start is None or settings.training == "separate":
+        start, outcomes = train_relations(examples, plan, callback)
+        outcome = combined(outcomes, "separate {}")
+    crossed = fold is not None and settings.gate_folds > 0
+    if fold is not None and crossed:
+        gate, told = train_gate(examples, fold, settings.gate_l2, plan, callback)
+        outcome = replace(outcome, stages=(*outcome.stages, *told))
+        start = start._replace(gate=gate.astype(np.float32))
+    if settings.training == "separate":
+        return start, outcome
+    clamp, staged = settings.training == "conditional", replace(plan, stage=settings.training)
+    found, last = train_together(examples, start, clamp, not crossed, settings.gate_l2, staged, score_dev, callback)
+    return found, last.after(outcome.stages)

@@ -13,9 +13,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.collective.company import Company
-from kinfolk.collective.neighbourhood import Neighbourhood
-from kinfolk.collective.templates import as_labels, set_known
+from kinfolk.collective.relations import Neighbourhood
+from kinfolk.collective.templates import Company, as_labels, set_known
 from kinfolk.learning.crossfit import NOTHING, CrossFitting, Hidden
 
 Array = NDArray[Any]

@@ -6,18 +6,246 @@ are read-only afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
-from typing import Any
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from numbers import Integral, Real
+from types import MappingProxyType, NoneType
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from kinfolk.core.labels import Classes
-from kinfolk.core.vocabulary import Vocabulary
 from kinfolk.errors import InputError
 
+# -- A frozen two-way map between names and consecutive integers ---------------------------------------
+
+class Vocabulary:
+    """Names numbered 0, 1, 2, ... in the order given; nothing can be added later.
+
+    >>> Vocabulary(["O", "B-PER"]).encode(["B-PER", "B-LOC"]).tolist()
+    [1, -1]
+    """
+
+    __slots__ = ("_names", "_numbers")
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = tuple(names)
+        self._numbers: dict[str, int] | None = None
+        if len(set(self._names)) < len(self._names):
+            twice = next(name for i, name in enumerate(self._names) if self._index[name] != i)
+            raise InputError(f"a vocabulary needs distinct names; {twice!r} stands in it twice")
+
+    @property
+    def _index(self) -> dict[str, int]:
+        """Made when first asked for: training never looks names up, and the map is most of the memory."""
+        if self._numbers is None:
+            self._numbers = {name: i for i, name in enumerate(self._names)}
+        return self._numbers
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self._names
+
+    def get(self, name: str) -> int:
+        """The number of `name`, or -1."""
+        return self._index.get(name, -1)
+
+    def encode(self, names: Sequence[str]) -> NDArray[np.int32]:
+        """Numbers of many names, -1 where a name is unknown."""
+        get = self._index.get
+        return np.fromiter((get(name, -1) for name in names), np.int32, len(names))
+
+    def __getitem__(self, number: int) -> str:
+        return self._names[number]
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._index
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Vocabulary) and self._names == other._names
+
+    def __hash__(self) -> int:
+        return hash(self._names)
+
+    def __repr__(self) -> str:
+        head = ", ".join(map(repr, islice(self, 5)))
+        return f"{type(self).__name__}([{head}{', ...' if len(self) > 5 else ''}], {len(self)} names)"
+
+
+# -- Labels as people write them, and the names they go by inside: strings, whole numbers, numbers, truth values ---
+#
+# Models, tag schemes and reports work with names, which are strings; a label of another type is written as one and read
+# back where answers leave the library, so that what comes out is of the type of what went in. One set of labels has one
+# type. A number has one name whatever holds it: 1, 1.0 and numpy's 1 are all "1", so that a column that became
+# fractional
+# because a value is missing still has the labels a model was trained on.
+
+TYPES = ("str", "int", "float", "bool")
+LARGEST_WHOLE = 1e15  # numbers below it are written without a fraction where they have none; float64 holds them exactly
+MISSING = ("NAType", "NaTType")  # pandas' own, known by name: pandas is not imported here
+
+
+def is_unknown(label: Any) -> bool:
+    """None, NaN and what pandas writes for a missing value."""
+    if label is None or type(label).__name__ in MISSING:
+        return True
+    return isinstance(label, float | np.floating) and math.isnan(label)
+
+
+def label_type(labels: Iterable[Any]) -> str:
+    """The type of all labels that are known, one of TYPES; "str" where none is. Whole numbers among fractional ones
+    count as such; other mixtures are refused: 1 and "1" would become one label."""
+    found: dict[type, Any] = {}
+    for label in labels:
+        if type(label) not in found and not is_unknown(label):
+            found[type(label)] = label
+    return common_type({_type_of(label): label for label in found.values()})
+
+
+def common_type(types: Iterable[str]) -> str:
+    """The type of labels of several types; a mapping tells an example of each."""
+    known = dict.fromkeys(types)
+    if not known:
+        return "str"
+    if known.keys() == {"int", "float"}:
+        return "float"
+    if len(known) > 1:
+        shown = {one: f" ({types[one]!r})" if isinstance(types, dict) else "" for one in known}
+        told = " and ".join(one + shown[one] for one in known)
+        raise InputError(f"labels must be of one type; got {told}: turn them all into one, such as strings")
+    return next(iter(known))
+
+
+def _type_of(label: Any) -> str:
+    if isinstance(label, str):
+        return "str"
+    if isinstance(label, bool | np.bool_):
+        return "bool"
+    if isinstance(label, Integral):
+        return "int"
+    if isinstance(label, Real):
+        return "float"
+    got = f"got {label!r}, a {type(label).__name__}: turn it into a string"
+    raise InputError(f"labels must be strings, numbers or truth values, None where unknown; {got}")
+
+
+def label_name(label: Any) -> str:
+    """The name that a label goes by."""
+    if isinstance(label, str):
+        return str.__str__(label)  # a plain string also of numpy's strings and of members of an Enum
+    kind = _type_of(label)
+    if kind == "bool":
+        return str(bool(label))
+    if kind == "int":
+        return str(int(label))
+    number = float(label)
+    return str(int(number)) if number.is_integer() and abs(number) < LARGEST_WHOLE else repr(number)
+
+
+def label_names(labels: Sequence[Any]) -> tuple[list[str | None], str]:
+    """The names of labels, None where unknown, and their type."""
+    kind = label_type(labels)
+    name = {label: None if is_unknown(label) else label_name(label) for label in {*labels}}  # once a label
+    return [name[label] for label in labels], kind
+
+
+def label_of(name: str, kind: str) -> Any:
+    """The label of a type that goes by a name: `label_name` turned round."""
+    if kind == "str":
+        return name
+    if kind == "bool":
+        return {"False": False, "True": True}[name]
+    return int(name) if kind == "int" else float(name)
+
+
+class Classes(Vocabulary):
+    """The labels a model tells apart: names numbered 0, 1, 2, ..., and their type.
+
+    Iterating and indexing give labels as they were written, `names` are strings. Labels and names are both found.
+
+    >>> Classes.of([3, 7])[1], Classes.of([3, 7]).names, 7 in Classes.of([3, 7])
+    (7, ('3', '7'), True)
+    """
+
+    __slots__ = ("_labels", "type")
+
+    def __init__(self, names: Iterable[str], type: str = "str") -> None:
+        super().__init__(names)
+        self.type = type
+        self._labels = tuple(label_of(name, type) for name in self.names)
+
+    @classmethod
+    def of(cls, labels: Iterable[Any]) -> Classes:
+        """The labels as given, in their order; a plain vocabulary holds strings."""
+        if isinstance(labels, Vocabulary):
+            return labels if isinstance(labels, Classes) else cls(labels.names)
+        given = list(labels)
+        return cls(map(label_name, given), label_type(given))
+
+    @classmethod
+    def sorted(cls, names: Iterable[str], type: str = "str") -> Classes:
+        """Strings in the order of their letters, numbers by their size, False before True."""
+        return cls(sorted(names, key=lambda name: label_of(name, type)), type)
+
+    def part(self, numbers: Iterable[int]) -> Classes:
+        """Some of the classes, numbered anew."""
+        return Classes([self.names[i] for i in numbers], self.type)
+
+    @property
+    def labels(self) -> tuple[Any, ...]:
+        """The labels as they were written."""
+        return self._labels
+
+    def array(self) -> NDArray[Any]:
+        """The labels as an array of their type: strings as objects, numbers as int64 or float64, truth values."""
+        wide = self.type == "int" and any(not -(2**63) <= label < 2**63 for label in self._labels)
+        dtype = {"str": object, "int": object if wide else np.int64, "float": np.float64, "bool": bool}[self.type]
+        return np.array(self._labels, dtype)
+
+    def get(self, name: Any) -> int:
+        """The number of a label, or of the name of one; -1 if there is none."""
+        return self._index.get(name if isinstance(name, str) else label_name(name), -1)
+
+    def __getitem__(self, number: int) -> Any:
+        return self._labels[number]
+
+    def __iter__(self) -> Any:
+        return iter(self._labels)
+
+    def __contains__(self, name: object) -> bool:
+        return self.get(name) >= 0
+
+    def __eq__(self, other: object) -> bool:
+        return super().__eq__(other) and getattr(other, "type", "str") == self.type
+
+    def __hash__(self) -> int:
+        return hash((self.names, self.type))
+
+
+class Coded(NamedTuple):
+    """Labels that were looked up already: numbers of classes (n,), -1 = unknown."""
+
+    codes: NDArray[Any]
+    classes: Classes
+
+    @classmethod
+    def of(cls, names: Sequence[str | None], classes: Classes) -> Coded:
+        """Of names that are all among the classes; None is unknown."""
+        number: dict[str | None, int] = {name: i for i, name in enumerate(classes.names)}
+        number[None] = -1
+        return cls(np.fromiter(map(number.__getitem__, names), np.int32, len(names)), classes)
+
+
+# -- The core object: instances with features, labels, typed relations and groups ----------------------
 
 class Relational:
     """n instances, each labelled by itself and by the company it keeps.
@@ -173,3 +401,116 @@ def _checked_relation(name: str, relation: Any, n: int) -> Any:
     if not np.isfinite(csr.data).all():
         raise InputError(f"relation {name!r} has a weight that is not finite")
     return csr
+
+
+# -- A column of strings, one a token; of labels of any type, their names ------------------------------
+#
+# It stores each distinct string once and a number per token, so whatever depends on the string alone (lower case,
+# shape,
+# affixes) is computed once a word type and spread by indexing.
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """Token t holds `values[codes[t]]`; a code of -1 means no value is known there.
+
+    type   of labels: what the values are names of, "str", "int", "float" or "bool"; see `labels`
+    """
+
+    codes: NDArray[np.int32]
+    values: tuple[str, ...]
+    type: str = "str"
+
+    def __post_init__(self) -> None:
+        codes = np.asarray(self.codes, np.int32)
+        if codes.ndim != 1 or (len(codes) and not -1 <= codes.min() <= codes.max() < len(self.values)):
+            raise InputError(f"column codes must be one row of numbers from -1 to {len(self.values) - 1}")
+        object.__setattr__(self, "codes", read_only(codes))
+
+    @classmethod
+    def from_strings(cls, strings: Iterable[str | None]) -> Column:
+        """Number the distinct strings in order of appearance; None becomes -1."""
+        given = list(strings)
+        strange = next((s for s in given if not isinstance(s, str | None)), None)
+        if strange is not None:
+            raise InputError(f"expected strings; got {strange!r}, a {type(strange).__name__}")
+        values = [s for s in dict.fromkeys(given) if s is not None]
+        numbers: dict[str | None, int] = {s: i for i, s in enumerate(values)}
+        numbers[None] = -1
+        return cls(np.fromiter(map(numbers.__getitem__, given), np.int32, len(given)), tuple(values))
+
+    @classmethod
+    def from_labels(cls, labels: Iterable[Any]) -> Column:
+        """A column of labels: strings, whole numbers, numbers or truth values, all of one type; None and NaN become
+        -1."""
+        given = list(labels)
+        if {*map(type, given)} <= {str, NoneType}:
+            return cls.from_strings(given)
+        names, kind = label_names(given)
+        return replace(cls.from_strings(names), type=kind)
+
+    def strings(self) -> list[str | None]:
+        """One string (or None) a token."""
+        table = [*self.values, None]
+        return [table[code] for code in self.codes]
+
+    def labels(self) -> list[Any]:
+        """One label (or None) a token, of the type the labels came in."""
+        table = [*(label_of(name, self.type) for name in self.values), None]
+        return [table[code] for code in self.codes]
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copied and sent to other processes by building it anew, so the copy is read-only too."""
+        return Column, (self.codes, self.values, self.type)
+
+    @classmethod
+    def joined(cls, columns: Sequence[Column]) -> Column:
+        """Columns one after the other, each distinct string once."""
+        kind = common_type(column.type for column in columns if column.values)
+        if all(column.values is columns[0].values for column in columns):  # parts of one column
+            return cls(np.concatenate([column.codes for column in columns]), columns[0].values, kind)
+        number: dict[str, int] = {}
+        codes = []
+        for column in columns:
+            table = [number.setdefault(value, len(number)) for value in column.values]
+            codes.append(np.array([*table, -1], np.int32)[column.codes])
+        return cls(np.concatenate(codes), tuple(number), kind)
+
+    def take(self, tokens: NDArray[Any]) -> Column:
+        """The values of some tokens, without the strings that none of them has."""
+        codes = self.codes[tokens]
+        used = np.unique(codes[codes >= 0])
+        if len(used) == len(self.values):
+            return replace(self, codes=codes)
+        number = np.full(len(self.values) + 1, -1, np.int32)
+        number[used] = np.arange(len(used), dtype=np.int32)
+        return Column(number[codes], tuple(self.values[code] for code in used.tolist()), self.type)
+
+    def slice(self, start: int, stop: int) -> Column:
+        return replace(self, codes=self.codes[start:stop])
+
+
+# -- How large the value of a feature may be, in training and in prediction alike ----------------------
+
+LARGEST_VALUE = 1e12  # beyond it squares and sums of float32 scores lose all meaning
+BOUNDS = f"feature values must be finite and lie within ±{LARGEST_VALUE:g}"
+
+
+# -- The last wall: no label is read off probabilities, or scores, that are not numbers ----------------
+
+Array = NDArray[Any]
+
+
+def sound(table: Array, whose: str) -> Array:
+    """A table with a row an instance, of probabilities, of scores or of logarithms (-inf: impossible); an error where
+    an entry is NaN, or a score so large that its probability would be. `whose`: who gave it."""
+    wrong = ~(table < np.inf)
+    if wrong.any():
+        rows = int(wrong.reshape(len(table), -1).any(axis=1).sum())
+        raise InputError(
+            f"{whose} gave NaN for probabilities of {rows} row{'s' * (rows > 1)}; no label can be read off them. Look "
+            "for very large features and, in a model, for weights that are not finite"
+        )
+    return table

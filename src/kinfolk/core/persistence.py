@@ -2,43 +2,155 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from kinfolk.core.checks import check_settings
-from kinfolk.core.labels import TYPES, Classes, label_name
+from kinfolk.core.data import TYPES, Classes, label_name
 from kinfolk.core.modelfile import ModelFile, fits, read_model_file, write_model_file
-from kinfolk.core.pairwise_files import pairwise_parts, restore_pairwise
-from kinfolk.core.rebuild import feature_set
+from kinfolk.core.settings import check_settings
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.core.training import Convergence
 from kinfolk.errors import ModelFileError, SettingError
 from kinfolk.graph.dependency import DependencyNetwork
-from kinfolk.graph.known_nodes import memory_parts, restored_memory
 from kinfolk.graph.link_model import LinkModel
-from kinfolk.graph.stacked import StackedGraphical
-from kinfolk.graph.stacked_files import check_token_levels, company_parts, node_parts, restore_nodes, restored_company
-from kinfolk.learning.loglinear import Shape, Weights
-from kinfolk.linking.linker import Linker
-from kinfolk.linking.linker_checks import check_linker_settings
-from kinfolk.linking.linker_files import OBJECTS, linker_parts, restore_linker
-from kinfolk.text.chain import ChainTagger
-from kinfolk.text.crf import LinearChainCRF
+from kinfolk.graph.nodes import memory_parts, restored_memory
+from kinfolk.graph.stacked import (
+    StackedGraphical,
+    check_token_levels,
+    company_parts,
+    node_parts,
+    restore_nodes,
+    restored_company,
+)
+from kinfolk.learning.loglinear import Shape, TableWeights, Weights
+from kinfolk.linking.linker import OBJECTS, Linker, linker_parts, restore_linker
+from kinfolk.linking.training import check_linker_settings
+from kinfolk.text.attributes import Context, Derived, Gazetteer, PerWord, Raw, matches, prefix, suffix
+from kinfolk.text.batch import class_weights
+from kinfolk.text.chain import MEMM, ChainTagger, LinearChainCRF, MaxEnt
 from kinfolk.text.dicts import DictFeatures
 from kinfolk.text.extraction import TokenFeatures
-from kinfolk.text.labels import LabelCoding, check_encoding
-from kinfolk.text.maxent import MaxEnt
-from kinfolk.text.memm import MEMM
-from kinfolk.text.mixture import MixtureOfParents
-from kinfolk.text.mixture_files import mixture_parts, restore_mixture
-from kinfolk.text.schemes import SCHEMES
+from kinfolk.text.mixture import MixtureOfParents, mixture_parts, restore_mixture, restored_skips, set_rules
+from kinfolk.text.schemes import SCHEMES, LabelCoding, check_encoding
 from kinfolk.text.skip_chain import SkipChainCRF
+from kinfolk.text.skip_edges import edge_features
 from kinfolk.text.tagger import Tagger
-from kinfolk.text.weighting import class_weights
+from kinfolk.text.templates import Attribute, Conjunction, Elsewhere, PerToken, Template, bag
+
+# -- What a model file keeps of a skip-chain CRF or a link model, and the model from it again ----------
+
+Array = NDArray[Any]
+Functions = Mapping[str, Callable[..., Any]]
+
+
+def pairwise_parts(model: Any) -> tuple[dict[str, Any], dict[str, Array], dict[str, Any]]:
+    """(header, arrays, strings)."""
+    weights = model.weights_
+    arrays = {"pairwise.table": weights.tables[0]}
+    arrays |= {f"pairwise.{name}": getattr(weights, name) for name in ("start", "pair", "rows")}
+    if isinstance(model, LinkModel):
+        return {"links": list(model.links_), "not_used": list(model.not_used_)}, arrays, {}
+    edge = model.edge_features_
+    header: dict[str, Any] = {
+        "skips": [skip.spec() for skip in model.skips_],
+        "edge_features": None if edge is None else edge.spec(),
+    }
+    return header, arrays, {f"pairwise.skip.{s}": skip.state() for s, skip in enumerate(model.skips_)}
+
+
+def restore_pairwise(model: Any, file: ModelFile, n_features: int, functions: Functions) -> None:
+    """Set what `pairwise_parts` kept; the table is for rows of n_features."""
+    header = file.header["pairwise"]
+    if isinstance(model, LinkModel):
+        model.links_, model.not_used_ = tuple(header["links"]), tuple(header["not_used"])
+        n_relations, n_edge = len(model.links_), 0
+    else:
+        model.skips_ = restored_skips(file, "pairwise", header["skips"], functions)
+        spec = header["edge_features"]
+        model.edge_features_ = None if spec is None else edge_features(spec, functions)
+        set_rules(model, model.skips_, model.edge_features_)
+        n_relations = 1 + len(model.skips_)
+        n_edge = 0 if model.edge_features_ is None or not model.skips_ else len(model.edge_features_.names())
+    n = len(model.coding_.classes)
+    shapes = {"table": (n_features, n), "start": (n,), "pair": (n_relations, n, n), "rows": (n_edge, n * n)}
+    found = {name: file.arrays[f"pairwise.{name}"] for name in shapes}
+    for name, array in found.items():
+        if array.shape != shapes[name]:
+            raise ModelFileError(f"'pairwise.{name}' has shape {array.shape}; the model asks for {shapes[name]}")
+    model.weights_ = TableWeights([found["table"]], found["start"], found["pair"], found["rows"], np.zeros(0))
+    model.training_report_ = None
+
+
+# -- Feature templates from the JSON description in a model file ---------------------------------------
+#
+# A user's functions are not in the file: it keeps their names, and they are passed in again.
+
+_CHECKED: dict[str, Callable[..., Attribute]] = {"prefix": prefix, "suffix": suffix, "matches": matches}
+Strings = Mapping[str, Sequence[str]]
+
+
+def feature_set(spec: Mapping[str, Any], functions: Functions, strings: Strings) -> TokenFeatures | DictFeatures:
+    """The feature set described by `TokenFeatures.spec()` or `DictFeatures.spec()`, without its tables."""
+    if spec.get("dicts"):
+        return DictFeatures(spec["min_count"])
+    rebuild = _Rebuild(functions, strings)
+    return TokenFeatures([rebuild.template(t) for t in spec["templates"]], spec["min_count"])
+
+
+class _Rebuild:
+    def __init__(self, functions: Functions, strings: Strings) -> None:
+        self._functions, self._strings = functions, strings
+
+    def template(self, spec: Mapping[str, Any]) -> Template:
+        if "conjunction" in spec:
+            return self._conjunction(spec)
+        if "bag" in spec:
+            return bag(self.attribute(spec["bag"]), int(spec["first"]), int(spec["last"]))
+        if "elsewhere" in spec:
+            return Elsewhere(self._conjunction(spec["elsewhere"]))
+        if "per_token" in spec:
+            return PerToken(spec["per_token"], self._function(spec["per_token"]))
+        raise _unknown(spec)
+
+    def _conjunction(self, spec: Mapping[str, Any]) -> Conjunction:
+        return Conjunction(tuple((self.attribute(a), int(offset)) for a, offset in spec["conjunction"]))
+
+    def attribute(self, spec: Mapping[str, Any]) -> Attribute:
+        if "column" in spec:
+            return Raw(spec["column"])
+        if "kind" in spec:
+            make = _CHECKED.get(spec["kind"], functools.partial(Derived, spec["kind"], ()))
+            return make(*spec["arguments"], of=self.attribute(spec["of"]))
+        if "function" in spec:
+            return PerWord(spec["function"], self._function(spec["function"]))
+        if "document" in spec:
+            return Context(spec["document"])
+        if "gazetteer" in spec:
+            entries = self._strings[f"gazetteer.{spec['gazetteer']}"]
+            return Gazetteer(spec["gazetteer"], frozenset(entries), spec["ignore_case"])
+        raise _unknown(spec)
+
+    def _function(self, name: str) -> Callable[..., Any]:
+        if name not in self._functions:
+            given = ", ".join(self._functions) or "none"
+            raise ModelFileError(
+                f"the model uses a feature function named {name!r}, which a file cannot hold; pass it in again: "
+                f"load_model(path, functions={{{name!r}: ...}}). Given: {given}"
+            )
+        return self._functions[name]
+
+
+def _unknown(spec: Mapping[str, Any]) -> ModelFileError:
+    return ModelFileError(f"the model uses a feature template this version does not know: {sorted(spec)}")
+
+
+# -- Model files: a fitted model to header, arrays and strings, and back -------------------------------
 
 KINDS = ("tokens", "nodes", "mentions")
 METHODS: dict[str, Any] = {
@@ -51,7 +163,6 @@ METHODS: dict[str, Any] = {
 # Settings that are objects are kept as what they became: feature sets, rules for parents.
 NOT_KEPT = ("templates", "transition_templates", "skip_edges", "edge_features", "base")
 GONE = {"DependencyNetwork": ("known",)}  # settings that files of before have; what is known is said when predicting
-Functions = Mapping[str, Callable[..., Any]]
 
 
 def save_model(model: Any, path: str | os.PathLike[str]) -> None:
@@ -149,11 +260,11 @@ def _put_features(model: Tagger, header: dict[str, Any], arrays: dict[str, Any],
     header["columns"] = list(model.columns_)
     header["features"] = model.features_.spec()
     header["transition_features"] = None if pairs is None else pairs.spec()
-    for prefix, features in (("node", model.features_), ("pair", pairs)):
+    for part, features in (("node", model.features_), ("pair", pairs)):
         if features is not None:
             own_arrays, own_strings = features.state()
-            arrays.update({f"{prefix}.{name}": array for name, array in own_arrays.items()})
-            strings.update({f"{prefix}.{name}": names for name, names in own_strings.items()})
+            arrays.update({f"{part}.{name}": array for name, array in own_arrays.items()})
+            strings.update({f"{part}.{name}": names for name, names in own_strings.items()})
 
 
 def _plain(value: Any) -> Any:

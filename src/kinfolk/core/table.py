@@ -2,15 +2,155 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+import csv
+import io
+import logging
+import math
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from decimal import Decimal
+from functools import partial
+from itertools import islice, repeat
+from numbers import Integral, Real
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from kinfolk.core.columns import Column, object_column, series_column, written
-from kinfolk.core.labels import label_name, label_of
-from kinfolk.errors import InputError
+from kinfolk.core.data import is_unknown, label_name, label_of
+from kinfolk.errors import InputError, SettingError
 
+# -- One column of a table, whatever library holds the table, as a plain array or as strings -----------
+#
+# What a column may be is told by its kind:
+#
+#     whole   int64 or uint64 array, nothing missing
+#     number  float64 array, NaN = missing
+#     truth   float64 array of 0 and 1, NaN = missing
+#     text    strings, None = missing; an empty string is missing too, as it is in a file
+#     mixed   a list of strings, numbers and truth values together, None = missing
+#     other   dates, lists and the rest, which no model takes as they are
+
+PIECE = 1 << 20  # strings made at a time: a column of ten million would fill a gigabyte
+
+
+class TableColumn(NamedTuple):
+    kind: str
+    values: Any
+    told: str  # the type in the words of whoever holds the table, for messages
+    type: str = "str"  # of its values as labels: one of `labels.TYPES`, or "mixed"
+
+
+def series_column(series: Any) -> TableColumn:
+    """The column a narwhals series holds."""
+    import narwhals.stable.v2 as nw
+
+    dtype, told = series.dtype, str(series.dtype)
+    if not len(series):  # without a value the type means little: pandas says object, polars null
+        return TableColumn("number", np.empty(0), told)
+    if dtype == nw.String:
+        return TableColumn("text", series, told)
+    if dtype in (nw.Categorical, nw.Enum):
+        kind = series_column(series.cat.get_categories()).type
+        if kind == "str":
+            return TableColumn("text", series.cast(nw.String), told)
+        values = series.to_list()  # pandas, asked to cast them, writes 1.0 for 1 where a value is missing
+        return TableColumn("text", [None if is_unknown(value) else str(value) for value in values], told, kind)
+    if dtype == nw.Object:
+        return object_column(series.to_list())
+    if dtype == nw.Boolean:
+        return TableColumn("truth", _with_gaps(series, False), told, "bool")
+    if dtype.is_integer() and dtype not in (nw.Int128, nw.UInt128):
+        if series.null_count():
+            return TableColumn("number", _with_gaps(series, 0), told, "int")
+        return TableColumn("whole", _whole(series.to_numpy()), told, "int")
+    if dtype.is_numeric():
+        return TableColumn("number", series.cast(nw.Float64).to_numpy().astype(np.float64), told, "float")
+    if int(series.null_count()) == len(series):
+        return TableColumn("number", np.full(len(series), np.nan), told)
+    return TableColumn("other", None, told)
+
+
+def _with_gaps(series: Any, fill: Any) -> NDArray[np.float64]:
+    """float64 with NaN where the series has nothing. Arrow refuses to cast large numbers, so numpy does it."""
+    values = series.fill_null(fill).to_numpy().astype(np.float64)
+    values[series.is_null().to_numpy().astype(bool)] = np.nan
+    return values  # type: ignore[no-any-return]
+
+
+def _whole(values: NDArray[Any]) -> NDArray[Any]:
+    return values.astype(np.uint64 if values.dtype == np.uint64 else np.int64)
+
+
+def object_column(values: Sequence[Any]) -> TableColumn:
+    """The column of Python objects: the kind that fits all that are not missing."""
+    plain = [None if is_unknown(value) else value for value in values]
+    types = {type(value) for value in plain} - {type(None)}
+    told = " and ".join(sorted(one.__name__ for one in types)) or "nothing"
+    if types and all(issubclass(one, str) for one in types):
+        return TableColumn("text", plain, told)
+    if types and all(issubclass(one, bool | np.bool_) for one in types):
+        return TableColumn("truth", _floats(plain), told, "bool")
+    if any(issubclass(one, bool | np.bool_) for one in types) or not all(
+        issubclass(one, Real | Decimal) for one in types
+    ):
+        simple = all(issubclass(one, str | Real | np.bool_) for one in types)
+        return TableColumn("mixed", plain, told, "mixed") if simple else TableColumn("other", None, told)
+    kind = "int" if all(issubclass(one, Integral) for one in types) else "float"
+    if types and None not in plain and kind == "int":
+        try:
+            return TableColumn("whole", _whole(np.array(plain)), told, kind)
+        except (OverflowError, TypeError):
+            return TableColumn("mixed", plain, told, kind)  # beyond 64 bits: good enough for an id
+    return TableColumn("number", _floats(plain), told, kind)
+
+
+def _floats(values: Sequence[Any]) -> NDArray[np.float64]:
+    return np.fromiter((np.nan if value is None else float(value) for value in values), np.float64, len(values))
+
+
+def strings(column: TableColumn) -> Iterator[list[str | None]]:
+    """The strings of a text column in pieces, None where there is none or an empty one."""
+    for start in range(0, len(column.values), PIECE):
+        piece = column.values[start : start + PIECE]
+        listed = piece if isinstance(piece, list) else piece.to_list()
+        yield [value if isinstance(value, str) and value else None for value in listed]
+
+
+def written(column: TableColumn) -> list[str | None] | None:
+    """Every value as it would be written down, None where it is missing; None if the column is of another kind.
+
+    Numbers that are all whole are written as such: pandas makes 1.0 of 1 as soon as a value is missing.
+    """
+    if column.kind == "text":
+        return [value for piece in strings(column) for value in piece]
+    if column.kind == "whole":
+        return list(map(str, column.values.tolist()))
+    if column.kind == "truth":
+        return [None if math.isnan(value) else str(bool(value)) for value in column.values.tolist()]
+    if column.kind == "mixed":
+        return [None if value is None or value == "" else str(value) for value in column.values]
+    if column.kind == "number":
+        values = column.values[~np.isnan(column.values)]
+        known = bool(np.isfinite(values).all()) and bool((values == np.floor(values)).all())
+        show = (lambda value: str(int(value))) if known else str
+        return [None if math.isnan(value) else show(value) for value in column.values.tolist()]
+    return None
+
+
+def without_value(column: TableColumn) -> NDArray[np.bool_]:
+    """Where a column that is not `other` has nothing."""
+    if column.kind == "whole":
+        return np.zeros(len(column.values), bool)
+    if column.kind in ("number", "truth"):
+        return np.isnan(np.asarray(column.values, np.float64))
+    pieces = strings(column) if column.kind == "text" else [written(column) or []]
+    gaps = [np.fromiter((value is None for value in piece), bool, len(piece)) for piece in pieces]
+    return np.concatenate([np.empty(0, bool), *gaps])
+
+
+# -- A table of any origin: named columns, rows, and the place of a row for messages -------------------
 
 class Table:
     """Columns by name, made when they are asked for.
@@ -25,7 +165,7 @@ class Table:
     def __init__(
         self,
         name: str,
-        columns: Mapping[str, Callable[[], Column]],
+        columns: Mapping[str, Callable[[], TableColumn]],
         n_rows: int,
         *,
         path: str | None = None,
@@ -37,7 +177,7 @@ class Table:
         self.n_rows = n_rows
         self._path, self._line, self._place = path, line, place
 
-    def column(self, name: str, role: str) -> Column:
+    def column(self, name: str, role: str) -> TableColumn:
         """The column that a setting, `role`, names."""
         if name not in self.columns:
             listed = ", ".join(map(repr, self.columns)) or "none at all"
@@ -49,7 +189,7 @@ class Table:
         """The values of a column as strings, None where there is none."""
         return self._written(self.column(name, role), name, role)
 
-    def _written(self, column: Column, name: str, role: str) -> list[str | None]:
+    def _written(self, column: TableColumn, name: str, role: str) -> list[str | None]:
         listed = written(column)
         if listed is None:
             wanted = "expected strings, numbers or truth values"
@@ -123,7 +263,7 @@ def _of_lists(lists: Mapping[Any, Any], name: str) -> Table:
     return Table(name, {str(key): _of_list(values) for key, values in lists.items()}, max(sizes.values()))
 
 
-def _of_list(values: Any) -> Callable[[], Column]:
+def _of_list(values: Any) -> Callable[[], TableColumn]:
     return lambda: object_column(values.tolist() if isinstance(values, np.ndarray) else list(values))
 
 
@@ -145,10 +285,220 @@ def in_memory(frame: Any, name: str) -> Any:
         raise InputError(f"{name}: to collect a lazy table {error}; pip install 'kinfolk[tables]'") from None
 
 
-def _of_series(frame: Any, name: Any) -> Callable[[], Column]:
+def _of_series(frame: Any, name: Any) -> Callable[[], TableColumn]:
     return lambda: series_column(frame.get_column(name))
 
 
 def listed(given: str | Iterable[str] | None) -> list[str]:
     """Names of columns, given one by one or as a single string."""
     return [given] if isinstance(given, str) else list(given or ())
+
+
+# -- The ids of nodes in a table, and finding those that links name among them -------------------------
+
+class NodeIds:
+    """The ids of a table of nodes, and where each stands; without a column of ids they are the numbers of the rows."""
+
+    def __init__(self, table: Table, column: str | None) -> None:
+        rows = TableColumn("whole", np.arange(table.n_rows, dtype=np.int64), "numbers of rows")
+        self._given = rows if column is None else id_column(table, column, "id")
+        self.names = _as_strings(self._given)
+        self._numbers: dict[str, int] | None = None
+        check_distinct(table, self.names)
+
+    def find(self, ids: TableColumn) -> NDArray[np.int64]:
+        """The row of each id, -1 where there is none."""
+        own = self._given
+        if own.kind == ids.kind == "whole" and own.values.dtype == ids.values.dtype:
+            return _found_numbers(own.values, ids.values)
+        if self._numbers is None:
+            self._numbers = {key: i for i, key in enumerate(self.names)}
+        get, pieces = self._numbers.get, strings(ids) if ids.kind == "text" else [_as_strings(ids)]
+        found = [np.fromiter(map(get, piece, repeat(-1)), np.int64, len(piece)) for piece in pieces]  # type: ignore[arg-type]
+        return np.concatenate([np.empty(0, np.int64), *found])
+
+
+def check_distinct(table: Table, ids: Sequence[str]) -> None:
+    """Refuse an id that stands in two rows."""
+    if len(set(ids)) == len(ids):
+        return
+    first: dict[str, int] = {}
+    row = next(i for i, key in enumerate(ids) if first.setdefault(key, i) != i)
+    before = table.place(first[ids[row]])
+    raise table.fault(f"ids must be distinct; {ids[row]!r} was in {before} already: keep one of them", row)
+
+
+def id_column(table: Table, name: str, role: str) -> TableColumn:
+    """A column of ids: strings or whole numbers, none missing."""
+    column = table.column(name, role)
+    what = f"column {name!r} ({role})"
+    if column.kind in ("truth", "other"):
+        raise table.fault(f"{what}: ids must be strings or whole numbers, got {column.told}; turn them into strings")
+    gaps = without_value(column)
+    if column.kind == "number" and not gaps.all():
+        example = column.values[~gaps][0]
+        why = f", as pandas makes of whole numbers where one is missing (the first: {table.place(int(gaps.argmax()))})"
+        remedy = ("leave out the rows without an id, then " if gaps.any() else "") + "turn it into int64 or strings"
+        got = f"got fractional numbers like {example}{why if gaps.any() else ''}"
+        raise table.fault(f"{what}: ids must be strings or whole numbers, {got}; {remedy}")
+    if gaps.any():
+        row, count = int(gaps.argmax()), int(gaps.sum())
+        raise table.fault(f"{what}: the id is missing here and in {count - 1} other rows; leave these rows out", row)
+    for row, value in enumerate(column.values if column.kind == "mixed" else ()):
+        if isinstance(value, bool | np.bool_) or not isinstance(value, str | int | np.integer):
+            raise table.fault(f"{what}: ids must be strings or whole numbers, got {value!r}; turn it into one", row)
+    return column
+
+
+def _as_strings(ids: TableColumn) -> list[str]:
+    if ids.kind == "text":
+        return [key for piece in strings(ids) for key in piece if key is not None]
+    return list(map(str, ids.values.tolist() if ids.kind == "whole" else ids.values))
+
+
+def _found_numbers(ids: NDArray[Any], wanted: NDArray[Any]) -> NDArray[np.int64]:
+    """Where each of many numbers stands among `ids`, -1 = nowhere."""
+    low, high = int(ids.min()), int(ids.max())
+    if high - low <= 8 * len(ids) + 1024:  # numbers that lie close: a table of them is the quickest
+        row = np.full(high - low + 1, -1, np.int64)
+        row[(ids - ids.dtype.type(low)).astype(np.int64)] = np.arange(len(ids))
+        inside = (wanted >= low) & (wanted <= high)
+        return np.where(inside, row[np.where(inside, wanted - wanted.dtype.type(low), 0).astype(np.int64)], -1)
+    order = np.argsort(ids)
+    at = np.minimum(np.searchsorted(ids[order], wanted), len(ids) - 1)
+    return np.where(ids[order][at] == wanted, order[at], -1)
+
+
+# -- CSV files to tables, by the standard library's reader: what a column holds is told by all of its cells ---
+#
+# The first line names the columns; tabs, commas or semicolons divide cells, as that line shows; blank lines are
+# skipped;
+# an empty cell is missing. A column whose other cells are all numbers holds numbers, one of true and false holds truth
+# values, any other strings. Columns of ids, labels and other names are kept as they are written.
+
+log = logging.getLogger("kinfolk")
+
+DELIMITERS = "\t,;"  # tried in this order
+ROWS = 512  # fewer than set the garbage collector going, which would then look through all cells read so far
+TRUTH = {"true": 1.0, "false": 0.0}
+
+
+def csv_table(data: bytes, name: str, as_written: Collection[str], delimiter: str | None = None) -> Table:
+    """The table in a text; the columns `as_written` are strings whatever they look like."""
+    divider = _divider(data, delimiter)
+    with _long_cells():
+        try:
+            header, columns = _read(data, name, divider)
+        except csv.Error as error:
+            raise InputError(f"not a table: {error}; correct the quotes", name, _last_line(data, divider)) from None
+    named = {title: column for title, column in zip(header, columns, strict=True) if title}
+    if len(named) < len(header) and "" in header:
+        # pandas writes its index so; the numbers of rows would be a feature
+        log.warning("%s: column %d has no name and is left out", name, header.index("") + 1)
+    line = partial(_line, data, divider)
+    made = {
+        title: partial(_strings, cells) if title in as_written else partial(_typed, cells, title, name, line)
+        for title, cells in named.items()
+    }
+    return Table(name, made, len(columns[0]), path=name, line=line)
+
+
+def _divider(data: bytes, given: str | None) -> str:
+    if given is not None:
+        if len(given) != 1 or given in '"\r\n':
+            raise SettingError(f"delimiter must be one character, and no quote or line end; got {given!r}")
+        return given
+    first = data.lstrip().partition(b"\n")[0].decode()
+    return next((one for one in DELIMITERS if one in first), ",")
+
+
+def _records(data: bytes, divider: str) -> Any:
+    text = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", newline="")
+    return csv.reader(text, delimiter=divider, strict=True)
+
+
+@contextmanager
+def _long_cells() -> Iterator[None]:
+    """Texts may be longer than the reader's limit of 128 kB, which holds for the whole process."""
+    before = csv.field_size_limit(sys.maxsize)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
+
+
+def _read(data: bytes, name: str, divider: str) -> tuple[list[str], list[list[str]]]:
+    """Names of the columns, and their cells."""
+    records = _records(data, divider)
+    header = next((cells for cells in records if cells), None)
+    if header is None:
+        raise InputError("no columns: expected a line with their names, found nothing", name)
+    twice = next((title for title in header if title and header.count(title) > 1), None)
+    if twice is not None:
+        raise InputError(f"two columns are named {twice!r}; rename one", name, records.line_num)
+    columns: list[list[str]] = [[] for _ in header]
+    while rows := list(islice(records, ROWS)):
+        if set(map(len, rows)) != {len(header)}:
+            rows = [cells for cells in rows if cells]
+            for row, cells in enumerate(rows, len(columns[0])):
+                if len(cells) != len(header):
+                    wanted = f"expected {len(header)} cells, as many as columns in the first line"
+                    what = f"{wanted}, got {len(cells)}; complete the line, and quote cells that hold {divider!r}"
+                    if len(header) == 1:
+                        what += ", or name the delimiter if it is not one of tab, comma and semicolon"
+                    raise InputError(what, name, _line(data, divider, row))
+        for column, added in zip(columns, zip(*rows, strict=True), strict=False):
+            column.extend(added)
+    return header, columns
+
+
+def _line(data: bytes, divider: str, row: int) -> int:
+    """The line in which a row begins. Found by reading again: it is asked for once, and quoted cells may hold lines."""
+    records, before = _records(data, divider), 0
+    with _long_cells():
+        for cells in records:
+            row -= bool(cells)
+            if row < -1:  # the header is a row too
+                break
+            before = records.line_num
+    return before + 1
+
+
+def _last_line(data: bytes, divider: str) -> int:
+    """The line at which the reader gives up."""
+    records = _records(data, divider)
+    try:
+        for _ in records:
+            pass
+    except csv.Error:
+        pass
+    return int(records.line_num)
+
+
+def _strings(cells: list[str]) -> TableColumn:
+    return TableColumn("text", cells, "strings")
+
+
+def _typed(cells: list[str], title: str, name: str, line: Callable[[int], int]) -> TableColumn:
+    numbers = _numbers(cells)
+    if numbers is not None:
+        return TableColumn("number", numbers, "numbers")
+    present = {cell for cell in cells if cell}
+    if {cell.lower() for cell in present} <= TRUTH.keys():
+        truth = (TRUTH[cell.lower()] if cell else np.nan for cell in cells)
+        return TableColumn("truth", np.fromiter(truth, np.float64, len(cells)), "truth values")
+    strange = {cell for cell in present if _numbers([cell]) is None}
+    if len(strange) < len(present) / 2:
+        row = next(i for i, cell in enumerate(cells) if cell in strange)
+        told = "%s, line %d: %r is no number, so column %r is taken for names, a feature each; empty the cell if it is "
+        log.warning(told + "missing", name, line(row), cells[row], title)
+    return TableColumn("text", cells, "strings")
+
+
+def _numbers(cells: list[str]) -> NDArray[np.float64] | None:
+    """The cells as numbers, NaN where they are empty; None if one is no number."""
+    try:
+        values = np.fromiter((float(cell) if cell else np.nan for cell in cells), np.float64, len(cells))
+    except ValueError:
+        return None
+    return None if any("_" in cell for cell in cells) else values  # Python allows 1_000, nobody else does

@@ -24,7 +24,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from scipy import sparse
 
-from kinfolk.datasets.citations_words import ANY, FILLERS, SUBJECTS, TEMPLATES, TOPICS
+from kinfolk.datasets.words import ANY, CITATION_FILLERS, SUBJECTS, TEMPLATES, TOPICS
 from kinfolk.errors import SettingError
 from kinfolk.graph.graph import Graph
 
@@ -147,7 +147,7 @@ def _title(topic: str, ambiguity: float, rng: np.random.Generator) -> str:
 
 def _filled(slot: str, topic: str, ambiguity: float, rng: np.random.Generator) -> str:
     if slot != "subject":
-        return _pick(FILLERS[slot], rng)
+        return _pick(CITATION_FILLERS[slot], rng)
     if rng.random() < ambiguity:
         topic = ANY if rng.random() < 0.5 else _pick(TOPICS, rng)
     return _pick(SUBJECTS[topic], rng)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.core.column import Column
+from kinfolk.core.data import Column
 from kinfolk.errors import SettingError
 from kinfolk.linking.mentions import Mentions
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+import csv
+import io
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,23 +14,179 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kinfolk.cli import examples
-from kinfolk.cli.bases import types_to_trust
-from kinfolk.cli.methods import new_labeller
-from kinfolk.cli.options import given_options, refuse_overwriting, spread
-from kinfolk.cli.outcomes import outcome, summary
-from kinfolk.cli.output import show, show_json
-from kinfolk.cli.pages import Page, check_page, score_nodes, tell_page
-from kinfolk.cli.scores import class_lines, class_table
-from kinfolk.cli.told import counted_warnings, in_options, told_by_the_base
+from kinfolk.cli.options import (
+    SHORT,
+    Mixing,
+    ParentFeatures,
+    counted_warnings,
+    given_options,
+    in_options,
+    new_labeller,
+    one_of,
+    refuse_overwriting,
+    spread,
+    told_by_the_base,
+    types_to_trust,
+)
+from kinfolk.cli.output import (
+    Page,
+    check_page,
+    class_lines,
+    class_table,
+    outcome,
+    score_nodes,
+    show,
+    show_json,
+    summary,
+    tell_page,
+)
 from kinfolk.errors import InputError, SettingError
 from kinfolk.graph.cli_files import SETTINGS as TABLE_SETTINGS
 from kinfolk.graph.cli_files import Edges, GraphFormat, Nodes, TableOptions, link_file, read_graph, reading_of
-from kinfolk.graph.node_answers import csv_lines, is_csv, json_lines, label_rows, tab_lines
-from kinfolk.graph.node_options import NodeOptions
 from kinfolk.text.cli import Jobs
 
 if TYPE_CHECKING:
     from kinfolk.graph.graph import Graph
+
+
+# -- Options of `nodes train` that are settings of a model; whose each is, `methods` says --------------
+
+@dataclass(frozen=True)
+class NodeOptions:
+    """None: not given, so the model's own default."""
+
+    base: Annotated[
+        str | None,
+        typer.Option(
+            help=f"stacked, dependency-network: classifier of scikit-learn: {', '.join(SHORT)}, or any by its class "
+            "name. Default: logistic.",
+            autocompletion=one_of(*SHORT),
+        ),
+    ] = None
+    base_setting: Annotated[
+        list[str] | None,
+        typer.Option(help="Setting of the base, e.g. C=0.1 or class_weight=balanced; may be repeated."),
+    ] = None
+    template: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="stacked, dependency-network: what a node is told of its neighbours, e.g. count:cites, "
+            "'mean:cites @ cites', mean:cites:features, max:cites:hard; may be repeated. Default, of every "
+            "relation: stacked: count; dependency-network: proportion."
+        ),
+    ] = None
+    known: Annotated[
+        str | None,
+        typer.Option(
+            help="stacked only: what a neighbour trained on gives: auto (default), true (its label), crossfit (what "
+            "others say of it) or ceiling."
+        ),
+    ] = None
+    depth: Annotated[int | None, typer.Option(help="stacked only: levels above the base's own. Default: 1.")] = None
+    folds: Annotated[int | None, typer.Option(help="stacked only: folds of cross-fitting. Default: 5.")] = None
+    predictions: Annotated[
+        str | None, typer.Option(help="stacked only: neighbours give proba (default), label or sample.")
+    ] = None
+    own: Annotated[bool | None, typer.Option("--own", help="stacked only: a node is told its own prediction too.")] = (
+        None
+    )
+    cross_fitting: Annotated[
+        str | None, typer.Option(help="stacked only: strict (default), paper (fewer models) or none.")
+    ] = None
+    split: Annotated[
+        str | None, typer.Option(help="stacked only: folds by group or instance. Default: auto, by group if there are.")
+    ] = None
+    start: Annotated[
+        str | None, typer.Option(help="dependency-network only: first labels: local (default) or random.")
+    ] = None
+    burn_in: Annotated[int | None, typer.Option(help="dependency-network only: sweeps not counted. Default: 50.")] = (
+        None
+    )
+    sweeps: Annotated[int | None, typer.Option(help="dependency-network only: sweeps counted. Default: 100.")] = None
+    chains: Annotated[int | None, typer.Option(help="dependency-network only: runs, averaged. Default: 1.")] = None
+    mode: Annotated[
+        str | None, typer.Option(help="dependency-network only: auto (default), fast or plain (any base).")
+    ] = None
+    training: Annotated[
+        str | None,
+        typer.Option(
+            help="What is optimised. mop: separate, conditional or joint (default); "
+            "link: bethe (default), pseudo or piecewise.",
+            autocompletion=one_of("separate", "conditional", "joint", "bethe", "pseudo", "piecewise"),
+        ),
+    ] = None
+    relations: Annotated[
+        str | None, typer.Option(help="mop, link: links to use, e.g. cites; none: no links. Default: all.")
+    ] = None
+    parent_features: Annotated[
+        ParentFeatures | None, typer.Option(help="mop only: weights for the features of a neighbour. Default: own.")
+    ] = None
+    mixing: Annotated[Mixing | None, typer.Option(help="mop only: weights of neighbours. Default: uniform.")] = None
+    orders: Annotated[
+        int | None, typer.Option(help="mop only: random orders of the nodes to train on. Default: 10.")
+    ] = None
+    predict_orders: Annotated[
+        int | None, typer.Option(help="mop only: random orders to average predictions over. Default: 50.")
+    ] = None
+    everybody_starts: Annotated[
+        bool | None,
+        typer.Option("--everybody-starts", help="mop only: nodes with neighbours speak for themselves too."),
+    ] = None
+    damping: Annotated[
+        float | None, typer.Option(help="link only: share of an old message kept, 0 to below 1. Default: 0.3.")
+    ] = None
+    max_rounds: Annotated[
+        int | None, typer.Option(help="link only: limit of rounds of belief propagation. Default: 200.")
+    ] = None
+    l2: Annotated[float | None, typer.Option(help="mop, link: strength of the ridge.")] = None
+    class_weight: Annotated[
+        list[str] | None, typer.Option(help="mop, link: class=weight, may be repeated; or: balanced.")
+    ] = None
+    max_iterations: Annotated[
+        int | None, typer.Option(help="mop, link: limit of optimiser iterations. Default: 300.")
+    ] = None
+    tolerance: Annotated[
+        float | None,
+        typer.Option(help="mop, link: stop when the objective falls by less, relative. Default: 0.00015."),
+    ] = None
+
+
+# -- What `nodes predict` writes: a line for each node, divided by tabs, as CSV or as JSON -------------
+
+def is_csv(output: str) -> bool:
+    return output.lower().removesuffix(".gz").endswith(".csv")
+
+
+def label_rows(ids: Sequence[str], table: Any, classes: Sequence[str], proba: bool) -> Iterator[list[str]]:
+    """Id, most probable label and, if asked for, its probability."""
+    for key, row in zip(ids, table, strict=True):
+        best = int(row.argmax())
+        yield [key, classes[best], *([f"{row[best]:.6f}"] if proba else [])]
+
+
+def tab_lines(rows: Iterator[list[str]]) -> Iterator[str]:
+    for row in rows:
+        yield "\t".join(row) + "\n"
+
+
+def csv_lines(rows: Iterator[list[str]], proba: bool) -> Iterator[str]:
+    """With a header."""
+    head = ["id", "label", *(["probability"] if proba else [])]
+    for row in [head, *rows]:
+        line = io.StringIO()
+        csv.writer(line, lineterminator="\n").writerow(row)
+        yield line.getvalue()
+
+
+def json_lines(ids: Sequence[str], table: Any, classes: Any) -> Iterator[str]:
+    """With the probability of every label, by its name."""
+    for key, row in zip(ids, table, strict=True):
+        chances = dict(zip(classes.names, row.tolist(), strict=True))
+        answer = {"id": key, "label": classes[int(row.argmax())], "probabilities": chances}
+        yield json.dumps(answer, ensure_ascii=False) + "\n"
+
+
+# -- `kinfolk nodes train | predict | evaluate` --------------------------------------------------------
 
 app = typer.Typer(
     help="Label the nodes of a graph: train a model, predict, evaluate.", epilog=examples.NODES, no_args_is_help=True
@@ -181,7 +341,7 @@ def evaluate(
 
     Nodes without a label do not count, nor do those whose label is known.
     """
-    from kinfolk.core.labels import label_name
+    from kinfolk.core.data import label_name
     from kinfolk.text.scores import span_scores
 
     check_page(page, model, *nodes, *(link_file(text)[1] for text in edges or ()), ids, known_ids)

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
-from kinfolk.collective.relations import Relation
-from kinfolk.collective.templates import Over, set_known
-from kinfolk.graph.asked_again import AskedAgain
-from kinfolk.graph.learners import Learner
+from kinfolk.collective.relations import Neighbourhood, Relation
+from kinfolk.collective.templates import NeighbourTemplate, Over, set_known
+from kinfolk.graph.learners import Learner, predict_in_blocks
 from kinfolk.graph.levels import NodePredictor
-from kinfolk.graph.node_company import World
-from kinfolk.graph.node_report import Surroundings, level_part, write_node_report
-from kinfolk.graph.nodes import Nodes, node_number
+from kinfolk.graph.nodes import Nodes, World, node_number
 from kinfolk.graph.page import (
     CROSS_FITTED,
     LABEL,
@@ -24,13 +23,156 @@ from kinfolk.graph.page import (
     LevelAnswer,
     Neighbour,
     NodeExplanation,
+    Surroundings,
+    Told,
     level_answer,
+    level_part,
     node_explanation,
+    write_node_report,
 )
-from kinfolk.report.page import Part
-from kinfolk.report.report_files import PathLike, check_report
+from kinfolk.report.page import Part, PathLike, check_report
+
+# -- One row of a level, asked about again: as it is, without each aggregate, and without all that neighbours told ---
 
 Array = NDArray[Any]
+OWN = "own prediction"
+
+
+class Span(NamedTuple):
+    """The columns of one aggregate: from `start` to `stop` of what stands before the company ("features"), or of the
+    company itself ("predictions", and "own" for the node's own prediction)."""
+
+    name: str
+    of: str
+    start: int
+    stop: int
+    template: NeighbourTemplate | None
+
+
+@dataclass(frozen=True, eq=False)
+class AskedAgain:
+    """Questions about one node. `own`: whether a node is told its own prediction too."""
+
+    world: World
+    node: int
+    own: bool
+
+    @cached_property
+    def spans(self) -> list[Span]:
+        """The aggregates, those of features first."""
+        company, n_features = self.world.company, self.world.nodes.table.shape[1]
+        fixed = [t for t in company.templates if t.of == "features"]
+        at = self.world.wide.shape[1] - n_features * len(fixed)
+        found = [
+            Span(f"{t.name} of features", "features", at + i * n_features, at + (i + 1) * n_features, t)
+            for i, t in enumerate(fixed)
+        ]
+        at = 0
+        for template in company.told:
+            width = template.width(company.n_votes)
+            found.append(Span(template.name, "predictions", at, at + width, template))
+            at += width
+        return found + [Span(OWN, "own", at, at + company.n_votes, None)] * self.own
+
+    @cached_property
+    def before_company(self) -> Any:
+        """The columns before the company: of the node, then without each aggregate of features, then without all."""
+        row = self.world.wide[[self.node]]
+        kept = np.ones((1, row.shape[1]))
+        rows = [kept]
+        for span in self.spans:
+            if span.of == "features":
+                part = kept.copy()
+                part[0, span.start : span.stop] = 0.0
+                rows.append(part)
+        rows.append(np.prod(rows, axis=0))
+        if not sparse.issparse(row):
+            return np.concatenate([(row * part).astype(row.dtype) for part in rows])
+        parts = [sparse.csr_array(row.multiply(part)).astype(row.dtype) for part in rows]
+        table = sparse.csr_array(sparse.vstack(parts, format="csr"))
+        table.eliminate_zeros()
+        return table
+
+    @cached_property
+    def which(self) -> NDArray[np.int64]:
+        """For each question the row of `before_company` it asks of."""
+        n_fixed = sum(span.of == "features" for span in self.spans)
+        asked = [i + 1 if span.of == "features" else 0 for i, span in enumerate(self.spans)]
+        return np.array([0, *asked, n_fixed + 1], np.int64)
+
+    def company(self, votes: Array, own: Array | None) -> Array:
+        """(1 + spans + 1, q): what the node is told of votes (n, L), question by question."""
+        rows, at = self.world.company.rows, np.array([self.node])
+        block = rows(self.world.hood, votes, at, own if self.own else None)
+        out = np.repeat(block, len(self.spans) + 2, axis=0)
+        for i, span in enumerate(self.spans):
+            if span.of == "features":
+                continue
+            out[i + 1, span.start : span.stop] = self._nothing(span, votes)
+            if span.of == "predictions":
+                out[-1, span.start : span.stop] = out[i + 1, span.start : span.stop]
+        return out
+
+    def _nothing(self, span: Span, votes: Array) -> Any:
+        """What a node without neighbours is told: templates over a relation say 0, others are asked. An own prediction
+        without an opinion is the same for all classes."""
+        if span.template is None:
+            return 1.0 / (span.stop - span.start)
+        if isinstance(span.template, Over):
+            return 0.0
+        out = np.empty((1, span.stop - span.start), votes.dtype)
+        span.template.write(self._lonely, votes, np.array([self.node]), out)
+        return out[0]
+
+    @cached_property
+    def _lonely(self) -> Neighbourhood:
+        """The graph with no link from or to the node."""
+        kept = np.ones(self.world.hood.n)
+        kept[self.node] = 0.0
+        keep = sparse.diags_array(kept, format="csr")
+        relations = {name: _cut(keep, links) for name, links in self.world.hood.relations.items()}
+        return replace(self.world.hood, relations=relations, worked_out={})
+
+    def answers(self, learner: Learner, blocks: Sequence[Array]) -> Array:
+        """(1 + spans + 1, L): what a level says to each question, the mean over `blocks` of company."""
+        company = np.concatenate(blocks)
+        index = np.tile(self.which, len(blocks))
+        found = predict_in_blocks(learner, self.before_company, index, company.__getitem__, 1)
+        return np.asarray(found.reshape(len(blocks), len(self.which), -1).mean(axis=0))
+
+    def told(
+        self, blocks: Sequence[Array], answers: Array, classes: Sequence[str], features: Sequence[str]
+    ) -> list[Told]:
+        """Each aggregate with its values, the mean over `blocks`, and what is said without it."""
+        row, first = np.mean([block[0] for block in blocks], axis=0), self.before_company[[0]]
+        fixed = (first.toarray() if sparse.issparse(first) else np.asarray(first))[0]
+        found = []
+        for span, without in zip(self.spans, answers[1:-1], strict=True):
+            values = (fixed if span.of == "features" else row)[span.start : span.stop]
+            names = _columns(span, classes, features)
+            if span.of == "features":
+                on = np.flatnonzero(values)
+                values, names = values[on], [names[i] for i in on]
+            found.append(Told(span.name, span.of, tuple(names), values, without))
+        return found
+
+
+def _columns(span: Span, classes: Sequence[str], features: Sequence[str]) -> list[str]:
+    """Names of the columns, without that of the template before them."""
+    if span.template is None:
+        return list(classes)
+    names = span.template.column_names(list(features if span.of == "features" else classes))
+    return [name.removeprefix(span.template.name).strip() for name in names]
+
+
+def _cut(keep: Any, links: Any) -> sparse.csr_array:
+    cut = sparse.csr_array(keep @ links @ keep)
+    cut.eliminate_zeros()
+    return cut
+
+
+# -- Why models of nodes that listen to their neighbours give a node its label: levels, aggregates, neighbours ---
+
 ALONE = "own features alone"
 EACH_ALONE = "Each node by its own features alone."
 

@@ -6,13 +6,12 @@ import io
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from kinfolk.core.csvfiles import csv_table
 from kinfolk.core.files import Source, read_bytes, read_utf8
-from kinfolk.core.table import Table, frame_table, listed
+from kinfolk.core.table import Table, csv_table, frame_table, listed
 from kinfolk.errors import InputError, SettingError
-from kinfolk.graph.frames import LinkColumns, NodeColumns, graph_parts
 from kinfolk.graph.graph import Graph
 from kinfolk.graph.links import INVERSE, LINK, LinkRules
+from kinfolk.graph.sources import LinkColumns, NodeColumns, graph_parts
 
 PARQUET_MAGIC = b"PAR1"
 

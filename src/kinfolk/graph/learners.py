@@ -5,8 +5,12 @@ Labels go in as the numbers of the classes. What comes back has a column for eve
 
 from __future__ import annotations
 
+import inspect
+import io
+import json
 import logging
-from collections.abc import Callable, Mapping
+import zipfile
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -14,13 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kinfolk.collective.aggregate import SUM, aggregate, padded
-from kinfolk.collective.rows import run_of, side_by_side
-from kinfolk.core.labels import Classes
-from kinfolk.core.memory import dense
-from kinfolk.core.sound_answers import sound
-from kinfolk.core.threads import run_chunks
-from kinfolk.errors import InputError, SettingError
+from kinfolk.collective.aggregate import SUM, aggregate, padded, run_of, side_by_side
+from kinfolk.core.data import Classes, sound
+from kinfolk.core.threads import dense, run_chunks
+from kinfolk.errors import InputError, ModelFileError, SettingError
+
+# -- A base for nodes: any scikit-learn classifier, asked for probabilities in one order of classes ----
 
 log = logging.getLogger("kinfolk")
 Array = NDArray[Any]
@@ -239,3 +242,419 @@ def check_enough(classes: Any) -> None:
         raise InputError(
             f"all training labels are {classes.names[0]!r}: there is nothing to tell apart. Give labels of two classes"
         )
+
+
+# -----------------------------------------------------------------------------------------------------
+# Estimators from a model file: only known types are built, and they are looked over before they are asked anything.
+#
+# skops runs no code of the file, yet scikit-learn's compiled code follows the nodes of a tree or the numbers of support
+# vectors wherever they point: a forged file could have it read and write memory not its own. So a type is taken without
+# being trusted by name only if scikit-learn asks NumPy and SciPy alone for its answers, which look at every index
+# themselves (NUMPY_ALONE), or if everything that compiled code follows is checked here (CHECKED).
+
+_TREE = "sklearn.tree._tree.Tree"
+_DUMMY = "sklearn.dummy.DummyClassifier"
+NUMPY_ALONE = {
+    "sklearn.compose._column_transformer.ColumnTransformer",
+    "sklearn.decomposition._pca.PCA",
+    "sklearn.decomposition._truncated_svd.TruncatedSVD",
+    "sklearn.discriminant_analysis.LinearDiscriminantAnalysis",
+    "sklearn.discriminant_analysis.QuadraticDiscriminantAnalysis",
+    _DUMMY,
+    "sklearn.ensemble._bagging.BaggingClassifier",
+    "sklearn.ensemble._forest.ExtraTreesClassifier",  # a forest asks its trees, and these are checked
+    "sklearn.ensemble._forest.RandomForestClassifier",
+    "sklearn.ensemble._stacking.StackingClassifier",
+    "sklearn.ensemble._voting.VotingClassifier",
+    "sklearn.ensemble._weight_boosting.AdaBoostClassifier",
+    "sklearn.feature_extraction.text.TfidfTransformer",
+    "sklearn.feature_selection._from_model.SelectFromModel",
+    "sklearn.feature_selection._univariate_selection.SelectKBest",
+    "sklearn.feature_selection._univariate_selection.SelectPercentile",
+    "sklearn.feature_selection._univariate_selection.chi2",
+    "sklearn.feature_selection._univariate_selection.f_classif",
+    "sklearn.feature_selection._variance_threshold.VarianceThreshold",
+    "sklearn.impute._base.SimpleImputer",
+    "sklearn.linear_model._passive_aggressive.PassiveAggressiveClassifier",
+    "sklearn.linear_model._perceptron.Perceptron",
+    "sklearn.linear_model._ridge.RidgeClassifier",
+    "sklearn.linear_model._ridge.RidgeClassifierCV",
+    "sklearn.linear_model._stochastic_gradient.SGDClassifier",
+    "sklearn.multiclass.OneVsOneClassifier",
+    "sklearn.multiclass.OneVsRestClassifier",
+    "sklearn.naive_bayes.BernoulliNB",
+    "sklearn.naive_bayes.CategoricalNB",
+    "sklearn.naive_bayes.ComplementNB",
+    "sklearn.naive_bayes.GaussianNB",
+    "sklearn.naive_bayes.MultinomialNB",
+    "sklearn.neural_network._multilayer_perceptron.MLPClassifier",
+    "sklearn.pipeline.FeatureUnion",
+    "sklearn.pipeline.Pipeline",
+    "sklearn.preprocessing._data.Binarizer",
+    "sklearn.preprocessing._data.MaxAbsScaler",
+    "sklearn.preprocessing._data.MinMaxScaler",
+    "sklearn.preprocessing._data.Normalizer",
+    "sklearn.preprocessing._data.PowerTransformer",
+    "sklearn.preprocessing._data.QuantileTransformer",
+    "sklearn.preprocessing._data.RobustScaler",
+    "sklearn.preprocessing._data.StandardScaler",
+    "sklearn.preprocessing._function_transformer.FunctionTransformer",
+    "sklearn.preprocessing._label.LabelBinarizer",
+    "sklearn.preprocessing._label.LabelEncoder",
+    "sklearn.svm._classes.LinearSVC",
+    # what those hold
+    "numpy.dtype",
+    "scipy.sparse._csr.csr_array",
+    "scipy.sparse._csr.csr_matrix",
+    "sklearn._loss.link.HalfLogitLink",
+    "sklearn._loss.link.Interval",
+    "sklearn._loss.link.LogitLink",
+    "sklearn._loss.link.MultinomialLogit",
+    "sklearn._loss.loss.ExponentialLoss",
+    "sklearn._loss.loss.HalfBinomialLoss",
+    "sklearn._loss.loss.HalfMultinomialLoss",
+    "sklearn.ensemble._hist_gradient_boosting.binning._BinMapper",
+    "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
+    "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
+    "sklearn.utils._bunch.Bunch",
+}
+MOST_PARTS = 1_000_000
+STATE_WORDS = 624  # of a Mersenne Twister
+
+
+class UncheckedError(ModelFileError):
+    """Of types that have to be trusted by name."""
+
+    def __init__(self, what: str, types: Sequence[str]) -> None:
+        super().__init__(f"{what}. If you trust the file, name them: load_model(path, trusted={[*types]!r})")
+        self.types = types
+
+
+def built(data: bytes, trusted: Collection[str]) -> Any:
+    """The estimator that skops wrote. Types beyond those above have to be trusted by name, and are not looked over."""
+    root = _opened(data)
+    unknown = sorted(_unknown(root) - {*trusted})
+    if unknown:
+        raise UncheckedError(f"the base holds types that are not known to be safe: {', '.join(unknown)}", unknown)
+    for node in _nodes(root):
+        _check_scalar(node)
+    for node in _nodes(root):
+        if _type_of(node) == _TREE and _loader(node) != "TypeNode":  # that is the class, which every tree names
+            _check_tree(node)
+    for node in _nodes(root):
+        if _loader(node) == "RandomGeneratorNode" and "seed_seq_state" in node.children:
+            pool = node.children["seed_seq_state"].construct().get("pool_size", 0)  # words to be mixed with each other
+            _require(type(pool) is int and pool <= STATE_WORDS, "a random state is none")
+    estimator = root.construct()
+    check_sound(estimator, trusted)
+    return estimator
+
+
+def types_to_trust(data: bytes) -> list[str]:
+    """Types in what skops wrote that `built` takes only if they are named."""
+    found: list[str] = []
+    while True:
+        try:
+            built(data, found)
+            return sorted(found)
+        except UncheckedError as error:
+            found += error.types
+
+
+# -- before anything is built: the nodes that skops makes of its file ---------------------------------
+
+
+def _opened(data: bytes) -> Any:
+    """The root of the nodes. What they `construct` they keep, so what is looked at here is what is built."""
+    from skops.io._audit import get_tree
+    from skops.io._utils import LoadContext
+
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        schema = json.loads(archive.read("schema.json"))
+        return get_tree(schema, LoadContext(src=archive, protocol=int(schema["protocol"])), trusted=None)
+
+
+def _nodes(root: Any) -> Iterator[Any]:
+    waiting, seen = [root], set()
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        yield node
+        for child in node.children.values():
+            inside = child if isinstance(child, list) else [*child.values()] if isinstance(child, dict) else [child]
+            waiting += [one for one in inside if hasattr(one, "children")]
+
+
+def _unknown(root: Any) -> set[str]:
+    """skops trusts every estimator of scikit-learn, and we do not."""
+    objects = {_type_of(node) for node in _nodes(root) if _loader(node) == "ObjectNode"}
+    return ({*root.get_unsafe_set()} | objects) - NUMPY_ALONE - CHECKED.keys()
+
+
+def _type_of(node: Any) -> str:
+    return f"{node.module_name}.{node.class_name}"
+
+
+def _loader(node: Any) -> str:
+    return type(node).__name__
+
+
+def _check_scalar(node: Any) -> None:
+    """NumPy's scalars are made of arrays; of an array of records that ends the process."""
+    content = node.children.get("content")
+    if _loader(node) == "NdArrayNode" and _type_of(node) != "numpy.ndarray" and isinstance(content, io.BytesIO):
+        array = np.load(io.BytesIO(content.getvalue()), allow_pickle=False)
+        _require(array.ndim == 0 and array.dtype.kind in "biufcUS", "a number is an array")
+
+
+def _check_tree(node: Any) -> None:
+    """Built from (features, classes by output, outputs) and a state, which it copies as if they were right."""
+    _require(_loader(node) == "TreeNode", "a tree is none")
+    args, state = node.children["args"], node.children["attrs"]
+    _require(_loader(args) == "TupleNode" and _loader(state) == "DictNode", "a tree is none")
+    parts = [*args.children["content"], *state.children["content"].values()]
+    _require({_loader(part) for part in parts} <= {"JsonNode", "NdArrayNode"}, "a tree is none")
+    n_features, n_classes, n_outputs = args.construct()
+    told: Mapping[str, Any] = state.construct()
+    nodes, values, count, depth = (told[name] for name in ("nodes", "values", "node_count", "max_depth"))
+    _require(all(type(number) is int for number in (n_features, n_outputs, count, depth)), "a tree is none")
+    _require(all(type(array) is np.ndarray for array in (n_classes, nodes, values)), "a tree is none")
+    _require(n_classes.dtype.kind == "i" and n_classes.shape == (n_outputs,) and n_outputs >= 1, "a tree is none")
+    _require((n_classes >= 1).all() and nodes.shape == (count,) and count >= 1, "a tree is empty")
+    _require(values.shape == (count, n_outputs, n_classes.max()), "a tree has values for other nodes")
+    left, right = (nodes[name].astype(np.int64) for name in ("left_child", "right_child"))
+    inner = np.flatnonzero(left != -1)
+    _check_children(left, right, inner, count)
+    _require(_below(nodes["feature"][inner], n_features), "a tree asks for a feature that is not there")
+    _require(_depth(left, right) <= depth, "a tree is deeper than it says")
+
+
+def _check_children(left: Any, right: Any, inner: Any, count: int) -> None:
+    """Every node but the first is the child of one before it, so that every way down ends."""
+    children = np.concatenate([left[inner], right[inner]])
+    after = (children > np.concatenate([inner, inner])).all()
+    _require(bool(after) and np.array_equal(np.sort(children), np.arange(1, count)), "a tree points outside itself")
+
+
+def _depth(left: Any, right: Any) -> int:
+    level, depth = np.array([0]), 0
+    while len(level := level[left[level] != -1]):
+        level, depth = np.concatenate([left[level], right[level]]), depth + 1
+    return depth
+
+
+# -- after it is built, before it is asked ------------------------------------------------------------
+
+
+def check_sound(estimator: Any, trusted: Collection[str] = ()) -> None:
+    """Raise a ModelFileError if a part points outside itself, or the parts are not about the same things."""
+    for part in _parts(estimator):
+        name = f"{type(part).__module__}.{type(part).__qualname__}"
+        if name in trusted:
+            continue
+        if name.startswith("sklearn.") and hasattr(part, "__dict__"):
+            own = next((key for key in vars(part) if _is_of_class(part, key)), None)
+            _require(own is None, f"{type(part).__name__} has another {own}")
+        if isinstance(part, np.ndarray):
+            _require(part.dtype.kind in "biufcUSO", "an array of records")
+        elif sparse.issparse(part):
+            _check_matrix(part)
+        elif name in CHECKED:
+            CHECKED[name](part)
+
+
+def _is_of_class(part: Any, name: str) -> bool:
+    """Methods, properties and constants of a class: an object of its own by that name would stand in for them."""
+    missing = object()
+    return inspect.getattr_static(type(part), name, missing) is not missing
+
+
+def _parts(whole: Any) -> Iterator[Any]:
+    """Everything an object holds, itself first, each once; but the records of boosted trees, checked with these."""
+    waiting, seen = [whole], set()
+    while waiting:
+        part = waiting.pop()
+        if id(part) in seen or isinstance(part, str | bytes | int | float | bool | type(None)):
+            continue
+        seen.add(id(part))
+        _require(len(seen) < MOST_PARTS, "the base has too many parts")
+        yield part
+        if isinstance(part, dict):
+            waiting += [*part.keys(), *part.values()]
+        elif isinstance(part, list | tuple | set | frozenset):
+            waiting += [*part]
+        elif isinstance(part, np.ndarray):
+            waiting += part.ravel().tolist() if part.dtype == object else []
+        elif hasattr(part, "__dict__") and not isinstance(part, type):
+            records = "nodes" if type(part).__name__ == "TreePredictor" else None
+            waiting += [one for key, one in vars(part).items() if key != records]
+
+
+def _check_matrix(matrix: Any) -> None:
+    try:
+        matrix.check_format(full_check=True)
+    except (ValueError, AttributeError, TypeError) as error:
+        raise ModelFileError(f"a sparse matrix in the base is broken ({error}); save the model again") from None
+
+
+def _check_random_state(state: Any) -> None:
+    """How far the words of the state are used up."""
+    told = state.get_state(legacy=False)
+    _require(told["bit_generator"] == "MT19937" and 0 <= told["state"]["pos"] <= STATE_WORDS, "a random state is none")
+
+
+def _check_logistic(model: Any) -> None:
+    """scikit-learn needs no check; our own kernels do."""
+    if not hasattr(model, "coef_"):
+        return
+    classes, coefficients = len(model.classes_), model.coef_
+    _require(coefficients.dtype.kind == "f" and coefficients.ndim == 2, "coefficients are no numbers")
+    rows = coefficients.shape[0]
+    _require(rows in (1, classes) and _width(model) == coefficients.shape[1], "coefficients are for other columns")
+    _require(np.shape(model.intercept_) == (rows,), "intercepts are for other classes")
+
+
+def _check_tree_model(model: Any) -> None:
+    """Rows are known to have n_features_in_ columns; the tree itself does not look."""
+    if hasattr(model, "tree_"):
+        _require(_is_tree(model) and _width(model) == model.tree_.n_features, "a tree is for other columns")
+
+
+def _is_tree(model: Any) -> bool:
+    return f"{type(model.tree_).__module__}.{type(model.tree_).__qualname__}" == _TREE and model.tree_.node_count >= 1
+
+
+def _check_boosting(model: Any) -> None:
+    """Stages (iterations, columns) add to the same number of columns of first guesses, and are not looked at again."""
+    if not hasattr(model, "estimators_"):
+        return
+    stages, classes = model.estimators_, len(model.classes_)
+    _require(type(stages) is np.ndarray and stages.dtype == object and stages.ndim == 2, "stages are none")
+    _require(stages.size > 0, "there are no stages")
+    _require(all(type(one).__name__ == "DecisionTreeRegressor" for one in stages.flat), "a stage is no tree")
+    same = all(hasattr(one, "tree_") and _is_tree(one) and _width(one) == _width(model) for one in stages.flat)
+    _require(same, "a stage is for other columns")
+    _require(type(model._loss).__module__ == "sklearn._loss.loss", "the loss is none")
+    columns = classes if model._loss.is_multiclass else 1
+    _require(stages.shape[1] == columns, "there are stages for other classes")
+    first = model.init_
+    if isinstance(first, str):
+        _require(first == "zero" and model.n_trees_per_iteration_ == columns, "first guesses are for other classes")
+        return
+    if f"{type(first).__module__}.{type(first).__qualname__}" != _DUMMY:
+        _refuse_unchecked(model, "a first guess of its own")
+    _require((first.strategy, first._strategy, first.n_outputs_) == ("prior", "prior", 1), "first guesses are none")
+    prior = first.class_prior_
+    _require(type(prior) is np.ndarray and prior.shape == (classes,), "first guesses are for other classes")
+
+
+def _check_hist_boosting(model: Any) -> None:
+    if not hasattr(model, "_predictors"):
+        return
+    _require(type(model._bin_mapper).__name__ == "_BinMapper", "the bins are none")
+    if model._preprocessor is not None or np.any(model._bin_mapper.is_categorical_):
+        _refuse_unchecked(model, "categorical features")
+    _require(not hasattr(model, "_in_fit"), "a model in training")
+    width = _width(model)
+    for tree in (tree for stage in model._predictors for tree in stage):
+        _require(type(tree).__name__ == "TreePredictor", "a stage is no tree")
+        inner = np.flatnonzero(tree.nodes["is_leaf"] == 0)
+        _require(_below(tree.nodes["feature_idx"][inner], width), "a tree asks for a feature that is not there")
+        _require(not tree.nodes["is_categorical"][inner].any(), "a tree asks for categories that are not there")
+
+
+def _check_boosted_tree(tree: Any) -> None:
+    from sklearn.ensemble._hist_gradient_boosting.common import PREDICTOR_RECORD_DTYPE
+
+    nodes = tree.nodes
+    _require(type(nodes) is np.ndarray and nodes.dtype == PREDICTOR_RECORD_DTYPE and nodes.ndim == 1, "a tree is none")
+    _require(len(nodes) >= 1, "a tree is empty")
+    inner = np.flatnonzero(nodes["is_leaf"] == 0)
+    left, right = nodes["left"].astype(np.int64), nodes["right"].astype(np.int64)
+    _check_children(left, right, inner, len(nodes))
+
+
+def _check_neighbours(model: Any) -> None:
+    """Those trained on, looked through one by one: rows of as many columns, a class for each."""
+    if getattr(model, "_fit_method", "brute") != "brute" or not hasattr(model, "_fit_X"):
+        return  # another method asks a tree of points, which has to be trusted by name
+    simple = {"minkowski", "euclidean", "sqeuclidean", "manhattan", "cityblock", "l1", "l2", "chebyshev", "cosine"}
+    if not {model.metric, model.effective_metric_} <= simple or model.metric_params:
+        _refuse_unchecked(model, "another way to measure")
+    _require({*model.effective_metric_params_} <= {"p"} and model.outputs_2d_ is False, "a model of other things")
+    rows, classes = model._fit_X, model._y
+    _require(rows.ndim == 2 and rows.shape[1] == _width(model) and rows.dtype.kind == "f", "rows of other columns")
+    _require(sparse.issparse(rows) or type(rows) is np.ndarray, "rows are none")
+    _require(type(classes) is np.ndarray and classes.dtype.kind == "i", "classes are none")
+    _require(classes.shape == rows.shape[:1] and _below(classes, len(model.classes_)), "rows have other classes")
+    _require(model.n_samples_fit_ == len(classes), "there are other rows")
+    number = model.n_neighbors
+    _require(isinstance(number, int | np.integer) and 1 <= number <= len(classes), "more neighbours than rows")
+    if model.weights not in ("uniform", "distance"):
+        _refuse_unchecked(model, "weights of its own")
+
+
+def _check_support_vectors(model: Any) -> None:
+    """libsvm takes (C,) counts, (s, F) vectors, (C - 1, s) coefficients and C (C - 1) / 2 thresholds on trust."""
+    if not hasattr(model, "support_vectors_"):
+        return
+    if model.kernel not in ("linear", "poly", "rbf", "sigmoid"):
+        _refuse_unchecked(model, "a kernel of its own")
+    vectors, counts, classes = model.support_vectors_, model._n_support, len(model.classes_)
+    pairs, n = classes * (classes - 1) // 2, vectors.shape[0]
+    numbers = [model._dual_coef_, model._intercept_, model._probA, model._probB]
+    thin = sparse.issparse(vectors)
+    _require(type(model._sparse) is bool and model._sparse == thin == sparse.issparse(numbers[0]), "vectors are none")
+    _require(all(part.dtype == np.float64 for part in (vectors, *numbers)), "vectors are no numbers")
+    _require(all(part.dtype == np.int32 for part in (counts, model.support_)), "counts are no numbers")
+    _require(classes >= 2 and n >= 1 and vectors.shape == (n, _width(model)), "vectors are for other columns")
+    _require(counts.shape == (classes,) and (counts >= 0).all() and counts.sum() == n, "vectors are for other classes")
+    whole = not thin or numbers[0].data.size == (classes - 1) * n
+    _require(whole and numbers[0].shape == (classes - 1, n), "coefficients are for other vectors")
+    _require(model.support_.shape == (n,), "vectors are of other rows")
+    sizes = {part.shape for part in numbers[2:]}
+    _require(numbers[1].shape == (pairs,) and sizes in ({(0,)}, {(pairs,)}), "thresholds are for other classes")
+    own = [getattr(model, name, False) for name in ("probability", "_effective_probability")]
+    _require(sizes == {(pairs,)} or all(one in (False, "deprecated") for one in own), "probabilities were not learned")
+    weights = getattr(model, "class_weight_", np.empty(0))
+    _require(weights.dtype == np.float64 and weights.shape in ((0,), (classes,)), "weights are for other classes")
+
+
+CHECKED: dict[str, Callable[[Any], None]] = {
+    "numpy.random.mtrand.RandomState": _check_random_state,
+    _TREE: lambda tree: None,  # before it was built
+    "sklearn.ensemble._gb.GradientBoostingClassifier": _check_boosting,
+    "sklearn.ensemble._hist_gradient_boosting.gradient_boosting.HistGradientBoostingClassifier": _check_hist_boosting,
+    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor": _check_boosted_tree,
+    "sklearn.linear_model._logistic.LogisticRegression": _check_logistic,
+    "sklearn.linear_model._logistic.LogisticRegressionCV": _check_logistic,
+    "sklearn.neighbors._classification.KNeighborsClassifier": _check_neighbours,
+    "sklearn.svm._classes.NuSVC": _check_support_vectors,
+    "sklearn.svm._classes.SVC": _check_support_vectors,
+    "sklearn.tree._classes.DecisionTreeClassifier": _check_tree_model,
+    "sklearn.tree._classes.DecisionTreeRegressor": _check_tree_model,
+    "sklearn.tree._classes.ExtraTreeClassifier": _check_tree_model,
+}
+
+
+def _width(model: Any) -> int:
+    """What the model itself makes sure of when it is asked."""
+    width = getattr(model, "n_features_in_", None)
+    _require(isinstance(width, int | np.integer) and not isinstance(width, bool), "the number of columns is none")
+    return int(width)  # type: ignore[arg-type]
+
+
+def _below(numbers: Any, count: int) -> bool:
+    return bool(((numbers >= 0) & (numbers < count)).all())
+
+
+def _require(sound: bool | np.bool_, what: str) -> None:
+    if not sound:
+        raise ModelFileError(f"{what}: the file was altered or is broken; save the model again")
+
+
+def _refuse_unchecked(model: Any, what: str) -> None:
+    name = f"{type(model).__module__}.{type(model).__qualname__}"
+    raise UncheckedError(f"the base has {what}, which is not known to be safe: {name}", [name])

@@ -9,14 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.collective.aggregate import padded
-from kinfolk.collective.rows import side_by_side
+from kinfolk.collective.aggregate import padded, side_by_side
 from kinfolk.collective.stacking import Ask, Instances, Training, as_votes
 from kinfolk.collective.templates import set_known
-from kinfolk.core.labels import Classes
-from kinfolk.graph.known_nodes import Memory
+from kinfolk.core.data import Classes
 from kinfolk.graph.learners import Learner, predict_in_blocks
-from kinfolk.graph.node_company import World
+from kinfolk.graph.nodes import Memory, World
 from kinfolk.learning.crossfit import NOTHING
 
 Array = NDArray[Any]

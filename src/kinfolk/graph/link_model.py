@@ -13,22 +13,28 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kinfolk.collective.pair_sample import PairSample, pair_sample
-from kinfolk.collective.pairwise import REMEDY, TRAININGS, InferenceReport, PairTraining, infer, train_pairwise
-from kinfolk.collective.separate import EdgeData, train_separately
-from kinfolk.core.checks import check_settings
-from kinfolk.core.history import Stage
-from kinfolk.core.labeller import Labeller
-from kinfolk.core.labels import Classes
-from kinfolk.core.progress import observed
+from kinfolk.collective.mixture import EdgeData, train_separately
+from kinfolk.collective.pairwise import (
+    REMEDY,
+    TRAININGS,
+    InferenceReport,
+    PairSample,
+    PairTraining,
+    infer,
+    pair_sample,
+    train_pairwise,
+)
+from kinfolk.core.data import Classes
+from kinfolk.core.settings import Labeller, check_settings
 from kinfolk.core.threads import resolve_jobs
-from kinfolk.core.training import Callback, Convergence, TrainingPlan
+from kinfolk.core.training import Callback, Convergence, Stage, TrainingPlan, observed
 from kinfolk.errors import InputError
-from kinfolk.graph.cut_links import link_story
-from kinfolk.graph.explain import ready, told
-from kinfolk.graph.known_nodes import TRAIN, KnownNodes, Memory
-from kinfolk.graph.node_parents import used_links
+from kinfolk.graph.explain import ALONE, EACH_ALONE, NodeStory, neighbours, ready, told
+from kinfolk.graph.mixture import used_links
 from kinfolk.graph.nodes import (
+    TRAIN,
+    KnownNodes,
+    Memory,
     Nodes,
     check_relations,
     check_within_groups,
@@ -37,15 +43,67 @@ from kinfolk.graph.nodes import (
     node_weights,
     training_labels,
 )
-from kinfolk.graph.page import NodeExplanation
+from kinfolk.graph.page import LABEL, PREDICTION, NodeExplanation, Told, level_answer, node_explanation
 from kinfolk.inference.loopy import Propagation
-from kinfolk.learning.tables import TableWeights
-from kinfolk.report.report_files import PathLike, check_report
+from kinfolk.learning.loglinear import TableWeights
+from kinfolk.report.page import PathLike, check_report
 from kinfolk.report.scores import evaluate_nodes
-from kinfolk.text.labels import LabelCoding
+from kinfolk.text.schemes import LabelCoding
+
+# -- Why a link model gives a node its label: what it believes with links cut --------------------------
+#
+# Belief propagation has no levels and no aggregates, but the same questions can be asked: what the features say without
+# any link, what neighbours are thought to be when the links of the node are cut (so that nobody hears his own echo),
+# and
+# what is believed of the node without its links of one relation. Each is inference run again on the graph so changed.
 
 Array = NDArray[Any]
+Cut = Callable[[str, Array], Array]  # name of a relation and its pairs (E, 2) to which of them are cut (E,)
+Beliefs = Callable[[Cut | None], Array]  # (n, L), with links cut or as they are
 
+
+def link_story(
+    nodes: Nodes, node: int, relations: Sequence[str], beliefs: Beliefs, known: NDArray[np.int32],
+    classes: Sequence[str],
+) -> NodeStory:  # fmt: skip
+    """`known` (n,): labels that are certain, -1 for none; not that of the node."""
+    links = {name: _both_ways(nodes.relations[name]) for name in relations if name in nodes.relations}
+    together, alone = beliefs(None), beliefs(lambda _, pairs: np.ones(len(pairs), bool))
+    apart = beliefs(lambda _, pairs: (pairs == node).any(axis=1))
+    answer = int(together[node].argmax())
+    told = [_told(name, table, node, apart, beliefs, classes) for name, table in links.items()]
+    heard = [one for one in told if one is not None]
+    levels = [
+        level_answer(ALONE, alone[node], answer),
+        level_answer("belief propagation", together[node], answer, heard, apart[node] if heard else None),
+    ]
+    notes = [
+        EACH_ALONE,
+        f"All nodes and links together. What a neighbour tells is what is believed of it with the links of "
+        f"{nodes.ids[node]} cut.",
+    ]
+    around = neighbours(nodes, node, links, [apart], len(classes), lambda j: LABEL if known[j] >= 0 else PREDICTION)
+    explained = node_explanation(node, nodes.ids[node], classes, answer, levels, around)
+    return NodeStory(nodes, explained, [alone, together], known, links, notes)
+
+
+def _told(name: str, links: Any, node: int, apart: Array, beliefs: Beliefs, classes: Sequence[str]) -> Told | None:
+    """What neighbours by one relation are believed to be, added up by the number of links; None without any."""
+    at = slice(links.indptr[node], links.indptr[node + 1])
+    if at.start == at.stop:
+        return None
+    values = links.data[at] @ apart[links.indices[at]]
+    without = beliefs(lambda other, pairs: (pairs == node).any(axis=1) & (other == name))
+    return Told(f"links({name})", "predictions", tuple(classes), values, without[node])
+
+
+def _both_ways(links: Any) -> sparse.csr_array:
+    """How many links there are between two nodes, whichever way: they are heard at both ends."""
+    there = sparse.csr_array(links != 0).astype(np.float64)
+    return sparse.csr_array(there + there.T)
+
+
+# -- The link model: a relational Markov network over linked nodes (Taskar, Abbeel and Koller, 2002) ---
 
 @final
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -2,15 +2,460 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self
+import logging
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple, Self
 
-from kinfolk.core.table import Table, frame_table, is_lists
-from kinfolk.graph.frames import LinkColumns, NodeColumns, graph_parts
-from kinfolk.graph.from_arrays import pyg_parts, scipy_parts
-from kinfolk.graph.from_networkx import networkx_parts
-from kinfolk.graph.links import INVERSE, LINK, LinkRules
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
 
+from kinfolk.core.data import Classes, Coded
+from kinfolk.core.table import (
+    NodeIds,
+    Table,
+    TableColumn,
+    check_distinct,
+    frame_table,
+    id_column,
+    is_lists,
+    listed,
+    object_column,
+    strings,
+    without_value,
+)
+from kinfolk.errors import InputError, SettingError
+from kinfolk.graph.links import INVERSE, LINK, LinkCollector, LinkRows, LinkRules
+
+# -- Columns of a table of nodes to features, each with a name -----------------------------------------
+#
+# numbers         "age"             as they are; truth values are 0 and 1
+# strings         "colour=red"      1 where the node has that value, a feature for each value
+# texts           "title:word"      1 where the word is in the text; words are runs of letters, digits and _, in
+#                                   lower case
+# what is missing "age is missing"  1 where it is, and 0 in the column itself, if that was asked for
+
+log = logging.getLogger("kinfolk")
+
+MISSING = ("refuse", "flag")
+FEW_VALUES = 100  # so many features of one column are never spoken of
+WORD = re.compile(r"\w+")
+
+
+class FeatureColumns(NamedTuple):
+    """Which columns become features: `features` None = all but `text` and those with another part to play."""
+
+    features: Sequence[str] | None
+    text: Sequence[str]
+    missing: str
+    taken: dict[str, str]  # the part that other columns play: id, label, group
+
+    def chosen(self, table: Table) -> list[str]:
+        if self.missing not in MISSING:
+            raise SettingError(f"missing must be one of {', '.join(MISSING)}; got {self.missing!r}")
+        told = [*(self.features or ()), *self.text]
+        for name in told:
+            if self.taken.get(name) in ("id", "label"):
+                raise SettingError(f"column {name!r} is the {self.taken[name]} and cannot be a feature; leave it out")
+            if told.count(name) > 1:
+                raise SettingError(f"column {name!r} is listed twice among features and text; list it once")
+        if self.features is not None:
+            return list(self.features)
+        return [name for name in table.columns if name not in self.taken and name not in self.text]
+
+
+class _Block(NamedTuple):
+    names: list[str]
+    rows: Any  # dense or CSR (n, len(names))
+
+
+def feature_table(table: Table, ids: Sequence[str], which: FeatureColumns) -> tuple[Any, list[str]]:
+    """Features of the rows, dense float64 if all columns are numbers and else CSR, and their names."""
+    blocks: list[_Block] = []
+    for name in which.chosen(table):
+        blocks += _blocks(table, name, ids, which.missing == "flag")
+    blocks += [_words(table, name) for name in which.text]
+    names = [name for block in blocks for name in block.names]
+    if len(set(names)) < len(names):
+        seen: set[str] = set()
+        twice = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise table.fault(f"two features would be named {twice!r}; rename one of their columns")
+    if not any(sparse.issparse(block.rows) for block in blocks):
+        return np.column_stack([np.zeros((table.n_rows, 0)), *(block.rows for block in blocks)]), names
+    rows = sparse.hstack([sparse.csr_array(block.rows) for block in blocks], format="csr", dtype=np.float64)
+    return rows, names
+
+
+def _blocks(table: Table, name: str, ids: Sequence[str], flag: bool) -> list[_Block]:
+    """The features of one column, and of where it has nothing."""
+    column = table.column(name, "features")
+    if column.kind in ("other", "mixed"):
+        wanted = "expected numbers, strings or truth values"
+        remedy = "turn it into one of these, or leave it out with features=[...]"
+        raise table.fault(f"column {name!r}: {wanted}, got {column.told}; {remedy}")
+    gaps = without_value(column)
+    if gaps.any() and not flag:
+        row = int(gaps.argmax())
+        what = f"{name!r} of node {ids[row]!r} is missing, as it is of {int(gaps.sum())} nodes"
+        remedy = f"fill it in, leave the column out, or have 0 and a feature '{name} is missing' by missing='flag'"
+        raise table.fault(f"{what}; {remedy}", row)
+    # A column of strings without a single one is no different from a column of numbers without a single one.
+    if column.kind == "text" and not gaps.all():
+        blocks = [_one_hot(table, name, column, gaps)]
+    else:
+        blocks = [_Block([name], _numbers(table, name, column, ids, gaps)[:, None])]
+    if gaps.any():
+        blocks.append(_Block([f"{name} is missing"], gaps.astype(np.float64)[:, None]))
+    return blocks
+
+
+def _numbers(
+    table: Table, name: str, column: TableColumn, ids: Sequence[str], gaps: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    if column.kind == "text":
+        return np.zeros(len(gaps))
+    values = np.where(gaps, 0.0, column.values.astype(np.float64))
+    endless = np.flatnonzero(~np.isfinite(values))
+    if len(endless):
+        row = int(endless[0])
+        raise table.fault(f"{name!r} of node {ids[row]!r} is {values[row]}; features must be finite: replace it", row)
+    return values
+
+
+def _one_hot(table: Table, name: str, column: TableColumn, gaps: NDArray[np.bool_]) -> _Block:
+    values = [value for piece in strings(column) for value in piece if value is not None]
+    distinct = sorted(set(values))
+    if len(distinct) > max(FEW_VALUES, len(gaps) // 2):
+        told = "%s: column %r has %d different values among %d nodes and makes a feature of each; text=[%r] makes "
+        told += "features of its words, and features=[...] without it leaves it out"
+        log.warning(told, table.name, name, len(distinct), len(gaps), name)
+    number = {value: i for i, value in enumerate(distinct)}
+    codes = np.fromiter(map(number.__getitem__, values), np.int32, len(values))
+    starts = np.concatenate([[0], np.cumsum(~gaps)])
+    rows = sparse.csr_array((np.ones(len(codes)), codes, starts), shape=(len(gaps), len(distinct)))
+    return _Block([f"{name}={value}" for value in distinct], rows)
+
+
+def _words(table: Table, name: str) -> _Block:
+    """A bag of words: whether a word is there, not how often. No text is a text without words."""
+    column = table.column(name, "text")
+    if column.kind != "text" and (column.kind in ("other", "mixed") or not without_value(column).all()):
+        raise table.fault(f"column {name!r} (text): expected strings, got {column.told}; list it in features instead")
+    number: dict[str, int] = {}
+    found: list[int] = []
+    sizes = np.zeros(table.n_rows + 1, np.int64)
+    row = 0
+    for piece in strings(column) if column.kind == "text" else ():
+        for text in piece:
+            row += 1
+            words = set(WORD.findall(text.lower())) if text else ()
+            sizes[row] = len(words)
+            found += [number.setdefault(word, len(number)) for word in words]
+    order = sorted(number)  # the words of any two tables with the same texts stand in the same order
+    place = np.empty(len(order), np.int32)
+    place[[number[word] for word in order]] = np.arange(len(order), dtype=np.int32)
+    columns = place[np.array(found, np.int64)]
+    rows = sparse.csr_array((np.ones(len(columns)), columns, np.cumsum(sizes)), shape=(table.n_rows, len(order)))
+    rows.sort_indices()
+    return _Block([f"{name}:{word}" for word in order], rows)
+
+
+# -- A table of nodes and tables of links to what `Graph` is built of: ids are matched, rows stay in order ---
+
+FLOAT = re.compile(r"-?\d+\.0+")
+LONGEST_TITLE = 500  # characters; a text may be a whole page, and a title is only looked at
+
+
+class NodeColumns(NamedTuple):
+    """The parts that columns of the table of nodes play."""
+
+    id: str | None = "id"
+    label: str | None = None
+    features: str | Sequence[str] | None = None
+    text: str | Sequence[str] | None = None
+    group: str | None = None
+    missing: str = "refuse"
+
+    def features_of(self) -> FeatureColumns:
+        parts = {"id": self.id, "label": self.label, "group": self.group}
+        taken = {column: part for part, column in parts.items() if column is not None}
+        if len(taken) < sum(column is not None for column in parts.values()):
+            raise SettingError(f"id, label and group must be three columns; got {', '.join(map(repr, parts.values()))}")
+        return FeatureColumns(
+            None if self.features is None else listed(self.features), listed(self.text), self.missing, taken
+        )
+
+
+class LinkColumns(NamedTuple):
+    """The parts that columns of a table of links play."""
+
+    source: str = "source"
+    target: str = "target"
+    relation: str | None = None
+    weight: str | None = None
+
+
+# -- nodes --------------------------------------------------------------------------------------------
+
+
+def graph_parts(
+    nodes: Table, edges: Iterable[tuple[str | None, Table]], columns: NodeColumns, ends: LinkColumns, rules: LinkRules
+) -> dict[str, Any]:
+    """Arguments of `Graph` for one table of nodes and tables of links, each with the name of its links or None."""
+    if not nodes.n_rows:
+        raise nodes.fault("no nodes: expected a row for each, found none")
+    ids = NodeIds(nodes, columns.id)
+    parts = node_parts(nodes, ids.names, columns)
+    links = LinkCollector(nodes.n_rows, rules)
+    for name, table in edges:
+        if name is not None and ends.relation is not None:
+            raise SettingError(f"the links of {table.name} are named {name!r} already; relation must be None")
+        names = name if ends.relation is None else table.full_names(ends.relation, "relation")
+        links.add(_link_rows(table, ids, ends), nodes.name, names)
+        if not table.n_rows:
+            log.warning("%s has no links", table.name)
+    return {**parts, "relations": links.relations(nodes.name)}
+
+
+def node_parts(nodes: Table, ids: Sequence[str], columns: NodeColumns) -> dict[str, Any]:
+    """Arguments of `Graph` but its links."""
+    which = columns.features_of()
+    labels = _labels(nodes, columns.label)
+    groups = None if columns.group is None else nodes.full_names(columns.group, "group")
+    features, names = feature_table(nodes, ids, which)
+    return {
+        "features": features,
+        "labels": labels,
+        "ids": ids,
+        "groups": groups,
+        "feature_names": names,
+        "titles": _titles(nodes, which.text),
+    }
+
+
+def _labels(table: Table, column: str | None) -> Coded:
+    """Labels, -1 = unknown, and the classes: sorted, as numbers if all of them are numbers."""
+    if column is None:
+        return Coded(np.full(table.n_rows, -1, np.int32), Classes(()))
+    names, kind = table.labels(column)
+    found = {name for name in names if name is not None}
+    classes = Classes(_in_order(found)) if kind == "str" else Classes.sorted(found, kind)
+    return Coded.of(names, classes)
+
+
+def _in_order(names: Iterable[str]) -> list[str]:
+    """Strings that all hold numbers go by their size."""
+    plain = sorted(names)
+    try:
+        numbers = [float(name) for name in plain]
+    except ValueError:
+        return plain
+    return [plain[i] for i in np.argsort(numbers, kind="stable")]
+
+
+def _titles(table: Table, text: Sequence[str]) -> list[str] | None:
+    """The texts of each node as they are written, for people to read; None without columns of text."""
+    if not text:
+        return None
+    written = (table.names(name, "text") for name in text)
+    return [", ".join(filter(None, texts))[:LONGEST_TITLE] for texts in zip(*written, strict=True)]
+
+
+# -- links --------------------------------------------------------------------------------------------
+
+
+def _link_rows(table: Table, ids: NodeIds, ends: LinkColumns) -> LinkRows:
+    given = [id_column(table, name, role) for name, role in ((ends.source, "source"), (ends.target, "target"))]
+    source, target = (ids.find(column) for column in given)
+
+    def end(row: int) -> str:
+        column = given[0] if source[row] < 0 or target[row] >= 0 else given[1]
+        return str(column.values[row])
+
+    def remedy() -> str:
+        return _mismatch(ids.names[0], [str(column.values[0]) for column in given], ends)
+
+    return LinkRows(source, target, table.fault, table.place, end, remedy, link_weights(table, ends.weight))
+
+
+def link_weights(table: Table, name: str | None) -> NDArray[np.float64] | None:
+    if name is None:
+        return None
+    column = table.column(name, "weight")
+    if column.kind not in ("whole", "number", "truth"):
+        raise table.fault(f"column {name!r} (weight): expected numbers, got {column.told}; correct it or name another")
+    weights: NDArray[np.float64] = column.values.astype(np.float64)
+    wrong = np.flatnonzero(~np.isfinite(weights))
+    if len(wrong):
+        got = "nothing" if np.isnan(weights[wrong[0]]) else weights[wrong[0]]
+        remedy = "fill it in or leave the row out"
+        raise table.fault(f"column {name!r} (weight): expected a finite number, got {got}; {remedy}", int(wrong[0]))
+    return weights
+
+
+def _mismatch(node: str, ends: Sequence[str], names: LinkColumns) -> str:
+    """What to do where no id of one table is in the other."""
+    told = f"a node is {node!r}, a link goes from {ends[0]!r} ({names.source!r}) to {ends[1]!r} ({names.target!r})"
+    if bool(FLOAT.fullmatch(node)) != bool(FLOAT.fullmatch(ends[0])):
+        return f"{told}: whole numbers were written as fractions in one of the tables; make them whole in both"
+    if any(key != key.strip() for key in (node, *ends)):
+        return f"{told}: take the blanks away from the ids"
+    return f"{told}; do the tables belong together, and are these the columns with the ids?"
+
+
+# -- Graphs held in arrays, to what `Graph` is built of: SciPy's matrices, and the data objects of PyTorch Geometric ---
+#
+# Nodes are numbered by their rows. Neither torch nor PyTorch Geometric is imported: data are known by their attributes.
+
+def scipy_parts(adjacency: Any, features: Any, rules: LinkRules) -> dict[str, Any]:
+    """Features and relations of `Graph`: entry (i, j) of a matrix is the weight with which i looks at j."""
+    given = dict(adjacency) if isinstance(adjacency, Mapping) else {rules.link: adjacency}
+    matrices = {str(name): _checked_matrix(name, matrix) for name, matrix in given.items()}
+    if not matrices and features is None:
+        raise InputError("expected a matrix of links or features, to know how many nodes there are; got neither")
+    table = features if features is None or sparse.issparse(features) else np.asarray(features)
+    n = int(next(iter(matrices.values())).shape[0] if table is None else table.shape[0])
+    links = LinkCollector(n, rules)
+    for name, matrix in matrices.items():
+        if matrix.shape != (n, n):
+            raise InputError(f"relation {name!r} must have shape ({n}, {n}), a row a node; got {matrix.shape}")
+        links.add(_matrix_rows(name, matrix), "the matrix", name)
+    return {**_features(table, n), "relations": links.relations("the matrix")}
+
+
+def _features(table: Any, n: int) -> dict[str, Any]:
+    return {"features": np.zeros((n, 0)), "feature_names": ()} if table is None else {"features": table}
+
+
+def _checked_matrix(name: str, given: Any) -> Any:
+    matrix = given if sparse.issparse(given) else np.asarray(given)
+    if matrix.ndim != 2 or matrix.dtype.kind not in "fiub":
+        raise InputError(f"relation {name!r} must be a matrix of numbers (n, n); got {matrix.dtype} {matrix.shape}")
+    return sparse.coo_array(sparse.csr_array(matrix))  # repeated entries are added up
+
+
+def _matrix_rows(name: str, matrix: Any) -> LinkRows:
+    source, target = (ends.astype(np.int64) for ends in matrix.coords)
+    weights = None if matrix.dtype.kind == "b" else matrix.data.astype(np.float64)
+    place = lambda row: f"relation {name!r}, entry ({source[row]}, {target[row]})"  # noqa: E731
+    return _array_link_rows(source, target, place, weights)
+
+
+def _array_link_rows(
+    source: NDArray[np.int64],
+    target: NDArray[np.int64],
+    place: Callable[[int], str],
+    weights: NDArray[np.float64] | None,
+) -> LinkRows:
+    fault = lambda message, row: InputError(message if row is None else f"{place(row)}: {message}")  # noqa: E731
+    if weights is not None and not np.isfinite(weights).all():
+        row = int((~np.isfinite(weights)).argmax())
+        raise fault(f"expected a finite number as weight, got {weights[row]}; replace it", row)
+    return LinkRows(source, target, fault, place, lambda row: str(source[row]), str, weights)
+
+
+def pyg_parts(data: Any, relation: str | None, weight: str | None, rules: LinkRules) -> dict[str, Any]:
+    """Arguments of `Graph` for a `Data` object: x, edge_index, y, and batch where several graphs were put together."""
+    edges, x, y, batch = (_array(data, name) for name in ("edge_index", "x", "y", "batch"))
+    if edges is None:
+        several = "; turn several kinds of nodes into one with to_homogeneous()" if hasattr(data, "node_types") else ""
+        raise InputError(f"expected an object with edge_index (2, E), got {type(data).__name__} without it{several}")
+    if edges.ndim != 2 or len(edges) != 2 or edges.dtype.kind not in "iu":
+        raise InputError(f"edge_index must be whole numbers (2, E); got {edges.dtype} {edges.shape}")
+    known = len(x) if x is not None else getattr(data, "num_nodes", None if y is None else len(y))
+    if known is None:
+        raise InputError("expected x (n, F), y or num_nodes, to know how many nodes there are; got none of them")
+    n = int(known)
+    outside = np.flatnonzero(((edges < 0) | (edges >= n)).any(axis=0))
+    if len(outside):
+        source, target = edges[:, outside[0]].tolist()
+        got = f"link from {source} to {target}, but there are {n} nodes"
+        raise InputError(f"edge_index, column {outside[0]}: {got}; add them or leave out {len(outside)} such links")
+    weights = None if weight is None else _per_edge(data, weight, edges.shape[1]).astype(np.float64)
+    names = None if relation is None else [str(kind) for kind in _per_edge(data, relation, edges.shape[1]).tolist()]
+    source, target = edges.astype(np.int64)
+    links = LinkCollector(n, rules)
+    links.add(_array_link_rows(source, target, lambda row: f"edge_index, column {row}", weights), "x", names)
+    groups = None if batch is None else batch.tolist()
+    return {**_features(x, n), "labels": y, "relations": links.relations("x"), "groups": groups}
+
+
+def _array(data: Any, name: str) -> NDArray[Any] | None:
+    """An attribute as an array, None if it is not there; tensors are taken off their device."""
+    value: Any = getattr(data, name, None)
+    if getattr(value, "is_sparse", False):
+        value = value.to_dense()
+    if hasattr(value, "detach"):
+        value = value.detach().cpu().numpy()
+    return None if value is None else np.asarray(value)
+
+
+def _per_edge(data: Any, name: str, n_edges: int) -> NDArray[Any]:
+    values = _array(data, name)
+    if values is None:
+        raise InputError(f"no attribute {name!r}; name one that the edges have, or None")
+    flat = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+    if flat.shape != (n_edges,) or flat.dtype.kind not in "fiub":
+        raise InputError(f"{name} must be a number an edge ({n_edges},); got {flat.dtype} {values.shape}")
+    return flat
+
+
+# -----------------------------------------------------------------------------------------------------
+# Graphs of networkx to what `Graph` is built of. It is not imported: a graph is known by what it can be asked for.
+
+NAME = "graph"  # in messages
+USUAL_LABEL = "label"
+
+
+def networkx_parts(
+    graph: Any, columns: NodeColumns, relation: str | None, weight: str | None, rules: LinkRules
+) -> dict[str, Any]:
+    """Arguments of `Graph`: attributes of nodes are columns, attributes of edges name and weigh them."""
+    if not all(hasattr(graph, name) for name in ("nodes", "edges", "is_directed")):
+        raise InputError(f"expected a graph of networkx, got {type(graph).__module__}.{type(graph).__name__}")
+    keys = list(graph.nodes)
+    if not keys:
+        raise InputError("no nodes: expected a graph with at least one, found none")
+    nodes = _table([graph.nodes[key] for key in keys], lambda row: f"node {keys[row]!r}")
+    ids = list(map(str, keys))
+    check_distinct(nodes, ids)
+    if columns.label == USUAL_LABEL and USUAL_LABEL not in nodes.columns:
+        columns = columns._replace(label=None)  # nothing is labelled yet
+    number = {key: i for i, key in enumerate(keys)}
+    return {**node_parts(nodes, ids, columns), "relations": _relations(graph, number, relation, weight, rules)}
+
+
+def _relations(
+    graph: Any, number: Mapping[Any, int], relation: str | None, weight: str | None, rules: LinkRules
+) -> dict[str, Any]:
+    told = list(graph.edges(data=True))
+    # An edge without a weight weighs 1 where others have one, as networkx itself has it.
+    edges = _table([data for _, _, data in told], lambda row: f"edge {told[row][0]!r} to {told[row][1]!r}", {weight: 1})
+    source, target = (np.fromiter((number[edge[i]] for edge in told), np.int64, len(told)) for i in (0, 1))
+    weights = link_weights(edges, weight) if told else None
+    names = edges.full_names(relation, "relation") if told and relation is not None else None
+    links = LinkCollector(len(number), rules)
+    rows = LinkRows(source, target, edges.fault, edges.place, lambda row: str(told[row][0]), str, weights)
+    links.add(rows, NAME, names)
+    return links.relations(NAME)
+
+
+def _table(
+    given: Sequence[Mapping[Any, Any]], place: Callable[[int], str], usual: Mapping[Any, Any] | None = None
+) -> Table:
+    """A column for each attribute that anybody has, in order of appearance; `usual`, or None, where one has it not."""
+    known = dict.fromkeys(key for attributes in given for key in attributes)
+    columns = {str(key): partial(_column, given, key, (usual or {}).get(key)) for key in known}
+    return Table(NAME, columns, len(given), place=place)
+
+
+def _column(given: Sequence[Mapping[Any, Any]], key: Any, usual: Any) -> TableColumn:
+    return object_column([attributes.get(key, usual) for attributes in given])
+
+
+# -- Where users keep their graphs: the ways to a `Graph` from data frames, networkx, SciPy and PyTorch Geometric ---
 
 class GraphSources:
     """What `Graph` can be made of; every way ends in the same checks."""

@@ -8,12 +8,15 @@ none makes a cluster larger than `max_size` (0: no limit). Should the two kinds 
 
 from __future__ import annotations
 
+import heapq
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.core.kernels import njit
+
+# -- From decisions about pairs to clusters: transitive closure and the links of antecedents, with constraints ---
 
 Array = NDArray[Any]
 NO_PAIRS = np.empty((0, 2), np.int32)
@@ -226,3 +229,463 @@ def _link_once(parent, follow, size, left, right, starts, partners, max_size):
     for k in range(len(left)):
         if right[k] != done and _joins(parent, follow, size, left[k], right[k], starts, partners, max_size):
             done = right[k]
+
+
+# -----------------------------------------------------------------------------------------------------
+# Clusters grown by joining the two that are closest, over sparse pairs: average link, complete link, largest gain.
+#
+# Closeness of clusters A and B, with p the value of a pair and 0 for pairs that are no candidates:
+#
+#     average   Σ p / pairs of A x B          complete   min p over all pairs of A x B          gain   Σ p
+#     compared  Σ p / candidate pairs of A x B
+#
+# Pairs of A x B are |A| |B|; of two tables only those that cross them, as no others can ever be compared.
+#
+# The two closest are joined as long as their closeness exceeds the threshold; ties go to the clusters whose first items
+# come first. A join makes a new cluster, whose neighbours are those of the two, found by walking their lists; a heap
+# holds every closeness, and entries about clusters that are gone are passed over.
+
+KINDS = {"average": 0, "complete": 1, "gain": 2, "compared": 3}
+
+
+def agglomerate(
+    n: int,
+    left: Array,
+    right: Array,
+    value: Array,
+    kind: str,
+    threshold: float,
+    constraints: Constraints | None = None,
+) -> NDArray[np.int32]:
+    """Clusters int32 (n,). For all kinds but gain a join needs a pair above the threshold, so clusters lie
+    within the components of those pairs, and only pairs within components are worked with.
+    """
+    rules = constraints or Constraints()
+    component = single_link(n, left, right, value, threshold, Constraints(rules.must_link))
+    inside = component[left] == component[right]
+    start = single_link(n, left[:0], right[:0], value[:0], threshold, Constraints(rules.must_link))
+    a, b = start[left[inside]], start[right[inside]]
+    p = np.asarray(value, np.float64)[inside]
+    apart = a != b
+    first = np.unique(start, return_index=True)[1].astype(np.int64) if n else np.empty(0, np.int64)
+    sizes = np.bincount(start).astype(np.int64) if n else np.empty(0, np.int64)
+    ours = np.zeros_like(sizes)
+    if rules.first_table:
+        ours = np.bincount(start[: rules.first_table], minlength=len(sizes)).astype(np.int64)
+    forbidden = start[np.asarray(rules.cannot_link, np.int64).reshape(-1, 2)]
+    low, high = np.minimum(a, b)[apart], np.maximum(a, b)[apart]
+    parent = _agglomerate(
+        low, high, p[apart], first, sizes, ours, forbidden, KINDS[kind], float(threshold), int(rules.max_size)
+    )
+    return numbered(parent[start])
+
+
+@njit(nogil=True, cache=True)
+def _closeness(kind, total, least, count, pairs):
+    if kind == 0:
+        return total / pairs
+    if kind == 1:
+        return least if count == pairs else 0.0
+    if kind == 3:
+        return total / count
+    return total
+
+
+@njit(nogil=True, cache=True)
+def _pairs(size, ours, a, b, tables):
+    """Pairs of two clusters that can be compared; `ours` are the items of the first of two tables."""
+    if tables:
+        return ours[a] * (size[b] - ours[b]) + ours[b] * (size[a] - ours[a])
+    return size[a] * size[b]
+
+
+@njit(nogil=True, cache=True)
+def _entry(closeness, first, a, b):
+    """A heap entry: the closest first, then the clusters with the first items."""
+    if first[a] > first[b]:
+        a, b = b, a
+    return (-closeness, first[a], first[b], a, b)
+
+
+# A cluster's neighbours are entries begin[c] ... end[c] - 1 of an array: the neighbour, the sum, minimum and number of
+# pairs with it, and whether some pair of the two must not be together.
+_ENTRY = np.dtype([("cluster", "i8"), ("total", "f8"), ("least", "f8"), ("count", "i8"), ("barred", "?")], align=True)
+
+
+@njit(nogil=True, cache=True)
+def _first_lists(left, right, value, forbidden, begin, end):
+    """The entries of the first clusters, both directions of every pair: counted, then filled."""
+    n = len(begin) // 2
+    for k in range(len(left)):
+        end[left[k]] += 1
+        end[right[k]] += 1
+    for k in range(len(forbidden)):
+        end[forbidden[k, 0]] += 1
+        end[forbidden[k, 1]] += 1
+    place = 0
+    for c in range(n):
+        begin[c], place = place, place + end[c]
+        end[c] = begin[c]
+    entries = np.empty(2 * place + 16, _ENTRY)
+    for k in range(len(left)):
+        for one, other in ((left[k], right[k]), (right[k], left[k])):
+            _put(entries, end[one], other, value[k], value[k], 1, False)
+            end[one] += 1
+    for k in range(len(forbidden)):
+        for one, other in ((forbidden[k, 0], forbidden[k, 1]), (forbidden[k, 1], forbidden[k, 0])):
+            _put(entries, end[one], other, 0.0, np.inf, 0, True)
+            end[one] += 1
+    return entries, place
+
+
+@njit(nogil=True, cache=True)
+def _put(entries, at, cluster, total, least, count, barred):
+    entry = entries[at]
+    entry.cluster, entry.total, entry.least, entry.count, entry.barred = cluster, total, least, count, barred
+
+
+@njit(nogil=True, cache=True)
+def _compact(entries, begin, end, c, parent, slot):
+    """Entries of a cluster that are about the same neighbour by now become one."""
+    write = begin[c]
+    for at in range(begin[c], end[c]):
+        entry = entries[at]
+        d = find(parent, entry.cluster)
+        if d == c:
+            continue
+        if slot[d] < 0:
+            slot[d] = write
+            _put(entries, write, d, entry.total, entry.least, entry.count, entry.barred)
+            write += 1
+        else:
+            known = entries[slot[d]]
+            known.total += entry.total
+            known.least = min(known.least, entry.least)
+            known.count += entry.count
+            known.barred = known.barred or entry.barred
+    end[c] = write
+    for at in range(begin[c], end[c]):
+        slot[entries[at].cluster] = -1
+
+
+@njit(nogil=True, cache=True)
+def _push(heap, entries, begin, end, c, n, size, ours, tables, first, kind, threshold, max_size):
+    """Put the joins that cluster c may have onto the heap; of two first clusters the later one does it."""
+    for at in range(begin[c], end[c]):
+        entry = entries[at]
+        d = entry.cluster
+        if entry.barred or (d > c and c < n) or (max_size > 0 and size[c] + size[d] > max_size):
+            continue
+        pairs = _pairs(size, ours, c, d, tables)
+        if pairs == 0 or (kind == 3 and entry.count == 0):
+            continue
+        close = _closeness(kind, entry.total, entry.least, entry.count, pairs)
+        if close > threshold:
+            heapq.heappush(heap, _entry(close, first, c, d))
+
+
+@njit(nogil=True, cache=True)
+def _agglomerate(left, right, value, first_item, start_sizes, start_ours, forbidden, kind, threshold, max_size):
+    """The root of each starting cluster; the clusters that joins make are numbered on from n."""
+    n = len(start_sizes)
+    parent = np.arange(2 * n)
+    size, first = np.zeros(2 * n, np.int64), np.zeros(2 * n, np.int64)
+    size[:n], first[:n] = start_sizes, first_item
+    ours = np.zeros(2 * n, np.int64)
+    ours[:n] = start_ours
+    tables = ours.sum() > 0
+    alive = np.zeros(2 * n, np.bool_)
+    alive[:n] = True
+    begin, end = np.zeros(2 * n, np.int64), np.zeros(2 * n, np.int64)
+    entries, used = _first_lists(left, right, value, forbidden, begin, end)
+    slot = np.full(2 * n, -1, np.int64)
+    heap = [(0.0, np.int64(-1), np.int64(-1), np.int64(-1), np.int64(-1))]
+    heap.pop()
+    for c in range(n):
+        _compact(entries, begin, end, c, parent, slot)
+        _push(heap, entries, begin, end, c, n, size, ours, tables, first, kind, threshold, max_size)
+    made = n
+    while len(heap) > 0:
+        _, _, _, a, b = heapq.heappop(heap)
+        if not (alive[a] and alive[b]):  # about a cluster that is gone
+            continue
+        alive[a] = alive[b] = False
+        parent[a] = parent[b] = made
+        alive[made] = True
+        size[made], first[made] = size[a] + size[b], min(first[a], first[b])
+        ours[made] = ours[a] + ours[b]
+        need = end[a] - begin[a] + end[b] - begin[b]
+        if used + need > len(entries):
+            grown = np.empty(max(2 * len(entries), used + need), _ENTRY)
+            grown[:used] = entries[:used]
+            entries = grown
+        begin[made] = used
+        for old in (a, b):
+            for at in range(begin[old], end[old]):
+                entries[used] = entries[at]
+                used += 1
+        end[made] = used
+        _compact(entries, begin, end, made, parent, slot)
+        used = end[made]
+        _push(heap, entries, begin, end, made, n, size, ours, tables, first, kind, threshold, max_size)
+        made += 1
+    roots = np.empty(n, np.int64)
+    for c in range(n):
+        roots[c] = find(parent, c)
+    return roots
+
+
+# -- Correlation clustering: clusters with the largest sum of log-odds within them, by joins and then single moves ---
+#
+#     gain(clusters) = Σ over candidate pairs within a cluster of (log-odds of the pair - log-odds of the threshold)
+#
+# Finding the largest is NP-hard. Joining the two clusters that gain most gives a start; then items move, one at a time,
+# to the cluster (or to one of their own) where they gain most, and clusters are joined again, until neither helps: a
+# local optimum.
+
+SWEEPS = 100  # of moves; each raises the gain, so the limit is for rounding alone
+ROUNDS = 20
+
+
+def log_odds(probability: Array) -> NDArray[np.float64]:
+    p = np.clip(np.asarray(probability, np.float64), 1e-15, 1 - 1e-15)
+    return np.log(p) - np.log1p(-p)  # type: ignore[no-any-return]
+
+
+def correlation_gain(clusters: Array, left: Array, right: Array, gain: Array) -> float:
+    """The sum over pairs within clusters."""
+    return float(gain[clusters[left] == clusters[right]].sum())
+
+
+def correlation(
+    n: int,
+    left: Array,
+    right: Array,
+    probability: Array,
+    threshold: float = 0.5,
+    constraints: Constraints | None = None,
+) -> NDArray[np.int32]:
+    """Clusters that no single move of an item and no join of two clusters improves."""
+    rules = constraints or Constraints()
+    gain = log_odds(probability) - log_odds(np.array([threshold]))[0]
+    fixed = np.zeros(n, bool)
+    fixed[np.asarray(rules.must_link, np.int64).ravel()] = True  # items of must-links stay together by staying put
+    starts, partners = rules.partners(n)
+    clusters = agglomerate(n, left, right, gain, "gain", 0.0, rules)
+    lists = _neighbours(n, left, right, gain)
+    best = correlation_gain(clusters, left, right, gain)
+    for _ in range(ROUNDS):
+        moved = clusters.astype(np.int64)
+        _move(moved, fixed, *lists, starts, partners, rules.max_size, SWEEPS)
+        held = Constraints(_chains(moved), rules.cannot_link, rules.max_size)
+        clusters = agglomerate(n, left, right, gain, "gain", 0.0, held)
+        now = correlation_gain(clusters, left, right, gain)
+        if now <= best + 1e-12 * max(1.0, abs(best)):
+            break
+        best = now
+    return clusters
+
+
+def _chains(clusters: Array) -> NDArray[np.int32]:
+    """Must-links that hold clusters together: each item with the next of its cluster."""
+    order = np.argsort(numbered(clusters), kind="stable").astype(np.int32)
+    together = clusters[order[:-1]] == clusters[order[1:]]
+    return np.stack([order[:-1][together], order[1:][together]], axis=1)
+
+
+def _neighbours(n: int, left: Array, right: Array, gain: Array) -> tuple[Array, Array, Array]:
+    """Both directions of every pair: starts (n + 1,), neighbours, gains."""
+    a, b = np.concatenate([left, right]), np.concatenate([right, left])
+    order = np.argsort(a, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(np.bincount(a, minlength=n))]).astype(np.int64)
+    return starts, b[order].astype(np.int64), np.concatenate([gain, gain])[order]
+
+
+@njit(nogil=True, cache=True)
+def _move(cluster, fixed, starts, neighbours, gains, cannot_starts, cannot, max_size, sweeps):
+    """Move items, in order, until a sweep moves none. Cluster numbers below n are in use or free."""
+    n = len(cluster)
+    size = np.zeros(n + 1, np.int64)
+    for i in range(n):
+        size[cluster[i]] += 1
+    toward = np.zeros(n + 1)  # what an item gains in each cluster
+    barred = np.zeros(n + 1, np.bool_)
+    free = 0
+    for _ in range(sweeps):
+        moves = 0
+        for i in range(n):
+            if fixed[i]:
+                continue
+            for k in range(starts[i], starts[i + 1]):
+                toward[cluster[neighbours[k]]] += gains[k]
+            for k in range(cannot_starts[i], cannot_starts[i + 1]):
+                barred[cluster[cannot[k]]] = True
+            here, best = cluster[i], toward[cluster[i]]
+            to = here
+            if best < -1e-12 and size[here] > 1:  # better alone
+                while size[free] > 0:
+                    free = (free + 1) % n
+                to, best = free, 0.0
+            for k in range(starts[i], starts[i + 1]):
+                c = cluster[neighbours[k]]
+                if c == here or barred[c] or (max_size > 0 and size[c] >= max_size):
+                    continue
+                if toward[c] > best + 1e-12:
+                    to, best = c, toward[c]
+            for k in range(starts[i], starts[i + 1]):
+                toward[cluster[neighbours[k]]] = 0.0
+            for k in range(cannot_starts[i], cannot_starts[i + 1]):
+                barred[cluster[cannot[k]]] = False
+            if to != here:
+                size[here] -= 1
+                size[to] += 1
+                cluster[i] = to
+                moves += 1
+        if moves == 0:
+            return
+
+
+# -- One-to-one: every record of two clean tables has at most one partner, and the log-odds of all partners are ---
+#
+# largest.
+
+def one_to_one(
+    n: int,
+    left: Array,
+    right: Array,
+    probability: Array,
+    threshold: float = 0.5,
+    constraints: Constraints | None = None,
+) -> NDArray[np.int32]:
+    """The matching of largest Σ (log-odds - log-odds of the threshold) over pairs above the threshold.
+
+    Exact, by the shortest-path algorithm for sparse assignment. Each left item may also take a partner of its own that
+    stands for none, at gain 0, so a full assignment always exists. `must_link` pairs are partners whatever the others
+    say. No item may be left in one pair and right in another.
+    """
+    rules = constraints or Constraints()
+    must = np.asarray(rules.must_link, np.int64).reshape(-1, 2)
+    barred = {tuple(sorted(map(int, pair))) for pair in np.asarray(rules.cannot_link).reshape(-1, 2)}
+    taken = np.zeros(n, bool)
+    taken[must.ravel()] = True
+    gain = log_odds(probability) - log_odds(np.array([threshold]))[0]
+    usable = (gain > 0) & ~taken[left] & ~taken[right]
+    if barred:
+        usable &= np.fromiter(
+            ((int(a), int(b)) not in barred for a, b in zip(left, right, strict=True)), bool, len(left)
+        )
+    roots = single_link(n, must.min(axis=1), must.max(axis=1), np.ones(len(must)))
+    a, b = left[usable], right[usable]
+    if len(a) and rules.max_size != 1:
+        partner = _assigned(a, b, gain[usable])
+        roots[partner[:, 1]] = roots[partner[:, 0]]
+    return numbered(roots)
+
+
+def _assigned(left: Array, right: Array, gain: Array) -> Array:
+    """Pairs (m, 2) of the best matching. Costs are (largest gain + 1) - gain, since a sparse matrix holds no zeros."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import min_weight_full_bipartite_matching
+
+    rows, a = np.unique(left, return_inverse=True)
+    columns, b = np.unique(right, return_inverse=True)
+    dear = float(gain.max()) + 1.0
+    alone = np.arange(len(rows))
+    cost = np.concatenate([dear - gain, np.full(len(rows), dear)])
+    where = (np.concatenate([a, alone]), np.concatenate([b, len(columns) + alone]))
+    table = csr_array((cost, where), shape=(len(rows), len(columns) + len(rows)))
+    row, column = min_weight_full_bipartite_matching(table)
+    real = column < len(columns)
+    return np.stack([rows[row[real]], columns[column[real]]], axis=1)
+
+
+# -- The E-steps of structured local training: the labels of pairs that a local model should learn -----
+#
+# h* are the decisions of the local model, h' those after clustering, y* the truth, all 0 or 1 a pair. What comes back,
+# y', asks the local model for no more than the clustering needs:
+#
+#     nearest    y' = h* where h' = y*, else y*                                      (Algorithm 2 of the paper)
+#     spanning   y' = h* where h' = y*; of the true pairs that h' misses, those of a minimum spanning forest over all
+#                true pairs are 1, with cost φ(0) for missed ones and 0 for the others (Algorithm 1)
+#     exact      the most probable y' whose transitive closure is y*: true pairs that h* has, and the most probable
+#                others that join what is still apart
+#
+# The first two may ask for too little: with h* joining 0-2 and 1-2 falsely, h' = y* on the true pair 0-1, which then
+# stays 0 though nothing else holds it. "exact" is what Algorithm 1 stands for, and it always closes to the truth.
+
+E_STEPS = ("nearest", "spanning", "exact")
+
+
+def e_step(
+    kind: str, n: int, left: Array, right: Array, truth: Array, decided: Array, clustered: Array, score: Array
+) -> NDArray[np.int8]:
+    """y' int8 (P,). `score` is log φ(1) - log φ(0): the lower φ(0), the higher it is: forests take high ones first."""
+    right_after = clustered == truth
+    if kind == "nearest":
+        return np.where(right_after, decided, truth).astype(np.int8)
+    true = np.flatnonzero(truth == 1)
+    free = right_after[true] if kind == "spanning" else decided[true] == 1
+    order = np.lexsort((-score[true], ~free))  # free pairs first, then by score; stable, so ties keep their order
+    chosen = true[order][forest(n, left[true[order]], right[true[order]])]
+    labels = np.where(right_after, decided, 0).astype(np.int8)
+    if kind == "spanning":
+        labels[chosen[~right_after[chosen]]] = 1
+        return labels
+    labels[:] = 0
+    labels[true[free]] = 1
+    labels[chosen] = 1
+    return labels
+
+
+# -- Closure: the pairs inside likely clusters that blocking left out, so that they can be compared too ---
+#
+# Average link counts a pair that was never compared as a "no". Where a cluster is certain but its records share few
+# keys, most of its pairs were never compared and the cluster falls apart. So records are first clustered generously
+# (mean over the compared pairs alone), the pairs missing inside those clusters are listed, and clustering runs again
+# once they have been compared.
+
+LARGEST = 200  # records of a cluster above which its pairs are left alone: they grow with the square
+
+
+def missing_pairs(
+    n: int,
+    left: Array,
+    right: Array,
+    probability: Array,
+    threshold: float = 0.5,
+    first_table: int = 0,
+    largest: int = LARGEST,
+) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
+    """Pairs within generous clusters that are not among the pairs given, in their order, and how many clusters were
+    too large to look into."""
+    clusters = agglomerate(n, left, right, probability, "compared", threshold, Constraints(first_table=first_table))
+    sizes = np.bincount(clusters, minlength=1)
+    looked_into = (sizes > 1) & (sizes <= largest)
+    a, b = _pairs_inside(clusters, looked_into)
+    if first_table:
+        crossing = (a < first_table) & (b >= first_table)
+        a, b = a[crossing], b[crossing]
+    given = looked_into[clusters[left]] & (clusters[left] == clusters[right])
+    wanted = _keys(a, b)
+    missing = np.setdiff1d(wanted, _keys(left[given], right[given]), assume_unique=True)
+    missing.sort()
+    return (missing & 0xFFFFFFFF).astype(np.int32), (missing >> 32).astype(np.int32), int((sizes > largest).sum())
+
+
+def _keys(left: Array, right: Array) -> NDArray[np.int64]:
+    """One number a pair, in order of right and then left."""
+    return (right.astype(np.int64) << 32) | left.astype(np.int64)
+
+
+def _pairs_inside(clusters: Array, looked_into: Array) -> tuple[Array, Array]:
+    """Every pair of items of the clusters looked into, the earlier item to the left."""
+    order = np.argsort(clusters, kind="stable")
+    order = order[looked_into[clusters[order]]]
+    members = clusters[order]
+    place = np.arange(len(order))
+    begin = np.searchsorted(members, members, side="left")
+    before = place - begin  # earlier items of the same cluster
+    right = np.repeat(order, before)
+    ends = np.cumsum(before)
+    left = order[np.arange(len(right)) - np.repeat(ends - before, before) + np.repeat(begin, before)]
+    return left, right

@@ -3,27 +3,295 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from numbers import Integral
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.core.threads import even_bounds, resolve_jobs, run_chunks
-from kinfolk.errors import InputError
-from kinfolk.linking.blocking_rules import (
-    Blocking,
-    Key,
-    RareTokens,
-    SortedNeighbourhood,
-    as_rules,
-    at_least,
-    parse_rule,
-)
-from kinfolk.linking.candidates import Candidates, Limits, distinct
-from kinfolk.linking.compared import one_of
+from kinfolk.errors import InputError, SettingError
+from kinfolk.linking.comparisons import bags_of_tokens
+from kinfolk.linking.keys import keys_of, parse_key
 from kinfolk.linking.mentions import Mentions, pairs_within
+from kinfolk.linking.pairs import joint_codes, one_of, texts_of
+
+# -- Pairs that one blocking rule makes, as ranges that are spread out a piece at a time ---------------
+#
+# Items lie in a pool so that the partners of an item are a run of it. What a rule holds is one entry an item and run,
+# never the pairs themselves, so ten million pairs cost no more memory than the piece in work.
+
+Array = NDArray[Any]
+log = logging.getLogger("kinfolk")
+NAMED = 3  # giant blocks that are warned of one by one
+
+
+class Limits(NamedTuple):
+    max_block: int  # pairs of a block that is warned of
+    skip: bool  # and left out
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Entry e pairs the item right[e] with pool[low[e]:high[e]]; entries are in order of `right`.
+
+    Pairs with right < left, and with two tables those within one of them, are left out when they come up; so are those
+    that come up fewer than `min_shared` times.
+    """
+
+    pool: Array = field(repr=False)
+    right: Array
+    low: Array
+    high: Array
+    first_table: int | None
+    min_shared: int = 1
+
+    @property
+    def total(self) -> int:
+        """Pairs there are at most."""
+        return int((self.high - self.low).sum())
+
+    def costs(self, n_items: int) -> Array:
+        """Pairs with each item to the right, at most."""
+        return np.bincount(self.right, self.high - self.low, minlength=n_items)
+
+    def pairs(self, first: int, last: int) -> Array:
+        """int64 right << 32 | left of the pairs with first <= right < last, rising, each once."""
+        here = slice(*np.searchsorted(self.right, (first, last)))
+        low, count = self.low[here], (self.high - self.low)[here]
+        ends = np.cumsum(count)
+        left = self.pool[np.repeat(low - ends + count, count) + np.arange(ends[-1] if len(ends) else 0)]
+        right = np.repeat(self.right[here], count)
+        kept = left < right
+        if self.first_table is not None:
+            kept &= (left < self.first_table) & (right >= self.first_table)
+        keys: Array = (right[kept].astype(np.int64) << 32) | left[kept]
+        return distinct(keys, self.min_shared)
+
+
+def distinct(keys: Array, least: int = 1) -> Array:
+    """Those that come up so often, rising, each once; `keys` is sorted in place."""
+    steps = np.diff(keys, prepend=-1)
+    if (steps <= 0).any():  # a single key makes its pairs in order
+        keys.sort()
+        steps = np.diff(keys, prepend=-1)
+    starts = np.flatnonzero(steps)
+    if least > 1:
+        starts = starts[np.diff(starts, append=len(keys)) >= least]
+    return keys[starts] if len(starts) < len(keys) else keys
+
+
+def within_blocks(
+    items: Mentions, codes: Array, members: Array, shown: Callable[[int], str], rule: str, limits: Limits
+) -> Candidates:
+    """Pairs of items of one block: item members[e] is in block codes[e]. Blocks do not reach across groups."""
+    blocks = codes if items.n_groups <= 1 else joint_codes([items.groups[members], codes])[0]
+    order = np.lexsort((members, blocks))
+    pool, blocks = members[order], blocks[order]
+    starts = np.flatnonzero(np.diff(blocks, prepend=-1))
+    sizes = np.diff(starts, append=len(blocks))
+    first = np.repeat(starts, sizes)
+    if items.first_table is None:
+        high = np.arange(len(pool))  # those before it
+        pairs = sizes * (sizes - 1) // 2
+    else:
+        from_first = pool < items.first_table
+        ours = np.add.reduceat(from_first.astype(np.int64), starts) if len(starts) else starts
+        high = np.where(from_first, first, first + np.repeat(ours, sizes))
+        pairs = ours * (sizes - ours)
+    giant = np.flatnonzero(pairs > limits.max_block)
+    if len(giant):
+        named = codes[order]
+        _warn(rule, [(shown(int(named[starts[b]])), int(sizes[b]), int(pairs[b])) for b in giant], limits)
+        if limits.skip:
+            high = np.where(np.repeat(pairs > limits.max_block, sizes), first, high)
+    return _in_order(pool, pool, first, high, items.first_table)
+
+
+def _warn(rule: str, blocks: list[tuple[str, int, int]], limits: Limits) -> None:
+    blocks.sort(key=lambda block: -block[2])
+    what = "it is left out" if limits.skip else 'narrow the rule, or leave such blocks out with giant="skip"'
+    for key, size, pairs in blocks[:NAMED]:
+        log.warning("%s: the block %r has %s items and makes %s pairs; %s", rule, key, f"{size:,}", f"{pairs:,}", what)
+    if len(blocks) > NAMED:
+        rest = sum(pairs for _, _, pairs in blocks[NAMED:])
+        told = "%s: %s more blocks have over %s pairs each, together %s; %s"
+        count = f"{len(blocks) - NAMED:,}"
+        log.warning(told, rule, count, f"{limits.max_block:,}", f"{rest:,}", what.replace("it is", "they are"))
+
+
+def within_windows(items: Mentions, codes: Array, window: int) -> Candidates:
+    """Pairs of items less than `window` places apart in the order of their codes, each group for itself."""
+    known = np.flatnonzero(codes >= 0)
+    pool = known[np.lexsort((known, codes[known], items.groups[known]))]
+    groups = items.groups[pool]
+    place = np.arange(len(pool))
+    begins, ends = np.searchsorted(groups, groups, "left"), np.searchsorted(groups, groups, "right")
+    # an item is to the right of some on either side: both are looked at, and half of them dropped
+    low = np.concatenate([np.maximum(place - window + 1, begins), place + 1])
+    high = np.concatenate([place, np.minimum(place + window, ends)])
+    return _in_order(pool, np.concatenate([pool, pool]), low, high, items.first_table)
+
+
+def _in_order(pool: Array, right: Array, low: Array, high: Array, first_table: int | None) -> Candidates:
+    kept = np.flatnonzero(high > low)
+    order = kept[np.argsort(right[kept], kind="stable")]
+    return Candidates(pool.astype(np.int32), right[order].astype(np.int32), low[order], high[order], first_table)
+
+
+# -- Rules that bring pairs of records together: by keys, sorted neighbourhoods and rare tokens --------
+
+WRITTEN = "key(surname[:3] + suburb), sorted(surname, 5) or rare(name + description, 50)"
+
+
+class Blocking(ABC):
+    """A rule that brings pairs of items together. `str(rule)` is how `parse_rule` reads it."""
+
+    normalise: bool
+
+    @abstractmethod
+    def candidates(self, items: Mentions, limits: Limits) -> Candidates: ...
+
+    @abstractmethod
+    def _written(self) -> str: ...
+
+    def __str__(self) -> str:
+        return self._written() if self.normalise else f"{self._written()[:-1]}, raw)"
+
+
+@dataclass(frozen=True)
+class Key(Blocking):
+    """Items with the same key: a field, or an expression such as "surname[:3] + suburb" (see `key_expressions`).
+
+    normalise   take fields in lower case, without accents and punctuation, as comparisons do
+    """
+
+    expression: str
+    normalise: bool = field(default=True, kw_only=True)
+
+    def __post_init__(self) -> None:
+        parse_key(self.expression)
+
+    def candidates(self, items: Mentions, limits: Limits) -> Candidates:
+        keys = keys_of(items, self.expression, self.normalise)
+        known = np.flatnonzero(keys.codes >= 0)
+        return within_blocks(items, keys.codes[known], known, keys.shown, str(self), limits)
+
+    def _written(self) -> str:
+        return f"key({self.expression})"
+
+
+@dataclass(frozen=True)
+class SortedNeighbourhood(Blocking):
+    """Items less than `window` places apart when sorted by their keys, so that a typo late in a key does no harm.
+
+    Items of the same key are in the order of the data; should there be more of them than the window holds, not all
+    come together: add a Key of the same expression.
+    """
+
+    expression: str
+    window: int = 5
+    normalise: bool = field(default=True, kw_only=True)
+
+    def __post_init__(self) -> None:
+        parse_key(self.expression)
+        at_least("SortedNeighbourhood: window", self.window, 2)
+
+    def candidates(self, items: Mentions, limits: Limits) -> Candidates:
+        codes = keys_of(items, self.expression, self.normalise).codes
+        return within_windows(items, codes, int(self.window))
+
+    def _written(self) -> str:
+        return f"sorted({self.expression}, {self.window})"
+
+
+@dataclass(frozen=True, init=False)
+class RareTokens(Blocking):
+    """Items that share words few others have.
+
+    fields          one or several; a word is the same in each of them
+    max_frequency   words found in more items than this bring nobody together
+    min_shared      so many such words must be shared
+    """
+
+    fields: tuple[str, ...]
+    max_frequency: int
+    min_shared: int
+    normalise: bool
+
+    def __init__(
+        self, fields: str | Sequence[str], max_frequency: int = 50, min_shared: int = 1, *, normalise: bool = True
+    ) -> None:
+        listed = (fields,) if isinstance(fields, str) else tuple(fields)
+        if not listed or not all(isinstance(one, str) and one for one in listed):
+            raise SettingError(f"RareTokens takes the name of a field or a list of names; got {fields!r}")
+        at_least("RareTokens: max_frequency", max_frequency, 2)
+        at_least("RareTokens: min_shared", min_shared, 1)
+        given = {"fields": listed, "max_frequency": max_frequency, "min_shared": min_shared, "normalise": normalise}
+        for name, value in given.items():
+            object.__setattr__(self, name, value)
+
+    def candidates(self, items: Mentions, limits: Limits) -> Candidates:
+        texts = texts_of(items, self.fields, self.normalise)
+        (starts, tokens, _), words = bags_of_tokens([text.split() for text in texts.values])
+        rows = np.repeat(np.arange(len(texts.values)), np.diff(starts))
+        frequency = np.bincount(tokens, texts.counts()[rows], minlength=len(words))
+        rare = (frequency >= 2) & (frequency <= self.max_frequency)
+        kept = rare[tokens]
+        tokens, starts = tokens[kept], np.concatenate([[0], np.cumsum(kept)])[starts]
+        known = np.flatnonzero(texts.codes >= 0)
+        first, count = starts[texts.codes[known]], np.diff(starts)[texts.codes[known]]
+        members = np.repeat(known, count)
+        codes = tokens[np.repeat(first - np.cumsum(count) + count, count) + np.arange(len(members))]
+        found = within_blocks(items, codes, members, words.__getitem__, str(self), limits)
+        return replace(found, min_shared=int(self.min_shared))
+
+    def _written(self) -> str:
+        shared = "" if self.min_shared == 1 else f", {self.min_shared}"
+        return f"rare({' + '.join(self.fields)}, {self.max_frequency}{shared})"
+
+
+def at_least(what: str, value: Any, least: int) -> None:
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+        raise SettingError(f"{what} must be a whole number from {least} on; got {value!r}")
+
+
+def parse_rule(text: str) -> Blocking:
+    """key(EXPRESSION), sorted(EXPRESSION[, WINDOW]) or rare(FIELD + ...[, FREQUENCY[, SHARED]]), each with ", raw"."""
+    call = re.fullmatch(r"\s*(\w+)\s*\((.*)\)\s*", text)
+    kind, rest = (call[1].lower(), call[2]) if call else ("", "")
+    rest, *words = re.split(r",(?=\s*(?:\d+|raw)\s*(?:,|$))", rest)
+    settings = [word.strip() for word in words]
+    normalise = settings[-1:] != ["raw"]
+    numbers = [int(word) for word in settings if word != "raw"]
+    most = {"key": 0, "sorted": 1, "rare": 2}
+    if len(numbers) > most.get(kind, -1) or len(settings) - len(numbers) != (not normalise):
+        raise SettingError(f"cannot read the rule {text!r}; write it as {WRITTEN}")
+    if kind == "rare":
+        return RareTokens([field.strip() for field in rest.split("+")], *numbers, normalise=normalise)
+    if kind == "sorted":
+        return SortedNeighbourhood(rest.strip(), *numbers, normalise=normalise)
+    return Key(rest.strip(), normalise=normalise)
+
+
+def as_rules(given: Any) -> list[Blocking]:
+    """One rule or a list of them; a string is read by `parse_rule`."""
+    rules = []
+    for item in given if isinstance(given, list | tuple) else [given]:
+        rule = parse_rule(item) if isinstance(item, str) else item
+        if not isinstance(rule, Blocking):
+            raise SettingError(f"a blocking rule was expected, such as Key('postcode') or {WRITTEN!r}; got {item!r}")
+        rules.append(rule)
+    if not rules:
+        raise SettingError("expected at least one blocking rule, such as Key('postcode')")
+    return rules
+
+
+# -- Blocking: which of all pairs of records are compared at all; how many that leaves, and how many true ones ---
 
 __all__ = [
     "Blocking",
@@ -38,8 +306,6 @@ __all__ = [
     "parse_rule",
 ]
 
-Array = NDArray[Any]
-log = logging.getLogger("kinfolk")
 AT_A_TIME = 1 << 22  # candidates worked on together: some hundred megabytes whatever the whole is
 GIANT = ("keep", "skip")
 ALL_PAIRS = 2_000_000  # without rules so many pairs are compared, at most

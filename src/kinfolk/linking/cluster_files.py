@@ -17,12 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.core.archives import File, Place, files_in
-from kinfolk.core.column import Column
-from kinfolk.core.files import Source, read_utf8, write_utf8
+from kinfolk.core.data import Column
+from kinfolk.core.files import File, Place, Source, files_in, read_utf8, write_utf8
 from kinfolk.errors import InputError
-from kinfolk.linking.brackets import LabelledSpan, parse_brackets
-from kinfolk.linking.coref import _TYPED, SUFFIXES, _Document, _documents
+from kinfolk.linking.coref import _TYPED, SUFFIXES, LabelledSpan, _Document, _documents, parse_brackets
 from kinfolk.linking.mentions import Mentions
 
 log = logging.getLogger("kinfolk")

@@ -2,21 +2,759 @@
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
+from itertools import chain
+from numbers import Integral, Real
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
+from kinfolk.core.data import Column
+from kinfolk.core.kernels import njit
 from kinfolk.errors import InputError, ModelFileError, SettingError
-from kinfolk.linking.best_of import BestOf
-from kinfolk.linking.compared import Comparison, normalised, texts_of, written_kind
 from kinfolk.linking.mentions import Mentions
-from kinfolk.linking.pairs import PairFeature, number_column
-from kinfolk.linking.text_comparisons import Edit, JaroWinkler
-from kinfolk.linking.token_comparisons import Numbers, SharedCodes, TfidfCosine, TokenOverlap, codes_in, numbers_in
-from kinfolk.linking.value_comparisons import DateDifference, Exact, NumberDifference, PairFunction, dates_of
+from kinfolk.linking.pairs import (
+    Answer,
+    Comparison,
+    Items,
+    PairColumn,
+    PairFeature,
+    Statistics,
+    as_column,
+    attribute,
+    distinct_pairs,
+    first_items,
+    joint_codes,
+    normalised,
+    number_codes,
+    number_column,
+    one_of,
+    texts_of,
+    where_known,
+    written_kind,
+)
+from kinfolk.linking.strings import BITS, WORTHWHILE, Letters, edit_similarities, jaro_winkler_similarities, letters_of
 from kinfolk.text.skip_edges import given_again
+
+# -- Comparisons of whole values: the same or not, numbers and dates apart, and a user's own function ---
+
+Array = NDArray[Any]
+_NAMES = "january february march april may june july august september october november december".split()
+MONTHS = {word: i for i, name in enumerate(_NAMES, 1) for word in (name, name[:3])} | {"sept": 9}
+PIVOT = 69  # a year of two digits is 19.. from here on, 20.. below, as in strptime
+YEAR_FIRST = re.compile(r"(\d{4})(?:([-/.])(\d{1,2})\2(\d{1,2})|(\d\d)(\d\d))(?:[T ].*)?")
+YEAR_LAST = re.compile(r"(\d{1,2})([-/.])(\d{1,2})\2(\d{4}|\d\d)(?: .*)?")
+DAY_NAMED = re.compile(r"(\d{1,2})(?:st|nd|rd|th)?[-./ ]*([a-z]+)\.?,?[-./ ]*(\d{4}|\d\d)")  # 3 March 1999, 3-Mar-99
+MONTH_NAMED = re.compile(r"([a-z]+)\.? +(\d{1,2})(?:st|nd|rd|th)?,? +(\d{4}|\d\d)")  # March 3, 1999
+YEAR_AND_MONTH = re.compile(r"(\d{4})[-/](\d{1,2})")  # 1999-03
+MONTH_AND_YEAR = re.compile(r"(\d{1,2}|[a-z]+)\.?,?[-/ ]+(\d{4})")  # 3/1999, March 1999
+
+
+@dataclass(frozen=True)
+class Exact(Comparison):
+    """1 if the values are the same, 0 if not."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "columns", (PairColumn(self.name, words=("different", "equal")),))
+
+    def of(self, items: Mentions) -> Answer:
+        texts = texts_of(items, self.fields, self.normalise)
+
+        def answer(left: Items, right: Items) -> Array:
+            a, b, known = where_known(texts.codes, left, right)
+            return as_column(np.where(known, a == b, np.nan))
+
+        return answer
+
+
+@dataclass(frozen=True)
+class NumberDifference(Comparison):
+    """|x - y|; relative: |x - y| / max(|x|, |y|), 0 where both are 0. What is no number is missing."""
+
+    relative: bool = False
+    SETTINGS: ClassVar[tuple[str, ...]] = ("relative",)
+
+    def __post_init__(self) -> None:
+        one_of("NumberDifference: relative", self.relative, (False, True))
+        super().__post_init__()
+
+    @property
+    def name(self) -> str:
+        return f"number_difference({self.field}{', relative' if self.relative else ''})"
+
+    def of(self, items: Mentions) -> Answer:
+        values = number_column(items, self.field)
+        values = np.where(np.isfinite(values), values, np.nan)
+
+        def answer(left: Items, right: Items) -> Array:
+            x, y = values[left], values[right]
+            apart = np.abs(x - y)
+            if self.relative:
+                size = np.maximum(np.abs(x), np.abs(y))
+                apart = np.divide(apart, size, out=apart, where=size > 0)
+            return as_column(apart)
+
+        return answer
+
+
+@dataclass(frozen=True)
+class DateDifference(Comparison):
+    """Days between two dates, whichever is the earlier; what is no date is missing.
+
+    A date that names a month alone (1999-12, 12/1999, Dec 1999) is compared by the month: both count as the first day
+    of theirs. Years of two digits lie between 1969 and 2068.
+
+    format   as in strptime. None: 1999-12-31 (with or without a time), 19991231, 31.12.1999, 31 Dec 1999, 31-Dec-99 and
+             December 31, 1999. In 1/2/1999 the first number is the day if, in training, one above 12 stands there more
+             often than in the second place, else the month; a comparison that has not learned it looks at the items at
+             hand. With full stops it is the day, and a number above 12 is one anywhere.
+    """
+
+    format: str | None = None
+    day_first: bool | None = field(default=None, init=False, repr=False, compare=False)
+    SETTINGS: ClassVar[tuple[str, ...]] = ("format",)
+
+    def __post_init__(self) -> None:
+        if self.format is not None and (not isinstance(self.format, str) or "%" not in self.format):
+            raise SettingError(f"DateDifference: format must be like '%d/%m/%Y' or None; got {self.format!r}")
+        super().__post_init__()
+
+    def of(self, items: Mentions) -> Answer:
+        texts = texts_of(items, self.fields, normalise=False)
+        days, months, whole = dates_of(texts.values, self.format, self.day_first)[texts.codes].T
+
+        def answer(left: Items, right: Items) -> Array:
+            by_day = whole[left] * whole[right] == 1
+            apart = np.where(by_day, days[left] - days[right], months[left] - months[right])
+            return as_column(np.abs(apart))
+
+        return answer
+
+    def learn(self, items: Mentions) -> Self:
+        if self.format is not None:
+            return self
+        return self._that_knows(is_day_first(texts_of(items, self.fields, normalise=False).values))
+
+    def statistics(self) -> Statistics | None:
+        return None if self.day_first is None else Statistics({"day_first": self.day_first}, {}, {})
+
+    def with_statistics(self, kept: Statistics) -> Self:
+        return self._that_knows(bool(kept.numbers["day_first"]))
+
+    def _that_knows(self, day_first: bool) -> Self:
+        learned = replace(self)
+        object.__setattr__(learned, "day_first", day_first)
+        return learned
+
+
+class Date(NamedTuple):
+    """A day and the first of its month, counted from a fixed day; and whether the day is known: 1, or 0 for a month."""
+
+    day: float
+    month: float
+    whole: float = 1.0
+
+
+NO_DATE = Date(float("nan"), float("nan"))
+
+
+def dates_of(texts: Sequence[str], format: str | None = None, day_first: bool | None = None) -> Array:
+    """float64 (n + 1, 3), a `Date` for each text, NaN where it names none; the last, for code -1, is none."""
+    if format is not None:
+        found = [_by_format(text.strip(), format) for text in texts]
+    else:
+        first = is_day_first(texts) if day_first is None else day_first
+        found = [_date(text.strip(), first) for text in texts]
+    return np.array([*found, NO_DATE])
+
+
+def is_day_first(texts: Sequence[str]) -> bool:
+    """Whether the day stands before the month in most dates that can be read in one way only."""
+    ends = Counter[bool]()
+    for found in filter(None, (YEAR_LAST.fullmatch(text.strip()) for text in texts)):
+        if found[2] != "." and (int(found[1]) > 12) != (int(found[3]) > 12):
+            ends[int(found[1]) > 12] += 1
+    return ends[True] > ends[False]
+
+
+def _by_format(text: str, format: str) -> Date:
+    try:
+        found = datetime.strptime(text, format)
+    except ValueError:
+        return NO_DATE
+    return _made(f"{found.year:04}", found.month, found.day)
+
+
+def _date(text: str, day_first: bool) -> Date:
+    if found := YEAR_FIRST.fullmatch(text):
+        return _made(found[1], found[3] or found[5], found[4] or found[6])
+    if found := YEAR_LAST.fullmatch(text):
+        first, second = int(found[1]), int(found[3])
+        is_day = second <= 12 and (day_first or found[2] == "." or first > 12)
+        return _made(found[4], second if is_day else first, first if is_day else second)
+    plain = text.lower()
+    if found := DAY_NAMED.fullmatch(plain):
+        return _made(found[3], MONTHS.get(found[2], 0), found[1])
+    if found := MONTH_NAMED.fullmatch(plain):
+        return _made(found[3], MONTHS.get(found[1], 0), found[2])
+    if found := YEAR_AND_MONTH.fullmatch(plain):
+        return _made(found[1], found[2])
+    if found := MONTH_AND_YEAR.fullmatch(plain):
+        return _made(found[2], found[1] if found[1].isdecimal() else MONTHS.get(found[1], 0))
+    return NO_DATE
+
+
+def _made(year: Any, month: Any, day: Any = None) -> Date:
+    number = int(year)
+    if len(str(year)) == 2:
+        number += 1900 if number >= PIVOT else 2000
+    try:
+        first = date(number, int(month), 1).toordinal()
+        whole = first if day is None else date(number, int(month), int(day)).toordinal()
+    except ValueError:  # a thirteenth month
+        return NO_DATE
+    return Date(float(whole), float(first), float(day is not None))
+
+
+# -- a user's function --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, init=False)
+class PairFunction(PairFeature):
+    """A user's comparison: `function(left, right)` takes two values and returns a number, or None for missing.
+
+    With one field it is called with the two values (strings, or floats where the field holds numbers), never with a
+    missing one; with several, with two tuples, None where a field is missing. It is called once a distinct pair of
+    values, on several threads. The model file keeps the name (that of the function unless given); the function is
+    passed in again on load.
+    """
+
+    function: Callable[[Any, Any], float | None]
+    fields: tuple[str, ...]
+    name: str
+    columns: tuple[PairColumn, ...] = field(init=False, repr=False, compare=False)
+
+    def __init__(
+        self, function: Callable[[Any, Any], float | None], fields: str | Sequence[str], name: str | None = None
+    ) -> None:
+        if isinstance(function, type) or not callable(function):
+            raise SettingError(f"PairFunction takes a function of two values; got {function!r}")
+        listed = (fields,) if isinstance(fields, str) else tuple(fields)
+        if not listed or not all(isinstance(one, str) and one for one in listed):
+            raise SettingError(f"PairFunction takes the name of a field or a list of names; got {fields!r}")
+        told = str(name or getattr(function, "__name__", type(function).__name__))
+        values = {"function": function, "fields": listed, "name": told, "columns": (PairColumn(told),)}
+        for key, value in values.items():
+            object.__setattr__(self, key, value)
+
+    def of(self, items: Mentions) -> Answer:
+        codes, values = _raw_values(items, self.fields)
+
+        def compare(a: Array, b: Array) -> list[float]:
+            return [self._number(values[p], values[q]) for p, q in zip(a.tolist(), b.tolist(), strict=True)]
+
+        def answer(left: Items, right: Items) -> Array:
+            a, b, known = where_known(codes, left, right)
+            out = np.full(len(a), np.nan)
+            out[known] = distinct_pairs(a[known], b[known], compare)
+            return as_column(out)
+
+        return answer
+
+    def _number(self, left: Any, right: Any) -> float:
+        try:
+            given = self.function(left, right)
+        except Exception as error:  # whatever a user's function raises, with what it was asked
+            told = f"{type(error).__name__}: {error}"
+            raise InputError(
+                f"{self.name!r} failed for {left!r} and {right!r}: {told}; correct the function"
+            ) from error
+        if given is None:
+            return float("nan")
+        if not isinstance(given, Real | np.bool_) or np.isinf(float(given)):
+            wanted = "must return a finite number, or None for missing"
+            raise InputError(f"{self.name!r} {wanted}; got {given!r} for {left!r} and {right!r}")
+        return float(given)
+
+    def spec(self) -> dict[str, Any]:
+        return {"comparison": "PairFunction", "name": self.name, "fields": list(self.fields)}
+
+
+def _raw_values(items: Mentions, fields: Sequence[str]) -> tuple[Array, Sequence[Any]]:
+    """A number an item for what it has in the fields, -1 = nothing at all; and the distinct values or tuples."""
+    parts: list[tuple[Array, list[Any]]] = []
+    for name in fields:
+        column = attribute(items, name)
+        if isinstance(column, Column):
+            parts.append((column.codes, [*column.values, None]))
+        else:
+            codes, numbers = number_codes(column)
+            parts.append((codes, [*numbers.tolist(), None]))
+    if len(parts) == 1:
+        return parts[0]
+    joint, _ = joint_codes([codes for codes, _ in parts])
+    return joint, [tuple(values[codes[i]] for codes, values in parts) for i in first_items(joint)]
+
+
+# -----------------------------------------------------------------------------------------------------
+# How alike two strings are, character by character: Jaro-Winkler for names, edit similarity where there are typos.
+
+log = logging.getLogger("kinfolk")
+MOST = 2_000  # characters of a text that are looked at: the time goes with their square, a fifth of a millisecond here
+
+
+@dataclass(frozen=True)
+class _Characters(Comparison):
+    """A similarity of strings, from 0 to 1; the same string is 1 without being looked at.
+
+    Of longer strings the first 2,000 characters are compared; comparisons of tokens suit such texts better.
+    """
+
+    def learn(self, items: Mentions) -> Self:
+        values = texts_of(items, self.fields, self.normalise).values
+        long = sum(len(text) > MOST for text in values)
+        if long:
+            told = "%s: %d of %d texts have more than %s characters and are compared by the first %s"
+            remedy = f"for long texts take token_overlap({self.field}) or tfidf_cosine({self.field})"
+            log.warning(f"{told}; {remedy}", self.name, long, len(values), f"{MOST:,}", f"{MOST:,}")
+        return self
+
+    def of(self, items: Mentions) -> Answer:
+        texts = texts_of(items, self.fields, self.normalise)
+        if any(len(text) > MOST for text in texts.values):
+            texts = texts.renamed([text[:MOST] for text in texts.values])
+        letters = letters_of(texts.values)
+        lengths = np.diff(letters.starts)
+
+        def answer(left: Items, right: Items) -> Array:
+            a, b, known = where_known(texts.codes, left, right)
+            out = np.full(len(a), np.nan)
+            out[known & (a == b)] = 1.0
+            asked = np.flatnonzero(known & (a != b))
+            a, b = a[asked], b[asked]
+            long = self._is_long(lengths[a], lengths[b])
+            found = np.empty(len(asked))
+            found[~long] = self._short(letters, a[~long], b[~long])
+            found[long] = distinct_pairs(a[long], b[long], lambda p, q: self._long(texts.values, p, q))
+            out[asked] = found
+            return as_column(out)
+
+        return answer
+
+    def _long(self, values: Any, a: Array, b: Array) -> Array:
+        """By rapidfuzz, for strings that are too long for the kernel."""
+        from rapidfuzz.process import cpdist
+
+        left, right = ([values[code] for code in codes.tolist()] for codes in (a, b))
+        return np.asarray(cpdist(left, right, scorer=self._scorer(), dtype=np.float64))
+
+    @abstractmethod
+    def _is_long(self, left: Array, right: Array) -> Array:
+        """Which pairs of lengths the kernel does not take."""
+
+    @abstractmethod
+    def _short(self, letters: Letters, a: Array, b: Array) -> Array: ...
+
+    @abstractmethod
+    def _scorer(self) -> Any: ...
+
+
+@dataclass(frozen=True)
+class JaroWinkler(_Characters):
+    """Jaro-Winkler similarity: made for names of persons, where the first letters are seldom wrong."""
+
+    def _is_long(self, left: Array, right: Array) -> Array:
+        return np.maximum(left, right) > WORTHWHILE
+
+    def _short(self, letters: Letters, a: Array, b: Array) -> Array:
+        out = np.empty(len(a))
+        jaro_winkler_similarities(*letters, a, b, out)
+        return out
+
+    def _scorer(self) -> Any:
+        from rapidfuzz.distance import JaroWinkler as Scorer
+
+        return Scorer.normalized_similarity
+
+
+@dataclass(frozen=True)
+class Edit(_Characters):
+    """1 - d/n with n the length of the longer string and d the insertions, deletions, changes and swaps of neighbours
+    that lead from one to the other (Damerau-Levenshtein, each place edited once)."""
+
+    def _is_long(self, left: Array, right: Array) -> Array:
+        return np.minimum(left, right) > BITS
+
+    def _short(self, letters: Letters, a: Array, b: Array) -> Array:
+        out = np.empty(len(a))
+        edit_similarities(*letters, a, b, out)
+        return out
+
+    def _scorer(self) -> Any:
+        from rapidfuzz.distance import OSA
+
+        return OSA.normalized_similarity
+
+
+# -- Comparisons of texts as sets of tokens, numbers or codes, and as vectors of weighted words or characters ---
+
+OVERLAPS = ("jaccard", "containment")
+JACCARD, CONTAINMENT, DOT = range(3)
+CODE = re.compile(r"\w+(?:[-_]\w+)*")
+NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+THOUSANDS = re.compile(r",(?=\d{3}(?!\d))")
+
+
+class Bags(NamedTuple):
+    """Row r holds the tokens indices[starts[r]:starts[r + 1]], rising, with their weights."""
+
+    starts: Array
+    indices: Array
+    weights: Array
+
+
+@njit(nogil=True, cache=True)
+def _compare_rows(kind: int, starts: Array, indices: Array, weights: Array, a: Array, b: Array, out: Array) -> None:
+    """Walk down two rows of rising tokens: shared / all, shared / smaller, or Σ w_a w_b. NaN: a row is -1 or empty."""
+    for i in range(len(a)):
+        out[i] = np.nan
+        if a[i] < 0 or b[i] < 0:
+            continue
+        p, last_p, q, last_q = starts[a[i]], starts[a[i] + 1], starts[b[i]], starts[b[i] + 1]
+        n_p, n_q = last_p - p, last_q - q
+        if n_p == 0 or n_q == 0:
+            continue
+        shared, dot = 0, 0.0
+        while p < last_p and q < last_q:
+            x, y = indices[p], indices[q]
+            if x == y:
+                shared += 1
+                dot += weights[p] * weights[q]
+            p += x <= y
+            q += y <= x
+        if kind == JACCARD:
+            out[i] = shared / (n_p + n_q - shared)
+        elif kind == CONTAINMENT:
+            out[i] = shared / min(n_p, n_q)
+        else:
+            out[i] = min(dot, 1.0)
+
+
+def _answer(kind: int, codes: Array, bags: Bags) -> Answer:
+    def answer(left: Items, right: Items) -> Array:
+        out = np.empty(len(left))
+        _compare_rows(kind, *bags, codes[left], codes[right], out)
+        return as_column(out)
+
+    return answer
+
+
+def bags_of_tokens(rows: Sequence[Iterable[str]]) -> tuple[Bags, list[str]]:
+    """Counts of tokens; and the distinct ones, by number: in order, so that a row has the same sum in any table."""
+    listed = [list(row) for row in rows]
+    sizes = np.fromiter(map(len, listed), np.int64, len(listed))
+    words = sorted(set(chain.from_iterable(listed)))
+    numbers = dict(zip(words, range(len(words)), strict=True))
+    tokens = np.fromiter((numbers[t] for t in chain.from_iterable(listed)), np.int64, int(sizes.sum()))
+    return _counted(np.repeat(np.arange(len(listed)), sizes), tokens, len(listed), len(words)), words
+
+
+def bags_of_characters(texts: Sequence[str], size: int, known: Sequence[str] = ()) -> tuple[Bags, Array, Array]:
+    """Counts of runs of `size` characters of a text with a blank at either end, as numbers throughout, in order.
+
+    Also a place where each run begins in the texts so padded, one after the other, and the numbers of `known` runs.
+    """
+    padded = [f" {text} " for text in texts]
+    letters, starts, n_letters = letters_of([*padded, *known])
+    radix, runs = max(n_letters, 1), letters.astype(np.int64)
+    most = radix
+    for _ in range(size - 1):  # the run of k + 1 characters that begins at each place
+        if most * radix > 2**62:  # numbered anew to stay small
+            distinct, runs = np.unique(runs, return_inverse=True)
+            most = len(distinct)
+        runs = runs[:-1] * radix + letters[len(letters) - len(runs) + 1 :]
+        most *= radix
+    rows = np.repeat(np.arange(len(starts) - 1), np.diff(starts))[: len(runs)]
+    whole = np.flatnonzero(np.arange(len(runs)) + size <= starts[1:][rows])  # a run ends before its text does
+    distinct, tokens = np.unique(runs[whole], return_inverse=True)
+    begins = np.empty(len(distinct), np.int64)
+    begins[tokens] = whole
+    own = rows[whole] < len(texts)
+    return _counted(rows[whole][own], tokens[own], len(texts), len(distinct)), begins, tokens[~own]
+
+
+def _counted(rows: Array, tokens: Array, n_rows: int, n_tokens: int) -> Bags:
+    keys, counts = np.unique(rows * np.int64(max(n_tokens, 1)) + tokens, return_counts=True)
+    rows, indices = np.divmod(keys, max(n_tokens, 1))
+    starts = np.searchsorted(rows, np.arange(n_rows + 1)).astype(np.int64)
+    return Bags(starts, indices.astype(np.int32), counts.astype(np.float32))
+
+
+# -- sets ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Overlap(Comparison):
+    """How many tokens two texts share, of all ("jaccard") or of the smaller text ("containment")."""
+
+    kind: str = "jaccard"
+    SETTINGS: ClassVar[tuple[str, ...]] = ("kind",)
+    TOKENS: ClassVar[Callable[[str], Iterable[str]]] = staticmethod(str.split)
+    RAW: ClassVar[bool] = False  # whether tokens are found in the text as it is written
+
+    def __post_init__(self) -> None:
+        one_of(f"{type(self).__name__}: kind", self.kind, OVERLAPS)
+        super().__post_init__()
+
+    def of(self, items: Mentions) -> Answer:
+        texts = texts_of(items, self.fields, self.normalise and not self.RAW)
+        bags, _ = bags_of_tokens([type(self).TOKENS(text) for text in texts.values])
+        return _answer(OVERLAPS.index(self.kind), texts.codes, bags)
+
+
+@dataclass(frozen=True)
+class TokenOverlap(_Overlap):
+    """Shared words of all words of the two texts, |A ∩ B| / |A ∪ B|, or of the shorter one, |A ∩ B| / min(|A|, |B|)."""
+
+
+def codes_in(text: str) -> list[str]:
+    """Tokens with a digit, hyphens taken out: "Sony PS-LX350H" -> ["pslx350h"]."""
+    tokens = (token.replace("-", "").replace("_", "") for token in CODE.findall(text.lower()))
+    return [token for token in tokens if any(map(str.isdigit, token))]
+
+
+@dataclass(frozen=True)
+class SharedCodes(_Overlap):
+    """Shared tokens that have a digit in them, such as model numbers; a text without any is missing."""
+
+    kind: str = "containment"
+    TOKENS: ClassVar[Callable[[str], Iterable[str]]] = staticmethod(codes_in)
+    RAW: ClassVar[bool] = True
+
+
+def numbers_in(text: str) -> list[str]:
+    """The numbers in a text, each written in one way: "1,250.50" -> "1250.5"; 2,5 is read as 2.5."""
+    found = (THOUSANDS.sub("", number).replace(",", ".") for number in NUMBER.findall(text))
+    # 10.12.1999 has two points: not one number but three
+    whole = chain.from_iterable(number.split(".") if number.count(".") > 1 else [number] for number in found)
+    return [f"{float(number):.15g}" for number in whole]
+
+
+@dataclass(frozen=True)
+class Numbers(_Overlap):
+    """Shared numbers in two texts; a text without any is missing."""
+
+    TOKENS: ClassVar[Callable[[str], Iterable[str]]] = staticmethod(numbers_in)
+    RAW: ClassVar[bool] = True
+
+
+# -- vectors ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class TokenCounts:
+    """Of n entities with a text, how many have each token that two of them have at least."""
+
+    n: int
+    tokens: Sequence[str]
+    counts: NDArray[np.int64]
+
+
+@dataclass(frozen=True, init=False)
+class TfidfCosine(Comparison):
+    """Σ_t a_t b_t of two texts, where a_t = tf(t) (1 + log((1 + n)/(1 + df(t)))), scaled to length 1.
+
+    field   one, or several whose texts are put together
+    ngram   None: t are words; a number: all runs of so many characters, blanks included; a shorter text
+            counts as missing
+
+    n is the number of entities in training with a text, df(t) how many of them have t, 1 if none has: rare words count
+    for more. All items of a true cluster are one entity, an item whose cluster is not known is one by itself: were
+    words counted by item, those of an entity with many items would be common in training, and rare in a new table. A
+    comparison that has not learned takes the items at hand.
+    """
+
+    ngram: int | None = None
+    counted: TokenCounts | None = field(default=None, repr=False, compare=False)
+    SETTINGS: ClassVar[tuple[str, ...]] = ("ngram",)
+
+    def __init__(self, field: str | Sequence[str], ngram: int | None = None, *, normalise: bool = True) -> None:
+        whole = isinstance(ngram, Integral) and not isinstance(ngram, bool)
+        if ngram is not None and not (whole and 1 <= ngram <= 10):
+            raise SettingError(f"TfidfCosine: ngram must be from 1 to 10, or None for words; got {ngram!r}")
+        one = field if isinstance(field, str) else tuple(field)
+        if not isinstance(one, str) and not (one and all(isinstance(name, str) and name for name in one)):
+            raise SettingError(f"TfidfCosine takes the name of a field or a list of names; got {field!r}")
+        joined = one if isinstance(one, str) else one[0] if len(one) == 1 else " + ".join(one)
+        object.__setattr__(self, "_fields", (one,) if isinstance(one, str) else one)
+        for key, value in (("field", joined), ("ngram", ngram), ("normalise", normalise), ("counted", None)):
+            object.__setattr__(self, key, value)
+        super().__post_init__()
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        return self._fields  # type: ignore[attr-defined,no-any-return]
+
+    def spec(self) -> dict[str, Any]:
+        return {**super().spec(), "field": list(self.fields)}
+
+    def of(self, items: Mentions) -> Answer:
+        texts, counted = texts_of(items, self.fields, self.normalise), self.counted
+        bags, n_tokens, known, _ = self._tokens(texts.values, () if counted is None else counted.tokens)
+        if counted is None:
+            n, frequency = _entities_with(bags, n_tokens, texts.codes, np.arange(items.n_items))
+        else:
+            n, frequency, here = counted.n, np.ones(n_tokens, np.int64), known >= 0
+            frequency[known[here]] = counted.counts[here]
+        return _answer(DOT, texts.codes, _weighted(bags, frequency, n))
+
+    def _tokens(
+        self, texts: Sequence[str], known: Sequence[str] = ()
+    ) -> tuple[Bags, int, Array, Callable[[Array], list[str]]]:
+        """Counts of tokens, how many there are, the numbers of `known` ones (-1: not here), and tokens by number."""
+        if self.ngram is None:
+            bags, words = bags_of_tokens([text.split() for text in texts])
+            numbers = dict(zip(words, range(len(words)), strict=True)) if known else {}
+            found = np.array([numbers.get(word, -1) for word in known], np.int64)
+            return bags, len(words), found, lambda which: [words[k] for k in which.tolist()]
+        size = int(self.ngram)
+        bags, begins, found = bags_of_characters(texts, size, known)
+
+        def written(which: Array) -> list[str]:
+            whole = "".join(f" {text} " for text in texts)
+            return [whole[at : at + size] for at in begins[which].tolist()]
+
+        return bags, len(begins), found, written
+
+    def learn(self, items: Mentions) -> Self:
+        texts = texts_of(items, self.fields, self.normalise)
+        bags, n_tokens, _, written = self._tokens(texts.values)
+        entities = np.arange(items.n_items) if items.clusters is None else _owners(items.clusters)
+        n, frequency = _entities_with(bags, n_tokens, texts.codes, entities)
+        often = np.flatnonzero(frequency > 1)  # a token of one entity is as good as one that none has
+        return self._that_counted(n, written(often), frequency[often])
+
+    def statistics(self) -> Statistics | None:
+        known = self.counted
+        return None if known is None else Statistics({"n": known.n}, {"counts": known.counts}, {"tokens": known.tokens})
+
+    def with_statistics(self, kept: Statistics) -> Self:
+        n, tokens, counts = int(kept.numbers["n"]), kept.strings["tokens"], kept.arrays["counts"]
+        sound = len(set(tokens)) == len(tokens) and counts.shape == (len(tokens),) and counts.dtype == np.int64
+        if not sound or (self.ngram is not None and any(len(token) != self.ngram for token in tokens)):
+            raise ValueError(f"{self.name}: expected distinct tokens with a count each")
+        if ((counts < 2) | (counts > n)).any():
+            raise ValueError(f"{self.name}: expected counts from 2 to {n}, the number of entities")
+        return self._that_counted(n, tokens, counts)
+
+    def _that_counted(self, n: int, tokens: Sequence[str], counts: Array) -> Self:
+        learned = type(self)(self.fields, self.ngram, normalise=self.normalise)
+        object.__setattr__(learned, "counted", TokenCounts(n, tokens, counts))
+        return learned
+
+
+def _owners(clusters: Array) -> Array:
+    """A number for the entity of each item; where it is not known, the item is one by itself."""
+    return np.where(clusters >= 0, clusters, clusters.max(initial=-1) + 1 + np.arange(len(clusters)))
+
+
+def _entities_with(bags: Bags, n_tokens: int, codes: Array, entities: Array) -> tuple[int, NDArray[np.int64]]:
+    """How many entities have a text, and how many have each token in any of theirs."""
+    known = codes >= 0
+    keys = np.unique(entities[known].astype(np.int64) << 32 | codes[known])  # an entity and one of its texts
+    owner, text = keys >> 32, keys & 0xFFFFFFFF
+    first, count = bags.starts[text], np.diff(bags.starts)[text]
+    tokens = bags.indices[np.repeat(first - np.cumsum(count) + count, count) + np.arange(count.sum())]
+    seen = np.unique(np.repeat(owner, count) << 32 | tokens) & 0xFFFFFFFF
+    return len(np.unique(owner)), np.bincount(seen, minlength=n_tokens)
+
+
+def _weighted(bags: Bags, frequency: Array, n: int) -> Bags:
+    """tf-idf rows of length 1."""
+    starts, indices, counts = bags
+    rows = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    weights = counts * (1.0 + np.log((1.0 + n) / (1.0 + frequency)))[indices]
+    length = np.sqrt(np.bincount(rows, weights**2, minlength=len(starts) - 1))
+    return Bags(starts, indices, (weights / length[rows]).astype(np.float32))
+
+
+# -----------------------------------------------------------------------------------------------------
+# How a pair compares with the other candidates of its two items: whether it is the best match of either, or of both.
+#
+# A similarity of 0.6 means little by itself: it is a match if all other candidates are at 0.1, and none if one is at
+# 0.9.
+
+CHUNK = 1 << 18
+
+
+class BestOf(PairFeature):
+    """How far the value of a comparison lies below the best among the candidates of either item.
+
+    Two columns: the smaller of the two gaps (0: the best match of at least one item) and the larger (0: of both). The
+    comparison must give more for what is more alike. Depends on the candidate pairs of the items: block them as in
+    training, and ask about a part of a table only with all candidates of its items.
+    """
+
+    def __init__(self, comparison: PairFeature) -> None:
+        if not isinstance(comparison, PairFeature) or len(comparison.columns) != 1:
+            raise SettingError(
+                f"BestOf takes a comparison of one column, such as TfidfCosine('name'); got {comparison!r}"
+            )
+        self.comparison = comparison
+        name = comparison.columns[0].name
+        self.columns = (PairColumn(f"best_of({name})"), PairColumn(f"best_of({name}), both"))
+
+    def of(self, items: Mentions) -> Answer:
+        answer = self.comparison.of(items)
+        best = np.full(items.n_items, -np.inf)
+        for start in range(0, items.n_pairs, CHUNK):
+            part = slice(start, start + CHUNK)
+            value = _known(answer(items.left[part], items.right[part]))
+            np.maximum.at(best, items.left[part], value)
+            np.maximum.at(best, items.right[part], value)
+
+        def gaps(left: Items, right: Items) -> NDArray[np.float64]:
+            value = answer(left, right)[:, 0].astype(np.float64)
+            below = np.stack([np.minimum(value - best[left], 0.0), np.minimum(value - best[right], 0.0)])
+            return np.stack([below.max(axis=0), below.min(axis=0)], axis=1)
+
+        return gaps
+
+    def spec(self) -> dict[str, Any]:
+        return {"comparison": "BestOf", "of": self.comparison.spec()}
+
+    def learn(self, items: Mentions) -> Self:
+        return type(self)(self.comparison.learn(items))
+
+    def statistics(self) -> Statistics | None:
+        return self.comparison.statistics()
+
+    def with_statistics(self, kept: Statistics) -> Self:
+        return type(self)(self.comparison.with_statistics(kept))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, BestOf) and self.comparison == other.comparison
+
+    def __hash__(self) -> int:
+        return hash(("BestOf", self.comparison))
+
+    def __repr__(self) -> str:
+        return f"BestOf({self.comparison!r})"
+
+
+def _known(answers: NDArray[Any]) -> NDArray[np.float64]:
+    return np.nan_to_num(answers[:, 0].astype(np.float64), nan=-np.inf)
+
+
+# -- Comparisons as a set: how they are written, made again from a model file, and chosen for fields nobody spoke of ---
 
 __all__ = [
     "BestOf",

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from kinfolk.core.kernels import njit
-from kinfolk.linking.mention_table import AT, MentionTable, mention_table
-from kinfolk.linking.mention_words import PRONOUN_CLASSES
+from kinfolk.linking.mention_table import AT, PRONOUN_CLASSES, MentionTable, mention_table
 from kinfolk.linking.mentions import Mentions
 from kinfolk.linking.pairs import Answer, Items, PairColumn, PairFeature
 

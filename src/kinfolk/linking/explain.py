@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from kinfolk.core.data import Column
+from kinfolk.errors import InputError
+from kinfolk.linking.mentions import Mentions
+from kinfolk.linking.pair_table import PairSet
+from kinfolk.linking.training import sigmoid
+
+# -- Why two items are linked, and what holds a cluster together. Arrays in, plain answers out ---------
 
 Array = NDArray[Any]
 SHOWN = 15  # contributions that are printed
@@ -109,3 +118,203 @@ def weakest_link(members: Array, left: Array, right: Array, probability: Array) 
 
 def _few(names: tuple[str, ...], limit: int = 8) -> str:
     return ", ".join(names[:limit]) + (f", ... ({len(names) - limit} more)" if len(names) > limit else "")
+
+
+# -- Explanations of links and clusters, in the names of items and features ----------------------------
+
+@dataclass(frozen=True, eq=False)
+class PairShares:
+    """score[k] = base + Σ shares[k], of pairs; `on` (m, K) are the weights the shares (m, K) come from."""
+
+    base: float
+    shares: NDArray[np.float64]
+    on: NDArray[np.int32]
+    score: NDArray[np.float64]
+
+
+def pair_shares(
+    learned: PairSet, weights: Array, shares: Array, items: Mentions, left: Array, right: Array
+) -> PairShares:
+    """Where the log-odds of pairs come from; `shares` is the share of training pairs for which each weight is on."""
+    first, second = np.asarray(left, np.int32), np.asarray(right, np.int32)
+    order = np.lexsort((first, second))  # features may count on the order of `Mentions`
+    codes = learned.coder(items)(first[order], second[order])
+    on = learned.weights_on(codes[np.argsort(order)])
+    means = learned.column_means(shares * weights)
+    return PairShares(float(means.sum()), weights[on] - means, on, weights[on].sum(axis=1))
+
+
+def explain_link(
+    learned: PairSet, weights: Array, shares: Array, items: Mentions, left: int | str, right: int | str
+) -> LinkExplanation:
+    """`shares` is the share of training pairs for which each weight is on."""
+    low, high = two_items(items, left, right)
+    found = pair_shares(learned, weights, shares, items, np.array([low]), np.array([high]))
+    told = contributions(found.shares[0], found.on[0], learned.weight_names())
+    score = float(found.score[0])
+    values = () if items.corpus is not None else field_values(items, low, high, "-")
+    return LinkExplanation(
+        items.title(low), items.title(high), float(sigmoid(np.array(score))), score, found.base, told, values
+    )
+
+
+def field_values(items: Mentions, low: int, high: int, nothing: str = "") -> tuple[tuple[str, str, str], ...]:
+    """What two records have in each field that both or either has; `nothing` stands for a missing value."""
+    found = []
+    for name in items.columns:
+        values = [field_value(items, name, item) for item in (low, high)]
+        if any(values):
+            left, right = (short(value or nothing) for value in values)
+            found.append((name, left, right))
+    return tuple(found)
+
+
+def field_value(items: Mentions, name: str, item: int) -> str | None:
+    """What an item has in a field, as text."""
+    column = items.columns[name]
+    if isinstance(column, Column):
+        return column.values[column.codes[item]] if column.codes[item] >= 0 else None
+    return None if np.isnan(column[item]) else f"{column[item]:g}"
+
+
+def short(text: str, most: int = 60) -> str:
+    return text if len(text) <= most else text[: most - 3] + "..."
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """A cluster, and where it would break first. Pairs are numbers of candidate pairs."""
+
+    members: Array
+    inside: Array  # pairs among the members
+    weakest: int | None = None
+    side: Array | None = None  # bool, one a member: on which side of the weakest link it is
+    holding: Array = field(default_factory=lambda: np.empty(0, np.int64))  # accepted pairs between the sides
+
+
+def split_of(items: Mentions, cluster: int, probability: Array, clusters: Array, threshold: float) -> Split:
+    """The weakest link of a cluster; pairs above the threshold hold it together."""
+    members = np.flatnonzero(clusters == cluster)
+    inside = np.flatnonzero((clusters[items.left] == cluster) & (clusters[items.right] == cluster))
+    left, right, p = items.left[inside], items.right[inside], probability[inside]
+    weakest = weakest_link(members, left, right, p)
+    if weakest is None:
+        return Split(members, inside)
+    pair, side = weakest
+    one = np.isin(np.arange(items.n_items), members[side])
+    crossing = np.flatnonzero((one[left] != one[right]) & (p > threshold))
+    crossing = crossing[np.argsort(-p[crossing], kind="stable")]
+    return Split(members, inside, int(inside[pair]), side, inside[crossing])
+
+
+def explain_cluster(items: Mentions, split: Split, probability: Array) -> ClusterExplanation:
+    """The same in the names of the items."""
+
+    def named(numbers: Array) -> tuple[str, ...]:
+        return tuple(items.title(int(i)) for i in numbers)
+
+    names, weakest, side = named(split.members), split.weakest, split.side
+    if weakest is None or side is None:
+        return ClusterExplanation(names, None, None, (), ())
+    ends = [named(np.array([items.left[k], items.right[k]])) for k in (weakest, *split.holding)]
+    holding = tuple((a, b, float(probability[k])) for (a, b), k in zip(ends[1:], split.holding, strict=True))
+    parts = named(split.members[side]), named(split.members[~side])
+    return ClusterExplanation(names, (ends[0][0], ends[0][1]), float(probability[weakest]), parts, holding)
+
+
+def two_items(items: Mentions, left: int | str, right: int | str) -> tuple[int, int]:
+    """Numbers of two different items, the smaller first."""
+    low, high = sorted((items.number(left), items.number(right)))
+    if not 0 <= low < high < items.n_items:
+        raise InputError(f"expected two different items among {items.n_items}, counted from 0; got {left} and {right}")
+    return low, high
+
+
+def one_item(items: Mentions, item: int | str) -> int:
+    number = items.number(item)
+    if not 0 <= number < items.n_items:
+        raise InputError(f"expected an item among {items.n_items}, counted from 0; got {item!r}")
+    return number
+
+
+# -- What a report has room for: which clusters, which of their items, which of their pairs ------------
+
+def spanning_pairs(n: int, left: Array, right: Array, probability: Array) -> NDArray[np.int64]:
+    """The pairs of a maximum spanning forest, the least probable first; of equals the earlier is the stronger."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import minimum_spanning_tree
+
+    order = np.argsort(-probability, kind="stable")
+    rank = np.empty(len(order))
+    rank[order] = np.arange(1, len(order) + 1)  # by rank no two pairs are equal, and none is 0, which means no pair
+    tree = minimum_spanning_tree(csr_array((rank, (left, right)), shape=(n, n)))
+    return np.asarray(order[np.sort(tree.data.astype(np.int64) - 1)[::-1]], np.int64)
+
+
+def strengths(items: Mentions, probability: Array, clusters: Array) -> tuple[Array, Array]:
+    """(weakest, nearest) of each cluster, numbered from 0: the probability of its weakest link (nan: it has none), and
+    of the most probable candidate pair with an item of another cluster (nan: there is none)."""
+    a, b = clusters[items.left], clusters[items.right]
+    sizes = np.bincount(clusters)
+    inside, across = np.flatnonzero(a == b), np.flatnonzero(a != b)
+    tree = inside[spanning_pairs(items.n_items, items.left[inside], items.right[inside], probability[inside])]
+    weakest, nearest = np.full(len(sizes), np.inf), np.full(len(sizes), -np.inf)
+    np.minimum.at(weakest, a[tree], probability[tree])
+    connected = np.bincount(a[tree], minlength=len(sizes)) == sizes - 1
+    for side in (a, b):
+        np.maximum.at(nearest, side[across], probability[across])
+    return np.where(connected & (sizes > 1), weakest, np.nan), np.where(nearest >= 0, nearest, np.nan)
+
+
+def shown_clusters(weakest: Array, nearest: Array, sizes: Array, most: int) -> list[int]:
+    """By turns the most doubtful cluster, the largest, and the one that was most nearly joined to another."""
+    rankings = [
+        _rising(weakest),
+        [int(c) for c in _rising(-sizes.astype(float)) if sizes[c] > 1],
+        _rising(-nearest),
+    ]
+    chosen: dict[int, None] = {}
+    for turn in range(max(map(len, rankings), default=0)):
+        chosen |= dict.fromkeys(ranking[turn] for ranking in rankings if turn < len(ranking))
+        if len(chosen) >= most:
+            break
+    return [*dict.fromkeys([*chosen, *range(len(sizes) if len(chosen) < most else 0)])][:most]
+
+
+def _rising(values: Array) -> list[int]:
+    """Numbers of the values that are there, the smallest first."""
+    there = np.flatnonzero(~np.isnan(values))
+    return [int(k) for k in there[np.argsort(values[there], kind="stable")]]
+
+
+def shown_items(items: Mentions, split: Split, most: int, wanted: Sequence[int] = ()) -> Array:
+    """Members, in order: those wanted, the ends of the weakest link, some of the smaller part, then the first ones."""
+    own = {*split.members.tolist()}
+    first = [int(item) for item in wanted if item in own]
+    if split.weakest is not None and split.side is not None:
+        first += [int(items.left[split.weakest]), int(items.right[split.weakest])]
+        parts = sorted((split.members[split.side], split.members[~split.side]), key=len)
+        first += parts[0][: most // 2].tolist()
+    return np.array(sorted([*dict.fromkeys([*first, *split.members.tolist()])][:most]), np.int64)
+
+
+def shown_pairs(items: Mentions, split: Split, probability: Array, shown: Array, most: int) -> Array:
+    """Pairs among the items shown: the weakest link, what holds the parts together, the spanning tree from its weakest
+    pair on, the pairs that the model doubts most, then the others."""
+    there = np.isin(items.left[split.inside], shown) & np.isin(items.right[split.inside], shown)
+    inside = split.inside[there]
+    tree = inside[spanning_pairs(items.n_items, items.left[inside], items.right[inside], probability[inside])]
+    weakest = [] if split.weakest is None else [split.weakest]
+    holding = split.holding[np.isin(split.holding, inside)][: most // 3]
+    doubted = inside[np.argsort(probability[inside], kind="stable")]
+    order = [*weakest, *holding.tolist(), *tree.tolist(), *doubted.tolist()]
+    chosen = np.array([*dict.fromkeys(order)][:most], np.int64)
+    return chosen[np.argsort(-probability[chosen], kind="stable")]
+
+
+def refused_pairs(items: Mentions, split: Split, probability: Array, most: int) -> Array:
+    """The most probable candidate pairs with items of other clusters."""
+    own = np.zeros(items.n_items, bool)
+    own[split.members] = True
+    across = np.flatnonzero(own[items.left] != own[items.right])
+    return across[np.argsort(-probability[across], kind="stable")[:most]]

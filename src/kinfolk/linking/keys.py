@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.errors import SettingError
-from kinfolk.linking.compared import first_items, texts_of
 from kinfolk.linking.mentions import Mentions
+from kinfolk.linking.pairs import first_items, texts_of
 
 Array = NDArray[Any]
 Step = Callable[[str], str]

@@ -4,46 +4,181 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kinfolk.core.progress import observed
+from kinfolk.core.modelfile import ModelFile, fits
+from kinfolk.core.settings import Saved
 from kinfolk.core.threads import resolve_jobs
-from kinfolk.core.training import Callback, TrainingPlan
-from kinfolk.errors import InputError, SettingError
-from kinfolk.inference.e_steps import E_STEPS
-from kinfolk.linking.bias import Bias
-from kinfolk.linking.blocking import BlockingReport, blocked
-from kinfolk.linking.closure import closed
-from kinfolk.linking.clusterers import Clusterer
-from kinfolk.linking.grouped_rows import GroupedRows
-from kinfolk.linking.link_answers import LinkAnswers
-from kinfolk.linking.link_scores import Metric, labelled_scores, metric
-from kinfolk.linking.linker_checks import (
+from kinfolk.core.training import Callback, Convergence, TrainingPlan, observed
+from kinfolk.errors import InputError, ModelFileError, SettingError
+from kinfolk.inference.clustering import E_STEPS
+from kinfolk.linking.blocking import BlockingReport, as_rules, blocked
+from kinfolk.linking.clusterers import CLUSTERERS, AverageLink, BestMatch, Clusterer, OneToOne, SingleLink
+from kinfolk.linking.comparisons import as_comparisons, default_comparisons, rebuilt_comparison
+from kinfolk.linking.coreference import CONJUNCTIONS, CoreferencePairs
+from kinfolk.linking.explain import ClusterExplanation, LinkExplanation, explain_link
+from kinfolk.linking.mentions import Mentions
+from kinfolk.linking.objective import Bias, row_scores
+from kinfolk.linking.page import Linked
+from kinfolk.linking.pair_table import CodedColumn, GroupedRows, PairSet, distinct_rows
+from kinfolk.linking.pairs import PairColumn, PairFeature, Statistics
+from kinfolk.linking.records import pair_labels
+from kinfolk.linking.scores import Metric, labelled_scores, metric
+from kinfolk.linking.training import (
+    PairData,
+    PairTrainer,
+    Round,
+    at_threshold,
+    best_round,
+    best_threshold,
     check_items,
     check_linker,
+    closed,
+    item_folds,
     item_pairs,
+    learned_shares,
     selected,
+    sigmoid,
+    slack,
     supervision_of_clusters,
     supervision_of_pairs,
+    train_rounds,
+    unseen_score,
+    unseen_scores,
     warn_of_blocking,
 )
-from kinfolk.linking.linker_defaults import clusterer_for, conjunctions_for, features_for
-from kinfolk.linking.mentions import Mentions
-from kinfolk.linking.objective import row_scores
-from kinfolk.linking.pair_labels import pair_labels
-from kinfolk.linking.pair_rows import distinct_rows
-from kinfolk.linking.pair_table import PairSet
-from kinfolk.linking.threshold import at_threshold, best_threshold, item_folds, slack, unseen_score, unseen_scores
-from kinfolk.linking.training import PairData, PairTrainer, best_round, learned_shares, sigmoid, train_rounds
-from kinfolk.report.report_files import PathLike, check_report
+from kinfolk.report.page import PathLike, check_report
 from kinfolk.report.scores import evaluate_pairs
 
-log = logging.getLogger("kinfolk")
+# -- What a fitted linker can be asked: why two items are linked, and what holds a cluster together ----
+
 Array = NDArray[Any]
+
+
+class LinkAnswers(Saved, ABC):
+    """Abstract; Linker is its final class.
+
+    pair_set_   the columns of a pair, as learned
+    weights_    a weight for each value of each column
+    shares_     for which share of the training pairs each weight is on
+    """
+
+    pair_set_: PairSet
+    weights_: Array
+    shares_: Array
+
+    @abstractmethod
+    def candidates(self, items: Mentions) -> Mentions:
+        """The items with candidate pairs."""
+
+    def explain(
+        self,
+        items: Mentions,
+        left: int | str,
+        right: int | str,
+        probability: Array | None = None,
+        clusters: Array | None = None,
+        report: PathLike | None = None,
+    ) -> LinkExplanation:
+        """Why two items, by number or name, are linked or not, candidates or not; `report`: also write a page.
+
+        `probability` and `clusters` save the page working them out again.
+        """
+        self._require_fitted()
+        check_report(report)
+        paired = self.candidates(items)
+        told = explain_link(self.pair_set_, self.weights_, self.shares_, paired, left, right)
+        if report is not None:
+            Linked.of(self, paired, probability, clusters).write_pair(left, right, report)
+        return told
+
+    def explain_cluster(
+        self,
+        items: Mentions,
+        item: int | str,
+        probability: Array | None = None,
+        clusters: Array | None = None,
+        must_link: ArrayLike | None = None,
+        cannot_link: ArrayLike | None = None,
+        report: PathLike | None = None,
+    ) -> ClusterExplanation:
+        """The weakest link of the cluster an item is in, and what would split it; `report`: also write a page.
+
+        `probability` and `clusters` save working them out again.
+        """
+        self._require_fitted()
+        check_report(report)
+        return Linked.of(self, items, probability, clusters, must_link, cannot_link).explain(item, report)
+
+    def explain_clusters(
+        self,
+        items: Mentions,
+        most: int = 50,
+        probability: Array | None = None,
+        clusters: Array | None = None,
+        must_link: ArrayLike | None = None,
+        cannot_link: ArrayLike | None = None,
+        report: PathLike | None = None,
+    ) -> list[ClusterExplanation]:
+        """The same of many: by turns the most doubtful cluster, the largest, the most nearly joined to another."""
+        self._require_fitted()
+        check_report(report)
+        return Linked.of(self, items, probability, clusters, must_link, cannot_link).explain_many(most, report)
+
+
+# -- What a Linker takes where nothing was chosen: it depends on whether the items are mentions of a text or records ---
+
+def features_for(linker: Linker, items: Mentions) -> Sequence[PairFeature]:
+    if linker.features is not None:
+        return as_comparisons(linker.features)
+    return [CoreferencePairs()] if items.corpus is not None else default_comparisons(items)
+
+
+def conjunctions_for(linker: Linker, features: Sequence[PairFeature]) -> Any:
+    if not (isinstance(linker.conjunctions, str) and linker.conjunctions == "default"):
+        return linker.conjunctions
+    return CONJUNCTIONS if any(isinstance(f, CoreferencePairs) for f in features) else None
+
+
+def clusterer_for(linker: Linker, items: Mentions, complete: bool) -> Clusterer:
+    """`complete`: whether the clusters of the items are known, not a few pairs alone."""
+    if linker.clusterer is None:
+        if items.first_table is not None:
+            return _across_tables(items) if complete else BestMatch()
+        return SingleLink() if items.corpus is not None else AverageLink()
+    if not isinstance(linker.clusterer, Clusterer):
+        raise SettingError(f"clusterer must be SingleLink(), AverageLink(), ...; got {linker.clusterer!r}")
+    return linker.clusterer
+
+
+ALONE = 0.05  # share of matched records with several matches up to which they are taken to have one at most
+
+
+def _across_tables(items: Mentions) -> Clusterer:
+    """One to one where the true clusters are; else every record of the side that has one match at most takes its best.
+
+    Where only some pairs are labelled, a record's other matches may be unknown: then every record takes its best match.
+    """
+    assert items.first_table is not None and items.clusters is not None
+    ours, theirs = items.clusters[: items.first_table], items.clusters[items.first_table :]
+    n = int(items.clusters.max(initial=-1)) + 1
+    first, second = np.bincount(ours, minlength=n), np.bincount(theirs, minlength=n)
+    matched = (first > 0) & (second > 0)
+    several_of_second = first[matched & (second > 1)].sum() / max(first[matched].sum(), 1)
+    several_of_first = second[matched & (first > 1)].sum() / max(second[matched].sum(), 1)
+    if several_of_second <= ALONE and several_of_first <= ALONE:
+        return OneToOne()
+    return BestMatch("first" if several_of_second <= ALONE else "second" if several_of_first <= ALONE else "both")
+
+
+# -- Linker: pairs decided by a log-linear model and clustered, trained for the clusters that come of it ---
+
+log = logging.getLogger("kinfolk")
 
 
 class Linker(LinkAnswers):
@@ -321,3 +456,94 @@ class Linker(LinkAnswers):
         rows = distinct_rows(learned.coder(items), items.left, items.right, learned.sizes, n_jobs)
         on = GroupedRows.of(learned.weights_on(rows.codes), learned.n_weights)
         return PairData(items, rows, on, labels)
+
+
+# -- What a model file keeps of a Linker, and the Linker from it again ---------------------------------
+
+Functions = Mapping[str, Callable[..., Any]]
+OBJECTS = ("features", "blocking", "bias", "clusterer", "conjunctions")  # settings that are kept as what they became
+
+
+def linker_parts(model: Linker) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """(header, arrays, strings) of a fitted Linker."""
+    learned = model.pair_set_
+    statistics = [feature.statistics() for feature in learned.features]
+    clusterer = model.clusterer_
+    if CLUSTERERS.get(type(clusterer).__name__) is not type(clusterer):
+        raise ModelFileError(f"a file cannot hold a clusterer of your own, {type(clusterer).__name__}; save without it")
+    header = {
+        "features": [feature.spec() for feature in learned.features],
+        "statistics": [None if one is None else dict(one.numbers) for one in statistics],
+        "columns": [len(column.values) if column.edges is None else None for column in learned.columns],
+        "joined": [list(pair) for pair in learned.joined],
+        "bias": None if model.bias is None else vars(model.bias),
+        "clusterer": [type(clusterer).__name__, clusterer.get_params()],
+        "blocking": None if model.blocking is None else [str(rule) for rule in as_rules(model.blocking)],
+        "best_round": model.best_round_,
+        "rounds": [{**vars(r), "convergence": r.convergence.for_file()} for r in model.rounds_],
+    }
+    arrays = {"weights": model.weights_, "shares": model.shares_}
+    for k, column in enumerate(learned.columns):
+        if column.edges is not None:
+            arrays[f"edges.{k}"] = column.edges
+    strings: dict[str, Any] = {"column_names": [column.name for column in learned.columns]}
+    for k, column in enumerate(learned.columns):
+        if column.edges is None:
+            strings[f"values.{k}"] = list(column.values)
+    for k, one in enumerate(statistics):
+        arrays |= {} if one is None else {f"statistics.{k}.{name}": array for name, array in one.arrays.items()}
+        strings |= {} if one is None else {f"statistics.{k}.{name}": texts for name, texts in one.strings.items()}
+    return header, arrays, strings
+
+
+def restore_linker(model: Linker, file: ModelFile, functions: Functions) -> None:
+    spec = file.header["linker"]
+    features = [_feature(one, functions) for one in spec["features"]]
+    if "statistics" in spec:  # files of before have none: their features go by the items at hand
+        told = zip(features, spec["statistics"], strict=True)
+        features = [one if kept is None else _with_statistics(one, kept, file, k) for k, (one, kept) in enumerate(told)]
+    names = file.strings["column_names"]
+    answered = [column for feature in features for column in feature.columns]
+    fits([column.name for column in answered] == list(names))  # codes must be those that the weights are for
+    columns = [_column(file, k, *told) for k, told in enumerate(zip(answered, spec["columns"], strict=True))]
+    joined = [(int(a), int(b)) for a, b in spec["joined"]]
+    fits(all(0 <= k < len(columns) for pair in joined for k in pair))
+    fits(all(a.values == (c.values if c.edges is None else None) for a, c in zip(answered, columns, strict=True)))
+    model.pair_set_ = PairSet(features, columns, joined)
+    weights, shares = file.arrays["weights"], file.arrays["shares"]
+    fits(weights.shape == (model.pair_set_.n_weights,) and shares.shape == weights.shape)
+    fits(bool(np.isfinite(weights).all() and np.isfinite(shares).all()))
+    model.weights_, model.shares_ = weights.astype(np.float64), shares.astype(np.float64)
+    model.features = features
+    model.conjunctions = [(names[a], names[b]) for a, b in joined] or None
+    model.bias = None if spec["bias"] is None else Bias(**spec["bias"])
+    name, settings = spec["clusterer"]
+    if name not in CLUSTERERS:
+        raise ModelFileError(f"clusterer {name!r} is not one of {', '.join(CLUSTERERS)}: upgrade kinfolk")
+    model.clusterer_ = model.clusterer = CLUSTERERS[name](**settings)
+    model.blocking = spec["blocking"]
+    model.rounds_ = [Round(**{**r, "convergence": Convergence.from_file(r["convergence"])}) for r in spec["rounds"]]
+    model.best_round_ = int(spec["best_round"])
+    model.convergence_ = model.rounds_[model.best_round_].convergence
+
+
+def _feature(spec: Mapping[str, Any], functions: Functions) -> PairFeature:
+    return CoreferencePairs() if "coreference" in spec else rebuilt_comparison(spec, functions)
+
+
+def _with_statistics(feature: PairFeature, numbers: Mapping[str, Any], file: ModelFile, k: int) -> PairFeature:
+    def own(parts: Mapping[str, Any]) -> dict[str, Any]:
+        begin = f"statistics.{k}."
+        return {name.removeprefix(begin): part for name, part in parts.items() if name.startswith(begin)}
+
+    return feature.with_statistics(Statistics(numbers, own(file.arrays), own(file.strings)))
+
+
+def _column(file: ModelFile, k: int, answered: PairColumn, size: int | None) -> CodedColumn:
+    if size is None:
+        edges = file.arrays[f"edges.{k}"]
+        fits(edges.ndim == 1 and len(edges) < 255 and (np.diff(edges) > 0).all())
+        return CodedColumn.binned(answered.name, edges, answered.words)
+    values = tuple(file.strings[f"values.{k}"])
+    fits(len(values) == size)
+    return CodedColumn(answered.name, values)

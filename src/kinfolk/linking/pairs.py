@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
+import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.core.column import Column
-from kinfolk.errors import InputError
+from kinfolk.core.data import Column
+from kinfolk.errors import InputError, SettingError
 from kinfolk.linking.mentions import Mentions
+
+# -- What may be asked about a pair of items: the interface every pair feature keeps -------------------
 
 Items = NDArray[np.int32]
 Answer = Callable[[Items, Items], NDArray[Any]]  # left, right (m,) -> one row a pair
@@ -87,3 +93,181 @@ def _number(text: str) -> float:
         return float(text.strip().replace(",", "").lstrip("$€£"))
     except ValueError:
         return float("nan")
+
+
+# -- The values of a field as they are compared: each distinct one once, normalised, and a number an item ---
+
+Array = NDArray[Any]
+APOSTROPHES = re.compile("['’`´]")
+NOT_IN_WORDS = re.compile(r"[\W_]+")
+ACCENTS = re.compile("[\u0300-\u036f]")  # of Latin, Greek and Cyrillic; marks of other scripts are letters
+
+
+@dataclass(frozen=True)
+class Comparison(PairFeature):
+    """A number about the values that two items have in a field; NaN where one of them has none.
+
+    normalise   compare texts in lower case, without accents and apostrophes, other punctuation as blanks, and runs of
+                blanks as one; a text of nothing but punctuation is then missing. False: as they are written.
+    """
+
+    field: str
+    normalise: bool = dataclasses.field(default=True, kw_only=True)
+    columns: tuple[PairColumn, ...] = dataclasses.field(init=False, repr=False, compare=False)
+
+    SETTINGS: ClassVar[tuple[str, ...]] = ()  # what the class adds, in the order of its arguments
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.field, str) or not self.field:
+            raise SettingError(f"{type(self).__name__} takes the name of a field; got {self.field!r}")
+        object.__setattr__(self, "columns", (PairColumn(self.name),))
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The fields it looks at."""
+        return (self.field,)
+
+    @property
+    def name(self) -> str:
+        """As `parse_comparison` reads it: jaro_winkler(surname)."""
+        shown = [str(getattr(self, name)) for name in self.SETTINGS if self._is_changed(name)]
+        raw = [] if self.normalise else ["raw"]
+        return f"{written_kind(type(self).__name__)}({', '.join([' + '.join(self.fields), *shown, *raw])})"
+
+    def _is_changed(self, setting: str) -> bool:
+        return bool(getattr(self, setting) != type(self).__dataclass_fields__[setting].default)
+
+    def spec(self) -> dict[str, Any]:
+        rest = {name: getattr(self, name) for name in (*self.SETTINGS, "normalise")}
+        return {"comparison": type(self).__name__, "field": self.field, **rest}
+
+
+def written_kind(name: str) -> str:
+    """JaroWinkler -> jaro_winkler."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+
+
+def one_of(what: str, value: Any, allowed: Sequence[Any]) -> None:
+    if value not in allowed or isinstance(value, bool) not in {isinstance(one, bool) for one in allowed}:
+        raise SettingError(f"{what} must be one of {', '.join(map(repr, allowed))}; got {value!r}")
+
+
+# -- values -------------------------------------------------------------------------------------------
+
+
+def normalised(text: str) -> str:
+    """Lower case, no accents, words divided by one blank: "O'Neill,  Zoë" -> "oneill zoe"."""
+    if text.isascii():
+        plain = text.lower()
+    else:
+        plain = unicodedata.normalize("NFC", ACCENTS.sub("", unicodedata.normalize("NFKD", text.casefold())))
+    plain = APOSTROPHES.sub("", plain)
+    if plain.isascii():
+        return NOT_IN_WORDS.sub(" ", plain).strip()
+    # vowel signs of Indic scripts, category M, are no word characters to `re`
+    return " ".join("".join(c if unicodedata.category(c)[0] in "LNM" else " " for c in plain).split())
+
+
+@dataclass(frozen=True, eq=False)
+class Texts:
+    """Item i has the text `values[codes[i]]`, -1 = none. Values are distinct."""
+
+    codes: NDArray[np.int32]
+    values: Sequence[str]
+
+    def counts(self) -> Array:
+        """How many items have each value."""
+        return np.bincount(self.codes[self.codes >= 0], minlength=len(self.values))
+
+    def renamed(self, values: Sequence[str]) -> Texts:
+        """The same items with another text for each, distinct or not; an empty one is missing."""
+        return _renumbered(self.codes, values)
+
+
+def texts_of(items: Mentions, fields: Sequence[str], normalise: bool = True) -> Texts:
+    """What the items have in a field, or in several one after the other."""
+    parts = [_texts(items, name, normalise) for name in fields]
+    if len(parts) == 1:
+        return parts[0]
+    codes, _ = joint_codes([part.codes for part in parts])
+    first = first_items(codes)
+    tables = [[*part.values, ""] for part in parts]
+    told = [
+        " ".join(filter(None, (table[part.codes[i]] for part, table in zip(parts, tables, strict=True)))) for i in first
+    ]
+    return _renumbered(codes, told)
+
+
+# Several comparisons look at one field, in training and again in prediction: its texts are kept while the column is.
+_KNOWN: WeakKeyDictionary[Column, dict[bool, Texts]] = WeakKeyDictionary()
+
+
+def _texts(items: Mentions, name: str, normalise: bool) -> Texts:
+    column = attribute(items, name)
+    if not isinstance(column, Column):
+        codes, numbers = number_codes(column)
+        return Texts(codes, [f"{value:.15g}" for value in numbers.tolist()])
+    known = _KNOWN.setdefault(column, {})
+    if normalise not in known:
+        known[normalise] = _column_texts(column, normalise)
+    return known[normalise]
+
+
+def _column_texts(column: Column, normalise: bool) -> Texts:
+    told = [normalised(text) for text in column.values] if normalise else [text.strip() for text in column.values]
+    return _renumbered(column.codes, told)
+
+
+def _renumbered(codes: Array, told: Sequence[str]) -> Texts:
+    """Numbers of distinct texts, -1 for empty ones, from numbers of texts that may be alike."""
+    numbers: dict[str, int] = {}
+    new = [numbers.setdefault(text, len(numbers)) if text else -1 for text in told]
+    return Texts(np.array([*new, -1], np.int32)[codes], list(numbers))
+
+
+def number_codes(values: Array) -> tuple[NDArray[np.int32], Array]:
+    """A number an item for its value, -1 = missing; and the distinct values."""
+    distinct, codes = np.unique(values, return_inverse=True)  # NaN comes last, once
+    known = int(np.count_nonzero(~np.isnan(distinct)))
+    return np.where(codes < known, codes, -1).astype(np.int32), distinct[:known]
+
+
+def joint_codes(parts: Sequence[Array]) -> tuple[NDArray[np.int32], int]:
+    """One number for each combination of codes, in the order of the first, then the second, ...; and how many.
+
+    -1 counts as a code like others: an item that has none in every part gets -1.
+    """
+    joint, count = np.zeros(len(parts[0]), np.int64), 1
+    lacking = np.ones(len(joint), bool)
+    for codes in parts:
+        lacking &= codes < 0
+        distinct, joint = np.unique(joint * (int(codes.max(initial=-1)) + 2) + codes + 1, return_inverse=True)
+        count = len(distinct)
+    return np.where(lacking, -1, joint).astype(np.int32), count
+
+
+def first_items(codes: Array) -> Array:
+    """Of each code from 0 on an item that has it; 0 where none has."""
+    first = np.zeros(int(codes.max(initial=-1)) + 1, np.int64)
+    known = np.flatnonzero(codes >= 0)[::-1]
+    first[codes[known]] = known
+    return first
+
+
+def as_column(answers: Array) -> Array:
+    """float64 (m, 1), as a pair feature answers."""
+    return np.asarray(answers, np.float64)[:, None]
+
+
+def where_known(codes: Array, left: Items, right: Items) -> tuple[Array, Array, Array]:
+    """Codes of both sides, and a mask of the pairs where neither is missing."""
+    a, b = codes[left], codes[right]
+    return a, b, (a >= 0) & (b >= 0)
+
+
+def distinct_pairs(a: Array, b: Array, compare: Callable[[Array, Array], Any]) -> Array:
+    """compare(p, q) for each distinct pair of codes, spread over all pairs."""
+    keys, places = np.unique((a.astype(np.int64) << 32) | b, return_inverse=True)
+    if not len(keys):
+        return np.empty(0)
+    return np.asarray(compare(keys >> 32, keys & 0xFFFFFFFF), np.float64)[places]

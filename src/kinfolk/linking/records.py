@@ -6,25 +6,425 @@ only one of them has is left out, with a warning. Texts are taken without blanks
 
 from __future__ import annotations
 
+import csv
+import io
 import logging
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
+from itertools import combinations
+from pathlib import PurePath
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.core.column import Column
-from kinfolk.core.columns import Column as TableColumn
-from kinfolk.core.columns import strings
-from kinfolk.core.ids import NodeIds
-from kinfolk.core.table import Table, frame_table, in_memory, is_lists, listed
+from kinfolk.core.data import Column
+from kinfolk.core.files import Source, read_bytes, read_utf8
+from kinfolk.core.table import (
+    NodeIds,
+    Table,
+    TableColumn,
+    csv_table,
+    frame_table,
+    id_column,
+    in_memory,
+    is_lists,
+    listed,
+    object_column,
+    strings,
+    written,
+)
 from kinfolk.errors import InputError, SettingError
-from kinfolk.linking.mention_checks import Attribute
-from kinfolk.linking.mentions import Mentions
-from kinfolk.linking.record_truth import RecordIds, clusters_in_ids, clusters_in_table, clusters_of_matches, numbered
+from kinfolk.graph.files import PARQUET_MAGIC, parquet_table
+from kinfolk.linking.mentions import Attribute, Mentions
+
+# -----------------------------------------------------------------------------------------------------
+# Labels of pairs of records: yes, no or not known, each pair for itself. What nobody said of a pair stays unknown.
 
 log = logging.getLogger("kinfolk")
+COLUMNS = ("left", "right", "match")
+YES, NO, UNKNOWN = 1, 0, -1
+WORDS = {
+    **dict.fromkeys("1 true t yes y match matched matching same link linked".split(), YES),
+    **dict.fromkeys("0 false f no n nonmatch non-match non_match distinct different unlinked".split(), NO),
+    **dict.fromkeys(["no match", "not a match", "no link"], NO),
+    **dict.fromkeys(["unknown", "unsure", "uncertain", "?"], UNKNOWN),
+}  # in small letters; an empty cell is unknown too
+
+
+@dataclass(frozen=True, eq=False)
+class PairLabels:
+    """Items left[k] < right[k] and whether they match, int8 1 or 0; in order of right and then left, each pair once."""
+
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+    match: NDArray[np.int8]
+
+    def __len__(self) -> int:
+        return len(self.match)
+
+    def take(self, chosen: NDArray[np.bool_]) -> PairLabels:
+        return PairLabels(self.left[chosen], self.right[chosen], self.match[chosen])
+
+    @property
+    def n_yes(self) -> int:
+        return int((self.match == YES).sum())
+
+    def joined(self, n: int) -> NDArray[np.int32]:
+        """A number for each of n items, the same for those that matches join."""
+        yes = self.match == YES
+        return connected(self.left[yes], self.right[yes], n)
+
+
+def connected(left: NDArray[Any], right: NDArray[Any], n: int) -> NDArray[np.int32]:
+    """A number for each of n items, the same for those that pairs connect."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    links = coo_array((np.ones(len(left), np.int8), (left, right)), shape=(n, n))
+    return np.asarray(connected_components(links, directed=False)[1], np.int32)
+
+
+def pair_labels(
+    items: Mentions, pairs: Any, left: str | None = None, right: str | None = None, match: str | None = None
+) -> PairLabels:
+    """The labels in a table of pandas, polars or Arrow, or in a list of (id, id, match).
+
+    left, right   the columns of ids; with two tables, of the first and the second
+    match         the column that says yes or no: truth values, 1 and 0, or words such as yes and no; missing: not
+                  known. A score is no label and is refused
+
+    Without names they are the columns left, right and match or, if there are others, the three there are.
+    """
+    if isinstance(pairs, PairLabels):
+        return pairs
+    if items.corpus is not None:
+        raise SettingError(
+            "pairs are labels of records; mentions of a text are learned from their clusters: leave it out"
+        )
+    table = _as_table(pairs)
+    names = _columns(table, (left, right, match))
+    told = yes_or_no(table, names[2])
+    sides = [
+        id_column(table, name, role) if table.n_rows else None for name, role in zip(names, COLUMNS[:2], strict=False)
+    ]
+    a, b = (np.empty(0, np.int64) if side is None else _items(items, side, table, k) for k, side in enumerate(sides))
+    return _labels(items, a, b, told, table)
+
+
+def _as_table(pairs: Any) -> Table:
+    if isinstance(pairs, Table):
+        return pairs
+    if not isinstance(pairs, list | tuple):
+        return frame_table(pairs, "pairs")
+    wrong = next((row for row, one in enumerate(pairs) if not isinstance(one, list | tuple) or len(one) != 3), None)
+    if wrong is not None:
+        raise InputError(f"pairs, row {wrong}: expected (left id, right id, match), got {pairs[wrong]!r}")
+    made = [object_column([one[k] for one in pairs]) for k in range(3)]
+    return Table("pairs", {name: lambda k=k: made[k] for k, name in enumerate(COLUMNS)}, len(pairs))  # type: ignore[misc]
+
+
+def _columns(table: Table, given: Sequence[str | None]) -> list[str]:
+    """The names of the three columns."""
+    there = list(table.columns)
+    usual = COLUMNS if all(name in there for name in COLUMNS) else there if len(there) == 3 else (None,) * 3
+    chosen = [name or default for name, default in zip(given, usual, strict=True)]
+    lacking = next((role for role, name in zip(COLUMNS, chosen, strict=True) if name is None), None)
+    if lacking is not None:
+        listed = ", ".join(map(repr, there)) or "none at all"
+        wanted = "expected the columns 'left', 'right' and 'match' (yes or no)"
+        raise table.fault(f"{wanted}, the columns are {listed}: name one with {lacking}=...")
+    if len(set(chosen)) < 3:
+        raise SettingError(f"left, right and match must be three columns; got {', '.join(map(repr, chosen))}")
+    return [str(name) for name in chosen]
+
+
+def yes_or_no(table: Table, name: str) -> NDArray[np.int8]:
+    """int8 1, 0 or -1 = not known, from a column of truth values, of 0 and 1, or of words."""
+    cells = written(table.column(name, "match"))
+    if cells is None:
+        raise table.fault(f"column {name!r} (match): expected yes or no, got {table.column(name, 'match').told}")
+    known: dict[str | None, int] = {None: UNKNOWN}
+    for row, cell in enumerate(cells):
+        if cell not in known:
+            known[cell] = _label(str(cell), table, name, row)
+    return np.array([known[cell] for cell in cells], np.int8)
+
+
+def label_of(cell: str) -> int | float | None:
+    """1, 0 or -1 as a cell says; another number as it is; None for what is neither."""
+    word = " ".join(cell.casefold().split())
+    if word in WORDS or not word:
+        return WORDS.get(word, UNKNOWN)
+    try:
+        number = float(word)
+    except ValueError:
+        return None
+    return int(number) if number in (0.0, 1.0) else UNKNOWN if np.isnan(number) else number
+
+
+def _label(cell: str, table: Table, name: str, row: int) -> int:
+    found = label_of(cell)
+    if isinstance(found, int):
+        return found
+    got = f"column {name!r} (match): expected yes or no (1 or 0, true or false, empty for not known), got {cell!r}"
+    if found is None:
+        raise table.fault(f"{got}; write one of these", row)
+    remedy = (
+        "a score is no label: choose a threshold yourself, such as match = score >= 0.5, and leave out what is in doubt"
+    )
+    raise table.fault(f"{got}; {remedy}", row)
+
+
+# -- ids ----------------------------------------------------------------------------------------------
+
+
+def _items(items: Mentions, ids: TableColumn, table: Table, side: int) -> NDArray[np.int64]:
+    """The item of each id: its name or, where two tables share ids and names are "first:id", the id alone."""
+    numbers = {items.name(i): i for i in range(items.n_items)}
+    first = items.first_table
+    own: dict[str, int] = {}
+    if first is not None and (first if side == 0 else items.n_items - first):
+        here = range(first) if side == 0 else range(first, items.n_items)
+        begin = items.name(here[0]).partition(":")[0] + ":"
+        if all(items.name(i).startswith(begin) for i in here):
+            own = {items.name(i).removeprefix(begin): i for i in here}
+    found = []
+    for row, key in enumerate(written(ids) or ()):
+        item = numbers.get(str(key), own.get(str(key)))
+        if item is None:
+            raise table.fault(f"no record has the id {key!r}; correct it or take the row out", row)
+        if first is not None and (item < first) != (side == 0):
+            told = f"{key!r} is no record of the {('first', 'second')[side]} table"
+            raise table.fault(f"{told}; the ids of the first table belong into the left column", row)
+        found.append(item)
+    return np.array(found, np.int64)
+
+
+def _labels(items: Mentions, a: Any, b: Any, told: NDArray[np.int8], table: Table) -> PairLabels:
+    alone = int((a == b).sum())
+    if alone:
+        log.warning("%s: %d rows pair a record with itself and are left out", table.name, alone)
+    rows = np.flatnonzero((a != b) & (told != UNKNOWN))
+    keys = (np.maximum(a, b) << 32 | np.minimum(a, b))[rows]
+    distinct, at, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    against = np.flatnonzero(told[rows] != told[rows][at][inverse])
+    if len(against):
+        row, before = int(rows[against[0]]), int(rows[at[inverse[against[0]]]])
+        pair = f"{items.name(int(a[row]))!r} and {items.name(int(b[row]))!r}"
+        raise table.fault(f"{pair} are a match and none: {table.place(before)} says otherwise; keep one of them", row)
+    found = PairLabels(
+        (distinct & 0xFFFFFFFF).astype(np.int32), (distinct >> 32).astype(np.int32), told[rows][at].astype(np.int8)
+    )
+    _warn_of_chains(items, found, table)
+    return found
+
+
+def _warn_of_chains(items: Mentions, labels: PairLabels, table: Table) -> None:
+    """a = b and b = c, but a and c are said to differ: no clusters can be so."""
+    joined = labels.joined(items.n_items)
+    odd = np.flatnonzero((labels.match == NO) & (joined[labels.left] == joined[labels.right]))
+    if len(odd):
+        a, b = (items.name(int(side[odd[0]])) for side in (labels.left, labels.right))
+        told = "%s: %r and %r are no match, but others join them, and so with %d pairs: no clusters fit these labels"
+        log.warning(told, table.name, a, b, len(odd))
+
+
+# -----------------------------------------------------------------------------------------------------
+# Which records are the same: from a column of clusters, from their ids, or from a table of matches or of clusters.
+
+Array = NDArray[Any]
+CLOSURES = ("close", "refuse")
+PATTERNS = {"febrl": r"rec-(\d+)-"}  # rec-12-org, rec-12-dup-0
+NOT_KNOWN = -1
+FEW = 0.25  # of the records: a list of matches that names fewer may be a sample, not all there are
+OF_SCORES = re.compile("match|score|prob|label|weight|same|link|similar|confidence", re.IGNORECASE)
+
+
+@dataclass(frozen=True, eq=False)
+class RecordIds:
+    """The ids of one table, or of two whose records are numbered one after the other."""
+
+    tables: Sequence[Table]
+    ids: Sequence[Sequence[str]]
+    numbers: Sequence[Mapping[str, int]]  # one a table: id -> record
+
+    @classmethod
+    def of(cls, tables: Sequence[Table], ids: Sequence[Sequence[str]]) -> RecordIds:
+        firsts = np.cumsum([0, *map(len, ids)]).tolist()
+        found = [{key: first + i for i, key in enumerate(own)} for own, first in zip(ids, firsts, strict=False)]
+        return cls(tables, ids, found)
+
+    def __contains__(self, key: object) -> bool:
+        return any(key in own for own in self.numbers)
+
+    @property
+    def n_records(self) -> int:
+        return sum(map(len, self.ids))
+
+    def in_table(self, side: int, key: str, truth: Table, row: int) -> int:
+        """The record of an id that belongs to one of the tables."""
+        found = self.numbers[side].get(key)
+        if found is not None:
+            return found
+        other = any(key in own for own in self.numbers)
+        remedy = (
+            "the ids of the first table belong into the first column" if other else "correct it or take the row out"
+        )
+        raise truth.fault(f"no record of {self.tables[side].name} has the id {key!r}; {remedy}", row)
+
+    def anywhere(self, key: str, truth: Table, row: int) -> int:
+        """The record of an id, whichever table has it."""
+        found = [own[key] for own in self.numbers if key in own]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            told = f"both tables have a record with the id {key!r}"
+            raise truth.fault(f"{told}; make ids distinct, or give the truth as matches, a column a table", row)
+        raise truth.fault(f"no record has the id {key!r}; correct it or take the row out", row)
+
+    def name(self, record: int) -> str:
+        return [key for own in self.ids for key in own][record]
+
+
+def numbered(names: Sequence[str | None]) -> NDArray[np.int32]:
+    """Clusters by name as numbers, missing = not known."""
+    numbers: dict[str | None, int] = {None: NOT_KNOWN}
+    return np.array([numbers.setdefault(name, len(numbers) - 1) for name in names], np.int32)
+
+
+def clusters_in_ids(ids: RecordIds, pattern: str) -> NDArray[np.int32]:
+    """The part of each id that a pattern captures."""
+    try:
+        compiled = re.compile(PATTERNS.get(pattern, pattern))
+    except (re.error, TypeError) as error:
+        raise SettingError(f"cluster_from_id must be a regular expression; got {pattern!r} ({error})") from None
+    if compiled.groups != 1:
+        wanted = "must have one group in brackets, which is the cluster, such as r'rec-(\\d+)-'"
+        raise SettingError(f"cluster_from_id {wanted}; {pattern!r} has {compiled.groups}")
+    names: list[str | None] = []
+    for table, own in zip(ids.tables, ids.ids, strict=True):
+        for row, key in enumerate(own):
+            found = compiled.match(key)
+            if found is None or not found[1]:
+                raise table.fault(f"cluster_from_id={compiled.pattern!r} finds no cluster in the id {key!r}", row)
+            names.append(found[1])
+    return numbered(names)
+
+
+def clusters_in_table(ids: RecordIds, truth: Table, id: str | None, cluster: str) -> NDArray[np.int32]:
+    """A table of ids and clusters; records it does not name are not known."""
+    others = [name for name in truth.columns if name != cluster]
+    column = id if id in truth.columns or len(others) != 1 else others[0]
+    keys = truth.full_names(column or "id", "id")
+    names: list[str | None] = [None] * ids.n_records
+    placed: dict[int, int] = {}
+    for row, (key, name) in enumerate(zip(keys, truth.names(cluster, "cluster"), strict=True)):
+        record = ids.anywhere(key, truth, row)
+        if placed.setdefault(record, row) != row:
+            before = truth.place(placed[record])
+            raise truth.fault(f"the record {key!r} was in {before} already; keep one of the rows", row)
+        names[record] = name
+    return numbered(names)
+
+
+# -- matches ------------------------------------------------------------------------------------------
+
+
+def clusters_of_matches(ids: RecordIds, truth: Table, columns: Sequence[str] | None, closure: str) -> NDArray[np.int32]:
+    """A table of all pairs of ids that are the same: any other pair is none, and a record without any is by itself."""
+    if closure not in CLOSURES:
+        raise SettingError(f"truth_closure must be 'close' or 'refuse'; got {closure!r}")
+    named = list(truth.columns) if columns is None else list(columns)
+    if len(named) != 2:
+        listed = ", ".join(map(repr, truth.columns))
+        told = f"expected two columns with the ids of matches, got {listed}; name two with match_columns=..."
+        labels = "; if a column says yes or no, it is a table of labels, for fit: pairs=..." if len(named) > 2 else ""
+        raise truth.fault(told + labels)
+    for name in truth.columns:
+        if name not in named:
+            _check_says_yes(truth, name)
+    for name in named:
+        if truth.n_rows:
+            id_column(truth, name, "match_columns")
+    sides = [truth.full_names(name, "match_columns") for name in named]
+    last = len(ids.tables) - 1
+    pairs = np.array(
+        [
+            (ids.in_table(0, a, truth, row), ids.in_table(last, b, truth, row))
+            for row, (a, b) in enumerate(zip(*sides, strict=True))
+        ],
+        np.int64,
+    ).reshape(-1, 2)
+    alone = int(np.count_nonzero(pairs[:, 0] == pairs[:, 1]))
+    if alone:
+        log.warning("%s: %d rows match a record with itself and are left out", truth.name, alone)
+    if len(pairs) == alone:
+        log.warning("%s has no matches: every record is taken for a cluster of its own", truth.name)
+    pairs = np.unique(np.sort(pairs[pairs[:, 0] != pairs[:, 1]], axis=1), axis=0)
+    _warn_of_few(pairs, ids, truth)
+    clusters = connected(pairs[:, 0], pairs[:, 1], ids.n_records)
+    _check_closed(pairs, clusters, ids, truth, closure)
+    return clusters
+
+
+def _check_says_yes(truth: Table, name: str) -> None:
+    """Refuse a column beside the ids that says of some rows that they are no matches, or gives them a score."""
+    cells = written(truth.column(name, "truth")) or []
+    labels = {cell: NOT_KNOWN if cell is None else label_of(cell) for cell in set(cells)}
+    rows = [str(row) for row in range(len(cells) + 1)]
+    if None in labels.values() or cells in (rows[:-1], rows[1:]) or not any(cells):
+        return  # words, numbers of rows, or nothing at all
+    scores = any(isinstance(label, float) for label in labels.values())
+    others = [row for row, cell in enumerate(cells) if labels[cell] != 1]
+    if not others or (scores and not OF_SCORES.search(name)):
+        return
+    told = (
+        f"the column {name!r} says {cells[others[0]] or ''!r}, so this is no match, like {len(others) - 1:,} other rows"
+    )
+    remedy = "make it yes or no and give" if scores else "give"
+    as_labels = f"{remedy} the table to fit as labels of pairs, pairs=..."
+    raise truth.fault(f"{told}; leave out such rows and the column, or {as_labels}", others[0])
+
+
+def _warn_of_few(pairs: Array, ids: RecordIds, truth: Table) -> None:
+    """A list of some matches makes all others non-matches: say so where it names few records."""
+    sizes = np.array([len(own) for own in ids.ids])
+    named = np.unique(pairs)
+    side = (named >= sizes[0]).astype(np.int64) if len(sizes) == 2 else np.zeros(len(named), np.int64)
+    shares = np.bincount(side, minlength=len(sizes)) / np.maximum(sizes, 1)
+    if len(pairs) and shares.max() < FEW:
+        told = "%s: %s matches name %s of %s records, and every other pair is taken for none"
+        remedy = "if there are more matches, label some pairs yes and some no and give them to fit, pairs=..."
+        log.warning(f"{told}; {remedy}", truth.name, f"{len(pairs):,}", f"{len(named):,}", f"{ids.n_records:,}")
+
+
+def _check_closed(pairs: Array, clusters: Array, ids: RecordIds, truth: Table, closure: str) -> None:
+    """Say, or refuse, that matches imply others: if a = b and b = c, then a = c."""
+    n_first = len(ids.ids[0])
+    across = len(ids.tables) == 2
+    sizes = np.bincount(clusters)
+    ours = np.bincount(clusters[:n_first], minlength=len(sizes))
+    implied = ours * (sizes - ours) if across else sizes * (sizes - 1) // 2
+    lacking = implied - np.bincount(clusters[pairs[:, 0]], minlength=len(sizes))
+    added = int(lacking.sum())
+    if not added:
+        return
+    cluster = int(np.flatnonzero(lacking)[0])
+    members = np.flatnonzero(clusters == cluster).tolist()
+    given = set(map(tuple, pairs[clusters[pairs[:, 0]] == cluster].tolist()))
+    possible = (pair for pair in combinations(members, 2) if not across or pair[0] < n_first <= pair[1])
+    a, b = next(pair for pair in possible if pair not in given)
+    told = f"{ids.name(a)!r} and {ids.name(b)!r} match by way of others but are not listed, and so with {added:,} pairs"
+    if closure == "refuse":
+        raise InputError(f'{truth.name}: {told}; list them, or take them for matches with truth_closure="close"')
+    log.warning("%s: %s; they are taken for matches", truth.name, told)
+
+
+# -- Records in one table, or in two that are to be linked, as `Mentions` without pairs: blocking adds them ---
+
 EXACT = 2**53  # whole numbers up to here are exact in float64
 
 
@@ -230,3 +630,165 @@ def _values(given: Sequence[TableColumn], tables: Sequence[Table], name: str) ->
             return numbers
     texts = (text for table in tables for text in table.names(name, "fields"))
     return Column.from_strings(None if text is None else text.strip() or None for text in texts)
+
+
+# -- Records on disk: CSV with any delimiter, packed or not, or Parquet; one table or two, with or without truth ---
+
+DELIMITERS = "\t,;|"  # tried in this order
+
+
+def read_records(
+    source: Source,
+    other: Source | None = None,
+    *,
+    id: str | None = "id",
+    truth: Source | None = None,
+    cluster: str | None = None,
+    cluster_from_id: str | None = None,
+    fields: str | Sequence[str] | None = None,
+    table: str | None = None,
+    match_columns: Sequence[str] | None = None,
+    truth_closure: str = "close",
+    delimiter: str | None = None,
+    header: Sequence[str] | None = None,
+) -> Mentions:
+    """The records in one file, or in two that are to be linked; no pairs yet: `block` adds them.
+
+    source, other  path, "-" for standard input or an open file; gzip is unpacked
+    truth          a file of all matches there are, for any other pair is taken for none: two columns of ids, with or
+                   without a line of names; or, with `cluster`, one of ids and clusters, whose columns are named `id`
+                   and `cluster`
+    delimiter      what divides the cells of CSV files; None: tab, comma, semicolon or |, as the first line shows
+    header         names of the columns of `source` and `other`, if their first line does not tell them
+
+    Everything else is as in `records_from_frames`. Cells are texts as they are written ("0800" stays), without blanks
+    around them; an empty one is missing. Parquet files need pyarrow: pip install 'kinfolk[tables]'.
+    """
+    files = [file for file in (source, other, truth) if file is not None]
+    if sum(isinstance(file, str) and file == "-" for file in files) > 1:
+        raise SettingError("only one of the files can be standard input; name the others")
+    columns = RecordColumns(id, fields, cluster, cluster_from_id, table, match_columns, truth_closure)
+    tables = [_read(file, delimiter, header) for file in (source, other) if file is not None]
+    found = gathered([(_stem(one.name), one) for one in tables], columns, truth is not None)
+    return found.mentions(None if truth is None else _truth(truth, delimiter, columns, found.ids))
+
+
+def _stem(name: str) -> str:
+    """data/abt.csv.gz -> abt, for ids that two files have in common."""
+    return PurePath(name).name.partition(".")[0] or name
+
+
+def read_pair_labels(
+    source: Source,
+    items: Mentions,
+    *,
+    left: str | None = None,
+    right: str | None = None,
+    match: str | None = None,
+    delimiter: str | None = None,
+) -> PairLabels:
+    """A file of pairs of ids with yes, no or nothing, as `Linker.fit` takes them; with or without a line of names."""
+    named = not (left is None and right is None and match is None)
+    ids = {name.rpartition(":")[2] for name in items.names or ()} | set(items.names or ())
+    return pair_labels(items, _pairs(source, delimiter, None if named else ids), left, right, match)
+
+
+def _truth(source: Source, delimiter: str | None, columns: RecordColumns, ids: RecordIds) -> Table:
+    named = columns.cluster is not None or columns.match_columns is not None
+    return _pairs(source, delimiter, None if named else ids)
+
+
+def _pairs(source: Source, delimiter: str | None, ids: Container[str] | None) -> Table:
+    """A first line with the id of a record is a pair, not names; `ids` None: columns are asked for by name."""
+    data, name = read_bytes(source)
+    if ids is None or data.startswith(PARQUET_MAGIC):
+        return _table(data, name, delimiter, None)
+    first = _first_cells(data, name, delimiter)
+    header = [f"column {i}" for i in range(1, len(first) + 1)] if any(cell in ids for cell in first) else None
+    return _table(data, name, delimiter, header)
+
+
+def _read(source: Source, delimiter: str | None, header: Sequence[str] | None) -> Table:
+    data, name = read_bytes(source)
+    return _table(data, name, delimiter, header)
+
+
+def _table(data: bytes, name: str, delimiter: str | None, header: Sequence[str] | None) -> Table:
+    if data.startswith(PARQUET_MAGIC):
+        return parquet_table(data, name)
+    text = _text(data, name)
+    divider = _divider(text, delimiter)
+    if header is None:
+        return _stripped(csv_table(text, name, _Every(), divider), name, 0)
+    if isinstance(header, str) or len(set(header)) < len(header) or not all(header):
+        raise SettingError(f"header must be a list of distinct names of columns; got {header!r}")
+    line = io.StringIO()
+    csv.writer(line, delimiter=divider, lineterminator="\n").writerow(header)
+    try:
+        return _stripped(csv_table(line.getvalue().encode() + text, name, _Every(), divider), name, 1)
+    except InputError as error:
+        if error.line is None:
+            raise
+        told = str(error).removeprefix(f"{name}, line {error.line}: ").replace("in the first line", "in header")
+        raise InputError(told, name, error.line - 1) from None
+
+
+class _Every(Collection[str]):
+    """All names there are: every column is kept as it is written."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+def _text(data: bytes, name: str) -> bytes:
+    file = io.BytesIO(data)
+    file.name = name  # type: ignore[attr-defined]
+    return read_utf8(file)[0]
+
+
+def _first_line(text: bytes) -> str:
+    return text.lstrip(b"\r\n").partition(b"\n")[0].decode()
+
+
+def _divider(text: bytes, given: str | None) -> str:
+    if given is None:
+        return next((one for one in DELIMITERS if one in _first_line(text)), ",")
+    if len(given) != 1 or given in '"\r\n':
+        raise SettingError(f"delimiter must be one character, and no quote or line end; got {given!r}")
+    return given
+
+
+def _first_cells(data: bytes, name: str, delimiter: str | None) -> list[str]:
+    text = _text(data, name)
+    cells = next(csv.reader([_first_line(text)], delimiter=_divider(text, delimiter)), [])
+    return [cell.strip() for cell in cells]
+
+
+def _stripped(table: Table, name: str, lines_added: int) -> Table:
+    """The same table without blanks around names and cells."""
+    columns: dict[str, Callable[[], TableColumn]] = {}
+    for title, make in table.columns.items():
+        if title.strip() in columns:
+            raise InputError(f"two columns are named {title.strip()!r}; rename one", name)
+        if title.strip():
+            columns[title.strip()] = _without_blanks(make)
+
+    def line(row: int) -> int:
+        return (table.fault("", row).line or 0) - lines_added
+
+    return Table(name, columns, table.n_rows, path=name, line=line)
+
+
+def _without_blanks(make: Callable[[], TableColumn]) -> Callable[[], TableColumn]:
+    def column() -> TableColumn:
+        given = make()
+        cells = [(cell or "").strip() for piece in strings(given) for cell in piece]
+        return TableColumn("text", cells, given.told)
+
+    return column

@@ -11,19 +11,23 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.core.training import Callback, Convergence, TrainingPlan, Watch, optimise
-from kinfolk.inference.e_steps import e_step
-from kinfolk.linking.bias import Bias
+from kinfolk.errors import DataWarning, InputError, SettingError, warn
+from kinfolk.inference.clustering import LARGEST, e_step, log_odds, missing_pairs, single_link
+from kinfolk.linking.blocking import BlockingReport, as_rules
 from kinfolk.linking.clusterers import Clusterer
-from kinfolk.linking.grouped_rows import GroupedRows
 from kinfolk.linking.mentions import Mentions
-from kinfolk.linking.objective import PairObjective, Tilt, grouped_scores
-from kinfolk.linking.pair_rows import PairRows
+from kinfolk.linking.objective import Bias, PairObjective, Tilt, grouped_scores
+from kinfolk.linking.pair_table import MAX_BINS, GroupedRows, PairRows
+from kinfolk.linking.records import PairLabels
+from kinfolk.linking.scores import METRICS_OF_PAIRS, Metric, labelled_pairs_after, metric
+
+# -- Training of a pair model: local, and structured, where each round asks for what the clustering after it needs ---
 
 log = logging.getLogger("kinfolk")
 Array = NDArray[Any]
@@ -192,3 +196,349 @@ def best_round(scores: Sequence[float], keep_local: bool, slack: float = 0.0) ->
 def sigmoid(score: Array) -> NDArray[np.float64]:
     """1 / (1 + e^-s) without overflow."""
     return np.exp(-np.logaddexp(0.0, -score))  # type: ignore[no-any-return]
+
+
+# -----------------------------------------------------------------------------------------------------
+# The threshold of a clusterer and the round of training, chosen by models that have not seen the pairs they score.
+#
+# A model is far too sure of the pairs it was trained on, so a choice by its own scores would be wrong. Entities
+# (or documents, where there are enough) are dealt into folds; model k learns from pairs that touch no item of fold k
+# and
+# scores those that do; a pair across two folds has the mean of two such scores. Where bins end was learned from all
+# training pairs, once: what little that tells is not kept from the models.
+
+LOG_ODDS = np.arange(-6.0, 4.1, 0.5)
+PARTS = 20  # of the jackknife
+WIDTH = 1.28  # what a gain has to exceed, in standard errors: it is above 0 with 90 % confidence
+AS_GOOD = 0.001  # scores this close, or within what one pair makes, are taken as equal
+
+
+@dataclass(frozen=True)
+class ThresholdChoice:
+    """Scores of the thresholds tried; the gain of the best over the clusterer's own, and how uncertain it is."""
+
+    own: float
+    best: float
+    tried: dict[float, float]
+    gain: float
+    half_width: float
+
+    def __str__(self) -> str:
+        told = f"threshold {self.own:.3f} has {self.tried[self.own]:.4f} on unseen training pairs"
+        if self.best == self.own:
+            return f"{told}, the best of those tried"
+        verdict = "taken" if self.gain > self.half_width else "not enough to leave it"
+        return f"{told}, {self.best:.3f} has {self.gain:+.4f} ± {self.half_width:.4f}: {verdict}"
+
+
+def item_folds(items: Mentions, folds: int, seed: int) -> NDArray[np.int64]:
+    """The fold of each item: by document if there are twice as many as folds, else by true cluster."""
+    parts = items.groups if items.n_groups >= 2 * folds else items.clusters
+    assert parts is not None
+    distinct, inverse = np.unique(parts, return_inverse=True)
+    dealt = np.random.default_rng(seed).permutation(len(distinct)) % folds
+    return np.asarray(dealt[inverse], np.int64)
+
+
+def unseen_scores(
+    trainer: PairTrainer,
+    clusterer: Clusterer,
+    kind: str,
+    rounds: int,
+    fold: Array,
+    local: dict[int, tuple[Array, Convergence]] | None = None,
+) -> list[NDArray[np.float64]]:
+    """For every round, log-odds of every training pair, by models that saw no pair of one of its items.
+
+    So none saw the pair itself; across two folds there are two models, each of which may have seen the other item.
+    `local` remembers what the local round of each fold learns, for another call with other clusters.
+    """
+    known = {} if local is None else local
+    items = trainer.data.items
+    a, b = fold[items.left], fold[items.right]
+    totals = np.zeros((rounds + 1, len(a)))
+    times = np.zeros(len(a))
+    for k in range(int(fold.max(initial=0)) + 1):
+        asked = (a == k) | (b == k)
+        score = np.empty(0)
+        for number, found in enumerate(rounds_of(trainer, clusterer, kind, rounds, ~asked, known.get(k))):
+            known.setdefault(k, (found.weights, found.convergence))
+            score = found.score
+            totals[number, asked] += score[asked]
+        totals[number + 1 :, asked] += score[asked]  # settled: later rounds are the same
+        times += asked
+    return list(totals / np.maximum(times, 1))
+
+
+def unseen_score(items: Mentions, score: Array, clusterer: Clusterer, metric: Metric) -> float:
+    pairs = items.n_items, items.left, items.right, sigmoid(score)
+    return metric(clusterer.cluster(*pairs, first_table=items.first_table))
+
+
+def slack(items: Mentions) -> float:
+    """By how much scores have to differ: what one pair makes, or AS_GOOD."""
+    return max(AS_GOOD, 1.0 / max(items.n_true_pairs, 1))
+
+
+def best_threshold(
+    items: Mentions, score: Array, clusterer: Clusterer, metric: Metric, seed: int = 0
+) -> tuple[float, ThresholdChoice]:
+    """The threshold, as a probability, by the metric of clusters of unseen scores.
+
+    The clusterer's own stays unless another is better with 90 % confidence, by the jackknife below: the best of
+    many thresholds always looks better on the pairs it was chosen by, and few entities say little. Of thresholds
+    that are as good as the best, the one nearest to the clusterer's own is taken.
+    """
+    own = float(clusterer.threshold)
+    grid = [own, *(t for t in map(float, sigmoid(LOG_ODDS)) if abs(t - own) > 1e-9)]
+    pairs = items.n_items, items.left, items.right, sigmoid(score)
+    clusters = {t: at_threshold(clusterer, t).cluster(*pairs, first_table=items.first_table) for t in grid}
+    tried = {t: metric(found) for t, found in clusters.items()}
+    most = max(tried.values())
+    good = np.array([t for t, value in tried.items() if value >= most - slack(items)])
+    away = np.abs(log_odds(good) - log_odds(np.array([own])))
+    best = own if own in good else float(good[away.argmin()])
+    gain, error = _gain(items, clusters[best], clusters[own], metric, seed) if best != own else (0.0, 0.0)
+    chosen = best if gain > WIDTH * error else own
+    return chosen, ThresholdChoice(own, best, tried, gain, WIDTH * error)
+
+
+def _gain(items: Mentions, one: Array, other: Array, metric: Metric, seed: int) -> tuple[float, float]:
+    """By how much the metric of clusters `one` exceeds that of `other`, and its standard error.
+
+    The error is the jackknife's over PARTS parts of the entities (or documents): with g_k the gain without part k,
+    e² = (K - 1) / K Σ_k (g_k - mean g)².
+    """
+    part = item_folds(items, PARTS, seed)
+    gains = [metric(one, part != k) - metric(other, part != k) for k in range(int(part.max(initial=0)) + 1)]
+    spread = np.array(gains) - np.mean(gains)
+    return metric(one) - metric(other), float(np.sqrt((len(gains) - 1) / len(gains) * (spread @ spread)))
+
+
+def at_threshold(clusterer: Clusterer, threshold: float) -> Clusterer:
+    return type(clusterer)(**{**clusterer.get_params(), "threshold": threshold})
+
+
+# -- Closure of candidate pairs: what blocking left out inside likely clusters is compared too ---------
+
+ROUNDS = 5  # pairs added may join clusters, whose pairs are missing then; nearly all come in the first round
+
+
+def closed(
+    items: Mentions, score: Array, decide: Callable[[Mentions], Array], threshold: float = 0.5
+) -> tuple[Mentions, NDArray[np.float64]]:
+    """The items with more pairs, and the log-odds of all; `decide` gives those of the pairs of items."""
+    before, too_large = items.n_pairs, 0
+    for _ in range(ROUNDS):
+        if items.n_pairs >= items.n_possible_pairs:
+            break
+        pairs = items.n_items, items.left, items.right, sigmoid(score)
+        left, right, too_large = missing_pairs(*pairs, threshold, items.first_table or 0)
+        if not len(left):
+            break
+        more = items.with_pairs(left, right)
+        a, b = np.concatenate([items.left, left]), np.concatenate([items.right, right])
+        order = np.lexsort((a, b))
+        score = np.concatenate([score, decide(more)])[order]
+        items = items.with_pairs(a[order], b[order])
+    if items.n_pairs > before:
+        log.info("%s", closure_line(before, items.n_pairs))
+    if too_large:
+        told = "%d likely clusters have over %d records; pairs in them that blocking left out count as no"
+        log.warning(told, too_large, LARGEST)
+    return items, score
+
+
+def closure_line(candidates: int, compared: int) -> str:
+    """What closure did, in a line."""
+    more = compared - candidates
+    told = f"{more:,} pair{'s' * (more != 1)} inside likely clusters that blocking left out"
+    return f"{told} {'are' if more != 1 else 'is'} compared too ({100 * more / candidates:.1f} % more)"
+
+
+# -- What a Linker may be set to, and what it can learn from -------------------------------------------
+
+def check_items(items: Any) -> None:
+    if not isinstance(items, Mentions):
+        told = f"expected Mentions (read_coref, read_records); got {type(items).__name__}"
+        is_frame = hasattr(items, "columns")
+        raise InputError(told + ("; for a data frame: kf.records_from_frames(df, cluster=...)" if is_frame else ""))
+
+
+def check_linker(linker: Any, items: Any) -> None:
+    check_items(items)
+    if items.n_items < 2:
+        raise InputError(f"training needs pairs of items; got {items.n_items or 'none'}: is the table empty?")
+    check_linker_settings(linker)
+
+
+def check_linker_settings(linker: Any) -> None:
+    """Raise a SettingError for the first setting outside its range."""
+    for name, allowed in linker.CHOICES.items():
+        if getattr(linker, name) not in allowed:
+            raise SettingError(f"{name} must be one of {', '.join(allowed)}; got {getattr(linker, name)!r}")
+    if linker.bias is not None:
+        if not isinstance(linker.bias, Bias):
+            raise SettingError(f'bias must be None or Bias("all" or "closest", factor); got {linker.bias!r}')
+        linker.bias.check()
+    if not isinstance(linker.rounds, int | np.integer) or linker.rounds < 1:
+        raise SettingError(f"rounds must be 1 or more; got {linker.rounds!r}")
+    if not isinstance(linker.bins, int | np.integer) or not 1 <= linker.bins <= MAX_BINS:
+        raise SettingError(f"bins must lie between 1 and {MAX_BINS}; got {linker.bins!r}")
+    if linker.folds is not None and not (isinstance(linker.folds, int | np.integer) and linker.folds > 1):
+        raise SettingError(f"folds must be 2 or more, or None; got {linker.folds!r}")
+    for name, least in (("l2", 0), ("tolerance", 0), ("max_iterations", 1)):
+        value = getattr(linker, name)
+        if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not value >= least:
+            raise SettingError(f"{name} must be a number, {least} or more; got {value!r}")
+    if not isinstance(linker.closure, bool | np.bool_):
+        raise SettingError(f"closure must be True or False; got {linker.closure!r}")
+    if not selected(linker):
+        raise SettingError("select must name a metric, such as 'pair_f1'; got none")
+    for name in selected(linker):
+        try:
+            metric(name)
+        except SettingError as error:
+            raise SettingError(f"select: {error}") from None
+
+
+def selected(linker: Any) -> list[str]:
+    """The metrics of `select`, the first of which chooses."""
+    return [linker.select] if isinstance(linker.select, str) else list(linker.select)
+
+
+class Supervision(NamedTuple):
+    """What a linker learns from.
+
+    items      with candidate pairs, and with clusters as far as they are known
+    labels     of the pairs of these items, candidates or others: int8 (P,), 1 or 0, and -1 where nothing is known
+    value      a metric by name -> a number for clusters of the items
+    whole      the items that statistics of comparisons are learned from
+    complete   whether the clusters are known, not a few pairs alone
+    """
+
+    items: Mentions
+    labels: Callable[[Mentions], NDArray[np.int8]]
+    value: Callable[[str], Metric]
+    whole: Mentions
+    complete: bool
+
+
+def supervision_of_clusters(items: Mentions) -> Supervision:
+    """Every candidate pair of two items whose clusters are known teaches."""
+    known = trainable(items)
+    truth = np.asarray(known.clusters)
+
+    def value(name: str) -> Metric:
+        def of(clusters: Array, kept: Array | None = None) -> float:
+            part = known if kept is None else replace(known, clusters=np.where(kept, truth, -1))
+            return metric(name)(part, clusters)
+
+        return of
+
+    return Supervision(known, lambda items: items.pair_labels, value, items, True)
+
+
+def supervision_of_pairs(items: Mentions, labels: PairLabels) -> Supervision:
+    """Labelled pairs alone teach, candidates or not; clusters are those that matches join."""
+    _check_both(labels)
+    keys, own = (
+        right.astype(np.int64) << 32 | left for left, right in ((items.left, items.right), (labels.left, labels.right))
+    )
+    added = int((~np.isin(own, keys)).sum())
+    if added:
+        log.info("%d of %d labelled pairs are no candidates; for training they are added to them", added, len(labels))
+    if items.clusters is not None:
+        log.warning("the records have clusters, but only the %d labelled pairs teach", len(labels))
+    every = np.union1d(keys, own)
+    told = "%d matches and %d others teach; of %d other candidate pairs nothing is known"
+    log.info(told, labels.n_yes, len(labels) - labels.n_yes, len(every) - len(labels))
+    left, right = (every & 0xFFFFFFFF).astype(np.int32), (every >> 32).astype(np.int32)
+    known = replace(items, left=left, right=right, blocked=True, clusters=labels.joined(items.n_items))
+
+    def labels_of(items: Mentions) -> NDArray[np.int8]:
+        keys = items.right.astype(np.int64) << 32 | items.left
+        at = np.minimum(np.searchsorted(own, keys), len(own) - 1)
+        return np.where(own[at] == keys, labels.match[at], -1).astype(np.int8)
+
+    def value(name: str) -> Metric:
+        if name not in METRICS_OF_PAIRS:
+            wanted = " or ".join(map(repr, METRICS_OF_PAIRS))
+            raise SettingError(
+                f"select must be {wanted} where labelled pairs teach: no clusters are known; got {name!r}"
+            )
+
+        def of(clusters: Array, kept: Array | None = None) -> float:
+            part = labels if kept is None else labels.take(kept[labels.left] & kept[labels.right])
+            return METRICS_OF_PAIRS[name](labelled_pairs_after(part, clusters))
+
+        return of
+
+    return Supervision(known, labels_of, value, known, False)
+
+
+def _check_both(labels: PairLabels) -> None:
+    n, yes = len(labels), labels.n_yes
+    if not n:
+        raise InputError("no labelled pair says yes or no, so there is nothing to learn from; label some")
+    if not yes:
+        raise InputError(
+            f"none of {n} labelled pairs is a match; label some that are, candidates that look alike first"
+        )
+    if yes == n:
+        told = f"all {n} labelled pairs are matches, so nothing tells them from others"
+        remedy = "label candidates that are no matches too, those that look alike first"
+        whole = "should these be all the matches there are, read the records with them, truth=..."
+        raise InputError(f"{told}; {remedy}; {whole}")
+
+
+def trainable(items: Mentions) -> Mentions:
+    """The items with known clusters, if their pairs can teach anything."""
+    if items.clusters is None:
+        remedy = "give cluster=... or truth=... to read_records, or labelled pairs to fit, pairs=..."
+        raise InputError(f"training needs items with true clusters; {remedy}")
+    known = items.clusters >= 0
+    if not known.all():
+        log.info("%d items without a known cluster are left out of training", int((~known).sum()))
+    kept = items if known.all() else items.take(known)
+    if not kept.n_pairs:
+        raise InputError("no candidate pair to learn from; choose wider blocking rules")
+    labels = kept.pair_labels
+    if not (labels == 1).any() or not (labels == 0).any():
+        which = "a true link" if not (labels == 1).any() else "two different entities"
+        raise InputError(f"none of {kept.n_pairs} candidate pairs is {which}; look at blocking and truth")
+    return kept
+
+
+LOW_COMPLETENESS = 0.9  # share of true pairs within reach below which blocking is warned of
+
+
+def warn_of_blocking(items: Mentions, rules: Any, report: BlockingReport | None) -> None:
+    """Warn where blocking leaves many true pairs out of reach: not candidates, nor joined through other records."""
+    if items.clusters is None or not items.n_true_pairs:
+        return
+    true = items.pair_labels == 1
+    joined = single_link(items.n_items, items.left[true], items.right[true], np.ones(int(true.sum())))
+    share = replace(items, clusters=joined).n_true_pairs / items.n_true_pairs
+    if share >= LOW_COMPLETENESS:
+        return
+    if report is not None:
+        parts = [f"{one.rule} {100 * (one.n_true or 0) / items.n_true_pairs:.1f} %" for one in report.rules]
+        told = f" ({', '.join(parts)} by itself)" if len(parts) == 1 else f" ({', '.join(parts)} each by itself)"
+    else:
+        told = "" if rules is None else f" ({', '.join(map(str, as_rules(rules)))})"
+    warn(
+        f"blocking{told} puts only {100 * share:.1f} % of the true pairs of the training data within reach, directly "
+        "or through other records; no model can link the rest: add a rule for them, such as "
+        "'sorted(name, 10)' or 'rare(name, 50)'",
+        DataWarning,
+    )
+
+
+def item_pairs(items: Mentions, given: Any) -> Any:
+    """Pairs of item numbers from pairs of numbers or names; None stays None."""
+    if given is None:
+        return None
+    return np.array([[items.number(one) for one in pair] for pair in np.asarray(given).tolist()], np.int64).reshape(
+        -1, 2
+    )

@@ -12,10 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from kinfolk.papers.conll import Conll, choose, read, rows
-from kinfolk.papers.report import Report, Row, Tell
-from kinfolk.text.crf import LinearChainCRF
-from kinfolk.text.maxent import MaxEnt
-from kinfolk.text.memm import MEMM
+from kinfolk.papers.harness import Report, Row, Tell
+from kinfolk.text.chain import MEMM, LinearChainCRF, MaxEnt
 from kinfolk.text.tagger import Tagger
 
 # A loose tolerance stops early, which regularises too: how long to train is chosen like the ridge.

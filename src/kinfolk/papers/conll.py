@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kinfolk.papers.report import Row, Tell
+from kinfolk.papers.harness import Row, Tell
 from kinfolk.text.conll import read_conll
 from kinfolk.text.corpus import Corpus
 from kinfolk.text.tagger import Tagger

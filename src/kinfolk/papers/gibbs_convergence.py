@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from kinfolk.errors import SettingError
 from kinfolk.graph.stacked import StackedGraphical
 from kinfolk.papers.graphs import Problem, slif, webkb
-from kinfolk.papers.report import Report, Row, Tell
+from kinfolk.papers.harness import Report, Row, Tell
 from kinfolk.papers.stacking import Split, maxent, paper_network
 
 LEVELS, SWEEPS, STARTS = 10, 150, 5

@@ -23,8 +23,7 @@ import numpy as np
 from kinfolk.graph.dependency import DependencyNetwork
 from kinfolk.graph.stacked import StackedGraphical
 from kinfolk.papers.graphs import PROBLEMS, SLIF_WIDE, Problem
-from kinfolk.papers.report import Report, Row, Tell
-from kinfolk.papers.significance import paired_t_test
+from kinfolk.papers.harness import Report, Row, Tell, paired_t_test
 from kinfolk.papers.stacking import Split, maxent, paper_network
 
 SWEEPS = (50, 100)

@@ -17,9 +17,8 @@ from typing import Any
 
 from kinfolk.papers import chain_conll
 from kinfolk.papers.conll import Conll, choose, read, rows
-from kinfolk.papers.report import Report, Row, Tell
-from kinfolk.text.crf import LinearChainCRF
-from kinfolk.text.memm import MEMM
+from kinfolk.papers.harness import Report, Row, Tell
+from kinfolk.text.chain import MEMM, LinearChainCRF
 from kinfolk.text.mixture import MixtureOfParents
 from kinfolk.text.skip_chain import SkipChainCRF
 from kinfolk.text.skip_edges import SameWord

@@ -16,7 +16,7 @@ import numpy as np
 from kinfolk.datasets.webkb import read_webkb
 from kinfolk.graph.graph import Graph
 from kinfolk.graph.link_model import LinkModel
-from kinfolk.papers.report import Report, Row, Tell
+from kinfolk.papers.harness import Report, Row, Tell
 from kinfolk.papers.stacking import Split, by_group
 from kinfolk.text.mixture import MixtureOfParents
 

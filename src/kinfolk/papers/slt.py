@@ -6,10 +6,10 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from kinfolk.linking.bias import Bias
 from kinfolk.linking.linker import Linker
 from kinfolk.linking.mentions import Mentions
-from kinfolk.papers.report import Report, Row, Tell
+from kinfolk.linking.objective import Bias
+from kinfolk.papers.harness import Report, Row, Tell
 
 BIASES = [("P1", 1.5), ("P1", 3.0), ("Pa", 1.5), ("Pa", 3.0)]
 KINDS = {"P1": "closest", "Pa": "all"}

@@ -9,7 +9,7 @@ from kinfolk.core.files import read_utf8
 from kinfolk.errors import InputError
 from kinfolk.linking.coref import read_coref
 from kinfolk.linking.mentions import Mentions
-from kinfolk.papers.report import Report, Tell
+from kinfolk.papers.harness import Report, Tell
 from kinfolk.papers.slt import tables
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kinfolk.linking.coref import read_coref
-from kinfolk.papers.report import Report, Tell
+from kinfolk.papers.harness import Report, Tell
 from kinfolk.papers.slt import tables
 
 TRAINING = 80

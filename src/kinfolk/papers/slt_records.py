@@ -16,10 +16,10 @@ import numpy as np
 
 from kinfolk.linking.blocking import blocked
 from kinfolk.linking.clusterers import AverageLink, Clusterer, OneToOne
-from kinfolk.linking.io_records import read_records
 from kinfolk.linking.linker import Linker
 from kinfolk.linking.mentions import Mentions
-from kinfolk.papers.report import Report, Row, Tell
+from kinfolk.linking.records import read_records
+from kinfolk.papers.harness import Report, Row, Tell
 
 SPLITS = 3
 FOLDS = 5

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kinfolk.datasets.corpora import read_aimed
-from kinfolk.papers.report import Report, Tell
+from kinfolk.papers.harness import Report, Tell
 from kinfolk.papers.stacked_names import PAPER_ROWS, run_folds
 
 PAPER = dict(zip(PAPER_ROWS, (73.1, 76.8, 78.3, 78.4, 80.5), strict=True))

@@ -24,7 +24,7 @@ from kinfolk.graph.diffusion import diffused
 from kinfolk.graph.graph import Graph
 from kinfolk.graph.stacked import StackedGraphical
 from kinfolk.papers.graphs import citations
-from kinfolk.papers.report import Report, Row, Tell
+from kinfolk.papers.harness import Report, Row, Tell
 from kinfolk.papers.stacking import PAPER_ROWS, Split, compared, maxent, table
 
 NEAR = "cites | cited_by"

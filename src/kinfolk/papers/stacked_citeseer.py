@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kinfolk.papers.report import Report, Tell
+from kinfolk.papers.harness import Report, Tell
 from kinfolk.papers.stacked_citations import run_citations
 
 PRINTED = (55.3, 58.7, 59.8, 59.8, 62.3)

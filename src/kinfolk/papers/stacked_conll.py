@@ -14,9 +14,9 @@ from typing import Any
 from kinfolk.graph.stacked import StackedGraphical
 from kinfolk.papers import chain_conll, mop_conll
 from kinfolk.papers.conll import Conll, read, rows
-from kinfolk.papers.report import Report, Row, Tell
+from kinfolk.papers.harness import Report, Row, Tell
 from kinfolk.papers.stacked_names import GRAPHICAL
-from kinfolk.text.crf import LinearChainCRF
+from kinfolk.text.chain import LinearChainCRF
 
 DEPTH = 2
 

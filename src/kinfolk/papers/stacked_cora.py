@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kinfolk.papers.report import Report, Tell
+from kinfolk.papers.harness import Report, Tell
 from kinfolk.papers.stacked_citations import run_citations
 
 PRINTED = (63.9, 72.9, 73.8, 73.9, 76.9)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kinfolk.datasets.mail import read_mail
-from kinfolk.papers.report import Report, Tell
+from kinfolk.datasets.corpora import read_mail
+from kinfolk.papers.harness import Report, Tell
 from kinfolk.papers.stacked_names import PAPER_ROWS, run_folds
 from kinfolk.text.corpus import Corpus
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kinfolk.datasets.corpora import read_genia
-from kinfolk.papers.report import Report, Tell
+from kinfolk.papers.harness import Report, Tell
 from kinfolk.papers.stacked_names import PAPER_ROWS, run_folds
 
 PAPER = dict(zip(PAPER_ROWS, (72.0, 77.1, 77.9, 78.0, 80.3), strict=True))

@@ -17,15 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from kinfolk.collective.templates import Count, Max, Mean
-from kinfolk.collective.window import Window
+from kinfolk.collective.templates import Count, Max, Mean, Window
 from kinfolk.errors import ConvergenceWarning
 from kinfolk.graph.stacked import StackedGraphical
-from kinfolk.papers.report import Report, Row, Tell
+from kinfolk.papers.harness import Report, Row, Tell
 from kinfolk.papers.stacking import table
+from kinfolk.text.chain import LinearChainCRF, MaxEnt
 from kinfolk.text.corpus import Corpus
-from kinfolk.text.crf import LinearChainCRF
-from kinfolk.text.maxent import MaxEnt
 from kinfolk.text.skip_edges import SameWord
 
 FOLDS = 5

@@ -21,7 +21,7 @@ from scipy import sparse
 from kinfolk.graph.graph import Graph
 from kinfolk.graph.stacked import StackedGraphical
 from kinfolk.papers.graphs import SLIF_WIDE, slif
-from kinfolk.papers.report import Report, Row, Tell
+from kinfolk.papers.harness import Report, Row, Tell
 from kinfolk.papers.stacking import PAPER_ROWS, Split, compared, maxent, table
 
 PAPER = dict(zip(PAPER_ROWS, (77.2, 86.7, 90.1, 90.1, 96.3), strict=True))

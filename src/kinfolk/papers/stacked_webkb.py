@@ -20,7 +20,7 @@ from kinfolk.datasets.webkb import SCHOOLS
 from kinfolk.graph.graph import Graph
 from kinfolk.graph.stacked import StackedGraphical
 from kinfolk.papers.graphs import webkb
-from kinfolk.papers.report import Report, Row, Tell
+from kinfolk.papers.harness import Report, Row, Tell
 from kinfolk.papers.stacked_citations import weighted
 from kinfolk.papers.stacking import PAPER_ROWS, Split, by_group, compared, maxent, table
 

@@ -17,8 +17,7 @@ from kinfolk.errors import DataWarning
 from kinfolk.graph.dependency import DependencyNetwork
 from kinfolk.graph.graph import Graph
 from kinfolk.graph.stacked import StackedGraphical
-from kinfolk.papers.report import Row, Tell
-from kinfolk.papers.significance import paired_t_test
+from kinfolk.papers.harness import Row, Tell, paired_t_test
 
 REFERENCE = "stacked k=1"
 PAPER_ROWS = ("local", "dependency network", REFERENCE, "stacked k=2", "ceiling")

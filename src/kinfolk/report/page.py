@@ -12,12 +12,19 @@ import hashlib
 import html
 import json
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
 import numpy as np
+
+from kinfolk.core.files import write_utf8
+from kinfolk.core.modelfile import check_writable
+from kinfolk.errors import ModelFileError, SettingError
+
+# -- A report: one HTML file that holds all it needs, and into which nothing foreign gets --------------
 
 # What can be drawn -> the scripts and styles that draw it, beside those of every page.
 KINDS: Mapping[str, tuple[str, ...]] = {
@@ -111,3 +118,23 @@ def plain(value: Any) -> Any:
 def _rounded(value: float) -> float | None:
     """Six significant digits: a report is looked at, not computed with."""
     return float(f"{value:.6g}") if math.isfinite(value) else None
+
+
+# -- Where the reports of models go: one HTML file each ------------------------------------------------
+
+PathLike = str | os.PathLike[str]
+
+
+def check_report(path: PathLike | None) -> None:
+    """Fail before the work, not after it."""
+    if path is None:
+        return
+    try:
+        check_writable(path)
+    except ModelFileError as error:  # a report is no model
+        raise SettingError(str(error)) from None
+
+
+def write_report(path: PathLike, title: str, parts: Sequence[Part], about: str = "") -> None:
+    """`about` is a sentence under the title."""
+    write_utf8(path, [report_html(title, parts, about)])

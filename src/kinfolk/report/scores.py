@@ -3,29 +3,354 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from kinfolk.core.column import Column
+from kinfolk.core.data import Column
+from kinfolk.errors import InputError
 from kinfolk.graph.nodes import Nodes, node_accuracy
-from kinfolk.linking.link_scores import all_scores, pairs_after, pairs_before
+from kinfolk.linking.explain import field_values
 from kinfolk.linking.mentions import Mentions
-from kinfolk.report.calibration import Calibration, brier_score, calibration
-from kinfolk.report.confusion import Confusion, confusion
-from kinfolk.report.mistakes import node_mistakes, token_mistakes
-from kinfolk.report.page import Part
-from kinfolk.report.pair_mistakes import pair_mistakes
-from kinfolk.report.report_files import PathLike, check_report, write_report
+from kinfolk.linking.scores import all_scores, pairs_after, pairs_before
+from kinfolk.report.page import Part, PathLike, check_report, write_report
 from kinfolk.report.training import training_part
 from kinfolk.text import schemes
-from kinfolk.text.batch import Batch
-from kinfolk.text.entities import found_spans
+from kinfolk.text.batch import Batch, found_spans
+from kinfolk.text.corpus import Corpus
+from kinfolk.text.explain import quoted
 from kinfolk.text.scores import EntityScores
 
+# -- The mistakes a model was most sure of, with what stands around them -------------------------------
+
 Array = NDArray[Any]
+MOST = 10  # mistakes shown
+AROUND = 12  # words of context on each side
+
+
+def token_mistakes(
+    corpus: Corpus, truth: Array, path: Array, marginals: Array, names: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Runs of wrong tokens within a sentence, those first whose wrong labels are most probable; one a run.
+
+    truth, path   (n,) true and predicted label, -1 for a truth that is not known
+    marginals     (n, L)
+    """
+    wrong = (truth >= 0) & (truth != path)
+    begins = wrong & np.append(True, ~wrong[:-1])
+    begins |= wrong & np.isin(np.arange(len(wrong)), corpus.sentence_starts)
+    run = np.cumsum(begins) - 1
+    sure = marginals[np.arange(len(path)), path]
+    confidence = np.zeros(int(begins.sum()))
+    np.maximum.at(confidence, run[wrong], sure[wrong])
+    words = corpus.columns["word"].strings()
+    found = []
+    for number in np.argsort(-confidence, kind="stable")[:MOST].tolist():
+        tokens = np.flatnonzero(wrong & (run == number))
+        found.append(
+            {
+                **_sentence(corpus, int(tokens[0]), int(tokens[-1]) + 1),
+                "labels": [[words[t], names[truth[t]], names[path[t]], sure[t]] for t in tokens[:AROUND].tolist()],
+                "where": _where(corpus, int(tokens[0])),
+            }
+        )
+    return found
+
+
+def _sentence(corpus: Corpus, start: int, end: int) -> dict[str, Any]:
+    return dict(zip(("before", "words", "after"), quoted(corpus, start, end, AROUND), strict=True))
+
+
+def _where(corpus: Corpus, token: int) -> str:
+    """As `explain` counts: the document, and the token within it."""
+    document = int(corpus.token_documents[token])
+    first = int(corpus.sentence_starts[corpus.document_starts[document]])
+    line = "" if corpus.lines is None else f", line {int(corpus.lines[token])}"
+    return f"document {document}, token {token - first}{line}"
+
+
+def node_mistakes(ids: Sequence[str], truth: Array, beliefs: Array, names: Sequence[str]) -> list[dict[str, Any]]:
+    """Nodes whose most probable label is wrong. `names` has one more than the beliefs where a label was never seen."""
+    path = beliefs.argmax(axis=1)
+    sure = beliefs[np.arange(len(path)), path]
+    wrong = np.flatnonzero((truth >= 0) & (truth != path))
+    return [
+        {
+            "node": str(ids[i]),
+            "truth": names[truth[i]],
+            "predicted": names[path[i]],
+            "sure": sure[i],
+            "of_truth": beliefs[i, truth[i]] if truth[i] < beliefs.shape[1] else 0.0,
+        }
+        for i in wrong[np.argsort(-sure[wrong], kind="stable")][:MOST].tolist()
+    ]
+
+
+def both_items(items: Mentions, low: int, high: int) -> dict[str, Any]:
+    """Two mentions in their sentences, or the fields of two records."""
+    if items.corpus is not None and items.spans is not None:
+        texts = [_sentence(items.corpus, *map(int, items.spans[i])) for i in (low, high)]
+        return {"texts": texts, "where": items.group_name(int(items.groups[low]))}
+    return {"fields": [[name, *values] for name, *values in field_values(items, low, high)]}
+
+
+# -----------------------------------------------------------------------------------------------------
+# Where a linker errs: pairs decided wrongly, never looked at, split by the clustering, or joined by way of others.
+
+FEW = 4  # pairs shown of each kind but the first
+LARGEST = 300  # items of a cluster among whose pairs examples are looked for
+
+
+def pair_mistakes(items: Mentions, probability: Array, clusters: Array) -> dict[str, Any]:
+    """{told, rows, others}: the numbers in words, candidates decided wrongly, and a few pairs of each other kind.
+
+    What is missed after clustering was never a candidate, or decided wrongly, or split by the clustering; what is
+    wrongly together was decided wrongly, or joined by way of others. The five numbers add up to the two of the table.
+    """
+    true = np.asarray(items.clusters)
+    truth, linked = items.pair_labels, probability > 0.5
+    together = clusters[items.left] == clusters[items.right]
+    wrong = (truth >= 0) & ((truth == 1) != linked)
+    after = pairs_after(items, clusters)
+    split = (truth == 1) & linked & ~together
+    refused = int(((truth == 1) & ~linked & ~together).sum())
+    accepted = int(((truth == 0) & linked & together).sum())
+    unseen = after.false_negatives - int(split.sum()) - refused
+    joined = after.false_positives - accepted
+    sure = np.maximum(probability, 1 - probability)
+    keys = items.left.astype(np.int64) * items.n_items + items.right  # of candidates
+
+    def rows(chosen: Array, most: int) -> list[dict[str, Any]]:
+        best = np.flatnonzero(chosen)
+        best = best[np.argsort(-sure[best], kind="stable")][:most].tolist()
+        return [_row(items, clusters, int(items.left[k]), int(items.right[k]), probability[k]) for k in best]
+
+    def found(one: Array, other: Array, but: Array) -> list[dict[str, Any]]:
+        pairs = _examples(items, one, other, but)
+        given = [probability[keys == a * items.n_items + b] for a, b in pairs]
+        return [_row(items, clusters, a, b, p[0] if len(p) else None) for (a, b), p in zip(pairs, given, strict=True)]
+
+    numbers = (unseen, refused, int(split.sum()), accepted, joined)
+    right_after = int((wrong & ((truth == 1) == together)).sum())
+    others = [
+        ("True pairs that were never candidates", unseen and found(true, clusters, keys)),
+        ("True pairs that were accepted, and split by the clustering", rows(split, FEW)),
+        ("Different ones, joined by way of others", joined and found(clusters, true, keys[linked])),
+    ]
+    told = [_told(items.n_pairs, int(wrong.sum()), right_after), _after(*numbers)]
+    shown = [{"title": title, "rows": pairs} for title, pairs in others if pairs]
+    return {"told": " ".join(told), "rows": rows(wrong, MOST), "others": shown}
+
+
+def _row(items: Mentions, clusters: Array, low: int, high: int, probability: float | None) -> dict[str, Any]:
+    return {
+        "names": [items.name(low), items.name(high)],
+        "together": bool(items.clusters[low] == items.clusters[high]),  # type: ignore[index]
+        "probability": probability,
+        "clustered": bool(clusters[low] == clusters[high]),
+        **both_items(items, low, high),
+    }
+
+
+def _examples(items: Mentions, one: Array, other: Array, but: Array) -> list[tuple[int, int]]:
+    """A few pairs that are alike in the one clustering and not in the other, at most one a cluster; none of `but`."""
+    n, known = items.n_items, items.clusters >= 0  # type: ignore[operator]
+    key = one.astype(np.int64) * (int(other.max(initial=0)) + 2) + other
+    of_one = one[np.unique(np.where(known, key, -1), return_index=True)[1]]  # once for each part of each cluster
+    mixed, parts = np.unique(of_one, return_counts=True)
+    found: list[tuple[int, int]] = []
+    for cluster in mixed[parts > 1].tolist():
+        members = np.flatnonzero(known & (one == cluster))[:LARGEST]
+        a, b = (members[side] for side in np.triu_indices(len(members), 1))
+        fits = (other[a] != other[b]) & (items.groups[a] == items.groups[b]) & ~np.isin(a * n + b, but)
+        if items.first_table is not None:
+            fits &= (a < items.first_table) != (b < items.first_table)
+        place = np.flatnonzero(fits)[:1]
+        found += zip(a[place].tolist(), b[place].tolist(), strict=True)
+        if len(found) >= FEW:
+            break
+    return found
+
+
+def _told(pairs: int, wrong: int, right_after: int) -> str:
+    if not wrong:
+        return f"All {pairs:,} candidate pairs are decided rightly, each on its own."
+    told = f"Of {pairs:,} candidate pairs {wrong:,} {'are' if wrong > 1 else 'is'} decided wrongly, each on its own"
+    return f"{told}; clustering set {right_after:,} right."
+
+
+def _after(unseen: int, refused: int, split: int, accepted: int, joined: int) -> str:
+    missed = {
+        "never candidates, as blocking left them out": unseen,
+        "decided wrongly": refused,
+        "accepted, but split by the clustering": split,
+    }
+    wrong = {"decided wrongly": accepted, "joined by way of others": joined}
+    return f"After clustering {_sum('true pair', 'missed', missed)}, and {_sum('pair', 'wrongly together', wrong)}."
+
+
+def _sum(what: str, word: str, parts: dict[str, int]) -> str:
+    total = sum(parts.values())
+    if not total:
+        return f"no {what} is {word}"
+    told = "; ".join(f"{count:,} {name}" for name, count in parts.items() if count)
+    return f"{total:,} {what}{'s are' if total > 1 else ' is'} {word} ({told})"
+
+
+# -- What is taken for what: counts of true against predicted labels -----------------------------------
+
+@dataclass(frozen=True, eq=False)
+class Confusion:
+    """`counts` (L, L): true labels down, predicted ones across. Rates run from 0 to 1; without a count they are 0."""
+
+    labels: tuple[str, ...]
+    counts: NDArray[np.int64]
+
+    @property
+    def total(self) -> int:
+        return int(self.counts.sum())
+
+    @property
+    def accuracy(self) -> float:
+        return float(np.trace(self.counts) / max(self.total, 1))
+
+    @property
+    def precision(self) -> NDArray[np.float64]:
+        return np.asarray(np.diag(self.counts) / np.maximum(self.counts.sum(axis=0), 1))
+
+    @property
+    def recall(self) -> NDArray[np.float64]:
+        return np.asarray(np.diag(self.counts) / np.maximum(self.counts.sum(axis=1), 1))
+
+    @property
+    def f1(self) -> NDArray[np.float64]:
+        """2 · right / (true + predicted)."""
+        both = self.counts.sum(axis=0) + self.counts.sum(axis=1)
+        return np.asarray(2 * np.diag(self.counts) / np.maximum(both, 1))
+
+    def merged(self, names: Sequence[str]) -> Confusion:
+        """Labels of the same name taken together, in the order they first appear; `names` has one a label."""
+        if len(names) != len(self.labels):
+            raise InputError(f"expected a name for each of {len(self.labels)} labels; got {len(names)}")
+        kept = {name: i for i, name in enumerate(dict.fromkeys(names))}
+        to = np.array([kept[name] for name in names], np.int64)
+        counts = np.zeros((len(kept), len(kept)), np.int64)
+        np.add.at(counts, (to[:, None], to[None, :]), self.counts)
+        return Confusion(tuple(kept), counts)
+
+    def largest(self, most: int, rest: str = "(rest)") -> Confusion:
+        """The `most` labels that occur most often, true or predicted, in their order; the others as one."""
+        if len(self.labels) <= most:
+            return self
+        size = self.counts.sum(axis=0) + self.counts.sum(axis=1)
+        kept = set(np.argsort(-size, kind="stable")[: most - 1].tolist())
+        order = sorted(range(len(self.labels)), key=lambda i: i not in kept)  # stable: the rest comes last
+        moved = Confusion(tuple(self.labels[i] for i in order), self.counts[np.ix_(order, order)])
+        return moved.merged([name if i in kept else rest for i, name in zip(order, moved.labels, strict=True)])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything in plain numbers, ready for JSON."""
+        return {"labels": list(self.labels), "counts": self.counts.tolist()}
+
+
+def confusion(truth: ArrayLike, predicted: ArrayLike, labels: Sequence[str]) -> Confusion:
+    """From label numbers, one an instance; those whose truth is -1 (not known) are left out."""
+    true, guess, n = np.asarray(truth), np.asarray(predicted), len(labels)
+    if true.shape != guess.shape or true.ndim != 1:
+        raise InputError(f"expected one predicted label a true one, {true.shape}; got {guess.shape}")
+    known = true != -1
+    true, guess = true[known].astype(np.int64), guess[known].astype(np.int64)
+    for codes in (true, guess):
+        if len(codes) and not 0 <= codes.min() <= codes.max() < n:
+            raise InputError(f"expected labels numbered 0 to {n - 1}; got {codes.min()} to {codes.max()}")
+    return Confusion(tuple(labels), np.bincount(true * n + guess, minlength=n * n).reshape(n, n))
+
+
+# -- Whether probabilities can be believed: of the answers given with 80 %, are 80 % right? ------------
+#
+# Answers are sorted by probability and put into bins of equal counts. With n_b answers in bin b, their mean probability
+# p̄_b and the share ȳ_b of them that came true:
+#
+#     expected calibration error   Σ_b n_b / n · |ȳ_b - p̄_b|
+#     Brier score                  1/n Σ_i (p_i - y_i)²
+
+BINS = 10
+SLACK = 1e-4  # rounding may carry a probability this far beyond 0 or 1
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Bins from the least probable answers to the most, (B,) each; and two numbers for the whole, 0 being best."""
+
+    lowest: NDArray[np.float64]
+    highest: NDArray[np.float64]
+    predicted: NDArray[np.float64]  # the mean probability of a bin
+    observed: NDArray[np.float64]  # the share that came true
+    counts: NDArray[np.int64]
+    error: float
+    """Expected calibration error: by how much a probability is off, on average."""
+    brier: float
+    """Mean squared distance between probability and outcome."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything in plain numbers, ready for JSON."""
+        return {name: np.asarray(value).tolist() for name, value in vars(self).items()}
+
+
+def calibration(probability: ArrayLike, came_true: ArrayLike, bins: int = BINS) -> Calibration:
+    """Of n answers: the probability each was given, and whether it was right.
+
+    Equal probabilities stay in one bin, so there may be fewer bins than asked for.
+    """
+    p, y = np.asarray(probability, np.float64), np.asarray(came_true, np.float64)
+    if p.shape != y.shape or p.ndim != 1:
+        raise InputError(f"expected a truth value for each probability, {p.shape}; got {y.shape}")
+    if bins < 1:
+        raise InputError(f"expected 1 bin or more; got {bins}")
+    if len(p) and not (p.min() >= -SLACK and p.max() <= 1 + SLACK):  # also what is not a number
+        raise InputError(f"expected probabilities from 0 to 1; they go from {p.min()} to {p.max()}")
+    p = p.clip(0.0, 1.0)
+    if not len(p):
+        nothing = np.empty(0)
+        return Calibration(nothing, nothing, nothing, nothing, np.empty(0, np.int64), 0.0, 0.0)
+    order = np.argsort(p, kind="stable")
+    p, y = p[order], y[order]
+    starts = _bin_starts(p, bins)
+    counts = np.diff(np.append(starts, len(p)))
+    predicted, observed = (np.add.reduceat(values, starts) / counts for values in (p, y))
+    error = float(counts @ np.abs(observed - predicted) / len(p))
+    return Calibration(
+        p[starts], p[starts + counts - 1], predicted, observed, counts, error, float(((p - y) ** 2).mean())
+    )
+
+
+def _bin_starts(ordered: NDArray[np.float64], bins: int) -> NDArray[np.int64]:
+    """Where the bins begin: after every n/B values, moved back to the first of those that are equal."""
+    wanted = np.arange(bins) * len(ordered) // bins
+    return np.unique(np.searchsorted(ordered, ordered[wanted], side="left")).astype(np.int64)
+
+
+def brier_score(probabilities: ArrayLike, labels: ArrayLike) -> float:
+    """Over several classes: mean over labelled instances of Σ_l (p_l - [l is the label])²; from 0 to 2.
+
+    probabilities (n, L); labels (n,), -1 where not known, L for a class without a column
+    """
+    table, codes = np.asarray(probabilities, np.float64), np.asarray(labels)
+    if table.ndim != 2 or codes.shape != (len(table),):
+        raise InputError(f"expected a label for each row of probabilities, {table.shape}; got {codes.shape}")
+    known = codes >= 0
+    if not known.any():
+        return 0.0
+    table, codes = table[known], codes[known]
+    among = codes < table.shape[1]
+    of_label = table[np.flatnonzero(among), codes[among]]
+    return float(((table**2).sum() - 2 * of_label.sum() + len(codes)) / len(codes))
+
+
+# -- Scores, and the page about them: how good a model is on some data, whether it knows that, and where it errs ---
+
 MOST_LABELS = 20  # rows of a matrix that can still be read
 UNSEEN = "(never seen in training)"
 IN_DOUBT = 0.01  # pairs with a probability from here to 1 minus this are shown by themselves

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kinfolk.core.history import Stage, renamed
-from kinfolk.core.training import Convergence
+from kinfolk.core.training import Convergence, Stage, renamed
 from kinfolk.report.page import Part
 
 ENDS = {

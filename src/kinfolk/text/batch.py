@@ -8,22 +8,27 @@ documents                              a list of corpora, which is what scikit-l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from numbers import Integral, Real
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kinfolk.collective.rows import side_by_side
-from kinfolk.core.column import Column
-from kinfolk.core.data import Relational
-from kinfolk.core.labels import Classes
-from kinfolk.errors import InputError
+from kinfolk.collective.aggregate import side_by_side
+from kinfolk.core.data import Classes, Column, Relational
+from kinfolk.errors import InputError, SettingError
+from kinfolk.text import schemes
 from kinfolk.text.corpus import Corpus, one_row
 from kinfolk.text.dicts import FOR_VECTORS, DictFeatures, check_items
 from kinfolk.text.extraction import TokenFeatures
+from kinfolk.text.schemes import TAG, LabelCoding
+from kinfolk.text.scores import EntityScores, span_scores
+
+# -- What a token model is given, in its several forms, brought to one: a corpus and rows of features ---
 
 FeatureSet = TokenFeatures | DictFeatures
 T = TypeVar("T")
@@ -183,3 +188,182 @@ def chain_starts(data: Relational) -> NDArray[np.int64]:
     if len(relation.indices) != len(follow) or (relation.indices != follow - 1).any():
         raise InputError("relation 'previous' must link each instance to the one just before it, or to none")
     return np.append(first, len(data)).astype(np.int64)
+
+
+# -- Weights of tokens in training: of their class, of their sentence, or both -------------------------
+
+LARGEST_WEIGHT = 1e9  # beyond it everything else is rounding
+
+
+def token_weights(
+    batch: Batch,
+    labels: NDArray[np.int32],
+    classes: Classes,
+    class_weight: Mapping[Any, float] | str | None,
+    sample_weight: Any,
+) -> NDArray[np.float64]:
+    """(n,) weight of the class of a token times the weight of its sentence."""
+    by_class = np.append(class_weights(labels, classes, class_weight), 1.0)[labels]
+    if sample_weight is None:
+        return by_class
+    corpus = batch.corpus
+    sizes, unit = batch.sentences_of_each, "sentence" if batch.sizes is None else "document"
+    try:
+        weights: NDArray[np.float64] = np.asarray(sample_weight, np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"sample_weight must hold numbers, one a {unit}") from None
+    if weights.shape != (len(sizes),):
+        raise InputError(f"sample_weight must have one number a {unit} ({len(sizes)}); got {weights.shape}")
+    weights = np.repeat(weights, sizes)
+    if not np.isfinite(weights).all() or (weights < 0).any() or not (weights > 0).any():
+        raise InputError("sample_weight must be finite, not negative, and not all zero")
+    by_sentence: NDArray[np.float64] = np.repeat(weights, np.diff(corpus.sentence_starts))
+    return by_class * by_sentence
+
+
+def class_weights(
+    labels: NDArray[np.int32], classes: Classes, class_weight: Mapping[Any, float] | str | None
+) -> NDArray[np.float64]:
+    """(L,). "balanced" gives every class that occurs the same total; a key may be a label or an entity type."""
+    weights = np.ones(len(classes))
+    if class_weight is None:
+        return weights
+    if isinstance(class_weight, str):
+        if class_weight != "balanced":
+            raise SettingError(f"class_weight must be a dict, 'balanced' or None; got {class_weight!r}")
+        counts = np.bincount(labels[labels >= 0], minlength=len(classes))
+        return np.where(counts > 0, counts.sum() / (np.count_nonzero(counts) * np.maximum(counts, 1)), 1.0)
+    if not isinstance(class_weight, Mapping):
+        raise SettingError(f"class_weight must be a dict, 'balanced' or None; got {class_weight!r}")
+    for key, weight in class_weight.items():
+        hit = [i for i, name in enumerate(classes.names) if i == classes.get(key) or name[1:] == f"-{key}"]
+        if not hit:
+            there = ", ".join(classes.names)
+            raise SettingError(f"class_weight names {key!r}, which is no label or type; there are {there}")
+        if not isinstance(weight, Real) or not 0 <= float(weight) <= LARGEST_WEIGHT:
+            raise SettingError(f"class_weight[{key!r}] must be a number from 0 to {LARGEST_WEIGHT:g}; got {weight!r}")
+        weights[hit] = float(weight)
+    return weights
+
+
+# -- Entities, for people: those predicted, where, what, and how sure; and how many of them are right ---
+
+@dataclass(frozen=True)
+class Entity:
+    """A predicted entity: tokens start, ..., end - 1 of one sentence; `confidence` is its exact probability."""
+
+    sentence: int
+    start: int
+    end: int
+    type: str
+    confidence: float
+    text: str
+
+
+@dataclass(frozen=True)
+class PlacedEntity(Entity):
+    """An entity of a corpus with offsets: characters start_char, ..., end_char - 1 of the text of a document.
+
+    Its `text` has blanks only where that text has some ("IL-2", not "IL - 2"), each run of them as one. A class of its
+    own, so that entities of words without a text stay as they are, in files of JSON too.
+    """
+
+    document: int
+    start_char: int
+    end_char: int
+
+
+def found_spans(batch: Batch, coding: LabelCoding, path: NDArray[np.int32]) -> list[schemes.Span]:
+    """The entities of a labelling, by token offsets; none when labels are not spans."""
+    if coding.inner is None:
+        return []
+    return schemes.spans(Column(path, coding.classes.names), batch.corpus.sentence_starts, coding.inner)
+
+
+def entity_list(batch: Batch, found: Sequence[schemes.Span], confidence: NDArray[Any]) -> list[Entity]:
+    """Entities with sentence numbers as the caller counts them (sentences without tokens included).
+
+    Where the corpus has offsets, they are PlacedEntity: predictions led back to characters.
+    """
+    if not found:
+        return []
+    corpus = batch.corpus
+    words = corpus.columns["word"].strings()
+    sentence = np.searchsorted(corpus.sentence_starts, [s.start for s in found], side="right") - 1
+    offset = corpus.sentence_starts[sentence].tolist()
+    given = sentence if batch.filled is None else np.flatnonzero(batch.filled)[sentence]
+    entities = [
+        Entity(int(i), s.start - o, s.end - o, s.type, float(c), " ".join(map(str, words[s.start : s.end])))
+        for i, o, s, c in zip(given, offset, found, confidence, strict=True)
+    ]
+    if corpus.offsets is None:
+        return entities
+    document = (np.searchsorted(corpus.document_starts, sentence, side="right") - 1).tolist()
+    return [
+        _placed(e, d, [str(word) for word in words[s.start : s.end]], corpus.offsets[s.start : s.end].tolist())
+        for e, d, s in zip(entities, document, found, strict=True)
+    ]
+
+
+def _placed(entity: Entity, document: int, words: Sequence[str], place: Sequence[Sequence[int]]) -> PlacedEntity:
+    """The entity with the characters of its tokens; no blank between words that touch."""
+    gaps = ["", *("" if start == end else " " for (_, end), (start, _) in pairwise(place))]
+    text = "".join(gap + word for gap, word in zip(gaps, words, strict=True))
+    told = {**vars(entity), "text": text}
+    return PlacedEntity(**told, document=document, start_char=place[0][0], end_char=place[-1][1])
+
+
+def entity_scores(gold: Any, predicted: Any) -> EntityScores:
+    """Precision, recall and F1 over whole entities, in percent, as conlleval counts them; `types` has those of each.
+
+    gold, predicted   a list of labels for each sentence, as `predict` gives them, or a Corpus; in any tag scheme, which
+                      need not be the same: an entity is what conlleval reads as one, and an unknown label counts as O.
+                      Lists of such for each document, as `cross_val_predict` gives them for a Corpus, are taken too. Or
+                      entities as (start, end, type), with offsets into the same tokens.
+    """
+    both = [_told(name, given) for name, given in (("gold", gold), ("predicted", predicted))]
+    if any(_is_span(things) for things in both):
+        strange = next((one for things in both for one in things if not _is_span([one])), None)
+        if strange is not None:
+            raise InputError(f"expected entities (start, end, type) on both sides; got {strange!r}")
+        return span_scores(*both)
+    rows = [_sentences(name, things) for name, things in zip(("gold", "predicted"), both, strict=True)]
+    if len(rows[0]) != len(rows[1]):
+        raise InputError(f"gold has {len(rows[0])} sentences, predicted has {len(rows[1])}: give the same ones")
+    for number, (true, guess) in enumerate(zip(*rows, strict=True)):
+        if len(true) != len(guess):
+            raise InputError(f"sentence {number} has {len(true)} labels in gold, {len(guess)} in predicted")
+    starts = np.concatenate([[0], np.cumsum([len(row) for row in rows[0] if len(row)])]).astype(np.int64)
+    return span_scores(*(schemes.spans(_tags(row), starts, "BIO") for row in rows))
+
+
+def _told(name: str, given: Any) -> list[Any]:
+    if isinstance(given, Corpus):
+        return given.label_rows()
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise InputError(f"{name}: expected a list of labels for each sentence, or a Corpus; got {given!r}")
+    return list(given)
+
+
+def _is_span(things: Sequence[Any]) -> bool:
+    first = things[0] if things else None
+    return isinstance(first, tuple) and len(first) == 3 and isinstance(first[0], Integral)
+
+
+def _sentences(name: str, things: list[Any]) -> list[Any]:
+    """The labels of each sentence; those of documents one after the other."""
+    flat = next((one for one in things if isinstance(one, str) or not isinstance(one, Sequence | np.ndarray)), None)
+    if flat is not None:
+        told = f"{name}: expected a list of labels for each sentence; got {flat!r} in the place of a sentence"
+        raise InputError(f"{told}. One sentence is a list of one: [labels]")
+    nested = any(isinstance(label, list | np.ndarray) for row in things for label in row)
+    return [sentence for document in things for sentence in document] if nested else things
+
+
+def _tags(rows: list[Any]) -> Column:
+    column = Column.from_labels(label for row in rows for label in row)
+    strange = next((value for value in column.values if not TAG.fullmatch(value)), None)
+    if strange is not None:
+        remedy = "labels that are no spans are compared one by one, as by sklearn.metrics.accuracy_score"
+        raise InputError(f"label {strange!r} is no entity tag, such as B-PER or O; {remedy}")
+    return column

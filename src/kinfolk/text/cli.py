@@ -2,25 +2,165 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from kinfolk.cli import examples
-from kinfolk.cli.methods import class_weights, new_tagger
-from kinfolk.cli.options import given_options, one_of, refuse_overwriting, spread
-from kinfolk.cli.outcomes import outcome, summary
-from kinfolk.cli.output import show, show_json
-from kinfolk.cli.pages import Page, TrainingPage, check_page, tell_page, write_training_page
-from kinfolk.cli.scores import entity_table
-from kinfolk.cli.told import counted_warnings, in_options
+from kinfolk.cli.options import (
+    Mixing,
+    Order,
+    Skip,
+    class_weights,
+    counted_warnings,
+    given_options,
+    in_options,
+    new_tagger,
+    one_of,
+    refuse_overwriting,
+    spread,
+)
+from kinfolk.cli.output import (
+    Page,
+    TrainingPage,
+    check_page,
+    entity_table,
+    outcome,
+    printable,
+    show,
+    show_json,
+    summary,
+    tell_page,
+    write_training_page,
+)
 from kinfolk.errors import SettingError
-from kinfolk.text.cli_labels import doubt_about_labels, label_line, label_summary
-from kinfolk.text.token_answers import entity_lines, k_best_lines, sentence_lines
-from kinfolk.text.token_options import TokenOptions
+
+if TYPE_CHECKING:
+    from kinfolk.text.corpus import Corpus
+
+
+# -- Options of `tokens train` that are settings of some models; whose each is, `methods` says ---------
+
+@dataclass(frozen=True)
+class TokenOptions:
+    """None: not given, so the model's own default."""
+
+    decode: Annotated[
+        str | None,
+        typer.Option(
+            help="memm: viterbi (default) or posterior; skip-chain: posterior (default) or map.",
+            autocompletion=one_of("viterbi", "posterior", "map"),
+        ),
+    ] = None
+    training: Annotated[
+        str | None,
+        typer.Option(
+            help="What is optimised. mop: separate, conditional or joint (default); "
+            "skip-chain: bethe (default), pseudo or piecewise.",
+            autocompletion=one_of("separate", "conditional", "joint", "bethe", "pseudo", "piecewise"),
+        ),
+    ] = None
+    skip: Annotated[Skip | None, typer.Option(help="mop, skip-chain: edges to earlier tokens. Default: same-word.")] = (
+        None
+    )
+    most_recent: Annotated[int | None, typer.Option(help="mop, skip-chain: edges a token, 0 = all. Default: 5.")] = None
+    max_document_frequency: Annotated[
+        int | None,
+        typer.Option(help="mop, skip-chain: no edges for words in more documents, 0 = no limit. Default: 100."),
+    ] = None
+    edge_features: Annotated[bool | None, typer.Option(help="mop, skip-chain: features of edges. Default: no.")] = None
+    mixing: Annotated[Mixing | None, typer.Option(help="mop only: weights of parents. Default: uniform.")] = None
+    order: Annotated[Order | None, typer.Option(help="mop only: where parents stand. Default: forward.")] = None
+    damping: Annotated[
+        float | None, typer.Option(help="skip-chain only: share of an old message kept, 0 to below 1. Default: 0.")
+    ] = None
+    max_rounds: Annotated[
+        int | None, typer.Option(help="skip-chain only: limit of rounds of belief propagation. Default: 100.")
+    ] = None
+    depth: Annotated[
+        int | None,
+        typer.Option(help="stacked only: CRFs above the first, each told what the one below said. Default: 1."),
+    ] = None
+    folds: Annotated[int | None, typer.Option(help="stacked only: folds of documents to cross-fit by. Default: 5.")] = (
+        None
+    )
+
+
+# -- What `tokens tag` writes as JSON, one value a line ------------------------------------------------
+
+def entity_lines(tagger: Any, corpus: Any, forced: bool) -> Iterator[str]:
+    """An object for each entity."""
+    for entity in tagger.predict_entities(corpus, forced=forced):
+        yield json.dumps(vars(entity), ensure_ascii=False) + "\n"
+
+
+def k_best_lines(tagger: Any, corpus: Any, k: int, forced: bool) -> Iterator[str]:
+    """A list for each sentence: its best labellings."""
+    for row in tagger.predict_k_best(corpus, k, forced=forced):
+        yield json.dumps([{"labels": y, "log_probability": p} for y, p in row]) + "\n"
+
+
+def sentence_lines(tagger: Any, corpus: Any, forced: bool) -> Iterator[str]:
+    """An object for each sentence: words, labels, and the probability of each label by itself."""
+    place = {label: i for i, label in enumerate(tagger.classes_)}
+    documents = corpus.token_documents[corpus.sentence_starts[:-1]].tolist()
+    told = zip(
+        documents, corpus.rows(), tagger.predict(corpus, forced=forced), tagger.predict_proba(corpus, forced=forced),
+        strict=True,
+    )  # fmt: skip
+    for number, (document, words, labels, chances) in enumerate(told):
+        own = [float(row[place[label]]) for row, label in zip(chances, labels, strict=True)]
+        answer = {"document": document, "sentence": number, "words": words, "labels": labels, "probabilities": own}
+        yield json.dumps(answer, ensure_ascii=False) + "\n"
+
+
+# -- The labels a tagger is trained on: told in its summary, and doubted where the file may have none ---
+
+MANY = 12  # labels; a list of more is cut
+# Of the Penn Treebank and of Universal Dependencies; those that may well be names of classes (X, SYM) are left out
+PARTS_OF_SPEECH = frozenset(
+    "CC CD DT EX FW IN JJ JJR JJS LS MD NN NNS NNP NNPS PDT POS PRP PRP$ RB RBR RBS RP TO UH VB VBD VBG VBN VBP VBZ "
+    "WDT WP WP$ WRB . , : `` '' ( ) -LRB- -RRB- # $ ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT "
+    "SCONJ VERB".split()
+)
+
+
+def label_line(corpus: Corpus) -> str:
+    """How many labels, their tag scheme, and the types of entities; of labels that are no spans the labels."""
+    known = label_summary(corpus)
+    names, scheme = known["labels"], known["scheme"]
+    types = names if scheme is None else sorted({name.partition("-")[2] for name in names} - {""})
+    types = sorted(types, key=lambda name: not name[:1].isalnum())  # signs last
+    shown = ", ".join(types[:MANY]) + (", ..." if len(types) > MANY else "")
+    counted = f"{len(names)} label{'s' * (len(names) != 1)}" + (f" ({scheme})" if scheme else "")
+    return printable(counted + (f": {shown}" if shown else ""))
+
+
+def label_summary(corpus: Corpus) -> dict[str, Any]:
+    """The same for `--json`."""
+    return {"labels": [] if corpus.labels is None else sorted(corpus.labels.values), "scheme": corpus.scheme}
+
+
+def doubt_about_labels(corpus: Corpus) -> str | None:
+    """What to warn of if nobody said which column holds the labels, and the last one looks like another."""
+    if corpus.labels is None or corpus.scheme is not None:
+        return None
+    names = corpus.labels.values
+    of_speech = sum(name in PARTS_OF_SPEECH for name in names)
+    if len(names) <= MANY and not (len(names) > 2 and of_speech >= len(names) / 2):
+        return None
+    shown = ", ".join([*sorted(names, key=lambda name: not name[:1].isalnum())[:2], "..."])
+    told = f"the last column has {len(names)} labels that are no spans ({shown}); is it the label column?"
+    return printable(f"{told} --label names another")
+
+
+# -- `kinfolk tokens train | tag | evaluate` -----------------------------------------------------------
 
 app = typer.Typer(help="Tag tokens: train a tagger, tag files, evaluate.", epilog=examples.TOKENS, no_args_is_help=True)
 
@@ -236,8 +376,7 @@ def _first(tagger: Any) -> Any:
 
 def read_corpus(tagger: Any, file: str, format: Format, scheme: str, separator: str | None) -> Any:
     """The file with the columns the model was trained on; a column of labels may follow them."""
-    from kinfolk.text.conll import read_conll
-    from kinfolk.text.plaintext import read_text
+    from kinfolk.text.conll import read_conll, read_text
 
     if file == "-" and sys.stdin is not None and sys.stdin.isatty():
         typer.echo("reading from the terminal; end with Ctrl-D", err=True)

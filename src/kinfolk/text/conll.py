@@ -7,18 +7,23 @@ decoded, and a line is looked for only once something is known to be wrong.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 from itertools import chain
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.core.column import Column
+from kinfolk.core.data import Column
 from kinfolk.core.files import Source, read_utf8, write_utf8
 from kinfolk.errors import InputError, SettingError
 from kinfolk.text.corpus import Corpus
 from kinfolk.text.schemes import SCHEMES
+from kinfolk.text.tokenise import pieces, token_spans
+
+# -- Column files, one token a line, as the CoNLL shared tasks have them -------------------------------
 
 MARKER = "-DOCSTART-"
 DOCUMENTS = ("auto", "docstart", "blank", "none")
@@ -225,3 +230,48 @@ def _blocks(corpus: Corpus, tokens: list[str], marker: str | None) -> Iterable[s
             yield marker + "\n\n"
         for s in range(documents[d], documents[d + 1]):
             yield "\n".join(tokens[sentence_starts[s] : sentence_starts[s + 1]]) + "\n\n"
+
+
+# -- Running text: one sentence a line, a blank line ends a document -----------------------------------
+
+def read_text(path: Source, *, tokenise: bool | str = True) -> Corpus:
+    """Read plain text as a corpus without labels; `path` may be "-" or an open file, gzip is unpacked.
+
+    Words are what stands between blanks. With `tokenise`, quotes, brackets and .,;:!?% at the ends of a
+    word become tokens of their own; a full stop stays with U.S., e.g. and J., a row of stops (...) and a
+    word of nothing but marks stay whole. Nothing inside a word is touched. `tokenise` may also name a way
+    of `kinfolk.text.tokenise`: "words" is True, "blanks" is False, "fine" is how the readers of protein names
+    and e-mail cut, and so what text for models trained on those needs.
+
+    `offsets` count the characters of the whole file, line ends included, a byte order mark not.
+    """
+    way = tokenise if isinstance(tokenise, str) else "words" if tokenise else "blanks"
+    data, name = read_utf8(path)
+    text = data.decode("utf-8")
+    offsets = token_spans(text, way)
+    if not len(offsets):
+        raise InputError("no tokens: expected one sentence a line, found none", name)
+    line_ends = np.fromiter((match.start() for match in re.finditer("\n", text)), np.int64)
+    lines = np.searchsorted(line_ends, offsets[:, 0])  # of the tokens; no token holds a line end
+    sentences = np.flatnonzero(np.diff(lines, prepend=-1))
+    documents = np.flatnonzero(np.diff(lines[sentences]) > 1) + 1
+    return Corpus(
+        {"word": Column.from_strings(pieces(text, offsets))},
+        np.append(sentences, len(offsets)),
+        np.concatenate([[0], documents, [len(sentences)]]),
+        source=name,
+        lines=(lines + 1).astype(np.int32),
+        offsets=offsets,
+    )
+
+
+# -- Lists of names in text files, one entry a line ----------------------------------------------------
+
+def read_gazetteer(path: Source) -> list[str]:
+    """The entries of a file: one a line, blank lines and lines that start with # left out."""
+    data, name = read_utf8(path)
+    lines = (" ".join(line.split()) for line in data.decode("utf-8").splitlines())
+    entries = [line for line in lines if line and not line.startswith("#")]
+    if not entries:
+        raise InputError("no entries: expected one name a line", PurePath(name).as_posix())
+    return entries

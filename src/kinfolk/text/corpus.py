@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kinfolk.core.column import Column
-from kinfolk.core.data import read_only
+from kinfolk.core.data import Column, read_only
 from kinfolk.errors import DataWarning, InputError, warn
 
 

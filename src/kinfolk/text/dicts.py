@@ -22,8 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kinfolk.core.values import BOUNDS, LARGEST_VALUE
-from kinfolk.core.vocabulary import Vocabulary
+from kinfolk.core.data import BOUNDS, LARGEST_VALUE, Vocabulary
 from kinfolk.errors import InputError
 
 PLAIN = frozenset([str, bool])  # types of values that need no further look

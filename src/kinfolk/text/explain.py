@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
@@ -10,15 +10,108 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.core.data import Column
 from kinfolk.errors import InputError
-from kinfolk.report.report_files import PathLike, check_report
-from kinfolk.text.batch import Batch
-from kinfolk.text.entities import Entity
-from kinfolk.text.labels import LabelCoding
-from kinfolk.text.own_features import FeatureExplanation, feature_shares, largest_first, step_share
+from kinfolk.report.page import Part, PathLike, check_report, write_report
+from kinfolk.text.batch import Batch, Entity
+from kinfolk.text.corpus import Corpus
+from kinfolk.text.schemes import LabelCoding
+
+# -- Words of a text with what stands around them, as reports quote them -------------------------------
+
+def quoted(corpus: Corpus, start: int, end: int, around: int) -> tuple[str, str, str]:
+    """Words before, of and behind tokens start, ..., end - 1: at most `around` on a side, as far as their sentence
+    goes; "…" where it goes on."""
+    sentences = np.searchsorted(corpus.sentence_starts, [start, end - 1], side="right") - 1
+    first, last = int(corpus.sentence_starts[sentences[0]]), int(corpus.sentence_starts[sentences[1] + 1])
+    low, high = max(first, start - around), min(last, end + around)
+    word = corpus.columns["word"]
+
+    def words(a: int, b: int) -> list[str]:
+        return [str(word.values[code]) for code in word.codes[a:b]]
+
+    before, after = ["…"] * (low > first) + words(low, start), words(end, high) + ["…"] * (high < last)
+    return " ".join(before), " ".join(words(start, end)), " ".join(after)
+
+
+# -- What every explanation of a label begins with: the instance, its label, and how probable each label is ---
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer for one instance; `marginal` (L,) by class."""
+
+    instance: int
+    name: str
+    label: Any
+    probability: float
+    classes: tuple[Any, ...]
+    marginal: NDArray[Any]
+
+    def head(self) -> str:
+        return f"{self.name}: {self.label} with probability {self.probability:.3f}"
+
+
+# -- What the features of a token (and the labels beside it) say for its label, in a log-linear model ---
+#
+# The score of a label y is a sum over features, Σ_f x_f · w_f,y. Only differences between labels mean anything, so a
+# feature's share is what it adds for the answer beyond what it adds on average over all labels:
+#
+#     share = x_f · (w_f,y − mean over labels of w_f)
+#
+# A label beside the token speaks through its distribution m: share = Σ_y' m(y') · (T_y',y − mean over labels of
+# T_y',·).
 
 Array = NDArray[Any]
 
+
+@dataclass(frozen=True)
+class FeatureShare:
+    """What one feature adds to the score of the answer, beyond the mean over labels."""
+
+    feature: str
+    share: float
+
+
+@dataclass(frozen=True)
+class FeatureExplanation(Answer):
+    """The answer for one instance, and what its features add to it, the greatest first by absolute value.
+
+    Shares are parts of a score, not of a probability: in a chain the labels around decide too.
+    """
+
+    contributions: tuple[FeatureShare, ...]
+
+    def __str__(self) -> str:
+        lines = [self.head()]
+        lines += [f"  {one.share:+7.2f}  {one.feature}" for one in self.contributions[:SHOWN]]
+        rest = self.contributions[SHOWN:]
+        if rest:
+            lines.append(f"  {sum(one.share for one in rest):+7.2f}  {len(rest)} others together")
+        return "\n".join(lines)
+
+
+SHOWN = 12  # contributions that are printed
+
+
+def feature_shares(
+    columns: Array, values: Array, weights: Array, label: int, names: Sequence[str]
+) -> list[FeatureShare]:
+    """Shares of the features that are on; `weights` (F, L), `columns` and `values` their numbers and values."""
+    on = weights[columns].astype(np.float64)
+    shares = values * (on[:, label] - on.mean(axis=1))
+    return [FeatureShare(names[f], float(share)) for f, share in zip(columns, shares, strict=True) if share]
+
+
+def step_share(name: str, beside: Array, step: Array, label: int) -> FeatureShare:
+    """The share of a label beside, with distribution `beside` (L,); `step` (L, L) scores it (rows) and the answer."""
+    return FeatureShare(name, float(beside @ (step[:, label] - step.mean(axis=1))))
+
+
+def largest_first(shares: list[FeatureShare]) -> tuple[FeatureShare, ...]:
+    return tuple(sorted(shares, key=lambda one: -abs(one.share)))
+
+
+# -- Why the tokens of one document have their labels: by parents for a mixture, by features for the other models ---
 
 class Explaining(Protocol):
     """A tagger from the side of explanations."""
@@ -58,7 +151,6 @@ def explain_document(
     tagger: Explaining, batch: Batch, document: Any, token: Any, report: PathLike | None, method: str
 ) -> Any:
     """The explanation of a token, or of all as a list; with `report` the document is written as a page too."""
-    from kinfolk.text.token_report import write_token_report
 
     check_report(report)
     labelled = label_document(tagger, batch, range(batch.corpus.n_tokens) if token is None or report else [int(token)])
@@ -133,3 +225,188 @@ def by_features(
         sure, told = float(marginals[t, label]), largest_first(shares)
         answers.append(FeatureExplanation(t, f"{words[t]} ({t})", classes[label], sure, classes, marginals[t], told))
     return answers
+
+
+# -- Why a mixture of parents gave an instance its label: who said what, and how much of the answer came from it ---
+#
+# The marginal of an instance is exactly the sum over its parents of weight · (what the parent predicts), so
+#
+#     share of a parent = weight · predicted[label] / marginal[label]
+#
+# and the shares sum to 1. Where several orders are averaged, the parts of one parent in all orders are added up.
+
+@dataclass(frozen=True)
+class Contribution:
+    """What one parent contributes.
+
+    parent     number of the parent, None for a start component, which looks at nobody
+    name       the parent for people: a word with its place, the id of a page
+    relation   through which it is seen
+    weight     its mixing weight
+    marginal   the parent's own label distribution (L,), None for a start component
+    predicted  the distribution it predicts for the instance (L,)
+    share      the part of the probability of the answer that comes from it; all shares sum to 1
+    """
+
+    parent: int | None
+    name: str
+    relation: str
+    weight: float
+    marginal: Array | None
+    predicted: Array
+    share: float
+
+
+@dataclass(frozen=True)
+class Explanation(Answer):
+    """The answer for one instance, and its contributions, the greatest share first."""
+
+    contributions: tuple[Contribution, ...]
+
+    def __str__(self) -> str:
+        lines = [self.head()]
+        width = max((len(c.name) for c in self.contributions), default=0)
+        for c in self.contributions:
+            best = int(c.predicted.argmax())
+            says = f"predicts {self.classes[best]} {c.predicted[best]:.3f}"
+            own = "" if c.marginal is None else f", is {self.classes[int(c.marginal.argmax())]} {c.marginal.max():.3f}"
+            lines.append(
+                f"  {100 * c.share:5.1f} %  {c.name:<{width}}  {c.relation}, weight {c.weight:.3f}{own}, {says}"
+            )
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Voice:
+    """One component in one order: parent (-1: nobody), relation, weight, marginal of the parent, prediction."""
+
+    parent: int
+    relation: str
+    weight: float
+    marginal: Array | None
+    predicted: Array
+
+
+def explanation(
+    instance: int,
+    voices: Iterable[Voice],
+    classes: tuple[str, ...],
+    name_of: Callable[[int], str],
+    label: int | None = None,
+) -> Explanation:
+    """Add up the voices of one parent through one relation. Weights of all voices sum to 1.
+
+    label   the label to explain; None: the most probable one
+    """
+    together: dict[tuple[int, str], list[Voice]] = {}
+    for voice in voices:
+        together.setdefault((voice.parent, voice.relation), []).append(voice)
+    marginal = sum((v.weight * v.predicted for same in together.values() for v in same), np.zeros(len(classes)))
+    answer = int(marginal.argmax()) if label is None else label
+    contributions = []
+    for (parent, relation), same in together.items():
+        weight = sum(v.weight for v in same)
+        predicted = _mean([v.predicted for v in same], same)
+        marginals = [v.marginal for v in same if v.marginal is not None]
+        own = _mean(marginals, same) if marginals else None
+        share = float(weight * predicted[answer] / marginal[answer]) if marginal[answer] > 0 else 0.0
+        name = "(start)" if parent < 0 else name_of(parent)
+        contributions.append(
+            Contribution(None if parent < 0 else parent, name, relation, float(weight), own, predicted, share)
+        )
+    contributions.sort(key=lambda c: -c.share)
+    probability = float(marginal[answer])
+    return Explanation(
+        instance, name_of(instance), classes[answer], probability, classes, marginal, tuple(contributions)
+    )
+
+
+def _mean(distributions: list[Array], voices: list[Voice]) -> Array:
+    """The mean by weight; by number, if no voice has any."""
+    weights = np.array([v.weight for v in voices])
+    return np.asarray(np.average(np.array(distributions), axis=0, weights=weights if weights.sum() > 0 else None))
+
+
+# -- The report of a document: its entities, how sure each label is, who looks at whom, and what each of them said ---
+
+MOST_FEATURES = 8  # of a token, shown on a click
+
+
+def write_token_report(
+    path: PathLike, labelled: LabelledDocument, document: int, method: str, chosen: int | None = None
+) -> None:
+    """`chosen` is the token that is explained when the page opens."""
+    n_tokens, n_entities = labelled.batch.corpus.n_tokens, len(labelled.entities)
+    about = f"{method}: {n_tokens} tokens, {n_entities} entities. Click a word to see why."
+    part = document_part(labelled, f"The text of document {document}", chosen)
+    write_report(path, f"Why these labels: document {document}", [part], about)
+
+
+def document_part(labelled: LabelledDocument, title: str, chosen: int | None = None) -> Part:
+    """All of it as numbers: words and classes are named once. Every token has to be explained."""
+    corpus, coding, answers = labelled.batch.corpus, labelled.coding, labelled.answers
+    starts, edges = corpus.sentence_starts, labelled.long_edges
+    relations = {name: None for answer in answers for name in _relations(answer)}
+    relations |= {name: None for _, _, name in edges}
+    number = {name: i for i, name in enumerate(relations)}
+    has_gold = corpus.labels is not None and bool((corpus.labels.codes >= 0).any())
+    gold = coding.gold(corpus) if has_gold else Column(labelled.path, coding.classes.names)
+    impossible = np.zeros((corpus.n_tokens, len(gold.values) - len(coding.classes)))  # labels training never saw
+    data = {
+        "words": [str(word) for word in corpus.columns["word"].strings()],
+        "sentences": starts,
+        "classes": list(gold.values),
+        "labels": labelled.path,
+        "gold": gold.codes if has_gold else None,
+        "marginals": np.round(np.hstack([labelled.marginals, impossible]), 4),
+        "entities": [_placed(entity, starts) for entity in labelled.entities],
+        "relations": list(relations),
+        "edges": [[child, parent, number[name]] for child, parent, name in edges],
+        "voices": [_voices(answer, number) for answer in answers],
+        "features": [_features(answer) for answer in answers],
+        "chosen": _worth_a_look(labelled) if chosen is None else int(chosen),
+    }
+    return Part("tokens", title, data)
+
+
+def _worth_a_look(labelled: LabelledDocument) -> int:
+    """The token for whom those far away speak loudest; failing that, the first of an entity; -1 if there is neither."""
+    far = {name for _, _, name in labelled.long_edges}
+    shares = [
+        sum(one.share for one in answer.contributions if isinstance(one, Contribution) and one.relation in far)
+        for answer in labelled.answers
+    ]
+    if shares and max(shares) > 0:
+        return int(np.argmax(shares))
+    starts = labelled.batch.corpus.sentence_starts
+    return int(_placed(labelled.entities[0], starts)[0]) if labelled.entities else -1
+
+
+def _placed(entity: Entity, starts: NDArray[np.int64]) -> list[Any]:
+    first = int(starts[entity.sentence])
+    return [first + entity.start, first + entity.end, entity.type, entity.confidence]
+
+
+def _relations(answer: Explanation | FeatureExplanation) -> list[str]:
+    return [one.relation for one in answer.contributions] if isinstance(answer, Explanation) else []
+
+
+def _voices(answer: Explanation | FeatureExplanation, number: dict[str, int]) -> list[list[Any]]:
+    """[parent or -1, relation, share, weight, what it predicts and how surely, what it is itself and how surely,
+    how surely it predicts the answer] of each parent."""
+    if not isinstance(answer, Explanation):
+        return []
+    label = answer.classes.index(answer.label)
+    return [[*_voice(one, number), float(one.predicted[label])] for one in answer.contributions]
+
+
+def _voice(one: Contribution, number: dict[str, int]) -> list[Any]:
+    own = (-1, 0.0) if one.marginal is None else (int(one.marginal.argmax()), float(one.marginal.max()))
+    said = int(one.predicted.argmax()), float(one.predicted.max())
+    return [-1 if one.parent is None else one.parent, number[one.relation], one.share, one.weight, *said, *own]
+
+
+def _features(answer: Explanation | FeatureExplanation) -> list[list[Any]]:
+    if isinstance(answer, Explanation):
+        return []
+    return [[one.feature, one.share] for one in answer.contributions[:MOST_FEATURES]]

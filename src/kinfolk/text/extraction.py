@@ -7,21 +7,135 @@ template, within a template by first appearance, so rows of the table are sorted
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from kinfolk.core.data import Vocabulary
 from kinfolk.core.kernels import njit
 from kinfolk.core.threads import run_chunks
-from kinfolk.core.vocabulary import Vocabulary
 from kinfolk.errors import SettingError
+from kinfolk.text.attributes import Gazetteer, document_start, lower, pos, prefix, shape, short_shape, suffix, word
 from kinfolk.text.corpus import Corpus
-from kinfolk.text.gazetteer import Gazetteer
-from kinfolk.text.keys import KeyTable
-from kinfolk.text.templates import Attribute, Keys, Template
-from kinfolk.text.view import TokenView
+from kinfolk.text.templates import Attribute, Keys, Template, TokenView, bag, elsewhere
+
+# -- Hash tables from 64-bit keys to consecutive numbers, as nogil kernels -----------------------------
+#
+# A feature template turns each token into a key; a table turns keys into feature numbers. Open
+# addressing with linear probing; the capacity is a power of two at least twice the number of keys.
+# A key of -1 means "no feature here" and never enters a table.
+
+EMPTY = np.int32(-1)
+
+
+@njit(nogil=True, cache=True)
+def _slot(key, mask):
+    """First place to look for a key: the high bits of a multiplicative hash."""
+    mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
+    mixed ^= mixed >> np.uint64(29)
+    mixed *= np.uint64(0xBF58476D1CE4E5B9)
+    return np.int64((mixed >> np.uint64(32)) & np.uint64(mask))
+
+
+@njit(nogil=True, cache=True)
+def _number_keys(keys, slots, found, counts):
+    """Number distinct keys by first appearance; returns how many. Fills found (keys) and counts."""
+    mask = len(slots) - 1
+    n = 0
+    for key in keys:
+        if key < 0:
+            continue
+        at = _slot(key, mask)
+        while slots[at] >= 0 and found[slots[at]] != key:
+            at = (at + 1) & mask
+        if slots[at] < 0:
+            slots[at] = n
+            found[n] = key
+            n += 1
+        counts[slots[at]] += 1
+    return n
+
+
+@njit(nogil=True, cache=True)
+def _count_keys(keys, counts):
+    for key in keys:
+        if key >= 0:
+            counts[key] += 1
+
+
+@njit(nogil=True, cache=True)
+def _insert(keys, slots):
+    mask = len(slots) - 1
+    for number in range(len(keys)):
+        at = _slot(keys[number], mask)
+        while slots[at] >= 0:
+            at = (at + 1) & mask
+        slots[at] = number
+
+
+@njit(nogil=True, cache=True)
+def _find(queries, keys, slots, offset, out):
+    mask = len(slots) - 1
+    for i in range(len(queries)):
+        out[i] = -1
+        if queries[i] < 0:
+            continue
+        at = _slot(queries[i], mask)
+        while slots[at] >= 0:
+            if keys[slots[at]] == queries[i]:
+                out[i] = slots[at] + offset
+                break
+            at = (at + 1) & mask
+
+
+def _capacity(n: int) -> int:
+    return 1 << max(3, int(2 * n - 1).bit_length())
+
+
+@dataclass(frozen=True, eq=False)
+class KeyTable:
+    """Distinct keys, numbered 0, 1, ... in the order given."""
+
+    keys: NDArray[np.int64]
+    slots: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, keys: NDArray[np.int64]) -> KeyTable:
+        slots = np.full(_capacity(len(keys)), EMPTY)
+        _insert(keys, slots)
+        return cls(keys, slots)
+
+    @classmethod
+    def learn(cls, keys: NDArray[np.integer], min_count: int) -> KeyTable:
+        """The keys that occur at least `min_count` times: in rising order, or if they are sparse, as they appear."""
+        flat = keys.reshape(-1)
+        top = int(flat.max(initial=-1)) + 1
+        if top <= len(flat):  # few possible keys, as with a single attribute: count them all
+            counts = np.zeros(top, np.int32)
+            _count_keys(flat, counts)
+            return cls.of(np.flatnonzero(counts >= min_count).astype(np.int64))
+        slots = np.full(_capacity(len(keys)), EMPTY)
+        found = np.empty(len(keys), np.int64)
+        counts = np.zeros(len(keys), np.int32)
+        n = _number_keys(keys, slots, found, counts)
+        if min_count <= 1:
+            return cls.of(found[:n].copy())
+        return cls.of(found[:n][counts[:n] >= min_count])
+
+    def find(self, queries: NDArray[np.integer], offset: int = 0) -> NDArray[np.int32]:
+        """`offset` plus the number of each key, -1 where it is not in the table."""
+        out = np.empty(queries.shape, np.int32)
+        _find(queries.reshape(-1), self.keys, self.slots, offset, out.reshape(-1))
+        return out
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+# -- Token features: templates to a sparse table, with a vocabulary frozen after training --------------
 
 Templates = Iterable["Template | Attribute | Templates"]
 CHUNKS = 32
@@ -204,3 +318,64 @@ def _write(numbers, runs, offset, first, last, cursor, indices):
                     place -= 1
                 indices[place] = flat[at] + offset
                 cursor[row] += 1
+
+
+# -- Default feature sets for named entities: within the sentence, and with the document ---------------
+#
+# Every template stands for itself: those that read a column the corpus lacks may be left out.
+
+SENTENCE: Templates = [
+    # the word and its neighbours
+    word[0],
+    lower.window(-2, 2),
+    lower[-1] & lower[0],
+    lower[0] & lower[1],
+    # how they are written
+    shape.window(-1, 1),
+    short_shape.window(-1, 1),
+    short_shape[-1] & short_shape[0],
+    short_shape[0] & short_shape[1],
+    short_shape[-1] & short_shape[0] & short_shape[1],
+    # how they begin and end
+    [prefix(n)[0] for n in (1, 2, 3, 4, 5)],
+    [suffix(n)[0] for n in (1, 2, 3, 4, 5)],
+    prefix(4)[-1],
+    prefix(4)[1],
+    suffix(3)[-1],
+    suffix(3)[1],
+    # parts of speech
+    pos.window(-2, 2),
+    pos[-1] & pos[0],
+    pos[0] & pos[1],
+    # what the sentence is about
+    bag(lower, -4, 4),
+]
+
+DOCUMENT: Templates = [
+    SENTENCE,
+    # what stands beside the other occurrences of this capitalised word in the document
+    elsewhere(lower[-1]),
+    elsewhere(lower[1]),
+    elsewhere(pos[-1]),
+    elsewhere(pos[0]),
+    elsewhere(pos[1]),
+    # the topic: reports of one sport open with the same word
+    document_start & short_shape,
+]
+
+
+# -- Choosing a feature set by name, for the columns that a corpus has ---------------------------------
+
+NAMED = {"sentence": SENTENCE, "document": DOCUMENT}
+
+
+def for_corpus(templates: str | Templates, corpus: Corpus) -> list[Template]:
+    """A named set without the templates whose columns are missing; a list of templates as it is.
+
+    A template of the user's own that reads a missing column is an error when it is used.
+    """
+    if not isinstance(templates, str):
+        return flatten(templates)
+    if templates not in NAMED:
+        raise SettingError(f"templates must be {' or '.join(map(repr, NAMED))}, or a list; got {templates!r}")
+    return [t for t in flatten(NAMED[templates]) if set(t.needs()) <= set(corpus.columns)]

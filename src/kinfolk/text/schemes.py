@@ -16,32 +16,114 @@ B-PER or I-PER.
 
 from __future__ import annotations
 
+import logging
+import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from kinfolk.core.column import Column
-from kinfolk.errors import InputError
-from kinfolk.text.tags import (  # fmt: skip
-    FIRST,
-    IN,
-    LAST,
-    LETTERS,
-    ONLY,
-    SCHEMES,
-    TAG,
-    Bools,
-    Ints,
-    Tokens,
-    checked,
-    grammar,
-    is_tag,
-    not_a_tag,
-    parse,
-    sentence_edges,
-)
+from kinfolk.core.data import Classes, Column
+from kinfolk.errors import InputError, SettingError
+from kinfolk.text import schemes
+from kinfolk.text.corpus import Corpus
+
+# -- Tags: what one tag says, and what each token is to its entity -------------------------------------
+#
+# The letters of the four schemes come down to five roles, so everything that reads tags reads roles.
+
+SCHEMES = ("IOB1", "BIO", "IOBES", "BILOU")
+TAG = re.compile(r"O|([BIESLU])(?:-(.+))?")
+LETTERS = {"IOB1": "IB", "BIO": "IB", "IOBES": "IBES", "BILOU": "IBLU"}  # inner, first, last, only
+OUT, IN, FIRST, LAST, ONLY = range(5)  # what a letter does, whatever the scheme calls it
+ROLES = {None: OUT, "I": IN, "B": FIRST, "E": LAST, "L": LAST, "S": ONLY, "U": ONLY}
+# Roles that may open an entity, close one, and carry on from a B or I of their type.
+_RULES = {
+    "IOB1": ([OUT, IN], [OUT, IN, FIRST], [IN, FIRST]),
+    "BIO": ([OUT, FIRST], [OUT, IN, FIRST], [IN]),
+    "IOBES": ([OUT, FIRST, ONLY], [OUT, LAST, ONLY], [IN, LAST]),
+    "BILOU": ([OUT, FIRST, ONLY], [OUT, LAST, ONLY], [IN, LAST]),
+}
+
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+
+
+class Tokens:
+    """What each token is to its entity: role and type of its tag, and whether it begins or ends one."""
+
+    def __init__(self, labels: Column, sentence_starts: ArrayLike, scheme: str) -> None:
+        checked(scheme)
+        roles, types, self.names = parse([*labels.values, "O"])
+        self.roles, self.types = roles[labels.codes], types[labels.codes]  # code -1 reads the last: O
+        edges = sentence_edges(sentence_starts, len(labels))
+        same = np.zeros(len(edges), bool)  # same[t]: tokens t - 1 and t stand together and share a type
+        same[1:-1] = ~edges[1:-1] & (self.types[1:] == self.types[:-1])
+        uncut = same.copy()
+        uncut[1:-1] &= ~np.isin(self.roles[1:], [FIRST, ONLY]) & ~np.isin(self.roles[:-1], [LAST, ONLY])
+        inside = self.roles != OUT
+        self.touches = same[:-1]
+        self.begins, self.ends = inside & ~uncut[:-1], inside & ~uncut[1:]
+
+
+def parse(names: Sequence[str]) -> tuple[Ints, Ints, list[str]]:
+    """Role and type number (-1 for O) of each label, and the types."""
+    types: dict[str, int] = {}
+    roles, numbers = np.zeros(len(names), np.int64), np.full(len(names), -1)
+    for i, name in enumerate(names):
+        match = TAG.fullmatch(name)
+        if match is None:
+            raise InputError(f"label {name!r} is not a tag; expected O or a tag such as B-PER")
+        roles[i] = ROLES[match[1]]
+        if match[1]:
+            numbers[i] = types.setdefault(match[2] or "", len(types))
+    return roles, numbers, list(types)
+
+
+def grammar(names: Sequence[str], scheme: str, relaxed: bool = False) -> tuple[Bools, Bools, Bools]:
+    """Strict validity of tag pairs, first tags and last tags; `relaxed` is the rule of `transitions`."""
+    roles, types, type_names = parse(names)
+    opens, closes, continues = (np.isin(roles, able) for able in _RULES[scheme])
+    continued = np.isin(roles, [FIRST, IN])
+    if relaxed:
+        for number in range(len(type_names)):
+            own = types == number
+            opens |= own & ~(own & opens & continued).any()
+            closes |= own & ~(own & closes & continues).any()
+    within = (types[:, None] == types) & continued[:, None] & continues
+    return (closes[:, None] & opens) | within, opens, closes
+
+
+def sentence_edges(sentence_starts: ArrayLike, n: int) -> Bools:
+    """bool (n + 1,): whether a sentence starts at t (and so one ends at t - 1)."""
+    starts = np.asarray(sentence_starts, np.int64)
+    if not len(starts) or starts[-1] != n:
+        raise InputError(f"sentence_starts must end with the number of labels, {n}; got {starts[-1:]}")
+    edges = np.zeros(n + 1, bool)
+    edges[starts] = True
+    edges[0] = True
+    return edges
+
+
+def is_tag(name: str, scheme: str) -> bool:
+    match = TAG.fullmatch(name)
+    return match is not None and (match[1] is None or match[1] in LETTERS[checked(scheme)])
+
+
+def not_a_tag(name: str, scheme: str) -> str:
+    expected = ", ".join(f"{letter}-TYPE" for letter in LETTERS[scheme])
+    return f"{name!r} is not a tag of {scheme}; expected O, {expected}"
+
+
+def checked(scheme: str) -> str:
+    if scheme not in SCHEMES:
+        raise SettingError(f"scheme must be one of {', '.join(SCHEMES)}; got {scheme!r}")
+    return scheme
+
+
+# -- Tag schemes: entities written as one tag a token, and read back -----------------------------------
 
 __all__ = [
     "LETTERS", "SCHEMES", "Fault", "Span", "TagError",
@@ -264,3 +346,139 @@ def _are_tags(labels: Column) -> bool:
         reason = f"{name!r} is not a tag, the labels around it are; expected O or a tag such as B-PER"
         raise TagError(Fault(token, f"{reason}. Correct it, or pass scheme=None to read labels as they are"))
     return True
+
+
+# -- Labels in and out: the scheme of the data, the scheme the model works in, and the classes ---------
+#
+# A model may work in another tag scheme than its data: files in IOB1 are trained as BIO, and predictions come
+# back in IOB1. Labels that are not spans (parts of speech) pass through as they are.
+
+log = logging.getLogger("kinfolk")
+T = TypeVar("T", bound=Any)
+
+
+def check_encoding(encoding: Any) -> None:
+    if encoding != "auto" and encoding not in schemes.SCHEMES:
+        raise SettingError(f"encoding must be 'auto' or one of {', '.join(schemes.SCHEMES)}; got {encoding!r}")
+
+
+@dataclass(frozen=True)
+class LabelCoding:
+    """outer: scheme of the data and of predictions; inner: scheme of the classes (None: not spans)."""
+
+    outer: str | None
+    inner: str | None
+    classes: Classes
+
+    @classmethod
+    def learn(cls, corpus: Corpus, encoding: str) -> LabelCoding:
+        """From a training corpus; `encoding` is a scheme, or "auto": the data's own, BIO for IOB1 without gaps."""
+        check_encoding(encoding)
+        if corpus.labels is None or not (corpus.labels.codes >= 0).any():
+            raise InputError("training needs labels, and this corpus has none", corpus.source)
+        outer = corpus.scheme
+        inner = outer if outer is None or encoding == "auto" else encoding
+        if outer == "IOB1" and encoding == "auto" and (corpus.labels.codes >= 0).all():
+            inner = "BIO"
+        labels = _inner_labels(corpus, outer, inner)
+        used = np.unique(labels.codes[labels.codes >= 0])
+        names = _completed([labels.values[c] for c in used], inner)
+        return cls(outer, inner, Classes.sorted(names, labels.type))
+
+    def encode(self, corpus: Corpus, repair: bool = True) -> NDArray[np.int32]:
+        """Class numbers (n,), -1 where the label is unknown. A label training never saw is an error.
+
+        Tags that break their scheme are repaired, unless they are to be taken at their word.
+        """
+        labels = self._labels(corpus, repair)
+        codes = self._numbers(labels)
+        unseen = np.flatnonzero((codes < 0) & (labels.codes >= 0))
+        if len(unseen):
+            token = int(unseen[0])
+            raise InputError(
+                f"label {labels.values[labels.codes[token]]!r} was never seen in training; "
+                f"the model knows {', '.join(self.classes.names)}. Train with it, or take it out of the file.",
+                corpus.source, None if corpus.lines is None else int(corpus.lines[token]),
+            )  # fmt: skip
+        return codes
+
+    def known(self, corpus: Corpus) -> NDArray[np.int32]:
+        """Class numbers (n,), -1 where the label is unknown or training never saw it."""
+        return self._numbers(self._labels(corpus, True))
+
+    def gold(self, corpus: Corpus, tell: bool = False) -> Column:
+        """Labels to compare predictions with: the classes first, then labels training never saw, which no prediction
+        can be: they count as misses, which is told where asked for."""
+        if corpus.labels is None or not (corpus.labels.codes >= 0).any():
+            raise InputError("scoring needs labels, and there are none", corpus.source)
+        labels = self._labels(corpus, True)
+        codes, n = self._numbers(labels), len(self.classes)
+        strange = np.unique(labels.codes[(codes < 0) & (labels.codes >= 0)])
+        unseen = tuple(labels.values[i] for i in strange)
+        if tell:
+            tell_unseen(unseen)
+        number = np.full(len(labels.values) + 1, -1, np.int32)
+        number[strange] = np.arange(n, n + len(strange))
+        return Column(np.where(codes < 0, number[labels.codes], codes), (*self.classes.names, *unseen))
+
+    def _labels(self, corpus: Corpus, repair: bool) -> Column:
+        """In the scheme of the model."""
+        if corpus.labels is None:
+            return Column(np.full(corpus.n_tokens, -1, np.int32), ())
+        if corpus.scheme is None and self.inner is not None and (corpus.labels.codes >= 0).any():
+            raise InputError(
+                f"the labels are no entity tags, but the model was trained on {self.outer} tags; "
+                "read the file with scheme='auto'", corpus.source,
+            )  # fmt: skip
+        as_they_are = not repair and corpus.scheme == self.inner
+        return corpus.labels if as_they_are else _inner_labels(corpus, corpus.scheme, self.inner)
+
+    def _numbers(self, labels: Column) -> NDArray[np.int32]:
+        """Class numbers (n,), -1 where there is none."""
+        return np.append(self.classes.encode(labels.values), np.int32(-1))[labels.codes]
+
+    def as_written(self, answer: T) -> T:
+        """An explanation, made with names, with labels of the type they were trained in."""
+        if self.classes.type == "str":
+            return answer
+        label = self.classes[self.classes.get(answer.label)]
+        return replace(answer, label=label, classes=self.classes.labels)  # type: ignore[type-var]
+
+    def decode(self, codes: NDArray[np.integer], sentence_starts: NDArray[np.int64]) -> Column:
+        """Labels as the data writes them."""
+        column = Column(np.asarray(codes, np.int32), self.classes.names, self.classes.type)
+        if self.inner is None or self.outer is None or self.inner == self.outer:
+            return column
+        return schemes.convert(column, sentence_starts, self.inner, self.outer)
+
+
+def tell_unseen(names: Sequence[str]) -> None:
+    if names:
+        log.warning("labels that training never saw count as misses: %s", ", ".join(map(repr, names)))
+
+
+def _inner_labels(corpus: Corpus, outer: str | None, inner: str | None) -> Column:
+    """The labels in the scheme of the model, repaired where they break their own scheme.
+
+    Partly labelled sentences cannot change their scheme: a gap hides whether an entity goes on.
+    """
+    assert corpus.labels is not None
+    if inner is None or outer is None:
+        return corpus.labels
+    if outer == inner or (corpus.labels.codes >= 0).all():
+        return schemes.convert(corpus.labels, corpus.sentence_starts, outer, inner)
+    gap = int(corpus.labels.codes.argmin())
+    raise InputError(
+        f"a token has no label, and labels with gaps cannot be rewritten from {outer} to {inner}. "
+        f"Set encoding={outer!r}, or write the file in {inner}.",
+        corpus.source, None if corpus.lines is None else int(corpus.lines[gap]),
+    )  # fmt: skip
+
+
+def _completed(classes: list[str], scheme: str | None) -> set[str]:
+    """The classes with every letter of each type: a type seen only as single tokens may yet be long."""
+    if scheme is None:
+        return set(classes)
+    letters = schemes.LETTERS[scheme]
+    names = {c[1:] for c in classes if c != "O"}  # "-PER", or "" for a bare letter
+    return {"O", *(letter + name for name in names for letter in letters)}

@@ -13,28 +13,29 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.collective.pair_sample import PairSample, pair_sample
-from kinfolk.collective.pairwise import REMEDY, TRAININGS, InferenceReport, PairTraining, infer, train_pairwise
-from kinfolk.core.history import Stage
+from kinfolk.collective.pairwise import (
+    REMEDY,
+    TRAININGS,
+    InferenceReport,
+    PairSample,
+    PairTraining,
+    infer,
+    pair_sample,
+    train_pairwise,
+)
 from kinfolk.core.threads import resolve_jobs
-from kinfolk.core.training import TrainingPlan
+from kinfolk.core.training import Stage, TrainingPlan
 from kinfolk.errors import SettingError
 from kinfolk.inference.loopy import Propagation, edge_beliefs
-from kinfolk.learning.inheritance import inherit_mixture
-from kinfolk.learning.loglinear import Shape
+from kinfolk.learning.loglinear import Shape, TableWeights, inherit_mixture
 from kinfolk.learning.sparse import SparseRows
-from kinfolk.learning.tables import TableWeights
-from kinfolk.learning.training import TrainingData, train
+from kinfolk.learning.warm_start import TrainingData, train
 from kinfolk.text import schemes
-from kinfolk.text.batch import Batch, chain_starts
-from kinfolk.text.decoder import allowed_steps, most_expected
-from kinfolk.text.documents import warn_without_edges
-from kinfolk.text.edges import EdgeFeatures
-from kinfolk.text.entities import Entity, entity_list, found_spans
-from kinfolk.text.lesson import Lesson
-from kinfolk.text.skip_edges import SAME_WORD, LearnedSkips, as_builders
-from kinfolk.text.tagger import Tagger
-from kinfolk.text.token_training import edge_feature_set
+from kinfolk.text.batch import Batch, Entity, chain_starts, entity_list, found_spans
+from kinfolk.text.chain import allowed_steps, most_expected
+from kinfolk.text.mixture import edge_feature_set
+from kinfolk.text.skip_edges import SAME_WORD, EdgeFeatures, LearnedSkips, as_builders, warn_without_edges
+from kinfolk.text.tagger import Lesson, Tagger
 
 Array = NDArray[Any]
 

@@ -9,15 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.collective.company import Company
-from kinfolk.collective.neighbourhood import Neighbourhood
+from kinfolk.collective.relations import Neighbourhood
 from kinfolk.collective.stacking import Ask, Instances, as_votes
-from kinfolk.collective.templates import set_known
-from kinfolk.text.batch import Batch
+from kinfolk.collective.templates import Company, set_known
+from kinfolk.text.batch import Batch, Entity, entity_list, found_spans
 from kinfolk.text.corpus import Corpus
-from kinfolk.text.documents import alone
-from kinfolk.text.entities import Entity, entity_list, found_spans
-from kinfolk.text.labels import LabelCoding
+from kinfolk.text.schemes import LabelCoding
+from kinfolk.text.skip_edges import alone
 from kinfolk.text.tagger import Tagger
 
 Array = NDArray[Any]

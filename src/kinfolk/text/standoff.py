@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.core.column import Column
+from kinfolk.core.data import Column
 from kinfolk.errors import InputError
 from kinfolk.text.corpus import Corpus
 from kinfolk.text.tokenise import Ints, pieces, sentence_spans, token_spans

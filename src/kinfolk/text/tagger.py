@@ -5,34 +5,61 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.core.checks import check_settings
-from kinfolk.core.column import Column
-from kinfolk.core.labeller import Labeller
-from kinfolk.core.progress import observed
+from kinfolk.core.data import Column, Relational
+from kinfolk.core.settings import Labeller, check_settings
 from kinfolk.core.threads import resolve_jobs
-from kinfolk.core.training import Callback, Convergence, TrainingPlan
+from kinfolk.core.training import Callback, Convergence, TrainingPlan, UntilStopped, observed
 from kinfolk.errors import InputError
-from kinfolk.learning.inheritance import named_weights
-from kinfolk.report.report_files import PathLike
+from kinfolk.learning.loglinear import NamedWeights, named_weights
+from kinfolk.report.page import PathLike
 from kinfolk.report.scores import evaluate_tokens
 from kinfolk.text import schemes
-from kinfolk.text.batch import Batch, FeatureSet, relational
+from kinfolk.text.batch import Batch, Entity, FeatureSet, relational, token_weights
+from kinfolk.text.corpus import Corpus
 from kinfolk.text.dicts import DictFeatures
-from kinfolk.text.entities import Entity
 from kinfolk.text.explain import NamedFeatures, by_features, explain_document, one_document
-from kinfolk.text.extraction import Templates, TokenFeatures
-from kinfolk.text.labels import LabelCoding
-from kinfolk.text.lesson import Lesson, TokenDecoder
+from kinfolk.text.extraction import Templates, TokenFeatures, for_corpus
+from kinfolk.text.schemes import LabelCoding
 from kinfolk.text.scores import EntityScores, span_scores, token_accuracy
-from kinfolk.text.sets import for_corpus
-from kinfolk.text.weighting import token_weights
+
+# -- What a tagger and its method say to each other: the lesson it learns from, and what it is asked once it has ---
 
 Array = NDArray[Any]
+
+
+class TokenDecoder(Protocol):
+    """What a tagger asks of its method once it is trained; labels known beforehand are kept if `forced`."""
+
+    def paths(self, batch: Batch, forced: bool) -> NDArray[np.int32]: ...
+
+    def marginals(self, batch: Batch, forced: bool) -> Array: ...
+
+    def entities(self, batch: Batch, path: NDArray[np.int32], forced: bool) -> list[Entity]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Lesson:
+    """What a method learns from: tokens as instances, rows of label-pair features, weights of tokens; how; with what
+    to start from, what to be scored on, and whom to tell."""
+
+    corpus: Corpus
+    data: Relational
+    pair_rows: Any
+    weights: Array
+    plan: TrainingPlan
+    before: NamedWeights | None
+    held_out: Batch | None
+    callback: UntilStopped | None
+    dicts: bool = False  # whether features came as dicts, without words
+
+
+# -- The face that all models of tokens share: fit, predict, probabilities, entities, scores -----------
+
 LARGE_CORPUS = 50_000  # tokens; beyond it features seen once are left out unless asked for
 
 
