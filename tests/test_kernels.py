@@ -23,7 +23,7 @@ SOURCE = Path(kf.__file__).parent
 FIRST_USE = "first use: compiling"
 BESIDE = """
 import scipy.sparse as sparse, numpy as np
-from kinfolk.collective import rows
+from kinfolk.collective import aggregate as rows
 made = rows.side_by_side(sparse.csr_array(np.eye(2, dtype=np.float32)), np.arange(2), np.ones((2, 1), np.float32))
 print(made.toarray().tolist(), sum(rows._fill.stats.cache_hits.values()))
 """

@@ -16,7 +16,7 @@ from kinfolk.text import attributes as document
 from kinfolk.text.attributes import Context
 from kinfolk.text.extraction import TokenFeatures
 
-KINDS = sorted(document._KINDS)
+KINDS = sorted(document._DOCUMENT_KINDS)
 WORDS = ["kim", "Kim", "KIM", "left", "Left", "9", "Rome", "ROME", "."]
 DOCUMENTS = st.lists(
     st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=5), max_size=3), min_size=1, max_size=3
@@ -94,7 +94,7 @@ def test_an_unknown_kind_is_refused():
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_is_offered_under_its_name(kind: str):
     assert getattr(document, kind) == Context(kind) and str(Context(kind)) == kind
-    assert kind in (document.__doc__ or "")
+    assert kind in (Context.__doc__ or "")
 
 
 @pytest.mark.parametrize("kind", KINDS)

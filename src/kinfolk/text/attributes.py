@@ -189,19 +189,7 @@ lower, shape, short_shape = Derived("lower"), Derived("shape"), Derived("short_s
 capitalised = Derived("capitalised")
 
 
-# -- Attributes that read more than one token: the sentence, the run of capitals, the document ---------
-#
-#     sentence_all_caps   the sentence has capitals and no lower-case letter, as headlines do
-#     sentence_length     1, 2, 3, 4, 5-8, 9-16, more
-#     run_before, run_after   the lower-cased words beside the run of capitalised words around the token
-#     run_first, run_last     the lower-cased first and last word of that run
-#     seen_capitalised    the word stands capitalised in mid-sentence at another place of the document
-#     seen_lower          the word stands in lower case at another place of the document
-#     document_case       the word in the case it mostly has in mid-sentence in the document
-#     document_start      the first word of the document
-#
-# The words of a document are matched without regard to case. Mid-sentence means neither the first word
-# of a sentence nor within a sentence in capitals.
+# -- attributes that read more than one token: the sentence, the run of capitals, the document --------------
 
 Mask = NDArray[np.bool_]
 Numbers = NDArray[np.int64]
@@ -209,7 +197,20 @@ Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Context(Attribute):
-    """A built-in function of the words of the whole corpus."""
+    """A built-in function of the words of the whole corpus:
+
+    sentence_all_caps   the sentence has capitals and no lower-case letter, as headlines do
+    sentence_length     1, 2, 3, 4, 5-8, 9-16, more
+    run_before, run_after   the lower-cased words beside the run of capitalised words around the token
+    run_first, run_last     the lower-cased first and last word of that run
+    seen_capitalised    the word stands capitalised in mid-sentence at another place of the document
+    seen_lower          the word stands in lower case at another place of the document
+    document_case       the word in the case it mostly has in mid-sentence in the document
+    document_start      the first word of the document
+
+    The words of a document are matched without regard to case. Mid-sentence means neither the first word
+    of a sentence nor within a sentence in capitals.
+    """
 
     kind: str
 
