@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from kinfolk.core.data import Vocabulary
-from kinfolk.errors import InputError, SettingError
+from kinfolk.errors import DataWarning, InputError, SettingError
 from kinfolk.graph.graph import Graph
+from kinfolk.graph.nodes import Nodes
 
 X = np.arange(12.0).reshape(4, 3)
 EDGES = [(0, 1), (2, 3), (3, 2), (1, 0)]
@@ -280,7 +281,7 @@ def test_with_labels():
 
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
 def test_columns_are_found_by_name(kind: Any):
-    rows = small(features=kind(X)).feature_rows(["blue", "unseen", "red"])
+    rows = small(features=kind(X)).feature_rows(["blue", "colour=unseen", "red"])
     assert rows.shape == (4, 3) and sparse.issparse(rows) == (kind is sparse.csr_array)
     dense = rows.toarray() if sparse.issparse(rows) else rows
     assert dense.tolist() == np.column_stack([X[:, 2], np.zeros(4), X[:, 0]]).tolist()
@@ -288,7 +289,8 @@ def test_columns_are_found_by_name(kind: Any):
 
 def test_columns_without_names_are_matched_by_place():
     assert (small().feature_rows(3) == X).all() and (small().feature_rows(np.int64(3)) == X).all()
-    assert (small(feature_names=None).feature_rows(["x", "y", "z"]) == X).all()
+    with pytest.warns(DataWarning, match="columns are taken by position"):
+        assert (small(feature_names=None).feature_rows(["x", "y", "z"]) == X).all()
     for graph, columns in ((small(), 2), (small(feature_names=None), ["red", "green"])):
         with pytest.raises(InputError, match=r"expected 2 features, got 3.*feature_names=\.\.\."):
             graph.feature_rows(columns)
@@ -312,11 +314,22 @@ def test_subset_is_indexing(data: st.DataObject):
     assert part.labels == [labels[i] for i in rows] and part.ids == tuple(str(i) for i in rows)
 
 
+def test_features_without_names_for_a_model_of_names_are_taken_by_position():
+    told = r"trained on named features \('year', 'pages'\) and these have no names: columns are taken by position"
+    with pytest.warns(DataWarning, match=told):
+        assert Graph([[1.0, 2.0]]).feature_rows(["year", "pages"]).tolist() == [[1.0, 2.0]]
+    with pytest.warns(DataWarning, match=told):
+        Nodes.of(Graph([[1.0, 2.0]]).relational(), ["year", "pages"])
+    assert Graph([[1.0, 2.0]]).feature_rows(2).tolist() == [[1.0, 2.0]]
+    Nodes.of(Graph([[1.0, 2.0]]).relational(), 2)
+
+
 def test_features_that_a_model_knows_and_the_graph_lacks(caplog: pytest.LogCaptureFixture):
     graph = Graph([[1.0, 2.0]], feature_names=["year", "title:graphs"])
     assert graph.feature_rows(["year", "title:trees"]).tolist() == [[1.0, 0.0]] and not caplog.text
-    assert graph.feature_rows(["pages", "title:graphs"]).tolist() == [[0.0, 2.0]]
-    assert "features that are not here count as 0: pages" in caplog.text
+    assert graph.feature_rows(["year", "year is missing"]).tolist() == [[1.0, 0.0]], "nothing is missing"
+    with pytest.warns(DataWarning, match="are not here and count as 0 in every node: 'pages'; add these columns"):
+        assert graph.feature_rows(["pages", "title:graphs"]).tolist() == [[0.0, 2.0]]
     with pytest.raises(
         InputError, match="none of the model's 1 features is here: it knows 'pages', this graph has 'year'"
     ):

@@ -140,12 +140,47 @@ def test_ids_that_coincide_by_accident_are_not_the_same_nodes(model: Any):
     np.testing.assert_array_equal(found, model.predict_proba(other, known="none"))
 
 
+def half_another(kept: int) -> kf.Graph:
+    """The first nodes are those of GRAPH, with links among themselves; the others are those of another graph."""
+    other = web(7)
+    links = {name: table.tocoo() for name, table in GRAPH.relations.items()}
+    pairs = {name: np.stack(one.coords, axis=1) for name, one in links.items()}
+    own = {name: one[(one < kept).all(axis=1)] for name, one in pairs.items()}
+    features = np.concatenate([GRAPH.features[:kept], other.features[kept:]])
+    return kf.Graph(features, [*GRAPH.labels[:kept], *other.labels[kept:]], own, GRAPH.ids)
+
+
+def test_where_ids_partly_coincide_only_nodes_that_look_the_same_are_known(model: Any):
+    with pytest.warns(DataWarning, match="20 of 60 nodes with ids .* no longer have their feat.* their labels"):
+        known = model.known_nodes(half_another(60))
+    np.testing.assert_array_equal(known, TRAIN & (np.arange(N) < 60))
+
+
+def test_where_few_nodes_look_the_same_it_is_told_how_few(model: Any):
+    told = "60 nodes have ids of nodes trained on, but only 33 % of them look like these by their features or their"
+    with pytest.warns(DataWarning, match=told):
+        assert not model.known_nodes(half_another(30)).any()
+
+
+def test_where_nearly_all_nodes_look_the_same_all_are_known(model: Any):
+    np.testing.assert_array_equal(model.known_nodes(half_another(86)), TRAIN)
+
+
+def test_nodes_with_nothing_to_look_at_do_not_stand_in_the_way():
+    """They have neither features nor neighbours, in the graph trained on as later."""
+    bare = kf.Graph(
+        np.where(np.arange(N)[:, None] < 45, GRAPH.features, 0), GRAPH.labels, {"cites": [(0, 1)]}, GRAPH.ids
+    )
+    model = MODELS["dependency network"]().fit(bare, train=TRAIN)
+    np.testing.assert_array_equal(model.known_nodes(bare), TRAIN)
+
+
 def test_features_that_are_the_same_everywhere_tell_nothing():
     """Then neighbours do."""
     one, other = (web(seed, features=np.ones((N, 1))) for seed in (0, 7))
     model = MODELS["mixture"]().fit(one, train=TRAIN)
     np.testing.assert_array_equal(model.known_nodes(one), TRAIN)
-    with pytest.warns(DataWarning, match="neither their features nor their neighbours"):
+    with pytest.warns(DataWarning, match="60 nodes have ids of nodes trained on, but not their neighbours: "):
         assert not model.known_nodes(other).any()
 
 

@@ -21,7 +21,7 @@ from kinfolk.collective import pairwise
 from kinfolk.collective.pairwise import PairTraining, pair_sample, train_pairwise
 from kinfolk.core.modelfile import read_model_file, write_model_file
 from kinfolk.core.training import Progress, TrainingPlan
-from kinfolk.errors import ConvergenceWarning, InputError, ModelFileError, NotFittedError, SettingError
+from kinfolk.errors import ConvergenceWarning, DataWarning, InputError, ModelFileError, NotFittedError, SettingError
 from kinfolk.graph.nodes import Memory, Nodes
 from kinfolk.inference.loopy import Propagation
 from kinfolk.learning.loglinear import TableWeights
@@ -61,6 +61,12 @@ def fit(model: Any, *data: Any, **more: Any) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return model.fit(*(data or (GRAPH,)), **more)
+
+
+def test_weights_of_links_that_are_not_used_are_told():
+    weighed = GRAPH.relations["cites"] * sparse.csr_array(np.arange(1.0, 61.0)[:, None])
+    with pytest.warns(DataWarning, match="the weights of links 'cites' are not used by LinkModel; StackedGraphical"):
+        fit(link(), GRAPH.with_relations({"cites": weighed}))
 
 
 @pytest.fixture(scope="module")

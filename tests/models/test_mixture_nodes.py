@@ -12,7 +12,7 @@ from scipy import sparse
 import kinfolk as kf
 import mixture_oracle as oracle
 from kinfolk.core.training import Progress
-from kinfolk.errors import InputError, SettingError
+from kinfolk.errors import DataWarning, InputError, SettingError
 from kinfolk.graph.nodes import Nodes
 
 TOKENS, LABELS = [["Kim", "left"]], [["B-PER", "O"]]
@@ -360,7 +360,9 @@ def test_features_are_matched_by_name():
     np.testing.assert_array_equal(model.predict_proba(other), model.predict_proba(straight))
     fewer = kf.Graph(X[:, :5], OTHER.labels, OTHER.relations, feature_names=names[:5])
     blank = kf.Graph(X * [1, 1, 1, 1, 1, 0], OTHER.labels, OTHER.relations, feature_names=names)
-    np.testing.assert_array_equal(model.predict_proba(fewer), model.predict_proba(blank))
+    with pytest.warns(DataWarning, match="count as 0 in every node: 'f5'"):
+        found = model.predict_proba(fewer)
+    np.testing.assert_array_equal(found, model.predict_proba(blank))
 
 
 def test_features_of_another_width(fitted: Any):
@@ -434,6 +436,14 @@ def test_weights_that_cannot_be_given(weights: Any, message: str):
     fitted = model.fit(dag_of(CHAIN, [1, 0.5, 0.5, 1]))
     with pytest.raises(InputError, match=message):
         fitted.predict(dag_of(CHAIN, weights))
+
+
+def test_weights_of_links_that_are_not_used_are_told():
+    told = "the weights of links 'p' are not used by MixtureOfParents; StackedGraphical and DependencyNetwork use them"
+    with pytest.warns(DataWarning, match=told):
+        mixture().fit(dag_of(CHAIN, [1, 0.25, 0.75, 1]))
+    mixture().fit(dag_of(CHAIN, [2, 2, 2, 0]))  # a stored zero is no link, and the others weigh the same
+    mixture(relations=["q"]).fit(dag_of(CHAIN, [1, 2, 3, 4], q=dag_of(CHAIN).relations["p"]))
 
 
 def test_given_weights_need_a_dag():

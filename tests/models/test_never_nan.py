@@ -127,6 +127,7 @@ class CluelessMargin(LinearSVC):
 
 @pytest.mark.parametrize("base", [Clueless(), CluelessMargin()], ids=["probabilities", "decision values"])
 @pytest.mark.parametrize("make", [kf.StackedGraphical, kf.DependencyNetwork])
+@pytest.mark.filterwarnings("ignore:2 of 12 nodes .* no longer have their features")
 def test_a_base_that_gives_no_probability_is_told(base: Any, make: Any, caplog: pytest.LogCaptureFixture):
     model = make(base, n_jobs=1).fit(a_graph())
     odd = OWN.copy()

@@ -267,6 +267,7 @@ def without_links(graph: kf.Graph, node: int, names: str) -> kf.Graph:
 
 
 @pytest.mark.parametrize("forced", [False, True])
+@pytest.mark.filterwarnings("ignore:the weights of links .r. are not used")
 def test_link_models_are_explained_by_links_cut(forced: bool) -> None:
     sparse_links = {"density": 0.03}
     train, test = a_graph(3, **sparse_links), a_graph(4, **sparse_links)
@@ -287,6 +288,7 @@ def test_link_models_are_explained_by_links_cut(forced: bool) -> None:
         assert one.known == forced
 
 
+@pytest.mark.filterwarnings("ignore:the weights of links .r. are not used")
 def test_a_node_without_links_in_a_link_model() -> None:
     model = kf.LinkModel(max_iterations=20, tolerance=1e-2, n_jobs=1).fit(a_graph(3, density=0.03))
     answer = model.explain(a_graph(2, lonely=4, density=0.03), node=4)
@@ -354,6 +356,7 @@ def test_no_relation_is_crowded_out() -> None:
     assert {link["relation"] for link in both["links"]} == {0, 1}
 
 
+@pytest.mark.filterwarnings("ignore:the weights of links .r. are not used")
 def test_the_page_of_a_mixture_holds_exact_shares(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR)
     model = kf.MixtureOfParents(max_iterations=60, tolerance=1e-2, predict_orders=3, orders=2, n_jobs=1).fit(TRAIN)

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from kinfolk.core.data import Classes, Coded, Relational, Vocabulary, label_names, read_only
-from kinfolk.errors import InputError, SettingError
+from kinfolk.errors import DataWarning, InputError, SettingError, warn
 from kinfolk.graph.sources import GraphSources
 
 # -- What is told of nodes, checked and numbered: labels, groups, ids, names, titles and links, for `Graph` ---
@@ -232,9 +232,26 @@ def _tell_lacking(columns: Sequence[str], found: NDArray[np.int32], given: Seque
             f"{', '.join(map(repr, given[:3])) or 'none'}; build both graphs from the same columns"
         )
     there = {*found.tolist()}
-    lacking = [name for i, name in enumerate(columns) if i not in there and not {*name} & {"=", ":"}]
+    whole = (name for i, name in enumerate(columns) if i not in there and not {*name} & {"=", ":"})
+    lacking = [name for name in whole if not name.endswith(" is missing")]  # where nothing is, no such column is made
     if lacking:
-        log.warning("features that are not here count as 0: %s", ", ".join(lacking[:5]) + ("..." * (len(lacking) > 5)))
+        told = ", ".join(map(repr, lacking[:5])) + ", ..." * (len(lacking) > 5)
+        warn(
+            f"features that the model was trained on are not here and count as 0 in every node: {told}; add these "
+            "columns",
+            DataWarning,
+        )
+
+
+def tell_by_position(columns: Sequence[str] | int, width: int) -> None:
+    """Of features without names, for a model that was trained on names."""
+    if not isinstance(columns, int | np.integer) and width:
+        named = ", ".join(map(repr, columns[:3])) + ", ..." * (width > 3)
+        warn(
+            f"the model was trained on named features ({named}) and these have no names: columns are taken by "
+            "position. Build the graph with feature_names=... to have them matched",
+            DataWarning,
+        )
 
 
 class Graph(GraphSources):
@@ -433,6 +450,8 @@ class Graph(GraphSources):
                     f"expected {width} features, got {self.n_features}, and without names on both sides columns "
                     "cannot be matched; build both graphs with feature_names=..."
                 )
+            if self.feature_names is None:
+                tell_by_position(columns, width)
             return self.features
         if columns is self.feature_names or tuple(columns) == self.feature_names:
             return self.features

@@ -41,6 +41,7 @@ from kinfolk.graph.nodes import (
     no_labels_beside,
     node_accuracy,
     node_weights,
+    tell_unused_weights,
     training_labels,
 )
 from kinfolk.graph.page import LABEL, PREDICTION, NodeExplanation, Told, level_answer, node_explanation
@@ -171,6 +172,7 @@ class LinkModel(KnownNodes, Labeller):
         with self._all_or_nothing(), observed(callback, self.verbose, self.tolerance) as watcher:
             self.links_ = used_links(self.relations, nodes.relations, ordered=True)
             self.not_used_ = tuple(name for name in nodes.relations if name not in self.links_)
+            tell_unused_weights(nodes, self.links_, "LinkModel")
             self.node_columns_, self.coding_ = nodes.columns, LabelCoding(None, None, classes)
             sample, n_labels = self._sample(nodes), len(classes)
             self.memory_ = memory = Memory.of(nodes, labels, self.links_)

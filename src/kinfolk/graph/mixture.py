@@ -43,6 +43,7 @@ from kinfolk.graph.nodes import (
     node_accuracy,
     node_number,
     node_weights,
+    tell_unused_weights,
     training_labels,
 )
 from kinfolk.graph.page import mixture_node_part, write_node_report
@@ -308,6 +309,8 @@ def fit_nodes(
     weights = node_weights(nodes, labels, classes, model.class_weight, sample_weight)
     parents = node_parents(model, nodes)
     check_within_groups(nodes, parents.links)
+    if not parents.given:
+        tell_unused_weights(nodes, parents.links, "MixtureOfParents")
     local, doubt, fold = None, None, None
     if parents.gated:
         fold = folds_by_group(nodes.groups, max(2, settings.gate_folds), plan.seed)

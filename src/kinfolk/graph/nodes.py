@@ -21,7 +21,7 @@ from kinfolk.core.modelfile import ModelFile, fits
 from kinfolk.core.settings import Labeller
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.errors import DataWarning, InputError, SettingError, warn
-from kinfolk.graph.graph import Graph
+from kinfolk.graph.graph import Graph, tell_by_position
 from kinfolk.graph.learners import Learner, one_table
 from kinfolk.text.batch import class_weights
 from kinfolk.text.schemes import LabelCoding, tell_unseen
@@ -75,6 +75,8 @@ class Nodes:
             width = columns if isinstance(columns, int) or columns is None else len(columns)
             if width is not None and rows.shape[1] != width:
                 raise InputError(f"the model was trained on {width} features; got {rows.shape[1]}")
+            if columns is not None:
+                tell_by_position(columns, rows.shape[1])
         known = (data.labels, data.classes, data.relations, data.groups)
         return cls(rows, *known, ids, names, isinstance(X, Graph), data, titles, groups, order)
 
@@ -199,6 +201,18 @@ def check_within_groups(nodes: Nodes, names: Sequence[str]) -> None:
             )
 
 
+def tell_unused_weights(nodes: Nodes, names: Sequence[str], model: str) -> None:
+    """Of models to which a link is a link, whatever its weight."""
+    weights = {name: nodes.relations[name].data[nodes.relations[name].data != 0] for name in names}
+    unequal = [name for name, one in weights.items() if (one != one[:1]).any()]
+    if unequal:
+        listed = " and ".join(map(repr, unequal))
+        warn(
+            f"the weights of links {listed} are not used by {model}; StackedGraphical and DependencyNetwork use them",
+            DataWarning,
+        )
+
+
 def node_accuracy(gold: NDArray[np.int32], beliefs: Array) -> float:
     """Percent of the labelled nodes whose most probable label is right."""
     if not (gold >= 0).any():
@@ -258,22 +272,20 @@ def node_weights(nodes: Nodes, labels: Array, classes: Classes, class_weight: An
 
 # -- Labels that are known when nodes are predicted, the same for every model of nodes -----------------
 #
-# Those of the nodes trained on are, wherever these nodes stand: a model keeps their ids and knows them again by
-# these, in
-# a graph that was sorted anew, that has grown, or that came from another file. Ids may coincide by accident (0, 1, 2,
-# ...
-# where none were given; p0, p1, p2, ... in two generated graphs). So the labels count only where the nodes look like
-# those trained on: by features or by neighbours more of them are what they were than chance explains,
+# Those of the nodes trained on are, wherever these nodes stand: a model keeps their ids and knows them again by these,
+# in a graph that was sorted anew, that has grown, or that came from another file. Ids may coincide by accident (0, 1,
+# 2, ... where none were given; p0, p1, p2, ... in two generated graphs). So the labels count only where the nodes look
+# like those trained on, by features or by neighbours, more often than chance explains:
 #
-#     (a - c) / (1 - c) ≥ ½        a  share of the nodes found again whose features (neighbours) are the same
+#     κ = (a - c) / (1 - c)        a  share of the nodes found again whose features or neighbours are the same
 #                                  c  the same share, had the nodes been paired at random
 #
-# Either is enough: features are brought up to date, and links are added. But where ids are the numbers of rows,
-# features
-# have to be the same: grids and chains of one size have the same neighbours by number, whatever they are of.
+# From κ = 0.9 on all are known; from ½ on only those that look so themselves; below ½ none. Features are brought up to
+# date, and links are added, so either is enough. But where ids are the numbers of rows, features have to be the same:
+# grids and chains of one size have the same neighbours by number, whatever they are of.
 
 TRAIN, NONE = "train", "none"
-LEAST_LIKENESS = 0.5
+SOME_ALIKE, ALL_ALIKE = 0.5, 0.9  # κ from which on nodes are known that look alike, and all
 MOST_COMPARED = 1000  # nodes, evenly spread over those found again
 BLOCK_ROWS = 1 << 16  # rows of dense features that are looked at together
 
@@ -333,18 +345,30 @@ class Memory:
     def again(self, nodes: Nodes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The rows of a graph in which nodes trained on stand, and which of them; none where it is another graph."""
         rows, which = self.with_the_same_id(nodes.ids)
-        if len(rows) and not self._look_alike(nodes, rows, which):
-            told = (
-                f"{len(rows):,} nodes have ids of nodes trained on, but neither their features nor their neighbours: "
-                "they are taken for others, and no label is known; give known labels by forced=True (--known-ids on "
-                "the command line)"
-            )
-            if _numbered(nodes.ids):  # nobody's ids
-                log.info("%s", told)
-            else:
-                warn(told, DataWarning)
-            return rows[:0], which[:0]
-        return rows, which
+        some = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), MOST_COMPARED)).astype(np.int64))
+        compared = self._compared(nodes, rows[some], which[some])
+        if compared is None or compared.likeness >= ALL_ALIKE:
+            return rows, which
+        taken = "they are taken for others, and {} known; give known labels by forced=True (--known-ids on the command "
+        taken += "line)"
+        if compared.likeness >= SOME_ALIKE:
+            now = looks(nodes, rows, self.relations)
+            alike = _same(self.looks[which], now)[:, compared.by].any(axis=1)
+            told = f"{(~alike).sum():,} of {len(rows):,} nodes with ids of nodes trained on no longer have "
+            warn(f"{told}{compared.named(' or ')}: {taken.format('their labels are not')}", DataWarning)
+            return rows[alike], which[alike]
+        told = f"{len(rows):,} nodes have ids of nodes trained on, but "
+        if compared.share:
+            percent = f"{100 * compared.share:.{0 if compared.share >= 0.01 else 1}f} %"
+            told += f"only {percent} of them look like these by {compared.named(' or ')}: {taken.format('no label is')}"
+        else:
+            neither = "neither " if len(compared.by) == 2 else "not "
+            told += f"{neither}{compared.named(' nor ')}: {taken.format('no label is')}"
+        if _numbered(nodes.ids):  # nobody's ids
+            log.info("%s", told)
+        else:
+            warn(told, DataWarning)
+        return rows[:0], which[:0]
 
     def with_the_same_id(self, ids: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The rows, and which of those trained on they are."""
@@ -355,14 +379,28 @@ class Memory:
         rows = np.flatnonzero(found >= 0)
         return rows, found[rows]
 
-    def _look_alike(self, nodes: Nodes, rows: NDArray[np.int64], which: NDArray[np.int64]) -> bool:
-        some = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), MOST_COMPARED)).astype(np.int64))
-        now = looks(nodes, rows[some], self.relations)
-        found = [_likeness(self.looks[:, i], which[some], now[:, i]) for i in range(2)]
-        told = [likeness for likeness in found if likeness is not None]
-        if _numbered(nodes.ids):
-            told = told[:1]
-        return not told or max(told) >= LEAST_LIKENESS
+    def _compared(self, nodes: Nodes, rows: NDArray[np.int64], which: NDArray[np.int64]) -> _Compared | None:
+        """None where there is nothing to compare by."""
+        now = looks(nodes, rows, self.relations)
+        chance = [_chance(self.looks[:, i], now[:, i]) for i in range(2)]
+        by = [i for i in range(2) if chance[i] < 1][: 1 if _numbered(nodes.ids) else 2]
+        seen = (self.looks[which] | now)[:, by].any(axis=1)  # a node that never had anything cannot be compared
+        if not seen.any():
+            return None
+        share = float(_same(self.looks[which], now)[seen][:, by].any(axis=1).mean())
+        others = float(np.prod([1 - chance[i] for i in by]))  # 1 - c
+        return _Compared(by, share, 1 - (1 - share) / others)
+
+
+class _Compared(NamedTuple):
+    """How far nodes look like those trained on: by features (0) and neighbours (1), the share that do, and κ."""
+
+    by: list[int]
+    share: float
+    likeness: float
+
+    def named(self, between: str) -> str:
+        return between.join(("their features", "their neighbours")[i] for i in self.by)
 
 
 def _numbered(ids: Sequence[str]) -> bool:
@@ -370,14 +408,18 @@ def _numbered(ids: Sequence[str]) -> bool:
     return all(map(str.__eq__, ids, map(str, range(len(ids)))))
 
 
-def _likeness(before: NDArray[np.uint64], which: NDArray[np.int64], now: NDArray[np.uint64]) -> float | None:
-    """(a - c) / (1 - c), see above; None where all look the same, which says nothing. `which` (m,) of those `before`
-    the nodes that look so `now` (m,) should be."""
+def _chance(before: NDArray[np.uint64], now: NDArray[np.uint64]) -> float:
+    """The share of pairs, one of each drawn at random, that look the same and are not empty; 1 where all do: that says
+    nothing."""
     values, codes = np.unique(np.concatenate([before, now]), return_inverse=True)
     parts = codes[: len(before)], codes[len(before) :]
-    shares = (np.bincount(part, minlength=len(values)) / len(part) for part in parts)
-    chance = float(np.multiply(*shares).sum())
-    return None if chance == 1 else (float((before[which] == now).mean()) - chance) / (1 - chance)
+    shares = (np.bincount(part, minlength=len(values)) / max(len(part), 1) for part in parts)
+    return float((np.multiply(*shares) * (values != 0)).sum())
+
+
+def _same(before: NDArray[np.uint64], now: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """(m, 2), whether features and neighbours are the same; no features and no neighbours are not: they say nothing."""
+    return np.asarray((before == now) & (now != 0))
 
 
 # -- looks --------------------------------------------------------------------------------------------
