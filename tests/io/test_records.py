@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinfolk.core.data import Column
-from kinfolk.errors import InputError, SettingError
+from kinfolk.errors import DataWarning, InputError, SettingError
 from kinfolk.linking.blocking import blocked
 from kinfolk.linking.mentions import Mentions
 from kinfolk.linking.records import read_records, records_from_frames
@@ -171,6 +171,28 @@ FIVE = "id,f\na,1\nb,2\nc,3\nd,4\ne,5\n"
 def test_matches_with_and_without_names(write: Any, text: str, caplog: pytest.LogCaptureFixture):
     items = read_records(write(FIVE), truth=write(text, "truth.csv"))
     assert clusters(items) == [0, 0, 1, 2, 2] and items.n_true_pairs == 2 and not caplog.records
+
+
+@pytest.mark.parametrize("word", ["NA", "N/A", "nan", "NaN", "NULL", "null", "None"])
+def test_words_for_missing_among_clusters_are_told(write: Any, word: str):
+    text = f"id,name,who\n1,Ann,x\n2,Anne,x\n3,Bob,{word}\n4,Rob, \n"
+    with pytest.warns(DataWarning, match=rf"records.csv: column 'who' \(cluster\): '{word}' in 1 row is taken"):
+        assert clusters(read_records(write(text), cluster="who")) == [0, 0, 1, -1]
+    people, truth = write("id,name\n1,Ann\n2,Bob\n"), write(f"id,who\n1,{word}\n2,x\n", "truth.csv")
+    with pytest.warns(DataWarning, match=rf"truth.csv: column 'who' \(cluster\): '{word}' in 1 row"):
+        assert clusters(read_records(people, truth=truth, cluster="who")) == [0, 1]
+
+
+def test_minus_one_among_numbers_of_clusters_is_not_known(write: Any):
+    """As `Mentions.clusters` itself has it."""
+    items = records_from_frames({"id": list("abcd"), "name": list("abcd"), "who": ["x", "x", None, "y"]}, cluster="who")
+    again = {"id": items.names, "name": told(items, "name"), "who": items.clusters}
+    assert clusters(records_from_frames(again, cluster="who")) == clusters(items) == [0, 0, -1, 1]
+    rows = zip(items.names, told(items, "name"), clusters(items), strict=True)
+    file = write("id,name,who\n" + "".join(f"{key},{name},{who}\n" for key, name, who in rows))
+    assert clusters(read_records(file, cluster="who")) == [0, 0, -1, 1]
+    named = {"id": list("abc"), "name": list("abc"), "who": ["-1", "-1", "x"]}
+    assert clusters(records_from_frames(named, cluster="who")) == [0, 0, 1], "a name among names"
 
 
 def test_named_columns_of_matches(write: Any):

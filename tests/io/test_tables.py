@@ -20,7 +20,7 @@ from scipy import sparse
 
 import kinfolk as kf
 from kinfolk.core.table import csv_table
-from kinfolk.errors import InputError, SettingError
+from kinfolk.errors import DataWarning, InputError, SettingError
 from kinfolk.graph.files import read_tables
 from kinfolk.graph.graph import Graph
 
@@ -164,6 +164,15 @@ def test_a_word_among_numbers_is_spoken_of(read: Any, caplog: pytest.LogCaptureF
     assert "age=NA" in columns(graph)
     (record,) = caplog.records
     assert "nodes.csv, line 3: 'NA' is no number, so column 'age' is taken for names" in record.getMessage()
+
+
+def test_words_for_missing_among_labels_are_told(read: Any):
+    """They stay labels, for NA may be a name."""
+    rows = ["a,X", "b,NA", "c,NA", "d,null", "e,", 'f," "']
+    told = r"nodes.csv: column 'kind' \(label\): 'NA' in 2 rows and 'null' in 1 row are taken for names; leave such"
+    with pytest.warns(DataWarning, match=told + " cells empty if nothing is known there"):
+        graph = read("id,kind\n" + "\n".join(rows) + "\n", "source,target\na,b\n", label="kind")
+    assert graph.labels == ["X", "NA", "NA", "null", None, None]
 
 
 def test_an_index_without_a_name_is_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture):

@@ -7,6 +7,7 @@ import io
 import logging
 import math
 import sys
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
@@ -19,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.core.data import is_unknown, label_name, label_of
-from kinfolk.errors import InputError, SettingError
+from kinfolk.errors import DataWarning, InputError, SettingError, warn
 
 # -- One column of a table, whatever library holds the table, as a plain array or as strings -----------
 #
@@ -152,6 +153,9 @@ def without_value(column: TableColumn) -> NDArray[np.bool_]:
 
 # -- A table of any origin: named columns, rows, and the place of a row for messages -------------------
 
+NOTHING = ("NA", "N/A", "nan", "NaN", "NULL", "null", "None")  # what others write where nothing is known
+
+
 class Table:
     """Columns by name, made when they are asked for.
 
@@ -196,13 +200,30 @@ class Table:
             raise self.fault(f"column {name!r} ({role}): {wanted}, got {column.told}; turn it into strings")
         return listed
 
+    def answers(self, name: str, role: str) -> list[str | None]:
+        """The same of a column of labels or of clusters."""
+        return self._answers(self.column(name, role), name, role)
+
+    def _answers(self, column: TableColumn, name: str, role: str) -> list[str | None]:
+        """Blanks alone are nothing. Words that often stand for nothing stay, as NA may be a name, but are told of."""
+        listed = self._written(column, name, role)
+        if column.kind != "text":
+            return listed
+        counts = Counter(one for one in listed if one in NOTHING)
+        if counts:
+            told = " and ".join(f"{one!r} in {n:,} row{'s' * (n > 1)}" for one, n in counts.items())
+            taken = "is taken for a name" if len(counts) == 1 else "are taken for names"
+            remedy = "leave such cells empty if nothing is known there"
+            warn(f"{self.name}: column {name!r} ({role}): {told} {taken}; {remedy}", DataWarning)
+        return [None if one is None or one.isspace() else one for one in listed]
+
     def labels(self, name: str) -> tuple[list[str | None], str]:
         """The names of the labels in a column, None where there is none, and their type."""
         column = self.column(name, "label")
         if column.type == "mixed":
             remedy = "turn them all into one, such as strings"
             raise self.fault(f"column {name!r} (label): labels must be of one type, got {column.told}; {remedy}")
-        listed, kind = self._written(column, name, "label"), column.type
+        listed, kind = self._answers(column, name, "label"), column.type
         if kind == "str":
             return listed, kind
         named = {one: None if one is None else label_name(label_of(one, kind)) for one in {*listed}}  # 10.0 is 10

@@ -239,6 +239,7 @@ Array = NDArray[Any]
 CLOSURES = ("close", "refuse")
 PATTERNS = {"febrl": r"rec-(\d+)-"}  # rec-12-org, rec-12-dup-0
 NOT_KNOWN = -1
+WHOLE = re.compile(r"-?\d+")
 FEW = 0.25  # of the records: a list of matches that names fewer may be a sample, not all there are
 OF_SCORES = re.compile("match|score|prob|label|weight|same|link|similar|confidence", re.IGNORECASE)
 
@@ -295,6 +296,12 @@ def numbered(names: Sequence[str | None]) -> NDArray[np.int32]:
     return np.array([numbers.setdefault(name, len(numbers) - 1) for name in names], np.int32)
 
 
+def clusters_told(names: Sequence[str | None]) -> NDArray[np.int32]:
+    """The clusters that columns tell; where all are whole numbers -1 is not known, as `Mentions.clusters` has it."""
+    whole = all(WHOLE.fullmatch(name) for name in {*names} if name is not None)
+    return numbered([None if whole and name == str(NOT_KNOWN) else name for name in names])
+
+
 def clusters_in_ids(ids: RecordIds, pattern: str) -> NDArray[np.int32]:
     """The part of each id that a pattern captures."""
     try:
@@ -321,13 +328,13 @@ def clusters_in_table(ids: RecordIds, truth: Table, id: str | None, cluster: str
     keys = truth.full_names(column or "id", "id")
     names: list[str | None] = [None] * ids.n_records
     placed: dict[int, int] = {}
-    for row, (key, name) in enumerate(zip(keys, truth.names(cluster, "cluster"), strict=True)):
+    for row, (key, name) in enumerate(zip(keys, truth.answers(cluster, "cluster"), strict=True)):
         record = ids.anywhere(key, truth, row)
         if placed.setdefault(record, row) != row:
             before = truth.place(placed[record])
             raise truth.fault(f"the record {key!r} was in {before} already; keep one of the rows", row)
         names[record] = name
-    return numbered(names)
+    return clusters_told(names)
 
 
 # -- matches ------------------------------------------------------------------------------------------
@@ -472,7 +479,8 @@ def records_from_frames(
     frame, other      one row a record. With `other` records of the first are to be linked with records of the second
     id                the column of ids, distinct within a table; None: the numbers of the rows
     fields            what is compared; default: all columns that nothing else is said of. Numbers stay numbers
-    cluster           the column that names the true cluster of a record, missing = not known
+    cluster           the column that names the true cluster of a record; not known: missing or, among whole numbers,
+                      -1
     cluster_from_id   a regular expression whose one group is the cluster in an id; "febrl": r"rec-(\\d+)-"
     table             the column with two values that tells which of two tables a record is from, in place of `other`
     truth             a frame of all matches there are, for any other pair is taken for none: two columns of ids, of the
@@ -532,7 +540,8 @@ class Gathered(NamedTuple):
         if truth is not None:
             return clusters_of_matches(self.ids, truth, given.match_columns, given.truth_closure)
         if given.cluster is not None:
-            return numbered([name for table in self.ids.tables for name in table.names(given.cluster, "cluster")])
+            columns = (table.answers(given.cluster, "cluster") for table in self.ids.tables)
+            return clusters_told([name for column in columns for name in column])
         return None if given.cluster_from_id is None else clusters_in_ids(self.ids, given.cluster_from_id)
 
 
