@@ -9,6 +9,7 @@ import pickle
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -104,6 +105,21 @@ def test_without_documents_each_sentence_is_one():
     assert corpus.labels is None and corpus.label_rows() == [[None] * 3, [None] * 2, [None]]
 
 
+@pytest.mark.parametrize("documents", [["a", "a", "b"], [4, 4, 9], np.array([0, 0, 1]), [2, 1], np.array(list("xxy"))])
+def test_documents_by_size_or_by_the_document_of_each_sentence(documents: Any):
+    assert Corpus.from_sentences(WORDS, documents=documents).document_starts.tolist() == [0, 2, 3]
+
+
+def test_a_column_of_pandas_holds_sentences():
+    corpus = Corpus.from_sentences(pd.Series(WORDS, index=[3, 1, 2]), documents=pd.Series([4, 4, 9]))
+    assert corpus.rows() == WORDS and corpus.n_documents == 2
+
+
+def test_documents_of_sentences_are_nested_too_deep():
+    with pytest.raises(InputError, match=r"nested one level too deep: .* Flatten them, "):
+        Corpus.from_sentences([WORDS, WORDS])
+
+
 def test_nothing_is_a_corpus_too():
     corpus = Corpus.from_sentences([])
     assert (corpus.n_tokens, corpus.n_sentences, corpus.n_documents) == (0, 0, 0)
@@ -149,8 +165,12 @@ def test_repr_tells_the_sizes():
 FROM_SENTENCES = {
     "labels of another length": (dict(labels=[["O"], ["O", "O"], ["O"]]), "'labels' must have the same"),
     "a column with a sentence missing": (dict(pos=[["X"] * 3, ["X"] * 2]), "'pos' must have the same"),
-    "documents that do not add up": (dict(documents=[1, 1]), r"documents must add up to 3 sentences; got \[1, 1\]"),
-    "a document of negative size": (dict(documents=[4, -1]), r"add up to 3 sentences; got \[4, -1\]"),
+    "documents that do not add up": (dict(documents=[1, 1]), "sizes that add up to 3 sentences, .* got 2: 1, 1. Leave"),
+    "a document of negative size": (dict(documents=[4, -1]), "add up to 3 sentences, .* got 2: 4, -1"),
+    "documents of two types": (dict(documents=["a", 1, 1]), "add up to 3 sentences, or a name .* got 3: 'a', 1, 1"),
+    "too few names of documents": (dict(documents=["a", "b"]), "for each of the 3; got 2: 'a', 'b'"),
+    "a document in two places": (dict(documents=["a", "b", "a"]), "those of 'a' come in several places: sort them"),
+    "a number in two places": (dict(documents=[7, 8, 7]), "those of 7 come in several places"),
     "a word that is missing": (dict(pos=[["X", None, "X"], ["X"] * 2, ["X"]]), "'pos' lacks a value at token 1"),
     "vectors for words": (dict(pos=[[[0.5]] * 3, [[0.5]] * 2, [[0.5]]]), r"expected strings; got \[0.5\], a list"),
     "numbers for words": (dict(pos=[[1, 2, 3], [4, 5], [6]]), "expected strings; got 1"),

@@ -132,9 +132,20 @@ def test_auto_follows_the_labels_of_training(caplog: pytest.LogCaptureFixture):
 
 
 def test_auto_without_entities_looks_at_capitals():
-    nouns = Corpus.from_sentences([["the", "dog"]], [["DT", "NN"]])
+    nouns = Corpus.from_sentences([["the", "dog"]], [["NN", "NN"]])
     for corpus in (text("the dog"), labelled("the dog"), nouns):
         assert SameWord().learn(corpus).capitalised is True
+
+
+@pytest.mark.parametrize("tags", [(0, 1), ("none", "dis"), (False, True)])
+def test_where_labels_are_no_spans_auto_looks_at_those_that_are_not_the_most_frequent(tags: tuple[Any, Any]):
+    for words, expected in (("the flu and the asthma of Kim", False), ("the Flu and the Asthma of Kim", True)):
+        told = [tags[word.lower() in ("flu", "asthma")] for word in words.split()]
+        corpus = Corpus.from_sentences([words.split()] * 2, [told] * 2, [2])
+        assert corpus.scheme is None
+        learned = SameWord().learn(corpus)
+        assert learned.capitalised is expected
+        assert len(learned.edges(text("flu flu"))) == (not expected)
 
 
 def test_auto_leaves_out_words_that_are_mostly_outside_entities():

@@ -140,6 +140,7 @@ def test_skip_edges_without_documents_are_told_in_one_line(make: Any):
     dicts = [[{"w": word} for word in sentence] for sentence in TINY]
     with pytest.warns(DataWarning, match=r"Mark documents \(in a Corpus: feature dicts have none\)"):
         make(n_jobs=1).fit(dicts, TINY_LABELS)
-    with pytest.warns(DataWarning, match="^skip edges 'same word' join no two tokens of the training data"):
+    told = r"^skip edges 'same word' join no two tokens of the training data.* SameWord\(capitalised=False\) joins"
+    with pytest.warns(DataWarning, match=told):
         make(**PLAIN).fit(kf.Corpus.from_sentences(TINY, TINY_LABELS, documents=[len(TINY)]))
     make(skip_edges=None, **PLAIN).fit(TINY, TINY_LABELS)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
-from small_world import MODELS, TEST, TINY, TINY_LABELS, TRAIN, in_scheme, is_valid, randomised
+from small_world import MODELS, TAGGERS, TEST, TINY, TINY_LABELS, TRAIN, in_scheme, is_valid, randomised
 
 import kinfolk as kf
 from conlleval_oracle import count
@@ -235,6 +235,8 @@ INPUTS = {
     "nothing at all": (None, "got NoneType"),
     "a generator": ((s for s in TINY), "got generator"),
     "dicts": ([[{"w": "Kim"}]], "trained on words, but was given feature dicts"),
+    "documents": ([TINY, TINY], r"nested one level too deep: .* \[sentence for document in documents for"),
+    "documents of dicts": ([[[{"w": "Kim"}]]], "nested one level too deep"),
     "a string among sentences": ([["Kim"], "left"], "expected a list of tokens as sentence 1; got str"),
     "a generator among sentences": ([["Kim"], (w for w in ["left"])], "sentence 1; got generator; make it a list"),
     "a data frame": ([pd.DataFrame({"w": ["Kim"]})], r"sentence 0; got DataFrame. .*to_dict\('records'\)"),
@@ -249,6 +251,19 @@ def test_inputs_of_a_wrong_kind(given_input: Any, message: str):
     model = kf.MaxEnt(n_jobs=1).fit(TINY, TINY_LABELS)
     with pytest.raises(InputError, match=message):
         model.predict(given_input)
+
+
+def test_documents_to_learn_from_are_nested_too_deep():
+    with pytest.raises(InputError, match="nested one level too deep"):
+        kf.MaxEnt(n_jobs=1).fit([TINY, TINY], [TINY_LABELS, TINY_LABELS])
+
+
+@pytest.mark.parametrize("make", TAGGERS.values(), ids=TAGGERS.keys())
+@pytest.mark.filterwarnings("ignore::kinfolk.errors.DataWarning")
+def test_a_column_of_pandas_is_taken_like_a_list(make: Any):
+    sentences, labels = TINY * 4, TINY_LABELS * 4
+    model = make().fit(pd.Series(sentences, index=range(8, 16)), pd.Series(labels))
+    assert model.predict(pd.Series(sentences)) == make().fit(sentences, labels).predict(sentences)
 
 
 def test_words_for_a_model_of_dicts():

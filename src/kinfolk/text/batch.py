@@ -22,7 +22,7 @@ from kinfolk.collective.aggregate import side_by_side
 from kinfolk.core.data import Classes, Column, Relational
 from kinfolk.errors import InputError, SettingError
 from kinfolk.text import schemes
-from kinfolk.text.corpus import Corpus, one_row
+from kinfolk.text.corpus import TOO_DEEP, Corpus, as_list, one_row, too_deep
 from kinfolk.text.dicts import FOR_VECTORS, DictFeatures, check_items
 from kinfolk.text.extraction import TokenFeatures
 from kinfolk.text.schemes import TAG, LabelCoding
@@ -63,6 +63,7 @@ class Batch:
         """`scheme` is that of the labels `y`; a Corpus knows its own."""
         if isinstance(X, Batch):
             return X
+        X, y = as_list(X), as_list(y)
         if isinstance(X, Corpus):
             return cls(X if y is None else _with_labels(X, y, scheme))
         if isinstance(X, str) or not isinstance(X, Sequence | np.ndarray):
@@ -77,6 +78,8 @@ class Batch:
         if isinstance(first, str):
             _check_words(X)
             return cls(_with_labels(Corpus.from_sentences([list(s) for s in X]), y, scheme, X), None, filled)
+        if too_deep(X, (list, tuple, Mapping)) or (y is not None and too_deep(X) and too_deep(y, (object,))):
+            raise InputError(TOO_DEEP)
         check_items(X)
         corpus = Corpus.from_sentences([["" for _ in sentence] for sentence in X])
         return cls(_with_labels(corpus, y, scheme, X), [sentence for sentence in X if len(sentence)], filled)
@@ -119,6 +122,8 @@ class Batch:
 
     def _source(self, features: FeatureSet) -> Any:
         if isinstance(features, DictFeatures) != (self.items is not None):
+            if self.items is not None and too_deep(self.items):
+                raise InputError(TOO_DEEP)
             trained, given = ("feature dicts", "words") if self.items is None else ("words", "feature dicts")
             raise InputError(f"the model was trained on {trained}, but was given {given}")
         return self.corpus if self.items is None else self.items

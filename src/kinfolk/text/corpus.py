@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import groupby, pairwise
+from numbers import Integral
 from types import MappingProxyType
 from typing import Any
 
@@ -68,22 +69,26 @@ class Corpus:
         cls,
         sentences: Sequence[Sequence[str]],
         labels: Sequence[Sequence[Any]] | None = None,
-        documents: Sequence[int] | None = None,
+        documents: Sequence[int] | Sequence[str] | None = None,
         scheme: str | None = "auto",
         **columns: Sequence[Sequence[str]],
     ) -> Corpus:
-        """A corpus from lists of words; `documents` gives the number of sentences of each document.
+        """A corpus from lists of words; `documents` gives the number of sentences of each document, or for each
+        sentence the name or number of the document it is of, those of one document together.
 
         Without `documents` each sentence is a document of its own. Empty sentences are dropped. The tag scheme
         of the labels is found unless given; None: they are not spans. Labels are strings, numbers or truth values, all
         of one type; None and NaN are unknown.
         """
+        sentences = as_list(sentences)
         if any(isinstance(s, str) for s in sentences):
             raise InputError("a sentence is a list of words; got a string: split it, or use read_text")
+        if too_deep(sentences):
+            raise InputError(TOO_DEEP)
         lengths = [len(s) for s in sentences]
         given: dict[str, Sequence[Sequence[Any]]] = {"word": sentences, **columns}
         if labels is not None:
-            given["(labels)"] = labels
+            given["(labels)"] = as_list(labels)
         built: dict[str, Column] = {}
         for name, rows in given.items():
             if not isinstance(rows, Sequence | np.ndarray) or any(isinstance(row, str | int) for row in rows):
@@ -92,9 +97,7 @@ class Corpus:
                 raise InputError(f"{name.strip('()')!r} must have the same sentence lengths as the words")
             made = Column.from_labels if name == "(labels)" else Column.from_strings
             built[name] = made(token for row in rows for token in row)
-        per_document = [1] * len(sentences) if documents is None else list(documents)
-        if sum(per_document) != len(sentences) or min(per_document, default=0) < 0:
-            raise InputError(f"documents must add up to {len(sentences)} sentences; got {per_document[:10]}")
+        per_document = [1] * len(sentences) if documents is None else _sizes(list(documents), len(sentences))
         kept = np.concatenate([[0], np.cumsum(np.array(lengths, np.int64) > 0)]).astype(np.int64)
         ends = np.concatenate([[0], np.cumsum(per_document)]).astype(np.int64)
         starts = np.concatenate([[0], np.cumsum([n for n in lengths if n])]).astype(np.int64)
@@ -280,6 +283,45 @@ class Corpus:
             f"Corpus({self.n_documents} documents, {self.n_sentences} sentences, {self.n_tokens} tokens, "
             f"columns {', '.join(self.columns)}, scheme {self.scheme})"
         )
+
+
+TOO_DEEP = (
+    "nested one level too deep: expected a list of sentences, each a list of words, and got a list of documents, each "
+    "a list of sentences. Flatten them, [sentence for document in documents for sentence in document]; to keep "
+    "documents together, Corpus.from_sentences(flat, documents=[len(document) for document in documents])"
+)
+
+
+def too_deep(sentences: Iterable[Any], words: tuple[type, ...] = (str,)) -> bool:
+    """Whether what should be tokens of sentences are themselves lists of `words`."""
+    first = next((token for sentence in sentences if isinstance(sentence, list | tuple) for token in sentence), None)
+    return isinstance(first, list | tuple) and len(first) > 0 and isinstance(first[0], words)
+
+
+def as_list(given: Any) -> Any:
+    """A column of pandas or polars as the list it holds; everything else as it is."""
+    return given.to_list() if hasattr(given, "to_list") and getattr(given, "ndim", 1) == 1 else given
+
+
+def _sizes(documents: list[Any], n_sentences: int) -> list[int]:
+    """How many sentences each document has, from these numbers or from the document each sentence is of."""
+    whole = all(isinstance(one, Integral) and not isinstance(one, bool) for one in documents)
+    if whole and sum(documents) == n_sentences and min(documents, default=0) >= 0:
+        return documents
+    if len(documents) != n_sentences or not (whole or all(isinstance(one, str) for one in documents)):
+        raise InputError(
+            f"documents must be sizes that add up to {n_sentences} sentences, or a name or number of its document for "
+            f"each of the {n_sentences}; got {len(documents)}: {str(documents[:10])[1:-1]}. Leave it out if each "
+            "sentence is a document"
+        )
+    runs = [(name, len(list(run))) for name, run in groupby(documents)]
+    seen: set[Any] = set()
+    again = next((name for name, _ in runs if name in seen or seen.add(name)), None)  # type: ignore[func-returns-value]
+    if again is not None:
+        raise InputError(
+            f"the sentences of a document must stand together; those of {again!r} come in several places: sort them"
+        )
+    return [size for _, size in runs]
 
 
 def one_row(things: Iterable[Any]) -> NDArray[Any]:

@@ -96,8 +96,9 @@ class SameWord(SkipBuilder):
     """Links each token to the nearest earlier tokens of its document with the identical word.
 
     capitalised             True: only words that begin with an upper-case letter; False: every token. "auto" follows
-                            the labels of the training data: as True if at least 80 % of the words of entities are
-                            capitalised (names of people and places), or if there are no entities; else, as for
+                            the labels of the training data: as True if at least 80 % of the words of entities (of those
+                            with another label than most, where labels are no spans) are capitalised (names of people
+                            and places), or if there are none; else, as for
                             diseases and chemicals, words of any case, without those that training has seen 5 times or
                             more and less than half of the time within an entity, and without numbers and marks
     max_document_frequency  leaves out words found in more training documents than this: common words are easy
@@ -283,11 +284,14 @@ class SkipFunction(SkipBuilder):
 
 
 def entity_tokens(corpus: Corpus) -> NDArray[np.bool_]:
-    """bool (n,), the tokens that are labelled as part of an entity; none where labels are no tags."""
-    if corpus.labels is None or corpus.scheme is None:
+    """bool (n,), the tokens that are labelled as part of an entity; where labels are no spans, those that have another
+    label than most."""
+    if corpus.labels is None:
         return np.zeros(corpus.n_tokens, bool)
-    inside = np.array([*(value != "O" for value in corpus.labels.values), False], bool)
-    return np.asarray(inside[corpus.labels.codes])
+    codes, values = corpus.labels.codes, corpus.labels.values
+    most = int(np.bincount(codes[codes >= 0], minlength=1).argmax())
+    inside = [value != "O" if corpus.scheme is not None else i != most for i, value in enumerate(values)]
+    return np.asarray(np.array([*inside, False], bool)[codes])
 
 
 def capitalised_share(corpus: Corpus, tokens: NDArray[np.bool_]) -> float | None:
@@ -627,4 +631,5 @@ def warn_without_edges(names: Sequence[str], edges: Sequence[NDArray[Any]], corp
         told = nothing if unused else "skip edges stay within a document"
         warn_without_company(corpus, told, dicts=dicts)
     elif unused:
-        warn(nothing, DataWarning)
+        case = "; where it joins capitalised words alone, SameWord(capitalised=False) joins words of any case"
+        warn(nothing + (case if "'same word'" in unused else ""), DataWarning)
