@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -160,6 +161,18 @@ def test_raw_keys():
 def test_parts_are_not_run_together():
     items = records({"x": ["ab", "a"], "y": ["c", "bc"]})
     assert pairs(block(items, Key("x + y"))) == []
+
+
+def test_sorted_neighbourhoods_do_not_depend_on_the_order_of_rows():
+    """Records of one key are in the order of their ids."""
+    rng = np.random.default_rng(0)
+    people = [(f"r{i}", "abc"[i % 3]) for i in range(60)]
+    found = []
+    for order in (np.arange(60), *(rng.permutation(60) for _ in range(3))):
+        ids, names = zip(*(people[i] for i in order), strict=True)
+        items = block(replace(records({"name": list(names)}), names=ids), "sorted(name, 4)")
+        found.append({frozenset((ids[a], ids[b])) for a, b in pairs(items)})
+    assert len(found[0]) == 59 + 58 + 57 and all(one == found[0] for one in found)
 
 
 def test_codes_follow_the_order_of_keys():

@@ -147,6 +147,14 @@ def test_learned_bins_lie_where_labels_change():
     assert codes.tolist() == [1] * 31 + [2] * 29 + [3] * 30
 
 
+def test_few_labels_have_thirds_and_the_best_cut():
+    values, labels = np.arange(12.0), np.arange(12) > 9
+    np.testing.assert_allclose(learned(values, labels).columns[0].edges, [11 / 3, 22 / 3, 9.5])
+    np.testing.assert_allclose(learned(values, labels, bins=2).columns[0].edges, [9.5])
+    rare = learned([0.0] * 16 + [1.0] * 4, [0] * 16 + [1] * 4).columns[0].edges
+    np.testing.assert_allclose(rare, [0.5], err_msg="quantiles see one value")
+
+
 def test_quantile_bins_hold_equal_numbers():
     values = np.arange(100.0)
     found = learned(values, [0, 1] * 50, bins=4, binning="quantile")

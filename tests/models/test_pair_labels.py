@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import kinfolk as kf
-from kinfolk.errors import InputError, SettingError
+from kinfolk.errors import DataWarning, InputError, SettingError
 from kinfolk.inference.clustering import E_STEPS
 from kinfolk.linking.records import PairLabels, pair_labels
 
@@ -62,6 +62,22 @@ def test_a_few_labelled_pairs_are_enough_to_find_the_clusters(training: str):
     for a, b in zip(yes["left"], yes["right"], strict=True):
         closed[closed == closed[number[b]]] = closed[number[a]]
     assert linker(training=training).fit(replace(items, clusters=closed)).score(items) < 0.8
+
+
+@pytest.mark.parametrize("n", [4, 8, 12, 18, 30])
+def test_a_handful_of_labelled_pairs_will_do(n: int):
+    scores = [
+        linker().fit(unlabelled(people()), pairs=labels(n_yes, n - n_yes, seed)).score(people())
+        for seed in range(2)
+        for n_yes in (n // 2, n // 4)
+    ]
+    assert min(scores) > 0.6 and np.mean(scores) > 0.75
+
+
+def test_a_model_that_tells_no_pairs_apart_is_warned_of():
+    items = people().with_columns(same=["x"] * people().n_items)
+    with pytest.warns(DataWarning, match="gives all .* pairs of the training data practically the same prob.* 0.5"):
+        kf.Linker(["exact(same)"], n_jobs=1).fit(unlabelled(items), pairs=labels(20, 20))
 
 
 def test_pairs_without_a_label_teach_nothing():

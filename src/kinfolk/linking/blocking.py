@@ -127,7 +127,7 @@ def _warn(rule: str, blocks: list[tuple[str, int, int]], limits: Limits) -> None
 def within_windows(items: Mentions, codes: Array, window: int) -> Candidates:
     """Pairs of items less than `window` places apart in the order of their codes, each group for itself."""
     known = np.flatnonzero(codes >= 0)
-    pool = known[np.lexsort((known, codes[known], items.groups[known]))]
+    pool = known[np.lexsort((_in_names(items, known), codes[known], items.groups[known]))]
     groups = items.groups[pool]
     place = np.arange(len(pool))
     begins, ends = np.searchsorted(groups, groups, "left"), np.searchsorted(groups, groups, "right")
@@ -135,6 +135,15 @@ def within_windows(items: Mentions, codes: Array, window: int) -> Candidates:
     low = np.concatenate([np.maximum(place - window + 1, begins), place + 1])
     high = np.concatenate([place, np.minimum(place + window, ends)])
     return _in_order(pool, np.concatenate([pool, pool]), low, high, items.first_table)
+
+
+def _in_names(items: Mentions, chosen: Array) -> Array:
+    """The rank of each item by its name, so that the order of the data says nothing; by number without names."""
+    if items.names is None:
+        return chosen
+    rank = np.empty(len(chosen), np.int64)
+    rank[sorted(range(len(chosen)), key=[items.names[i] for i in chosen.tolist()].__getitem__)] = np.arange(len(chosen))
+    return rank
 
 
 def _in_order(pool: Array, right: Array, low: Array, high: Array, first_table: int | None) -> Candidates:
@@ -189,8 +198,8 @@ class Key(Blocking):
 class SortedNeighbourhood(Blocking):
     """Items less than `window` places apart when sorted by their keys, so that a typo late in a key does no harm.
 
-    Items of the same key are in the order of the data; should there be more of them than the window holds, not all
-    come together: add a Key of the same expression.
+    Items of the same key are in the order of their names (ids), whatever that of the data is; should there be more of
+    them than the window holds, not all come together: add a Key of the same expression.
     """
 
     expression: str
@@ -344,7 +353,7 @@ class BlockingReport:
 
     @property
     def pair_completeness(self) -> float | None:
-        """True pairs among the candidates / all true pairs: what no later step can exceed. None: no truth."""
+        """True pairs among the candidates / all true pairs: the most that candidates allow. None: no truth."""
         return self._completeness(self.union)
 
     def _reduction(self, rule: RuleReport) -> float:

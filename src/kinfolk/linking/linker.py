@@ -51,6 +51,7 @@ from kinfolk.linking.training import (
     unseen_score,
     unseen_scores,
     warn_of_blocking,
+    warn_of_one_answer,
 )
 from kinfolk.report.page import PathLike, check_report
 from kinfolk.report.scores import evaluate_pairs
@@ -206,7 +207,8 @@ class Linker(LinkAnswers):
                   unless another is better with 90 % confidence. None: the clusterer's own threshold, and the round
                   by the pairs trained on
     l2            strength of the ridge ½ l2 |w|²
-    bins, binning into how many bins numbers go; "learned": where labels change, "quantile": equal numbers
+    bins, binning into how many bins numbers go; "learned": where labels change (of fewer than 40 labelled pairs with
+                  a value, thirds and the best single cut), "quantile": equal numbers
     conjunctions  "default", "all", None, or pairs of column names whose values have a weight together
     tolerance     an M-step ends when five iterations lower its objective by a smaller share than this
     """
@@ -317,6 +319,7 @@ class Linker(LinkAnswers):
             self.best_round_ = best_round(scores, self.keep_local, slack(known) if unseen else 0.0)
             self.weights_ = self.round_weights_[self.best_round_]
             self.shares_ = learned_shares(data)
+            warn_of_one_answer(data.scores(self.weights_, jobs))
             self.convergence_ = self.rounds_[self.best_round_].convergence
         return self
 
