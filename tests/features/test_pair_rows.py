@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -153,6 +153,10 @@ def test_few_labels_have_thirds_and_the_best_cut():
     np.testing.assert_allclose(learned(values, labels, bins=2).columns[0].edges, [9.5])
     rare = learned([0.0] * 16 + [1.0] * 4, [0] * 16 + [1] * 4).columns[0].edges
     np.testing.assert_allclose(rare, [0.5], err_msg="quantiles see one value")
+    gap = learned([0.1, 0.2, 0.8, 0.9], [0, 0, 1, 1]).columns[0].edges
+    np.testing.assert_allclose(gap, [0.2, 0.5, 0.8], err_msg="what lies between yes and no is a bin of its own")
+    items = replace(star(4, [1, 1, 0, 0]), columns={"name": Column.from_strings(["x", "x", "x", "y", "z"])})
+    assert PairSet.learn([Exact("name")], items).columns[0].values == ("missing", "different", "equal")
 
 
 def test_quantile_bins_hold_equal_numbers():
@@ -163,6 +167,8 @@ def test_quantile_bins_hold_equal_numbers():
     skewed = learned([0.0] * 90 + [1.0] * 5 + [2.0] * 5, [0, 1] * 50, bins=20, binning="quantile")
     codes = codes_of(skewed, star(100))[:, 0]
     assert np.bincount(codes)[1] == 90, "a value that fills several bins has one"
+    rare = learned([0.0] * 98 + [1.0] * 2, [0, 1] * 50, bins=4, binning="quantile")
+    assert np.bincount(codes_of(rare, star(100))[:, 0]).tolist() == [0, 98, 2], "one that fills all leaves the others"
 
 
 @pytest.mark.parametrize("binning", ["learned", "quantile"])

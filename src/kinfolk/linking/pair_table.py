@@ -80,6 +80,7 @@ class PairSet:
             numbers = feature.of(items)(left, right)
             for k, column in enumerate(feature.columns):
                 edges = _edges(numbers[:, k], labels, int(bins), binning)
+                edges = edges if column.words is None else edges[:1]  # two values have one cut
                 columns.append(CodedColumn.binned(column.name, edges, column.words))
         _check_names([column.name for column in columns])
         return cls(features, columns, joined_columns(conjunctions, [column.name for column in columns]))
@@ -174,7 +175,8 @@ def _edges(values: NDArray[Any], labels: NDArray[np.int8], bins: int, binning: s
     """Where bins end: between the leaves of a small tree that tells the labels apart, or at quantiles.
 
     Few labels fill no leaves, and a tree with small ones follows accidents: they are cut into thirds, and where the
-    best single cut lies. With 4, 8, 12 and 18 labels of restaurants, half of them yes, the mean F1 of ten draws is
+    best single cut lies. A bin that this leaves between the values of yes and of no, with no label in it, says nothing,
+    as it should. With 4, 8, 12 and 18 labels of restaurants, half of them yes, the mean F1 of ten draws is
     86, 88, 86 and 86 this way, 77, 84, 76 and 85 with leaves of a quarter of the labels, 80, 88, 84 and 87 with
     quantiles.
     """
@@ -187,7 +189,8 @@ def _edges(values: NDArray[Any], labels: NDArray[np.int8], bins: int, binning: s
     if binning not in ("learned", "quantile"):
         raise SettingError(f'binning must be "learned" or "quantile"; got {binning!r}')
     if binning == "quantile":
-        return _quantiles(there, bins)
+        edges = _quantiles(there, bins)
+        return edges if len(edges) else np.unique(there)[1:2]  # or the others than the least value
     if len(there) < FEW:
         return np.union1d(_quantiles(there, min(bins - 1, 3)), _splits(there, answers, 2, 1))
     return _splits(there, answers, bins, SMALLEST)

@@ -535,17 +535,16 @@ def warn_of_blocking(items: Mentions, rules: Any, report: BlockingReport | None)
     )
 
 
-ALIKE = 0.01  # probabilities that lie within so little are the same for all that matters
+ALIKE = 0.1  # log-odds that lie within so little are the same for all that matters
 
 
 def warn_of_one_answer(score: Array) -> None:
     """Warn where a trained model tells no pairs apart; `score` are log-odds of the pairs."""
-    probability = sigmoid(score)
-    if len(score) > 1 and np.ptp(probability) < ALIKE:
+    if len(score) > 1 and np.ptp(score) < ALIKE:
         warn(
             f"the trained model gives all {len(score):,} pairs of the training data practically the same probability, "
-            f"{probability.mean():.3f}, so their records fall together all or none: nothing that is compared tells the "
-            "labelled pairs apart. Compare other fields, or label more pairs",
+            f"{sigmoid(score).mean():.3f}, so their records fall together all or none: nothing that is compared tells "
+            "the labelled pairs apart. Compare other fields, or label more pairs",
             DataWarning,
         )
 
