@@ -37,12 +37,12 @@ import numpy as np
 from mixture import CRF, QUICK_DOCUMENTS, QUICK_ROUNDS, ROUNDS, _print_row, alternate, compare, staged
 from prepare import NEWSWIRE, data_folder
 
-from kinfolk import Corpus, LinearChainCRF, MixtureOfParents, newswire_split, read_conll
-from kinfolk.core.training import optimise
+from kinfolk import Corpus, LinearChainCRF, MixtureTagger, newswire_split, read_conll
 from kinfolk.inference import chain
 from kinfolk.inference.loopy import Propagation, node_beliefs, propagate
 from kinfolk.inference.loopy_losses import BetheLoss
 from kinfolk.inference.mixture import beliefs
+from kinfolk.learning.lbfgs import optimise
 from kinfolk.learning.sparse import SparseRows
 from kinfolk.text.batch import Batch
 from kinfolk.text.skip_chain import SkipChainCRF
@@ -55,7 +55,7 @@ TOLERANCE = 1e-4  # of messages
 MOST = 10.0  # sequential / forward-backward
 WAY = (0.8, 0.9, 1.0)  # points of an evaluation, between start and end of training
 OPTIMISERS = [
-    f"kinfolk.{module}.optimise" for module in ("learning.training", "collective.joint", "collective.pairwise")
+    f"kinfolk.{module}.optimise" for module in ("collective.sequences", "collective.mixture", "collective.pairwise")
 ]
 
 Answer = dict[str, Any]
@@ -120,8 +120,8 @@ def train_all(corpus: Corpus, jobs: int) -> dict[str, Trained]:
         BETHE: partial(SkipChainCRF, training="bethe", message_tolerance=TOLERANCE, **settings),
         PSEUDO: partial(SkipChainCRF, training="pseudo", **settings),
         PIECEWISE: partial(SkipChainCRF, training="piecewise", **settings),
-        SEPARATE: partial(MixtureOfParents, training="separate", **settings),
-        JOINT: partial(MixtureOfParents, training="joint", **settings),
+        SEPARATE: partial(MixtureTagger, training="separate", **settings),
+        JOINT: partial(MixtureTagger, training="joint", **settings),
     }
     for new in models.values():  # compiles kernels if they are new
         new().fit(corpus.documents(0, 3)).predict(corpus.documents(0, 1))

@@ -36,7 +36,7 @@ from kinfolk.collective.mixture import wire
 from kinfolk.core.training import Convergence
 from kinfolk.inference.mixture import Scores, build_dag, residuals, uniform_weights
 from kinfolk.learning.sparse import SparseRows
-from kinfolk.text.mixture import MixtureOfParents, TokenParents
+from kinfolk.text.mixture import MixtureTagger, TokenParents
 
 CRF, JOINT, CONDITIONAL, SEPARATE = "CRF", "L_M (joint)", "L_C (conditional)", "separate"
 STAGES = ("scores", "inference", "gradient")
@@ -94,9 +94,9 @@ def compile_objectives(corpus: Corpus, jobs: int) -> tuple[dict[str, Callable[[]
     for stage in ("scores", "gradient"):
         setattr(SparseRows, stage, staged(stage, getattr(SparseRows, stage)))
     crf = objectives_of(LinearChainCRF(**settings), corpus)
-    model = MixtureOfParents(training="joint", **settings)
+    model = MixtureTagger(training="joint", **settings)
     *separate, joint = objectives_of(model, corpus)
-    conditional = objectives_of(MixtureOfParents(training="conditional", **settings), corpus)[-1]
+    conditional = objectives_of(MixtureTagger(training="conditional", **settings), corpus)[-1]
     parts = {CRF: crf, JOINT: [joint], CONDITIONAL: [conditional], SEPARATE: separate}
     facts = {
         "documents": corpus.n_documents, "tokens": corpus.n_tokens, "features": model.features_.n_features,

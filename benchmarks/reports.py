@@ -66,7 +66,7 @@ def main() -> None:
     given = parser.parse_args()
     train, _ = newswire_split(100, 1, seed=0)
     document = one_large_document(given.tokens)
-    models = (kf.MixtureOfParents(order="both"), kf.LinearChainCRF())
+    models = (kf.MixtureTagger(order="both"), kf.LinearChainCRF())
     with tempfile.TemporaryDirectory() as folder:
         for model in models:
             page = Path(folder) / "page.html"

@@ -29,7 +29,7 @@ from prepare import data_folder
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
-from kinfolk import Count, Relational, StackedGraphical
+from kinfolk import Count, Relational, StackedNodes
 from kinfolk.graph.levels import NodePredictor
 from kinfolk.papers.gibbs_speed import problems, speed_rows
 
@@ -72,7 +72,7 @@ def growth(n: int, jobs: int, rounds: int) -> dict[str, Any]:
     """Time and memory of inference on a graph of n nodes."""
     data, truth, known = world(n)
     hidden = np.setdiff1d(np.arange(n), known)
-    model = StackedGraphical(
+    model = StackedNodes(
         LogisticRegression(max_iter=200), [Count("links"), Count("linked_from")], known="true", n_jobs=jobs
     )
     fit = seconds(lambda: model.fit(data))
@@ -94,7 +94,7 @@ def growth(n: int, jobs: int, rounds: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def second_level(model: StackedGraphical, data: Relational, votes: Any, rounds: int) -> tuple[float, float, float]:
+def second_level(model: StackedNodes, data: Relational, votes: Any, rounds: int) -> tuple[float, float, float]:
     """Seconds of the second pass, of the sparse products in it, and of the base on rows that lie ready; in turn."""
     nobody = np.full(len(data), -1, np.int32)
     last = NodePredictor(model.levels_, model._world(data), model._ask, nobody, None)

@@ -74,8 +74,7 @@ def test_imports_follow_the_arrows():
     assert len(MODULES) > 40, "the modules were not found"
     assert {module.partition("/")[0] for module in MODULES if "/" in module} <= set(ARROWS), "a room without arrows"
     found = {breach for module in MODULES for breach in breaches(module)}
-    assert not found - STILL, "arrows lead from tasks to methods to what is common"
-    assert not STILL - found, "mended: take it off the list"
+    assert not found, "arrows lead from tasks to methods to what is common"
 
 
 def test_the_public_face_names_each_home_truly():
@@ -146,73 +145,3 @@ def test_kernels_are_compiled_in_one_place():
     """Which knows where they are kept, and tells before the first is compiled."""
     numba = faults(lambda module: "numba" in {name.split(".")[0] for _, name in imports(parsed(module))})
     assert list(numba) == ["core/kernels"]
-
-
-# Imports that break an arrow and are yet to be mended.
-STILL: set[str] = set(
-    line.strip()
-    for line in """
-    collective/mixture -> text/explain
-    collective/relations -> text/corpus
-    collective/relations -> text/skip_edges
-    collective/templates -> text/skip_edges
-    core/persistence -> graph/dependency
-    core/persistence -> graph/link_model
-    core/persistence -> graph/nodes
-    core/persistence -> graph/stacked
-    core/persistence -> learning/loglinear
-    core/persistence -> linking/linker
-    core/persistence -> linking/training
-    core/persistence -> text/attributes
-    core/persistence -> text/batch
-    core/persistence -> text/chain
-    core/persistence -> text/dicts
-    core/persistence -> text/extraction
-    core/persistence -> text/mixture
-    core/persistence -> text/schemes
-    core/persistence -> text/skip_chain
-    core/persistence -> text/skip_edges
-    core/persistence -> text/tagger
-    core/persistence -> text/templates
-    core/settings -> text/schemes
-    core/training -> learning/lbfgs
-    graph/cli -> cli/examples
-    graph/cli -> text/cli
-    graph/cli -> text/scores
-    graph/cli_files -> datasets/linqs
-    graph/cli_files -> datasets/webkb
-    graph/link_model -> text/schemes
-    graph/mixture -> text/explain
-    graph/nodes -> text/batch
-    graph/nodes -> text/schemes
-    graph/nodes -> text/scores
-    graph/page -> text/explain
-    graph/stacked -> text/batch
-    graph/stacked -> text/chain
-    graph/stacked -> text/explain
-    graph/stacked -> text/schemes
-    graph/stacked -> text/scores
-    graph/stacked -> text/skip_edges
-    graph/stacked -> text/stacked
-    graph/stacked -> text/tagger
-    learning/warm_start -> inference/chain_losses
-    linking/cli -> cli/examples
-    linking/cli -> text/cli
-    linking/comparisons -> text/skip_edges
-    linking/page -> text/explain
-    linking/records -> graph/files
-    report/scores -> graph/nodes
-    report/scores -> linking/explain
-    report/scores -> linking/mentions
-    report/scores -> linking/scores
-    report/scores -> text/batch
-    report/scores -> text/corpus
-    report/scores -> text/explain
-    report/scores -> text/schemes
-    report/scores -> text/scores
-    text/cli -> cli/examples
-    text/mixture -> graph/graph
-    text/mixture -> graph/mixture
-    text/mixture -> graph/nodes
-    """.strip().splitlines()
-)

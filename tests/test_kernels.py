@@ -212,7 +212,7 @@ def test_running_out_of_memory_is_not_blamed_on_a_model(saved: Path, monkeypatch
     def short(*_: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("kinfolk.core.persistence._restore", short)
+    monkeypatch.setattr("kinfolk.core.modelfile.restored", short)
     with pytest.raises(MemoryError):
         kf.load_model(saved)
 

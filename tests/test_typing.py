@@ -26,7 +26,7 @@ entities, accuracy = crf.evaluate(test)
 if entities is not None:
     print(entities.f1 + accuracy)
 linker: kf.Linker = kf.Linker(blocking=["key(postcode)"]).fit(kf.generate_customers(10))
-stacked = kf.StackedGraphical(kf.LinearChainCRF(), depth=2).fit(train)
+stacked = kf.StackedTagger(kf.LinearChainCRF(), depth=2).fit(train)
 stacked.set_params(depth=1).save("m.kinfolk")
 wrong: int = crf.predict(test)  # type: ignore[assignment]
 also_wrong: str = kf.read_linqs("cora.content", "cora.cites")  # type: ignore[assignment]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kinfolk.core.data import Column as Column
     from kinfolk.core.data import Relational as Relational
     from kinfolk.core.data import Vocabulary as Vocabulary
-    from kinfolk.core.persistence import load_model as load_model
+    from kinfolk.core.modelfile import load_model as load_model
     from kinfolk.datasets.citations import generate_citations as generate_citations
     from kinfolk.datasets.corpora import read_aimed as read_aimed
     from kinfolk.datasets.corpora import read_genia as read_genia
@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from kinfolk.graph.files import read_tables as read_tables
     from kinfolk.graph.graph import Graph as Graph
     from kinfolk.graph.link_model import LinkModel as LinkModel
-    from kinfolk.graph.stacked import StackedGraphical as StackedGraphical
+    from kinfolk.graph.mixture import MixtureNodes as MixtureNodes
+    from kinfolk.graph.stacked import StackedNodes as StackedNodes
     from kinfolk.linking.blocking import Key as Key
     from kinfolk.linking.blocking import RareTokens as RareTokens
     from kinfolk.linking.blocking import SortedNeighbourhood as SortedNeighbourhood
@@ -81,11 +82,12 @@ if TYPE_CHECKING:
     from kinfolk.text.conll import read_text as read_text
     from kinfolk.text.conll import write_conll as write_conll
     from kinfolk.text.corpus import Corpus as Corpus
-    from kinfolk.text.mixture import MixtureOfParents as MixtureOfParents
+    from kinfolk.text.mixture import MixtureTagger as MixtureTagger
     from kinfolk.text.skip_chain import SkipChainCRF as SkipChainCRF
     from kinfolk.text.skip_edges import SameWord as SameWord
     from kinfolk.text.skip_edges import SkipFunction as SkipFunction
     from kinfolk.text.skip_edges import edge_feature as edge_feature
+    from kinfolk.text.stacked import StackedTagger as StackedTagger
 
 _HOME = {
     "AverageLink": "linking.clusterers",
@@ -118,7 +120,8 @@ _HOME = {
     "MaxEnt": "text.chain",
     "Mean": "collective.templates",
     "Mentions": "linking.mentions",
-    "MixtureOfParents": "text.mixture",
+    "MixtureNodes": "graph.mixture",
+    "MixtureTagger": "text.mixture",
     "NeighbourFunction": "collective.templates",
     "NumberDifference": "linking.comparisons",
     "Numbers": "linking.comparisons",
@@ -134,7 +137,8 @@ _HOME = {
     "SkipChainCRF": "text.skip_chain",
     "SkipFunction": "text.skip_edges",
     "SortedNeighbourhood": "linking.blocking",
-    "StackedGraphical": "graph.stacked",
+    "StackedNodes": "graph.stacked",
+    "StackedTagger": "text.stacked",
     "TfidfCosine": "linking.comparisons",
     "TokenOverlap": "linking.comparisons",
     "Vocabulary": "core.data",
@@ -149,7 +153,7 @@ _HOME = {
     "generate_citations": "datasets.citations",
     "generate_customers": "datasets.customers",
     "generate_newswire": "datasets.newswire",
-    "load_model": "core.persistence",
+    "load_model": "core.modelfile",
     "newswire_split": "datasets.newswire",
     "read_aimed": "datasets.corpora",
     "read_conll": "text.conll",

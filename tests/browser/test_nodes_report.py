@@ -46,7 +46,7 @@ def titled(graph: kf.Graph) -> kf.Graph:
 
 
 def a_report(folder: Path, graph: kf.Graph, node: int = 1, **settings: Any) -> tuple[Path, NodeExplanation]:
-    model = kf.StackedGraphical(LogisticRegression(), depth=2, cross_fitting="paper", n_jobs=1, **settings).fit(graph)
+    model = kf.StackedNodes(LogisticRegression(), depth=2, cross_fitting="paper", n_jobs=1, **settings).fit(graph)
     path = folder / "why.html"
     return path, model.explain(graph, node=node, report=path)
 
@@ -99,7 +99,7 @@ def test_titles_are_shown_where_there_are_any(open_page: Any, tmp_path: Path) ->
     page = open_page(path)
     own = "A study of " + "very " * 21 + "ver…"  # 120 characters
     assert page.locator("h1").text_content() == f"Why p1 is {answer.label}"
-    assert page.locator(".about").text_content().startswith(f"“{own}”\nStackedGraphical. ") and len(own) == 120
+    assert page.locator(".about").text_content().startswith(f"“{own}”\nStackedNodes. ") and len(own) == 120
     assert page.locator(".panel .node-title").text_content() == own
     one = next(one for one in answer.neighbours if one.node % 4 and one.node != 1)
     neighbour_at(page, one).click()
@@ -180,7 +180,7 @@ def test_a_node_without_neighbours_and_a_base_alone(open_page: Any, tmp_path: Pa
     path, _ = a_report(tmp_path, lonely, node=9)
     page = open_page(path)
     assert page.locator(".node").count() == 1 and "It has no neighbours." in page.locator(".lead").text_content()
-    kf.StackedGraphical(LogisticRegression(), depth=0, n_jobs=1).fit(graph).explain(graph, node=1, report=path)
+    kf.StackedNodes(LogisticRegression(), depth=0, n_jobs=1).fit(graph).explain(graph, node=1, report=path)
     page = open_page(path)
     assert page.locator(".switches").count() == 0 and page.locator(".effect").count() == 0
     page.locator(".node").first.click()
@@ -190,11 +190,11 @@ def test_a_node_without_neighbours_and_a_base_alone(open_page: Any, tmp_path: Pa
 @pytest.mark.parametrize("hostile", [False, True])
 def test_parents_of_a_mixture_with_their_shares(open_page: Any, tmp_path: Path, hostile: bool) -> None:
     graph = a_graph(hostile=True) if hostile else titled(a_graph())
-    model = kf.MixtureOfParents(training="separate", predict_orders=4, tolerance=1e-2, n_jobs=1).fit(graph)
+    model = kf.MixtureNodes(training="separate", predict_orders=4, tolerance=1e-2, n_jobs=1).fit(graph)
     answer = model.explain(graph, node=1)
     path = tmp_path / "why.html"
     part = mixture_node_part(model._nodes(graph), answer, model.predict_proba(graph))
-    write_node_report(path, part, "MixtureOfParents")
+    write_node_report(path, part, "MixtureNodes")
     page = open_page(path)
     assert page.locator(".effect-value").all_text_contents() == [percent(one.share) for one in answer.contributions]
     first = next(one for one in answer.contributions if one.parent is not None)

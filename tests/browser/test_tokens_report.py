@@ -32,9 +32,9 @@ def corpus() -> kf.Corpus:
 
 
 @pytest.fixture(scope="module")
-def mixture(corpus: kf.Corpus) -> kf.MixtureOfParents:
+def mixture(corpus: kf.Corpus) -> kf.MixtureTagger:
     skips = kf.SameWord(max_document_frequency=None)
-    return kf.MixtureOfParents(skip_edges=skips, order="both", n_jobs=1).fit(corpus)
+    return kf.MixtureTagger(skip_edges=skips, order="both", n_jobs=1).fit(corpus)
 
 
 def test_a_click_tells_whose_word_was_followed(open_page, corpus, mixture, tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_words_and_labels_stay_text(open_page, corpus, mixture, tmp_path: Path) 
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
 
 
-@pytest.mark.parametrize("model", [kf.LinearChainCRF(), kf.SkipChainCRF(), kf.StackedGraphical(kf.MEMM(), folds=2)])
+@pytest.mark.parametrize("model", [kf.LinearChainCRF(), kf.SkipChainCRF(), kf.StackedTagger(kf.MEMM(), folds=2)])
 def test_other_models_show_what_features_say(open_page, model: Any, tmp_path: Path) -> None:
     words, tags = [SENTENCES[0], SENTENCES[1]] * 2, [LABELS[0], LABELS[1]] * 2
     corpus = kf.Corpus.from_sentences(words, labels=tags, documents=[2, 2])

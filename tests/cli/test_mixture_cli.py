@@ -21,14 +21,14 @@ def mop(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("mop")
     train = kf.read_conll(world / "train.conll")
     quick = {"n_jobs": 1, "training": "separate"}
-    kf.MixtureOfParents(**quick).fit(train).save(folder / "tokens.kinfolk")
+    kf.MixtureTagger(**quick).fit(train).save(folder / "tokens.kinfolk")
     words = replace(train, columns={"word": train.columns["word"]})
-    kf.MixtureOfParents(**quick).fit(words).save(folder / "words.kinfolk")
+    kf.MixtureTagger(**quick).fit(words).save(folder / "words.kinfolk")
     lines = [f"n{i}\t{i % 2}\t1\t{'XY'[i % 2]}\n" for i in range(12)]
     (folder / "g.content").write_text("".join(lines))
     (folder / "g.cites").write_text("".join(f"n{i} n{(i + 2) % 12}\n" for i in range(12)))
     graph = read_linqs(folder / "g.content", folder / "g.cites")
-    kf.MixtureOfParents(**quick, predict_orders=4).fit(graph).save(folder / "nodes.kinfolk")
+    kf.MixtureNodes(**quick, predict_orders=4).fit(graph).save(folder / "nodes.kinfolk")
     return folder
 
 
@@ -47,7 +47,7 @@ def test_training_tagging_and_scoring(kinfolk: Any, world: Path, tmp_path: Path)
     done = train(kinfolk, world, tmp_path / "m", "--model", "mop", "--dev", world / "test.conll")
     assert (done.status, done.out) == (0, "") and "held-out score" in done.err
     model = kf.load_model(tmp_path / "m")
-    assert isinstance(model, kf.MixtureOfParents) and model.skip_edges == kf.SameWord()
+    assert isinstance(model, kf.MixtureTagger) and model.skip_edges == kf.SameWord()
     assert model.get_params()["training"] == "joint" and model.edge_features is None
     test = kf.read_conll(world / "test.conll")
     told = kinfolk("tokens", "tag", tmp_path / "m", world / "test.conll").out

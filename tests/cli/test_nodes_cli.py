@@ -37,7 +37,7 @@ def web(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_web(folder, "a", 40, 0)
     write_web(folder, "b", 30, 1)
     graph = read_linqs(folder / "a.content", folder / "a.cites")
-    kf.MixtureOfParents(orders=2, predict_orders=3, n_jobs=1).fit(graph).save(folder / "a.kinfolk")
+    kf.MixtureNodes(orders=2, predict_orders=3, n_jobs=1).fit(graph).save(folder / "a.kinfolk")
     return folder
 
 
@@ -87,7 +87,7 @@ def test_only_the_labels_of_listed_nodes_are_used(kinfolk: Any, web: Path, tmp_p
     done = kinfolk("nodes", "train", *files(web, "a"), "--out", tmp_path / "m", "--train-ids", tmp_path / "ids", *FEW)
     assert done.status == 0 and "40 nodes, 30 of them with labels" in done.err
     graph = read_linqs(web / "a.content", web / "a.cites")
-    wanted = kf.MixtureOfParents(orders=2, predict_orders=3, n_jobs=1).fit(graph, train=np.arange(30))
+    wanted = kf.MixtureNodes(orders=2, predict_orders=3, n_jobs=1).fit(graph, train=np.arange(30))
     assert (kf.load_model(tmp_path / "m").predict_proba(graph) == wanted.predict_proba(graph)).all()
     (tmp_path / "ids").write_text("a1\n\nzebra\n")
     for verb in (["train", "--out", tmp_path / "n", "--train-ids"], ["evaluate", web / "a.kinfolk", "--ids"]):
@@ -256,7 +256,7 @@ def test_a_place_to_write_is_looked_for_before_training(kinfolk: Any, web: Path,
     def never(*_: Any, **__: Any) -> None:
         raise AssertionError("training began")
 
-    monkeypatch.setattr(kf.MixtureOfParents, "fit", never)
+    monkeypatch.setattr(kf.MixtureNodes, "fit", never)
     target = tmp_path / "no" / "m"
     assert_refused(kinfolk("nodes", "train", *files(web, "a"), "--out", target), target, "create it first")
     over = kinfolk("nodes", "train", *files(web, "a"), "--out", web / ".." / web.name / "a.cites")

@@ -148,7 +148,7 @@ def test_training_a_stack_and_a_skip_chain_as_json(kinfolk: Any, world: Path, tm
     command = ["tokens", "train", "--train", world / "train.conll", "--out", tmp_path / "m", "--json", "--quiet"]
     stacked = json.loads(kinfolk(*command, "--model", "stacked", "--folds", "2").out)
     assert (
-        stacked["model"] == "StackedGraphical" and [level["status"] for level in stacked["levels"]] == ["converged"] * 2
+        stacked["model"] == "StackedTagger" and [level["status"] for level in stacked["levels"]] == ["converged"] * 2
     )
     skip_chain = json.loads(kinfolk(*command, "--model", "skip-chain").out)
     assert skip_chain["belief_propagation"]["groups"] == skip_chain["belief_propagation"]["settled"] == 12
@@ -164,7 +164,7 @@ def test_training_records_and_nodes_as_json(kinfolk: Any, tmp_path: Path):
     (tmp_path / "n.csv").write_text("id,x,kind\n" + "".join(f"a{i},{i % 2},{'uv'[i % 2]}\n" for i in range(12)))
     (tmp_path / "e.csv").write_text("source,target\n" + "".join(f"a{i},a{(i + 2) % 12}\n" for i in range(12)))
     command = ["nodes", "train", "--nodes", tmp_path / "n.csv", "--edges", tmp_path / "e.csv", "--label", "kind"]
-    for model, name in (("mop", "MixtureOfParents"), ("stacked", "StackedGraphical")):
+    for model, name in (("mop", "MixtureNodes"), ("stacked", "StackedNodes")):
         done = kinfolk(*command, "--model", model, "--out", tmp_path / "m", "--json", "--quiet", "--jobs", "1")
         told = json.loads(done.out)
         assert (done.status, told["model"], told["trained_on"]) == (0, name, {"nodes": 12, "labelled": 12})

@@ -75,7 +75,7 @@ def test_every_setting_reaches_a_stacked_model(kinfolk: Any, shelf: Path, tmp_pa
     assert model.templates == templates
     base = LogisticRegression(max_iter=1000, C=0.5, random_state=3)
     settings = {name: value for name, value in wanted.items() if not name.startswith("base__")}
-    same = kf.StackedGraphical(base, templates, **settings, n_jobs=1).fit(graph(shelf, "a"))
+    same = kf.StackedNodes(base, templates, **settings, n_jobs=1).fit(graph(shelf, "a"))
     assert np.array_equal(predicted(kinfolk, shelf, tmp_path / "m"), same.predict_proba(graph(shelf, "b")))
 
 
@@ -105,7 +105,7 @@ def test_the_graph_it_was_trained_on(kinfolk: Any, shelf: Path, tmp_path: Path, 
     (tmp_path / "rest").write_text("\n".join(f"p{i}" for i in range(40, 60)))
     done = train(kinfolk, shelf, tmp_path / "m", "--train-ids", tmp_path / "train", model=model)
     assert "60 nodes, 40 of them with labels" in done.err
-    kinds = {"stacked": kf.StackedGraphical, "dependency-network": kf.DependencyNetwork}
+    kinds = {"stacked": kf.StackedNodes, "dependency-network": kf.DependencyNetwork}
     whole = graph(shelf, "a")
     same = kinds[model](LogisticRegression(max_iter=1000, random_state=0), n_jobs=1).fit(whole, train=np.arange(40))
     assert same.known_ == "true"
@@ -250,10 +250,10 @@ MISTAKES = {
     "more folds than nodes": (["--folds", "99"], "needs as many labelled instances; there are 60: set --folds 60"),
     "too few folds": (["--folds", "1"], "folds must be 2 or more"),
     "too few folds for the depth": (["--folds", "2", "--depth", "3"], "--cross-fitting paper"),
-    "a negative depth": (["--depth", "-1"], "StackedGraphical(depth=...) must be a whole number of 0 or more"),
-    "no such predictions": (["--predictions", "vote"], "StackedGraphical(predictions=...) must be"),
-    "no such knowledge": (["--known", "none"], "StackedGraphical(known=...) must be"),
-    "no such way to cross-fit": (["--cross-fitting", "lax"], "StackedGraphical(cross_fitting=...) must be"),
+    "a negative depth": (["--depth", "-1"], "StackedNodes(depth=...) must be a whole number of 0 or more"),
+    "no such predictions": (["--predictions", "vote"], "StackedNodes(predictions=...) must be"),
+    "no such knowledge": (["--known", "none"], "StackedNodes(known=...) must be"),
+    "no such way to cross-fit": (["--cross-fitting", "lax"], "StackedNodes(cross_fitting=...) must be"),
     "a negative seed": (["--seed", "-1"], "random_state"),
     "fast for any base": ([*NETWORK, "--base", "naive-bayes", "--mode", "fast"], "--mode fast needs LogisticReg"),
     "no such start": ([*NETWORK, "--start", "warm"], "DependencyNetwork(start=...) must be"),
@@ -301,7 +301,7 @@ def test_a_stacked_tagger(kinfolk: Any, world: Path, tmp_path: Path):
     model, test = kf.load_model(tmp_path / "m", kind="tokens"), kf.read_conll(world / "test.conll")
     assert (model.depth, model.folds, model.random_state, model.base.l2) == (1, 3, 2, 0.5)
     crf = kf.LinearChainCRF(l2=0.5, random_state=2, tolerance=0.01, n_jobs=1)
-    same = kf.StackedGraphical(crf, folds=3, random_state=2, n_jobs=1).fit(kf.read_conll(world / "train.conll"))
+    same = kf.StackedTagger(crf, folds=3, random_state=2, n_jobs=1).fit(kf.read_conll(world / "train.conll"))
     told = kinfolk("tokens", "tag", tmp_path / "m", world / "test.conll").out
     blocks = [block for block in told.split("\n\n") if block.strip() and not block.startswith("-DOCSTART-")]
     assert [[line.split()[-1] for line in block.split("\n")] for block in blocks] == same.predict(test)
@@ -338,7 +338,7 @@ def test_a_stacked_tagger_of_words_alone(kinfolk: Any, tmp_path: Path):
     (["--dev", "x"], "--dev is for --model crf; leave it out for --model stacked"),
     (["--model", "crf", "--depth", "2"], "--depth is for --model stacked; leave it out for --model crf"),
     (["--model", "memm", "--folds", "2"], "--folds is for --model stacked"),
-    (["--depth", "-1"], "StackedGraphical(depth=...) must be"),
+    (["--depth", "-1"], "StackedTagger(depth=...) must be"),
     (["--folds", "1"], "folds must be 2 or more"),
     (["--skip", "none"], "--skip is for --model mop"),
     (["--l2", "-1"], "l2"),

@@ -26,7 +26,7 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_papers(folder, "a", 60, 0)
     write_papers(folder, "b", 45, 1)
     graph = read_tables(folder / "a_words.csv", folder / "a_links.csv", label="topic", text="title", **COLUMNS)
-    kf.StackedGraphical(base(), n_jobs=1).fit(graph).save(folder / "words.kinfolk")
+    kf.StackedNodes(base(), n_jobs=1).fit(graph).save(folder / "words.kinfolk")
     return folder
 
 

@@ -303,9 +303,9 @@ def test_five_models_are_what_their_names_say(known: str, data: Path):
         return 100 * (model.fit(split.fit, train=split.train).predict(split.target, **how)[split.test] == gold).mean()
 
     stack = {"base": maxent(), "templates": problem.templates, "folds": 4, "n_jobs": 1}
-    assert found["local"] == pytest.approx(score(kf.StackedGraphical(**stack, depth=0)))
-    assert found["stacked k=2"] == pytest.approx(score(kf.StackedGraphical(**stack, depth=2, known=known)))
-    assert found["ceiling"] == pytest.approx(score(kf.StackedGraphical(**stack, known="ceiling")))
+    assert found["local"] == pytest.approx(score(kf.StackedNodes(**stack, depth=0)))
+    assert found["stacked k=2"] == pytest.approx(score(kf.StackedNodes(**stack, depth=2, known=known)))
+    assert found["ceiling"] == pytest.approx(score(kf.StackedNodes(**stack, known="ceiling")))
     rival = kf.DependencyNetwork(maxent(), problem.templates, burn_in=100, sweeps=200, n_jobs=1)
     told = "train" if known == "true" else "none"
     assert found["dependency network"] == pytest.approx(score(rival, known=told))
@@ -584,7 +584,7 @@ def test_curves_are_means_over_folds(data: Path, short_curves: None):
     for name in shapes:
         np.testing.assert_allclose(found[name], np.mean([one[name] for one in each], axis=0))
     split = problem.splits[0]
-    local = kf.StackedGraphical(maxent(), problem.templates, 0, n_jobs=1).fit(split.fit, train=split.train)
+    local = kf.StackedNodes(maxent(), problem.templates, 0, n_jobs=1).fit(split.fit, train=split.train)
     alone = split.accuracy(local.predict_proba(split.target), local.classes_)
     assert each[0]["stacked"][0, 0] == pytest.approx(alone), "iteration 0 is the local model"
 
@@ -632,7 +632,7 @@ def test_stacking_beats_the_local_model_on_cora(data_folder: Path):
         pytest.skip(f"no Cora files in {data_folder}; set KINFOLK_DATA")
     problem = graphs.cora(data_folder)
     split = problem.splits[0]
-    model = kf.StackedGraphical(maxent(), problem.templates, known="crossfit", n_jobs=1)
+    model = kf.StackedNodes(maxent(), problem.templates, known="crossfit", n_jobs=1)
     model.fit(split.fit, train=split.train)
     local, stacked = (split.accuracy(p, model.classes_) for p in model.predict_levels(split.target))
     assert stacked > local + 5

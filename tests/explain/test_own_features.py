@@ -46,7 +46,7 @@ def test_feature_dicts_and_what_stacking_tells_have_names() -> None:
     items = [[{"w": word} for word in sentence] for sentence in WORDS]
     answer = kf.LinearChainCRF(n_jobs=1).fit(items, LABELS).explain(items, document=0, token=0)
     assert {one.feature for one in answer.contributions} == {"w:Kim", "the label behind"}
-    stacked = kf.StackedGraphical(kf.MEMM(n_jobs=1), kf.Window(1), folds=2, own=True, n_jobs=1).fit(CORPUS)
+    stacked = kf.StackedTagger(kf.MEMM(n_jobs=1), kf.Window(1), folds=2, own=True, n_jobs=1).fit(CORPUS)
     told = {one.feature for one in stacked.explain(CORPUS, document=1, token=3).contributions}
     assert any(name.startswith("own prediction=") for name in told) and any("window" in name for name in told)
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import kinfolk as kf
+from kinfolk.collective.explain import Explanation, Voice, explanation
 from kinfolk.errors import InputError
-from kinfolk.text.explain import Explanation, Voice, explanation
 
 DOCUMENTS = [
     [["Kim", "Lee", "left", "Rome"], ["Rome", "said", "Kim", "left"]],
@@ -55,7 +55,7 @@ SETTINGS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=repr)
 def test_every_token_is_explained(settings: Any):
-    model = kf.MixtureOfParents(n_jobs=1, **settings).fit(CORPUS)
+    model = kf.MixtureTagger(n_jobs=1, **settings).fit(CORPUS)
     tables = model.predict_proba(CORPUS)
     per_document = [np.concatenate(tables[:2]), np.concatenate(tables[2:])]
     for d, table in enumerate(per_document):
@@ -73,7 +73,7 @@ def test_every_token_is_explained(settings: Any):
 
 
 def test_parents_are_the_neighbour_and_the_same_word():
-    model = kf.MixtureOfParents(n_jobs=1, order="both").fit(CORPUS)
+    model = kf.MixtureTagger(n_jobs=1, order="both").fit(CORPUS)
     found = model.explain(CORPUS, 0, 6)
     told = sorted((c.relation, c.name) for c in found.contributions)
     assert told == [("next", "left (7)"), ("previous", "said (5)"), ("same word", "Kim (0)")]
@@ -84,7 +84,7 @@ def test_parents_are_the_neighbour_and_the_same_word():
 
 
 def test_an_explanation_reads_well():
-    model = kf.MixtureOfParents(n_jobs=1).fit(CORPUS)
+    model = kf.MixtureTagger(n_jobs=1).fit(CORPUS)
     lines = str(model.explain(CORPUS, 0, 6)).split("\n")
     assert lines[0].startswith("Kim (6): B-PER with probability 0.") and len(lines) == 3
     for line in lines[1:]:
@@ -94,10 +94,10 @@ def test_an_explanation_reads_well():
 
 def test_words_in_lists_and_feature_dicts_are_explained():
     words = [sentence for document in DOCUMENTS for sentence in document]
-    model = kf.MixtureOfParents(n_jobs=1).fit(words, LABELS)
+    model = kf.MixtureTagger(n_jobs=1).fit(words, LABELS)
     assert_adds_up(model.explain(words, 1, 2), model.predict_proba(words)[1][2])
     items = [[{"w": w} for w in sentence] for sentence in words]
-    model = kf.MixtureOfParents(n_jobs=1).fit(items, LABELS)
+    model = kf.MixtureTagger(n_jobs=1).fit(items, LABELS)
     assert_adds_up(model.explain(items, 3, 1), model.predict_proba(items)[3][1])
     gap = [items[0], [], items[1]]
     assert_adds_up(model.explain(gap, 2, 1), model.predict_proba(gap)[2][1])
@@ -126,7 +126,7 @@ def test_without_a_token_all_of_the_document_are_explained():
     assert len(every) == CORPUS.documents(1, 2).n_tokens
 
 
-TOKENS = kf.MixtureOfParents(n_jobs=1, training="separate", skip_edges=None)
+TOKENS = kf.MixtureTagger(n_jobs=1, training="separate", skip_edges=None)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -140,7 +140,7 @@ def _trained() -> None:
     ids=repr,
 )
 def test_every_node_is_explained(settings: Any):
-    model = kf.MixtureOfParents(**{"n_jobs": 1, "orders": 2, "predict_orders": 7, **settings}).fit(GRAPH)
+    model = kf.MixtureNodes(**{"n_jobs": 1, "orders": 2, "predict_orders": 7, **settings}).fit(GRAPH)
     table = model.predict_proba(GRAPH, known="none")
     linked = GRAPH.relations["cites"].toarray() + GRAPH.relations["cites"].T.toarray()
     for k, name in enumerate(GRAPH.ids):
@@ -157,7 +157,7 @@ def test_every_node_is_explained(settings: Any):
 def test_a_dag_is_explained():
     links = sparse.csr_array((np.array([1.0, 0.0, 1.0]), ([1, 2, 2], [0, 0, 1])), shape=(3, 3))
     data = kf.Relational(np.eye(3), [0, 1, 0], ["a", "b"], {"cites": links})
-    model = kf.MixtureOfParents(n_jobs=1, mixing="given").fit(data)
+    model = kf.MixtureNodes(n_jobs=1, mixing="given").fit(data)
     found = model.explain(data, node=2, known="none")
     assert_adds_up(found, model.predict_proba(data, known="none")[2])
     assert [(c.name, c.weight) for c in found.contributions] == [("1", 1.0), ("0", 0.0)]
@@ -174,7 +174,7 @@ def test_a_dag_is_explained():
     ],
 )
 def test_nodes_that_are_not_there(node: Any, message: str):
-    model = kf.MixtureOfParents(n_jobs=1, orders=1, predict_orders=1, training="separate").fit(GRAPH)
+    model = kf.MixtureNodes(n_jobs=1, orders=1, predict_orders=1, training="separate").fit(GRAPH)
     with pytest.raises(InputError, match=message):
         model.explain(GRAPH, node=node)
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinfolk import Corpus
-from kinfolk.core.persistence import feature_set
+from kinfolk.core.modelfile import ModelFile
 from kinfolk.errors import InputError, ModelFileError, SettingError
 from kinfolk.text.attributes import (
     Derived,
@@ -25,7 +25,7 @@ from kinfolk.text.attributes import (
     suffix,
     word,
 )
-from kinfolk.text.extraction import TokenFeatures, for_corpus
+from kinfolk.text.extraction import TokenFeatures, for_corpus, restored_features
 from kinfolk.text.templates import per_token
 
 
@@ -122,18 +122,17 @@ def test_functions_are_passed_in_again():
     rows = own.learn(corpus)
     arrays, strings = own.state()
     with pytest.raises(ModelFileError, match=r"named 'up'.*functions=\{'up': ...\}\)\. Given: none"):
-        feature_set(own.spec(), {}, strings)
+        restored_features(ModelFile(own.spec(), arrays, strings), {})
     with pytest.raises(ModelFileError, match=r"named 'near'.*Given: up"):
-        feature_set(own.spec(), {"up": str.upper}, strings)
-    twin = feature_set(own.spec(), {"up": str.upper, "near": neighbours}, strings)
-    twin.restore(arrays, strings)
+        restored_features(ModelFile(own.spec(), arrays, strings), {"up": str.upper})
+    twin = restored_features(ModelFile(own.spec(), arrays, strings), {"up": str.upper, "near": neighbours})
     assert (twin.rows(corpus) != rows).nnz == 0
 
 
 def test_a_template_of_a_later_version_is_refused():
     for spec in ({"trigram": 1}, {"conjunction": [[{"sound": 1}, 0]]}):
         with pytest.raises(ModelFileError, match="does not know"):
-            feature_set({"templates": [spec], "min_count": 1}, {}, {})
+            restored_features(ModelFile({"templates": [spec], "min_count": 1}), {})
 
 
 # -- gazetteers
@@ -181,8 +180,7 @@ def test_entries_are_kept_with_the_feature_set(attribute: Any):
     rows = own.learn(corpus)
     arrays, strings = own.state()
     assert strings["gazetteer.cities"] == ["New York", "Rome"]
-    twin = feature_set(own.spec(), {}, strings)
-    twin.restore(arrays, strings)
+    twin = restored_features(ModelFile(own.spec(), arrays, strings), {})
     assert twin.names() == own.names() and (twin.rows(corpus) != rows).nnz == 0
 
 

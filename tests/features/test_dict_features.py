@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinfolk.core.persistence import feature_set
+from kinfolk.core.modelfile import ModelFile
 from kinfolk.errors import InputError
 from kinfolk.text.dicts import DictFeatures, check_items
+from kinfolk.text.extraction import restored_features
 
 NAMES = st.text("abc", min_size=1, max_size=2)
 ITEMS = st.dictionaries(NAMES, st.floats(-9, 9, width=32) | st.booleans() | st.text("xy", max_size=1), max_size=4)
@@ -176,7 +177,6 @@ def test_a_rebuilt_set_gives_the_same_rows():
     sequences = [[{"a": "x", "n": 2}, {"a": "x", "n": 3}], [{"b": ["p", "q"]}]]
     table = own.learn(sequences)
     arrays, strings = own.state()
-    twin = feature_set(own.spec(), {}, strings)
-    twin.restore(arrays, strings)
+    twin = restored_features(ModelFile(own.spec(), arrays, strings), {})
     assert twin.names() == own.names() == ["a:x", "n"]
     assert (twin.rows(sequences) != table).nnz == 0

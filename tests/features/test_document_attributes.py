@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kinfolk import Corpus
-from kinfolk.core.persistence import feature_set
+from kinfolk.core.modelfile import ModelFile
 from kinfolk.errors import SettingError
 from kinfolk.text import attributes as document
 from kinfolk.text.attributes import Context
-from kinfolk.text.extraction import TokenFeatures
+from kinfolk.text.extraction import TokenFeatures, restored_features
 
 KINDS = sorted(document._DOCUMENT_KINDS)
 WORDS = ["kim", "Kim", "KIM", "left", "Left", "9", "Rome", "ROME", "."]
@@ -132,8 +132,7 @@ def test_templates_of_the_document_survive_a_file():
     corpus = corpus_of([[["KIM", "WINS"], ["So", "Kim", "left"]], [["Rome", "."]]])
     rows = own.learn(corpus)
     arrays, strings = own.state()
-    twin = feature_set(json.loads(json.dumps(own.spec())), {}, strings)
-    twin.restore(arrays, strings)
+    twin = restored_features(ModelFile(json.loads(json.dumps(own.spec())), arrays, strings), {})
     assert rows.nnz > 20 and (twin.rows(corpus) != rows).nnz == 0
 
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from reference_features import build, features
 
 from kinfolk import Corpus
-from kinfolk.core.persistence import feature_set
+from kinfolk.core.modelfile import ModelFile
 from kinfolk.errors import InputError, SettingError
 from kinfolk.text.attributes import chunk, lower, per_word, pos, prefix, suffix, word
-from kinfolk.text.extraction import DOCUMENT, SENTENCE, TokenFeatures, flatten
+from kinfolk.text.extraction import DOCUMENT, SENTENCE, TokenFeatures, flatten, restored_features
 from kinfolk.text.templates import bag, elsewhere, per_token
 
 # Few words, so that documents repeat them; capitals, digits, letters beyond ASCII, one-letter words.
@@ -125,8 +125,7 @@ def test_a_rebuilt_feature_set_gives_the_same_rows(plain: Any, train: Any, test:
     own.learn(corpus_of(train))
     arrays, strings = own.state()
     spec = json.loads(json.dumps(own.spec()))
-    twin = feature_set(spec, {}, strings)
-    twin.restore(arrays, strings)
+    twin = restored_features(ModelFile(spec, arrays, strings), {})
     assert twin.names() == own.names() and twin.spec() == own.spec()
     assert (twin.rows(corpus_of(test)) != own.rows(corpus_of(test))).nnz == 0
 
@@ -138,8 +137,7 @@ def test_the_default_sets_survive_a_file_and_name_each_feature_once(templates: A
     rows = own.learn(corpus)
     assert len(set(own.names())) == own.n_features > 50
     arrays, strings = own.state()
-    twin = feature_set(json.loads(json.dumps(own.spec())), {}, strings)
-    twin.restore(arrays, strings)
+    twin = restored_features(ModelFile(json.loads(json.dumps(own.spec())), arrays, strings), {})
     assert (twin.rows(corpus) != rows).nnz == 0
 
 

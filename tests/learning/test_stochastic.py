@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from kinfolk.collective.sequences import NEGLIGIBLE, run_epoch
 from kinfolk.inference.chain_losses import KINDS, chain_residuals
 from kinfolk.learning.loglinear import LogLinear
 from kinfolk.learning.sparse import SparseRows
-from kinfolk.learning.warm_start import NEGLIGIBLE, SHARDS, run_epoch, warm_start
+from kinfolk.learning.warm_start import SHARDS, warm_start
 from strategies import SEEDS
 
 quick = settings(max_examples=60, database=None)

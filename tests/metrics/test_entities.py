@@ -14,8 +14,9 @@ import conlleval_oracle as oracle
 import kinfolk as kf
 from kinfolk.core.data import Column
 from kinfolk.errors import InputError
+from kinfolk.report.scores import Counts
 from kinfolk.text.schemes import spans
-from kinfolk.text.scores import EntityCounts, EntityScores, span_scores, token_accuracy
+from kinfolk.text.scores import EntityScores, span_scores, token_accuracy
 
 TAGS = ["O", *(f"{letter}-{kind}" for letter in "BIESLU" for kind in ("PER", "LOC"))]
 pairs = st.lists(st.lists(st.tuples(st.sampled_from(TAGS), st.sampled_from(TAGS)), max_size=7), max_size=5)
@@ -86,13 +87,13 @@ def test_rates_by_hand() -> None:
     scores = span_scores(gold, guess)
     assert (scores.precision, scores.recall, scores.f1) == (40.0, 50.0, pytest.approx(400 / 9))
     assert (scores.fp, scores.fn) == (60.0, 50.0)
-    assert scores.types["PER"] == EntityCounts(2, 1, 1)
+    assert scores.types["PER"] == Counts(2, 1, 1)
     assert list(scores.types) == ["LOC", "ORG", "PER"]
 
 
 def test_rates_of_the_mixture_of_parents_paper() -> None:
     """Its Figure 2 gives F1 89.8 with 9.0 % false positives and 11.4 % false negatives."""
-    scores = EntityCounts(gold=5942, predicted=5785, correct=5264)
+    scores = Counts(gold=5942, predicted=5785, correct=5264)
     assert (round(scores.fp, 1), round(scores.fn, 1), round(scores.f1, 1)) == (9.0, 11.4, 89.8)
 
 
@@ -104,7 +105,7 @@ def test_zero_denominators_are_zero_as_in_conlleval() -> None:
 
 
 def test_a_span_given_twice_counts_once() -> None:
-    one = EntityScores(1, 1, 1, {"X": EntityCounts(1, 1, 1)})
+    one = EntityScores(1, 1, 1, {"X": Counts(1, 1, 1)})
     assert span_scores([(0, 1, "X"), (0, 1, "X")], [(0, 1, "X")]) == one
 
 

@@ -25,8 +25,8 @@ TAGGERS: dict[str, Callable[[], Any]] = {
     "MEMM": lambda: kf.MEMM(**QUICK),
     "LinearChainCRF": lambda: kf.LinearChainCRF(**QUICK),
     "SkipChainCRF": lambda: kf.SkipChainCRF(**QUICK),
-    "MixtureOfParents": lambda: kf.MixtureOfParents(**QUICK),
-    "StackedGraphical": lambda: kf.StackedGraphical(kf.MaxEnt(**QUICK), folds=2, n_jobs=1),
+    "MixtureTagger": lambda: kf.MixtureTagger(**QUICK),
+    "StackedTagger": lambda: kf.StackedTagger(kf.MaxEnt(**QUICK), folds=2, n_jobs=1),
 }
 TINY, TINY_LABELS = [["Kim", "Lee", "left", "Rome"], ["he", "left"]], [["B-PER", "I-PER", "O", "B-LOC"], ["O", "O"]]
 

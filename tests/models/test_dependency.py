@@ -142,7 +142,7 @@ def test_what_is_told_by_default_is_the_same_in_training_and_in_sampling():
     star = [(0, j) for j in range(1, 7)]
     graph = kf.Graph(np.zeros((7, 1)), ["ant", "bee", None, None, None, None, None], {"r": star})
     model = network().fit(graph)
-    world = model._world(graph)
+    world = model._world(model._nodes(graph))
     few, all_ = one_hot(graph.label_codes, 2), one_hot(np.array([0, 1, 1, 1, 1, 1, 1]), 2)
     told = [world.company.rows(world.hood, votes, np.array([0]))[0].tolist() for votes in (few, all_)]
     assert told == [[0.0, 1.0], [0.0, 1.0]]
@@ -520,9 +520,9 @@ def test_it_labels_better_than_its_base_where_links_tell():
     model = network(templates="proportion:links").fit(graph)
     alone = LogisticRegression().fit(graph.features, graph.label_codes).score(other.features, other.label_codes)
     assert model.score(other) > alone + 0.1
-    entities, accuracy = model.evaluate(other)
+    accuracy = model.evaluate(other).accuracy
     gold = np.array(other.labels)
-    assert entities is None and accuracy == pytest.approx(100 * (model.predict(other) == gold).mean())
+    assert accuracy == pytest.approx(100 * (model.predict(other) == gold).mean())
     assert model.score(other) == pytest.approx(accuracy / 100)
 
 
@@ -600,10 +600,10 @@ def test_nobody_is_a_graph_too(mode: str):
 def test_labels_that_are_not_known(caplog: pytest.LogCaptureFixture):
     model = network(sweeps=2).fit(a_graph(30))
     other = a_graph(31, classes=[*NAMES, "dog"])
-    right = model.evaluate(other)[1]
+    right = model.evaluate(other).accuracy
     strange = other.with_labels(["dog", *other.labels[1:]])
     with caplog.at_level(logging.WARNING, "kinfolk"):
-        assert model.evaluate(strange)[1] <= right
+        assert model.evaluate(strange).accuracy <= right
     assert "count as misses: 'dog'" in caplog.text
     with pytest.raises(InputError, match="scoring needs labels, and this graph has none"):
         model.score(other.with_labels(None))

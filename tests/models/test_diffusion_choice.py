@@ -39,7 +39,7 @@ def train_of(graph: kf.Graph, seed: int = 0) -> Any:
 
 
 def accuracy(graph: kf.Graph, train: Any) -> float:
-    model = kf.StackedGraphical(BASE, depth=0, n_jobs=1).fit(graph, train=train)
+    model = kf.StackedNodes(BASE, depth=0, n_jobs=1).fit(graph, train=train)
     return float((model.predict(graph) == np.array(graph.labels, object))[~train].mean())
 
 
@@ -65,7 +65,7 @@ def test_unlike_neighbours_leave_features_as_they_are(seed: int, caplog: pytest.
         alpha = kf.choose_alpha(graph, NEAR, BASE, train, n_jobs=1)
     assert alpha == 1.0 and caplog.messages[-1].endswith("features are left as given")
     one, other = (
-        kf.StackedGraphical(BASE, depth=0, n_jobs=1).fit(g, train=train).predict_proba(g)
+        kf.StackedNodes(BASE, depth=0, n_jobs=1).fit(g, train=train).predict_proba(g)
         for g in (graph, kf.diffused(graph, NEAR, alpha))
     )
     np.testing.assert_array_equal(one, other)

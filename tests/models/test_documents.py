@@ -27,7 +27,7 @@ def apart(corpus: kf.Corpus, documents: int | None = None) -> kf.Corpus:
 
 @pytest.fixture(scope="module")
 def stacked() -> Any:
-    return kf.StackedGraphical(CRF, folds=3, n_jobs=1).fit(TRAIN)
+    return kf.StackedTagger(CRF, folds=3, n_jobs=1).fit(TRAIN)
 
 
 def test_a_stack_without_company_is_its_base_and_says_so():
@@ -38,7 +38,7 @@ def test_a_stack_without_company_is_its_base_and_says_so():
         r"\(-DOCSTART- .*documents=\.\.\. in Corpus.from_sentences\), or name templates, such as Window\(3\), "
     )
     with pytest.warns(DataWarning, match=told) as warned:
-        model = kf.StackedGraphical(CRF, folds=3, n_jobs=1).fit(sentences)
+        model = kf.StackedTagger(CRF, folds=3, n_jobs=1).fit(sentences)
     assert len(warned) == 1 and len(model.levels_) == 1
     alone = kf.LinearChainCRF(**PLAIN).fit(sentences)
     for found, expected in zip(model.predict_proba(TEST), alone.predict_proba(TEST), strict=True):
@@ -49,18 +49,18 @@ def test_a_stack_without_company_is_its_base_and_says_so():
 def test_templates_that_were_asked_for_are_used_even_there():
     sentences = apart(TRAIN.documents(0, 6))
     with pytest.warns(DataWarning, match="a token has no company beyond its sentence. Mark documents"):
-        model = kf.StackedGraphical(CRF, [kf.Window(1), kf.SameWord()], folds=3, n_jobs=1).fit(sentences)
+        model = kf.StackedTagger(CRF, [kf.Window(1), kf.SameWord()], folds=3, n_jobs=1).fit(sentences)
     assert len(model.levels_) == 2 and model.alone_ == "last"
-    model = kf.StackedGraphical(CRF, kf.Window(1), folds=3, n_jobs=1).fit(sentences)
+    model = kf.StackedTagger(CRF, kf.Window(1), folds=3, n_jobs=1).fit(sentences)
     assert len(model.levels_) == 2, "a window asks for no more than the sentence, so there is nothing to tell"
 
 
 def test_a_few_longer_documents_make_no_company():
     nearly = apart(TRAIN, documents=TRAIN.n_documents - 1)
     with pytest.warns(DataWarning, match="the base alone is trained"):
-        assert len(kf.StackedGraphical(CRF, folds=3, n_jobs=1).fit(nearly).levels_) == 1
+        assert len(kf.StackedTagger(CRF, folds=3, n_jobs=1).fit(nearly).levels_) == 1
     half = apart(TRAIN, documents=TRAIN.n_documents * 2 // 3)
-    model = kf.StackedGraphical(CRF, folds=3, n_jobs=1).fit(half)
+    model = kf.StackedTagger(CRF, folds=3, n_jobs=1).fit(half)
     assert len(model.levels_) == 2 and model.alone_ == "last", "the level above has seen both kinds"
 
 
@@ -112,7 +112,7 @@ def test_explanations_of_a_lone_sentence_are_those_of_the_base(stacked: Any):
 def test_honest_predictions_are_the_base_s_there_too():
     corpus = apart(TRAIN, documents=1)
     folds = np.arange(corpus.n_documents) % 3
-    model, base = (kf.StackedGraphical(CRF, depth=depth, folds=folds.tolist(), n_jobs=1) for depth in (1, 0))
+    model, base = (kf.StackedTagger(CRF, depth=depth, folds=folds.tolist(), n_jobs=1) for depth in (1, 0))
     both, alone = model.cross_fit(corpus), base.cross_fit(corpus)
     cut = int(corpus.sentence_starts[TRAIN.document_starts[1]])
     np.testing.assert_allclose(both[:cut], alone[:cut], atol=1e-12)
@@ -128,7 +128,7 @@ def test_who_answers_is_kept_in_the_file(stacked: Any, tmp_path: Path):
 # -- models with skip edges
 
 
-@pytest.mark.parametrize("make", [kf.MixtureOfParents, kf.SkipChainCRF])
+@pytest.mark.parametrize("make", [kf.MixtureTagger, kf.SkipChainCRF])
 def test_skip_edges_without_documents_are_told_in_one_line(make: Any):
     model = make(**PLAIN)
     told = "2 of 2 sentences of the training data are documents of their own: skip edges 'same word' join no two tokens"

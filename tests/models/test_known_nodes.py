@@ -19,10 +19,10 @@ N = 90
 TRAIN = np.arange(N) % 3 > 0
 NAMES = np.array(["ash", "birch", "cedar"])
 MODELS: dict[str, Callable[[], Any]] = {
-    "stacked": lambda: kf.StackedGraphical(LogisticRegression(), folds=3, n_jobs=1),
-    "stacked, cross-fitted": lambda: kf.StackedGraphical(LogisticRegression(), folds=3, known="crossfit", n_jobs=1),
+    "stacked": lambda: kf.StackedNodes(LogisticRegression(), folds=3, n_jobs=1),
+    "stacked, cross-fitted": lambda: kf.StackedNodes(LogisticRegression(), folds=3, known="crossfit", n_jobs=1),
     "dependency network": lambda: kf.DependencyNetwork(LogisticRegression(), burn_in=5, sweeps=15, n_jobs=1),
-    "mixture": lambda: kf.MixtureOfParents(l2=1.0, orders=3, predict_orders=10, n_jobs=1),
+    "mixture": lambda: kf.MixtureNodes(l2=1.0, orders=3, predict_orders=10, n_jobs=1),
     "link": lambda: kf.LinkModel(l2=1.0, n_jobs=1),
 }
 TELLING = [name for name in MODELS if name != "stacked, cross-fitted"]  # a neighbour trained on gives its label
@@ -109,7 +109,7 @@ def test_rows_may_be_permuted(model: Any):
     order = np.random.default_rng(1).permutation(N)
     moved = web(order=order)
     agree(model, moved)
-    if not isinstance(model, kf.DependencyNetwork | kf.MixtureOfParents):  # what these draw goes by the order of rows
+    if not isinstance(model, kf.DependencyNetwork | kf.MixtureNodes):  # what these draw goes by the order of rows
         np.testing.assert_allclose(model.predict_proba(moved), model.predict_proba(GRAPH)[order], atol=1e-4)
     moved_back = model.predict_proba(moved)[np.argsort(order)]
     assert right(model, moved_back) == pytest.approx(right(model, model.predict_proba(GRAPH)), abs=0.1)
@@ -199,7 +199,7 @@ def test_grids_of_one_size_are_not_the_same_graph():
     """Numbered by their rows, two of them have the same neighbours; each has features of its own."""
     ring = [(i, (i + 1) % N) for i in range(N)]
     one, other = (web(seed, ids=None, pairs=np.array(ring)) for seed in (0, 1))
-    model = kf.StackedGraphical(LogisticRegression(), n_jobs=1).fit(one, train=TRAIN)
+    model = kf.StackedNodes(LogisticRegression(), n_jobs=1).fit(one, train=TRAIN)
     assert model.known_nodes(one).sum() == TRAIN.sum() and not model.known_nodes(other).any()
 
 
@@ -261,21 +261,13 @@ def test_only_the_labels_that_are_named_have_to_be_the_model_s(telling: Any):
         telling.predict_proba(strange, known=[0])
 
 
-def test_tokens_have_no_such_nodes():
-    corpus = kf.Corpus.from_sentences([["a", "b"]] * 3, [["x", "y"]] * 3)
-    tagger = kf.MixtureOfParents(skip_edges=None, n_jobs=1).fit(corpus)
-    for ask in (tagger.predict, tagger.predict_proba, tagger.evaluate, tagger.score):
-        with pytest.raises(InputError, match=r"known=\.\.\. is for the nodes of a graph"):
-            ask(corpus, known="none")
-
-
 # -- scores -------------------------------------------------------------------------------------------
 
 
 def test_known_nodes_are_not_scored(model: Any):
     rest = GRAPH.with_labels([None if seen else y for y, seen in zip(GRAPH.labels, TRAIN, strict=True)])
     assert model.score(GRAPH) == model.score(rest) == pytest.approx(right(model, model.predict_proba(GRAPH)))
-    assert model.evaluate(GRAPH) == (None, pytest.approx(100 * model.score(GRAPH)))
+    assert model.evaluate(GRAPH).accuracy == pytest.approx(100 * model.score(GRAPH))
     some = np.arange(N) % 3 == 2
     table = model.predict_proba(GRAPH, known=some)
     expected = (model.classes_[table.argmax(axis=1)] == np.array(GRAPH.labels))[~some].mean()
@@ -294,7 +286,7 @@ def test_a_score_of_the_training_nodes_alone_is_one_without_their_labels(model: 
 
 
 def test_a_ceiling_is_scored_on_all_that_it_is_told():
-    top = kf.StackedGraphical(LogisticRegression(), folds=3, known="ceiling", n_jobs=1).fit(GRAPH, train=TRAIN)
+    top = kf.StackedNodes(LogisticRegression(), folds=3, known="ceiling", n_jobs=1).fit(GRAPH, train=TRAIN)
     expected = (top.classes_[top.predict_proba(GRAPH).argmax(axis=1)] == np.array(GRAPH.labels)).mean()
     assert top.score(GRAPH) == pytest.approx(expected) and not top.known_nodes(GRAPH).any()
 
@@ -318,7 +310,7 @@ def test_an_explanation_is_of_the_answer_with_what_is_known(telling: Any):
     assert answer.probability == pytest.approx(table[node].max()) and answer.label == telling.predict(GRAPH)[node]
     without = telling.explain(GRAPH, node=node, known="none")
     assert without.probability == pytest.approx(telling.predict_proba(GRAPH, known="none")[node].max())
-    if isinstance(telling, kf.MixtureOfParents):
+    if isinstance(telling, kf.MixtureNodes):
         parents = [one for one in answer.contributions if one.parent is not None]
         assert parents and {one.parent for one in parents} & {*np.flatnonzero(TRAIN).tolist()}
         for one in parents:

@@ -18,13 +18,12 @@ from small_world import QUICK, TAGGERS
 
 import kinfolk as kf
 from kinfolk.core.modelfile import read_model_file, write_model_file
-from kinfolk.core.persistence import save_model
 from kinfolk.errors import InputError, ModelFileError
 
 LABELLERS: dict[str, Callable[[], Any]] = {
-    "MixtureOfParents": lambda: kf.MixtureOfParents(orders=2, predict_orders=2, **QUICK),
+    "MixtureNodes": lambda: kf.MixtureNodes(orders=2, predict_orders=2, **QUICK),
     "LinkModel": lambda: kf.LinkModel(training="pseudo", n_jobs=1),
-    "StackedGraphical": lambda: kf.StackedGraphical(LogisticRegression(C=100), folds=3, n_jobs=1),
+    "StackedNodes": lambda: kf.StackedNodes(LogisticRegression(C=100), folds=3, n_jobs=1),
     "DependencyNetwork": lambda: kf.DependencyNetwork(LogisticRegression(C=100), sweeps=5, burn_in=2, n_jobs=1),
 }
 LABELS: dict[str, list[Any]] = {
@@ -151,7 +150,7 @@ def test_a_model_file_without_a_type_has_strings(tmp_path: Path):
     ({"type": "complex"}, "labels of type 'complex' are not known; expected str, int, float, bool: upgrade kinfolk"),
     ({"type": "bool"}, "do not fit together"),
     ({"classes": ["1", "2", "three"]}, "do not fit together"),
-    ({"classes": ["1", "2", "03"]}, "do not fit together"),
+    ({"classes": ["1", "2", "03"]}, "not of the type that the file says"),
 ])  # fmt: skip
 def test_a_model_file_whose_labels_are_not_of_their_type(given: dict[str, Any], message: str, tmp_path: Path):
     saved(kf.MaxEnt(**QUICK).fit(*sentences([1, 2, 3])), tmp_path)
@@ -239,7 +238,7 @@ def test_a_column_of_two_types_is_refused():
 def test_weights_of_classes_in_a_base_go_by_label():
     graph, _ = graph_of([1, 2, 3])
     by_label = LogisticRegression(class_weight={1: 1.0, 2: 1.0, 3: 50.0})
-    model = kf.StackedGraphical(by_label, folds=3, n_jobs=1).fit(graph)
+    model = kf.StackedNodes(by_label, folds=3, n_jobs=1).fit(graph)
     assert model.levels_[0].estimator.class_weight == {0: 1.0, 1: 1.0, 2: 50.0}
 
 
@@ -258,7 +257,7 @@ def test_any_labels_go_through_fit_predict_and_files(tmp_path: Path, labels: lis
     graph = kf.Graph(5.0 * np.eye(len(labels)), labels, {"r": []}, classes=sorted(labels))
     for new, data in ((kf.MaxEnt(**QUICK), (X, y)), (kf.LinkModel(**QUICK), (graph,))):
         model = new.fit(*data)
-        save_model(model, tmp_path / "model.kinfolk")
+        model.save(tmp_path / "model.kinfolk")
         for one in (model, kf.load_model(tmp_path / "model.kinfolk")):
             found = one.predict(data[0])
             assert (found == y) if len(data) == 2 else (found.tolist() == labels)

@@ -65,7 +65,7 @@ def fit(model: Any, *data: Any, **more: Any) -> Any:
 
 def test_weights_of_links_that_are_not_used_are_told():
     weighed = GRAPH.relations["cites"] * sparse.csr_array(np.arange(1.0, 61.0)[:, None])
-    with pytest.warns(DataWarning, match="the weights of links 'cites' are not used by LinkModel; StackedGraphical"):
+    with pytest.warns(DataWarning, match="the weights of links 'cites' are not used by LinkModel; StackedNodes"):
         fit(link(), GRAPH.with_relations({"cites": weighed}))
 
 
@@ -116,7 +116,7 @@ def test_without_links_it_is_a_model_of_the_nodes_alone(relations: Any, training
     graph = kf.Graph(GRAPH.features, GRAPH.labels, {"cites": []})
     precise = {"tolerance": 1e-9, "l2": 0.5}
     model = fit(link(relations=relations, training=training, **precise), graph)
-    alone = fit(kf.MixtureOfParents(relations=[], n_jobs=1, **precise), graph)
+    alone = fit(kf.MixtureNodes(relations=[], n_jobs=1, **precise), graph)
     w, table = model.weights_, model.predict_proba(graph, known="none")
     np.testing.assert_allclose(table, softmax(graph.features @ w.tables[0] + w.start), atol=1e-6)
     np.testing.assert_allclose(table, alone.predict_proba(graph, known="none"), atol=2e-3)
@@ -304,8 +304,8 @@ def test_links_are_worth_having(fitted: Any):
     assert table.shape == (60, 2) and (table >= 0).all()
     np.testing.assert_allclose(table.sum(axis=1), 1, atol=1e-9)
     assert fitted.predict(OTHER).tolist() == [fitted.classes_[k] for k in table.argmax(axis=1)]
-    entities, accuracy = fitted.evaluate(OTHER)
-    assert entities is None and accuracy == pytest.approx(100 * fitted.score(OTHER))
+    accuracy = fitted.evaluate(OTHER).accuracy
+    assert accuracy == pytest.approx(100 * fitted.score(OTHER))
 
 
 @pytest.mark.parametrize("settings_", [*({"training": t} for t in TRAININGS), {"l1": 0.05, "damping": 0.0}], ids=repr)
@@ -724,7 +724,7 @@ CHANGES: dict[str, Any] = {
     "columns by number": lambda h, a, s: h.update(columns=9),
     "a class missing": lambda h, a, s: h["labels"]["classes"].pop(),
     "a model of tokens": lambda h, a, s: h.update(method="SkipChainCRF"),
-    "another method": lambda h, a, s: h.update(method="MixtureOfParents"),
+    "another method": lambda h, a, s: h.update(method="MixtureNodes"),
     "another kind": lambda h, a, s: h.update(kind="tokens"),
 }
 

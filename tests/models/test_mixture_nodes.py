@@ -13,7 +13,7 @@ import kinfolk as kf
 import mixture_oracle as oracle
 from kinfolk.core.training import Progress
 from kinfolk.errors import DataWarning, InputError, SettingError
-from kinfolk.graph.nodes import Nodes
+from kinfolk.graph.nodes import Known, Nodes
 
 TOKENS, LABELS = [["Kim", "left"]], [["B-PER", "O"]]
 
@@ -38,12 +38,12 @@ def web(n: int = 40, seed: int = 0, relations: tuple[str, ...] = ("cites",), **c
 GRAPH, OTHER = web(), web(30, 1)
 
 
-def mixture(**changed: Any) -> kf.MixtureOfParents:
-    return kf.MixtureOfParents(**{"orders": 3, "predict_orders": 10, "n_jobs": 1, **changed})
+def mixture(**changed: Any) -> kf.MixtureNodes:
+    return kf.MixtureNodes(**{"orders": 3, "predict_orders": 10, "n_jobs": 1, **changed})
 
 
 @pytest.fixture(scope="module")
-def fitted() -> kf.MixtureOfParents:
+def fitted() -> kf.MixtureNodes:
     return mixture().fit(GRAPH)
 
 
@@ -62,16 +62,16 @@ CHAIN = [(1, 0), (2, 1), (2, 0), (5, 3)]
 
 
 def test_links_in_circles_are_learned_from(fitted: Any):
-    assert fitted.task_ == "nodes" and list(fitted.classes_) == ["cat", "dog"]
-    assert fitted.parents_[0].names == ("cites (outgoing)", "cites (incoming)")
+    assert list(fitted.classes_) == ["cat", "dog"]
+    assert fitted.parents_.names == ("cites (outgoing)", "cites (incoming)")
     alone = mixture().fit(kf.Graph(GRAPH.features, GRAPH.labels, {"cites": []}))
     assert fitted.score(OTHER) > alone.score(kf.Graph(OTHER.features, OTHER.labels, {"cites": []})) + 0.1
     table = fitted.predict_proba(OTHER)
     assert table.shape == (30, 2) and (table >= 0).all()
     np.testing.assert_allclose(table.sum(axis=1), 1, atol=1e-9)
     assert fitted.predict(OTHER).tolist() == [fitted.classes_[k] for k in table.argmax(axis=1)]
-    entities, accuracy = fitted.evaluate(OTHER)
-    assert entities is None and accuracy == pytest.approx(100 * fitted.score(OTHER))
+    accuracy = fitted.evaluate(OTHER).accuracy
+    assert accuracy == pytest.approx(100 * fitted.score(OTHER))
 
 
 SETTINGS: list[dict[str, Any]] = [
@@ -88,7 +88,7 @@ SETTINGS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("settings_", SETTINGS, ids=repr)
 def test_weights_do_not_depend_on_the_number_of_threads(settings_: Any):
     one, two = (mixture(**settings_, n_jobs=n).fit(GRAPH) for n in (1, 2))
-    (a,), (b,) = one.weights_, two.weights_
+    a, b = one.weights_, two.weights_
     for x, y in zip([*a.tables, *a[1:]], [*b.tables, *b[1:]], strict=True):
         np.testing.assert_array_equal(x, y)
     np.testing.assert_array_equal(one.predict_proba(OTHER), two.predict_proba(OTHER))
@@ -120,8 +120,8 @@ def test_more_orders_give_steadier_answers(fitted: Any):
 def by_enumeration(fitted: Any, graph: kf.Graph, known: Any = None) -> np.ndarray:
     """The mean over orders, each order's DAG handed to the oracle; given labels that are `known` (n,), -1 for none."""
     nodes = Nodes.of(graph, fitted.node_columns_)
-    sample = fitted._node_model().sample(nodes, known)
-    (weights,), layout, n_labels = fitted.weights_, sample.layout, len(fitted.classes_)
+    sample = fitted._sample(nodes, Known(np.full(len(graph), -1) if known is None else known))
+    weights, layout, n_labels = fitted.weights_, sample.layout, len(fitted.classes_)
     total = np.zeros((len(graph), n_labels))
     own = [np.asarray(t, np.float64) for t in weights.tables]
     numbers = range(len(layout.relations))
@@ -192,7 +192,7 @@ def test_in_a_dag_a_known_label_is_seen_and_says_nothing_of_its_parents():
 
 def test_everybody_may_start():
     plain, starting = mixture().fit(GRAPH), mixture(everybody_starts=True).fit(GRAPH)
-    dag = starting._node_model().sample(Nodes.of(GRAPH)).wired.wirings[0].dag
+    dag = starting._sample(Nodes.of(GRAPH), Known(np.full(len(GRAPH), -1))).wired.wirings[0].dag
     assert (np.bincount(dag.child[dag.relation < 0], minlength=len(GRAPH)) == 1).all()
     assert not np.array_equal(plain.predict_proba(OTHER), starting.predict_proba(OTHER))
 
@@ -232,8 +232,8 @@ def test_groups_do_not_know_of_each_other(fitted: Any):
 def test_relations_may_be_chosen():
     graph = web(relations=("cites", "near"))
     model = mixture(relations=["near"]).fit(graph)
-    assert model.parents_[0].links == ("near",)
-    assert mixture().fit(graph).parents_[0].links == ("cites", "near")
+    assert model.parents_.links == ("near",)
+    assert mixture().fit(graph).parents_.links == ("cites", "near")
     with pytest.raises(InputError, match=r"no relation 'far' here; there are: 'cites', 'near'"):
         mixture(relations=["near", "far"]).fit(graph)
     with pytest.raises(InputError, match=r"this graph has no relation, so no node has a neighbour.*relations=\[\]"):
@@ -252,9 +252,9 @@ def test_of_two_relations_that_are_each_other_s_reverse_one_is_used():
     links = GRAPH.relations["cites"]
     both = kf.Graph(GRAPH.features, GRAPH.labels, {"cites": links, "cited_by": links.T.tocsr()})
     model = mixture().fit(both)
-    assert model.parents_[0].links == ("cites",)
+    assert model.parents_.links == ("cites",)
     np.testing.assert_array_equal(model.predict_proba(both), mixture().fit(GRAPH).predict_proba(GRAPH))
-    assert mixture(relations=["cites", "cited_by"]).fit(both).parents_[0].links == ("cites", "cited_by")
+    assert mixture(relations=["cites", "cited_by"]).fit(both).parents_.links == ("cites", "cited_by")
 
 
 @pytest.mark.parametrize("wrong", ["cites", 3])
@@ -308,15 +308,13 @@ def test_nothing_to_train_on():
     for graph, train in ((GRAPH.with_labels(None), None), (GRAPH, np.zeros(40, bool)), (GRAPH.subset([]), None)):
         with pytest.raises(InputError, match="none of the nodes to train on has one"):
             mixture().fit(graph, train=train)
-    with pytest.raises(InputError, match=r"train=... chooses nodes of a graph; for tokens"):
-        mixture().fit(TOKENS, LABELS, train=[0])
+    with pytest.raises(InputError, match="expected a Graph or a Relational; got list"):
+        mixture().fit(TOKENS, train=[0])
 
 
 def test_a_graph_brings_its_own_labels():
     with pytest.raises(InputError, match="a graph brings its own labels"):
         mixture().fit(GRAPH, GRAPH.labels)
-    with pytest.raises(InputError, match="a graph brings its own labels"):
-        mixture().fit(GRAPH, X_dev=OTHER, y_dev=OTHER.labels)
 
 
 def test_labels_beside_a_graph_are_not_ignored_when_scoring(fitted: Any):
@@ -393,10 +391,10 @@ def test_graphs_of_nothing(fitted: Any):
 def test_a_dag_is_taken_as_it_is():
     data = dag_of(CHAIN)
     model = mixture().fit(data)
-    assert model.parents_[0].names == ("p",) and not model.parents_[0].ordered
+    assert model.parents_.names == ("p",) and not model.parents_.ordered
     seeds = [mixture(random_state=s, training="separate").fit(data).predict_proba(data) for s in (0, 1)]
     np.testing.assert_allclose(*seeds, atol=0.02)
-    (wiring,) = model._node_model().sample(Nodes.of(data, 3)).wired.wirings
+    (wiring,) = model._sample(Nodes.of(data, 3), Known(np.full(len(data), -1))).wired.wirings
     told = zip(wiring.dag.child.tolist(), wiring.dag.parent.tolist(), strict=True)
     assert sorted((c, p) for c, p in told if p >= 0) == sorted(CHAIN)
 
@@ -416,8 +414,8 @@ def test_a_dag_that_is_none():
 def test_weights_may_be_given():
     data = dag_of(CHAIN, [1, 0.25, 0.75, 1])
     model = mixture(mixing="given").fit(data)
-    sample = model._node_model().sample(Nodes.of(data, 3))
-    assert sample.alphas(model.weights_[0].gate)[0].tolist() == [1, 1, 0.75, 0.25, 1, 1, 1]
+    sample = model._sample(Nodes.of(data, 3), Known(np.full(len(data), -1)))
+    assert sample.alphas(model.weights_.gate)[0].tolist() == [1, 1, 0.75, 0.25, 1, 1, 1]
     sure = mixture(mixing="given").fit(dag_of(CHAIN, [1, 1, 0, 1]))
     assert sure.predict_proba(data).shape == (6, 2)
 
@@ -439,7 +437,7 @@ def test_weights_that_cannot_be_given(weights: Any, message: str):
 
 
 def test_weights_of_links_that_are_not_used_are_told():
-    told = "the weights of links 'p' are not used by MixtureOfParents; StackedGraphical and DependencyNetwork use them"
+    told = "the weights of links 'p' are not used by MixtureNodes; StackedNodes and DependencyNetwork use them"
     with pytest.warns(DataWarning, match=told):
         mixture().fit(dag_of(CHAIN, [1, 0.25, 0.75, 1]))
     mixture().fit(dag_of(CHAIN, [2, 2, 2, 0]))  # a stored zero is no link, and the others weigh the same
@@ -466,7 +464,7 @@ def test_shares_of_relations():
     near = sparse.csr_array((np.ones(2), ([3, 2], [2, 0])), shape=(6, 6))
     data = dag_of(CHAIN, q=near)
     model = mixture(mixing={"p": 1, "q": 3}).fit(data)
-    alpha = model._node_model().sample(Nodes.of(data, 3)).alphas(model.weights_[0].gate)[0]
+    alpha = model._sample(Nodes.of(data, 3), Known(np.full(len(data), -1))).alphas(model.weights_.gate)[0]
     np.testing.assert_allclose(alpha, [1, 1, 0.125, 0.125, 0.75, 1, 1, 1])
     for shares, message in (({"p": 1}, "no weight for relation 'q'"), ({"p": 1, "q": 1, "r": 1}, "relation 'r'")):
         with pytest.raises(SettingError, match=message):
@@ -476,15 +474,15 @@ def test_shares_of_relations():
 def test_shares_of_links_serve_both_directions():
     graph = web(relations=("cites", "near"))
     one = mixture(mixing={"cites": 2, "near": 1}).fit(graph)
-    assert one.parents_[0].shares.tolist() == [2, 2, 1, 1, 1]
+    assert one.parents_.shares.tolist() == [2, 2, 1, 1, 1]
     sided = {"cites (outgoing)": 2, "cites (incoming)": 3, "near": 1, "start": 4}
-    assert mixture(mixing=sided).fit(graph).parents_[0].shares.tolist() == [2, 3, 1, 1, 4]
+    assert mixture(mixing=sided).fit(graph).parents_.shares.tolist() == [2, 3, 1, 1, 4]
 
 
 def test_shares_of_links_with_names_alike():
     links = GRAPH.relations["cites"]
     graph = kf.Graph(GRAPH.features, GRAPH.labels, {"a": links, "a (x)": links})
-    assert mixture(mixing={"a (x)": 5, "a": 1}).fit(graph).parents_[0].shares.tolist() == [1, 1, 5, 5, 1]
+    assert mixture(mixing={"a (x)": 5, "a": 1}).fit(graph).parents_.shares.tolist() == [1, 1, 5, 5, 1]
 
 
 # -- training
@@ -566,28 +564,15 @@ def test_a_failed_fit_leaves_the_model_as_it_was(fitted: Any):
 
 
 def test_nodes_for_a_model_of_tokens_and_the_reverse(fitted: Any):
-    tokens = mixture().fit(TOKENS, LABELS)
+    tokens = kf.MixtureTagger(n_jobs=1).fit(TOKENS, LABELS)
     calls = (tokens.predict, tokens.predict_proba, tokens.score, tokens.evaluate)
-    for call in (*calls, lambda X: tokens.explain(X, node=0)):
-        with pytest.raises(InputError, match="trained on tokens, and is given nodes"):
+    for call in (*calls, lambda X: tokens.explain(X, 0)):
+        with pytest.raises(InputError, match="expected a Corpus or a list of sentences; got Graph"):
             call(GRAPH)
     calls = (fitted.predict, fitted.predict_proba, fitted.score, fitted.evaluate)
-    for call in (*calls, lambda X: fitted.explain(X, 0, 0)):
-        with pytest.raises(InputError, match="trained on nodes, and is given tokens"):
+    for call in (*calls, lambda X: fitted.explain(X, 0)):
+        with pytest.raises(InputError, match="expected a Graph or a Relational; got list"):
             call(TOKENS)
-
-
-def test_a_model_of_nodes_has_no_entities(fitted: Any):
-    with pytest.raises(InputError, match="trained on nodes"):
-        fitted.predict_entities(TOKENS)
-
-
-def test_a_model_may_be_trained_on_the_other_kind():
-    model = mixture().fit(GRAPH).fit(TOKENS, LABELS)
-    assert model.predict(TOKENS) == LABELS
-    again = model.fit(GRAPH)
-    assert again.task_ == "nodes" and again.score(OTHER) > 0.6
-    np.testing.assert_array_equal(again.predict_proba(OTHER), mixture().fit(GRAPH).predict_proba(OTHER))
 
 
 def test_a_relational_for_a_model_of_graphs_is_put_in_orders(fitted: Any):
@@ -611,8 +596,3 @@ def test_forced_labels_come_first_and_are_conditioned_on_exactly():
     partly = graph.with_labels(["a", "b", "a", "b", None])
     few, many = (model.set_params(predict_orders=n).predict_proba(partly, forced=True)[4] for n in (1, 20))
     np.testing.assert_allclose(few, many, atol=1e-12)
-
-
-def test_settings_of_the_other_task_are_told(caplog: pytest.LogCaptureFixture):
-    mixture(order="backward").fit(GRAPH)
-    assert "order: no meaning for nodes, and ignored" in caplog.text

@@ -31,8 +31,8 @@ SEEDS = st.integers(0, 2**32 - 1)
 _FITTED: dict[str, Any] = {}
 
 
-def mixture(**changed: Any) -> kf.MixtureOfParents:
-    return kf.MixtureOfParents(**{"templates": BARE, "n_jobs": 1, **changed})
+def mixture(**changed: Any) -> kf.MixtureTagger:
+    return kf.MixtureTagger(**{"templates": BARE, "n_jobs": 1, **changed})
 
 
 def trained(**changed: Any) -> Any:
@@ -93,7 +93,7 @@ def test_trained_without_skip_edges_it_is_an_memm(training: str):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # rounding
         memm = kf.MEMM(decode="posterior", **settings_).fit(SHORT)
-        model = kf.MixtureOfParents(skip_edges=None, training=training, **settings_).fit(SHORT)
+        model = kf.MixtureTagger(skip_edges=None, training=training, **settings_).fit(SHORT)
     assert_close(model.predict_proba(TEST), memm.predict_proba(TEST), 3e-3)
     np.testing.assert_allclose(model.weights_[0].tables[0], memm.weights_.node, atol=0.02)
     ours, theirs = (np.concatenate(m.predict(TEST)) for m in (model, memm))
@@ -392,7 +392,7 @@ def test_skip_edges_carry_what_one_mention_tells_to_the_others():
     train, test = kf.newswire_split(30, 20)
     settings_ = {"templates": [word[0], lower.window(-2, 2), shape[0]], "n_jobs": 1}
     memm = kf.MEMM(decode="posterior", **settings_).fit(train).score(test)
-    model = kf.MixtureOfParents(**settings_).fit(train).score(test)
+    model = kf.MixtureTagger(**settings_).fit(train).score(test)
     assert model > memm + 0.02
 
 

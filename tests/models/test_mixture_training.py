@@ -49,8 +49,8 @@ SHORT = TRAIN.documents(0, 6)
 HOW = ("none", "own", "shared")
 
 
-def mixture(**changed: Any) -> kf.MixtureOfParents:
-    return kf.MixtureOfParents(**{"templates": FEW, "n_jobs": 1, **changed})
+def mixture(**changed: Any) -> kf.MixtureTagger:
+    return kf.MixtureTagger(**{"templates": FEW, "n_jobs": 1, **changed})
 
 
 def assert_same_weights(one: Any, other: Any) -> None:
@@ -430,12 +430,6 @@ def test_a_warm_start_from_other_relations_starts_anew():
     assert model.fit(SHORT).convergence_.objective == pytest.approx(fresh.convergence_.objective, rel=1e-6)
 
 
-def test_a_warm_start_from_nodes_starts_anew():
-    graph = kf.Graph(np.eye(4), ["a", "b", "a", "b"], {"cites": [(0, 1), (2, 3)]})
-    model = mixture(warm_start=True).fit(graph)
-    assert model.fit(TINY, TINY_LABELS).predict(TINY) == TINY_LABELS
-
-
 @pytest.mark.parametrize("stage", ["warm start", "previous", "same word", "joint"])
 def test_a_callback_is_told_of_every_stage(stage: str):
     seen: list[Progress] = []
@@ -497,11 +491,11 @@ def test_an_interrupted_fit_leaves_the_model_as_it_was():
     fresh = mixture()
     with pytest.raises(KeyError):
         fresh.fit(SHORT, callback=interrupt)
-    assert not hasattr(fresh, "weights_") and not hasattr(fresh, "task_")
+    assert not hasattr(fresh, "weights_")
     model = mixture().fit(TINY, TINY_LABELS)
     with pytest.raises(KeyError):
         model.fit(SHORT, callback=interrupt)
-    assert model.predict(TINY) == TINY_LABELS and model.task_ == "tokens"
+    assert model.predict(TINY) == TINY_LABELS
 
 
 # -- weights of classes and sentences
@@ -549,13 +543,17 @@ GRAPH = kf.Graph(np.eye(4), ["a", "b", "a", "b"], {"cites": [(0, 1), (2, 3)]})
 
 
 @pytest.mark.parametrize("name", BAD)
-@pytest.mark.parametrize("data", ["tokens", "nodes"])
-def test_settings_that_cannot_be(name: str, data: str):
+@pytest.mark.parametrize("kind", [kf.MixtureTagger, kf.MixtureNodes])
+def test_settings_that_cannot_be(name: str, kind: Any):
     value, message = BAD[name]
-    model = mixture(**{name: value})
+    if name not in kind().get_params():  # of the other task
+        with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}'"):
+            kind(**{name: value})
+        return
+    model = kind(**{name: value})
     with pytest.raises(SettingError) as caught:
-        model.fit(*((TINY, TINY_LABELS) if data == "tokens" else (GRAPH,)))
-    assert str(caught.value).startswith(f"MixtureOfParents({name}=...) must be ") and message in str(caught.value)
+        model.fit(*((TINY, TINY_LABELS) if kind is kf.MixtureTagger else (GRAPH,)))
+    assert str(caught.value).startswith(f"{kind.__name__}({name}=...) must be ") and message in str(caught.value)
     assert not hasattr(model, "weights_")
 
 
@@ -579,8 +577,8 @@ def test_settings_of_tokens_that_cannot_be(settings_: Any, message: str):
 
 def test_a_setting_that_is_not_there():
     with pytest.raises(TypeError):
-        kf.MixtureOfParents(depth=3)
-    with pytest.raises(SettingError, match=r"MixtureOfParents has no setting 'depth'; it has: .*skip_edges"):
+        kf.MixtureTagger(depth=3)
+    with pytest.raises(SettingError, match=r"MixtureTagger has no setting 'depth'; it has: .*skip_edges"):
         mixture().set_params(depth=3)
 
 
@@ -596,18 +594,19 @@ def test_settings_come_back_as_given():
 
 
 def test_only_changed_settings_are_shown():
-    assert repr(kf.MixtureOfParents()) == "MixtureOfParents()"
-    model = kf.MixtureOfParents(training="separate", skip_edges=None, l2=1.0)
-    assert repr(model) == "MixtureOfParents(l2=1.0, training='separate', skip_edges=None)"
-    assert repr(kf.MixtureOfParents(skip_edges=kf.SameWord())) == "MixtureOfParents()"
+    assert repr(kf.MixtureTagger()) == "MixtureTagger()"
+    model = kf.MixtureTagger(training="separate", skip_edges=None, l2=1.0)
+    assert repr(model) == "MixtureTagger(l2=1.0, training='separate', skip_edges=None)"
+    assert repr(kf.MixtureTagger(skip_edges=kf.SameWord())) == "MixtureTagger()"
 
 
 def test_nothing_is_predicted_before_training():
     model = mixture()
     calls = (model.predict, model.predict_proba, model.predict_entities, model.score, model.evaluate)
     for call in (*calls, lambda X: model.explain(X, 0, 0), lambda X: model.save("nowhere"), lambda X: model.classes_):
-        with pytest.raises(NotFittedError, match="MixtureOfParents is not trained yet"):
+        with pytest.raises(NotFittedError, match="MixtureTagger is not trained yet"):
             call(TINY)
-    for call in (model.predict, model.predict_proba, model.score, lambda X: model.explain(X, node=0)):
-        with pytest.raises(NotFittedError, match="MixtureOfParents is not trained yet"):
+    nodes = kf.MixtureNodes()
+    for call in (nodes.predict, nodes.predict_proba, nodes.score, lambda X: nodes.explain(X, node=0)):
+        with pytest.raises(NotFittedError, match="MixtureNodes is not trained yet"):
             call(GRAPH)

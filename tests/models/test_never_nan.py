@@ -35,12 +35,12 @@ def spoiled(value: float, thin: bool = False, at: int = 3) -> kf.Graph:
 
 
 SINGLE_PRECISION: dict[str, Callable[[], Any]] = {
-    "mixture of parents": lambda: kf.MixtureOfParents(orders=2, predict_orders=2, n_jobs=1),
-    "learned weights": lambda: kf.MixtureOfParents(orders=2, predict_orders=2, mixing="learned", n_jobs=1),
+    "mixture of parents": lambda: kf.MixtureNodes(orders=2, predict_orders=2, n_jobs=1),
+    "learned weights": lambda: kf.MixtureNodes(orders=2, predict_orders=2, mixing="learned", n_jobs=1),
     "link model": lambda: kf.LinkModel(l2=1.0, n_jobs=1),
 }
 DOUBLE_PRECISION: dict[str, Callable[[], Any]] = {
-    "stacked": lambda: kf.StackedGraphical(LogisticRegression(), folds=3, n_jobs=1),
+    "stacked": lambda: kf.StackedNodes(LogisticRegression(), folds=3, n_jobs=1),
     "dependency network": lambda: kf.DependencyNetwork(LogisticRegression(), sweeps=2, burn_in=0, n_jobs=1),
     "dependency network, plain": lambda: kf.DependencyNetwork(
         LogisticRegression(), sweeps=2, burn_in=0, mode="plain", n_jobs=1
@@ -126,7 +126,7 @@ class CluelessMargin(LinearSVC):
 
 
 @pytest.mark.parametrize("base", [Clueless(), CluelessMargin()], ids=["probabilities", "decision values"])
-@pytest.mark.parametrize("make", [kf.StackedGraphical, kf.DependencyNetwork])
+@pytest.mark.parametrize("make", [kf.StackedNodes, kf.DependencyNetwork])
 @pytest.mark.filterwarnings("ignore:2 of 12 nodes .* no longer have their features")
 def test_a_base_that_gives_no_probability_is_told(base: Any, make: Any, caplog: pytest.LogCaptureFixture):
     model = make(base, n_jobs=1).fit(a_graph())
@@ -145,7 +145,7 @@ def test_weights_that_are_no_numbers_label_no_node(name: str, ask: str):
         model.conditional_.estimator.coef_[:] = np.nan
         model.conditional_.__dict__.pop("softmax", None)
     else:
-        weights = model.weights_ if name == "link model" else model.weights_[0]
+        weights = model.weights_
         weights.start[:] = np.nan
         for table in weights.tables:
             table[:] = np.nan
@@ -162,7 +162,7 @@ TAGGERS: dict[str, Callable[[], Any]] = {
     "MEMM": lambda: kf.MEMM(n_jobs=1),
     "MEMM posterior": lambda: kf.MEMM(decode="posterior", n_jobs=1),
     "LinearChainCRF": lambda: kf.LinearChainCRF(n_jobs=1),
-    "MixtureOfParents": lambda: kf.MixtureOfParents(n_jobs=1),
+    "MixtureTagger": lambda: kf.MixtureTagger(n_jobs=1),
     "SkipChainCRF": lambda: kf.SkipChainCRF(n_jobs=1),
 }
 

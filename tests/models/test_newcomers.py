@@ -59,7 +59,7 @@ def test_numbers_for_ids() -> None:
     """Ids that look like numbers are strings; a number counts from 0."""
     X, ids = np.eye(6), [str(100 + i) for i in range(6)]
     graph = kf.Graph(X, ["a", "b"] * 3, {"r": [(i, i + 1) for i in range(5)]}, ids=ids)
-    model = kf.MixtureOfParents(n_jobs=1, orders=1, predict_orders=1, training="separate").fit(graph)
+    model = kf.MixtureNodes(n_jobs=1, orders=1, predict_orders=1, training="separate").fit(graph)
     assert model.explain(graph, node="101").name == model.explain(graph, node=1).name == "101"
     for node in (101, np.int64(101)):
         with pytest.raises(InputError, match=r"got .*101.*; ids are strings: write node='101'; a number counts from 0"):

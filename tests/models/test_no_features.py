@@ -40,18 +40,18 @@ GRAPHS = {
 }
 TREES = HistGradientBoostingClassifier(max_iter=5, min_samples_leaf=5)
 MODELS: dict[str, Callable[[], Any]] = {
-    "stacked": lambda: kf.StackedGraphical(LogisticRegression(), n_jobs=1),
-    "stacked, two levels": lambda: kf.StackedGraphical(LogisticRegression(), depth=2, own=True, n_jobs=1),
-    "stacked, told alone": lambda: kf.StackedGraphical(LogisticRegression(), features=False, n_jobs=1),
-    "stacked naive Bayes": lambda: kf.StackedGraphical(GaussianNB(), n_jobs=1),
-    "stacked trees": lambda: kf.StackedGraphical(TREES, n_jobs=1),
+    "stacked": lambda: kf.StackedNodes(LogisticRegression(), n_jobs=1),
+    "stacked, two levels": lambda: kf.StackedNodes(LogisticRegression(), depth=2, own=True, n_jobs=1),
+    "stacked, told alone": lambda: kf.StackedNodes(LogisticRegression(), features=False, n_jobs=1),
+    "stacked naive Bayes": lambda: kf.StackedNodes(GaussianNB(), n_jobs=1),
+    "stacked trees": lambda: kf.StackedNodes(TREES, n_jobs=1),
     "network": lambda: kf.DependencyNetwork(LogisticRegression(), n_jobs=1),
     "network, plain": lambda: kf.DependencyNetwork(LogisticRegression(), mode="plain", sweeps=30, n_jobs=1),
     "network of trees": lambda: kf.DependencyNetwork(
         RandomForestClassifier(10, random_state=0), burn_in=5, sweeps=5, n_jobs=1
     ),
-    "mixture of parents": lambda: kf.MixtureOfParents(orders=3, predict_orders=10, n_jobs=1),
-    "learned weights": lambda: kf.MixtureOfParents(orders=3, predict_orders=10, mixing="learned", n_jobs=1),
+    "mixture of parents": lambda: kf.MixtureNodes(orders=3, predict_orders=10, n_jobs=1),
+    "learned weights": lambda: kf.MixtureNodes(orders=3, predict_orders=10, mixing="learned", n_jobs=1),
     "link model": lambda: kf.LinkModel(l2=1.0, training="pseudo", n_jobs=1),
 }
 
@@ -91,13 +91,13 @@ def test_a_mixture_learns_links_from_labels_where_marginals_say_nothing(seed: in
     pairs = [(i, j) for i, j in rng.integers(0, 60, (500, 2)).tolist() if i != j and kind[i] == kind[j]]
     relations = {"r": sorted({*pairs}), "back": sorted({(j, i) for i, j in pairs})}
     graph = kf.Graph(None, [("cat", "dog")[k] if i < 40 else None for i, k in enumerate(kind)], relations)
-    model = kf.MixtureOfParents(n_jobs=1).fit(graph)
+    model = kf.MixtureNodes(n_jobs=1).fit(graph)
     assert (model.predict(graph, forced=True) == np.array(["cat", "dog"])[kind])[40:].mean() > 0.9
     assert "nodes have no features, so links are learned from labels: training='conditional'" in caplog.text
 
 
 def test_without_links_either_each_class_has_its_share():
-    model = kf.StackedGraphical(LogisticRegression(), depth=0, n_jobs=1)
+    model = kf.StackedNodes(LogisticRegression(), depth=0, n_jobs=1)
     graph = kf.Graph(None, ["ant"] * 3 + ["bee"] * 1 + [None] * 2)
     np.testing.assert_allclose(model.fit(graph).predict_proba(graph, known="none"), [[0.75, 0.25]] * 6)
     weight = np.array([1.0, 1, 1, 5, 1, 1])
@@ -115,7 +115,7 @@ def test_a_new_graph_may_have_features_by_name(name: str):
 
 def test_features_cannot_be_made_up():
     seen = kf.Graph(np.eye(3)[KIND], LABELS, {"r": LINKS, "back": LINKS[:, ::-1]}, feature_names=["x", "y", "z"])
-    model = kf.StackedGraphical(LogisticRegression(), n_jobs=1).fit(seen)
+    model = kf.StackedNodes(LogisticRegression(), n_jobs=1).fit(seen)
     with pytest.raises(InputError, match="none of the model's 3 features is here"):
         model.predict(GRAPHS["sparse"])
 
@@ -144,7 +144,7 @@ def test_every_source_takes_nodes_without_features(tmp_path: Path):
     ]
     for graph in sources:
         assert graph.n_features == 0 and graph.n_nodes == N
-        assert kf.StackedGraphical(LogisticRegression(), n_jobs=1).fit(graph, train=TRAIN).predict(graph).shape == (N,)
+        assert kf.StackedNodes(LogisticRegression(), n_jobs=1).fit(graph, train=TRAIN).predict(graph).shape == (N,)
 
 
 def test_how_many_nodes_there_are_is_told_by_whatever_there_is():

@@ -74,7 +74,7 @@ TEMPLATES = [
 
 def stacked(base: Any = None, **settings: Any) -> Any:
     chosen = {"templates": TEMPLATES, "depth": 2, "folds": 3, "cross_fitting": "paper", "n_jobs": 1, **settings}
-    return kf.StackedGraphical(base or LogisticRegression(), **chosen).fit(TRAIN)
+    return kf.StackedNodes(base or LogisticRegression(), **chosen).fit(TRAIN)
 
 
 def hard(votes: Any) -> Any:
@@ -183,13 +183,13 @@ def test_sampled_votes_are_averaged_as_in_prediction() -> None:
 
 def test_who_tells_a_label_and_who_a_prediction() -> None:
     partly = a_graph(0, unknown=0.4)
-    told = kf.StackedGraphical(LogisticRegression(), "count:s", n_jobs=1).fit(partly).explain(partly, node=0)
+    told = kf.StackedNodes(LogisticRegression(), "count:s", n_jobs=1).fit(partly).explain(partly, node=0)
     for one in told.neighbours:
         label = partly.labels[one.node]
         assert one.known == (label is not None)
         assert not one.known or (NAMES[one.told[0].argmax()] == label and one.told.max() == 1.0)
     assert {one.known for one in told.neighbours} == {True, False}
-    model = kf.StackedGraphical(LogisticRegression(), "count:s", n_jobs=1).fit(TRAIN)
+    model = kf.StackedNodes(LogisticRegression(), "count:s", n_jobs=1).fit(TRAIN)
     answer = model.explain(TRAIN, node=0)
     assert {one.source for one in answer.neighbours} == {"cross-fitted"} and answer.source == "cross-fitted"
     assert told.source == ("label" if partly.labels[0] else "prediction")
@@ -314,10 +314,10 @@ def test_a_page_that_cannot_be_written_is_told_at_once(tmp_path: Path) -> None:
 def test_a_page_draws_so_many_and_counts_the_rest() -> None:
     crowd = kf.Graph(np.eye(N + 30)[:, :3], None, {"r": [(0, i) for i in range(1, N + 30)]}, classes=NAMES)
     table = np.tile([0.2, 0.5, 0.3], (N + 30, 1))
-    model = kf.StackedGraphical(LogisticRegression(), "count:r", n_jobs=1)
+    model = kf.StackedNodes(LogisticRegression(), "count:r", n_jobs=1)
     labelled = crowd.with_labels([NAMES[i % 3] for i in range(N + 30)])
     answer = model.fit(labelled).explain(crowd, node=0)
-    nodes = model._world(crowd).nodes
+    nodes = model._nodes(crowd)
     part = level_part(answer, Surroundings(nodes, NAMES, [table, table], None, nodes.relations))
     assert len(part.data["nodes"]) == 1 + MOST_DRAWN
     assert part.data["n_rest"] == len(part.data["rest"]) == N + 29 - MOST_DRAWN
@@ -331,7 +331,7 @@ def test_the_page_begins_with_the_story_in_words() -> None:
         level = level_answer("level 1", np.array([0.8, 0.1, 0.1]), 0, told, np.array(both))
         around = [Neighbour(1, "n1", "r", 1.0, np.ones((1, 3)), "prediction")]
         answer = node_explanation(0, "n0", NAMES, 0, [own, level], around, "label")
-        table, nodes = np.ones((N, 3)), stacked(templates="count:r", depth=1)._world(OTHER).nodes
+        table, nodes = np.ones((N, 3)), stacked(templates="count:r", depth=1)._nodes(OTHER)
         text = " ".join(level_part(answer, Surroundings(nodes, NAMES, [table, table], None, {})).data["lead"])
         return text.replace("\N{NO-BREAK SPACE}", " ")
 
@@ -347,9 +347,9 @@ def test_no_relation_is_crowded_out() -> None:
     pairs = {"many": [(0, i) for i in range(1, 69)], "few": [(0, 69), (0, 68)]}
     labels = [NAMES[i % 3] for i in range(70)]
     graph = kf.Graph(np.eye(70)[:, :3], labels, pairs, classes=NAMES)
-    model = kf.StackedGraphical(LogisticRegression(), n_jobs=1).fit(graph)
+    model = kf.StackedNodes(LogisticRegression(), n_jobs=1).fit(graph)
     answer = model.explain(graph, node=0)
-    nodes = model._world(graph).nodes
+    nodes = model._nodes(graph)
     part = level_part(answer, Surroundings(nodes, NAMES, model.predict_levels(graph), None, nodes.relations))
     assert {"68", "69"} <= {one["name"] for one in part.data["nodes"]}
     both = next(one for one in part.data["nodes"] if one["name"] == "68")
@@ -359,7 +359,7 @@ def test_no_relation_is_crowded_out() -> None:
 @pytest.mark.filterwarnings("ignore:the weights of links .r. are not used")
 def test_the_page_of_a_mixture_holds_exact_shares(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR)
-    model = kf.MixtureOfParents(max_iterations=60, tolerance=1e-2, predict_orders=3, orders=2, n_jobs=1).fit(TRAIN)
+    model = kf.MixtureNodes(max_iterations=60, tolerance=1e-2, predict_orders=3, orders=2, n_jobs=1).fit(TRAIN)
     answer, table = model.explain(OTHER, node="n3 of 1"), model.predict_proba(OTHER)
     part = mixture_node_part(model._nodes(OTHER), answer, table)
     shares = part.data["shares"]

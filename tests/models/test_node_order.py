@@ -22,10 +22,10 @@ from kinfolk.errors import InputError
 
 NAMES = ["ash", "birch", "cedar"]
 MODELS: dict[str, Callable[[], Any]] = {
-    "stacked": lambda: kf.StackedGraphical(GaussianNB(), depth=1, folds=3, split="instance", n_jobs=1),
-    "stacked by group": lambda: kf.StackedGraphical(GaussianNB(), depth=1, folds=3, known="crossfit", n_jobs=1),
+    "stacked": lambda: kf.StackedNodes(GaussianNB(), depth=1, folds=3, split="instance", n_jobs=1),
+    "stacked by group": lambda: kf.StackedNodes(GaussianNB(), depth=1, folds=3, known="crossfit", n_jobs=1),
     "dependency network": lambda: kf.DependencyNetwork(LogisticRegression(), burn_in=2, sweeps=4, n_jobs=1),
-    "mixture": lambda: kf.MixtureOfParents(l2=1.0, orders=2, predict_orders=3, max_iterations=4, n_jobs=1),
+    "mixture": lambda: kf.MixtureNodes(l2=1.0, orders=2, predict_orders=3, max_iterations=4, n_jobs=1),
     "link": lambda: kf.LinkModel(l2=3.0, max_iterations=4, max_rounds=20, n_jobs=1),
 }
 
@@ -155,14 +155,14 @@ def test_a_function_of_neighbours_sees_the_nodes_as_they_came():
         known = np.array([key in ("n1", "n2", "n3") for key in here.ids])
         return relations["cites"] @ (votes * known[:, None])
 
-    model = kf.StackedGraphical(LogisticRegression(), trusted, folds=3, split="instance", n_jobs=1).fit(here)
+    model = kf.StackedNodes(LogisticRegression(), trusted, folds=3, split="instance", n_jobs=1).fit(here)
     apart = mixed.sorted().graph()
     for links in seen:
         np.testing.assert_array_equal(links["cites"], here.relations["cites"].toarray())
     rows = [apart.ids.index(key) for key in here.ids]
     names = {"n1", "n2", "n3"}
     sorted_trust = np.array([key in names for key in apart.ids])
-    other = kf.StackedGraphical(
+    other = kf.StackedNodes(
         LogisticRegression(), lambda votes, links: links["cites"] @ (votes * sorted_trust[:, None]), folds=3,
         split="instance", n_jobs=1,
     ).fit(apart)  # fmt: skip
@@ -180,7 +180,7 @@ def test_a_mask_in_the_order_of_the_table_trains_on_those_rows():
     assert list(graph.ids) == nodes["id"].tolist() and graph.labels == nodes["y_"].tolist()
     assert [graph.group_names[g] for g in graph.group_codes] == mixed.groups
     np.testing.assert_array_equal(graph.features, mixed.features)
-    model = kf.StackedGraphical(LogisticRegression(), depth=0, n_jobs=1).fit(graph, train=mixed.train)
+    model = kf.StackedNodes(LogisticRegression(), depth=0, n_jobs=1).fit(graph, train=mixed.train)
     alone = LogisticRegression().fit(mixed.features[mixed.train], np.array(mixed.labels)[mixed.train])
     assert (model.predict(graph, known="none") == alone.predict(mixed.features)).all()
     known = np.where(mixed.train, np.array(mixed.labels, object), alone.predict(mixed.features))
@@ -189,6 +189,6 @@ def test_a_mask_in_the_order_of_the_table_trains_on_those_rows():
 
 def test_links_across_interleaved_groups_name_their_nodes():
     graph = kf.Graph(np.eye(4), ["p", "q", "p", "q"], {"cites": [(1, 2)]}, ["a", "b", "c", "d"], ["n", "s", "n", "s"])
-    for model in (kf.MixtureOfParents(n_jobs=1), kf.LinkModel(n_jobs=1)):
+    for model in (kf.MixtureNodes(n_jobs=1), kf.LinkModel(n_jobs=1)):
         with pytest.raises(InputError, match="'cites' leads from 'b' in group 's' to 'c' in group 'n'"):
             model.fit(graph)

@@ -77,9 +77,9 @@ def test_a_kernel_is_known_by_its_shell_too(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_notebook_is_told_of_every_level_of_a_stack(monkeypatch: pytest.MonkeyPatch) -> None:
     base = kf.LinearChainCRF(n_jobs=1)
-    text = shown(monkeypatch, OutStream(), kf.StackedGraphical(base, kf.Window(1), folds=2, n_jobs=1, verbose=1))
+    text = shown(monkeypatch, OutStream(), kf.StackedTagger(base, kf.Window(1), folds=2, n_jobs=1, verbose=1))
     assert [line.split(":")[0] for line in text.splitlines()] == ["level 0 of 1", "level 1 of 1"]
-    assert shown(monkeypatch, OutStream(), kf.StackedGraphical(base, kf.Window(1), folds=2, n_jobs=1)) == ""
+    assert shown(monkeypatch, OutStream(), kf.StackedTagger(base, kf.Window(1), folds=2, n_jobs=1)) == ""
 
 
 @pytest.mark.parametrize("stream", ["a pipe", "none", "closed", "without isatty"])

@@ -251,9 +251,12 @@ OF_TOKENS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def mixture(**changed: Any) -> kf.MixtureOfParents:
-    base = {"templates": [lower[0], shape[0]], "n_jobs": 1, "orders": 2, "predict_orders": 4}
-    return kf.MixtureOfParents(**{**base, **changed})
+def mixture(**changed: Any) -> kf.MixtureTagger:
+    return kf.MixtureTagger(**{"templates": [lower[0], shape[0]], "n_jobs": 1, **changed})
+
+
+def node_mixture(**changed: Any) -> kf.MixtureNodes:
+    return kf.MixtureNodes(**{"n_jobs": 1, "orders": 2, "predict_orders": 4, **changed})
 
 
 @pytest.mark.parametrize("settings", OF_TOKENS.values(), ids=OF_TOKENS.keys())
@@ -262,7 +265,7 @@ def test_a_mixture_comes_back_as_it_was(settings: Any, tmp_path: Path):
     model.save(tmp_path / FILE)
     loaded = kf.load_model(tmp_path / FILE, functions=MINE, kind="tokens")
     assert_same_answers(model, loaded, TEST.documents(0, 3))
-    assert loaded.task_ == "tokens" and [p.names for p in loaded.parents_] == [p.names for p in model.parents_]
+    assert [p.names for p in loaded.parents_] == [p.names for p in model.parents_]
     assert str(loaded.explain(TEST, 0, 5)) == str(model.explain(TEST, 0, 5))
     assert list(loaded.classes_) == list(model.classes_) and str(loaded.convergence_) == str(model.convergence_)
     loaded.save(tmp_path / "again")
@@ -319,14 +322,14 @@ OF_NODES: dict[str, tuple[dict[str, Any], Any]] = {
 
 @pytest.mark.parametrize(("settings", "data"), OF_NODES.values(), ids=OF_NODES.keys())
 def test_a_mixture_of_nodes_comes_back_as_it_was(settings: Any, data: Any, tmp_path: Path):
-    model = mixture(**settings).fit(data)
+    model = node_mixture(**settings).fit(data)
     model.save(tmp_path / FILE)
     loaded = kf.load_model(tmp_path / FILE, kind="nodes")
     np.testing.assert_array_equal(model.predict_proba(data), loaded.predict_proba(data))
     np.testing.assert_array_equal(model.predict_proba(data, forced=True), loaded.predict_proba(data, forced=True))
     assert str(model.explain(data, node=1)) == str(loaded.explain(data, node=1))
-    assert loaded.task_ == "nodes" and loaded.node_columns_ == model.node_columns_
-    with pytest.raises(InputError, match="trained on nodes, and is given tokens"):
+    assert loaded.node_columns_ == model.node_columns_
+    with pytest.raises(InputError, match="expected a Graph or a Relational; got list"):
         loaded.predict(TINY)
     loaded.save(tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == (tmp_path / FILE).read_bytes()
@@ -340,7 +343,7 @@ def saved_mixtures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     shares = {"mixing": {"cites": 1, "near": 2}}
     learned = {"mixing": "learned", "edge_features": ["same sentence"]}
     mixture(**learned).fit(TINY, TINY_LABELS).save(folder / "tokens")
-    mixture(**shares).fit(pages(feature_names=["x", "y", "z"])).save(folder / "nodes")
+    node_mixture(**shares).fit(pages(feature_names=["x", "y", "z"])).save(folder / "nodes")
     return {name: folder / name for name in ("tokens", "nodes")}
 
 
@@ -424,13 +427,13 @@ def learned(name: str) -> Any:
     if name == "link":
         return kf.LinkModel(n_jobs=1, l2=1.0).fit(GRAPH)
     if name == "mixture":
-        return kf.MixtureOfParents(n_jobs=1, l2=1.0).fit(GRAPH)
+        return kf.MixtureNodes(n_jobs=1, l2=1.0).fit(GRAPH)
     if name == "stacked":
-        return kf.StackedGraphical(LogisticRegression(), [kf.Count("r")], folds=3, n_jobs=1).fit(GRAPH)
+        return kf.StackedNodes(LogisticRegression(), [kf.Count("r")], folds=3, n_jobs=1).fit(GRAPH)
     if name == "network":
         return kf.DependencyNetwork(LogisticRegression(), [kf.Count("r")], n_jobs=1).fit(GRAPH)
     if name == "stacked tokens":
-        return kf.StackedGraphical(kf.MEMM(n_jobs=1), [kf.Window(1)], folds=2, n_jobs=1).fit(TINY * 4, TINY_LABELS * 4)
+        return kf.StackedTagger(kf.MEMM(n_jobs=1), [kf.Window(1)], folds=2, n_jobs=1).fit(TINY * 4, TINY_LABELS * 4)
     return kf.Linker(blocking=["sorted(surname, 30)"], n_jobs=1, bias=kf.Bias()).fit(PEOPLE)
 
 

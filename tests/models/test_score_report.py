@@ -15,9 +15,11 @@ from small_world import TEST, TRAIN
 import kinfolk as kf
 from kinfolk.core.training import MOST, Convergence, Stage, combined, thinned
 from kinfolk.errors import DataWarning, KinfolkError
+from kinfolk.graph.page import node_mistakes
+from kinfolk.linking.page import pair_mistakes, pair_part
 from kinfolk.linking.scores import all_scores, pairs_after
-from kinfolk.report.scores import node_mistakes, pair_mistakes, pair_part, token_mistakes
 from kinfolk.report.training import _learned
+from kinfolk.text.page import token_mistakes
 
 
 def parts(path: Path) -> dict[str, Any]:
@@ -85,7 +87,7 @@ def test_labels_that_are_not_spans_and_unknown_ones(tmp_path: Path):
 
 def test_stages_of_a_mixture_are_named(tmp_path: Path):
     few = TRAIN.documents(0, 6)
-    model = kf.MixtureOfParents(n_jobs=1, mixing="learned", order="both", tolerance=0.5).fit(few)
+    model = kf.MixtureTagger(n_jobs=1, mixing="learned", order="both", tolerance=0.5).fit(few)
     names = [stage.name for stage in model.convergence_.stages]
     assert names[:4] == ["forward: separate previous", "forward: separate same word", "forward: gate", "forward: joint"]
     assert names[4] == "backward: separate next" and len(names) == 8
@@ -100,7 +102,7 @@ def test_stages_of_a_mixture_are_named(tmp_path: Path):
 def test_levels_of_a_stack_and_the_start_of_a_skip_chain(tmp_path: Path):
     few = TRAIN.documents(0, 4)
     base = kf.LinearChainCRF(n_jobs=1, tolerance=0.5)
-    stacked, page = kf.StackedGraphical(base, folds=2, n_jobs=1).fit(few), tmp_path / "scores.html"
+    stacked, page = kf.StackedTagger(base, folds=2, n_jobs=1).fit(few), tmp_path / "scores.html"
     assert stacked.evaluate(few, report=page) == stacked.evaluate(few)
     training = parts(page)["training"]
     assert [stage["name"] for stage in training["stages"]] == ["Level 0: optimiser", "Level 1: optimiser"]
@@ -123,8 +125,8 @@ def test_every_node_model_writes_one(tmp_path: Path):
     world = graph()
     models = {
         "LinkModel": kf.LinkModel(n_jobs=1),
-        "MixtureOfParents": kf.MixtureOfParents(n_jobs=1, orders=2, predict_orders=2),
-        "StackedGraphical": kf.StackedGraphical(LogisticRegression(), folds=2, n_jobs=1),
+        "MixtureNodes": kf.MixtureNodes(n_jobs=1, orders=2, predict_orders=2),
+        "StackedNodes": kf.StackedNodes(LogisticRegression(), folds=2, n_jobs=1),
         "DependencyNetwork": kf.DependencyNetwork(LogisticRegression(), burn_in=2, sweeps=5, n_jobs=1),
     }
     for name, model in models.items():
@@ -133,15 +135,15 @@ def test_every_node_model_writes_one(tmp_path: Path):
         answer = model.evaluate(world, report=page)
         assert answer == model.evaluate(world), name
         told = parts(page)
-        assert told["scores"]["headline"][0][1] == pytest.approx(answer[1] / 100, abs=1e-5)
+        assert told["scores"]["headline"][0][1] == pytest.approx(answer.accuracy / 100, abs=1e-5)
         assert np.sum(told["scores"]["confusion"][0]["counts"]) == 20, "those trained on are known"
-        assert ("training" in told) == (name in ("LinkModel", "MixtureOfParents")), name
+        assert ("training" in told) == (name in ("LinkModel", "MixtureNodes")), name
     assert [s.name for s in models["LinkModel"].convergence_.stages] == ["node model", "bethe"]
 
 
 def test_labels_that_training_never_saw_are_a_class_of_their_own(tmp_path: Path):
     world = graph()
-    model = kf.MixtureOfParents(n_jobs=1, orders=2, predict_orders=2).fit(world)
+    model = kf.MixtureNodes(n_jobs=1, orders=2, predict_orders=2).fit(world)
     strange = world.with_labels(["c", *world.labels[1:]], classes=["a", "b", "c"])
     model.evaluate(strange, report=tmp_path / "scores.html")
     (matrix,) = parts(tmp_path / "scores.html")["scores"]["confusion"]

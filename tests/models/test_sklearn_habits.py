@@ -57,11 +57,11 @@ MODELS: dict[str, tuple[Callable[[], Any], Any]] = {
     "MEMM": (lambda: kf.MEMM(**LOOSE), CORPUS),
     "LinearChainCRF": (lambda: kf.LinearChainCRF(**LOOSE), CORPUS),
     "SkipChainCRF": (lambda: kf.SkipChainCRF(**LOOSE), CORPUS),
-    "MixtureOfParents": (lambda: kf.MixtureOfParents(**LOOSE), CORPUS),
-    "MixtureOfParents, nodes": (lambda: kf.MixtureOfParents(orders=2, predict_orders=2, **LOOSE), GRAPH),
+    "MixtureTagger": (lambda: kf.MixtureTagger(**LOOSE), CORPUS),
+    "MixtureNodes": (lambda: kf.MixtureNodes(orders=2, predict_orders=2, **LOOSE), GRAPH),
     "LinkModel": (lambda: kf.LinkModel(**LOOSE), GRAPH),
-    "StackedGraphical": (lambda: kf.StackedGraphical(kf.LinearChainCRF(**LOOSE), folds=2, n_jobs=1), CORPUS),
-    "StackedGraphical, nodes": (lambda: kf.StackedGraphical(LogisticRegression(), folds=3, n_jobs=1), GRAPH),
+    "StackedTagger": (lambda: kf.StackedTagger(kf.LinearChainCRF(**LOOSE), folds=2, n_jobs=1), CORPUS),
+    "StackedNodes": (lambda: kf.StackedNodes(LogisticRegression(), folds=3, n_jobs=1), GRAPH),
     "DependencyNetwork": (lambda: kf.DependencyNetwork(LogisticRegression(), sweeps=5, burn_in=2, n_jobs=1), GRAPH),
     "Linker": (lambda: kf.Linker(blocking=BLOCKING, n_jobs=1), PEOPLE),
 }
@@ -122,8 +122,8 @@ class Hostile:
 
 
 @pytest.mark.parametrize("model", [
-    kf.LinearChainCRF(class_weight={HOSTILE: 2.0}), kf.StackedGraphical(LogisticRegression(class_weight=Hostile())),
-    kf.Linker(blocking=[HOSTILE]), kf.MixtureOfParents(templates=HOSTILE),
+    kf.LinearChainCRF(class_weight={HOSTILE: 2.0}), kf.StackedNodes(LogisticRegression(class_weight=Hostile())),
+    kf.Linker(blocking=[HOSTILE]), kf.MixtureTagger(templates=HOSTILE),
     make_pipeline(FunctionTransformer(), kf.LinkModel(relations=[HOSTILE])),
 ], ids=lambda model: type(model).__name__)  # fmt: skip
 def test_text_in_settings_is_escaped(model: Any):
@@ -132,7 +132,7 @@ def test_text_in_settings_is_escaped(model: Any):
 
 
 def test_settings_of_the_base():
-    for model in (kf.StackedGraphical(LogisticRegression()), kf.DependencyNetwork(LogisticRegression())):
+    for model in (kf.StackedNodes(LogisticRegression()), kf.DependencyNetwork(LogisticRegression())):
         assert model.get_params()["base__C"] == 1.0
         copied = clone(model.set_params(base__C=0.25))
         assert copied.base.C == 0.25 and copied.base is not model.base
@@ -188,8 +188,8 @@ def test_answers_are_lists_to_everybody_but_numpy():
 
 
 @pytest.mark.parametrize(("model", "setting"), [
-    (kf.LinearChainCRF(**LOOSE), "l2"), (kf.MixtureOfParents(**LOOSE), "l2"), (kf.SkipChainCRF(**LOOSE), "l2"),
-    (kf.StackedGraphical(kf.LinearChainCRF(**LOOSE), folds=2, n_jobs=1), "base__l2"),
+    (kf.LinearChainCRF(**LOOSE), "l2"), (kf.MixtureTagger(**LOOSE), "l2"), (kf.SkipChainCRF(**LOOSE), "l2"),
+    (kf.StackedTagger(kf.LinearChainCRF(**LOOSE), folds=2, n_jobs=1), "base__l2"),
 ], ids=lambda value: value if isinstance(value, str) else type(value).__name__)  # fmt: skip
 def test_documents_are_searched_whole(model: Any, setting: str):
     """A corpus is cut by document, with all columns; so are the answers."""
@@ -241,8 +241,8 @@ def test_records_are_searched_by_cluster():
 
 
 @pytest.mark.parametrize("model", [
-    kf.LinkModel(**LOOSE), kf.MixtureOfParents(orders=2, predict_orders=2, **LOOSE),
-    kf.StackedGraphical(LogisticRegression(), folds=3, n_jobs=1),
+    kf.LinkModel(**LOOSE), kf.MixtureNodes(orders=2, predict_orders=2, **LOOSE),
+    kf.StackedNodes(LogisticRegression(), folds=3, n_jobs=1),
     kf.DependencyNetwork(LogisticRegression(), sweeps=5, burn_in=2, n_jobs=1),
 ], ids=lambda model: type(model).__name__)  # fmt: skip
 def test_nodes_are_searched_in_their_graph(model: Any):
@@ -257,7 +257,7 @@ def test_nodes_are_searched_in_their_graph(model: Any):
 ])  # fmt: skip
 def test_a_graph_says_how_it_is_searched(ask: Any):
     with pytest.raises(kf.KinfolkError, match=r"cannot cut it into folds.*FunctionTransformer\(graph.labels_at\)"):
-        ask(kf.StackedGraphical(LogisticRegression()), GRAPH)
+        ask(kf.StackedNodes(LogisticRegression()), GRAPH)
 
 
 def test_labels_of_some_nodes_alone():

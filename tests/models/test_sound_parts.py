@@ -340,7 +340,7 @@ ATTACKS: dict[str, tuple[Any, str, Callable[[Any], Any]]] = {
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_a_forged_model_file_ends_in_an_error_and_not_the_process(attack: str, tmp_path: Path):
     base, path, change = ATTACKS[attack]
-    model = kf.StackedGraphical(base, [kf.Count("r")], folds=3, n_jobs=1).fit(GRAPH)
+    model = kf.StackedNodes(base, [kf.Count("r")], folds=3, n_jobs=1).fit(GRAPH)
     for level in model.levels_:
         put(level.estimator, path, change)
     model.save(tmp_path / "m.kinfolk")

@@ -138,8 +138,8 @@ def worlds(draw: st.DrawFn, n_folds: int = 2, n: int = 6) -> World:
 OTHERS = worlds().map(lambda world: replace(world, name="there"))
 
 
-def stacked(base: Any = None, **changed: Any) -> kf.StackedGraphical:
-    return kf.StackedGraphical(**{"base": base or Ridge(), "folds": 4, "n_jobs": 1, **changed})
+def stacked(base: Any = None, **changed: Any) -> kf.StackedNodes:
+    return kf.StackedNodes(**{"base": base or Ridge(), "folds": 4, "n_jobs": 1, **changed})
 
 
 # -- the paper's figures
@@ -489,8 +489,8 @@ def test_neighbours_are_worth_having(cross_fitting: str, predictions: str):
     assert table.shape == (60, 2) and (table >= 0).all()
     np.testing.assert_allclose(table.sum(axis=1), 1, atol=1e-9)
     assert model.predict(OTHER).tolist() == [model.classes_[k] for k in table.argmax(axis=1)]
-    entities, accuracy = model.evaluate(OTHER)
-    assert entities is None and accuracy == pytest.approx(100 * model.score(OTHER))
+    accuracy = model.evaluate(OTHER).accuracy
+    assert accuracy == pytest.approx(100 * model.score(OTHER))
     honest = model.cross_fit(GRAPH)
     np.testing.assert_allclose(honest.sum(axis=1), 1, atol=1e-9)
     assert (honest.argmax(axis=1) == GRAPH.label_codes).mean() > alone.score(OTHER) - 0.05
@@ -536,7 +536,7 @@ def test_settings_are_scikit_learn_s():
     twin.set_params(base=make_pipeline(StandardScaler(with_mean=False), LR()), base__logisticregression__C=7.0)
     assert twin.get_params()["base__logisticregression__C"] == 7.0
     for wrong in ({"levels": 2}, {"bass__C": 1.0}):
-        with pytest.raises(SettingError, match="StackedGraphical has no setting"):
+        with pytest.raises(SettingError, match="StackedNodes has no setting"):
             model.set_params(**wrong)
     with pytest.raises(ValueError, match="Invalid parameter 'D'"):
         model.set_params(base__D=1.0)
@@ -745,7 +745,7 @@ def test_probabilities_need_no_word(caplog: pytest.LogCaptureFixture):
         (LinearRegression(), "must be a classifier.*LinearRegression is none"),
         ("logistic", "must be a scikit-learn classifier"),
         (StandardScaler(), "must be a scikit-learn classifier"),
-        (kf.MaxEnt(), "a scikit-learn classifier for a graph; got MaxEnt and a Graph"),
+        (kf.MaxEnt(), "must be a scikit-learn classifier; got MaxEnt. For the tokens of a corpus"),
         ([LR(), kf.MaxEnt()], "got MaxEnt"),
         ([LR(), LinearRegression()], "must be a classifier.*LinearRegression is none"),
     ],
@@ -753,7 +753,7 @@ def test_probabilities_need_no_word(caplog: pytest.LogCaptureFixture):
 )
 def test_what_is_no_base_is_told(base: Any, message: str):
     with pytest.raises(SettingError, match=message):
-        kf.StackedGraphical(base).fit(GRAPH)
+        kf.StackedNodes(base).fit(GRAPH)
 
 
 # -- few classes, few instances
@@ -872,7 +872,7 @@ def test_columns_are_found_by_name_or_by_number():
     np.testing.assert_allclose(model.predict_proba(turned), by_position, atol=1e-12)
     with pytest.raises(InputError, match="expected 6 features, got 5"):
         model.predict(kf.Graph(OTHER.features[:, :5], OTHER.labels, OTHER.relations))
-    with pytest.raises(InputError, match="trained on a graph; got list"):
+    with pytest.raises(InputError, match="expected a Graph or a Relational; got list"):
         model.predict([["Kim"]])
 
 
@@ -1043,8 +1043,8 @@ TOKENS = {"folds": 2, "n_jobs": 1}
 
 
 @pytest.fixture(scope="module")
-def tagger() -> kf.StackedGraphical:
-    return kf.StackedGraphical(kf.LinearChainCRF(**PLAIN), **TOKENS).fit(TRAIN)
+def tagger() -> kf.StackedTagger:
+    return kf.StackedTagger(kf.LinearChainCRF(**PLAIN), **TOKENS).fit(TRAIN)
 
 
 def test_tokens_have_the_manners_of_a_tagger(tagger: Any):
@@ -1063,8 +1063,6 @@ def test_tokens_have_the_manners_of_a_tagger(tagger: Any):
     assert tagger.predict(words) == tagger.predict(kf.Corpus.from_sentences(words)), "each sentence a document"
     assert tagger.predict([[], words[0], []]) == [[], tagger.predict([words[0]])[0], []]
     assert tagger.predict([]) == [] and tagger.predict_proba([]) == []
-    with pytest.raises(InputError, match="predict_levels is for nodes"):
-        tagger.predict_levels(TEST)
     with pytest.raises(InputError, match="training needs labels"):
         clone(tagger).fit(TEST.with_labels(None, None))
 
@@ -1093,7 +1091,7 @@ def spoken(table: Any) -> Any:
 
 
 def test_hard_votes_of_tokens_are_labels():
-    model = kf.StackedGraphical(kf.MaxEnt(**PLAIN), [kf.Count(kf.SameWord(), hard=True)], **TOKENS)
+    model = kf.StackedTagger(kf.MaxEnt(**PLAIN), [kf.Count(kf.SameWord(), hard=True)], **TOKENS)
     hard, labels = model, clone(model).set_params(templates=[kf.Count(kf.SameWord())], predictions="label")
     one, two = (np.concatenate(m.fit(TRAIN.documents(0, 4)).predict_proba(TEST)) for m in (hard, labels))
     np.testing.assert_array_equal(one, two)
@@ -1138,7 +1136,7 @@ def test_stacking_a_crf_is_the_crf_on_what_its_neighbours_would_say():
     asked = oracle.window(spoken(said), test.token_sentences.tolist(), 2)
     true = last.predict_proba(as_dicts(test, asked))
 
-    model = kf.StackedGraphical(
+    model = kf.StackedTagger(
         kf.LinearChainCRF(**precise), templates=kf.Window(2), folds=sentences, n_jobs=1
     ).fit(dicts, labels)  # fmt: skip
     found = model.predict_proba(as_dicts(test))
@@ -1154,7 +1152,7 @@ def test_documents_without_labels_change_nothing():
     gold = [row if d < 4 else [None] * len(row) for row, d in
             zip(TRAIN.label_rows(), TRAIN.token_documents[TRAIN.sentence_starts[:-1]], strict=True)]  # fmt: skip
     some = kf.Corpus.from_sentences(TRAIN.rows(), gold, scheme="BIO", documents=np.diff(TRAIN.document_starts).tolist())
-    model = kf.StackedGraphical(kf.MaxEnt(**PLAIN), templates=[kf.Window(1), kf.SameWord(max_document_frequency=None)])
+    model = kf.StackedTagger(kf.MaxEnt(**PLAIN), templates=[kf.Window(1), kf.SameWord(max_document_frequency=None)])
     model.set_params(n_jobs=1, folds=[0, 0, 1, 1, 0, 0, 0, 0]).fit(some)
     assert set(model.folds_[some.token_documents >= 4]) == {-1}
     alone = clone(model).set_params(folds=[0, 0, 1, 1]).fit(small)
@@ -1165,14 +1163,14 @@ def test_documents_without_labels_change_nothing():
 @pytest.mark.parametrize("base", [kf.MaxEnt, kf.MEMM])
 def test_other_taggers_are_bases_too(base: Any):
     small = TRAIN.documents(0, 4)
-    model = kf.StackedGraphical(base(**PLAIN), **TOKENS, predictions="label", own=True).fit(small)
+    model = kf.StackedTagger(base(**PLAIN), **TOKENS, predictions="label", own=True).fit(small)
     assert model.predict(TEST) and len(model.levels_) == 2 and isinstance(model.levels_[1], base)
     assert model.score(small) > 0.9
 
 
 def test_honest_predictions_for_training_documents():
     small = TRAIN.documents(0, 6)
-    model = kf.StackedGraphical(kf.MaxEnt(**PLAIN), folds=3, n_jobs=1)
+    model = kf.StackedTagger(kf.MaxEnt(**PLAIN), folds=3, n_jobs=1)
     honest = model.cross_fit(small)
     np.testing.assert_allclose(honest.sum(axis=1), 1, atol=1e-6)
     model.fit(small)
@@ -1181,14 +1179,14 @@ def test_honest_predictions_for_training_documents():
     fitted, held_out = (model.evaluate(corpus)[1] / 100 for corpus in (small, TEST))
     assert right < fitted and abs(right - held_out) < 0.1
     marginals = kf.MaxEnt(**PLAIN).fit(small.select([1, 2, 3, 4, 5])).predict_proba(small.select([0]))
-    alone = kf.StackedGraphical(kf.MaxEnt(**PLAIN), depth=0, folds=[0, 1, 1, 1, 1, 1], n_jobs=1).cross_fit(small)
+    alone = kf.StackedTagger(kf.MaxEnt(**PLAIN), depth=0, folds=[0, 1, 1, 1, 1, 1], n_jobs=1).cross_fit(small)
     np.testing.assert_allclose(alone[: len(np.concatenate(marginals))], np.concatenate(marginals), atol=1e-9)
 
 
 def test_a_fold_may_lack_a_type_of_entity():
     words = [["Kim", "saw", "Rome"], ["Kim", "left"], ["Oslo", "left"], ["in", "Rome"]]
     gold = [["B-PER", "O", "B-LOC"], ["B-PER", "O"], ["B-LOC", "O"], ["O", "B-LOC"]]
-    model = kf.StackedGraphical(kf.MaxEnt(**PLAIN), depth=0, folds=[0, 0, 1, 1], n_jobs=1)
+    model = kf.StackedTagger(kf.MaxEnt(**PLAIN), depth=0, folds=[0, 0, 1, 1], n_jobs=1)
     honest, classes = model.cross_fit(words, gold), model.fit(words, gold).classes_.tolist()
     helper = kf.MaxEnt(**PLAIN).fit(words[2:], gold[2:])
     assert "B-PER" in classes and helper.classes_.tolist() == ["B-LOC", "I-LOC", "O"]
@@ -1201,7 +1199,7 @@ def test_a_fold_may_lack_a_type_of_entity():
 
 def test_the_ceiling_of_tokens_is_told_every_true_tag():
     small, gold = TRAIN.documents(0, 4), TEST.labels.strings()
-    model = kf.StackedGraphical(kf.MaxEnt(**PLAIN), templates=kf.Window(1), known="ceiling", **TOKENS).fit(small)
+    model = kf.StackedTagger(kf.MaxEnt(**PLAIN), templates=kf.Window(1), known="ceiling", **TOKENS).fit(small)
     classes = model.classes_.tolist()
     votes = np.eye(len(classes))[[classes.index(y) for y in gold]]
     told = oracle.window(spoken(votes), TEST.token_sentences.tolist(), 1).astype(np.float32)
@@ -1216,7 +1214,7 @@ def test_weights_of_sentences():
     heavy = np.ones(small.n_sentences)
     heavy[: int(small.document_starts[1])] = 6.0
     base = kf.MaxEnt(n_jobs=1, tolerance=1e-5)
-    model = kf.StackedGraphical(base, folds=[0, 1, 0, 1], n_jobs=1, templates=kf.Window(1))
+    model = kf.StackedTagger(base, folds=[0, 1, 0, 1], n_jobs=1, templates=kf.Window(1))
     plain, weighted = (clone(model).fit(small, sample_weight=w) for w in (np.ones(small.n_sentences), heavy))
     unweighted = clone(model).fit(small)
     for a, b in zip(plain.predict_proba(TEST), unweighted.predict_proba(TEST), strict=True):
@@ -1232,9 +1230,8 @@ def test_weights_of_sentences():
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"base": LR()}, "a corpus a kinfolk token model; got LogisticRegression and a Corpus"),
-        ({"known": "true"}, "known='true' is for nodes of one graph"),
-        ({"split": "instance"}, "tokens are divided by document"),
+        ({"base": LR()}, "a kinfolk tagger such as .*; got LogisticRegression"),
+        ({"known": "true"}, "must be 'crossfit' or 'ceiling'; got 'true'"),
         ({"folds": 1}, "folds must be 2 or more"),
         ({"folds": [0, 1]}, r"one fold an instance \(8\)"),
         ({"base": [kf.MaxEnt()]}, r"a list of depth \+ 1 = 2; got 1"),
@@ -1243,17 +1240,13 @@ def test_weights_of_sentences():
 )
 def test_wrong_settings_for_tokens_are_told(changed: dict[str, Any], message: str):
     with pytest.raises((SettingError, InputError), match=message):
-        kf.StackedGraphical(**{"base": kf.MaxEnt(**PLAIN), "n_jobs": 1, **changed}).fit(TRAIN)
+        kf.StackedTagger(**{"base": kf.MaxEnt(**PLAIN), "n_jobs": 1, **changed}).fit(TRAIN)
 
 
 def test_wrong_tokens_are_told(tagger: Any):
-    crf = kf.StackedGraphical(kf.MaxEnt(**PLAIN), **TOKENS)
-    with pytest.raises(InputError, match="train is for the nodes of a graph"):
-        clone(crf).fit(TRAIN, train=[0])
+    crf = kf.StackedTagger(kf.MaxEnt(**PLAIN), **TOKENS)
     with pytest.raises(InputError, match="there is no relation 'cites' here; there are: none"):
         clone(crf).set_params(templates="count:cites").fit(TRAIN)
-    with pytest.raises(InputError, match="folds=5 needs as many labelled groups; there are 2"):
-        kf.StackedGraphical(kf.MaxEnt(**PLAIN), kf.Window(1), split="group").fit(TINY, TINY_LABELS)
     with pytest.raises(InputError, match="was given feature dicts"):
         tagger.predict([[{"w": "Kim"}]])
 

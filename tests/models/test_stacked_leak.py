@@ -190,7 +190,7 @@ def changes(model: Any, scene: Any, i: int) -> list[tuple[bool, bool]]:
 def test_a_label_never_changes_what_its_own_instance_is_told(
     known: str, predictions: str, depth: int, scene: Any, own: bool, templates: Any, data: st.DataObject
 ):
-    model = kf.StackedGraphical(
+    model = kf.StackedNodes(
         Spy(), templates, depth, predictions=predictions, known=known, own=own, cross_fitting="strict"
     )
     labelled = np.flatnonzero(scene[2] >= 0)
@@ -206,14 +206,14 @@ def test_the_spy_would_see_a_leak():
     features = np.column_stack([np.arange(n), rng.standard_normal((n, 2))])
     scene = (features, relation, np.arange(n) % 2, np.arange(n) // 2 % 4)
     for known in ("crossfit", "true"):
-        strict = kf.StackedGraphical(Spy(), "count:r", 2, known=known)
+        strict = kf.StackedNodes(Spy(), "count:r", 2, known=known)
         assert changes(strict, scene, 3) == [(False, True), (False, True)]
-        assert changes(kf.StackedGraphical(Spy(), "count:r", 2, known="crossfit", cross_fitting="none"), scene, 3) == [
+        assert changes(kf.StackedNodes(Spy(), "count:r", 2, known="crossfit", cross_fitting="none"), scene, 3) == [
             (True, True), (True, True),
         ]  # fmt: skip
-    paper = kf.StackedGraphical(Spy(), "count:r", 2, cross_fitting="paper")
+    paper = kf.StackedNodes(Spy(), "count:r", 2, cross_fitting="paper")
     assert changes(paper, scene, 3) == [(True, True), (True, True)]
-    told = kf.StackedGraphical(Spy(), "count:r", 2, known="true", cross_fitting="paper")
+    told = kf.StackedNodes(Spy(), "count:r", 2, known="true", cross_fitting="paper")
     assert changes(told, scene, 3) == [(False, True), (False, True)], "all neighbours give true labels, and not mine"
     told.set_params(depth=1, own=True)
     assert changes(told, scene, 3) == [(False, True)], "nor am I told my own: that is a prediction"
@@ -246,7 +246,7 @@ BASES: dict[str, Any] = {"nearest": KNeighborsClassifier(1), "tree": DecisionTre
 
 def accuracies(base: str, **changed: Any) -> tuple[float, float]:
     """(of `cross_fit`, on nodes whose labels were not given); the second from half of the labels."""
-    model = kf.StackedGraphical(BASES[base], "count:r", **{"folds": 4, "n_jobs": 1, **changed})
+    model = kf.StackedNodes(BASES[base], "count:r", **{"folds": 4, "n_jobs": 1, **changed})
     labels = TWINS.label_codes
     honest = model.cross_fit(TWINS).argmax(axis=1) == labels
     model.fit(TWINS, train=~HELD_OUT)

@@ -284,7 +284,7 @@ def test_vectors_are_refused_wherever_they_come_in():
                 lambda given: model.score(given, [[], *y]), lambda given: model.explain(given, 0, 0),
                 lambda given: kf.LinearChainCRF(n_jobs=1).fit(given, [[], *y]),
                 lambda given: kf.LinearChainCRF(n_jobs=1).fit(X, y, given, [[], *y]),
-                lambda given: kf.StackedGraphical(kf.LinearChainCRF(n_jobs=1)).fit(given, [[], *y])):  # fmt: skip
+                lambda given: kf.StackedTagger(kf.LinearChainCRF(n_jobs=1)).fit(given, [[], *y])):  # fmt: skip
         with pytest.raises(InputError, match=told):
             ask(vectors)
 

@@ -221,7 +221,7 @@ def test_the_scheme_of_lists_may_be_named():
     assert model.predict(X) == odd and model.score(X, odd) == 1
     with pytest.raises(SettingError, match=r"LinearChainCRF\(scheme=...\) must be 'auto', None or one of IOB1, "):
         kf.LinearChainCRF(scheme="IOB2").fit(X, y)
-    stacked = kf.StackedGraphical(kf.LinearChainCRF(scheme=None, n_jobs=1), kf.Window(1), folds=2).fit(X, odd)
+    stacked = kf.StackedTagger(kf.LinearChainCRF(scheme=None, n_jobs=1), kf.Window(1), folds=2).fit(X, odd)
     assert stacked.coding_.outer is None and stacked.score(X, odd) >= 0
 
 

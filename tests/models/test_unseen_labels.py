@@ -45,7 +45,7 @@ def test_a_new_label_that_is_no_span_is_missed(new: Any, names: tuple[Any, ...],
     assert f"{TOLD}{str(c)!r}" in caplog.text
 
 
-@pytest.mark.parametrize("new", [v for k, v in TAGGERS.items() if k != "StackedGraphical"])
+@pytest.mark.parametrize("new", [v for k, v in TAGGERS.items() if k != "StackedTagger"])
 def test_held_out_data_with_a_new_label(new: Any, caplog: pytest.LogCaptureFixture):
     model = new().set_params(dev_every=1).fit(dicts(WORDS), TAGS, dicts(NEW_WORDS), NEW_TAGS)
     assert max(model.convergence_.dev_scores.values()) == pytest.approx(model.score(dicts(NEW_WORDS), NEW_TAGS))
@@ -85,11 +85,11 @@ def test_scores_without_any_label():
 
 
 @pytest.mark.parametrize("new", [
-    lambda: kf.MixtureOfParents(orders=2, predict_orders=2, **QUICK), lambda: kf.LinkModel(training="pseudo", n_jobs=1),
-    lambda: kf.StackedGraphical(LogisticRegression(), folds=3, n_jobs=1),
-    lambda: kf.StackedGraphical(LogisticRegression(), folds=3, n_jobs=1, known="ceiling"),
+    lambda: kf.MixtureNodes(orders=2, predict_orders=2, **QUICK), lambda: kf.LinkModel(training="pseudo", n_jobs=1),
+    lambda: kf.StackedNodes(LogisticRegression(), folds=3, n_jobs=1),
+    lambda: kf.StackedNodes(LogisticRegression(), folds=3, n_jobs=1, known="ceiling"),
     lambda: kf.DependencyNetwork(LogisticRegression(), sweeps=5, burn_in=2, n_jobs=1),
-], ids=["MixtureOfParents", "LinkModel", "StackedGraphical", "ceiling", "DependencyNetwork"])  # fmt: skip
+], ids=["MixtureNodes", "LinkModel", "StackedNodes", "ceiling", "DependencyNetwork"])  # fmt: skip
 def test_nodes_with_a_new_label_are_missed(new: Any, caplog: pytest.LogCaptureFixture):
     kinds = np.arange(24) % 2
     links = {"near": [(i, (i + 2) % 24) for i in range(24)]}

@@ -13,16 +13,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
+from kinfolk.cli.options import examples
 from kinfolk.cli.output import Table, show, show_json
 
 if TYPE_CHECKING:
     from kinfolk.graph.graph import Graph
-    from kinfolk.graph.stacked import StackedGraphical
+    from kinfolk.graph.stacked import StackedNodes
     from kinfolk.linking.linker import Linker
     from kinfolk.linking.mentions import Mentions
     from kinfolk.report.page import Part
     from kinfolk.text.corpus import Corpus
-    from kinfolk.text.mixture import MixtureOfParents
+    from kinfolk.text.mixture import MixtureTagger
+
+# -- examples at the end of help pages -----------------------------------------------------------------
+
+DEMO = examples("kinfolk demo")
 
 
 # -----------------------------------------------------------------------------------------------------
@@ -81,9 +86,9 @@ class DemoWorlds:
     linker, records   the linker, and records of customers it has not seen, with their true clusters
     """
 
-    tagger: MixtureOfParents
+    tagger: MixtureTagger
     corpus: Corpus
-    stacked: StackedGraphical
+    stacked: StackedNodes
     graph: Graph
     truth: Graph
     linker: Linker
@@ -99,26 +104,26 @@ def demo_worlds(seed: int = 0, sizes: Sizes = SIZES, tell: Tell = lambda text: N
     return DemoWorlds(tagger, corpus, stacked, graph, truth, linker, customers, (tokens, nodes, links))
 
 
-def _tokens(seed: int, documents: int, tell: Tell) -> tuple[MixtureOfParents, Corpus, Comparison]:
+def _tokens(seed: int, documents: int, tell: Tell) -> tuple[MixtureTagger, Corpus, Comparison]:
     from kinfolk.datasets.newswire import newswire_split
     from kinfolk.text.chain import LinearChainCRF
-    from kinfolk.text.mixture import MixtureOfParents
+    from kinfolk.text.mixture import MixtureTagger
 
     train, test = newswire_split(documents, documents, seed=seed)
     tell(f"tokens: {train.n_tokens:,} words of newswire to train on")
     began = time.perf_counter()
-    alone, company = LinearChainCRF(verbose=1), MixtureOfParents(mixing="learned", verbose=1)
+    alone, company = LinearChainCRF(verbose=1), MixtureTagger(mixing="learned", verbose=1)
     before, after = (100 * model.fit(train).score(test) for model in (alone, company))
     told = ("tokens", "entity F1", "linear-chain CRF", "mixture of parents")
     return company, test, Comparison(*told, before, after, time.perf_counter() - began)
 
 
-def _nodes(seed: int, papers: int, tell: Tell) -> tuple[StackedGraphical, Graph, Graph, Comparison]:
+def _nodes(seed: int, papers: int, tell: Tell) -> tuple[StackedNodes, Graph, Graph, Comparison]:
     import numpy as np
     from sklearn.linear_model import LogisticRegression
 
     from kinfolk.datasets.citations import citation_graph, citation_tables
-    from kinfolk.graph.stacked import StackedGraphical
+    from kinfolk.graph.stacked import StackedNodes
 
     tables = citation_tables(papers, seed=seed)
     truth = citation_graph(tables)
@@ -130,7 +135,7 @@ def _nodes(seed: int, papers: int, tell: Tell) -> tuple[StackedGraphical, Graph,
     gold = np.array(truth.labels, object)
     base = LogisticRegression(C=RIDGE, max_iter=1000)
     alone = LogisticRegression(C=RIDGE, max_iter=1000).fit(truth.features[~asked], gold[~asked].astype(str))
-    company = StackedGraphical(base, depth=2, random_state=seed).fit(graph)
+    company = StackedNodes(base, depth=2, random_state=seed).fit(graph)
     answers = alone.predict(truth.features[asked]), company.predict(graph)[asked]
     before, after = (100 * float((answer == gold[asked]).mean()) for answer in answers)
     told = ("nodes", "accuracy", "logistic regression", "stacked, 2 levels")
@@ -217,9 +222,9 @@ def _node(worlds: DemoWorlds) -> Part:
     changed = np.flatnonzero(unknown & (alone != gold) & (company == gold))
     sure = levels[-1].max(axis=1)
     node = int(changed[sure[changed].argmax()]) if len(changed) else int(np.flatnonzero(unknown)[0])
-    names = stacked.coding_.classes.names
-    story = stacked_story(stacked._predictor(graph), 1, node, names, list(graph.feature_names or ()))
-    part = story_part(story)
+    nodes = stacked._nodes(graph)
+    predictor = stacked._predictor(nodes, stacked._known(nodes, "train", forced=False, tell=False))
+    part = story_part(stacked_story(predictor, 1, node, stacked.labels_.names, list(graph.feature_names or ())))
     return replace(part, title=f"Nodes: paper {graph.ids[node]}, “{part.data['nodes'][0]['title']}”")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kinfolk.cli.options import counted_warnings, given_options, in_options, spread
+from kinfolk.cli.options import Jobs, counted_warnings, examples, given_options, in_options, spread
 from kinfolk.cli.output import check_page, show, show_json, tell_page
 from kinfolk.errors import SettingError
 from kinfolk.graph import cli as nodes
@@ -20,6 +20,16 @@ from kinfolk.text import cli as tokens
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+# -- examples at the end of help pages -----------------------------------------------------------------
+
+EXPLAIN = examples(
+    "kinfolk explain mop.kinfolk test.conll --document 0 --token 3",
+    "kinfolk explain mop.kinfolk test.conll --document 0 --report why.html",
+    "kinfolk explain papers.kinfolk --nodes papers.csv --edges cites.csv --node p17 \\\n    --report node.html",
+    "kinfolk explain customers.kinfolk rec-742-dup-0 --records test.csv",
+    "kinfolk explain customers.kinfolk --records test.csv --report clusters.html",
+)
 
 
 class Format(StrEnum):
@@ -76,17 +86,17 @@ def explain(
         Path | None, typer.Option(help="Write a page, one HTML file, to look at and click through.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with every distribution.")] = False,
-    jobs: tokens.Jobs = -1,
+    jobs: Jobs = -1,
 ) -> None:
     """Why a token or a node has its label, or why two records are linked: in words, as JSON, or as a page."""
-    from kinfolk.core.persistence import kind_of, load_model
+    from kinfolk.core.modelfile import load_model
 
     nodes.one_of_these(known, known_ids, False)
     links = [graphs.link_file(text)[1] for text in edges or ()]
     check_page(report, model, *(what or []), *(node_files or []), *links, known_ids, *read_by(given_items))
     with in_options():
         labeller = load_model(model, trusted=trust or ()).set_params(n_jobs=jobs)
-    task = kind_of(labeller)
+    task = labeller.KIND
     graph_options, item_options = given_options(tables), given_options(given_items)
     given: dict[str, dict[str, Any]] = {
         "tokens": {"--document": document, "--token": token},

@@ -17,12 +17,41 @@ import typer
 from typer.core import TyperGroup
 
 from kinfolk import __version__
-from kinfolk.cli import demo, examples, explain, reproduce
-from kinfolk.cli.options import listen
+from kinfolk.cli import demo, explain, reproduce
+from kinfolk.cli.options import examples, listen
 from kinfolk.errors import KinfolkError
 from kinfolk.graph import cli as nodes
 from kinfolk.linking import cli as mentions
 from kinfolk.text import cli as tokens
+
+# -- examples at the end of help pages -----------------------------------------------------------------
+
+EXIT_STATUS = """\b
+Exit status:
+  0    all is well
+  1    a fault of kinfolk itself, with a traceback: please report it
+  2    a mistake in the input, the options or a file, told in one line
+  130  interrupted (Ctrl-C); nothing was written"""
+COMPLETION = """\b
+Completion of words with the Tab key:
+  kinfolk --install-completion
+  eval "$(_KINFOLK_COMPLETE=source_bash kinfolk)"    # or source_zsh, source_fish"""
+KINFOLK = "\n\n".join(
+    [
+        examples(
+            "kinfolk tokens train --train train.conll --out ner.kinfolk",
+            "kinfolk tokens tag ner.kinfolk new.conll",
+            "kinfolk nodes train --nodes papers.csv --edges cites.csv --label topic \\\n"
+            "    --text title --model stacked --out papers.kinfolk",
+            "kinfolk mentions train --records customers.csv --cluster entity \\\n"
+            "    --block 'key(postcode)' --block 'key(date_of_birth)' --out customers.kinfolk",
+            "kinfolk explain papers.kinfolk --nodes papers.csv --edges cites.csv --node p17",
+            "kinfolk tokens train --help",
+        ),
+        EXIT_STATUS,
+        COMPLETION,
+    ]
+)
 
 ORDER = ("tokens", "nodes", "mentions", "explain", "demo", "reproduce")  # in the help
 
@@ -88,7 +117,7 @@ def _drop_output() -> None:
 app = typer.Typer(
     cls=Guarded,
     help="Label things by the company they keep.",
-    epilog=examples.KINFOLK,
+    epilog=KINFOLK,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -96,13 +125,13 @@ app = typer.Typer(
 app.add_typer(tokens.app, name="tokens")
 app.add_typer(nodes.app, name="nodes")
 app.add_typer(mentions.app, name="mentions")
-app.command("explain", epilog=examples.EXPLAIN, short_help="Why this label, why this link: in words or as a page.")(
+app.command("explain", epilog=explain.EXPLAIN, short_help="Why this label, why this link: in words or as a page.")(
     explain.explain
 )
-app.command("demo", epilog=examples.DEMO, short_help="Train on three small worlds, and write a page about them.")(
+app.command("demo", epilog=demo.DEMO, short_help="Train on three small worlds, and write a page about them.")(
     demo.demo
 )
-app.command("reproduce", epilog=examples.REPRODUCE, short_help="Run the experiments of the papers.")(
+app.command("reproduce", epilog=reproduce.REPRODUCE, short_help="Run the experiments of the papers.")(
     reproduce.reproduce
 )
 

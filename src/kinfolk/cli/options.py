@@ -17,7 +17,7 @@ from difflib import get_close_matches
 from enum import StrEnum
 from functools import wraps
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -386,17 +386,17 @@ BASE_OPTIONS = ("--base", "--base-setting", "--template")
 
 def new_tagger(context: typer.Context, method: str, options: dict[str, Any], settings: dict[str, Any]) -> Any:
     """The model that `tokens train` asks for. An option that is None was not given."""
-    from kinfolk.graph.stacked import StackedGraphical
     from kinfolk.text.chain import MEMM, LinearChainCRF, MaxEnt
-    from kinfolk.text.mixture import MixtureOfParents
+    from kinfolk.text.mixture import MixtureTagger
     from kinfolk.text.skip_chain import SkipChainCRF
+    from kinfolk.text.stacked import StackedTagger
 
     given = _given(method, TOKENS, options)
     given.pop("--dev", None)  # for `fit`
     if method == "stacked":
         shared = {name: settings[name] for name in ("random_state", "n_jobs", "verbose")}
-        return _new(context, StackedGraphical, given, {"base": LinearChainCRF(**settings), **shared})
-    kinds = {"crf": LinearChainCRF, "memm": MEMM, "maxent": MaxEnt, "mop": MixtureOfParents, "skip-chain": SkipChainCRF}
+        return _new(context, StackedTagger, given, {"base": LinearChainCRF(**settings), **shared})
+    kinds = {"crf": LinearChainCRF, "memm": MEMM, "maxent": MaxEnt, "mop": MixtureTagger, "skip-chain": SkipChainCRF}
     return _new(context, kinds[method], given, settings)
 
 
@@ -404,8 +404,8 @@ def new_labeller(context: typer.Context, method: str, options: dict[str, Any], s
     """The model that `nodes train` asks for. An option that is None was not given."""
     from kinfolk.graph.dependency import DependencyNetwork
     from kinfolk.graph.link_model import LinkModel
-    from kinfolk.graph.stacked import StackedGraphical
-    from kinfolk.text.mixture import MixtureOfParents
+    from kinfolk.graph.mixture import MixtureNodes
+    from kinfolk.graph.stacked import StackedNodes
 
     given = _given(method, NODES, options)
     if "--class-weight" in given:
@@ -415,7 +415,7 @@ def new_labeller(context: typer.Context, method: str, options: dict[str, Any], s
         given["--relations"] = [] if named == "none" else names_in(named)
     if method in OVER_A_BASE:
         settings = {**settings, **_base_settings(given, settings["random_state"])}
-    kinds = {"mop": MixtureOfParents, "link": LinkModel, "stacked": StackedGraphical}
+    kinds = {"mop": MixtureNodes, "link": LinkModel, "stacked": StackedNodes}
     return _new(context, kinds.get(method, DependencyNetwork), given, settings)
 
 
@@ -501,3 +501,19 @@ def class_weights(given: list[str] | None) -> dict[str, float] | str | None:
         except ValueError:
             raise SettingError(f"--class-weight takes label=number, e.g. PER=2; got {pair!r}") from None
     return weights
+
+
+# -- the end of every help page: commands that work, typed as they stand there ---------------------------
+#
+# Files are those that `examples/*.py` write, or named as one's own would be.
+
+KEPT = "\b\n"  # a paragraph that begins so keeps its line breaks
+
+
+def examples(*commands: str) -> str:
+    """Examples for the end of a help page; a command may go on in the next line after a backslash."""
+    lines = [f"  {line}" for command in commands for line in command.splitlines()]
+    return KEPT + "\n".join(["Examples:", *lines])
+
+
+Jobs = Annotated[int, typer.Option(help="Threads; -1 = every core.")]

@@ -21,8 +21,10 @@ from kinfolk.cli.options import refuse_overwriting
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
+    from kinfolk.graph.model import NodeScores
     from kinfolk.linking.mentions import Mentions
-    from kinfolk.text.scores import EntityCounts, EntityScores
+    from kinfolk.report.scores import Counts
+    from kinfolk.text.scores import EntityScores
 
 
 # -- What goes to standard output: tables, coloured on a terminal and plain in a pipe; and JSON --------
@@ -233,16 +235,15 @@ def entity_table(scores: EntityScores) -> Table:
     return Table(head, [(name, *_rates(c), str(c.gold), str(c.predicted), str(c.correct)) for name, c in rows])
 
 
-def class_table(scores: EntityScores) -> Table:
-    """Nodes are spans of length one, so their scores are those of entities."""
+def class_table(scores: NodeScores) -> Table:
     head = ("class", "precision", "recall", "F1", "nodes", "predicted")
-    return Table(head, [(name, *_rates(c), str(c.gold), str(c.predicted)) for name, c in scores.types.items()])
+    return Table(head, [(name, *_rates(c), str(c.gold), str(c.predicted)) for name, c in scores.classes.items()])
 
 
-def class_lines(scores: EntityScores) -> Iterator[str]:
+def class_lines(scores: NodeScores) -> Iterator[str]:
     """The same for a pipe: every figure says what it is."""
-    width = max(map(len, scores.types))
-    for name, c in scores.types.items():
+    width = max(map(len, scores.classes))
+    for name, c in scores.classes.items():
         rates = f"precision {c.precision:6.2f}  recall {c.recall:6.2f}  F1 {c.f1:6.2f}"
         yield f"{name:>{width}}  {rates}  nodes {c.gold}  predicted {c.predicted}"
 
@@ -267,7 +268,7 @@ def link_lines(table: Table) -> Iterator[str]:
         yield f"{name:>12}  {recall:>6}  {precision:>9}  {f1:>6}  {error:>6}".rstrip()
 
 
-def _rates(counts: EntityCounts) -> tuple[str, str, str]:
+def _rates(counts: Counts) -> tuple[str, str, str]:
     return f"{counts.precision:.2f}", f"{counts.recall:.2f}", f"{counts.f1:.2f}"
 
 
@@ -307,17 +308,3 @@ def write_training_page(page: Path | None, model: Any, held_out: Any) -> None:
         write_training(page, model)
     else:
         model.evaluate(held_out, report=page)
-
-
-def score_nodes(labeller: Any, graph: Any, gold: dict[int, str], known: Any, page: Path) -> Any:
-    """Predicted labels of all nodes; the page is about those in `gold`. `known`: as models take it."""
-    import numpy as np
-
-    from kinfolk.graph.nodes import Nodes
-    from kinfolk.report.scores import evaluate_nodes
-
-    beliefs = labeller.predict_proba(graph, known=known)
-    scored = graph.with_labels([gold.get(i) for i in range(graph.n_nodes)])
-    nodes = Nodes.of(scored, labeller.node_columns_)
-    evaluate_nodes(labeller, nodes, nodes.to_rows(beliefs), page, np.full(len(nodes.labels), -1))
-    return labeller.classes_[beliefs.argmax(axis=1)]

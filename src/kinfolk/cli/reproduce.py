@@ -10,8 +10,17 @@ from typing import Annotated
 
 import typer
 
+from kinfolk.cli.options import examples
 from kinfolk.cli.output import Table, show
 from kinfolk.errors import InputError, SettingError
+
+# -- examples at the end of help pages -----------------------------------------------------------------
+
+REPRODUCE = examples(
+    "kinfolk reproduce stacked-cora --data data",
+    "kinfolk reproduce chain-conll --data data --json rows.json",
+    "kinfolk reproduce all --data data --report experiments.html",
+)
 
 DIGITS = {"p_value": 4}
 # experiment -> its module in kinfolk.papers, loaded when it is run

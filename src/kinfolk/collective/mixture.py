@@ -16,11 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from kinfolk.collective.explain import Voice
+from kinfolk.collective.sequences import TrainingData, train
 from kinfolk.collective.templates import set_known
 from kinfolk.core.data import sound
+from kinfolk.core.modelfile import ModelFile
 from kinfolk.core.threads import release_free_memory
-from kinfolk.core.training import Callback, Convergence, Stage, TrainingPlan, UntilStopped, Watch, combined, optimise
-from kinfolk.errors import SettingError
+from kinfolk.core.training import Callback, Convergence, Stage, TrainingPlan, UntilStopped, combined
+from kinfolk.errors import InputError, ModelFileError, SettingError
 from kinfolk.inference.mixture import (
     NO_ROWS,
     START,
@@ -33,11 +36,9 @@ from kinfolk.inference.mixture import (
     residuals,
     uniform_weights,
 )
-from kinfolk.learning.lbfgs import Iteration, minimise
+from kinfolk.learning.lbfgs import Iteration, Watch, minimise, optimise
 from kinfolk.learning.loglinear import Answer, Tables, TableShape, TableWeights
 from kinfolk.learning.sparse import SparseRows
-from kinfolk.learning.warm_start import TrainingData, train
-from kinfolk.text.explain import Voice
 
 # -- Which tables of weights a mixture of parents has, and which rows of features each of them scores ---
 
@@ -250,6 +251,7 @@ def _by_label(pair_rows: Any, before: Array, n_labels: int) -> sparse.csr_array:
 
 
 # -- Training a mixture of parents: separately, then, if asked, all relations together by L_C or L_M, gate included ---
+
 
 @dataclass(frozen=True, eq=False)
 class Sample:
@@ -467,6 +469,7 @@ def _taken(rows: sparse.csr_array, instances: NDArray[np.int64]) -> sparse.csr_a
 #     how much a local model doubts the child and the parent (1 - its best probability), each by relation;
 #     features of the edge, where the relation has them
 
+
 def gate_names(relations: Sequence[str], edge_names: Sequence[Sequence[str]]) -> list[str]:
     """Names of the gate features, in the order of the columns of `gate_rows`."""
     kinds = [*relations, "start"]
@@ -571,6 +574,7 @@ def _fit(
 #
 #     γ = argmax Σ_f L_M(labels of fold f; models without f, γ) - gate_l2 / 2 · |γ|²
 
+
 @dataclass(frozen=True)
 class MixtureSettings:
     """training: "separate", "conditional" or "joint"; ridge of the gate; folds of its training, 0: none of its own."""
@@ -578,6 +582,18 @@ class MixtureSettings:
     training: str
     gate_l2: float
     gate_folds: int
+
+    @classmethod
+    def of(cls, model: Any, held_out: Any) -> MixtureSettings:
+        """Those of a model; what does not go together is an error."""
+        if held_out is not None and model.training == "separate":
+            raise InputError(
+                "separate training fits each relation on its own, so held-out data cannot stop it: leave X_dev out, or "
+                "set training='joint' or 'conditional'"
+            )
+        if model.mixing == "learned" and model.training == "separate" and not model.gate_folds:
+            raise SettingError("mixing='learned' with training='separate' needs gate_folds of 2 or more")
+        return cls(model.training, float(model.gate_l2), model.gate_folds)
 
 
 def untrained_relations(names: Sequence[str], edges: Sequence[EdgeData], labels: NDArray[np.int32]) -> tuple[str, ...]:
@@ -647,3 +663,56 @@ def train_mixture(
     clamp, staged = settings.training == "conditional", replace(plan, stage=settings.training)
     found, last = train_together(examples, start, clamp, not crossed, settings.gate_l2, staged, score_dev, callback)
     return found, last.after(outcome.stages)
+
+
+# -- model files --------------------------------------------------------------------------------------
+
+
+def put_mixture(
+    state: ModelFile, rules: Sequence[Any], weights: Sequence[TableWeights], local: LocalModel | None
+) -> None:
+    """Add the weights for each rule of parents, and the local model of a gate. Rows of a table that are all zero are
+    left out."""
+    for d, (rule, own) in enumerate(zip(rules, weights, strict=True)):
+        for t, table in enumerate(own.tables):
+            rows = np.flatnonzero(table.any(axis=1))
+            state.arrays[f"mixture.{d}.table.{t}.rows"] = rows
+            state.arrays[f"mixture.{d}.table.{t}.values"] = table[rows]
+        for name in ("start", "pair", "rows", "gate"):
+            state.arrays[f"mixture.{d}.{name}"] = getattr(own, name)
+        if rule.shares is not None:
+            state.arrays[f"mixture.{d}.shares"] = rule.shares
+    if local is not None:
+        state.arrays["mixture.local"] = local.table
+
+
+def taken_shares(file: ModelFile, d: int, spec: Mapping[str, Any]) -> NDArray[Any] | None:
+    """Fixed mixing weights of the rule for parents that `spec` describes."""
+    if spec["parent_features"] not in PARENT_FEATURES:
+        raise ModelFileError(f"parent features {spec['parent_features']!r} are not known: upgrade kinfolk")
+    return file.arrays[f"mixture.{d}.shares"] if spec["shares"] else None
+
+
+def taken_weights(file: ModelFile, d: int, rule: Any, n_features: int, n_labels: int) -> TableWeights:
+    """What `put_mixture` kept for one rule of parents; tables are for rows of n_features."""
+    layout, n = rule.layout, n_labels
+    tables = []
+    for t in range(layout.n_tables):
+        rows = file.arrays[f"mixture.{d}.table.{t}.rows"]
+        table = np.zeros((n_features, n), np.float32)
+        table[rows] = file.array(f"mixture.{d}.table.{t}.values", (len(rows), n))
+        tables.append(table)
+    if rule.shares is not None and rule.shares.shape != (len(layout.relations) + 1,):
+        raise ModelFileError(f"'mixture.{d}.shares' has shape {rule.shares.shape}; the relations ask for another")
+    shapes = {
+        "start": (n,),
+        "pair": (len(layout.relations), n, n),
+        "rows": (layout.n_pair_features, n * n),
+        "gate": (rule.n_gates,),
+    }
+    return TableWeights(tables, *(file.array(f"mixture.{d}.{name}", shape) for name, shape in shapes.items()))
+
+
+def taken_local(file: ModelFile, n_features: int, n_labels: int) -> LocalModel | None:
+    held = file.header["mixture"]["local"]
+    return LocalModel(file.array("mixture.local", (n_features, n_labels))) if held else None

@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from kinfolk.core.data import sound
-from kinfolk.core.training import Callback, Convergence, TrainingPlan, Watch, optimise
+from kinfolk.core.modelfile import ModelFile
+from kinfolk.core.training import Callback, Convergence, TrainingPlan
 from kinfolk.inference.loopy import Fixed, PairGraph, Propagation, node_beliefs, pair_graph, propagate
 from kinfolk.inference.loopy_losses import BetheLoss, PairResiduals, piecewise_loss, pseudo_loss
-from kinfolk.learning.lbfgs import Iteration
+from kinfolk.learning.lbfgs import Iteration, Watch, optimise
 from kinfolk.learning.loglinear import Answer, Tables, TableShape, TableWeights
 from kinfolk.learning.sparse import SparseRows
 
@@ -289,3 +290,20 @@ def infer(
     fixed = propagate(sample.graph, node, tables, settings, maximise, None, n_jobs)
     found = sound(node_beliefs(sample.graph, node, fixed.messages, n_jobs), "belief propagation")
     return found, InferenceReport.of(fixed, settings.tolerance), (node, tables, fixed)
+
+
+# -- model files --------------------------------------------------------------------------------------
+
+
+def put_pairwise(state: ModelFile, weights: TableWeights) -> None:
+    state.arrays["pairwise.table"] = weights.tables[0]
+    for name in ("start", "pair", "rows"):
+        state.arrays[f"pairwise.{name}"] = getattr(weights, name)
+
+
+def taken_pairwise(file: ModelFile, n_features: int, n_labels: int, n_relations: int, n_edge: int) -> TableWeights:
+    """What `put_pairwise` kept, for rows of n_features and n_edge features of label pairs."""
+    n = n_labels
+    shapes = {"table": (n_features, n), "start": (n,), "pair": (n_relations, n, n), "rows": (n_edge, n * n)}
+    table, start, pair, rows = (file.array(f"pairwise.{name}", shape) for name, shape in shapes.items())
+    return TableWeights([table], start, pair, rows, np.zeros(0))

@@ -18,15 +18,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from kinfolk.errors import InputError, SettingError
-from kinfolk.text.corpus import Corpus
-from kinfolk.text.skip_edges import LearnedSkips, SkipBuilder
 
 # -- Relations named, composed and joined: whom an instance looks at when a template asks --------------
 
@@ -173,7 +171,37 @@ def _without_self(links: Any) -> sparse.csr_array:
 
 # -- Instances and how they are linked, as relational templates see them -------------------------------
 
-Rule = Relation | SkipBuilder | LearnedSkips
+class LinkRule:
+    """A task's own rule that links its instances by what they are, such as tokens of a document by their words."""
+
+    @property
+    def name(self) -> str:
+        raise NotImplementedError
+
+    def learn(self, corpus: Any) -> LinkRule:
+        """The rule with what it needs to know of the training data; one that has learned is itself."""
+        return self
+
+    def edges(self, corpus: Any) -> NDArray[np.int64]:
+        """(E, 2), pairs of instances, each once."""
+        raise NotImplementedError
+
+    def spec(self) -> dict[str, Any]:
+        """A JSON description, for model files."""
+        raise NotImplementedError
+
+    def state(self) -> list[str]:
+        """What it learned, for model files."""
+        return []
+
+
+Rule = Relation | LinkRule
+
+
+class Sentences(Protocol):
+    """What templates about tokens ask of a corpus."""
+
+    sentence_starts: NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,16 +215,17 @@ class Neighbourhood:
     n_votes: int
     relations: Mapping[str, Any]
     features: Any = None
-    corpus: Corpus | None = None
+    corpus: Any = None
     n_jobs: int = 1
     worked_out: dict[Any, sparse.csr_array] = field(default_factory=dict, repr=False)
     order: NDArray[np.int64] | None = None
 
-    def tokens(self, asked_by: str) -> Corpus:
+    def tokens(self, asked_by: str) -> Sentences:
         """The corpus, for templates that are about tokens."""
         if self.corpus is None:
             raise InputError(f"{asked_by} is about tokens in sentences, and this is a graph; name one of its relations")
-        return self.corpus
+        found: Sentences = self.corpus
+        return found
 
     def relations_as_given(self) -> Mapping[str, Any]:
         """The relations with the instances as the caller has them."""
@@ -215,10 +244,9 @@ class Neighbourhood:
             self.worked_out[key] = rule.links(self.relations) if isinstance(rule, Relation) else self._token_links(rule)
         return self.worked_out[key]
 
-    def _token_links(self, rule: SkipBuilder | LearnedSkips) -> sparse.csr_array:
+    def _token_links(self, rule: LinkRule) -> sparse.csr_array:
         """Of a rule that links a token to earlier ones: both look at each other."""
         corpus = self.tokens(rule.name)
-        learned = rule.learn(corpus) if isinstance(rule, SkipBuilder) else rule
-        later, earlier = learned.edges(corpus).T
+        later, earlier = rule.learn(corpus).edges(corpus).T
         ends = np.concatenate([later, earlier]), np.concatenate([earlier, later])
         return sparse.csr_array((np.ones(len(ends[0]), np.float32), ends), shape=(self.n, self.n))

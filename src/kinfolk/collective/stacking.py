@@ -14,8 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.collective.relations import Neighbourhood
-from kinfolk.collective.templates import Company, as_labels, set_known
-from kinfolk.learning.crossfit import NOTHING, CrossFitting, Hidden
+from kinfolk.collective.templates import (
+    Company,
+    Over,
+    RestoredRule,
+    Window,
+    as_labels,
+    learned_strings,
+    rebuilt_template,
+    set_known,
+)
+from kinfolk.core.modelfile import Functions, ModelFile
+from kinfolk.core.training import speaker
+from kinfolk.errors import InputError, SettingError
+from kinfolk.learning.crossfit import NOTHING, CrossFitting, Hidden, assign_folds
 
 Array = NDArray[Any]
 PREDICTIONS = ("proba", "label", "sample")
@@ -167,3 +179,100 @@ class Training:
     def estimate(self) -> Array:
         """(n, L), predictions of the last level for the labelled instances by models that never saw their labels."""
         return self.votes(self.depth, NOTHING, true_labels=False)
+
+
+# -- what fitting a stack needs, whatever is stacked -----------------------------------------------------
+
+
+def bases_of(base: Any, depth: int) -> list[Any]:
+    """The base of each level: one for all, or a list of depth + 1."""
+    if not isinstance(base, list | tuple):
+        return [base] * (depth + 1)
+    if len(base) != depth + 1:
+        raise SettingError(f"base must be one, or a list of depth + 1 = {depth + 1}; got {len(base)}")
+    return list(base)
+
+
+def trained(model: Any, instances: Instances, known: str, depth: int, estimate: bool = False) -> Training:
+    """All levels, by the settings of a model. `known`: what labelled neighbours give, "true" (or "ceiling") labels or
+    "crossfit" predictions; `estimate`: for predictions on the training instances, too."""
+    kind = "none" if known == "ceiling" else model.cross_fitting
+    n_folds = int(instances.fold.max(initial=0)) + 1
+    crossing = _looks_across(instances) if kind == "strict" else True
+    scheme = CrossFitting(kind, n_folds, known in ("true", "ceiling"), crossing, estimate)
+    most = scheme.most_hidden(depth)
+    if most >= n_folds and kind != "none":
+        raise SettingError(
+            f"depth={depth} with {kind} cross-fitting hides {most} folds at a time, and there are {n_folds}; set "
+            f"folds={most + 1} or more" + (", cross_fitting='paper' or split='instance'" if kind == "strict" else "")
+        )
+    return Training(instances, scheme, depth, model._ask, speaker(model.verbose)).run()
+
+
+def _looks_across(instances: Any) -> bool:
+    """Whether any template leads from one fold to another."""
+    fold = instances.fold
+    for template in instances.templates.told:
+        template = template.told if isinstance(template, Window) else template
+        if template is None:  # the window itself stays in its sentence
+            continue
+        if not isinstance(template, Over):
+            return True  # a function may do anything
+        links = instances.hood.links(template.rule)
+        here = np.repeat(fold, np.diff(links.indptr))
+        there = fold[links.indices]
+        if ((here != there) & (here >= 0) & (there >= 0)).any():
+            return True
+    return False
+
+
+def folds_of(model: Any, labels: Array, groups: Array, split: str, order: Array | None = None) -> NDArray[np.int32]:
+    """The fold of each instance; -1 for those without label. `order`: the node of the caller's in each row."""
+    labelled = labels >= 0
+    if not isinstance(model.folds, int | np.integer):
+        return _given_folds(model.folds, labelled, order)
+    n_groups = len(np.unique(groups[labelled]))
+    by_group = split == "group" or (split == "auto" and n_groups > 1)
+    n_units = n_groups if by_group else int(labelled.sum())
+    n_folds = int(model.folds)
+    if n_folds < 2:
+        raise SettingError(f"folds must be 2 or more; got {n_folds}")
+    if by_group and split == "auto":
+        n_folds = min(n_folds, n_groups)
+    if model.depth and n_units < n_folds:
+        unit = "groups" if by_group else "instances"
+        remedy = f"set folds={n_units} or fewer" if n_units >= 2 else "label more, or set depth=0"
+        raise InputError(f"folds={n_folds} needs as many labelled {unit}; there are {n_units}: {remedy}")
+    rng = np.random.default_rng(model.random_state)
+    return assign_folds(labels, groups if by_group else None, n_folds, rng)
+
+
+def _given_folds(folds: Any, labelled: Array, order: Array | None) -> NDArray[np.int32]:
+    given = np.asarray(folds)
+    if given.shape != labelled.shape or given.dtype.kind not in "iu":
+        raise SettingError(
+            f"folds must be a number, or one fold an instance ({len(labelled)}); got shape {given.shape}"
+        )
+    given = given if order is None else given[order]
+    numbers = np.unique(given[labelled])
+    if len(numbers) < 2 or numbers[0] < 0:
+        raise SettingError("folds given by instance must be numbered from 0, and two or more must hold labels")
+    return np.where(labelled, np.searchsorted(numbers, given), -1).astype(np.int32)
+
+
+# -- model files --------------------------------------------------------------------------------------
+
+
+def company_state(company: Company) -> ModelFile:
+    """Templates after training."""
+    strings = {f"template.{i}": learned_strings(t) for i, t in enumerate(company.templates)}
+    return ModelFile({"templates": [t.spec() for t in company.templates], "votes": company.n_votes}, {}, strings)
+
+
+def restored_company(file: ModelFile, functions: Functions, rules: RestoredRule | None = None) -> Company:
+    spec = file.header["stacked"]
+    templates = [
+        rebuilt_template(t, file.strings.get(f"template.{i}", []), functions, rules)
+        for i, t in enumerate(spec["templates"])
+    ]
+    return Company(tuple(templates), int(spec["votes"]))

@@ -27,9 +27,9 @@ from scipy import sparse
 
 from kinfolk.collective import templates as neighbours
 from kinfolk.collective.aggregate import ANY, LARGEST, MEAN, SHARE, SUM, aggregate, lay_out, padded, sparse_aggregate
-from kinfolk.collective.relations import Neighbourhood, Relation, Rule
+from kinfolk.collective.relations import LinkRule, Neighbourhood, Relation, Rule
+from kinfolk.core.modelfile import Functions, given_again
 from kinfolk.errors import InputError, ModelFileError, SettingError
-from kinfolk.text.skip_edges import LearnedSkips, SkipBuilder, given_again, learned_skips
 
 # -- Relational templates: what an instance is told of its neighbours' predictions, or of their features ---
 
@@ -77,7 +77,7 @@ class Over(NeighbourTemplate):
     hard       predictions as labels: 1 for the most probable, 0 for the others
     """
 
-    relation: str | Relation | SkipBuilder | LearnedSkips
+    relation: str | Relation | LinkRule
     of: str = "predictions"
     hard: bool = False
 
@@ -89,7 +89,7 @@ class Over(NeighbourTemplate):
             raise SettingError(f"{type(self).__name__}: of must be one of {', '.join(self.OF)}; got {self.of!r}")
         if not isinstance(self.hard, bool):
             raise SettingError(f"{type(self).__name__}: hard must be True or False; got {self.hard!r}")
-        if not isinstance(self.relation, SkipBuilder | LearnedSkips):
+        if not isinstance(self.relation, LinkRule):
             object.__setattr__(self, "relation", Relation.parse(self.relation))
 
     def __repr__(self) -> str:
@@ -106,11 +106,11 @@ class Over(NeighbourTemplate):
 
     @property
     def name(self) -> str:
-        shown = self.rule.name if isinstance(self.rule, SkipBuilder | LearnedSkips) else str(self.rule)
+        shown = self.rule.name if isinstance(self.rule, LinkRule) else str(self.rule)
         return f"{type(self).__name__.lower()}({shown}{', hard' if self.hard else ''})"
 
     def learn(self, hood: Neighbourhood) -> Self:
-        if isinstance(self.rule, SkipBuilder):
+        if isinstance(self.rule, LinkRule):
             return replace(self, relation=self.rule.learn(hood.tokens(self.name)))
         hood.links(self.rule)  # tells now if it is not there
         return self
@@ -129,7 +129,7 @@ class Over(NeighbourTemplate):
         return out
 
     def spec(self) -> dict[str, Any]:
-        rule = self.rule.spec() if isinstance(self.rule, SkipBuilder | LearnedSkips) else str(self.rule)
+        rule = self.rule.spec() if isinstance(self.rule, LinkRule) else str(self.rule)
         return {"template": type(self).__name__, "relation": rule, "of": self.of, "hard": self.hard}
 
 
@@ -437,7 +437,7 @@ def as_templates(given: Any) -> list[NeighbourTemplate]:
 def _as_template(item: Any) -> NeighbourTemplate:
     if isinstance(item, str):
         return parse_template(item)
-    if isinstance(item, SkipBuilder):
+    if isinstance(item, LinkRule):
         return Count(item)
     if isinstance(item, NeighbourTemplate):
         return item
@@ -461,21 +461,27 @@ def parse_template(text: str) -> NeighbourTemplate:
     )
 
 
+RestoredRule = Callable[[Mapping[str, Any], Sequence[str], Functions], LinkRule]
+
+
 def rebuilt_template(
-    spec: Mapping[str, Any], strings: Sequence[str], functions: Mapping[str, Callable[..., Any]]
+    spec: Mapping[str, Any], strings: Sequence[str], functions: Functions, rules: RestoredRule | None = None
 ) -> NeighbourTemplate:
-    """What `spec` describes; `strings` are what a rule for tokens learned, `functions` a user's, by name."""
+    """What `spec` describes; `strings` are what a task's rule learned, `functions` a user's, by name, and `rules` makes
+    such a rule again."""
     kind = spec["template"]
     if kind == "Window":
         told = spec.get("told")
-        return Window(spec["size"], None if told is None else rebuilt_template(told, strings, functions))
+        return Window(spec["size"], None if told is None else rebuilt_template(told, strings, functions, rules))
     if kind == "NeighbourFunction":
         function = given_again(spec["name"], functions, "a neighbour function")
         return NeighbourFunction(function, spec["name"], spec["columns"])
     if kind not in KINDS:
         raise ModelFileError(f"the model uses a relational template this version does not know: {kind!r}")
     relation = spec["relation"]
-    rule: Any = relation if isinstance(relation, str) else learned_skips(relation, strings, functions)
+    if not isinstance(relation, str) and rules is None:
+        raise ModelFileError(f"the model uses a rule for links this task does not know: {sorted(relation)}")
+    rule: Any = relation if isinstance(relation, str) or rules is None else rules(relation, strings, functions)
     return KINDS[kind](rule, spec["of"], spec["hard"], **({"slots": spec["slots"]} if KINDS[kind] is Concat else {}))
 
 
@@ -484,4 +490,4 @@ def learned_strings(template: NeighbourTemplate) -> list[str]:
     if isinstance(template, Window) and template.told is not None:
         return learned_strings(template.told)
     rule = getattr(template, "relation", None)
-    return rule.state() if isinstance(rule, LearnedSkips) else []
+    return rule.state() if isinstance(rule, LinkRule) else []

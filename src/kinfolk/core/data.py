@@ -6,19 +6,23 @@ are read-only afterwards.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from numbers import Integral, Real
 from types import MappingProxyType, NoneType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from kinfolk.errors import InputError
+from kinfolk.errors import InputError, ModelFileError, SettingError
+
+log = logging.getLogger("kinfolk")
+T = TypeVar("T", bound=Any)
 
 # -- A frozen two-way map between names and consecutive integers ---------------------------------------
 
@@ -211,6 +215,27 @@ class Classes(Vocabulary):
         dtype = {"str": object, "int": object if wide else np.int64, "float": np.float64, "bool": bool}[self.type]
         return np.array(self._labels, dtype)
 
+    def as_written(self, answer: T) -> T:
+        """An explanation, made with names, with labels of the type they were trained in."""
+        if self.type == "str":
+            return answer
+        return replace(answer, label=self[self.get(answer.label)], classes=self.labels)  # type: ignore[type-var]
+
+    def to_state(self) -> dict[str, Any]:
+        """What a model file keeps."""
+        return {"classes": list(self.names), "type": self.type}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Classes:
+        """A file without a type is of the time when all labels were strings."""
+        names, kind = state["classes"], state.get("type", "str")
+        if kind not in TYPES:
+            raise ModelFileError(f"labels of type {kind!r} are not known; expected {', '.join(TYPES)}: upgrade kinfolk")
+        found = cls(names, kind)
+        if not all(map(str.__eq__, names, map(label_name, found))):
+            raise ModelFileError("labels are not of the type that the file says they are")
+        return found
+
     def get(self, name: Any) -> int:
         """The number of a label, or of the name of one; -1 if there is none."""
         return self._index.get(name if isinstance(name, str) else label_name(name), -1)
@@ -229,6 +254,39 @@ class Classes(Vocabulary):
 
     def __hash__(self) -> int:
         return hash((self.names, self.type))
+
+
+LARGEST_WEIGHT = 1e9  # beyond it everything else is rounding
+
+
+def class_weights(
+    labels: NDArray[np.int32], classes: Classes, class_weight: Mapping[Any, float] | str | None
+) -> NDArray[np.float64]:
+    """(L,). "balanced" gives every class that occurs the same total; a key may be a label or an entity type."""
+    weights = np.ones(len(classes))
+    if class_weight is None:
+        return weights
+    if isinstance(class_weight, str):
+        if class_weight != "balanced":
+            raise SettingError(f"class_weight must be a dict, 'balanced' or None; got {class_weight!r}")
+        counts = np.bincount(labels[labels >= 0], minlength=len(classes))
+        return np.where(counts > 0, counts.sum() / (np.count_nonzero(counts) * np.maximum(counts, 1)), 1.0)
+    if not isinstance(class_weight, Mapping):
+        raise SettingError(f"class_weight must be a dict, 'balanced' or None; got {class_weight!r}")
+    for key, weight in class_weight.items():
+        hit = [i for i, name in enumerate(classes.names) if i == classes.get(key) or name[1:] == f"-{key}"]
+        if not hit:
+            there = ", ".join(classes.names)
+            raise SettingError(f"class_weight names {key!r}, which is no label or type; there are {there}")
+        if not isinstance(weight, Real) or not 0 <= float(weight) <= LARGEST_WEIGHT:
+            raise SettingError(f"class_weight[{key!r}] must be a number from 0 to {LARGEST_WEIGHT:g}; got {weight!r}")
+        weights[hit] = float(weight)
+    return weights
+
+
+def tell_unseen(names: Sequence[str]) -> None:
+    if names:
+        log.warning("labels that training never saw count as misses: %s", ", ".join(map(repr, names)))
 
 
 class Coded(NamedTuple):

@@ -9,21 +9,25 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import importlib
 import importlib.metadata
 import itertools
 import json
 import math
 import os
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from safetensors import safe_open
 from safetensors.numpy import save as encode_tensors
 
-from kinfolk.errors import ModelFileError
+from kinfolk.core.settings import Settings, check_settings
+from kinfolk.core.threads import resolve_jobs
+from kinfolk.errors import ModelFileError, SettingError
 
 FORMAT = "kinfolk-model"
 FORMAT_VERSION = 1
@@ -37,13 +41,40 @@ _ADVICE = {errno.ENOSPC: "free some space or use another path", errno.EACCES: "c
 
 @dataclass(frozen=True, eq=False)
 class ModelFile:
-    """What a model file holds."""
+    """What a model file holds, or will hold: the state of a model.
+
+    header    what JSON can hold
+    arrays    by name
+    strings   lists of them, by name
+    """
 
     header: dict[str, Any]
-    arrays: dict[str, np.ndarray]
-    strings: dict[str, list[str]]
-    path: str
-    library_version: str
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    strings: dict[str, Any] = field(default_factory=dict)
+    path: str = ""
+    library_version: str = ""
+
+    def part(self, prefix: str, header: dict[str, Any] | None = None) -> ModelFile:
+        """The arrays and strings whose names begin with `prefix`, without it: the state of a part of the model."""
+        begin = f"{prefix}."
+        arrays, strings = (
+            {name.removeprefix(begin): value for name, value in held.items() if name.startswith(begin)}
+            for held in (self.arrays, self.strings)
+        )
+        return replace(self, header=header or {}, arrays=arrays, strings=strings)
+
+    def add(self, prefix: str, state: ModelFile) -> dict[str, Any]:
+        """Hold the arrays and strings of a part under names that begin with `prefix`; returns its header."""
+        self.arrays.update({f"{prefix}.{name}": array for name, array in state.arrays.items()})
+        self.strings.update({f"{prefix}.{name}": texts for name, texts in state.strings.items()})
+        return state.header
+
+    def array(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
+        """An array that has to have a shape."""
+        found = self.arrays[name]
+        if found.shape != shape:
+            raise ModelFileError(f"{name!r} has shape {found.shape}; the model asks for {shape}")
+        return found
 
 
 def write_model_file(
@@ -235,3 +266,136 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _shown(value: object) -> str:
     """Text from a file may be long or hold terminal codes; a message must not."""
     return ascii(value) if len(ascii(value)) <= 60 else ascii(value)[:57] + "..."
+
+
+# -- models and their files ---------------------------------------------------------------------------
+
+KINDS = ("tokens", "nodes", "mentions")
+Functions = Mapping[str, Callable[..., Any]]
+# Before the two tasks had two classes: (method, kind) to the class of today.
+FORMER = {
+    ("MixtureOfParents", "tokens"): "MixtureTagger",
+    ("MixtureOfParents", "nodes"): "MixtureNodes",
+    ("StackedGraphical", "tokens"): "StackedTagger",
+    ("StackedGraphical", "nodes"): "StackedNodes",
+}
+
+
+def given_again(name: str, functions: Functions, kind: str) -> Callable[..., Any]:
+    """A user's function on load: a model file keeps its name alone."""
+    if name not in functions:
+        raise ModelFileError(
+            f"the model uses {kind} named {name!r}, which a file cannot hold; pass it in again: "
+            f"load_model(path, functions={{{name!r}: ...}}). Given: {', '.join(functions) or 'none'}"
+        )
+    return functions[name]
+
+
+class Saved(Settings, ABC):
+    """Abstract: a model that a file can hold, as settings and as what `fit` learned.
+
+    KIND      what it labels: "tokens", "nodes" or "mentions"
+    OBJECTS   settings that are objects: a file keeps what they became
+    GONE      settings that files of earlier versions have, and that mean nothing any more
+    """
+
+    KIND: ClassVar[str]
+    OBJECTS: ClassVar[tuple[str, ...]] = ()
+    GONE: ClassVar[tuple[str, ...]] = ()
+
+    n_jobs: int | None
+    verbose: int
+
+    @abstractmethod
+    def to_state(self) -> ModelFile:
+        """What a file keeps of the model; `head` begins it."""
+
+    @abstractmethod
+    def _restore(self, file: ModelFile, functions: Functions, trusted: Sequence[str]) -> None:
+        """Set what `to_state` kept, settings apart."""
+
+    @classmethod
+    def from_state(cls, file: ModelFile, functions: Functions, trusted: Sequence[str] = ()) -> Self:
+        """The model that `to_state` described; `functions` are a user's own, by name."""
+        kept = {name: value for name, value in file.header["settings"].items() if name not in cls.GONE}
+        strange = [name for name in kept if name in cls.OBJECTS or name not in cls._setting_names()]
+        if strange:
+            raise ModelFileError(f"{cls.__name__} keeps no setting {strange[0]!r} in a file: altered, or newer")
+        model = cls().set_params(**kept)
+        model._restore(file, functions, trusted)
+        try:
+            model._check_settings()
+        except SettingError as error:
+            raise ModelFileError(f"{error}. The file was altered; train and save the model again") from None
+        return model
+
+    def head(self) -> dict[str, Any]:
+        settings = self.get_params(deep=False).items()
+        kept = {name: value for name, value in settings if name not in self.OBJECTS}
+        return {"kind": self.KIND, "method": type(self).__name__, "settings": kept}
+
+    def _check_settings(self) -> None:
+        """Settings from a file are checked as `fit` checks them."""
+        check_settings(self)
+        self._check_jobs()
+
+    def _check_jobs(self) -> None:
+        resolve_jobs(self.n_jobs)
+        if not isinstance(self.verbose, int | None):
+            raise SettingError(f"verbose must be a whole number; got {self.verbose!r}")
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write one model file; `kinfolk.load_model(path)` reads it back."""
+        self._require_fitted()
+        state = self.to_state()
+        write_model_file(path, _plain(state.header), state.arrays, state.strings)
+
+
+def load_model(
+    path: str | os.PathLike[str],
+    functions: Functions | None = None,
+    kind: str | None = None,
+    trusted: Sequence[str] = (),
+) -> Any:
+    """A model from a file. `functions` gives a user's own functions (features, skip edges) again, by name.
+
+    kind     "tokens", "nodes" or "mentions", where only such a model will do
+    trusted  names of types in a scikit-learn base that are not looked over on loading, and that you trust
+    """
+    if functions is not None and not isinstance(functions, Mapping):
+        told = type(functions).__name__
+        raise SettingError(f"functions must map names to functions, {{'name': function}}; got a {told}")
+    file = read_model_file(path, expected_kind=kind)
+    try:
+        return restored(file, functions or {}, trusted)
+    except ModelFileError as error:
+        raise ModelFileError(f"{os.fspath(path)}: {error}") from None
+    except MemoryError:
+        raise
+    except Exception as error:  # the file is sound, what it holds is not: whatever comes of that is its fault
+        raise ModelFileError(
+            f"{os.fspath(path)}: the parts of the model do not fit together ({type(error).__name__}: {error}); "
+            "save the model again with this version of kinfolk"
+        ) from error
+
+
+def restored(file: ModelFile, functions: Functions, trusted: Sequence[str] = ()) -> Any:
+    """The model in a file, or in a part of one, of the class it names: one of the public models."""
+    kind, method = file.header["kind"], file.header["method"]
+    if kind not in KINDS:
+        raise ModelFileError(f"a model of kind {kind!r} is not known; expected {', '.join(KINDS)}")
+    public = importlib.import_module("kinfolk")
+    name = FORMER.get((method, kind), method)
+    found = getattr(public, name) if isinstance(name, str) and name in public.__all__ else None
+    if not (isinstance(found, type) and issubclass(found, Saved) and found.KIND == kind):
+        raise ModelFileError(f"{method!r} is no model of {kind} that this version knows: upgrade kinfolk")
+    return found.from_state(file, functions, trusted)
+
+
+def _plain(value: Any) -> Any:
+    """The header as JSON can hold it: numpy's numbers as Python's."""
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return value.item() if isinstance(value, np.generic) else value

@@ -7,16 +7,12 @@ of scikit-learn; which itself is not imported for it: that would cost every star
 from __future__ import annotations
 
 import inspect
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
-from numpy.typing import NDArray
-
 from kinfolk.errors import NotFittedError, SettingError
-from kinfolk.text.schemes import SCHEMES, LabelCoding
 
 # -- Settings the way scikit-learn keeps them: arguments of `__init__`, stored untouched under their own names ---
 
@@ -115,6 +111,7 @@ def _one_of(*words: str) -> tuple[str, Callable[[Any], bool]]:
     return " or ".join(map(repr, words)), lambda v: isinstance(v, str) and v in words
 
 
+SCHEMES = ("IOB1", "BIO", "IOBES", "BILOU")  # ways to write spans as tags
 LARGEST, SMALLEST = 1e12, 1e-12  # beyond them weights in single precision lose all meaning
 _NOT_NEGATIVE = (
     f"0, or a number from {SMALLEST:g} to {LARGEST:g}",
@@ -174,29 +171,3 @@ def check_settings(model: Any) -> None:
             rule = _one_of(*type(model).CHOICES[name])
         if rule is not None and not rule[1](value):
             raise SettingError(f"{type(model).__name__}({name}=...) must be {rule[0]}; got {value!r}")
-
-
-# -- How models are kept in files, and what those that label things show of themselves: their classes ---
-
-class Saved(Settings):
-    """Abstract: a model that `load_model` can read back."""
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write one model file; `kinfolk.load_model(path)` reads it back."""
-        from kinfolk.core.persistence import save_model  # here, as it knows every model
-
-        self._require_fitted()
-        save_model(self, path)
-
-
-class Labeller(Saved):
-    """Abstract: a model whose `fit` learns a `coding_`."""
-
-    coding_: LabelCoding
-
-    @property
-    def classes_(self) -> NDArray[Any]:
-        """The labels that columns of `predict_proba` stand for, of the type of the labels trained on and sorted; of
-        entity tags in the scheme the model works in."""
-        self._require_fitted()
-        return self.coding_.classes.array()

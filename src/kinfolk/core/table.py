@@ -523,3 +523,21 @@ def _numbers(cells: list[str]) -> NDArray[np.float64] | None:
     except ValueError:
         return None
     return None if any("_" in cell for cell in cells) else values  # Python allows 1_000, nobody else does
+
+
+# -- Parquet ------------------------------------------------------------------------------------------
+
+PARQUET_MAGIC = b"PAR1"
+
+
+def parquet_table(data: bytes, name: str) -> Table:
+    try:
+        from pyarrow import ArrowException, BufferReader, parquet
+    except ImportError:
+        remedy = "pip install 'kinfolk[tables]', or write the table as CSV"
+        raise InputError(f"a Parquet file, which needs pyarrow, and that is not installed: {remedy}", name) from None
+    try:
+        table = parquet.read_table(BufferReader(data))
+    except (ArrowException, OSError) as error:
+        raise InputError(f"Parquet data is truncated or damaged ({error}); fetch it again", name) from None
+    return frame_table(table, name, path=name)

@@ -9,13 +9,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.errors import ConvergenceWarning, warn
-from kinfolk.learning.lbfgs import Iteration, minimise
 
 # -- How training went, iteration by iteration: curves short enough to be kept in a model file ---------
 
@@ -93,20 +92,6 @@ def _short(value: float) -> float:
 
 log = logging.getLogger("kinfolk")
 Array = NDArray[Any]
-
-
-class Shape(Protocol):
-    """How a flat vector of weights falls apart."""
-
-    def split(self, flat: Array) -> Any: ...
-
-
-class Objective(Protocol):
-    """A smooth objective with an estimate of its curvature."""
-
-    def __call__(self, flat: Array, gradient: Array) -> float: ...
-
-    def inverse_curvature(self) -> Array: ...
 
 
 @dataclass(frozen=True)
@@ -224,105 +209,12 @@ class TrainingPlan:
     stall: str = "Usually harmless: rounding. Scale down very large feature values if accuracy is poor."
 
 
-def optimise(
-    objective: Objective, start: Array, plan: TrainingPlan, watch: Watch, began: float
-) -> tuple[Array, Convergence]:
-    """Weights that minimise the objective, or score best on held-out data, and how it went."""
-    found = minimise(
-        objective,
-        start,
-        inverse_curvature=objective.inverse_curvature,
-        l1=plan.l1,
-        max_iterations=0 if watch.stopped else plan.max_iterations,
-        tolerance=plan.tolerance,
-        callback=watch.after_iteration,
-        n_jobs=plan.n_jobs,
-    )
-    if watch.stopped:  # perhaps before the first iteration
-        found = replace(found, status="stopped")
-    watch.score(found.iterations, found.weights)  # the last weights may be the best
-    best = found.weights.copy() if watch.best_weights is None else watch.best_weights
-    seconds = time.perf_counter() - began
-    stage = Stage.of(
-        plan.stage, found.status, seconds, watch.objectives, watch.losses, watch.dev_scores, watch.best_iteration
-    )
-    convergence = Convergence(
-        found.status,
-        found.objective,
-        found.iterations,
-        found.evaluations,
-        seconds,
-        watch.dev_scores,
-        watch.best_iteration,
-        (stage,),
-    )
-    log.info("training %s", convergence)
-    if plan.warns:
-        warn_unless_converged(convergence, plan.stall)
-    return best, convergence
-
-
 def warn_unless_converged(convergence: Convergence, stall: str = TrainingPlan.stall) -> None:
     """`stall`: what to say where no step lowers the objective."""
     if convergence.status in ("limit", "stalled"):
         remedy = "Raise max_iterations or tolerance." if convergence.status == "limit" else stall
         message = f"training {convergence}. {remedy}"
         warn(message, ConvergenceWarning)
-
-
-class Watch:
-    """Tells the callback, scores the held-out data, and remembers the best weights."""
-
-    def __init__(
-        self,
-        shape: Shape,
-        plan: TrainingPlan,
-        score_dev: Callable[[Any], float] | None,
-        callback: Callback | None,
-        began: float,
-    ) -> None:
-        self._shape, self._plan, self._score, self._callback = shape, plan, score_dev, callback
-        self._began = began
-        self.passes = 0  # how many the warm start has at most
-        self.losses: list[float] = []  # of each of them
-        self.objectives: list[tuple[int, float]] = []  # after each iteration
-        self.dev_scores: dict[int, float] = {}
-        self.best_iteration: int | None = None
-        self.best_weights: Array | None = None
-        self.stopped = False  # the callback said so
-
-    def after_pass(self, number: int, loss: float) -> bool:
-        self.losses.append(loss)
-        return self._tell("warm start", number, self.passes, loss, None)
-
-    def after_iteration(self, iteration: Iteration) -> bool:
-        n = iteration.number
-        self.objectives.append((n, iteration.objective))
-        score = self.score(n, iteration.weights) if n % self._plan.dev_every == 0 else None
-        stop = self._tell(self._plan.stage, n, self._plan.max_iterations, iteration.objective, score)
-        return stop or self._out_of_patience(n)
-
-    def score(self, n: int, weights: Array) -> float | None:
-        """Score the held-out data, if there is any and these weights are new; the best weights are kept."""
-        if self._score is None or n in self.dev_scores:
-            return None
-        score = self.dev_scores[n] = self._score(self._shape.split(weights))
-        if self.best_iteration is None or score > self.dev_scores[self.best_iteration]:
-            self.best_iteration, self.best_weights = n, weights.copy()
-        return score
-
-    def _out_of_patience(self, n: int) -> bool:
-        if self.best_iteration is None:
-            return False
-        return n - self.best_iteration >= self._plan.patience * self._plan.dev_every
-
-    def _tell(self, stage: str, n: int, limit: int, objective: float, score: float | None) -> bool:
-        seconds = time.perf_counter() - self._began
-        log.debug("%s %d: objective %.6g, %.2f s, held-out %s", stage, n, objective, seconds, score)
-        if self._callback is None:
-            return False
-        self.stopped = bool(self._callback(Progress(stage, n, limit, objective, seconds, score)))
-        return self.stopped
 
 
 # -----------------------------------------------------------------------------------------------------

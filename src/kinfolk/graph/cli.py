@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kinfolk.cli import examples
 from kinfolk.cli.options import (
     SHORT,
+    Jobs,
     Mixing,
     ParentFeatures,
     counted_warnings,
+    examples,
     given_options,
     in_options,
     new_labeller,
@@ -34,7 +35,6 @@ from kinfolk.cli.output import (
     class_lines,
     class_table,
     outcome,
-    score_nodes,
     show,
     show_json,
     summary,
@@ -43,10 +43,33 @@ from kinfolk.cli.output import (
 from kinfolk.errors import InputError, SettingError
 from kinfolk.graph.cli_files import SETTINGS as TABLE_SETTINGS
 from kinfolk.graph.cli_files import Edges, GraphFormat, Nodes, TableOptions, link_file, read_graph, reading_of
-from kinfolk.text.cli import Jobs
 
 if TYPE_CHECKING:
     from kinfolk.graph.graph import Graph
+
+# -- examples at the end of help pages -----------------------------------------------------------------
+
+NODES_TRAIN = examples(
+    "kinfolk nodes train --nodes papers.csv --edges cites.csv --label topic \\\n"
+    "    --text title --model stacked --out papers.kinfolk",
+    "kinfolk nodes train --nodes papers.csv --edges cites.csv --label topic \\\n"
+    "    --text title --model mop --train-ids train.txt --out mop-papers.kinfolk",
+)
+NODES_PREDICT = examples(
+    "kinfolk nodes predict papers.kinfolk --nodes papers.csv --edges cites.csv \\\n    -o topics.csv",
+    "kinfolk nodes predict papers.kinfolk --nodes papers.csv --edges cites.csv --proba",
+    "kinfolk nodes predict papers.kinfolk --nodes papers.csv --edges cites.csv \\\n    --json -o topics.jsonl",
+)
+NODES_EVALUATE = examples(
+    "kinfolk nodes evaluate papers.kinfolk --nodes truth.csv --edges cites.csv \\\n    --label topic --ids test.txt",
+    "kinfolk nodes evaluate papers.kinfolk --nodes truth.csv --edges cites.csv \\\n"
+    "    --label topic --ids test.txt --json",
+)
+NODES = examples(
+    "kinfolk nodes train --nodes papers.csv --edges cites.csv --label topic \\\n"
+    "    --text title --model stacked --out papers.kinfolk",
+    "kinfolk nodes predict papers.kinfolk --nodes papers.csv --edges cites.csv",
+)
 
 
 # -- Options of `nodes train` that are settings of a model; whose each is, `methods` says --------------
@@ -189,7 +212,7 @@ def json_lines(ids: Sequence[str], table: Any, classes: Any) -> Iterator[str]:
 # -- `kinfolk nodes train | predict | evaluate` --------------------------------------------------------
 
 app = typer.Typer(
-    help="Label the nodes of a graph: train a model, predict, evaluate.", epilog=examples.NODES, no_args_is_help=True
+    help="Label the nodes of a graph: train a model, predict, evaluate.", epilog=NODES, no_args_is_help=True
 )
 
 SETTINGS = tuple(one.name for one in fields(NodeOptions)) + ("forced", "known", *TABLE_SETTINGS)
@@ -223,7 +246,7 @@ Trust = Annotated[
 ]
 
 
-@app.command(epilog=examples.NODES_TRAIN)
+@app.command(epilog=NODES_TRAIN)
 @spread
 def train(
     *,
@@ -274,7 +297,7 @@ def train(
         typer.echo(f"wrote {out}", err=True)
 
 
-@app.command(epilog=examples.NODES_PREDICT)
+@app.command(epilog=NODES_PREDICT)
 @spread
 def predict(
     *,
@@ -310,7 +333,7 @@ def predict(
     with in_options(*SETTINGS), told_by_the_base(labeller), counted_warnings(*SETTINGS):
         _tell_known(labeller, graph, told, forced)
         table = labeller.predict_proba(graph, forced=forced, known=told)
-    classes = labeller.coding_.classes
+    classes = labeller.labels_
     if as_json:
         write_utf8(output, json_lines(graph.ids, table, classes))
     else:
@@ -318,7 +341,7 @@ def predict(
         write_utf8(output, csv_lines(rows, proba) if is_csv(output) else tab_lines(rows))
 
 
-@app.command(epilog=examples.NODES_EVALUATE)
+@app.command(epilog=NODES_EVALUATE)
 @spread
 def evaluate(
     *,
@@ -341,8 +364,7 @@ def evaluate(
 
     Nodes without a label do not count, nor do those whose label is known.
     """
-    from kinfolk.core.data import label_name
-    from kinfolk.text.scores import span_scores
+    from kinfolk.graph.nodes import Nodes
 
     check_page(page, model, *nodes, *(link_file(text)[1] for text in edges or ()), ids, known_ids)
     one_of_these(known, known_ids, False)
@@ -355,18 +377,16 @@ def evaluate(
     with in_options(*SETTINGS), told_by_the_base(labeller), counted_warnings(*SETTINGS):
         gold, told = _to_score(labeller, graph, labelled, told)
         _tell_unseen(labeller, gold)
-        if page is None:
-            predicted = labeller.predict(graph, known=told)
-        else:
-            predicted = score_nodes(labeller, graph, gold, told, page)
+        beliefs = labeller.predict_proba(graph, known=told)
+        to_score = Nodes.of(graph.with_labels([gold.get(i) for i in range(graph.n_nodes)]), labeller.node_columns_)
+        truth = to_score.gold(labeller.labels_)
+        scores = labeller.scores_of(to_score, to_score.to_rows(beliefs), truth, page)
     tell_page(page)
-    guess = ((i, i + 1, label_name(predicted[i])) for i in gold)
-    scores = span_scores(((i, i + 1, name) for i, name in gold.items()), guess)
     if as_json:
-        answer = {"nodes": len(gold), "accuracy": scores.recall, "classes": scores.as_dict()["types"]}
-        show_json(answer)
+        classes = {name: counts.as_dict() for name, counts in scores.classes.items()}
+        show_json({"nodes": scores.nodes, "accuracy": scores.accuracy, "classes": classes})
         return
-    show([f"{len(gold)} nodes; accuracy {scores.recall:.2f} %"], class_table(scores), class_lines(scores))
+    show([f"{scores.nodes} nodes; accuracy {scores.accuracy:.2f} %"], class_table(scores), class_lines(scores))
 
 
 def _numbers(file: str, graph: Graph) -> list[int]:
@@ -428,19 +448,18 @@ def _to_score(labeller: Any, graph: Graph, labelled: dict[int, str], known: Any)
 
 def _tell_unseen(labeller: Any, gold: dict[int, str]) -> None:
     """Labels nobody could have guessed."""
-    strange = sorted({*gold.values()} - {*labeller.coding_.classes.names})
+    strange = sorted({*gold.values()} - {*labeller.labels_.names})
     if strange:
         typer.echo(f"warning: labels that training never saw count as misses: {', '.join(strange)}", err=True)
 
 
 def _link_counts(labeller: Any, graph: Graph) -> dict[str, int]:
-    used = labeller.company_.relation_names() if hasattr(labeller, "company_") else getattr(labeller, "links_", None)
-    names = labeller.parents_[0].links if used is None else used
-    return {name: int(graph.relations[name].nnz) for name in names}
+    used, _ = labeller.relations_used()
+    return {name: int(graph.relations[name].nnz) for name in used}
 
 
 def _load(path: Path, jobs: int, trust: list[str] | None) -> Any:
-    from kinfolk.core.persistence import load_model
+    from kinfolk.core.modelfile import load_model
 
     with in_options():
         return load_model(path, kind="nodes", trusted=trust or ()).set_params(n_jobs=jobs)

@@ -73,8 +73,7 @@ def check_kinds(graph: Graph, trained: Sequence[str], columns: Sequence[str], ta
 
 def _names(data: bytes) -> dict[str, None]:
     """The columns of a table, in their order; none where reading it will tell what is wrong."""
-    from kinfolk.core.table import DELIMITERS
-    from kinfolk.graph.files import PARQUET_MAGIC
+    from kinfolk.core.table import DELIMITERS, PARQUET_MAGIC
 
     if not data.startswith(PARQUET_MAGIC):
         text = io.StringIO(data.decode("utf-8-sig", "replace").lstrip(), newline="")
@@ -170,8 +169,7 @@ def read_graph(
 ) -> Graph:
     """The graph that the options name. `trained`: the model that is to label it, whose features are read, and whose
     options of training hold where no others are given; `labels`: whether they are needed."""
-    from kinfolk.datasets.linqs import read_linqs
-    from kinfolk.datasets.webkb import read_webkb
+    import kinfolk
 
     files = [link_file(text) for text in edges or ()]
     form = format or _told_by_name(nodes, [file for _, file in files], options)
@@ -185,14 +183,14 @@ def read_graph(
             raise SettingError("--edges is for tables and linqs; webkb finds the links in the pages")
         if len(nodes) != 1:
             raise SettingError(f"--format webkb takes one --nodes, the folder or archive; got {len(nodes)}")
-        return read_webkb(nodes[0])
+        return kinfolk.read_webkb(nodes[0])
     if not files:
         raise SettingError("--format linqs needs --edges, the file of links (.cites), beside --nodes")
     if any(name is not None for name, _ in files):
         raise SettingError("--edges NAME=FILE is for tables; the links of --format linqs are named by --link")
     with in_options(*SETTINGS):
         names = {name: value for name, value in _settings(options).items() if name in ("link", "inverse", "dangling")}
-        return read_linqs(list(nodes), [file for _, file in files], **names)
+        return kinfolk.read_linqs(list(nodes), [file for _, file in files], **names)
 
 
 def reading_of(options: TableOptions) -> dict[str, Any]:

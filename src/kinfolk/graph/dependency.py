@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, final
 
@@ -31,27 +31,17 @@ from kinfolk.collective.templates import (
     set_known,
 )
 from kinfolk.core.data import sound
-from kinfolk.core.settings import check_settings
+from kinfolk.core.modelfile import Functions, ModelFile
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.core.training import speaker
 from kinfolk.errors import DataWarning, InputError, SettingError, warn
-from kinfolk.graph.explain import feature_names, gibbs_story, ready, told
+from kinfolk.graph.explain import finished, gibbs_story
 from kinfolk.graph.learners import Learner, check_base, check_enough, predict_in_blocks
-from kinfolk.graph.nodes import (
-    TRAIN,
-    Memory,
-    NodeCompany,
-    Nodes,
-    World,
-    default_templates,
-    no_labels_beside,
-    node_weights,
-    training_labels,
-)
+from kinfolk.graph.model import NeighbourModel
+from kinfolk.graph.nodes import TRAIN, Known, Memory, Nodes, World, default_templates, node_weights
 from kinfolk.graph.page import NodeExplanation
 from kinfolk.inference.gibbs import Chain, Network
-from kinfolk.report.page import PathLike, check_report
-from kinfolk.report.scores import evaluate_nodes
+from kinfolk.report.page import PathLike
 
 # -- A log-linear conditional model as tables of scores, for the Gibbs kernel --------------------------
 
@@ -118,13 +108,13 @@ log = logging.getLogger("kinfolk")
 
 @final
 @dataclass(eq=False, repr=False)
-class DependencyNetwork(NodeCompany):
+class DependencyNetwork(NeighbourModel):
     """Nodes of a Graph, each drawn again and again given its neighbours.
 
     Settings
     --------
     base        any scikit-learn classifier: trained once on the nodes' own features, once with neighbours' true labels
-    templates   what a node is told of its neighbours, as in StackedGraphical; None: Proportion over every relation,
+    templates   what a node is told of its neighbours, as in StackedNodes; None: Proportion over every relation,
                 which means the same in training, where only labelled neighbours speak, and in sampling, where all do
                 (Count where links have weights below 0)
     start       labels to begin with: "local", those of the model of own features; or "random", as where there are none
@@ -135,12 +125,13 @@ class DependencyNetwork(NodeCompany):
                 LogisticRegression and templates Count, Mean, Proportion, Exists, Max and Concat. "plain": asks the
                 conditional model anew for all nodes at every sweep, for any base (Definition 1 of the paper: all
                 labels at once, given the last sweep's). "auto": fast where it can be
-    random_state, n_jobs   as in StackedGraphical
+    random_state, n_jobs   as in StackedNodes
     verbose     1 = a line for each chain, on a terminal or in a notebook
 
     Learned by `fit`: `classes_`, `local_`, `conditional_`, `company_`.
     """
 
+    GONE: ClassVar[tuple[str, ...]] = ("known",)  # what is known is said when predicting
     CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "start": ("local", "random"),
         "mode": ("auto", "fast", "plain"),
@@ -175,11 +166,9 @@ class DependencyNetwork(NodeCompany):
         sample_weight  one number a node
         train          a mask or numbers of the nodes whose labels may be used; None: all labelled ones
         """
-        no_labels_beside(y)
-        check_settings(self)
         check_base(self.base)
-        nodes, jobs = Nodes.of(X), resolve_jobs(self.n_jobs)
-        labels, classes = training_labels(nodes, train)
+        nodes, labels, classes = self._begin(X, y, train)
+        jobs = resolve_jobs(self.n_jobs)
         index = np.flatnonzero(labels >= 0)
         check_enough(classes)
         weights = None
@@ -196,68 +185,36 @@ class DependencyNetwork(NodeCompany):
             self.local_ = Learner(self.base, classes).fit(world.alone[index], labels[index], weights)
             self.conditional_ = Learner(self.base, classes).fit(rows, labels[index], weights)
             memory = Memory.of(nodes, labels, world.company.relation_names())
-            self._keep(nodes, world.company, classes, "true", memory)
+            self._keep(nodes, world.company, classes, memory)
             if self.mode == "fast":
                 self._fast()  # tells now if it cannot be had
         return self
 
     # -- prediction -----------------------------------------------------------------------------------
 
-    def predict_proba(self, X: Any, forced: bool = False, known: Any = TRAIN) -> Array:
-        """(n, L), the mean over sweeps and chains.
-
-        forced   labels that X has are kept
-        known    whose labels are kept: "train": nodes trained on, found by their ids; "none": nobody's; truth values or
-                 numbers of nodes: those, with the labels X has
-        """
-        self._require_fitted()
-        world = self._world(X)
-        return world.nodes.to_nodes(self._marginals(world, self._known(world.nodes, known, forced)))
-
-    def _marginals(self, world: World, known: Array) -> Array:
-        """(n, L) by row; labels that are `known` (n,), -1 for none, stay."""
+    def _probabilities(self, nodes: Nodes, known: Known) -> Array:
+        """(n, L) by row, the mean over sweeps and chains; labels that are known stay."""
         from joblib import Parallel, delayed
 
-        tasks = (delayed(self._mean)(world, known, number) for number in range(self.chains))
+        world, kept = self._world(nodes), known.labels
+        tasks = (delayed(self._mean)(world, kept, number) for number in range(self.chains))
         found = Parallel(n_jobs=resolve_jobs(self.n_jobs), prefer="threads")(tasks)
         table = np.asarray(sum(found) / len(found))
-        set_known(table, known)
+        set_known(table, kept)
         return table
-
-    def predict(self, X: Any, forced: bool = False, known: Any = TRAIN) -> Array:
-        """One label a node; `forced` and `known` as in `predict_proba`."""
-        answer: Array = self.classes_[self.predict_proba(X, forced, known).argmax(axis=1)]
-        return answer
 
     def trace(
         self, X: Any, sweeps: int, forced: bool = False, chain: int = 0, known: Any = TRAIN
     ) -> Iterator[Array]:
         """The prediction after each sweep of one chain, (n, L): the mean of the conditionals so far, none left out."""
-        self._require_fitted()
-        world = self._world(X)
-        kept = self._known(world.nodes, known, forced)
-        sweep, sums = self._chain(world, kept, chain).sweep, np.zeros((world.hood.n, len(self.coding_.classes)))
+        nodes = self._nodes(X)
+        world, kept = self._world(nodes), self._known(nodes, known, forced).labels
+        sweep, sums = self._chain(world, kept, chain).sweep, np.zeros((world.hood.n, len(self.labels_)))
         for number in range(1, sweeps + 1):
             sweep(sums)
             mean = sums / number
             set_known(mean, kept)
-            yield world.nodes.to_nodes(mean)
-
-    def evaluate(
-        self, X: Any, y: Any = None, report: PathLike | None = None, known: Any = TRAIN
-    ) -> tuple[None, float]:
-        """(None, accuracy in percent over labelled nodes that are not known), as other models give it; `report`: also
-        write a page."""
-        self._require_fitted()
-        no_labels_beside(y)
-        check_report(report)
-        world = self._world(X)
-        kept = self._known_when_scored(world.nodes, known)
-        return evaluate_nodes(self, world.nodes, self._marginals(world, kept), report, kept)
-
-    def score(self, X: Any, y: Any = None, known: Any = TRAIN) -> float:
-        """Accuracy, from 0 to 1."""
-        return self.evaluate(X, y, known=known)[1] / 100
+            yield nodes.to_nodes(mean)
 
     def _fast(self) -> bool:
         can = is_log_linear(self.conditional_, self.company_)
@@ -269,7 +226,7 @@ class DependencyNetwork(NodeCompany):
         return can and self.mode != "plain"
 
     def _mean(self, world: World, known: Array, chain: int) -> Array:
-        sweep, shape = self._chain(world, known, chain).sweep, (world.hood.n, len(self.coding_.classes))
+        sweep, shape = self._chain(world, known, chain).sweep, (world.hood.n, len(self.labels_))
         left_out, kept = np.zeros(shape), np.zeros(shape)
         sweeps, began = self.burn_in + self.sweeps, time.perf_counter()
         for number in range(sweeps):
@@ -281,7 +238,7 @@ class DependencyNetwork(NodeCompany):
     def _chain(self, world: World, known: Array, number: int) -> Chain | PlainChain:
         """A chain at its start. Labels that are `known` (n,) are kept; -1: none is."""
         rng = np.random.default_rng(None if self.random_state is None else [self.random_state, 2, number])
-        n, n_labels = world.hood.n, len(self.coding_.classes)
+        n, n_labels = world.hood.n, len(self.labels_)
         labels = rng.integers(n_labels, size=n)
         if self.start == "local" and world.alone.shape[1]:  # without features it would say the same of all
             labels = self._alone(world).argmax(axis=1)
@@ -297,27 +254,14 @@ class DependencyNetwork(NodeCompany):
 
     # -- explanation ----------------------------------------------------------------------------------
 
-    def explain(
-        self, X: Any, node: Any = None, report: PathLike | None = None, forced: bool = False, known: Any = TRAIN
-    ) -> NodeExplanation:
-        """Why a node has its label: what its own features say, what sampling says, and what each aggregate of the
-        neighbours' labels changed, on the mean over all sweeps counted.
-
-        node      an id, or a number from 0
-        report    also write a page about the node, to look at and click through
-        forced, known   as in `predict_proba`. The label of the node itself is set aside: it is what the model says of
-                  it.
-        """
-        self._require_fitted()
-        world = self._world(X)
-        at, kept = ready(world.nodes, node, report), self._known(world.nodes, known, forced, told=False)
-        alone, names = self._alone(world), self.coding_.classes.names
-        sums = np.zeros((world.hood.n, len(names)))
-        states = self._states(world, kept, at, sums)
-        features = feature_names(self.node_columns_)
-        return told(
-            gibbs_story(world, alone, self.conditional_, at, kept, states, sums, names, features), report, self
-        )
+    def _explanation(self, nodes: Nodes, node: int, known: Known, report: PathLike | None) -> NodeExplanation:
+        """What its own features say, what sampling says, and what each aggregate of the neighbours' labels changed, on
+        the mean over all sweeps counted."""
+        world, names = self._world(nodes), self.labels_.names
+        kept, alone, sums = known.labels, self._alone(world), np.zeros((world.hood.n, len(names)))
+        states, features = self._states(world, kept, node, sums), self._feature_names()
+        story = gibbs_story(world, alone, self.conditional_, node, kept, states, sums, names, features)
+        return finished(story, report, type(self).__name__, self.labels_)
 
     def _states(self, world: World, known: Array, node: int, sums: Array) -> Iterator[Array]:
         """The labels (n,) of all whenever the node is drawn anew in a sweep that counts; `sums` (n, L) gathers the
@@ -331,6 +275,12 @@ class DependencyNetwork(NodeCompany):
                 chain.sweep(left_out if sweep < self.burn_in else sums)
                 if sweep >= self.burn_in:
                     yield np.where(newest, chain.labels, before)
+
+    # -- model files ----------------------------------------------------------------------------------
+
+    def _restore(self, file: ModelFile, functions: Functions, trusted: Sequence[str]) -> None:
+        super()._restore(file, functions, trusted)
+        self.local_, self.conditional_ = self._restored_learners(file, trusted, own=False, features=True)
 
 
 def _tell_sums(world: World, labels: Array) -> None:

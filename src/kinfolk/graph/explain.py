@@ -13,9 +13,10 @@ from scipy import sparse
 
 from kinfolk.collective.relations import Neighbourhood, Relation
 from kinfolk.collective.templates import NeighbourTemplate, Over, set_known
+from kinfolk.core.data import Classes
 from kinfolk.graph.learners import Learner, predict_in_blocks
 from kinfolk.graph.levels import NodePredictor
-from kinfolk.graph.nodes import Nodes, World, node_number
+from kinfolk.graph.nodes import Nodes, World
 from kinfolk.graph.page import (
     CROSS_FITTED,
     LABEL,
@@ -30,7 +31,7 @@ from kinfolk.graph.page import (
     node_explanation,
     write_node_report,
 )
-from kinfolk.report.page import Part, PathLike, check_report
+from kinfolk.report.page import Part, PathLike
 
 # -- One row of a level, asked about again: as it is, without each aggregate, and without all that neighbours told ---
 
@@ -293,28 +294,13 @@ def neighbours(
     return found
 
 
-def explain_stacked(model: Any, predictor: NodePredictor, node: Any, report: PathLike | None) -> NodeExplanation:
-    """Of a fitted `StackedGraphical`."""
-    at = ready(predictor.world.nodes, node, report)
-    runs = model.samples if model.predictions == "sample" else 1
-    names = feature_names(model.node_columns_)
-    return told(stacked_story(predictor, runs, at, model.coding_.classes.names, names), report, model)
-
-
-def ready(nodes: Nodes, node: Any, report: PathLike | None) -> int:
-    """The number of the node, once it is clear that the report can be written."""
-    check_report(report)
-    return node_number(nodes, node)
-
-
-def told(story: NodeStory, report: PathLike | None, model: Any) -> NodeExplanation:
-    """The explanation, and the page about it where one is asked for."""
+def finished(story: NodeStory, report: PathLike | None, method: str, classes: Classes) -> NodeExplanation:
+    """The explanation as the caller counts nodes and writes labels; and the page about it where one is asked for."""
     if report is not None:
-        write_node_report(report, story_part(story), type(model).__name__)
-    answer, nodes, coding = story.answer, story.nodes, model.coding_
+        write_node_report(report, story_part(story), method)
+    answer, nodes = story.answer, story.nodes
     around = tuple(replace(one, node=nodes.node_at(one.node)) for one in answer.neighbours)
-    found: NodeExplanation = coding.as_written(replace(answer, node=nodes.node_at(answer.node), neighbours=around))
-    return found
+    return classes.as_written(replace(answer, node=nodes.node_at(answer.node), neighbours=around))
 
 
 def story_part(story: NodeStory) -> Part:

@@ -7,13 +7,11 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from kinfolk.core.files import Source, read_bytes, read_utf8
-from kinfolk.core.table import Table, csv_table, frame_table, listed
-from kinfolk.errors import InputError, SettingError
+from kinfolk.core.table import PARQUET_MAGIC, Table, csv_table, listed, parquet_table
+from kinfolk.errors import SettingError
 from kinfolk.graph.graph import Graph
 from kinfolk.graph.links import INVERSE, LINK, LinkRules
 from kinfolk.graph.sources import LinkColumns, NodeColumns, graph_parts
-
-PARQUET_MAGIC = b"PAR1"
 
 
 def read_tables(
@@ -74,16 +72,3 @@ def _read(source: Source, as_written: Collection[str], delimiter: str | None) ->
     file = io.BytesIO(data)
     file.name = name  # type: ignore[attr-defined]
     return csv_table(read_utf8(file)[0], name, as_written, delimiter)
-
-
-def parquet_table(data: bytes, name: str) -> Table:
-    try:
-        from pyarrow import ArrowException, BufferReader, parquet
-    except ImportError:
-        remedy = "pip install 'kinfolk[tables]', or write the table as CSV"
-        raise InputError(f"a Parquet file, which needs pyarrow, and that is not installed: {remedy}", name) from None
-    try:
-        table = parquet.read_table(BufferReader(data))
-    except (ArrowException, OSError) as error:
-        raise InputError(f"Parquet data is truncated or damaged ({error}); fetch it again", name) from None
-    return frame_table(table, name, path=name)

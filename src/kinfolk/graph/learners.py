@@ -20,6 +20,7 @@ from scipy import sparse
 
 from kinfolk.collective.aggregate import SUM, aggregate, padded, run_of, side_by_side
 from kinfolk.core.data import Classes, sound
+from kinfolk.core.modelfile import ModelFile, fits
 from kinfolk.core.threads import dense, run_chunks
 from kinfolk.errors import InputError, ModelFileError, SettingError
 
@@ -658,3 +659,33 @@ def _require(sound: bool | np.bool_, what: str) -> None:
 def _refuse_unchecked(model: Any, what: str) -> None:
     name = f"{type(model).__module__}.{type(model).__qualname__}"
     raise UncheckedError(f"the base has {what}, which is not known to be safe: {name}", [name])
+
+
+# -- trained bases in model files -----------------------------------------------------------------------
+
+
+def put_learner(state: ModelFile, level: int, learner: Learner) -> None:
+    state.arrays[f"level.{level}.columns"] = learner.columns
+    if learner.estimator is not None:
+        state.arrays[f"level.{level}.skops"] = np.frombuffer(_dumps(learner.estimator), np.uint8)
+
+
+def restored_learner(file: ModelFile, level: int, n_labels: int, trusted: Sequence[str]) -> Learner:
+    columns = np.asarray(file.arrays[f"level.{level}.columns"], np.int64)
+    packed = file.arrays.get(f"level.{level}.skops")
+    fits(columns.ndim == 1 and len(columns) >= 1 and (np.diff(columns) > 0).all())
+    fits(columns[0] >= 0 and columns[-1] < n_labels and (packed is not None or len(columns) == 1))
+    estimator = None if packed is None else built(packed.tobytes(), trusted)
+    fits(np.array_equal(np.asarray(getattr(estimator, "classes_", columns)), columns))
+    return Learner.restored(estimator, columns, n_labels)
+
+
+def _dumps(estimator: Any) -> bytes:
+    from skops.io import dumps
+
+    try:
+        return bytes(dumps(estimator))
+    except Exception as error:  # skops raises what its parts raise
+        raise ModelFileError(
+            f"{type(estimator).__name__} cannot be written by skops ({error}); build the base of scikit-learn's parts"
+        ) from error

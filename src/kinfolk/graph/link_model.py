@@ -22,34 +22,33 @@ from kinfolk.collective.pairwise import (
     PairTraining,
     infer,
     pair_sample,
+    put_pairwise,
+    taken_pairwise,
     train_pairwise,
 )
 from kinfolk.core.data import Classes
-from kinfolk.core.settings import Labeller, check_settings
+from kinfolk.core.modelfile import Functions, ModelFile
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.core.training import Callback, Convergence, Stage, TrainingPlan, observed
 from kinfolk.errors import InputError
-from kinfolk.graph.explain import ALONE, EACH_ALONE, NodeStory, neighbours, ready, told
-from kinfolk.graph.mixture import used_links
+from kinfolk.graph.explain import ALONE, EACH_ALONE, NodeStory, finished, neighbours
+from kinfolk.graph.model import NodeModel
 from kinfolk.graph.nodes import (
     TRAIN,
-    KnownNodes,
+    Known,
     Memory,
     Nodes,
     check_relations,
     check_within_groups,
-    no_labels_beside,
     node_accuracy,
     node_weights,
     tell_unused_weights,
-    training_labels,
+    used_links,
 )
 from kinfolk.graph.page import LABEL, PREDICTION, NodeExplanation, Told, level_answer, node_explanation
 from kinfolk.inference.loopy import Propagation
 from kinfolk.learning.loglinear import TableWeights
-from kinfolk.report.page import PathLike, check_report
-from kinfolk.report.scores import evaluate_nodes
-from kinfolk.text.schemes import LabelCoding
+from kinfolk.report.page import PathLike
 
 # -- Why a link model gives a node its label: what it believes with links cut --------------------------
 #
@@ -108,7 +107,7 @@ def _both_ways(links: Any) -> sparse.csr_array:
 
 @final
 @dataclass(kw_only=True, eq=False, repr=False)
-class LinkModel(KnownNodes, Labeller):
+class LinkModel(NodeModel):
     """Nodes of a Graph, labelled together with those they are linked to.
 
     Settings
@@ -160,10 +159,8 @@ class LinkModel(KnownNodes, Labeller):
         sample_weight   one number a node; a graph counts with the mean of its labelled nodes
         train           a mask or numbers of the nodes whose labels may be used; None: all labelled ones
         """
-        no_labels_beside(y)
-        check_settings(self)
-        nodes, jobs = Nodes.of(X), resolve_jobs(self.n_jobs)
-        labels, classes = training_labels(nodes, train)
+        nodes, labels, classes = self._begin(X, y, train)
+        jobs = resolve_jobs(self.n_jobs)
         weights = node_weights(nodes, labels, classes, self.class_weight, sample_weight)
         plan = TrainingPlan(
             float(self.l2), float(self.l1), self.max_iterations, float(self.tolerance), self.patience,
@@ -172,8 +169,8 @@ class LinkModel(KnownNodes, Labeller):
         with self._all_or_nothing(), observed(callback, self.verbose, self.tolerance) as watcher:
             self.links_ = used_links(self.relations, nodes.relations, ordered=True)
             self.not_used_ = tuple(name for name in nodes.relations if name not in self.links_)
-            tell_unused_weights(nodes, self.links_, "LinkModel")
-            self.node_columns_, self.coding_ = nodes.columns, LabelCoding(None, None, classes)
+            tell_unused_weights(nodes, self.links_, type(self).__name__)
+            self.node_columns_, self.labels_ = nodes.columns, classes
             sample, n_labels = self._sample(nodes), len(classes)
             self.memory_ = memory = Memory.of(nodes, labels, self.links_)
             score = self._dev_scorer(X_dev, classes, memory)
@@ -224,7 +221,8 @@ class LinkModel(KnownNodes, Labeller):
     def _dev_scorer(self, X_dev: Any, classes: Classes, memory: Memory) -> Any:
         if X_dev is None:
             return None
-        dev = self._of(X_dev)
+        dev = Nodes.of(X_dev, self.node_columns_)
+        check_relations(dev, *self.relations_used())
         known = memory.scored(dev)
         gold, sample, jobs = np.where(known >= 0, -1, dev.gold(classes)), self._sample(dev), resolve_jobs(self.n_jobs)
         if not (gold >= 0).any():
@@ -235,14 +233,8 @@ class LinkModel(KnownNodes, Labeller):
 
     # -- prediction -----------------------------------------------------------------------------------
 
-    def _nodes(self, X: Any) -> Nodes:
-        self._require_fitted()
-        return self._of(X)
-
-    def _of(self, X: Any) -> Nodes:
-        nodes = Nodes.of(X, self.node_columns_)
-        check_relations(nodes, self.links_, self.not_used_)
-        return nodes
+    def relations_used(self) -> tuple[Sequence[str], Sequence[str]]:
+        return self.links_, self.not_used_
 
     def _beliefs(self, sample: PairSample, known: Array) -> tuple[Array, InferenceReport]:
         """(n, L) by row; labels that are `known` (n,), -1 for none, are certain."""
@@ -254,65 +246,26 @@ class LinkModel(KnownNodes, Labeller):
         """What is added to the scores of nodes and of pairs of labels: -inf for all but a label that is known."""
         if not (known >= 0).any():
             return None
-        n_labels = len(self.coding_.classes)
+        n_labels = len(self.labels_)
         forbid = np.zeros((len(known), n_labels))
         forbid[(known[:, None] >= 0) & (known[:, None] != np.arange(n_labels))] = -np.inf
         return forbid, np.zeros((n_labels, n_labels))
 
-    def predict_proba(self, X: Any, forced: bool = False, known: Any = TRAIN) -> Array:
+    def _probabilities(self, nodes: Nodes, known: Known) -> Array:
         """(n, L), beliefs at the fixed point. Known labels are certain, and all others are given them: information
-        flows both ways along a link. Exact where links form no circle among the nodes that are not known.
-
-        forced   the labels that X has are known
-        known    whose are: "train": nodes trained on, found by their ids; "none": nobody's; truth values or numbers of
-                 nodes: those, with the labels X has
-        """
-        nodes = self._nodes(X)
-        beliefs, report = self._beliefs(self._sample(nodes), self._known(nodes, known, forced))
+        flows both ways along a link. Exact where links form no circle among the nodes that are not known."""
+        beliefs, report = self._beliefs(self._sample(nodes), known.labels)
         report.warn(REMEDY)
-        return nodes.to_nodes(beliefs)
-
-    def predict(self, X: Any, forced: bool = False, known: Any = TRAIN) -> Array:
-        """One label a node; `forced` and `known` as in `predict_proba`."""
-        answer: Array = self.classes_[self.predict_proba(X, forced, known).argmax(axis=1)]
-        return answer
+        return beliefs
 
     def inference_report(self, X: Any, forced: bool = False, known: Any = TRAIN) -> InferenceReport:
         """In which groups of X belief propagation settles."""
         nodes = self._nodes(X)
-        return self._beliefs(self._sample(nodes), self._known(nodes, known, forced, told=False))[1]
+        return self._beliefs(self._sample(nodes), self._known(nodes, known, forced, tell=False).labels)[1]
 
-    def evaluate(
-        self, X: Any, y: Any = None, report: PathLike | None = None, known: Any = TRAIN
-    ) -> tuple[None, float]:
-        """(None, accuracy in percent over labelled nodes that are not known), as other models give it; `report`: also
-        write a page."""
-        no_labels_beside(y)
-        check_report(report)
-        nodes = self._nodes(X)
-        certain = self._known_when_scored(nodes, known)
-        beliefs, settled = self._beliefs(self._sample(nodes), certain)
-        settled.warn(REMEDY)
-        return evaluate_nodes(self, nodes, beliefs, report, certain)
-
-    def score(self, X: Any, y: Any = None, known: Any = TRAIN) -> float:
-        """Accuracy, from 0 to 1."""
-        return self.evaluate(X, y, known=known)[1] / 100
-
-    def explain(
-        self, X: Any, node: Any = None, report: PathLike | None = None, forced: bool = False, known: Any = TRAIN
-    ) -> NodeExplanation:
-        """Why a node has its label: what its own features say, and what is believed with links and with those of each
-        relation cut.
-
-        node      an id, or a number from 0
-        report    also write a page about the node, to look at and click through
-        forced, known   as in `predict_proba`, but for the label of the node itself: it is what the model says of it
-        """
-        nodes, classes = self._nodes(X), self.coding_.classes
-        at = ready(nodes, node, report)
-        certain = self._known(nodes, known, forced, told=False).copy()
-        certain[at] = -1
+    def _explanation(self, nodes: Nodes, node: int, known: Known, report: PathLike | None) -> NodeExplanation:
+        """What its own features say, and what is believed with links and with those of each relation cut."""
+        certain = known.without(node).labels
         edges = self._edges(nodes)
 
         def beliefs(cut: Callable[[str, Array], Array] | None) -> Array:
@@ -322,4 +275,21 @@ class LinkModel(KnownNodes, Labeller):
                 settled.warn(REMEDY)
             return found
 
-        return told(link_story(nodes, at, self.links_, beliefs, certain, classes.names), report, self)
+        story = link_story(nodes, node, self.links_, beliefs, certain, self.labels_.names)
+        return finished(story, report, type(self).__name__, self.labels_)
+
+    # -- model files ----------------------------------------------------------------------------------
+
+    def to_state(self) -> ModelFile:
+        state = super().to_state()
+        state.header["convergence"] = self.convergence_.for_file()
+        state.header["pairwise"] = {"links": list(self.links_), "not_used": list(self.not_used_)}
+        put_pairwise(state, self.weights_)
+        return state
+
+    def _restore(self, file: ModelFile, functions: Functions, trusted: Sequence[str]) -> None:
+        super()._restore(file, functions, trusted)
+        spec = file.header["pairwise"]
+        self.links_, self.not_used_ = tuple(spec["links"]), tuple(spec["not_used"])
+        self.weights_ = taken_pairwise(file, self._n_features, len(self.labels_), len(self.links_), 0)
+        self.convergence_, self.training_report_ = Convergence.from_file(file.header["convergence"]), None

@@ -1,17 +1,24 @@
-"""A mixture of parents on nodes: pages with links, or any instances whose relations form a DAG."""
+"""The mixture-of-parents maximum entropy Markov model (Rosenberg, Klein and Taskar, 2007) over nodes of a graph.
+
+p(y_k | parents) = Σ_j α_kj p(y_k | y_j, x): each node follows one of its parents, neighbours that come before it in an
+order of the nodes, and marginals stay exact. Links may run in circles, so marginals are the mean over random orders.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, ClassVar, NamedTuple, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from kinfolk.collective.explain import Explanation, explanation
 from kinfolk.collective.mixture import (
+    PARENT_FEATURES,
     EdgeData,
     Examples,
     Layout,
@@ -21,9 +28,14 @@ from kinfolk.collective.mixture import (
     Sample,
     checked_shares,
     folds_by_group,
+    gate_names,
     gate_rows,
+    put_mixture,
     shape_of,
     shared_weights,
+    taken_local,
+    taken_shares,
+    taken_weights,
     train_local,
     train_mixture,
     untrained_relations,
@@ -31,26 +43,29 @@ from kinfolk.collective.mixture import (
 )
 from kinfolk.collective.templates import set_known
 from kinfolk.core.data import Classes, Relational
+from kinfolk.core.modelfile import Functions, ModelFile
 from kinfolk.core.threads import resolve_jobs
-from kinfolk.core.training import Convergence, TrainingPlan, UntilStopped
+from kinfolk.core.training import Callback, Convergence, TrainingPlan, UntilStopped, observed, warn_unless_converged
 from kinfolk.errors import InputError, SettingError
 from kinfolk.graph.graph import Graph
+from kinfolk.graph.model import NodeModel
 from kinfolk.graph.nodes import (
+    Known,
     Memory,
     Nodes,
     check_relations,
     check_within_groups,
     node_accuracy,
-    node_number,
     node_weights,
     tell_unused_weights,
-    training_labels,
+    used_links,
 )
 from kinfolk.graph.page import mixture_node_part, write_node_report
 from kinfolk.inference.mixture import Dag, build_dag, check_weights
-from kinfolk.learning.loglinear import NamedWeights, TableWeights, inherit_mixture
+from kinfolk.learning.loglinear import NamedWeights, TableWeights, inherit_mixture, named_by
 from kinfolk.report.page import PathLike
-from kinfolk.text.explain import Explanation, explanation
+
+log = logging.getLogger("kinfolk")
 
 # -- Who the parents of a node are: its neighbours that come before it in an order of the nodes --------
 #
@@ -97,6 +112,31 @@ class NodeParents:
     @property
     def layout(self) -> Layout:
         return Layout(tuple(RelationLayout(name, self.parent_features) for name in self.names))
+
+    @property
+    def n_gates(self) -> int:
+        """Weights of the gate."""
+        return len(gate_names(self.names, [[]] * len(self.names))) if self.gated else 0
+
+    def spec(self) -> dict[str, Any]:
+        """What a model file says of the rule."""
+        return {
+            "links": list(self.links),
+            "ordered": self.ordered,
+            "parent_features": self.parent_features,
+            "everybody_starts": self.everybody_starts,
+            "gated": self.gated,
+            "given": self.given,
+            "not_used": list(self.not_used),
+            "untrained": list(self.untrained),
+            "shares": self.shares is not None,
+        }
+
+    @classmethod
+    def from_spec(cls, file: ModelFile, spec: Mapping[str, Any]) -> NodeParents:
+        flags = (spec["ordered"], spec["parent_features"], spec["everybody_starts"], spec["gated"])
+        rest = (taken_shares(file, 0, spec), spec["given"], tuple(spec["not_used"]), tuple(spec["untrained"]))
+        return cls(tuple(spec["links"]), *flags, *rest)
 
     def edges(self, relations: Mapping[str, Any]) -> list[Pairs]:
         """All (child, parent) pairs of each of `names`, whatever the order."""
@@ -152,84 +192,7 @@ class NodeParents:
         return [check_weights(dag, alpha)]
 
 
-def used_links(wanted: Sequence[str] | None, relations: Mapping[str, Any], ordered: bool) -> tuple[str, ...]:
-    """The relations to use: those named, or all. Of two that are each other's reverse (cites, cited_by) one will do
-    where both directions of a link are used anyway.
-    """
-    names = tuple(relations) if wanted is None else tuple(wanted)
-    if wanted is None and ordered:
-        kept: list[str] = []
-        for name in names:
-            if not any(_same_links(relations[name], relations[other].T) for other in kept):
-                kept.append(name)
-        names = tuple(kept)
-    missing = [name for name in names if name not in relations]
-    if missing:
-        known = ", ".join(map(repr, relations)) or "none"
-        raise InputError(f"there is no relation {missing[0]!r} here; there are: {known}")
-    if not names and wanted is None:
-        raise InputError(
-            "this graph has no relation, so no node has a neighbour. Give it links; or set relations=[] for a model of "
-            "the nodes alone"
-        )
-    return names
-
-
-def _same_links(a: Any, b: Any) -> bool:
-    return bool(a.nnz == b.nnz and (a.astype(bool) != sparse.csr_array(b).astype(bool)).nnz == 0)
-
-
-# -- A mixture of parents on nodes: pages with links, or any instances whose relations form a DAG ------
-
-log = logging.getLogger("kinfolk")
-
-
-@dataclass(frozen=True, eq=False)
-class NodeModel:
-    """A fitted model seen from the side of prediction."""
-
-    parents: NodeParents
-    weights: TableWeights
-    local: LocalModel | None
-    n_orders: int
-    seed: int | None
-    n_jobs: int
-
-    def sample(self, nodes: Nodes, labels: NDArray[np.int32] | None = None) -> Sample:
-        first = None if labels is None else labels >= 0
-        return node_sample(self.parents, nodes, self.local, self.n_orders, self.seed, self.n_jobs, first)
-
-    def marginals(self, nodes: Nodes, labels: NDArray[np.int32] | None = None) -> Array:
-        """(n, L) by row, the mean over orders. With `labels` (-1 unknown) the labelled nodes come first in every
-        order, so what follows is exactly the distribution of the others given them. A DAG as given keeps its order:
-        there a label is known to those that look at it, and nothing flows back from it to its parents.
-        """
-        table = mean_marginals(self.sample(nodes, labels), self.weights, labels, self.n_jobs)
-        if labels is not None:
-            set_known(table, labels)
-        return table
-
-    def explain(
-        self, nodes: Nodes, node: Any, classes: tuple[str, ...], report: PathLike | None, known: NDArray[np.int32]
-    ) -> Explanation:
-        """Who speaks for a node (an id, or a number from 0), in every order; with `report` a page too. Of the labels
-        `known` (n,) by row, -1 for none, that of the node itself is set aside."""
-        at = node_number(nodes, node)
-        known = known.copy()
-        known[at] = -1
-        labels = known if (known >= 0).any() else None
-        sample = self.sample(nodes, labels)
-        (voices,) = sample.voices(self.weights, self.parents.names, [at], self.n_jobs, labels)
-        answer = explanation(at, voices, classes, lambda i: nodes.ids[i])
-        if report is not None:
-            part = mixture_node_part(nodes, answer, self.marginals(nodes, labels), labels)
-            write_node_report(report, part, "MixtureOfParents")
-        said = tuple(
-            one if one.parent is None else replace(one, parent=nodes.node_at(one.parent))
-            for one in answer.contributions
-        )
-        return replace(answer, instance=nodes.node_at(at), contributions=said)
-
+# -- orders and their mean ------------------------------------------------------------------------------
 
 def node_sample(
     parents: NodeParents, nodes: Nodes, local: LocalModel | None, n_orders: int, seed: int | None, n_jobs: int,
@@ -257,12 +220,11 @@ class FittedNodes(NamedTuple):
     parents: NodeParents
     weights: TableWeights
     local: LocalModel | None
-    classes: Classes
     convergence: Convergence
     memory: Memory
 
 
-def node_parents(model: Any, nodes: Nodes) -> NodeParents:
+def node_parents(model: MixtureNodes, nodes: Nodes) -> NodeParents:
     """The rule for parents that the settings of a model ask for."""
     links = used_links(model.relations, nodes.relations, nodes.is_graph)
     mixing = model.mixing
@@ -296,12 +258,12 @@ def node_parents(model: Any, nodes: Nodes) -> NodeParents:
 
 
 def fit_nodes(
-    model: Any, nodes: Nodes, settings: MixtureSettings, plan: TrainingPlan, sample_weight: Any, train: Any,
+    model: MixtureNodes, nodes: Nodes, labels: NDArray[np.int32], classes: Classes, settings: MixtureSettings,
+    plan: TrainingPlan, sample_weight: Any,
     scorer: Callable[[NodeParents, LocalModel | None, Classes, Memory], Callable[[TableWeights], float] | None],
     callback: UntilStopped | None, before: NamedWeights | None,
 ) -> FittedNodes:  # fmt: skip
     """Separate training uses every link in both directions; the rest works on `model.orders` random orders."""
-    labels, classes = training_labels(nodes, train)
     if settings.training == "joint" and not nodes.table.shape[1]:
         # Without features all nodes have the same marginals, which then say nothing of links, not even their sign.
         log.warning("nodes have no features, so links are learned from labels: training='conditional', not 'joint'")
@@ -323,11 +285,11 @@ def fit_nodes(
     start = None if before is None else inherit_mixture(before, 0, nodes.names, classes, shape_of(sample, len(classes)))
     found, convergence = train_mixture(examples, settings, fold, start, plan, score, callback)
     parents = replace(parents, untrained=untrained_relations(parents.names, edges, labels))
-    return FittedNodes(parents, found, local, classes, convergence, memory)
+    return FittedNodes(parents, found, local, convergence, memory)
 
 
 def node_scorer(
-    X_dev: Any, nodes: Nodes, model: Any, parents: NodeParents, local: LocalModel | None, classes: Classes,
+    X_dev: Any, nodes: Nodes, model: MixtureNodes, parents: NodeParents, local: LocalModel | None, classes: Classes,
     memory: Memory,
 ) -> Callable[[TableWeights], float] | None:
     """Accuracy on a held-out graph for given weights; None without one. The orders are drawn once. Nodes of the graph
@@ -348,3 +310,159 @@ def node_scorer(
         return node_accuracy(gold, mean_marginals(sample, weights, labels, jobs)) / 100
 
     return score
+
+
+# -- the model ----------------------------------------------------------------------------------------
+
+
+@final
+@dataclass(kw_only=True, eq=False, repr=False)
+class MixtureNodes(NodeModel):
+    """Nodes of a Graph labelled by the company they keep, with exact marginals in every order of them.
+
+    Settings
+    --------
+    l2, l1            strength of the ridge and of the lasso
+    training          "separate": each relation's model on its own links; "conditional": then all together by the
+                      conditional log-likelihood L_C; "joint": then all together by the marginal log-likelihood L_M
+    relations         the links to use; None: all (of two that are each other's reverse, one)
+    orders, predict_orders   how many random orders to train on, and to average marginals over
+    everybody_starts  whether a node with parents also keeps a component that looks at its own features alone
+    parent_features   features of the parent count with weights of their "own", with those of the child ("shared"), or
+                      not at all ("none")
+    mixing            weights of parents: "uniform"; "learned" by a gate; a share for each relation, e.g. {"cites": 2,
+                      "start": 1}; "given": the entries of a Relational
+    gate_l2           strength of the ridge that draws a learned gate towards uniform weights
+    gate_folds        the gate is learned on groups that the models of the relations have not seen, in so many folds; 0:
+                      on the training data itself, together with them
+    class_weight      label -> weight, or "balanced"
+    max_iterations, tolerance   stop when the objective fell by less than `tolerance` (relative) in 5 iterations
+    patience, dev_every   with held-out data in `fit`: score every `dev_every` iterations, give up after `patience`
+    warm_start        `fit` starts from the weights of the previous `fit`
+    random_state      seed; the same seed gives the same weights for every n_jobs
+    n_jobs            threads; -1 = every core
+    verbose           1 = progress, on a terminal or in a notebook
+
+    Known labels come first in every order, so the others are exactly conditioned on them. In a DAG (a `Relational`) a
+    known label is seen by those that look at it and says nothing of its own parents.
+
+    Learned by `fit`: `classes_`, `weights_`, `parents_` (the rule for parents), `convergence_`.
+    """
+
+    GONE: ClassVar[tuple[str, ...]] = ("min_count", "scheme", "encoding", "constrain", "order")
+    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "training": ("separate", "conditional", "joint"),
+        "parent_features": PARENT_FEATURES,
+    }
+
+    l2: float = 0.1
+    l1: float = 0.0
+    training: str = "joint"
+    relations: Sequence[str] | None = None
+    orders: int = 10
+    predict_orders: int = 50
+    everybody_starts: bool = False
+    parent_features: str = "own"
+    mixing: str | Mapping[str, float] = "uniform"
+    gate_l2: float = 1.0
+    gate_folds: int = 3
+    class_weight: Mapping[Any, float] | str | None = None
+    max_iterations: int = 300
+    tolerance: float = 1.5e-4
+    patience: int = 5
+    dev_every: int = 5
+    warm_start: bool = False
+    random_state: int | None = 0
+    n_jobs: int | None = -1
+    verbose: int = 0
+
+    parents_: NodeParents = field(init=False)
+    weights_: TableWeights = field(init=False)
+    local_: LocalModel | None = field(init=False)
+    convergence_: Convergence = field(init=False)
+
+    # -- learning -------------------------------------------------------------------------------------
+
+    def fit(
+        self, X: Any, y: Any = None, X_dev: Any = None, sample_weight: Any = None,
+        callback: Callback | None = None, train: Any = None,
+    ) -> Self:  # fmt: skip
+        """Train on a Graph, or on a Relational whose relations form a DAG.
+
+        X_dev           a held-out graph: scored every `dev_every` iterations; the best weights are kept
+        sample_weight   one number a node
+        callback        told a Progress after each pass and iteration; returning True stops
+        train           a mask or numbers of the nodes whose labels may be used; None: all labelled ones
+        """
+        nodes, labels, classes = self._begin(X, y, train)
+        stages = MixtureSettings.of(self, X_dev)
+        plan = TrainingPlan(
+            float(self.l2), float(self.l1), self.max_iterations, float(self.tolerance), self.patience,
+            self.dev_every, self.random_state, resolve_jobs(self.n_jobs),
+        )  # fmt: skip
+        before = None
+        if self.warm_start and self.__sklearn_is_fitted__():
+            columns = self.node_columns_
+            names = list(map(str, range(columns))) if isinstance(columns, int) else list(columns)
+            before = named_by((self.weights_,), names, self.labels_)
+        with self._all_or_nothing(), observed(callback, self.verbose, self.tolerance) as watcher:
+            scorer = partial(node_scorer, X_dev, nodes, self)
+            fitted = fit_nodes(self, nodes, labels, classes, stages, plan, sample_weight, scorer, watcher, before)
+            self.labels_, self.node_columns_ = classes, nodes.columns
+            self.parents_, self.weights_, self.local_, self.convergence_, self.memory_ = fitted
+        warn_unless_converged(self.convergence_)
+        return self
+
+    # -- prediction -----------------------------------------------------------------------------------
+
+    def relations_used(self) -> tuple[Sequence[str], Sequence[str]]:
+        return self.parents_.links, self.parents_.not_used
+
+    def _sample(self, nodes: Nodes, known: Known) -> Sample:
+        """The graph in orders of its own; nodes whose labels are known come first."""
+        first = known.labels >= 0 if known.any else None
+        jobs = resolve_jobs(self.n_jobs)
+        return node_sample(self.parents_, nodes, self.local_, self.predict_orders, self.random_state, jobs, first)
+
+    def _probabilities(self, nodes: Nodes, known: Known) -> Array:
+        """The mean over orders. A DAG as given keeps its order: there a label is known to those that look at it, and
+        nothing flows back from it to its parents."""
+        labels = known.labels if known.any else None
+        table = mean_marginals(self._sample(nodes, known), self.weights_, labels, resolve_jobs(self.n_jobs))
+        set_known(table, known.labels)
+        return table
+
+    # -- explanation ----------------------------------------------------------------------------------
+
+    def _explanation(self, nodes: Nodes, node: int, known: Known, report: PathLike | None) -> Explanation:
+        """Each parent, its weight, what it predicts, its exact share of the answer, in every order."""
+        known = known.without(node)
+        labels = known.labels if known.any else None
+        sample, names = self._sample(nodes, known), self.labels_.names
+        (voices,) = sample.voices(self.weights_, self.parents_.names, [node], resolve_jobs(self.n_jobs), labels)
+        answer = explanation(node, voices, names, lambda i: nodes.ids[i])
+        if report is not None:
+            part = mixture_node_part(nodes, answer, self._probabilities(nodes, known), labels)
+            write_node_report(report, part, type(self).__name__)
+        said = tuple(
+            one if one.parent is None else replace(one, parent=nodes.node_at(one.parent))
+            for one in answer.contributions
+        )
+        return self.labels_.as_written(replace(answer, instance=nodes.node_at(node), contributions=said))
+
+    # -- model files ----------------------------------------------------------------------------------
+
+    def to_state(self) -> ModelFile:
+        state = super().to_state()
+        state.header["convergence"] = self.convergence_.for_file()
+        state.header["mixture"] = {"parents": [self.parents_.spec()], "local": self.local_ is not None}
+        put_mixture(state, [self.parents_], [self.weights_], self.local_)
+        return state
+
+    def _restore(self, file: ModelFile, functions: Functions, trusted: Sequence[str]) -> None:
+        super()._restore(file, functions, trusted)
+        (spec,), n_features, n_labels = file.header["mixture"]["parents"], self._n_features, len(self.labels_)
+        self.parents_ = NodeParents.from_spec(file, spec)
+        self.weights_ = taken_weights(file, 0, self.parents_, n_features, n_labels)
+        self.local_ = taken_local(file, n_features, n_labels)
+        self.convergence_ = Convergence.from_file(file.header["convergence"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import repeat
@@ -16,16 +16,11 @@ from scipy import sparse
 
 from kinfolk.collective.relations import Neighbourhood, Relation
 from kinfolk.collective.templates import Company, Count, NeighbourTemplate, Over, as_templates
-from kinfolk.core.data import BOUNDS, LARGEST_VALUE, Classes, Relational
+from kinfolk.core.data import BOUNDS, LARGEST_VALUE, Classes, Relational, class_weights, tell_unseen
 from kinfolk.core.modelfile import ModelFile, fits
-from kinfolk.core.settings import Labeller
-from kinfolk.core.threads import resolve_jobs
 from kinfolk.errors import DataWarning, InputError, SettingError, warn
 from kinfolk.graph.graph import Graph, tell_by_position
-from kinfolk.graph.learners import Learner, one_table
-from kinfolk.text.batch import class_weights
-from kinfolk.text.schemes import LabelCoding, tell_unseen
-from kinfolk.text.scores import token_accuracy
+from kinfolk.graph.learners import one_table
 
 # -- What a model of nodes is given, in its two forms, brought to one: a Graph, or a Relational --------
 
@@ -184,6 +179,33 @@ def check_relations(nodes: Nodes, used: Sequence[str], not_used: Sequence[str]) 
         log.warning("relation %r was not there in training, and is left out", name)
 
 
+def used_links(wanted: Sequence[str] | None, relations: Mapping[str, Any], ordered: bool) -> tuple[str, ...]:
+    """The relations to use: those named, or all. Of two that are each other's reverse (cites, cited_by) one will do
+    where both directions of a link are used anyway.
+    """
+    names = tuple(relations) if wanted is None else tuple(wanted)
+    if wanted is None and ordered:
+        kept: list[str] = []
+        for name in names:
+            if not any(_same_links(relations[name], relations[other].T) for other in kept):
+                kept.append(name)
+        names = tuple(kept)
+    missing = [name for name in names if name not in relations]
+    if missing:
+        known = ", ".join(map(repr, relations)) or "none"
+        raise InputError(f"there is no relation {missing[0]!r} here; there are: {known}")
+    if not names and wanted is None:
+        raise InputError(
+            "this graph has no relation, so no node has a neighbour. Give it links; or set relations=[] for a model of "
+            "the nodes alone"
+        )
+    return names
+
+
+def _same_links(a: Any, b: Any) -> bool:
+    return bool(a.nnz == b.nnz and (a.astype(bool) != sparse.csr_array(b).astype(bool)).nnz == 0)
+
+
 def check_within_groups(nodes: Nodes, names: Sequence[str]) -> None:
     """Of models whose inference goes group by group: none of the relations named may lead out of one."""
     for name in names:
@@ -208,16 +230,17 @@ def tell_unused_weights(nodes: Nodes, names: Sequence[str], model: str) -> None:
     if unequal:
         listed = " and ".join(map(repr, unequal))
         warn(
-            f"the weights of links {listed} are not used by {model}; StackedGraphical and DependencyNetwork use them",
+            f"the weights of links {listed} are not used by {model}; StackedNodes and DependencyNetwork use them",
             DataWarning,
         )
 
 
 def node_accuracy(gold: NDArray[np.int32], beliefs: Array) -> float:
     """Percent of the labelled nodes whose most probable label is right."""
-    if not (gold >= 0).any():
+    labelled = gold >= 0
+    if not labelled.any():
         raise InputError("scoring needs labels, and this graph has none")
-    return token_accuracy(gold, beliefs.argmax(axis=1))
+    return 100.0 * float((gold == beliefs.argmax(axis=1))[labelled].mean())
 
 
 def no_labels_beside(y: Any) -> None:
@@ -469,59 +492,56 @@ def _row_sums(cells: NDArray[np.uint64], indptr: Array) -> NDArray[np.uint64]:
 # -- what is known ------------------------------------------------------------------------------------
 
 
-def only_for_nodes(known: Any) -> None:
-    """Of the argument, where a model of two tasks labels tokens."""
-    if not (isinstance(known, str) and known == TRAIN):
-        raise InputError("known=... is for the nodes of a graph; forced=True keeps the labels that tokens have")
+class Known(NamedTuple):
+    """Labels known when nodes are predicted: (n,) by row, -1 for none; and whether they are those of training."""
+
+    labels: NDArray[np.int32]
+    trained: bool = False
+
+    @property
+    def any(self) -> bool:
+        return bool((self.labels >= 0).any())
+
+    def without(self, row: int) -> Known:
+        """All but that of one node."""
+        labels = self.labels.copy()
+        labels[row] = -1
+        return self._replace(labels=labels)
 
 
-class KnownNodes:
-    """Mixin of the models of nodes. Learned by `fit`: `memory_`, the nodes trained on; None: nothing is kept of
-    them."""
+def known_labels(
+    nodes: Nodes, classes: Classes, memory: Memory | None, known: Any, forced: bool, tell: bool = True
+) -> Known:
+    """What the arguments `known` and `forced` of a model's `predict` mean for a graph; `tell`: in a line of the log."""
+    if forced and not (isinstance(known, str) and known == TRAIN):
+        raise SettingError("forced=True says that the labels of the graph are known: leave one of the two out")
+    if forced:
+        return Known(nodes.codes(classes))
+    if not isinstance(known, str):
+        found = nodes.codes(classes, nodes.mask(known, "known"))
+        if not (found >= 0).any():
+            raise InputError("known=... names nodes whose labels the graph has, and none of these has one")
+        return Known(found)
+    if known not in (TRAIN, NONE):
+        raise SettingError(f"known must be 'train', 'none', or truth values or numbers of nodes; got {known!r}")
+    if known == NONE or memory is None:
+        return Known(np.full(len(nodes.labels), -1, np.int32), known == TRAIN)
+    found = memory.known(nodes)
+    if tell:
+        _tell(nodes, found, classes.names)
+    return Known(found, trained=True)
 
-    coding_: LabelCoding
-    memory_: Memory | None
 
-    def known_nodes(self, X: Any, known: Any = TRAIN, forced: bool = False) -> NDArray[np.bool_]:
-        """(n,), the nodes of a graph whose labels are known when it is predicted: with known="train" those that were
-        trained on. They are not scored."""
-        nodes = self._nodes(X)
-        return nodes.to_nodes(self._known(nodes, known, forced, told=False) >= 0)
-
-    def _nodes(self, X: Any) -> Nodes:
-        raise NotImplementedError
-
-    def _known(self, nodes: Nodes, known: Any, forced: bool, told: bool = True) -> NDArray[np.int32]:
-        """(n,) by row: labels known beforehand, -1 for none."""
-        classes = self.coding_.classes
-        if forced and not (isinstance(known, str) and known == TRAIN):
-            raise SettingError("forced=True says that the labels of the graph are known: leave one of the two out")
-        if forced:
-            return nodes.codes(classes)
-        if not isinstance(known, str):
-            found = nodes.codes(classes, nodes.mask(known, "known"))
-            if not (found >= 0).any():
-                raise InputError("known=... names nodes whose labels the graph has, and none of these has one")
-            return found
-        if known not in (TRAIN, NONE):
-            raise SettingError(f"known must be 'train', 'none', or truth values or numbers of nodes; got {known!r}")
-        if known == NONE or self.memory_ is None:
-            return np.full(len(nodes.labels), -1, np.int32)
-        found = self.memory_.known(nodes)
-        if told:
-            _tell(nodes, found, classes.names)
-        return found
-
-    def _known_when_scored(self, nodes: Nodes, known: Any) -> NDArray[np.int32]:
-        """The same where answers are scored: nodes that are known do not count."""
-        if isinstance(known, str) and known == TRAIN and self.memory_ is not None:
-            found = self.memory_.scored(nodes)
-            _tell_changed(nodes, found, self.coding_.classes.names)
-            return found
-        found, labelled = self._known(nodes, known, False), nodes.labels >= 0
-        if labelled.any() and not (labelled & (found < 0)).any():
-            raise InputError("every node with a label is known, so none is left to score: name fewer in known=...")
-        return found
+def known_when_scored(nodes: Nodes, classes: Classes, memory: Memory | None, known: Any) -> Known:
+    """The same where answers are scored: nodes that are known do not count."""
+    if isinstance(known, str) and known == TRAIN and memory is not None:
+        found = memory.scored(nodes)
+        _tell_changed(nodes, found, classes.names)
+        return Known(found, trained=True)
+    given, labelled = known_labels(nodes, classes, memory, known, False), nodes.labels >= 0
+    if labelled.any() and not (labelled & (given.labels < 0)).any():
+        raise InputError("every node with a label is known, so none is left to score: name fewer in known=...")
+    return given
 
 
 def _tell(nodes: Nodes, known: NDArray[np.int32], classes: Sequence[str]) -> None:
@@ -554,13 +574,14 @@ def _tell_changed(nodes: Nodes, known: NDArray[np.int32], classes: Sequence[str]
 # -- model files --------------------------------------------------------------------------------------
 
 
-def memory_parts(memory: Memory | None) -> tuple[dict[str, Any] | None, dict[str, Array], dict[str, Any]]:
-    """(header, arrays, strings) of what a model file keeps of the nodes trained on."""
-    if memory is None:
-        return None, {}, {}
-    arrays = {f"memory.{name}": getattr(memory, name) for name in ("nodes", "labels", "looks")}
-    arrays |= {f"memory.votes.{k}": votes for k, votes in enumerate(memory.votes)}
-    return {"relations": list(memory.relations), "votes": len(memory.votes)}, arrays, {"memory.ids": list(memory.ids)}
+def put_memory(state: ModelFile, memory: Memory | None) -> None:
+    """Add what a model file keeps of the nodes trained on."""
+    state.header["memory"] = None
+    if memory is not None:
+        state.header["memory"] = {"relations": list(memory.relations), "votes": len(memory.votes)}
+        state.arrays.update({f"memory.{name}": getattr(memory, name) for name in ("nodes", "labels", "looks")})
+        state.arrays.update({f"memory.votes.{k}": votes for k, votes in enumerate(memory.votes)})
+        state.strings["memory.ids"] = list(memory.ids)
 
 
 def restored_memory(file: ModelFile, n_labels: int) -> Memory | None:
@@ -620,42 +641,3 @@ def default_templates(given: Any, nodes: Nodes, kind: type[Over]) -> list[Neighb
     if not nodes.relations:
         raise InputError("this graph has no relation, so no node has a neighbour. Give it links")
     return [(Count if (links.data < 0).any() else kind)(Relation(name)) for name, links in nodes.relations.items()]
-
-
-class NodeCompany(KnownNodes, Labeller):
-    """Abstract: a model of nodes over scikit-learn classifiers that are told of neighbours.
-
-    Learned by `fit`: templates, what labelled neighbours give, relations that no template names, the features of a
-    node by name or number, and the nodes trained on.
-    """
-
-    n_jobs: int | None
-    company_: Company
-    known_: str
-    unused_: tuple[str, ...]
-    node_columns_: Sequence[str] | int
-
-    @property
-    def _learners(self) -> list[Learner]:
-        """The trained bases, that of a node's own features first."""
-        raise NotImplementedError
-
-    def _keep(self, nodes: Nodes, company: Company, classes: Classes, known: str, memory: Memory | None) -> None:
-        """Set what is learned apart from the bases."""
-        used = company.relation_names()
-        self.unused_ = tuple(name for name in nodes.relations if name not in used)
-        self.coding_, self.node_columns_ = LabelCoding(None, None, classes), nodes.columns
-        self.company_, self.known_, self.memory_ = company, known, memory
-
-    def _world(self, X: Any, features: bool = True) -> World:
-        nodes = self._nodes(X)
-        relations, paths = nodes.relations, nodes.data.paths
-        n, n_votes, jobs = len(nodes.labels), len(self.coding_.classes), resolve_jobs(self.n_jobs)
-        hood = Neighbourhood(n, n_votes, relations, nodes.table, None, jobs, paths, nodes.order)
-        return World.of(nodes, hood, self.company_, features)
-
-    def _nodes(self, X: Any) -> Nodes:
-        self._require_fitted()
-        nodes = Nodes.of(X, self.node_columns_)
-        check_relations(nodes, self.company_.relation_names(), self.unused_)
-        return nodes

@@ -22,9 +22,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from kinfolk.collective.explain import Contribution, Explanation
 from kinfolk.graph.nodes import Nodes
 from kinfolk.report.page import Part, PathLike, write_report
-from kinfolk.text.explain import Contribution, Explanation
+from kinfolk.report.scores import (
+    MOST_MISTAKES,
+    UNSEEN,
+    brier_score,
+    calibration,
+    chart,
+    class_rows,
+    confusion,
+    matrix_part,
+    score_part,
+)
 
 # -- Why a node has its label, level by level: what each level says, what neighbours told it, and what that changed ---
 
@@ -454,3 +465,42 @@ def _share(one: Contribution, place: Mapping[int, int], label: int) -> dict[str,
         "says": [int(one.predicted.argmax()), float(one.predicted.max())],
         "answer": float(one.predicted[label]),
     }
+
+
+# -- scores -------------------------------------------------------------------------------------------
+
+
+def node_part(names: list[str], ids: Sequence[str], gold: Array, beliefs: Array, accuracy: float) -> Part:
+    """`gold` (n,) is -1 where not known, and the number of names for a label that training never saw."""
+    known, path = gold >= 0, beliefs.argmax(axis=1)
+    names = [*names, UNSEEN] if (gold == len(names)).any() else names
+    sure = beliefs.max(axis=1)
+    curve = chart(
+        "Nodes", "each node's label", calibration(sure[known], (path == gold)[known]), brier=brier_score(beliefs, gold)
+    )
+    matrix = confusion(gold, path, names)
+    headline = [
+        ["accuracy", accuracy / 100, f"of {int(known.sum())} labelled nodes"],
+        ["mean F1", float(matrix.f1[matrix.counts.sum(axis=1) > 0].mean()), "over classes, each counting the same"],
+    ]
+    mistakes = node_mistakes(ids, gold, beliefs, names)
+    return score_part(
+        headline, class_rows(matrix), [curve], [matrix_part("Confusion", "Nodes by label.", matrix)], "nodes", mistakes
+    )
+
+
+def node_mistakes(ids: Sequence[str], truth: Array, beliefs: Array, names: Sequence[str]) -> list[dict[str, Any]]:
+    """Nodes whose most probable label is wrong. `names` has one more than the beliefs where a label was never seen."""
+    path = beliefs.argmax(axis=1)
+    sure = beliefs[np.arange(len(path)), path]
+    wrong = np.flatnonzero((truth >= 0) & (truth != path))
+    return [
+        {
+            "node": str(ids[i]),
+            "truth": names[truth[i]],
+            "predicted": names[path[i]],
+            "sure": sure[i],
+            "of_truth": beliefs[i, truth[i]] if truth[i] < beliefs.shape[1] else 0.0,
+        }
+        for i in wrong[np.argsort(-sure[wrong], kind="stable")][:MOST_MISTAKES].tolist()
+    ]

@@ -276,11 +276,9 @@ def named_weights(model: Any) -> NamedWeights:
     )
 
 
-def named_node_weights(model: Any) -> NamedWeights:
-    """The same of a mixture of parents on nodes."""
-    columns = model.node_columns_
-    names = list(map(str, range(columns))) if isinstance(columns, int) else list(columns)
-    return NamedWeights(model.weights_, _numbered(names), {}, model.coding_.classes)
+def named_by(weights: Sequence[TableWeights], names: list[str], classes: Classes) -> NamedWeights:
+    """Tables of weights, one a direction, with the names of features and the classes."""
+    return NamedWeights(weights, _numbered(names), {}, classes)
 
 
 def _numbered(names: list[str]) -> dict[str, int]:

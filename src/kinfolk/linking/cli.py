@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kinfolk.cli import examples
-from kinfolk.cli.options import counted_warnings, given_options, is_verbose, refuse_overwriting, spread
+from kinfolk.cli.options import Jobs, counted_warnings, examples, given_options, is_verbose, refuse_overwriting, spread
 from kinfolk.cli.output import (
     Page,
     check_page,
@@ -44,7 +43,6 @@ from kinfolk.linking.cli_files import (
     told_as_it_goes,
     with_candidates,
 )
-from kinfolk.text.cli import Jobs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -53,12 +51,36 @@ if TYPE_CHECKING:
     from kinfolk.linking.mentions import Mentions
     from kinfolk.linking.records import PairLabels
 
+# -- examples at the end of help pages -----------------------------------------------------------------
+
+MENTIONS_TRAIN = examples(
+    "kinfolk mentions train --records customers.csv --cluster entity \\\n"
+    "    --block 'key(postcode)' --block 'key(date_of_birth)' --out customers.kinfolk",
+    "kinfolk mentions train --records new.csv --pairs labels.csv \\\n"
+    "    --block 'key(postcode)' --out labelled.kinfolk",
+    "kinfolk mentions train --documents litbank/train --out litbank.kinfolk",
+)
+MENTIONS_CLUSTER = examples(
+    "kinfolk mentions cluster customers.kinfolk --records new.csv -o clusters.csv",
+    "kinfolk mentions cluster customers.kinfolk --records new.csv --json",
+    "kinfolk mentions cluster litbank.kinfolk --documents litbank/test",
+)
+MENTIONS_EVALUATE = examples(
+    "kinfolk mentions evaluate customers.kinfolk --records test.csv --cluster entity",
+    "kinfolk mentions evaluate litbank.kinfolk --documents litbank/test --json",
+)
+MENTIONS = examples(
+    "kinfolk mentions train --records customers.csv --cluster entity \\\n"
+    "    --block 'key(postcode)' --block 'key(date_of_birth)' --out customers.kinfolk",
+    "kinfolk mentions cluster customers.kinfolk --records new.csv",
+)
+
 
 # -- `kinfolk mentions train | cluster | evaluate` -----------------------------------------------------
 
 app = typer.Typer(
     help="Link mentions of one entity, or records of one thing.",
-    epilog=examples.MENTIONS,
+    epilog=MENTIONS,
     no_args_is_help=True,
 )
 
@@ -68,7 +90,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no summary.")]
 
 
-@app.command(epilog=examples.MENTIONS_TRAIN)
+@app.command(epilog=MENTIONS_TRAIN)
 @spread
 def train(
     *,
@@ -126,7 +148,7 @@ def train(
         typer.echo(f"wrote {out}", err=True)
 
 
-@app.command(epilog=examples.MENTIONS_CLUSTER)
+@app.command(epilog=MENTIONS_CLUSTER)
 @spread
 def cluster(
     *,
@@ -169,7 +191,7 @@ def cluster(
         write_clusters(output, items, found, tables=table_names(source), as_json=as_json)
 
 
-@app.command(epilog=examples.MENTIONS_EVALUATE)
+@app.command(epilog=MENTIONS_EVALUATE)
 @spread
 def evaluate(
     *,

@@ -312,7 +312,7 @@ def loaded(
     path: Path, source: SourceOptions, clustering: ClusterOptions, jobs: int
 ) -> tuple[Any, Mentions, BlockingReport | None]:
     """A trained model and the items it is asked about; of records, how the rules did too."""
-    from kinfolk.core.persistence import load_model
+    from kinfolk.core.modelfile import load_model
 
     check_source(source)
     linker = load_model(path, kind="mentions").set_params(n_jobs=jobs)

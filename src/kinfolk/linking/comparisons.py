@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from kinfolk.core.data import Column
 from kinfolk.core.kernels import njit
+from kinfolk.core.modelfile import given_again
 from kinfolk.errors import InputError, ModelFileError, SettingError
 from kinfolk.linking.mentions import Mentions
 from kinfolk.linking.pairs import (
@@ -41,7 +42,6 @@ from kinfolk.linking.pairs import (
     written_kind,
 )
 from kinfolk.linking.strings import BITS, WORTHWHILE, Letters, edit_similarities, jaro_winkler_similarities, letters_of
-from kinfolk.text.skip_edges import given_again
 
 # -- Comparisons of whole values: the same or not, numbers and dates apart, and a user's own function ---
 

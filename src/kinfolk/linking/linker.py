@@ -5,14 +5,13 @@ from __future__ import annotations
 import copy
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kinfolk.core.modelfile import ModelFile, fits
-from kinfolk.core.settings import Saved
+from kinfolk.core.modelfile import Functions, ModelFile, Saved, fits
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.core.training import Callback, Convergence, TrainingPlan, observed
 from kinfolk.errors import InputError, ModelFileError, SettingError
@@ -24,7 +23,7 @@ from kinfolk.linking.coreference import CONJUNCTIONS, CoreferencePairs
 from kinfolk.linking.explain import ClusterExplanation, LinkExplanation, explain_link
 from kinfolk.linking.mentions import Mentions
 from kinfolk.linking.objective import Bias, row_scores
-from kinfolk.linking.page import Linked
+from kinfolk.linking.page import Linked, evaluate_pairs
 from kinfolk.linking.pair_table import CodedColumn, GroupedRows, PairSet, distinct_rows
 from kinfolk.linking.pairs import PairColumn, PairFeature, Statistics
 from kinfolk.linking.records import pair_labels
@@ -38,6 +37,7 @@ from kinfolk.linking.training import (
     best_threshold,
     check_items,
     check_linker,
+    check_linker_settings,
     closed,
     item_folds,
     item_pairs,
@@ -54,7 +54,6 @@ from kinfolk.linking.training import (
     warn_of_one_answer,
 )
 from kinfolk.report.page import PathLike, check_report
-from kinfolk.report.scores import evaluate_pairs
 
 # -- What a fitted linker can be asked: why two items are linked, and what holds a cluster together ----
 
@@ -133,6 +132,7 @@ class LinkAnswers(Saved, ABC):
 
 
 # -- What a Linker takes where nothing was chosen: it depends on whether the items are mentions of a text or records ---
+
 
 def features_for(linker: Linker, items: Mentions) -> Sequence[PairFeature]:
     if linker.features is not None:
@@ -213,6 +213,8 @@ class Linker(LinkAnswers):
     tolerance     an M-step ends when five iterations lower its objective by a smaller share than this
     """
 
+    KIND: ClassVar[str] = "mentions"
+    OBJECTS: ClassVar[tuple[str, ...]] = ("features", "blocking", "bias", "clusterer", "conjunctions")
     CHOICES: ClassVar = {"training": ("local", "structured"), "e_step": E_STEPS, "binning": ("learned", "quantile")}
 
     def __init__(
@@ -460,74 +462,76 @@ class Linker(LinkAnswers):
         on = GroupedRows.of(learned.weights_on(rows.codes), learned.n_weights)
         return PairData(items, rows, on, labels)
 
+    # -- model files ----------------------------------------------------------------------------------
 
-# -- What a model file keeps of a Linker, and the Linker from it again ---------------------------------
+    def to_state(self) -> ModelFile:
+        learned = self.pair_set_
+        statistics = [feature.statistics() for feature in learned.features]
+        clusterer = self.clusterer_
+        if CLUSTERERS.get(type(clusterer).__name__) is not type(clusterer):
+            raise ModelFileError(
+                f"a file cannot hold a clusterer of your own, {type(clusterer).__name__}; save without it"
+            )
+        header = {
+            "features": [feature.spec() for feature in learned.features],
+            "statistics": [None if one is None else dict(one.numbers) for one in statistics],
+            "columns": [len(column.values) if column.edges is None else None for column in learned.columns],
+            "joined": [list(pair) for pair in learned.joined],
+            "bias": None if self.bias is None else vars(self.bias),
+            "clusterer": [type(clusterer).__name__, clusterer.get_params()],
+            "blocking": None if self.blocking is None else [str(rule) for rule in as_rules(self.blocking)],
+            "best_round": self.best_round_,
+            "rounds": [{**vars(r), "convergence": r.convergence.for_file()} for r in self.rounds_],
+        }
+        arrays = {"weights": self.weights_, "shares": self.shares_}
+        for k, column in enumerate(learned.columns):
+            if column.edges is not None:
+                arrays[f"edges.{k}"] = column.edges
+        strings: dict[str, Any] = {"column_names": [column.name for column in learned.columns]}
+        for k, column in enumerate(learned.columns):
+            if column.edges is None:
+                strings[f"values.{k}"] = list(column.values)
+        for k, one in enumerate(statistics):
+            arrays |= {} if one is None else {f"statistics.{k}.{name}": array for name, array in one.arrays.items()}
+            strings |= {} if one is None else {f"statistics.{k}.{name}": texts for name, texts in one.strings.items()}
+        return ModelFile({**self.head(), "linker": header}, arrays, strings)
 
-Functions = Mapping[str, Callable[..., Any]]
-OBJECTS = ("features", "blocking", "bias", "clusterer", "conjunctions")  # settings that are kept as what they became
+    def _restore(self, file: ModelFile, functions: Functions, trusted: Sequence[str]) -> None:
+        spec = file.header["linker"]
+        features = [_feature(one, functions) for one in spec["features"]]
+        if "statistics" in spec:  # files of before have none: their features go by the items at hand
+            told = zip(features, spec["statistics"], strict=True)
+            features = [
+                one if kept is None else _with_statistics(one, kept, file, k) for k, (one, kept) in enumerate(told)
+            ]
+        names = file.strings["column_names"]
+        answered = [column for feature in features for column in feature.columns]
+        fits([column.name for column in answered] == list(names))  # codes must be those that the weights are for
+        columns = [_column(file, k, *told) for k, told in enumerate(zip(answered, spec["columns"], strict=True))]
+        joined = [(int(a), int(b)) for a, b in spec["joined"]]
+        fits(all(0 <= k < len(columns) for pair in joined for k in pair))
+        fits(all(a.values == (c.values if c.edges is None else None) for a, c in zip(answered, columns, strict=True)))
+        self.pair_set_ = PairSet(features, columns, joined)
+        weights, shares = file.arrays["weights"], file.arrays["shares"]
+        fits(weights.shape == (self.pair_set_.n_weights,) and shares.shape == weights.shape)
+        fits(bool(np.isfinite(weights).all() and np.isfinite(shares).all()))
+        self.weights_, self.shares_ = weights.astype(np.float64), shares.astype(np.float64)
+        self.features = features
+        self.conjunctions = [(names[a], names[b]) for a, b in joined] or None
+        self.bias = None if spec["bias"] is None else Bias(**spec["bias"])
+        name, settings = spec["clusterer"]
+        if name not in CLUSTERERS:
+            raise ModelFileError(f"clusterer {name!r} is not one of {', '.join(CLUSTERERS)}: upgrade kinfolk")
+        self.clusterer_ = self.clusterer = CLUSTERERS[name](**settings)
+        self.blocking = spec["blocking"]
+        self.rounds_ = [Round(**{**r, "convergence": Convergence.from_file(r["convergence"])}) for r in spec["rounds"]]
+        self.best_round_ = int(spec["best_round"])
+        self.convergence_ = self.rounds_[self.best_round_].convergence
 
-
-def linker_parts(model: Linker) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """(header, arrays, strings) of a fitted Linker."""
-    learned = model.pair_set_
-    statistics = [feature.statistics() for feature in learned.features]
-    clusterer = model.clusterer_
-    if CLUSTERERS.get(type(clusterer).__name__) is not type(clusterer):
-        raise ModelFileError(f"a file cannot hold a clusterer of your own, {type(clusterer).__name__}; save without it")
-    header = {
-        "features": [feature.spec() for feature in learned.features],
-        "statistics": [None if one is None else dict(one.numbers) for one in statistics],
-        "columns": [len(column.values) if column.edges is None else None for column in learned.columns],
-        "joined": [list(pair) for pair in learned.joined],
-        "bias": None if model.bias is None else vars(model.bias),
-        "clusterer": [type(clusterer).__name__, clusterer.get_params()],
-        "blocking": None if model.blocking is None else [str(rule) for rule in as_rules(model.blocking)],
-        "best_round": model.best_round_,
-        "rounds": [{**vars(r), "convergence": r.convergence.for_file()} for r in model.rounds_],
-    }
-    arrays = {"weights": model.weights_, "shares": model.shares_}
-    for k, column in enumerate(learned.columns):
-        if column.edges is not None:
-            arrays[f"edges.{k}"] = column.edges
-    strings: dict[str, Any] = {"column_names": [column.name for column in learned.columns]}
-    for k, column in enumerate(learned.columns):
-        if column.edges is None:
-            strings[f"values.{k}"] = list(column.values)
-    for k, one in enumerate(statistics):
-        arrays |= {} if one is None else {f"statistics.{k}.{name}": array for name, array in one.arrays.items()}
-        strings |= {} if one is None else {f"statistics.{k}.{name}": texts for name, texts in one.strings.items()}
-    return header, arrays, strings
-
-
-def restore_linker(model: Linker, file: ModelFile, functions: Functions) -> None:
-    spec = file.header["linker"]
-    features = [_feature(one, functions) for one in spec["features"]]
-    if "statistics" in spec:  # files of before have none: their features go by the items at hand
-        told = zip(features, spec["statistics"], strict=True)
-        features = [one if kept is None else _with_statistics(one, kept, file, k) for k, (one, kept) in enumerate(told)]
-    names = file.strings["column_names"]
-    answered = [column for feature in features for column in feature.columns]
-    fits([column.name for column in answered] == list(names))  # codes must be those that the weights are for
-    columns = [_column(file, k, *told) for k, told in enumerate(zip(answered, spec["columns"], strict=True))]
-    joined = [(int(a), int(b)) for a, b in spec["joined"]]
-    fits(all(0 <= k < len(columns) for pair in joined for k in pair))
-    fits(all(a.values == (c.values if c.edges is None else None) for a, c in zip(answered, columns, strict=True)))
-    model.pair_set_ = PairSet(features, columns, joined)
-    weights, shares = file.arrays["weights"], file.arrays["shares"]
-    fits(weights.shape == (model.pair_set_.n_weights,) and shares.shape == weights.shape)
-    fits(bool(np.isfinite(weights).all() and np.isfinite(shares).all()))
-    model.weights_, model.shares_ = weights.astype(np.float64), shares.astype(np.float64)
-    model.features = features
-    model.conjunctions = [(names[a], names[b]) for a, b in joined] or None
-    model.bias = None if spec["bias"] is None else Bias(**spec["bias"])
-    name, settings = spec["clusterer"]
-    if name not in CLUSTERERS:
-        raise ModelFileError(f"clusterer {name!r} is not one of {', '.join(CLUSTERERS)}: upgrade kinfolk")
-    model.clusterer_ = model.clusterer = CLUSTERERS[name](**settings)
-    model.blocking = spec["blocking"]
-    model.rounds_ = [Round(**{**r, "convergence": Convergence.from_file(r["convergence"])}) for r in spec["rounds"]]
-    model.best_round_ = int(spec["best_round"])
-    model.convergence_ = model.rounds_[model.best_round_].convergence
+    def _check_settings(self) -> None:
+        check_linker_settings(self)
+        self.clusterer_.check()
+        self._check_jobs()
 
 
 def _feature(spec: Mapping[str, Any], functions: Functions) -> PairFeature:

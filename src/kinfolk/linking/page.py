@@ -18,6 +18,7 @@ from kinfolk.linking.explain import (
     Split,
     explain_cluster,
     field_value,
+    field_values,
     one_item,
     pair_shares,
     refused_pairs,
@@ -32,9 +33,20 @@ from kinfolk.linking.explain import (
 )
 from kinfolk.linking.mention_table import PRONOUNS
 from kinfolk.linking.mentions import Mentions
+from kinfolk.linking.scores import all_scores, pairs_after, pairs_before
 from kinfolk.linking.training import item_pairs, sigmoid
 from kinfolk.report.page import Part, PathLike, write_report
-from kinfolk.text.explain import quoted
+from kinfolk.report.scores import (
+    MOST_MISTAKES,
+    Calibration,
+    Confusion,
+    calibration,
+    chart,
+    matrix_part,
+    score_part,
+    write_scores,
+)
+from kinfolk.text.corpus import quoted, quoted_words
 
 # -- What a page about clusters holds: items, pairs, and where the log-odds of each pair come from -----
 
@@ -195,6 +207,7 @@ def _commonest(texts: list[str], but: Any = ()) -> str:
 
 # -- Explanations of the clusters a linker finds, as answers and as pages to look at -------------------
 
+
 @dataclass(frozen=True, eq=False)
 class Linked:
     """What a linker made of items. `clusters` are numbered from 0; `must`, `cannot` are the links given (m, 2)."""
@@ -287,3 +300,168 @@ def _write(path: PathLike, title: str, linked: Linked, splits: Sequence[Split], 
     about = f"{items.n_items:,} {kind}, {items.n_pairs:,} candidate pairs, {count:,} clusters by {linker.clusterer_!r}."
     heading = "Clusters" if len(splits) > 1 else "The cluster"
     write_report(path, title, [Part("links", heading, link_payload(linked, splits, pair))], about)
+
+
+# -- scores -------------------------------------------------------------------------------------------
+
+IN_DOUBT = 0.01  # pairs with a probability from here to 1 minus this are shown by themselves
+FEW_PAIRS = 4  # pairs shown of each kind but the first
+LARGEST = 300  # items of a cluster among whose pairs examples are looked for
+
+
+def evaluate_pairs(
+    linker: Any, items: Mentions, probability: Array, clusters: Array, report: PathLike | None
+) -> dict[str, Any]:
+    """What `Linker.evaluate` answers; with `report` also a page."""
+    answer = all_scores(items, clusters, probability > 0.5)
+    if report is not None:
+        what = "records" if items.corpus is None else f"mentions in {items.n_groups} documents"
+        size = f"{items.n_items} {what}, {items.n_pairs} candidate pairs"
+        write_scores(report, linker, pair_part(items, probability, clusters, answer), size)
+    return answer
+
+
+def pair_part(items: Mentions, probability: Array, clusters: Array, scores: dict[str, Any]) -> Part:
+    labels = items.pair_labels
+    known = labels >= 0
+    doubt = known & (probability >= IN_DOUBT) & (probability <= 1 - IN_DOUBT)
+    found = [calibration(probability[chosen], labels[chosen] == 1) for chosen in (doubt, known)]
+    charts = [
+        chart("Pairs in doubt", "each candidate pair with a probability from 1 % to 99 %", found[0]),
+        chart("All candidate pairs", "each candidate pair", found[1]),
+    ][: 1 + (_places(found[1]) > 2)]  # nearly all pairs at 0 tell nothing
+    charts = [{**curve, "right": "belong together"} for curve in charts]
+    after, before = pairs_after(items, clusters), pairs_before(items, probability > 0.5)
+    matrices = [
+        matrix_part("After clustering", "All pairs of items, candidates or not.", _two_by_two(after)),
+        matrix_part(
+            "Before clustering", "Candidates each on its own, and true pairs that are none.", _two_by_two(before)
+        ),
+    ]
+    headline = [
+        ["pair F1", after.f1, "pairs put together, after clustering"],
+        ["precision", after.precision, f"of {after.true_positives + after.false_positives} pairs put together"],
+        ["recall", after.recall, f"of {after.true_positives + after.false_negatives} true pairs"],
+        ["cluster F1", scores["clusters"]["f1"], "clusters that are right as a whole"],
+    ]
+    told = {name: found if isinstance(found, dict) else {"f1": found} for name, found in scores.items()}  # means of F1
+    rows = [[name, *(found.get(key) for key in ("recall", "precision", "f1"))] for name, found in told.items()]
+    headings = ["metric", "recall", "precision", "F1"]
+    table = {"title": "By metric", "headings": headings, "rows": rows, "share": [1, 2, 3]}
+    mistakes = pair_mistakes(items, probability, clusters)
+    return score_part(headline, table, charts, matrices, "pairs", mistakes.pop("rows"), **mistakes)
+
+
+def _two_by_two(scores: Any) -> Confusion:
+    right, wrong, missed = scores.true_positives, scores.false_positives, scores.false_negatives
+    counts = np.array([[scores.pairs - right - wrong - missed, wrong], [missed, right]], np.int64)
+    return Confusion(("apart", "together"), counts)
+
+
+def _places(found: Calibration) -> int:
+    """How many points of a chart can be told apart."""
+    return len(np.unique(np.round(50 * found.predicted)))
+
+
+def pair_mistakes(items: Mentions, probability: Array, clusters: Array) -> dict[str, Any]:
+    """{told, rows, others}: the numbers in words, candidates decided wrongly, and a few pairs of each other kind.
+
+    What is missed after clustering was never a candidate, or decided wrongly, or split by the clustering; what is
+    wrongly together was decided wrongly, or joined by way of others. The five numbers add up to the two of the table.
+    """
+    true = np.asarray(items.clusters)
+    truth, linked = items.pair_labels, probability > 0.5
+    together = clusters[items.left] == clusters[items.right]
+    wrong = (truth >= 0) & ((truth == 1) != linked)
+    after = pairs_after(items, clusters)
+    split = (truth == 1) & linked & ~together
+    refused = int(((truth == 1) & ~linked & ~together).sum())
+    accepted = int(((truth == 0) & linked & together).sum())
+    unseen = after.false_negatives - int(split.sum()) - refused
+    joined = after.false_positives - accepted
+    sure = np.maximum(probability, 1 - probability)
+    keys = items.left.astype(np.int64) * items.n_items + items.right  # of candidates
+
+    def rows(chosen: Array, most: int) -> list[dict[str, Any]]:
+        best = np.flatnonzero(chosen)
+        best = best[np.argsort(-sure[best], kind="stable")][:most].tolist()
+        return [_row(items, clusters, int(items.left[k]), int(items.right[k]), probability[k]) for k in best]
+
+    def found(one: Array, other: Array, but: Array) -> list[dict[str, Any]]:
+        pairs = _examples(items, one, other, but)
+        given = [probability[keys == a * items.n_items + b] for a, b in pairs]
+        return [_row(items, clusters, a, b, p[0] if len(p) else None) for (a, b), p in zip(pairs, given, strict=True)]
+
+    numbers = (unseen, refused, int(split.sum()), accepted, joined)
+    right_after = int((wrong & ((truth == 1) == together)).sum())
+    others = [
+        ("True pairs that were never candidates", unseen and found(true, clusters, keys)),
+        ("True pairs that were accepted, and split by the clustering", rows(split, FEW_PAIRS)),
+        ("Different ones, joined by way of others", joined and found(clusters, true, keys[linked])),
+    ]
+    told = [_told(items.n_pairs, int(wrong.sum()), right_after), _after(*numbers)]
+    shown = [{"title": title, "rows": pairs} for title, pairs in others if pairs]
+    return {"told": " ".join(told), "rows": rows(wrong, MOST_MISTAKES), "others": shown}
+
+
+def _row(items: Mentions, clusters: Array, low: int, high: int, probability: float | None) -> dict[str, Any]:
+    return {
+        "names": [items.name(low), items.name(high)],
+        "together": bool(items.clusters[low] == items.clusters[high]),  # type: ignore[index]
+        "probability": probability,
+        "clustered": bool(clusters[low] == clusters[high]),
+        **both_items(items, low, high),
+    }
+
+
+def _examples(items: Mentions, one: Array, other: Array, but: Array) -> list[tuple[int, int]]:
+    """A few pairs that are alike in the one clustering and not in the other, at most one a cluster; none of `but`."""
+    n, known = items.n_items, items.clusters >= 0  # type: ignore[operator]
+    key = one.astype(np.int64) * (int(other.max(initial=0)) + 2) + other
+    of_one = one[np.unique(np.where(known, key, -1), return_index=True)[1]]  # once for each part of each cluster
+    mixed, parts = np.unique(of_one, return_counts=True)
+    found: list[tuple[int, int]] = []
+    for cluster in mixed[parts > 1].tolist():
+        members = np.flatnonzero(known & (one == cluster))[:LARGEST]
+        a, b = (members[side] for side in np.triu_indices(len(members), 1))
+        fits = (other[a] != other[b]) & (items.groups[a] == items.groups[b]) & ~np.isin(a * n + b, but)
+        if items.first_table is not None:
+            fits &= (a < items.first_table) != (b < items.first_table)
+        place = np.flatnonzero(fits)[:1]
+        found += zip(a[place].tolist(), b[place].tolist(), strict=True)
+        if len(found) >= FEW_PAIRS:
+            break
+    return found
+
+
+def _told(pairs: int, wrong: int, right_after: int) -> str:
+    if not wrong:
+        return f"All {pairs:,} candidate pairs are decided rightly, each on its own."
+    told = f"Of {pairs:,} candidate pairs {wrong:,} {'are' if wrong > 1 else 'is'} decided wrongly, each on its own"
+    return f"{told}; clustering set {right_after:,} right."
+
+
+def _after(unseen: int, refused: int, split: int, accepted: int, joined: int) -> str:
+    missed = {
+        "never candidates, as blocking left them out": unseen,
+        "decided wrongly": refused,
+        "accepted, but split by the clustering": split,
+    }
+    wrong = {"decided wrongly": accepted, "joined by way of others": joined}
+    return f"After clustering {_sum('true pair', 'missed', missed)}, and {_sum('pair', 'wrongly together', wrong)}."
+
+
+def _sum(what: str, word: str, parts: dict[str, int]) -> str:
+    total = sum(parts.values())
+    if not total:
+        return f"no {what} is {word}"
+    told = "; ".join(f"{count:,} {name}" for name, count in parts.items() if count)
+    return f"{total:,} {what}{'s are' if total > 1 else ' is'} {word} ({told})"
+
+
+def both_items(items: Mentions, low: int, high: int) -> dict[str, Any]:
+    """Two mentions in their sentences, or the fields of two records."""
+    if items.corpus is not None and items.spans is not None:
+        texts = [quoted_words(items.corpus, *map(int, items.spans[i])) for i in (low, high)]
+        return {"texts": texts, "where": items.group_name(int(items.groups[low]))}
+    return {"fields": [[name, *values] for name, *values in field_values(items, low, high)]}

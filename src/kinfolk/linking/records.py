@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from kinfolk.core.data import Column
 from kinfolk.core.files import Source, read_bytes, read_utf8
 from kinfolk.core.table import (
+    PARQUET_MAGIC,
     NodeIds,
     Table,
     TableColumn,
@@ -33,11 +34,11 @@ from kinfolk.core.table import (
     is_lists,
     listed,
     object_column,
+    parquet_table,
     strings,
     written,
 )
 from kinfolk.errors import InputError, SettingError
-from kinfolk.graph.files import PARQUET_MAGIC, parquet_table
 from kinfolk.linking.mentions import Attribute, Mentions
 
 # -----------------------------------------------------------------------------------------------------

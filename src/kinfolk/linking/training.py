@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.core.training import Callback, Convergence, TrainingPlan, Watch, optimise
+from kinfolk.core.training import Callback, Convergence, TrainingPlan
 from kinfolk.errors import DataWarning, InputError, SettingError, warn
 from kinfolk.inference.clustering import LARGEST, e_step, log_odds, missing_pairs, single_link
+from kinfolk.learning.lbfgs import Watch, optimise
 from kinfolk.linking.blocking import BlockingReport, as_rules
 from kinfolk.linking.clusterers import Clusterer
 from kinfolk.linking.mentions import Mentions

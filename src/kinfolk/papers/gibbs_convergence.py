@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.errors import SettingError
-from kinfolk.graph.stacked import StackedGraphical
+from kinfolk.graph.stacked import StackedNodes
 from kinfolk.papers.graphs import Problem, slif, webkb
 from kinfolk.papers.harness import Report, Row, Tell
 from kinfolk.papers.stacking import Split, maxent, paper_network
@@ -55,7 +55,7 @@ def curves(problem: Problem, tell: Tell, n_jobs: int) -> Curves:
 
 
 def one_fold(split: Split, templates: list[Any], n_jobs: int) -> Curves:
-    stacked = StackedGraphical(maxent(), templates, LEVELS, cross_fitting="paper", known="crossfit", n_jobs=n_jobs)
+    stacked = StackedNodes(maxent(), templates, LEVELS, cross_fitting="paper", known="crossfit", n_jobs=n_jobs)
     stacked.fit(split.fit, train=split.train)
     levels = [split.accuracy(table, stacked.classes_) for table in stacked.predict_levels(split.target)]
     gibbs = paper_network(split, maxent(), templates, n_jobs=n_jobs)

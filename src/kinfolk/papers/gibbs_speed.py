@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from kinfolk.graph.dependency import DependencyNetwork
-from kinfolk.graph.stacked import StackedGraphical
+from kinfolk.graph.stacked import StackedNodes
 from kinfolk.papers.graphs import PROBLEMS, SLIF_WIDE, Problem
 from kinfolk.papers.harness import Report, Row, Tell, paired_t_test
 from kinfolk.papers.stacking import Split, maxent, paper_network
@@ -86,7 +86,7 @@ def speed_rows(problem: Problem, tell: Tell) -> list[Row]:
 def timed(split: Split, templates: list[Any]) -> dict[str, tuple[float, float]]:
     """(accuracy, seconds of inference) of each way on a fold; the ways take turns, and the median counts."""
     known = "true" if split.fit is split.target else "crossfit"
-    stacked = StackedGraphical(maxent(), templates, known=known, n_jobs=1).fit(split.fit, train=split.train)
+    stacked = StackedNodes(maxent(), templates, known=known, n_jobs=1).fit(split.fit, train=split.train)
     told = "train" if known == "true" else "none"
     gibbs = paper_network(split, maxent(), templates, burn_in=0, n_jobs=1)
     ways: dict[str, Callable[[], Any]] = {"stacked k=1": partial(stacked.predict_proba, split.target)}

@@ -19,7 +19,7 @@ from kinfolk.papers import chain_conll
 from kinfolk.papers.conll import Conll, choose, read, rows
 from kinfolk.papers.harness import Report, Row, Tell
 from kinfolk.text.chain import MEMM, LinearChainCRF
-from kinfolk.text.mixture import MixtureOfParents
+from kinfolk.text.mixture import MixtureTagger
 from kinfolk.text.skip_chain import SkipChainCRF
 from kinfolk.text.skip_edges import SameWord
 from kinfolk.text.tagger import Tagger
@@ -91,7 +91,7 @@ def search(
     tell: Tell,
     n_jobs: int,
     trials: list[dict[str, Any]],
-    method: type[Tagger] = MixtureOfParents,
+    method: type[Tagger] = MixtureTagger,
 ) -> tuple[dict[str, Any], float]:
     """Stage after stage, the best choice of each is kept for the next."""
     score = -1.0
@@ -102,7 +102,7 @@ def search(
 
 
 def mixture_rows(name: str, settings: dict[str, Any], data: Conll, tell: Tell, n_jobs: int) -> list[Row]:
-    return rows(MixtureOfParents(n_jobs=n_jobs, **settings).fit(data.train), name, data, tell)
+    return rows(MixtureTagger(n_jobs=n_jobs, **settings).fit(data.train), name, data, tell)
 
 
 def _skip_chain_rows(settings: dict[str, Any], data: Conll, tell: Tell, n_jobs: int) -> list[Row]:

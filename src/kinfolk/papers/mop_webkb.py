@@ -16,18 +16,18 @@ import numpy as np
 from kinfolk.datasets.webkb import read_webkb
 from kinfolk.graph.graph import Graph
 from kinfolk.graph.link_model import LinkModel
+from kinfolk.graph.mixture import MixtureNodes
 from kinfolk.papers.harness import Report, Row, Tell
 from kinfolk.papers.stacking import Split, by_group
-from kinfolk.text.mixture import MixtureOfParents
 
 Stages = tuple[tuple[dict[str, Any], ...], ...]
 RIDGE = ({"l2": 0.3}, {"l2": 1.0}, {"l2": 3.0}, {"l2": 10.0})
 MIXING = ({"mixing": "uniform"}, {"mixing": "learned"})
 MODELS: dict[str, tuple[Any, dict[str, Any], Stages]] = {
-    "node": (MixtureOfParents, {"relations": [], "training": "separate"}, (RIDGE,)),
+    "node": (MixtureNodes, {"relations": [], "training": "separate"}, (RIDGE,)),
     "link": (LinkModel, {}, (RIDGE,)),
-    "mixture separate": (MixtureOfParents, {"training": "separate"}, (RIDGE, MIXING)),
-    "mixture joint": (MixtureOfParents, {"training": "joint"}, (RIDGE, MIXING)),
+    "mixture separate": (MixtureNodes, {"training": "separate"}, (RIDGE, MIXING)),
+    "mixture joint": (MixtureNodes, {"training": "joint"}, (RIDGE, MIXING)),
 }
 PAPER = {
     ("webkb", "node", "mean"): {"error": 16.9},

@@ -22,7 +22,7 @@ from scipy import sparse
 from kinfolk.collective.templates import Mean
 from kinfolk.graph.diffusion import diffused
 from kinfolk.graph.graph import Graph
-from kinfolk.graph.stacked import StackedGraphical
+from kinfolk.graph.stacked import StackedNodes
 from kinfolk.papers.graphs import citations
 from kinfolk.papers.harness import Report, Row, Tell
 from kinfolk.papers.stacking import PAPER_ROWS, Split, compared, maxent, table
@@ -64,9 +64,9 @@ def best_rows(name: str, splits: Sequence[Split], tell: Tell, n_jobs: int) -> tu
     return table(name, [split.name for split in splits], found, BEST), chosen
 
 
-def best_model(n_jobs: int) -> StackedGraphical:
+def best_model(n_jobs: int) -> StackedNodes:
     templates = [Mean(NEAR), Mean(FAR)]
-    return StackedGraphical(
+    return StackedNodes(
         [maxent(3.0), maxent(1.0)], templates, own=True, features=False, known="true", n_jobs=n_jobs
     )
 

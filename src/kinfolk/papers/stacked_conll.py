@@ -11,12 +11,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from kinfolk.graph.stacked import StackedGraphical
 from kinfolk.papers import chain_conll, mop_conll
 from kinfolk.papers.conll import Conll, read, rows
 from kinfolk.papers.harness import Report, Row, Tell
 from kinfolk.papers.stacked_names import GRAPHICAL
 from kinfolk.text.chain import LinearChainCRF
+from kinfolk.text.stacked import StackedTagger
 
 DEPTH = 2
 
@@ -42,7 +42,7 @@ def run(data: Path, tell: Tell, n_jobs: int = -1) -> Report:
 def stacked_rows(settings: dict[str, Any], suffix: str, data: Conll, tell: Tell, n_jobs: int) -> list[Row]:
     """The CRF alone and with one and two levels above it, from one training."""
     base = LinearChainCRF(n_jobs=n_jobs, **settings)
-    model = StackedGraphical(base, list(GRAPHICAL), DEPTH, cross_fitting="paper", n_jobs=n_jobs).fit(data.train)
+    model = StackedTagger(base, list(GRAPHICAL), DEPTH, cross_fitting="paper", n_jobs=n_jobs).fit(data.train)
     found: list[Row] = []
     for depth in range(DEPTH + 1):
         name = f"stacked k={depth}" if depth else "linear-chain CRF"

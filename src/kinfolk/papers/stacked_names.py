@@ -19,12 +19,12 @@ import numpy as np
 
 from kinfolk.collective.templates import Count, Max, Mean, Window
 from kinfolk.errors import ConvergenceWarning
-from kinfolk.graph.stacked import StackedGraphical
 from kinfolk.papers.harness import Report, Row, Tell
 from kinfolk.papers.stacking import table
 from kinfolk.text.chain import LinearChainCRF, MaxEnt
 from kinfolk.text.corpus import Corpus
 from kinfolk.text.skip_edges import SameWord
+from kinfolk.text.stacked import StackedTagger
 
 FOLDS = 5
 RIDGES = (1.0, 3.0, 10.0)
@@ -63,12 +63,12 @@ def chosen_ridge(train: Corpus, ridges: tuple[float, ...], tell: Tell, n_jobs: i
 def one_fold(train: Corpus, test: Corpus, l2: float, n_jobs: int) -> dict[str, float]:
     """Entity F1 of the five models."""
     base = crf(l2, n_jobs)
-    stacked = StackedGraphical(base, list(GRAPHICAL), depth=2, cross_fitting="paper", n_jobs=n_jobs).fit(train)
-    rival = StackedGraphical(base, list(SEQUENTIAL), n_jobs=n_jobs).fit(train)
+    stacked = StackedTagger(base, list(GRAPHICAL), depth=2, cross_fitting="paper", n_jobs=n_jobs).fit(train)
+    rival = StackedTagger(base, list(SEQUENTIAL), n_jobs=n_jobs).fit(train)
     bases = [MaxEnt(max_iterations=1, n_jobs=n_jobs), base]  # the ceiling never asks its first level
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        top = StackedGraphical(bases, list(GRAPHICAL), known="ceiling", n_jobs=n_jobs).fit(train)
+        top = StackedTagger(bases, list(GRAPHICAL), known="ceiling", n_jobs=n_jobs).fit(train)
     models = (stacked.at_depth(0), rival, stacked.at_depth(1), stacked, top)
     return {name: 100 * model.score(test) for name, model in zip(PAPER_ROWS, models, strict=True)}
 

@@ -19,7 +19,7 @@ import numpy as np
 from scipy import sparse
 
 from kinfolk.graph.graph import Graph
-from kinfolk.graph.stacked import StackedGraphical
+from kinfolk.graph.stacked import StackedNodes
 from kinfolk.papers.graphs import SLIF_WIDE, slif
 from kinfolk.papers.harness import Report, Row, Tell
 from kinfolk.papers.stacking import PAPER_ROWS, Split, compared, maxent, table
@@ -56,7 +56,7 @@ def wide_rows(
     """More templates and the own prediction, by depth."""
     found: dict[str, list[float]] = {}
     for split in splits:
-        model = StackedGraphical(maxent(), SLIF_WIDE, 2, own=True, known=known, n_jobs=n_jobs)
+        model = StackedNodes(maxent(), SLIF_WIDE, 2, own=True, known=known, n_jobs=n_jobs)
         model.fit(split.fit, train=split.train)
         for depth, proba in enumerate(model.predict_levels(split.target)):
             label = f"{name} k={depth}" if depth else name.replace("stacked", "local")

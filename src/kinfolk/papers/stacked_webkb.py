@@ -18,7 +18,7 @@ from kinfolk.collective.templates import Count, LogCount
 from kinfolk.datasets.linqs import read_linqs
 from kinfolk.datasets.webkb import SCHOOLS
 from kinfolk.graph.graph import Graph
-from kinfolk.graph.stacked import StackedGraphical
+from kinfolk.graph.stacked import StackedNodes
 from kinfolk.papers.graphs import webkb
 from kinfolk.papers.harness import Report, Row, Tell
 from kinfolk.papers.stacked_citations import weighted
@@ -95,6 +95,6 @@ def _levels(split: Split, words: str, relations: tuple[str, ...], n_jobs: int) -
     """Accuracies by depth, from the words alone."""
     templates = [LogCount(relation) for relation in relations]
     base = maxent(WORDS[words])
-    model = StackedGraphical(base, templates, DEPTH, own=True, cross_fitting="paper", known="crossfit", n_jobs=n_jobs)
+    model = StackedNodes(base, templates, DEPTH, own=True, cross_fitting="paper", known="crossfit", n_jobs=n_jobs)
     model.fit(split.fit)
     return [split.accuracy(p, model.classes_) for p in model.predict_levels(split.target)]

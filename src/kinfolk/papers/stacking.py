@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from kinfolk.errors import DataWarning
 from kinfolk.graph.dependency import DependencyNetwork
 from kinfolk.graph.graph import Graph
-from kinfolk.graph.stacked import StackedGraphical
+from kinfolk.graph.stacked import StackedNodes
 from kinfolk.papers.harness import Row, Tell, paired_t_test
 
 REFERENCE = "stacked k=1"
@@ -72,12 +72,12 @@ def paper_network(split: Split, base: Any, templates: Any, **settings: Any) -> D
 
 def five_models(split: Split, base: Any, templates: Any, known: str, folds: int, n_jobs: int) -> dict[str, float]:
     """Accuracies of the models of Table 1 on a fold; `known`: "crossfit" or "true"."""
-    stacked = StackedGraphical(base, templates, depth=2, folds=folds, known=known, n_jobs=n_jobs)
+    stacked = StackedNodes(base, templates, depth=2, folds=folds, known=known, n_jobs=n_jobs)
     stacked.fit(split.fit, train=split.train)
     levels = [split.accuracy(table, stacked.classes_) for table in stacked.predict_levels(split.target)]
     told = "train" if known == "true" else "none"
     rival = paper_network(split, base, templates, burn_in=100, sweeps=200, n_jobs=n_jobs)
-    top = StackedGraphical(base, templates, known="ceiling", n_jobs=n_jobs).fit(split.fit, train=split.train)
+    top = StackedNodes(base, templates, known="ceiling", n_jobs=n_jobs).fit(split.fit, train=split.train)
     return {
         "local": levels[0],
         "dependency network": split.accuracy(rival.predict_proba(split.target, known=told), rival.classes_),

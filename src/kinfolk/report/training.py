@@ -59,8 +59,7 @@ def _belief_propagation(model: Any) -> list[list[str]]:
 
 def _score(model: Any) -> str:
     """What held-out data is scored by."""
-    coding = getattr(model, "coding_", None)
-    return "entity F1" if coding is not None and coding.inner is not None else "accuracy"
+    return "entity F1" if getattr(getattr(model, "coding_", None), "inner", None) is not None else "accuracy"
 
 
 def _told(stage: Stage) -> dict[str, Any]:

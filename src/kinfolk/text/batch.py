@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from kinfolk.collective.aggregate import side_by_side
-from kinfolk.core.data import Classes, Column, Relational
-from kinfolk.errors import InputError, SettingError
+from kinfolk.core.data import Classes, Column, Relational, class_weights
+from kinfolk.errors import InputError
 from kinfolk.text import schemes
 from kinfolk.text.corpus import TOO_DEEP, Corpus, as_list, one_row, too_deep
 from kinfolk.text.dicts import FOR_VECTORS, DictFeatures, check_items
@@ -197,9 +197,6 @@ def chain_starts(data: Relational) -> NDArray[np.int64]:
 
 # -- Weights of tokens in training: of their class, of their sentence, or both -------------------------
 
-LARGEST_WEIGHT = 1e9  # beyond it everything else is rounding
-
-
 def token_weights(
     batch: Batch,
     labels: NDArray[np.int32],
@@ -224,31 +221,6 @@ def token_weights(
         raise InputError("sample_weight must be finite, not negative, and not all zero")
     by_sentence: NDArray[np.float64] = np.repeat(weights, np.diff(corpus.sentence_starts))
     return by_class * by_sentence
-
-
-def class_weights(
-    labels: NDArray[np.int32], classes: Classes, class_weight: Mapping[Any, float] | str | None
-) -> NDArray[np.float64]:
-    """(L,). "balanced" gives every class that occurs the same total; a key may be a label or an entity type."""
-    weights = np.ones(len(classes))
-    if class_weight is None:
-        return weights
-    if isinstance(class_weight, str):
-        if class_weight != "balanced":
-            raise SettingError(f"class_weight must be a dict, 'balanced' or None; got {class_weight!r}")
-        counts = np.bincount(labels[labels >= 0], minlength=len(classes))
-        return np.where(counts > 0, counts.sum() / (np.count_nonzero(counts) * np.maximum(counts, 1)), 1.0)
-    if not isinstance(class_weight, Mapping):
-        raise SettingError(f"class_weight must be a dict, 'balanced' or None; got {class_weight!r}")
-    for key, weight in class_weight.items():
-        hit = [i for i, name in enumerate(classes.names) if i == classes.get(key) or name[1:] == f"-{key}"]
-        if not hit:
-            there = ", ".join(classes.names)
-            raise SettingError(f"class_weight names {key!r}, which is no label or type; there are {there}")
-        if not isinstance(weight, Real) or not 0 <= float(weight) <= LARGEST_WEIGHT:
-            raise SettingError(f"class_weight[{key!r}] must be a number from 0 to {LARGEST_WEIGHT:g}; got {weight!r}")
-        weights[hit] = float(weight)
-    return weights
 
 
 # -- Entities, for people: those predicted, where, what, and how sure; and how many of them are right ---

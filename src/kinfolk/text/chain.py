@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.collective.sequences import TrainingData, train
 from kinfolk.core.data import sound
+from kinfolk.core.modelfile import Functions, ModelFile
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.errors import InputError, SettingError
 from kinfolk.inference import chain
@@ -18,7 +20,6 @@ from kinfolk.inference.chain import Potentials, expected_correct, span_probabili
 from kinfolk.inference.chain_losses import conditional_potentials
 from kinfolk.learning.loglinear import Shape, Weights, inherit
 from kinfolk.learning.sparse import SparseRows
-from kinfolk.learning.warm_start import TrainingData, train
 from kinfolk.text import schemes
 from kinfolk.text.batch import Batch, Entity, FeatureSet, chain_starts, entity_list, found_spans
 from kinfolk.text.corpus import Corpus
@@ -254,6 +255,19 @@ class ChainTagger(Tagger):
             self._method(), self.features_, self.transition_features_, self.coding_,
             self.weights_ if weights is None else weights, self.constrain, resolve_jobs(self.n_jobs),
         )  # fmt: skip
+
+    def to_state(self) -> ModelFile:
+        state = super().to_state()
+        state.header["extra"] = self.weights_.node.shape[0] - self.features_.n_features
+        state.arrays.update({f"weights.{name}": array for name, array in self.weights_._asdict().items()})
+        return state
+
+    def _restore(self, file: ModelFile, functions: Functions, trusted: Sequence[str]) -> None:
+        super()._restore(file, functions, trusted)
+        n, pairs = len(self.coding_.classes), self.transition_features_
+        width, g = self.features_.n_features + int(file.header["extra"]), 0 if pairs is None else pairs.n_features
+        shapes = Weights((width, n), (n,), (n, n), (g, n * n))._asdict()  # type: ignore[arg-type]
+        self.weights_ = Weights(**{name: file.array(f"weights.{name}", shape) for name, shape in shapes.items()})
 
     def _own_weights(self) -> Any:
         return self.weights_.node

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kinfolk.cli import examples
 from kinfolk.cli.options import (
+    Jobs,
     Mixing,
     Order,
     Skip,
     class_weights,
     counted_warnings,
+    examples,
     given_options,
     in_options,
     new_tagger,
@@ -43,6 +44,29 @@ from kinfolk.errors import SettingError
 
 if TYPE_CHECKING:
     from kinfolk.text.corpus import Corpus
+
+# -- examples at the end of help pages -----------------------------------------------------------------
+
+TOKENS_TRAIN = examples(
+    "kinfolk tokens train --train train.conll --dev dev.conll --out ner.kinfolk",
+    "kinfolk tokens train --train train.conll --model mop --order both \\\n    --templates document --out mop.kinfolk",
+    "kinfolk tokens train --train train.conll --out ner.kinfolk --quiet --json",
+)
+TOKENS_TAG = examples(
+    "kinfolk tokens tag ner.kinfolk new.conll -o tagged.conll",
+    "kinfolk tokens tag ner.kinfolk new.conll --entities",
+    "kinfolk tokens tag ner.kinfolk new.conll --json",
+)
+TOKENS_EVALUATE = examples(
+    "kinfolk tokens evaluate ner.kinfolk test.conll",
+    "kinfolk tokens evaluate ner.kinfolk test.conll --json",
+    "kinfolk tokens evaluate ner.kinfolk test.conll --report scores.html",
+)
+TOKENS = examples(
+    "kinfolk tokens train --train train.conll --out ner.kinfolk",
+    "kinfolk tokens evaluate ner.kinfolk test.conll",
+    "kinfolk tokens tag ner.kinfolk new.conll",
+)
 
 
 # -- Options of `tokens train` that are settings of some models; whose each is, `methods` says ---------
@@ -162,7 +186,7 @@ def doubt_about_labels(corpus: Corpus) -> str | None:
 
 # -- `kinfolk tokens train | tag | evaluate` -----------------------------------------------------------
 
-app = typer.Typer(help="Tag tokens: train a tagger, tag files, evaluate.", epilog=examples.TOKENS, no_args_is_help=True)
+app = typer.Typer(help="Tag tokens: train a tagger, tag files, evaluate.", epilog=TOKENS, no_args_is_help=True)
 
 
 class Method(StrEnum):
@@ -193,10 +217,9 @@ Scheme = Annotated[
 Separator = Annotated[
     str | None, typer.Option(help="What stands between columns: one character, or tab. Default: blanks.")
 ]
-Jobs = Annotated[int, typer.Option(help="Threads; -1 = every core.")]
 
 
-@app.command(epilog=examples.TOKENS_TRAIN)
+@app.command(epilog=TOKENS_TRAIN)
 @spread
 def train(
     *,
@@ -280,7 +303,7 @@ def train(
         tell_page(page)
 
 
-@app.command(epilog=examples.TOKENS_TAG)
+@app.command(epilog=TOKENS_TAG)
 def tag(
     model: Annotated[Path, typer.Argument(help="Model file.")],
     file: Annotated[str, typer.Argument(help="File to tag; - = standard input.")] = "-",
@@ -321,7 +344,7 @@ def tag(
         write_conll(corpus, output, labels=tagger.predict(corpus, forced=forced))
 
 
-@app.command(epilog=examples.TOKENS_EVALUATE)
+@app.command(epilog=TOKENS_EVALUATE)
 def evaluate(
     model: Annotated[Path, typer.Argument(help="Model file.")],
     file: Annotated[str, typer.Argument(help="Labelled file; - = standard input.")] = "-",
@@ -361,7 +384,7 @@ def _form(scheme: str, separator: str | None) -> dict[str, Any]:
 
 
 def _load(path: Path, jobs: int) -> Any:
-    from kinfolk.core.persistence import load_model
+    from kinfolk.core.modelfile import load_model
 
     tagger = load_model(path, kind="tokens").set_params(n_jobs=jobs)
     for level in getattr(tagger, "levels_", ()):

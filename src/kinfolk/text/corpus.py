@@ -366,3 +366,25 @@ def _checked_offsets(offsets: ArrayLike, total: int) -> NDArray[np.int64]:
         start, end = array[wrong[0]].tolist()
         raise InputError(f"offsets must have 0 <= start <= end; token {wrong[0]} goes from {start} to {end}")
     return read_only(array.astype(np.int64, copy=False))
+
+
+def quoted(corpus: Corpus, start: int, end: int, around: int) -> tuple[str, str, str]:
+    """Words before, of and behind tokens start, ..., end - 1: at most `around` on a side, as far as their sentence
+    goes; "…" where it goes on."""
+    sentences = np.searchsorted(corpus.sentence_starts, [start, end - 1], side="right") - 1
+    first, last = int(corpus.sentence_starts[sentences[0]]), int(corpus.sentence_starts[sentences[1] + 1])
+    low, high = max(first, start - around), min(last, end + around)
+    word = corpus.columns["word"]
+
+    def words(a: int, b: int) -> list[str]:
+        return [str(word.values[code]) for code in word.codes[a:b]]
+
+    before, after = ["…"] * (low > first) + words(low, start), words(end, high) + ["…"] * (high < last)
+    return " ".join(before), " ".join(words(start, end)), " ".join(after)
+
+
+AROUND = 12  # words of context on each side that a page shows
+
+
+def quoted_words(corpus: Corpus, start: int, end: int) -> dict[str, Any]:
+    return dict(zip(("before", "words", "after"), quoted(corpus, start, end, AROUND), strict=True))

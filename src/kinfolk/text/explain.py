@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
@@ -10,46 +10,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.collective.explain import Answer, Contribution, Explanation
 from kinfolk.core.data import Column
 from kinfolk.errors import InputError
 from kinfolk.report.page import Part, PathLike, check_report, write_report
 from kinfolk.text.batch import Batch, Entity
-from kinfolk.text.corpus import Corpus
 from kinfolk.text.schemes import LabelCoding
-
-# -- Words of a text with what stands around them, as reports quote them -------------------------------
-
-def quoted(corpus: Corpus, start: int, end: int, around: int) -> tuple[str, str, str]:
-    """Words before, of and behind tokens start, ..., end - 1: at most `around` on a side, as far as their sentence
-    goes; "…" where it goes on."""
-    sentences = np.searchsorted(corpus.sentence_starts, [start, end - 1], side="right") - 1
-    first, last = int(corpus.sentence_starts[sentences[0]]), int(corpus.sentence_starts[sentences[1] + 1])
-    low, high = max(first, start - around), min(last, end + around)
-    word = corpus.columns["word"]
-
-    def words(a: int, b: int) -> list[str]:
-        return [str(word.values[code]) for code in word.codes[a:b]]
-
-    before, after = ["…"] * (low > first) + words(low, start), words(end, high) + ["…"] * (high < last)
-    return " ".join(before), " ".join(words(start, end)), " ".join(after)
-
-
-# -- What every explanation of a label begins with: the instance, its label, and how probable each label is ---
-
-@dataclass(frozen=True)
-class Answer:
-    """The answer for one instance; `marginal` (L,) by class."""
-
-    instance: int
-    name: str
-    label: Any
-    probability: float
-    classes: tuple[Any, ...]
-    marginal: NDArray[Any]
-
-    def head(self) -> str:
-        return f"{self.name}: {self.label} with probability {self.probability:.3f}"
-
 
 # -- What the features of a token (and the labels beside it) say for its label, in a log-linear model ---
 #
@@ -157,8 +123,8 @@ def explain_document(
     if report is not None:
         write_token_report(report, labelled, document, method, token)
     if token is None:
-        return [tagger.coding_.as_written(answer) for answer in labelled.answers]
-    return tagger.coding_.as_written(labelled.answers[int(token) if report is not None else 0])
+        return [tagger.coding_.classes.as_written(answer) for answer in labelled.answers]
+    return tagger.coding_.classes.as_written(labelled.answers[int(token) if report is not None else 0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,106 +191,6 @@ def by_features(
         sure, told = float(marginals[t, label]), largest_first(shares)
         answers.append(FeatureExplanation(t, f"{words[t]} ({t})", classes[label], sure, classes, marginals[t], told))
     return answers
-
-
-# -- Why a mixture of parents gave an instance its label: who said what, and how much of the answer came from it ---
-#
-# The marginal of an instance is exactly the sum over its parents of weight · (what the parent predicts), so
-#
-#     share of a parent = weight · predicted[label] / marginal[label]
-#
-# and the shares sum to 1. Where several orders are averaged, the parts of one parent in all orders are added up.
-
-@dataclass(frozen=True)
-class Contribution:
-    """What one parent contributes.
-
-    parent     number of the parent, None for a start component, which looks at nobody
-    name       the parent for people: a word with its place, the id of a page
-    relation   through which it is seen
-    weight     its mixing weight
-    marginal   the parent's own label distribution (L,), None for a start component
-    predicted  the distribution it predicts for the instance (L,)
-    share      the part of the probability of the answer that comes from it; all shares sum to 1
-    """
-
-    parent: int | None
-    name: str
-    relation: str
-    weight: float
-    marginal: Array | None
-    predicted: Array
-    share: float
-
-
-@dataclass(frozen=True)
-class Explanation(Answer):
-    """The answer for one instance, and its contributions, the greatest share first."""
-
-    contributions: tuple[Contribution, ...]
-
-    def __str__(self) -> str:
-        lines = [self.head()]
-        width = max((len(c.name) for c in self.contributions), default=0)
-        for c in self.contributions:
-            best = int(c.predicted.argmax())
-            says = f"predicts {self.classes[best]} {c.predicted[best]:.3f}"
-            own = "" if c.marginal is None else f", is {self.classes[int(c.marginal.argmax())]} {c.marginal.max():.3f}"
-            lines.append(
-                f"  {100 * c.share:5.1f} %  {c.name:<{width}}  {c.relation}, weight {c.weight:.3f}{own}, {says}"
-            )
-        return "\n".join(lines)
-
-
-@dataclass(frozen=True)
-class Voice:
-    """One component in one order: parent (-1: nobody), relation, weight, marginal of the parent, prediction."""
-
-    parent: int
-    relation: str
-    weight: float
-    marginal: Array | None
-    predicted: Array
-
-
-def explanation(
-    instance: int,
-    voices: Iterable[Voice],
-    classes: tuple[str, ...],
-    name_of: Callable[[int], str],
-    label: int | None = None,
-) -> Explanation:
-    """Add up the voices of one parent through one relation. Weights of all voices sum to 1.
-
-    label   the label to explain; None: the most probable one
-    """
-    together: dict[tuple[int, str], list[Voice]] = {}
-    for voice in voices:
-        together.setdefault((voice.parent, voice.relation), []).append(voice)
-    marginal = sum((v.weight * v.predicted for same in together.values() for v in same), np.zeros(len(classes)))
-    answer = int(marginal.argmax()) if label is None else label
-    contributions = []
-    for (parent, relation), same in together.items():
-        weight = sum(v.weight for v in same)
-        predicted = _mean([v.predicted for v in same], same)
-        marginals = [v.marginal for v in same if v.marginal is not None]
-        own = _mean(marginals, same) if marginals else None
-        share = float(weight * predicted[answer] / marginal[answer]) if marginal[answer] > 0 else 0.0
-        name = "(start)" if parent < 0 else name_of(parent)
-        contributions.append(
-            Contribution(None if parent < 0 else parent, name, relation, float(weight), own, predicted, share)
-        )
-    contributions.sort(key=lambda c: -c.share)
-    probability = float(marginal[answer])
-    return Explanation(
-        instance, name_of(instance), classes[answer], probability, classes, marginal, tuple(contributions)
-    )
-
-
-def _mean(distributions: list[Array], voices: list[Voice]) -> Array:
-    """The mean by weight; by number, if no voice has any."""
-    weights = np.array([v.weight for v in voices])
-    return np.asarray(np.average(np.array(distributions), axis=0, weights=weights if weights.sum() > 0 else None))
 
 
 # -- The report of a document: its entities, how sure each label is, who looks at whom, and what each of them said ---

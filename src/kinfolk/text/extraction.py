@@ -6,7 +6,8 @@ template, within a template by first appearance, so rows of the table are sorted
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +17,38 @@ from scipy import sparse
 
 from kinfolk.core.data import Vocabulary
 from kinfolk.core.kernels import njit
+from kinfolk.core.modelfile import Functions, ModelFile
 from kinfolk.core.threads import run_chunks
-from kinfolk.errors import SettingError
-from kinfolk.text.attributes import Gazetteer, document_start, lower, pos, prefix, shape, short_shape, suffix, word
+from kinfolk.errors import ModelFileError, SettingError
+from kinfolk.text.attributes import (
+    Context,
+    Derived,
+    Gazetteer,
+    PerWord,
+    Raw,
+    document_start,
+    lower,
+    matches,
+    pos,
+    prefix,
+    shape,
+    short_shape,
+    suffix,
+    word,
+)
 from kinfolk.text.corpus import Corpus
-from kinfolk.text.templates import Attribute, Keys, Template, TokenView, bag, elsewhere
+from kinfolk.text.dicts import DictFeatures
+from kinfolk.text.templates import (
+    Attribute,
+    Conjunction,
+    Elsewhere,
+    Keys,
+    PerToken,
+    Template,
+    TokenView,
+    bag,
+    elsewhere,
+)
 
 # -- Hash tables from 64-bit keys to consecutive numbers, as nogil kernels -----------------------------
 #
@@ -379,3 +407,71 @@ def for_corpus(templates: str | Templates, corpus: Corpus) -> list[Template]:
     if templates not in NAMED:
         raise SettingError(f"templates must be {' or '.join(map(repr, NAMED))}, or a list; got {templates!r}")
     return [t for t in flatten(NAMED[templates]) if set(t.needs()) <= set(corpus.columns)]
+
+
+# -- feature sets from model files ----------------------------------------------------------------------
+#
+# A user's functions are not in the file: it keeps their names, and they are passed in again.
+
+_CHECKED: dict[str, Callable[..., Attribute]] = {"prefix": prefix, "suffix": suffix, "matches": matches}
+Strings = Mapping[str, Sequence[str]]
+
+
+def restored_features(file: ModelFile, functions: Functions) -> TokenFeatures | DictFeatures:
+    """The feature set that `spec` and `state` described, of templates or of feature dicts."""
+    spec = file.header
+    features: TokenFeatures | DictFeatures
+    if spec.get("dicts"):
+        features = DictFeatures(spec["min_count"])
+    else:
+        rebuild = _Rebuild(functions, file.strings)
+        features = TokenFeatures([rebuild.template(t) for t in spec["templates"]], spec["min_count"])
+    features.restore(file.arrays, file.strings)
+    return features
+
+
+class _Rebuild:
+    def __init__(self, functions: Functions, strings: Strings) -> None:
+        self._functions, self._strings = functions, strings
+
+    def template(self, spec: Mapping[str, Any]) -> Template:
+        if "conjunction" in spec:
+            return self._conjunction(spec)
+        if "bag" in spec:
+            return bag(self.attribute(spec["bag"]), int(spec["first"]), int(spec["last"]))
+        if "elsewhere" in spec:
+            return Elsewhere(self._conjunction(spec["elsewhere"]))
+        if "per_token" in spec:
+            return PerToken(spec["per_token"], self._function(spec["per_token"]))
+        raise _unknown(spec)
+
+    def _conjunction(self, spec: Mapping[str, Any]) -> Conjunction:
+        return Conjunction(tuple((self.attribute(a), int(offset)) for a, offset in spec["conjunction"]))
+
+    def attribute(self, spec: Mapping[str, Any]) -> Attribute:
+        if "column" in spec:
+            return Raw(spec["column"])
+        if "kind" in spec:
+            make = _CHECKED.get(spec["kind"], functools.partial(Derived, spec["kind"], ()))
+            return make(*spec["arguments"], of=self.attribute(spec["of"]))
+        if "function" in spec:
+            return PerWord(spec["function"], self._function(spec["function"]))
+        if "document" in spec:
+            return Context(spec["document"])
+        if "gazetteer" in spec:
+            entries = self._strings[f"gazetteer.{spec['gazetteer']}"]
+            return Gazetteer(spec["gazetteer"], frozenset(entries), spec["ignore_case"])
+        raise _unknown(spec)
+
+    def _function(self, name: str) -> Callable[..., Any]:
+        if name not in self._functions:
+            given = ", ".join(self._functions) or "none"
+            raise ModelFileError(
+                f"the model uses a feature function named {name!r}, which a file cannot hold; pass it in again: "
+                f"load_model(path, functions={{{name!r}: ...}}). Given: {given}"
+            )
+        return self._functions[name]
+
+
+def _unknown(spec: Mapping[str, Any]) -> ModelFileError:
+    return ModelFileError(f"the model uses a feature template this version does not know: {sorted(spec)}")

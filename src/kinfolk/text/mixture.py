@@ -1,22 +1,21 @@
-"""The mixture-of-parents maximum entropy Markov model (Rosenberg, Klein and Taskar, 2007).
+"""The mixture-of-parents maximum entropy Markov model (Rosenberg, Klein and Taskar, 2007) over tokens.
 
-p(y_k | parents) = Σ_j α_kj p(y_k | y_j, x): each instance follows one of its parents, so labels far apart, of the same
-word in a document or of linked pages, reach each other, and marginals stay exact.
+p(y_k | parents) = Σ_j α_kj p(y_k | y_j, x): each token follows one of its parents, the token before it or an earlier
+one with the same word, so labels far apart in a document reach each other, and marginals stay exact.
 """
 
 from __future__ import annotations
 
-import inspect
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, Self, final
+from typing import Any, ClassVar, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from kinfolk.collective.explain import Explanation, Voice, explanation
 from kinfolk.collective.mixture import (
     PARENT_FEATURES,
     EdgeData,
@@ -30,43 +29,41 @@ from kinfolk.collective.mixture import (
     folds_by_group,
     gate_names,
     gate_rows,
+    put_mixture,
     shape_of,
     shared_weights,
+    taken_local,
+    taken_shares,
+    taken_weights,
     train_local,
     train_mixture,
     untrained_relations,
     wire,
 )
 from kinfolk.collective.templates import set_known
-from kinfolk.core.data import Relational
-from kinfolk.core.modelfile import ModelFile
-from kinfolk.core.settings import check_settings
+from kinfolk.core.modelfile import Functions, ModelFile, fits
 from kinfolk.core.threads import resolve_jobs
-from kinfolk.core.training import Callback, Convergence, combined, observed, warn_unless_converged
-from kinfolk.errors import InputError, ModelFileError, SettingError
-from kinfolk.graph.graph import Graph
-from kinfolk.graph.mixture import NodeModel, NodeParents, fit_nodes, node_scorer
-from kinfolk.graph.nodes import TRAIN, KnownNodes, Nodes, check_relations, no_labels_beside, only_for_nodes
+from kinfolk.core.training import Convergence, combined, warn_unless_converged
+from kinfolk.errors import SettingError
 from kinfolk.inference.mixture import Dag, LabelledSpan, beliefs, build_dag, mixture_span_probabilities
-from kinfolk.learning.loglinear import TableWeights, inherit_mixture, named_node_weights
-from kinfolk.report.page import PathLike, check_report
-from kinfolk.report.scores import evaluate_nodes
+from kinfolk.learning.loglinear import TableWeights, inherit_mixture
+from kinfolk.report.page import PathLike
 from kinfolk.text import schemes
 from kinfolk.text.batch import Batch, Entity, FeatureSet, entity_list, found_spans
 from kinfolk.text.chain import allowed_steps, most_expected
 from kinfolk.text.corpus import Corpus
-from kinfolk.text.explain import Explanation, Voice, explanation
 from kinfolk.text.schemes import LabelCoding
-from kinfolk.text.scores import EntityScores
 from kinfolk.text.skip_edges import (
-    DEFAULT,
     SAME_WORD,
     EdgeFeature,
     EdgeFeatures,
     LearnedSkips,
     as_builders,
-    edge_features,
-    learned_skips,
+    edge_feature_set,
+    put_skips,
+    restored_edge_features,
+    restored_skips,
+    skip_settings,
     warn_without_edges,
 )
 from kinfolk.text.tagger import Lesson, Tagger
@@ -111,6 +108,33 @@ class TokenParents:
         chain = RelationLayout(self.names[0], "none", self.n_pair_features)
         rest = (RelationLayout(name, self.parent_features, n_edge) for name in self.names[1:])
         return Layout((chain, *rest), start_table=0)
+
+    @property
+    def n_gates(self) -> int:
+        """Weights of the gate."""
+        if self.gate_features is None:
+            return 0
+        return len(gate_names(self.names, [[], *([self.gate_features.names()] * len(self.skips))]))
+
+    def spec(self) -> dict[str, Any]:
+        """What a model file says of the rule; `skips` keep words beside it."""
+        return {
+            "skips": [skip.spec() for skip in self.skips],
+            "backward": self.backward,
+            "parent_features": self.parent_features,
+            "edge_features": None if self.edge_features is None else self.edge_features.spec(),
+            "gate_features": None if self.gate_features is None else self.gate_features.spec(),
+            "pair_features": self.n_pair_features,
+            "shares": self.shares is not None,
+            "untrained": list(self.untrained),
+        }
+
+    @classmethod
+    def from_spec(cls, file: ModelFile, d: int, spec: Mapping[str, Any], functions: Functions) -> TokenParents:
+        edge, gate = (restored_edge_features(spec[name], functions) for name in ("edge_features", "gate_features"))
+        skips = restored_skips(file.part(f"mixture.{d}"), spec["skips"], functions)
+        flags, shares = (spec["backward"], spec["parent_features"]), taken_shares(file, d, spec)
+        return cls(skips, *flags, edge, gate, shares, spec["pair_features"], tuple(spec["untrained"]))
 
     def edges(self, corpus: Corpus) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
         """(child, parent) of each relation, and the tokens that start a sentence (from this side)."""
@@ -276,10 +300,6 @@ def token_parents(model: Any, corpus: Corpus, n_pair_features: int) -> tuple[Tok
     )  # fmt: skip
 
 
-def edge_feature_set(wanted: Any) -> EdgeFeatures:
-    return EdgeFeatures(DEFAULT if isinstance(wanted, str) and wanted == "default" else wanted)
-
-
 def _shares(mixing: Any, skips: tuple[LearnedSkips, ...], backward: bool) -> Any:
     """Fixed mixing weights by relation; "previous" and "next" name the chain of either direction."""
     if not isinstance(mixing, Mapping):
@@ -320,18 +340,15 @@ def fit_tokens(
     return FittedTokens(tuple(learned), tuple(weights), local, combined(outcomes, ("forward: {}", "backward: {}")))
 
 
-# -- The mixture-of-parents maximum entropy Markov model (Rosenberg, Klein and Taskar, 2007) -----------
+# -- the model ----------------------------------------------------------------------------------------
 
-log = logging.getLogger("kinfolk")
-FOR_NODES = ("relations", "orders", "predict_orders", "everybody_starts")
-FOR_TOKENS = ("templates", "scheme", "encoding", "transition_templates", "skip_edges", "edge_features", "order")
 EdgeFeatureList = list[str | EdgeFeature] | tuple[str | EdgeFeature, ...] | str | None
 
 
 @final
 @dataclass(kw_only=True, eq=False, repr=False)
-class MixtureOfParents(KnownNodes, Tagger):
-    """Labels by the company they keep, with exact marginals. Settings: see `Tagger`, and
+class MixtureTagger(Tagger):
+    """Tokens labelled with an eye to others of their document, with exact marginals. Settings: see `Tagger`, and
 
     training         "separate": each relation's model on its own edges; "conditional": then all together by the
                      conditional log-likelihood L_C; "joint": then all together by the marginal log-likelihood L_M
@@ -340,21 +357,20 @@ class MixtureOfParents(KnownNodes, Tagger):
     parent_features  on skip edges the features of the parent count with weights of their "own", with those of the
                      child ("shared"), or not at all ("none")
     edge_features    features of skip edges that speak of label pairs: "default", a list, or None
-    mixing           weights of parents: "uniform"; "learned" by a gate; a share for each relation, e.g.
-                     {"previous": 2, "same word": 1}; "given": the entries of a Relational
+    mixing           weights of parents: "uniform"; "learned" by a gate; or a share for each relation, e.g.
+                     {"previous": 2, "same word": 1}
     gate_l2          strength of the ridge that draws a learned gate towards uniform weights
     gate_folds       the gate is learned on documents that the models of the relations have not seen, in so many folds;
                      0: on the training data itself, together with them
-    order            tokens: parents are earlier ("forward") or later ones ("backward"); "both": the mean of two models
-    relations        nodes: the links to use; None: all
-    orders, predict_orders   nodes: how many random orders to train on, and to average marginals over
-    everybody_starts nodes: whether a node with parents also keeps a component that looks at its own features alone
+    order            parents are earlier tokens ("forward") or later ones ("backward"); "both": the mean of two models
 
     `predict` gives the valid labelling with the greatest expected number of right labels; with constrain=False the
     arg-max of each marginal. With forced labels, whoever looks at a labelled token sees its label; tokens before it
-    are not revised. On a graph known labels come first in every order, so the others are exactly conditioned on them.
+    are not revised.
     """
 
+    OBJECTS: ClassVar[tuple[str, ...]] = (*Tagger.OBJECTS, "skip_edges", "edge_features")
+    GONE: ClassVar[tuple[str, ...]] = ("relations", "orders", "predict_orders", "everybody_starts")
     CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "training": ("separate", "conditional", "joint"),
         "parent_features": PARENT_FEATURES,
@@ -369,89 +385,25 @@ class MixtureOfParents(KnownNodes, Tagger):
     gate_l2: float = 1.0
     gate_folds: int = 3
     order: str = "forward"
-    relations: Sequence[str] | None = None
-    orders: int = 10
-    predict_orders: int = 50
-    everybody_starts: bool = False
 
-    task_: str = field(init=False)
-    parents_: tuple[Any, ...] = field(init=False)
-    node_columns_: Sequence[str] | int = field(init=False)
+    parents_: tuple[TokenParents, ...] = field(init=False)
     local_: LocalModel | None = field(init=False)
     weights_: tuple[TableWeights, ...] = field(init=False)
 
     # -- learning -------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None, X_dev: Any = None, y_dev: Any = None, sample_weight: Any = None,
-            callback: Callback | None = None, train: Any = None) -> Self:  # fmt: skip
-        """Train on tokens (a Corpus, or sentences `X` with labels `y`) or on nodes (a Graph, or a Relational whose
-        relations form a DAG). The arguments of `Tagger.fit`, and
-
-        train   nodes only: a mask or numbers of the nodes whose labels may be used; None: all labelled ones
-        """
-        if not isinstance(X, Graph | Relational):
-            if train is not None:
-                raise InputError("train=... chooses nodes of a graph; for tokens give the documents to train on")
-            return super().fit(X, y, X_dev, y_dev, sample_weight, callback)
-        no_labels_beside(y)
-        no_labels_beside(y_dev)
-        check_settings(self)
-        self._check_held_out(X_dev)
-        self._warn_of_other_settings(FOR_TOKENS, "nodes")
-        nodes, plan = Nodes.of(X), self._plan(resolve_jobs(self.n_jobs))
-        before = named_node_weights(self) if self.warm_start and self._knows("nodes") else None
-        with self._all_or_nothing(), observed(callback, self.verbose, self.tolerance) as watcher:
-            fitted = fit_nodes(
-                self,
-                nodes,
-                self._stages(),
-                plan,
-                sample_weight,
-                train,
-                partial(node_scorer, X_dev, nodes, self),
-                watcher,
-                before,
-            )
-            self.task_, self.node_columns_, self.memory_ = "nodes", nodes.columns, fitted.memory
-            self.coding_ = LabelCoding(None, None, fitted.classes)
-            self.parents_, self.weights_, self.local_ = (fitted.parents,), (fitted.weights,), fitted.local
-            self.convergence_ = fitted.convergence
-        warn_unless_converged(self.convergence_)
-        return self
-
-    def _check_held_out(self, X_dev: Any) -> None:
-        if X_dev is not None and self.training == "separate":
-            raise InputError(
-                "separate training fits each relation on its own, so held-out data cannot stop it: leave X_dev out, or "
-                "set training='joint' or 'conditional'"
-            )
-
-    def _knows_tokens(self) -> bool:
-        return self._knows("tokens")
-
-    def _knows(self, task: str) -> bool:
-        return self.__sklearn_is_fitted__() and self.task_ == task
-
-    def _warn_of_other_settings(self, names: tuple[str, ...], task: str) -> None:
-        defaults = inspect.signature(type(self)).parameters
-        changed = [name for name in names if repr(getattr(self, name)) != repr(defaults[name].default)]
-        if changed:
-            log.warning("%s: no meaning for %s, and ignored", ", ".join(changed), task)
-
     def _train(self, lesson: Lesson) -> None:
-        """On tokens."""
-        self._warn_of_other_settings(FOR_NODES, "tokens")
         held_out = lesson.held_out
-        self._check_held_out(held_out)
-        fitted = fit_tokens(self, lesson, self._stages(), partial(self._token_scorer, held_out))
-        self.task_, self.parents_, self.weights_, self.local_, self.convergence_ = "tokens", *fitted
+        stages = MixtureSettings.of(self, held_out)
+        fitted = fit_tokens(self, lesson, stages, partial(self._scorer, held_out))
+        self.parents_, self.weights_, self.local_, self.convergence_ = fitted
         if held_out is not None and len(self.weights_) > 1:  # each direction was stopped by its own score
             score = self._score_path(held_out, self._decoder().paths(held_out, forced=False))
             last = self.convergence_.iterations
             self.convergence_ = replace(self.convergence_, dev_scores={last: score}, best_iteration=last)
         warn_unless_converged(self.convergence_)
 
-    def _token_scorer(self, held_out: Batch | None, parents: TokenParents, local: LocalModel | None) -> Any:
+    def _scorer(self, held_out: Batch | None, parents: TokenParents, local: LocalModel | None) -> Any:
         """F1 on held-out data of one direction for given weights; None without such data."""
         if held_out is None:
             return None
@@ -462,86 +414,7 @@ class MixtureOfParents(KnownNodes, Tagger):
 
         return score
 
-    def _stages(self) -> MixtureSettings:
-        if self.mixing == "learned" and self.training == "separate" and not self.gate_folds:
-            raise SettingError("mixing='learned' with training='separate' needs gate_folds of 2 or more")
-        return MixtureSettings(self.training, float(self.gate_l2), self.gate_folds)
-
     # -- prediction -----------------------------------------------------------------------------------
-
-    def predict(self, X: Any, forced: bool = False, known: Any = TRAIN) -> Any:
-        """Tokens: one list of labels a sentence, in the tag scheme of the training data. Nodes: an array of labels.
-
-        forced   instances that have a label keep it, and those that look at them see it
-        known    nodes: whose labels are known, kept and seen. "train": nodes trained on, found by their ids; "none":
-                 nobody's; truth values or numbers of nodes: those, with the labels X has
-        """
-        if not isinstance(X, Graph | Relational):
-            self._require_task("tokens")
-            only_for_nodes(known)
-            return super().predict(X, forced)
-        return self.classes_[self.predict_proba(X, forced, known).argmax(axis=1)]
-
-    def predict_proba(self, X: Any, forced: bool = False, known: Any = TRAIN) -> Any:
-        """Exact marginals; tokens: one array (tokens, classes) a sentence; nodes: one array (nodes, classes), given the
-        labels that are known: see `predict`. In a DAG (a `Relational`) a known label is seen by those that look at it
-        and says nothing of its own parents.
-        """
-        if not isinstance(X, Graph | Relational):
-            self._require_task("tokens")
-            only_for_nodes(known)
-            return super().predict_proba(X, forced)
-        nodes = self._nodes(X)
-        return nodes.to_nodes(self._marginals(nodes, self._known(nodes, known, forced)))
-
-    def _marginals(self, nodes: Nodes, known: NDArray[np.int32]) -> NDArray[Any]:
-        """(n, L) by row, given labels that are `known` (n,), -1 for none."""
-        return self._node_model().marginals(nodes, known if (known >= 0).any() else None)
-
-    def predict_entities(self, X: Any, forced: bool = False) -> list[Entity]:
-        """The predicted entities of tokens, each with the probability that this very entity is there."""
-        self._require_task("tokens")
-        return super().predict_entities(X, forced)
-
-    def evaluate(
-        self, X: Any, y: Any = None, report: PathLike | None = None, known: Any = TRAIN
-    ) -> tuple[EntityScores | None, float]:
-        """Entity scores (None for nodes, or when labels are not spans) and accuracy, in percent; `report`: a page.
-
-        known    as in `predict`. Nodes whose labels are known do not count.
-        """
-        if not isinstance(X, Graph | Relational):
-            self._require_task("tokens")
-            only_for_nodes(known)
-            return super().evaluate(X, y, report)
-        no_labels_beside(y)
-        check_report(report)
-        nodes = self._nodes(X)
-        kept = self._known_when_scored(nodes, known)
-        return evaluate_nodes(self, nodes, self._marginals(nodes, kept), report, kept)
-
-    def score(self, X: Any, y: Any = None, known: Any = TRAIN) -> float:
-        """Tokens: entity F1, or accuracy when labels are not spans; nodes: accuracy. From 0 to 1."""
-        if not isinstance(X, Graph | Relational):
-            self._require_task("tokens")
-            only_for_nodes(known)
-            return super().score(X, y)
-        return self.evaluate(X, y, known=known)[1] / 100
-
-    def _require_task(self, task: str) -> None:
-        self._require_fitted()
-        if self.task_ != task:
-            raise InputError(f"this model was trained on {self.task_}, and is given {task}")
-
-    def _nodes(self, X: Any) -> Nodes:
-        self._require_task("nodes")
-        nodes = Nodes.of(X, self.node_columns_)
-        check_relations(nodes, self.parents_[0].links, self.parents_[0].not_used)
-        return nodes
-
-    def _node_model(self) -> NodeModel:
-        (parents,), (weights,), jobs = self.parents_, self.weights_, resolve_jobs(self.n_jobs)
-        return NodeModel(parents, weights, self.local_, self.predict_orders, self.random_state, jobs)
 
     def _decoder(self, weights: Any = None) -> MixtureDecoder:
         found = self.weights_ if weights is None else weights
@@ -554,25 +427,17 @@ class MixtureOfParents(KnownNodes, Tagger):
             resolve_jobs(self.n_jobs),
         )  # fmt: skip
 
+    # -- explanation ----------------------------------------------------------------------------------
+
     def explain(
-        self, X: Any, document: int | None = None, token: int | None = None, node: Any = None,
-        report: PathLike | None = None, forced: bool = False, known: Any = TRAIN,
-    ) -> Any:  # fmt: skip
-        """Why an instance has its label: each parent, its weight, what it predicts, its exact share of the answer.
+        self, X: Any, document: int | None = None, token: int | None = None, *, report: PathLike | None = None
+    ) -> Any:
+        """Why a token has its label: each parent, its weight, what it predicts, its exact share of the answer.
 
         document, token   numbers from 0, the token within its document (None: all of them, as a list); parents are
                           numbered the same way
-        node              of a graph: an id, or a number from 0
-        report            also write a page, to look at and click through, about the document or the node
-        forced, known     nodes: as in `predict`; the label of the node itself is set aside
+        report            also write a page about the document, to look at and click through
         """
-        if isinstance(X, Graph | Relational):
-            check_report(report)
-            nodes = self._nodes(X)
-            kept, names = self._known(nodes, known, forced, told=False), self.coding_.classes.names
-            return self.coding_.as_written(self._node_model().explain(nodes, node, names, report, kept))
-        self._require_task("tokens")
-        only_for_nodes(known)
         return super().explain(X, document, token, report=report)
 
     def _explanations(self, batch: Batch, path: Any, marginals: Any, tokens: Sequence[int]) -> list[Explanation]:
@@ -585,147 +450,24 @@ class MixtureOfParents(KnownNodes, Tagger):
     def _long_edges(self, batch: Batch) -> list[tuple[int, int, str]]:
         return self._decoder().long_edges(batch)
 
+    # -- model files ----------------------------------------------------------------------------------
 
-# -- What a model file keeps of a mixture of parents, and the model from it again ----------------------
+    def to_state(self) -> ModelFile:
+        state = super().to_state()
+        state.header["mixture"] = {"parents": [rule.spec() for rule in self.parents_], "local": self.local_ is not None}
+        put_mixture(state, self.parents_, self.weights_, self.local_)
+        for d, rule in enumerate(self.parents_):
+            put_skips(state, f"mixture.{d}", rule.skips)
+        return state
 
-Functions = Mapping[str, Callable[..., Any]]
-Parts = tuple[dict[str, Any], dict[str, Array], dict[str, Any]]
-
-
-def mixture_parts(model: Any) -> Parts:
-    """(header, arrays, strings). Rows of a table that are all zero are left out."""
-    arrays: dict[str, Array] = {}
-    strings: dict[str, Any] = {}
-    for d, weights in enumerate(model.weights_):
-        for t, table in enumerate(weights.tables):
-            rows = np.flatnonzero(table.any(axis=1))
-            arrays[f"mixture.{d}.table.{t}.rows"], arrays[f"mixture.{d}.table.{t}.values"] = rows, table[rows]
-        for name in ("start", "pair", "rows", "gate"):
-            arrays[f"mixture.{d}.{name}"] = getattr(weights, name)
-    if model.local_ is not None:
-        arrays["mixture.local"] = model.local_.table
-    specs = []
-    for d, parents in enumerate(model.parents_):
-        if parents.shares is not None:
-            arrays[f"mixture.{d}.shares"] = parents.shares
-        if isinstance(parents, NodeParents):
-            specs.append(_node_spec(parents))
-            continue
-        specs.append(_token_spec(parents))
-        for s, skip in enumerate(parents.skips):
-            strings[f"mixture.{d}.skip.{s}"] = skip.state()
-    return {"parents": specs, "local": model.local_ is not None}, arrays, strings
-
-
-def _token_spec(parents: TokenParents) -> dict[str, Any]:
-    return {
-        "skips": [skip.spec() for skip in parents.skips],
-        "backward": parents.backward,
-        "parent_features": parents.parent_features,
-        "edge_features": None if parents.edge_features is None else parents.edge_features.spec(),
-        "gate_features": None if parents.gate_features is None else parents.gate_features.spec(),
-        "pair_features": parents.n_pair_features,
-        "shares": parents.shares is not None,
-        "untrained": list(parents.untrained),
-    }
-
-
-def _node_spec(parents: NodeParents) -> dict[str, Any]:
-    return {
-        "links": list(parents.links),
-        "ordered": parents.ordered,
-        "parent_features": parents.parent_features,
-        "everybody_starts": parents.everybody_starts,
-        "gated": parents.gated,
-        "given": parents.given,
-        "not_used": list(parents.not_used),
-        "untrained": list(parents.untrained),
-        "shares": parents.shares is not None,
-    }
-
-
-def restore_mixture(model: Any, file: ModelFile, n_features: int, functions: Functions) -> None:
-    """Set what `mixture_parts` kept; tables are for rows of n_features."""
-    header, n_labels = file.header["mixture"], len(model.coding_.classes)
-    parents, weights = [], []
-    directions = 2 if model.task_ == "tokens" and model.order == "both" else 1
-    if len(header["parents"]) != directions:
-        raise ModelFileError(f"expected {directions} rule(s) for parents; the file has {len(header['parents'])}")
-    for d, spec in enumerate(header["parents"]):
-        shares = file.arrays[f"mixture.{d}.shares"] if spec["shares"] else None
-        if spec["parent_features"] not in PARENT_FEATURES:
-            raise ModelFileError(f"parent features {spec['parent_features']!r} are not known: upgrade kinfolk")
-        rule = _node_rule(spec, shares) if model.task_ == "nodes" else _token_rule(file, d, spec, shares, functions)
-        parents.append(rule)
-        weights.append(_weights(file, d, rule, n_features, n_labels))
-    model.parents_, model.weights_ = tuple(parents), tuple(weights)
-    model.local_ = LocalModel(_shaped(file, "mixture.local", (n_features, n_labels))) if header["local"] else None
-    if isinstance(parents[0], TokenParents):
-        set_rules(model, parents[0].skips, parents[0].edge_features)
-
-
-def set_rules(model: Any, skips: Sequence[LearnedSkips], features: EdgeFeatures | None) -> None:
-    """The settings that became rules for skip edges, from those."""
-    builders = [skip.builder for skip in skips]
-    model.skip_edges = builders[0] if len(builders) == 1 else builders or None
-    model.edge_features = None if features is None else features.features
-
-
-def _node_rule(spec: Mapping[str, Any], shares: Array | None) -> NodeParents:
-    links = tuple(spec["links"])
-    flags = (spec["ordered"], spec["parent_features"], spec["everybody_starts"], spec["gated"])
-    return NodeParents(links, *flags, shares, spec["given"], tuple(spec["not_used"]), tuple(spec["untrained"]))
-
-
-def _token_rule(
-    file: ModelFile, d: int, spec: Mapping[str, Any], shares: Array | None, functions: Functions
-) -> TokenParents:
-    skips = restored_skips(file, f"mixture.{d}", spec["skips"], functions)
-    edge, gate = (_edge_features(spec[name], functions) for name in ("edge_features", "gate_features"))
-    flags, untrained = (spec["backward"], spec["parent_features"]), tuple(spec["untrained"])
-    return TokenParents(skips, *flags, edge, gate, shares, spec["pair_features"], untrained)
-
-
-def restored_skips(
-    file: ModelFile, prefix: str, specs: Sequence[Mapping[str, Any]], functions: Functions
-) -> tuple[LearnedSkips, ...]:
-    return tuple(learned_skips(spec, file.strings[f"{prefix}.skip.{s}"], functions) for s, spec in enumerate(specs))
-
-
-def _edge_features(spec: Mapping[str, Any] | None, functions: Functions) -> EdgeFeatures | None:
-    return None if spec is None else edge_features(spec, functions)
-
-
-def _weights(file: ModelFile, d: int, rule: Any, n_features: int, n_labels: int) -> TableWeights:
-    layout = rule.layout
-    tables = []
-    for t in range(layout.n_tables):
-        rows = file.arrays[f"mixture.{d}.table.{t}.rows"]
-        table = np.zeros((n_features, n_labels), np.float32)
-        table[rows] = _shaped(file, f"mixture.{d}.table.{t}.values", (len(rows), n_labels))
-        tables.append(table)
-    n, n_gates = n_labels, _gate_size(rule)
-    if rule.shares is not None and rule.shares.shape != (len(layout.relations) + 1,):
-        raise ModelFileError(f"'mixture.{d}.shares' has shape {rule.shares.shape}; the relations ask for another")
-    return TableWeights(
-        tables,
-        _shaped(file, f"mixture.{d}.start", (n,)),
-        _shaped(file, f"mixture.{d}.pair", (len(layout.relations), n, n)),
-        _shaped(file, f"mixture.{d}.rows", (layout.n_pair_features, n * n)),
-        _shaped(file, f"mixture.{d}.gate", (n_gates,)),
-    )
-
-
-def _shaped(file: ModelFile, name: str, shape: tuple[int, ...]) -> Array:
-    array = file.arrays[name]
-    if array.shape != shape:
-        raise ModelFileError(f"{name!r} has shape {array.shape}; the model asks for {shape}")
-    return array
-
-
-def _gate_size(rule: Any) -> int:
-    if isinstance(rule, NodeParents):
-        return len(gate_names(rule.names, [[]] * len(rule.names))) if rule.gated else 0
-    if rule.gate_features is None:
-        return 0
-    return len(gate_names(rule.names, [[], *([rule.gate_features.names()] * len(rule.skips))]))
+    def _restore(self, file: ModelFile, functions: Functions, trusted: Sequence[str]) -> None:
+        super()._restore(file, functions, trusted)
+        specs = file.header["mixture"]["parents"]
+        n_features, n_labels = self.features_.n_features, len(self.coding_.classes)
+        fits(len(specs) == len(BACKWARD[self.order]))
+        self.parents_ = tuple(TokenParents.from_spec(file, d, spec, functions) for d, spec in enumerate(specs))
+        self.weights_ = tuple(
+            taken_weights(file, d, rule, n_features, n_labels) for d, rule in enumerate(self.parents_)
+        )
+        self.local_ = taken_local(file, n_features, n_labels)
+        self.skip_edges, self.edge_features = skip_settings(self.parents_[0].skips, self.parents_[0].edge_features)

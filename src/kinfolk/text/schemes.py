@@ -18,23 +18,23 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kinfolk.core.data import Classes, Column
+from kinfolk.core.data import Classes, Column, tell_unseen
+from kinfolk.core.modelfile import fits
+from kinfolk.core.settings import SCHEMES
 from kinfolk.errors import InputError, SettingError
-from kinfolk.text import schemes
 from kinfolk.text.corpus import Corpus
 
 # -- Tags: what one tag says, and what each token is to its entity -------------------------------------
 #
 # The letters of the four schemes come down to five roles, so everything that reads tags reads roles.
 
-SCHEMES = ("IOB1", "BIO", "IOBES", "BILOU")
 TAG = re.compile(r"O|([BIESLU])(?:-(.+))?")
 LETTERS = {"IOB1": "IB", "BIO": "IB", "IOBES": "IBES", "BILOU": "IBLU"}  # inner, first, last, only
 OUT, IN, FIRST, LAST, ONLY = range(5)  # what a letter does, whatever the scheme calls it
@@ -354,12 +354,11 @@ def _are_tags(labels: Column) -> bool:
 # back in IOB1. Labels that are not spans (parts of speech) pass through as they are.
 
 log = logging.getLogger("kinfolk")
-T = TypeVar("T", bound=Any)
 
 
 def check_encoding(encoding: Any) -> None:
-    if encoding != "auto" and encoding not in schemes.SCHEMES:
-        raise SettingError(f"encoding must be 'auto' or one of {', '.join(schemes.SCHEMES)}; got {encoding!r}")
+    if encoding != "auto" and encoding not in SCHEMES:
+        raise SettingError(f"encoding must be 'auto' or one of {', '.join(SCHEMES)}; got {encoding!r}")
 
 
 @dataclass(frozen=True)
@@ -369,6 +368,14 @@ class LabelCoding:
     outer: str | None
     inner: str | None
     classes: Classes
+
+    def to_state(self) -> dict[str, Any]:
+        return {"outer": self.outer, "inner": self.inner, **self.classes.to_state()}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> LabelCoding:
+        fits({state["outer"], state["inner"]} <= {None, *SCHEMES})
+        return cls(state["outer"], state["inner"], Classes.from_state(state))
 
     @classmethod
     def learn(cls, corpus: Corpus, encoding: str) -> LabelCoding:
@@ -437,24 +444,12 @@ class LabelCoding:
         """Class numbers (n,), -1 where there is none."""
         return np.append(self.classes.encode(labels.values), np.int32(-1))[labels.codes]
 
-    def as_written(self, answer: T) -> T:
-        """An explanation, made with names, with labels of the type they were trained in."""
-        if self.classes.type == "str":
-            return answer
-        label = self.classes[self.classes.get(answer.label)]
-        return replace(answer, label=label, classes=self.classes.labels)  # type: ignore[type-var]
-
     def decode(self, codes: NDArray[np.integer], sentence_starts: NDArray[np.int64]) -> Column:
         """Labels as the data writes them."""
         column = Column(np.asarray(codes, np.int32), self.classes.names, self.classes.type)
         if self.inner is None or self.outer is None or self.inner == self.outer:
             return column
-        return schemes.convert(column, sentence_starts, self.inner, self.outer)
-
-
-def tell_unseen(names: Sequence[str]) -> None:
-    if names:
-        log.warning("labels that training never saw count as misses: %s", ", ".join(map(repr, names)))
+        return convert(column, sentence_starts, self.inner, self.outer)
 
 
 def _inner_labels(corpus: Corpus, outer: str | None, inner: str | None) -> Column:
@@ -466,7 +461,7 @@ def _inner_labels(corpus: Corpus, outer: str | None, inner: str | None) -> Colum
     if inner is None or outer is None:
         return corpus.labels
     if outer == inner or (corpus.labels.codes >= 0).all():
-        return schemes.convert(corpus.labels, corpus.sentence_starts, outer, inner)
+        return convert(corpus.labels, corpus.sentence_starts, outer, inner)
     gap = int(corpus.labels.codes.argmin())
     raise InputError(
         f"a token has no label, and labels with gaps cannot be rewritten from {outer} to {inner}. "
@@ -479,6 +474,6 @@ def _completed(classes: list[str], scheme: str | None) -> set[str]:
     """The classes with every letter of each type: a type seen only as single tokens may yet be long."""
     if scheme is None:
         return set(classes)
-    letters = schemes.LETTERS[scheme]
+    letters = LETTERS[scheme]
     names = {c[1:] for c in classes if c != "O"}  # "-PER", or "" for a bare letter
     return {"O", *(letter + name for name in names for letter in letters)}

@@ -15,51 +15,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kinfolk.errors import InputError
+from kinfolk.report.scores import Counts, percent
 
 EntitySpan = tuple[int, int, str]
 
 
 @dataclass(frozen=True)
-class EntityCounts:
-    """How many entities there are, were predicted, and were predicted rightly; and the rates."""
-
-    gold: int
-    predicted: int
-    correct: int
-
-    @property
-    def precision(self) -> float:
-        return _percent(self.correct, self.predicted)
-
-    @property
-    def recall(self) -> float:
-        return _percent(self.correct, self.gold)
-
-    @property
-    def f1(self) -> float:
-        """Harmonic mean of precision and recall: 2 · correct / (gold + predicted)."""
-        return _percent(2 * self.correct, self.gold + self.predicted)
-
-    @property
-    def fp(self) -> float:
-        """Share of the predicted entities that are wrong: 100 - precision."""
-        return 100.0 - self.precision
-
-    @property
-    def fn(self) -> float:
-        """Share of the gold entities that were missed: 100 - recall."""
-        return 100.0 - self.recall
-
-    def as_dict(self) -> dict[str, Any]:
-        rates = {name: getattr(self, name) for name in ("precision", "recall", "f1", "fp", "fn")}
-        return {**rates, "gold": self.gold, "predicted": self.predicted, "correct": self.correct}
-
-
-@dataclass(frozen=True)
-class EntityScores(EntityCounts):
+class EntityScores(Counts):
     """Counts and rates over all entities, and `types`: the same for each type, in alphabetical order."""
 
-    types: Mapping[str, EntityCounts] = field(default_factory=dict)
+    types: Mapping[str, Counts] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """Everything in plain numbers, ready for JSON."""
@@ -80,7 +45,7 @@ def span_scores(gold: Iterable[EntitySpan], predicted: Iterable[EntitySpan]) -> 
     truth, guess = ({(start, end, name) for start, end, name in spans} for spans in (gold, predicted))
     n_gold, n_predicted, n_correct = (Counter(name for _, _, name in spans) for spans in (truth, guess, truth & guess))
     types = {
-        name: EntityCounts(n_gold[name], n_predicted[name], n_correct[name]) for name in sorted(n_gold | n_predicted)
+        name: Counts(n_gold[name], n_predicted[name], n_correct[name]) for name in sorted(n_gold | n_predicted)
     }
     return EntityScores(len(truth), len(guess), len(truth & guess), types)
 
@@ -91,13 +56,9 @@ def token_accuracy(gold_codes: ArrayLike, predicted_codes: ArrayLike) -> float:
     if gold.shape != predicted.shape:
         raise InputError(f"expected one predicted label a gold one, {gold.shape}; got {predicted.shape}")
     known = gold != -1
-    return _percent(int(np.count_nonzero(known & (gold == predicted))), int(np.count_nonzero(known)))
+    return percent(int(np.count_nonzero(known & (gold == predicted))), int(np.count_nonzero(known)))
 
 
-def _percent(part: int, whole: int) -> float:
-    return 100.0 * part / whole if whole else 0.0
-
-
-def _row(name: str, counts: EntityCounts) -> str:
+def _row(name: str, counts: Counts) -> str:
     rates = f"precision: {counts.precision:6.2f}%; recall: {counts.recall:6.2f}%; FB1: {counts.f1:6.2f}"
     return f"{name:>17}: {rates}  {counts.predicted}"

@@ -6,7 +6,7 @@ has loops, so inference is loopy belief propagation: approximate, and not sure t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, final
 
@@ -21,20 +21,33 @@ from kinfolk.collective.pairwise import (
     PairTraining,
     infer,
     pair_sample,
+    put_pairwise,
+    taken_pairwise,
     train_pairwise,
 )
+from kinfolk.collective.sequences import TrainingData, train
+from kinfolk.core.modelfile import Functions, ModelFile
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.core.training import Stage, TrainingPlan
 from kinfolk.errors import SettingError
 from kinfolk.inference.loopy import Propagation, edge_beliefs
 from kinfolk.learning.loglinear import Shape, TableWeights, inherit_mixture
 from kinfolk.learning.sparse import SparseRows
-from kinfolk.learning.warm_start import TrainingData, train
 from kinfolk.text import schemes
 from kinfolk.text.batch import Batch, Entity, chain_starts, entity_list, found_spans
 from kinfolk.text.chain import allowed_steps, most_expected
-from kinfolk.text.mixture import edge_feature_set
-from kinfolk.text.skip_edges import SAME_WORD, EdgeFeatures, LearnedSkips, as_builders, warn_without_edges
+from kinfolk.text.skip_edges import (
+    SAME_WORD,
+    EdgeFeatures,
+    LearnedSkips,
+    as_builders,
+    edge_feature_set,
+    put_skips,
+    restored_edge_features,
+    restored_skips,
+    skip_settings,
+    warn_without_edges,
+)
 from kinfolk.text.tagger import Lesson, Tagger
 
 Array = NDArray[Any]
@@ -43,11 +56,11 @@ Array = NDArray[Any]
 @final
 @dataclass(kw_only=True, eq=False, repr=False)
 class SkipChainCRF(Tagger):
-    """A linear-chain CRF with skip edges. Propagation: see `Tagger`, and
+    """A linear-chain CRF with skip edges. Settings: see `Tagger`, and
 
     training       "bethe": the likelihood with belief propagation in the place of exact sums; "pseudo": each label
                    given its neighbours'; "piecewise": each factor on its own. All start from the linear chain.
-    skip_edges     as in `MixtureOfParents`: `SameWord(...)`, a function, a list, None
+    skip_edges     as in `MixtureTagger`: `SameWord(...)`, a function, a list, None
     edge_features  features of skip edges that speak of label pairs: "default", a list, or None
                    In training a document counts with the mean weight of its tokens; a weight of 0 is no label.
     decode         "posterior": the valid labelling with most expected right labels; "map": by max-product
@@ -58,6 +71,7 @@ class SkipChainCRF(Tagger):
     `inference_report(X)` tells in which documents it settled; so does `training_report_` for the training data.
     """
 
+    OBJECTS: ClassVar[tuple[str, ...]] = (*Tagger.OBJECTS, "skip_edges", "edge_features")
     CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {"training": TRAININGS, "decode": ("posterior", "map")}
 
     training: str = "bethe"
@@ -148,6 +162,26 @@ class SkipChainCRF(Tagger):
 
     def _decoder(self, weights: Any = None) -> SkipChainDecoder:
         return SkipChainDecoder(self, self.weights_ if weights is None else weights, resolve_jobs(self.n_jobs))
+
+    # -- model files ----------------------------------------------------------------------------------
+
+    def to_state(self) -> ModelFile:
+        state, edge = super().to_state(), self.edge_features_
+        skips = [skip.spec() for skip in self.skips_]
+        state.header["pairwise"] = {"skips": skips, "edge_features": None if edge is None else edge.spec()}
+        put_skips(state, "pairwise", self.skips_)
+        put_pairwise(state, self.weights_)
+        return state
+
+    def _restore(self, file: ModelFile, functions: Functions, trusted: Sequence[str]) -> None:
+        super()._restore(file, functions, trusted)
+        spec = file.header["pairwise"]
+        self.skips_ = restored_skips(file.part("pairwise"), spec["skips"], functions)
+        self.edge_features_ = edge = restored_edge_features(spec["edge_features"], functions)
+        self.skip_edges, self.edge_features = skip_settings(self.skips_, edge)
+        n_edge = 0 if edge is None or not self.skips_ else len(edge.names())
+        sizes = (self.features_.n_features, len(self.coding_.classes), 1 + len(self.skips_), n_edge)
+        self.weights_, self.training_report_ = taken_pairwise(file, *sizes), None
 
 
 @dataclass(frozen=True, eq=False)

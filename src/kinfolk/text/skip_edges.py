@@ -21,7 +21,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from kinfolk.collective.relations import LinkRule
 from kinfolk.core.data import read_only
+from kinfolk.core.modelfile import Functions, ModelFile, given_again
 from kinfolk.errors import DataWarning, InputError, ModelFileError, SettingError, warn
 from kinfolk.text.attributes import Context, capitalised, lower
 from kinfolk.text.corpus import Corpus
@@ -37,12 +39,8 @@ Pairs = NDArray[np.int64]  # (E, 2)
 PairFunction = Callable[[Corpus], Iterable[tuple[int, int]]]
 
 
-class SkipBuilder:
+class SkipBuilder(LinkRule):
     """A rule that links tokens of one document."""
-
-    @property
-    def name(self) -> str:
-        raise NotImplementedError
 
     def learn(self, corpus: Corpus) -> LearnedSkips:
         """The rule with what it needs to know of the training corpus."""
@@ -57,7 +55,7 @@ class SkipBuilder:
 
 
 @dataclass(frozen=True)
-class LearnedSkips:
+class LearnedSkips(LinkRule):
     """A builder after training.
 
     left_out     the words it never links
@@ -345,16 +343,6 @@ def learned_skips(
     return LearnedSkips(SkipFunction(given_again(name, functions, "a skip function"), name))
 
 
-def given_again(name: str, functions: Mapping[str, Callable[..., Any]], kind: str) -> Callable[..., Any]:
-    """A user's function on load: a model file keeps its name alone."""
-    if name not in functions:
-        raise ModelFileError(
-            f"the model uses {kind} named {name!r}, which a file cannot hold; pass it in again: "
-            f"load_model(path, functions={{{name!r}: ...}}). Given: {', '.join(functions) or 'none'}"
-        )
-    return functions[name]
-
-
 def _whole(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
@@ -633,3 +621,31 @@ def warn_without_edges(names: Sequence[str], edges: Sequence[NDArray[Any]], corp
     elif unused:
         case = "; where it joins capitalised words alone, SameWord(capitalised=False) joins words of any case"
         warn(nothing + (case if "'same word'" in unused else ""), DataWarning)
+
+
+# -- skip edges of models: settings to rules, and to files and back -------------------------------------
+
+
+def edge_feature_set(wanted: Any) -> EdgeFeatures:
+    return EdgeFeatures(DEFAULT if isinstance(wanted, str) and wanted == "default" else wanted)
+
+
+def put_skips(state: ModelFile, prefix: str, skips: Sequence[LearnedSkips]) -> None:
+    """The words that rules never link."""
+    state.strings.update({f"{prefix}.skip.{s}": skip.state() for s, skip in enumerate(skips)})
+
+
+def restored_skips(
+    file: ModelFile, specs: Sequence[Mapping[str, Any]], functions: Functions
+) -> tuple[LearnedSkips, ...]:
+    return tuple(learned_skips(spec, file.strings[f"skip.{s}"], functions) for s, spec in enumerate(specs))
+
+
+def restored_edge_features(spec: Mapping[str, Any] | None, functions: Functions) -> EdgeFeatures | None:
+    return None if spec is None else edge_features(spec, functions)
+
+
+def skip_settings(skips: Sequence[LearnedSkips], features: EdgeFeatures | None) -> tuple[Any, Any]:
+    """The settings `skip_edges` and `edge_features` that became these rules."""
+    builders = [skip.builder for skip in skips]
+    return builders[0] if len(builders) == 1 else builders or None, None if features is None else features.features

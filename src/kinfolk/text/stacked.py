@@ -1,22 +1,54 @@
-"""Stacking over the tokens of a corpus, with kinfolk's own token models (a CRF, most often) as bases."""
+"""Stacked graphical learning (Kou and Cohen, 2007): a tagger, told what other tokens are thought to be.
+
+f⁰ is the base on a token's own features x. fᵏ is a base on (x, C(ŷᵏ⁻¹)), where C gathers the predictions of the level
+before by templates: a window of the sentence, the other tokens with the same word. In training these are cross-fitted
+by document. Inference is K + 1 passes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, NamedTuple, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.collective.relations import Neighbourhood
-from kinfolk.collective.stacking import Ask, Instances, as_votes
-from kinfolk.collective.templates import Company, set_known
-from kinfolk.text.batch import Batch, Entity, entity_list, found_spans
+from kinfolk.collective.stacking import (
+    PREDICTIONS,
+    Ask,
+    Instances,
+    as_votes,
+    bases_of,
+    company_state,
+    folds_of,
+    restored_company,
+    trained,
+)
+from kinfolk.collective.templates import Company, Count, Window, as_templates, set_known
+from kinfolk.core.modelfile import Functions, ModelFile, fits, restored
+from kinfolk.core.settings import check_settings
+from kinfolk.core.threads import resolve_jobs
+from kinfolk.errors import SettingError
+from kinfolk.learning.crossfit import NOTHING
+from kinfolk.report.page import PathLike
+from kinfolk.text.batch import Batch, Entity, entity_list, found_spans, token_weights
+from kinfolk.text.chain import ChainTagger
 from kinfolk.text.corpus import Corpus
+from kinfolk.text.explain import explain_document, one_document
 from kinfolk.text.schemes import LabelCoding
-from kinfolk.text.skip_edges import alone
-from kinfolk.text.tagger import Tagger
+from kinfolk.text.skip_edges import (
+    FEW,
+    SameWord,
+    alone,
+    alone_share,
+    learned_skips,
+    warn_without_company,
+    without_company,
+)
+from kinfolk.text.tagger import Tagger, TokenModel
 
 Array = NDArray[Any]
 FAINT = 0.02  # a chance below it is not told
@@ -180,3 +212,245 @@ class StackedDecoder:
             kept = [part._replace(batch=replace(part.batch, kept_rows={})) for part in made]
             self._made = batch, forced, kept
         return self._made[2]
+
+
+# -- the model ----------------------------------------------------------------------------------------
+
+TEMPLATES = (
+    Window(3),
+    Count(SameWord(capitalised=False, max_document_frequency=None, most_recent=None)),
+)
+
+
+@final
+@dataclass(eq=False, repr=False)
+class StackedTagger(TokenModel):
+    """Tokens labelled with an eye to others of their document, by a tagger of your choice.
+
+    Settings
+    --------
+    base           a kinfolk tagger such as LinearChainCRF(). A list of depth + 1 gives each level its own.
+    templates      what a token is told of others: Window(3), Count(SameWord()), a function, or a list of these. None: a
+                   window of 3 and the other tokens of the document with the same word
+    depth          levels above the base's own; 0 is the base alone
+    folds          number of folds of cross-fitting, or the fold of each document
+    predictions    what others give: "proba" their probabilities, "label" the most probable label, "sample" one drawn
+                   (the idealised learner of the paper)
+    own            whether a token is told its own prediction of the level before too
+    known          what others give in training and prediction: "crossfit" predictions, in training of models that have
+                   not seen them; "ceiling": true labels, even those to be predicted: the most that could be gained, no
+                   model
+    cross_fitting  "strict": no label, nor a model trained on it, has a part in its own token's features; "paper":
+                   Figure 2 of the paper, fewer models; "none": in-sample votes, to see what goes wrong. See
+                   docs/stacked.md
+    random_state   seed of folds and draws
+    n_jobs         threads of each base
+    verbose        1 = a line for each level, on a terminal or in a notebook
+
+    A document of one sentence has no company beyond it. Where less than half of the training sentences are such
+    documents, the base answers for those (a level above would take their words for rare ones); where nine tenths are,
+    and templates are the default, the base is all there is, and a warning says so.
+
+    Learned by `fit`: `classes_`, `levels_` (the trained taggers), `company_` (the templates), `folds_`, and `alone_`,
+    who answers for documents of one sentence, the "base" or the "last" level.
+    """
+
+    OBJECTS: ClassVar[tuple[str, ...]] = ("base", "templates")
+    GONE: ClassVar[tuple[str, ...]] = ("features", "split", "samples")
+    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "predictions": PREDICTIONS,
+        "known": ("crossfit", "ceiling"),
+        "cross_fitting": ("strict", "paper", "none"),
+    }
+
+    base: Any = None
+    templates: Any = None
+    depth: int = 1
+    folds: int | Sequence[int] = 5
+    predictions: str = "proba"
+    own: bool = False
+    known: str = "crossfit"
+    cross_fitting: str = "strict"
+    random_state: int | None = 0
+    n_jobs: int | None = -1
+    verbose: int = 0
+
+    levels_: list[Tagger] = field(init=False)
+    company_: Company = field(init=False)
+    alone_: str = field(init=False)
+    folds_: NDArray[np.int32] = field(init=False)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "levels_")
+
+    @property
+    def _ask(self) -> Ask:
+        return Ask(self.predictions, bool(self.own), self.random_state)
+
+    @property
+    def _scheme(self) -> str | None:
+        return self.levels_[-1].scheme
+
+    # -- learning -------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Train on a Corpus, on a list of such, or on sentences `X` with labels `y`.
+
+        sample_weight  one number a sentence
+        """
+        instances, depth = self._prepared(X, y, sample_weight)
+        with self._all_or_nothing():
+            training = trained(self, instances, self.known, depth)
+            self.alone_ = "base" if instances.base_alone else "last"
+            self.folds_, self.coding_, self.company_ = instances.fold, instances.coding, instances.templates
+            self.levels_ = [level.tagger for level in training.models]  # type: ignore[attr-defined]
+        return self
+
+    def cross_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Array:
+        """Predictions of the last level for the training tokens themselves, by models that never saw their labels: an
+        honest score without a held-out part. (n, L), columns in the order `classes_` would have. Nothing is learned.
+        """
+        instances, depth = self._prepared(X, y, sample_weight)
+        if self.known == "ceiling":
+            raise SettingError("a ceiling is told the labels it is scored on: cross_fit needs known='crossfit'")
+        training = trained(self, instances, self.known, depth, estimate=True)
+        found = training.estimate()
+        if instances.base_alone:
+            lonely = alone(instances.batch.corpus)[instances.batch.corpus.token_documents]
+            found[lonely] = training.votes(0, NOTHING, true_labels=False)[lonely]
+        return found
+
+    def _prepared(self, X: Any, y: Any, sample_weight: Any) -> tuple[TokenInstances, int]:
+        """The tokens to learn from, and how deep."""
+        check_settings(self)
+        if self.base is None:
+            raise SettingError("base is missing: StackedTagger(LinearChainCRF(), templates=[...])")
+        bases = bases_of(self.base, self.depth)
+        for base in bases:
+            if not isinstance(base, Tagger):
+                raise SettingError(
+                    f"base must be a kinfolk tagger such as LinearChainCRF(); got {type(base).__name__}. For a "
+                    "scikit-learn classifier over the nodes of a graph there is StackedNodes"
+                )
+        batch = Batch.of(X, y, bases[0].scheme)
+        corpus, encodings = batch.corpus, {base.encoding for base in bases}
+        if len(encodings) > 1:
+            raise SettingError(
+                f"the bases must work in one tag scheme; their encodings are {', '.join(sorted(encodings))}"
+            )
+        coding = LabelCoding.learn(corpus, bases[0].encoding)
+        labels, n, ceiling = coding.encode(corpus), corpus.n_tokens, self.known == "ceiling"
+        templates = TEMPLATES if self.templates is None else as_templates(self.templates)
+        beyond = any(not isinstance(template, Window) or template.told is not None for template in templates)
+        depth = _depth(self, batch) if beyond and not ceiling else self.depth
+        fold = self._document_folds(labels, corpus)
+        unlabelled, jobs = corpus.with_labels(None, None), resolve_jobs(self.n_jobs)
+        hood = Neighbourhood(n, len(coding.classes), {}, corpus=unlabelled, n_jobs=jobs)
+        company = Company.learn(templates, replace(hood, corpus=corpus))  # what is learned of words may look at labels
+        if len(company.told) < len(company.templates):
+            raise SettingError(
+                "of='features' is for nodes: tokens have features of their neighbours by their own templates"
+            )
+        weights = None
+        if sample_weight is not None:
+            weights = token_weights(batch, labels, coding.classes, None, sample_weight)
+        told = labels if ceiling else np.full(n, -1, np.int32)
+        base_alone = beyond and not ceiling and alone_share(corpus) < FEW
+        return TokenInstances(labels, told, fold, weights, 1, hood, company, bases, batch, coding, base_alone), depth
+
+    def _document_folds(self, labels: Array, corpus: Corpus) -> NDArray[np.int32]:
+        """The fold of every token: that of its document, -1 in documents without any label."""
+        documents, has_label = corpus.token_documents, np.zeros(corpus.n_documents, bool)
+        has_label[documents[labels >= 0]] = True
+        by_document = np.where(has_label, 0, -1).astype(np.int32)
+        return folds_of(self, by_document, np.arange(corpus.n_documents), "auto")[documents]
+
+    # -- prediction -----------------------------------------------------------------------------------
+
+    def at_depth(self, depth: int) -> StackedTagger:
+        """The model with its first levels alone, up to `depth`: 0 is the base."""
+        self._require_fitted()
+        if not 0 <= depth < len(self.levels_):
+            raise SettingError(f"depth must be from 0 to {len(self.levels_) - 1}, the levels there are; got {depth!r}")
+        shallow = copy(self)
+        shallow.depth, shallow.levels_ = depth, self.levels_[: depth + 1]
+        shallow.base = list(self.base)[: depth + 1] if isinstance(self.base, list | tuple) else self.base
+        return shallow
+
+    def _decoder(self, weights: Any = None) -> StackedDecoder:
+        return StackedDecoder(self._predictor())
+
+    def _predictor(self) -> TokenPredictor:
+        ceiling, by_base = self.known == "ceiling", self.alone_ == "base"
+        return TokenPredictor(
+            self.levels_, self.company_, self.coding_, self._ask, ceiling, by_base, resolve_jobs(self.n_jobs)
+        )
+
+    def explain(
+        self, X: Any, document: int | None = None, token: int | None = None, *, report: PathLike | None = None
+    ) -> Any:
+        """Why a token has its label: what its features, what it was told of others, and the labels beside it add to the
+        score of the answer, as `Tagger.explain`, in the last level."""
+        self._require_fitted()
+        ((tagger, batch, _),) = self._predictor().parts(one_document(Batch.of(X), document, token), False)
+        batch = replace(batch, extra_names=() if batch.extra is None else self._told_names())
+        return explain_document(tagger, batch, document, token, report, type(self).__name__)
+
+    def _told_names(self) -> list[str]:
+        """Of what a token is told beside its features."""
+        names = self.coding_.classes.names
+        return self.company_.names(names, ()) + [f"own prediction={name}" for name in names if self.own]
+
+    # -- model files ----------------------------------------------------------------------------------
+
+    def to_state(self) -> ModelFile:
+        """The taggers are models within the model."""
+        company = company_state(self.company_)
+        state = ModelFile({**self.head(), "labels": self.coding_.to_state()}, {}, company.strings)
+        levels = [state.add(f"level.{i}", level.to_state()) for i, level in enumerate(self.levels_)]
+        several = isinstance(self.base, list | tuple)
+        state.header["stacked"] = {
+            **company.header, "known": self.known, "alone": self.alone_, "levels": levels, "bases": several,
+        }  # fmt: skip
+        if not isinstance(self.folds, int | np.integer):
+            state.header["settings"]["folds"] = int(self.folds_.max()) + 1  # given by document: of the training data
+        return state
+
+    def _restore(self, file: ModelFile, functions: Functions, trusted: Sequence[str]) -> None:
+        self.coding_, spec = LabelCoding.from_state(file.header["labels"]), file.header["stacked"]
+        self.levels_ = [
+            restored(file.part(f"level.{i}", level), functions, trusted) for i, level in enumerate(spec["levels"])
+        ]
+        self.company_ = restored_company(file, functions, learned_skips)
+        self.templates, self.known = list(self.company_.templates), spec["known"]
+        self.alone_ = spec.get("alone", "last")  # files of an earlier make do not say
+        n_labels = len(self.coding_.classes)
+        fits(self.company_.n_votes == n_labels and len(self.levels_) >= 1 and self.alone_ in ("base", "last"))
+        told = self.company_.width + (n_labels if self.own else 0)
+        for number, level in enumerate(self.levels_):
+            fits(isinstance(level, Tagger) and {*level.coding_.classes.names} <= {*self.coding_.classes.names})
+            if isinstance(level, ChainTagger):  # levels above the first have weights for what they are told
+                fits(level.weights_.node.shape[0] == level.features_.n_features + (told if number else 0))
+        bases = [type(level)(**level.get_params()) for level in self.levels_]
+        self.base = bases if spec["bases"] else bases[-1]
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        if not (isinstance(self.folds, int) and self.folds >= 1):
+            raise SettingError(f"folds must be a whole number of 1 or more; got {self.folds!r}")
+
+
+def _depth(model: StackedTagger, batch: Batch) -> int:
+    """0 where there is nothing to tell: votes of the same sentence alone say little that its features did not."""
+    if not model.depth or not without_company(batch.corpus):
+        return int(model.depth)
+    told = "a token has no company beyond its sentence"
+    dicts = batch.items is not None
+    if model.templates is None:
+        warn_without_company(
+            batch.corpus, f"{told}, and the base alone is trained", dicts=dicts,
+            otherwise=", or name templates, such as Window(3), to stack within sentences",
+        )  # fmt: skip
+        return 0
+    warn_without_company(batch.corpus, told, dicts=dicts)
+    return int(model.depth)

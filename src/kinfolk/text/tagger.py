@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.core.data import Column, Relational
-from kinfolk.core.settings import Labeller, check_settings
+from kinfolk.core.data import Column, Relational, class_weights, label_name
+from kinfolk.core.modelfile import Functions, ModelFile, Saved, fits
+from kinfolk.core.settings import check_settings
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.core.training import Callback, Convergence, TrainingPlan, UntilStopped, observed
 from kinfolk.errors import InputError
 from kinfolk.learning.loglinear import NamedWeights, named_weights
-from kinfolk.report.page import PathLike
-from kinfolk.report.scores import evaluate_tokens
+from kinfolk.report.page import PathLike, check_report
 from kinfolk.text import schemes
 from kinfolk.text.batch import Batch, Entity, FeatureSet, relational, token_weights
 from kinfolk.text.corpus import Corpus
 from kinfolk.text.dicts import DictFeatures
 from kinfolk.text.explain import NamedFeatures, by_features, explain_document, one_document
-from kinfolk.text.extraction import Templates, TokenFeatures, for_corpus
-from kinfolk.text.schemes import LabelCoding
+from kinfolk.text.extraction import Templates, TokenFeatures, for_corpus, restored_features
+from kinfolk.text.page import write_scores
+from kinfolk.text.schemes import LabelCoding, check_encoding
 from kinfolk.text.scores import EntityScores, span_scores, token_accuracy
 
 # -- What a tagger and its method say to each other: the lesson it learns from, and what it is asked once it has ---
@@ -58,14 +59,109 @@ class Lesson:
     dicts: bool = False  # whether features came as dicts, without words
 
 
-# -- The face that all models of tokens share: fit, predict, probabilities, entities, scores -----------
+# -- the face of every model of tokens --------------------------------------------------------------------
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class TokenModel(Saved):
+    """Abstract: what every model of tokens answers, once it is trained."""
+
+    KIND: ClassVar[str] = "tokens"
+
+    coding_: LabelCoding = field(init=False)
+
+    @abstractmethod
+    def _decoder(self, weights: Any = None) -> TokenDecoder:
+        """The model from the side of prediction, with other weights than the learned ones if given."""
+
+    @property
+    @abstractmethod
+    def _scheme(self) -> str | None:
+        """The tag scheme of labels given as lists."""
+
+    @property
+    def classes_(self) -> Array:
+        """The labels that columns of `predict_proba` stand for, of the type of the labels trained on and sorted; of
+        entity tags in the scheme the model works in."""
+        self._require_fitted()
+        return self.coding_.classes.array()
+
+    def predict(self, X: Any, forced: bool = False) -> list[list[Any]]:
+        """One list of labels a sentence, in the type and the tag scheme of the training data; of a list of corpora a
+        list of these for each. To numpy it is one row of objects, so that `cross_val_predict` works.
+
+        With `forced`, tokens of the corpus that have a label keep it, and the others are labelled given it.
+        """
+        self._require_fitted()
+        batch = Batch.of(X)
+        path = self._decoder().paths(batch, forced)
+        labels = self.coding_.decode(path, batch.corpus.sentence_starts)
+        rows = batch.corpus.with_labels(labels, self.coding_.outer).label_rows()
+        return batch.for_each(rows, list)
+
+    def predict_proba(self, X: Any, forced: bool = False) -> list[Array]:
+        """One array (tokens, classes) of exact label probabilities a sentence; columns as `classes_`."""
+        self._require_fitted()
+        batch = Batch.of(X)
+        table = self._decoder().marginals(batch, forced)
+        tables = np.split(table, batch.corpus.sentence_starts[1:-1]) if batch.corpus.n_sentences else []
+        return batch.for_each(tables, lambda: np.empty((0, table.shape[1])))
+
+    def predict_entities(self, X: Any, forced: bool = False) -> list[Entity]:
+        """The predicted entities, each with the exact probability that this very entity is there."""
+        self._require_fitted()
+        batch, decoder = replace(Batch.of(X), kept_rows={}), self._decoder()  # asked for twice, extracted once
+        return decoder.entities(batch, decoder.paths(batch, forced), forced)
+
+    # -- scores ---------------------------------------------------------------------------------------
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Entity F1 as conlleval counts it, from 0 to 1; token accuracy when the labels are not spans. Labels that
+        training never saw count as misses, with a warning of the logger "kinfolk"."""
+        self._require_fitted()
+        batch = Batch.of(X, y, self._scheme)
+        return self._score_path(batch, self._decoder().paths(batch, forced=False), tell=True)
+
+    def evaluate(self, X: Any, y: Any = None, report: PathLike | None = None) -> tuple[EntityScores | None, float]:
+        """Entity scores (None when labels are not spans) and token accuracy, in percent.
+
+        report   also write a page: scores, calibration, confusion, the worst mistakes, and how training went
+        """
+        self._require_fitted()
+        check_report(report)
+        batch, decoder = Batch.of(X, y, self._scheme), self._decoder()
+        batch = batch if report is None else replace(batch, kept_rows={})
+        path = decoder.paths(batch, forced=False)
+        answer = self._evaluate_path(batch, path, tell=True)
+        if report is not None:
+            write_scores(report, self, batch, decoder, path, answer)
+        return answer
+
+    def _score_path(self, batch: Batch, path: NDArray[np.int32], tell: bool = False) -> float:
+        entities, accuracy = self._evaluate_path(batch, path, tell)
+        return (accuracy if entities is None else entities.f1) / 100
+
+    def _evaluate_path(
+        self, batch: Batch, path: NDArray[np.int32], tell: bool = False
+    ) -> tuple[EntityScores | None, float]:
+        """`tell`: of labels that training never saw."""
+        gold = self.coding_.gold(batch.corpus, tell)
+        accuracy = token_accuracy(gold.codes, path)
+        if self.coding_.inner is None:
+            return None, accuracy
+        guess = Column(path, self.coding_.classes.names)
+        spans = [schemes.spans(c, batch.corpus.sentence_starts, self.coding_.inner) for c in (gold, guess)]
+        return span_scores(*spans), accuracy
+
+
+# -- how the log-linear ones learn --------------------------------------------------------------------------
 
 LARGE_CORPUS = 50_000  # tokens; beyond it features seen once are left out unless asked for
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class Tagger(Labeller, ABC):
-    """Abstract; MaxEnt, MEMM, LinearChainCRF and MixtureOfParents are its final classes.
+class Tagger(TokenModel):
+    """Abstract; MaxEnt, MEMM, LinearChainCRF, SkipChainCRF and MixtureTagger are its final classes.
 
     Settings
     --------
@@ -88,6 +184,8 @@ class Tagger(Labeller, ABC):
 
     Learned by `fit`: `classes_`, `weights_`, `convergence_` (status, objective, iterations), `features_`.
     """
+
+    OBJECTS: ClassVar[tuple[str, ...]] = ("templates", "transition_templates")
 
     templates: str | Templates = "sentence"
     min_count: int | str = "auto"
@@ -117,9 +215,9 @@ class Tagger(Labeller, ABC):
     def _train(self, lesson: Lesson) -> None:
         """Learn `weights_`, and tell in `convergence_` how it went."""
 
-    @abstractmethod
-    def _decoder(self, weights: Any = None) -> TokenDecoder:
-        """The model from the side of prediction, with other weights than the learned ones if given."""
+    @property
+    def _scheme(self) -> str | None:
+        return self.scheme
 
     # -- learning -------------------------------------------------------------------------------------
 
@@ -145,7 +243,7 @@ class Tagger(Labeller, ABC):
         jobs = resolve_jobs(self.n_jobs)
         batch = Batch.of(X, y, self.scheme)
         held_out = None if X_dev is None else Batch.of(X_dev, y_dev, self.scheme)
-        before = named_weights(self) if self.warm_start and self._knows_tokens() else None
+        before = named_weights(self) if self.warm_start and self.__sklearn_is_fitted__() else None
         coding = LabelCoding.learn(batch.corpus, self.encoding)
         if held_out is not None:
             coding.gold(held_out.corpus, tell=True)  # what cannot be scored is told now, not in the midst of training
@@ -162,10 +260,6 @@ class Tagger(Labeller, ABC):
             dicts = batch.items is not None
             self._train(Lesson(batch.corpus, data, pair_rows, weights, plan, before, kept, watcher, dicts))
         return self
-
-    def _knows_tokens(self) -> bool:
-        """Whether an earlier fit left weights of token features."""
-        return self.__sklearn_is_fitted__()
 
     def _plan(self, jobs: int) -> TrainingPlan:
         return TrainingPlan(
@@ -190,34 +284,7 @@ class Tagger(Labeller, ABC):
             return None
         return lambda weights: self._score_path(held_out, self._decoder(weights).paths(held_out, forced=False))
 
-    # -- prediction -----------------------------------------------------------------------------------
-
-    def predict(self, X: Any, forced: bool = False) -> list[list[Any]]:
-        """One list of labels a sentence, in the type and the tag scheme of the training data; of a list of corpora a
-        list of these for each. To numpy it is one row of objects, so that `cross_val_predict` works.
-
-        With `forced`, tokens of the corpus that have a label keep it, and the others are labelled given it.
-        """
-        self._require_fitted()
-        batch = Batch.of(X)
-        path = self._decoder().paths(batch, forced)
-        labels = self.coding_.decode(path, batch.corpus.sentence_starts)
-        rows = batch.corpus.with_labels(labels, self.coding_.outer).label_rows()
-        return batch.for_each(rows, list)
-
-    def predict_proba(self, X: Any, forced: bool = False) -> list[Array]:
-        """One array (tokens, classes) of exact label probabilities a sentence; columns as `classes_`."""
-        self._require_fitted()
-        batch = Batch.of(X)
-        table = self._decoder().marginals(batch, forced)
-        tables = np.split(table, batch.corpus.sentence_starts[1:-1]) if batch.corpus.n_sentences else []
-        return batch.for_each(tables, lambda: np.empty((0, table.shape[1])))
-
-    def predict_entities(self, X: Any, forced: bool = False) -> list[Entity]:
-        """The predicted entities, each with the exact probability that this very entity is there."""
-        self._require_fitted()
-        batch, decoder = replace(Batch.of(X), kept_rows={}), self._decoder()  # asked for twice, extracted once
-        return decoder.entities(batch, decoder.paths(batch, forced), forced)
+    # -- explanation ----------------------------------------------------------------------------------
 
     def explain(
         self, X: Any, document: int | None = None, token: int | None = None, *, report: PathLike | None = None
@@ -248,35 +315,43 @@ class Tagger(Labeller, ABC):
         """(token, token it looks at, relation), beyond the chain."""
         return []
 
-    # -- scores ---------------------------------------------------------------------------------------
+    # -- model files ----------------------------------------------------------------------------------
 
-    def score(self, X: Any, y: Any = None) -> float:
-        """Entity F1 as conlleval counts it, from 0 to 1; token accuracy when the labels are not spans. Labels that
-        training never saw count as misses, with a warning of the logger "kinfolk"."""
-        self._require_fitted()
-        batch = Batch.of(X, y, self.scheme)
-        return self._score_path(batch, self._decoder().paths(batch, forced=False), tell=True)
+    def to_state(self) -> ModelFile:
+        """Feature sets are kept as what templates became in training."""
+        state = ModelFile(
+            {**self.head(), "labels": self.coding_.to_state(), "convergence": self.convergence_.for_file()}
+        )
+        if isinstance(self.class_weight, Mapping):
+            named = {label_name(label): weight for label, weight in self.class_weight.items()}
+            state.header["settings"]["class_weight"] = named
+        pairs = self.transition_features_
+        state.header["templates_name"] = self.templates if isinstance(self.templates, str) else None
+        state.header["columns"] = list(self.columns_)
+        state.header["features"] = state.add("node", ModelFile(self.features_.spec(), *self.features_.state()))
+        state.header["transition_features"] = (
+            None if pairs is None else state.add("pair", ModelFile(pairs.spec(), *pairs.state()))
+        )
+        return state
 
-    def evaluate(self, X: Any, y: Any = None, report: PathLike | None = None) -> tuple[EntityScores | None, float]:
-        """Entity scores (None when labels are not spans) and token accuracy, in percent.
+    def _restore(self, file: ModelFile, functions: Functions, trusted: Sequence[str]) -> None:
+        header = file.header
+        self.coding_ = LabelCoding.from_state(header["labels"])
+        classes = self.coding_.classes
+        if isinstance(self.class_weight, Mapping) and classes.type != "str":
+            self.class_weight = {classes[classes.get(name)]: weight for name, weight in self.class_weight.items()}
+        node, pair = restored_features(file.part("node", header["features"]), functions), None
+        if header["transition_features"] is not None:
+            found = restored_features(file.part("pair", header["transition_features"]), functions)
+            pair = found if isinstance(found, TokenFeatures) else None
+            fits(pair is not None)
+        self.features_, self.transition_features_, self.columns_ = node, pair, tuple(header["columns"])
+        self.templates = header["templates_name"] or (node.templates if isinstance(node, TokenFeatures) else "sentence")
+        self.transition_templates = None if pair is None else pair.templates
+        self.convergence_ = Convergence.from_file(header["convergence"])
 
-        report   also write a page: scores, calibration, confusion, the worst mistakes, and how training went
-        """
-        self._require_fitted()
-        return evaluate_tokens(self, Batch.of(X, y, self.scheme), report)
-
-    def _score_path(self, batch: Batch, path: NDArray[np.int32], tell: bool = False) -> float:
-        entities, accuracy = self._evaluate_path(batch, path, tell)
-        return (accuracy if entities is None else entities.f1) / 100
-
-    def _evaluate_path(
-        self, batch: Batch, path: NDArray[np.int32], tell: bool = False
-    ) -> tuple[EntityScores | None, float]:
-        """`tell`: of labels that training never saw."""
-        gold = self.coding_.gold(batch.corpus, tell)
-        accuracy = token_accuracy(gold.codes, path)
-        if self.coding_.inner is None:
-            return None, accuracy
-        guess = Column(path, self.coding_.classes.names)
-        spans = [schemes.spans(c, batch.corpus.sentence_starts, self.coding_.inner) for c in (gold, guess)]
-        return span_scores(*spans), accuracy
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        check_encoding(self.encoding)
+        classes = self.coding_.classes
+        class_weights(np.arange(len(classes), dtype=np.int32), classes, self.class_weight)

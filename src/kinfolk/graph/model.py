@@ -1,0 +1,301 @@
+"""The face that all models of nodes share: probabilities, labels, scores, explanations, files."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.collective.relations import Neighbourhood
+from kinfolk.collective.stacking import company_state, restored_company
+from kinfolk.collective.templates import Company
+from kinfolk.core.data import Classes, class_weights, label_name
+from kinfolk.core.modelfile import Functions, ModelFile, Saved, fits
+from kinfolk.core.settings import check_settings
+from kinfolk.core.threads import resolve_jobs
+from kinfolk.graph.explain import feature_names
+from kinfolk.graph.learners import Learner, put_learner, restored_learner
+from kinfolk.graph.nodes import (
+    TRAIN,
+    Known,
+    Memory,
+    Nodes,
+    World,
+    check_relations,
+    known_labels,
+    known_when_scored,
+    no_labels_beside,
+    node_accuracy,
+    node_number,
+    put_memory,
+    restored_memory,
+    training_labels,
+)
+from kinfolk.graph.page import node_part
+from kinfolk.report.page import PathLike, check_report
+from kinfolk.report.scores import UNSEEN, Confusion, Counts, confusion, write_scores
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class NodeScores:
+    """How many labels are right.
+
+    accuracy   in percent
+    nodes      that were scored: those with a label that was not known
+    confusion  of true and predicted labels
+    """
+
+    accuracy: float
+    nodes: int
+    confusion: Confusion
+
+    @property
+    def classes(self) -> dict[str, Counts]:
+        """How well each label is found; those that occur, sorted by name."""
+        counts = self.confusion.counts
+        found = zip(self.confusion.labels, counts.sum(axis=1), counts.sum(axis=0), np.diag(counts), strict=True)
+        rows = {name: Counts(int(gold), int(guess), int(right)) for name, gold, guess, right in found if gold + guess}
+        return dict(sorted(rows.items()))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NodeScores) and self.classes == other.classes and self.nodes == other.nodes
+
+    def __hash__(self) -> int:
+        return hash((self.accuracy, self.nodes))
+
+    def __str__(self) -> str:
+        return f"accuracy {self.accuracy:.2f} % of {self.nodes} nodes"
+
+
+class NodeModel(Saved):
+    """Abstract: a model of the nodes of a graph.
+
+    Learned by `fit`, beside what each model learns: `labels_` (the classes, with their type), `node_columns_` (the
+    features of a node, by name or their number), `memory_` (the nodes trained on; None: nothing is kept of them).
+    """
+
+    KIND: ClassVar[str] = "nodes"
+
+    labels_: Classes
+    node_columns_: Sequence[str] | int
+    memory_: Memory | None
+    reading_: dict[str, Any]  # how the shell read the tables of training
+
+    @abstractmethod
+    def relations_used(self) -> tuple[Sequence[str], Sequence[str]]:
+        """The relations the model uses, and those of training that it does not."""
+
+    @abstractmethod
+    def _probabilities(self, nodes: Nodes, known: Known) -> Array:
+        """(n, L) by row, given labels that are known."""
+
+    @abstractmethod
+    def _explanation(self, nodes: Nodes, node: int, known: Known, report: PathLike | None) -> Any:
+        """Why the node in a row has its label; known labels as they are, with that of the node itself."""
+
+    # -- learning -------------------------------------------------------------------------------------
+
+    def _begin(self, X: Any, y: Any, train: Any) -> tuple[Nodes, NDArray[np.int32], Classes]:
+        """A graph to train on, the labels that may be used (-1: none), and the classes among them."""
+        no_labels_beside(y)
+        check_settings(self)
+        nodes = Nodes.of(X)
+        return nodes, *training_labels(nodes, train)
+
+    # -- prediction -----------------------------------------------------------------------------------
+
+    @property
+    def classes_(self) -> Array:
+        """The labels that columns of `predict_proba` stand for, of the type of the labels trained on and sorted."""
+        self._require_fitted()
+        return self.labels_.array()
+
+    def predict(self, X: Any, forced: bool = False, known: Any = TRAIN) -> Array:
+        """One label a node.
+
+        forced   labels that X has are kept, and seen by the neighbours
+        known    whose labels are known, kept and seen by the neighbours. "train": nodes trained on, found by their ids;
+                 "none": nobody's; truth values or numbers of nodes: those, with the labels X has
+        """
+        found: Array = self.classes_[self.predict_proba(X, forced, known).argmax(axis=1)]
+        return found
+
+    def predict_proba(self, X: Any, forced: bool = False, known: Any = TRAIN) -> Array:
+        """(n, L), columns as `classes_`; `forced` and `known` as in `predict`."""
+        nodes = self._nodes(X)
+        return nodes.to_nodes(self._probabilities(nodes, self._known(nodes, known, forced)))
+
+    def known_nodes(self, X: Any, known: Any = TRAIN, forced: bool = False) -> NDArray[np.bool_]:
+        """(n,), the nodes of a graph whose labels are known when it is predicted: with known="train" those that were
+        trained on. They are not scored."""
+        nodes = self._nodes(X)
+        return nodes.to_nodes(self._known(nodes, known, forced, tell=False).labels >= 0)
+
+    def _nodes(self, X: Any) -> Nodes:
+        self._require_fitted()
+        nodes = Nodes.of(X, self.node_columns_)
+        check_relations(nodes, *self.relations_used())
+        return nodes
+
+    def _known(self, nodes: Nodes, known: Any, forced: bool, tell: bool = True) -> Known:
+        return known_labels(nodes, self.labels_, self.memory_, known, forced, tell)
+
+    # -- scores ---------------------------------------------------------------------------------------
+
+    def evaluate(self, X: Any, y: Any = None, report: PathLike | None = None, known: Any = TRAIN) -> NodeScores:
+        """Over the labelled nodes whose labels are not known.
+
+        report   also write a page: scores, calibration, confusion, the worst mistakes, and how training went
+        known    as in `predict`
+        """
+        no_labels_beside(y)
+        check_report(report)
+        nodes = self._nodes(X)
+        kept = known_when_scored(nodes, self.labels_, self.memory_, known)
+        gold = np.where(kept.labels >= 0, -1, nodes.gold(self.labels_))
+        return self.scores_of(nodes, self._probabilities(nodes, kept), gold, report)
+
+    def scores_of(self, nodes: Nodes, beliefs: Array, gold: Array, report: PathLike | None = None) -> NodeScores:
+        """Of predictions (n, L) by row, beside true labels (n,), -1 for nodes that do not count."""
+        accuracy, scored, names = node_accuracy(gold, beliefs), int((gold >= 0).sum()), list(self.labels_.names)
+        if report is not None:
+            links = ", ".join(nodes.relations) or "no relations"
+            size = f"{len(nodes.labels)} nodes, {scored} of them scored; {links}"
+            write_scores(report, self, node_part(names, nodes.ids, gold, beliefs, accuracy), size)
+        unseen = [UNSEEN] * bool((gold == len(names)).any())
+        return NodeScores(accuracy, scored, confusion(gold, beliefs.argmax(axis=1), [*names, *unseen]))
+
+    def score(self, X: Any, y: Any = None, known: Any = TRAIN) -> float:
+        """Accuracy over labelled nodes that are not known, from 0 to 1."""
+        return self.evaluate(X, y, known=known).accuracy / 100
+
+    # -- explanation ----------------------------------------------------------------------------------
+
+    def explain(
+        self, X: Any, node: Any = None, report: PathLike | None = None, forced: bool = False, known: Any = TRAIN
+    ) -> Any:
+        """Why a node has its label.
+
+        node      an id, or a number from 0
+        report    also write a page about the node, to look at and click through
+        forced, known   as in `predict`, but for the label of the node itself: it is what the model says of it
+        """
+        nodes = self._nodes(X)
+        check_report(report)
+        at = node_number(nodes, node)
+        return self._explanation(nodes, at, self._known(nodes, known, forced, tell=False), report)
+
+    # -- model files ----------------------------------------------------------------------------------
+
+    def to_state(self) -> ModelFile:
+        named = not isinstance(self.node_columns_, int)
+        labels = {"outer": None, "inner": None, **self.labels_.to_state()}
+        state = ModelFile({**self.head(), "labels": labels, "columns": None if named else self.node_columns_})
+        weights = state.header["settings"].get("class_weight")
+        if isinstance(weights, dict):
+            state.header["settings"]["class_weight"] = {label_name(label): w for label, w in weights.items()}
+        if named:
+            state.strings["columns"] = list(self.node_columns_)  # type: ignore[arg-type]
+        if getattr(self, "reading_", None):
+            state.header["reading"] = dict(self.reading_)
+        put_memory(state, self.memory_)
+        return state
+
+    def _restore(self, file: ModelFile, functions: Functions, trusted: Sequence[str]) -> None:
+        self.labels_ = classes = Classes.from_state(file.header["labels"])
+        weights = file.header["settings"].get("class_weight")
+        if isinstance(weights, dict) and classes.type != "str":
+            self.set_params(class_weight={classes[classes.get(name)]: weight for name, weight in weights.items()})
+        self.memory_ = restored_memory(file, len(classes))
+        width = file.header["columns"]
+        self.node_columns_ = tuple(file.strings["columns"]) if width is None else int(width)
+        self.reading_ = reading = file.header.get("reading", {})
+        fits(isinstance(reading, dict) and all(isinstance(value, str | bool | list) for value in reading.values()))
+
+    @property
+    def _n_features(self) -> int:
+        return self.node_columns_ if isinstance(self.node_columns_, int) else len(self.node_columns_)
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        if hasattr(self, "class_weight"):
+            class_weights(np.arange(len(self.labels_), dtype=np.int32), self.labels_, self.class_weight)
+
+
+class NeighbourModel(NodeModel):
+    """Abstract: a model of nodes over scikit-learn classifiers that are told of neighbours.
+
+    Learned by `fit`, besides: `company_` (templates), `unused_` (relations that no template names).
+    """
+
+    OBJECTS: ClassVar[tuple[str, ...]] = ("base", "templates")
+
+    base: Any
+    templates: Any
+    company_: Company
+    unused_: tuple[str, ...]
+
+    @property
+    @abstractmethod
+    def _learners(self) -> list[Learner]:
+        """The trained bases, that of a node's own features first."""
+
+    def _keep(self, nodes: Nodes, company: Company, classes: Classes, memory: Memory | None) -> None:
+        """Set what is learned apart from the bases."""
+        used = company.relation_names()
+        self.unused_ = tuple(name for name in nodes.relations if name not in used)
+        self.labels_, self.node_columns_ = classes, nodes.columns
+        self.company_, self.memory_ = company, memory
+
+    def relations_used(self) -> tuple[Sequence[str], Sequence[str]]:
+        return self.company_.relation_names(), self.unused_
+
+    def _world(self, nodes: Nodes, features: bool = True) -> World:
+        relations, paths = nodes.relations, nodes.data.paths
+        n, n_votes, jobs = len(nodes.labels), len(self.labels_), resolve_jobs(self.n_jobs)
+        hood = Neighbourhood(n, n_votes, relations, nodes.table, None, jobs, paths, nodes.order)
+        return World.of(nodes, hood, self.company_, features)
+
+    def _feature_names(self) -> Sequence[str]:
+        return feature_names(self.node_columns_)
+
+    def to_state(self) -> ModelFile:
+        """scikit-learn estimators go through skops, which runs no code on load."""
+        state, company = super().to_state(), company_state(self.company_)
+        state.strings.update(company.strings)
+        for i, learner in enumerate(self._learners):
+            put_learner(state, i, learner)
+        several = isinstance(self.base, list | tuple)
+        state.header["stacked"] = {
+            **company.header, "levels": len(self._learners), "unused": list(self.unused_), "bases": several,
+        }  # fmt: skip
+        return state
+
+    def _restored_learners(self, file: ModelFile, trusted: Sequence[str], own: bool, features: bool) -> list[Learner]:
+        """Templates, classes and bases have to be about the same columns: kernels follow them without a look. `own`:
+        whether a node is told its own prediction, `features`: whether levels above the base see its features."""
+        from sklearn.base import clone
+
+        spec, n_labels, n_features = file.header["stacked"], len(self.labels_), self._n_features
+        self.templates, self.unused_ = list(self.company_.templates), tuple(spec["unused"])
+        learners = [restored_learner(file, i, n_labels, trusted) for i in range(int(spec["levels"]))]
+        company = self.company_
+        fits(company.n_votes == n_labels)
+        told = company.width + (n_labels if own else 0)
+        above = (n_features if features else 0) + n_features * (len(company.templates) - len(company.told)) + told
+        for level, learner in enumerate(learners):
+            width = getattr(learner.estimator, "n_features_in_", None)
+            fits(width is None or width == (above if level else n_features))
+        bases = [None if learner.estimator is None else clone(learner.estimator) for learner in learners]
+        self.base = bases if spec["bases"] else bases[-1]
+        return learners
+
+    def _restore(self, file: ModelFile, functions: Functions, trusted: Sequence[str]) -> None:
+        super()._restore(file, functions, trusted)
+        self.company_ = restored_company(file, functions)
