@@ -272,7 +272,7 @@ def fit_nodes(
     parents = node_parents(model, nodes)
     check_within_groups(nodes, parents.links)
     if not parents.given:
-        tell_unused_weights(nodes, parents.links, "MixtureOfParents")
+        tell_unused_weights(nodes, parents.links, type(model).__name__)
     local, doubt, fold = None, None, None
     if parents.gated:
         fold = folds_by_group(nodes.groups, max(2, settings.gate_folds), plan.seed)
