@@ -399,7 +399,7 @@ def warm_up(contestant: str) -> None:
 def main(set: str, contestant: str, seed: int, jobs: int, folder: str) -> Answer:
     from kinfolk.linking.blocking import blocked
     from kinfolk.linking.scores import METRICS, pairs_after
-    from kinfolk.papers.slt_records import SETS
+    from kinfolk.papers.structured import SETS
 
     warnings.simplefilter("ignore")
     busy = os.getloadavg()[0]

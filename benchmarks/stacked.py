@@ -31,7 +31,7 @@ from sklearn.linear_model import LogisticRegression
 
 from kinfolk import Count, Relational, StackedNodes
 from kinfolk.graph.levels import NodePredictor
-from kinfolk.papers.gibbs_speed import problems, speed_rows
+from kinfolk.papers.gibbs import problems, speed_rows
 
 SIZES = (10_000, 100_000, 1_000_000)
 LINKS, CLASSES, FEATURES, LABELLED = 10, 7, 32, 0.02

@@ -24,13 +24,14 @@ RUNS: list[str] = []
 
 
 def fake(name: str, doc: str, found: Any) -> ModuleType:
-    module = ModuleType(f"kinfolk.papers.{name}", doc)
+    module = ModuleType(f"kinfolk.papers.{name}")
 
     def run(data: Path, tell: Any, n_jobs: int) -> Report:
         RUNS.append(name)
         tell("at work")
         return found()
 
+    run.__doc__ = doc
     module.run = run
     return module
 
@@ -65,7 +66,7 @@ def experiments(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
         module = "fake_" + name.replace("-", "_")
         made = fake(module, f"About {name}.\n\nMore.", found)
         monkeypatch.setitem(sys.modules, f"kinfolk.papers.{module}", made)
-        known[name] = module
+        known[name] = f"{module}.run"
     monkeypatch.setattr(reproduce, "EXPERIMENTS", known)
     monkeypatch.setattr(reproduce, "FIGURES", ("one-figure",))
     return known

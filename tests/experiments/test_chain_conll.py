@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import kinfolk as kf
 from kinfolk.cli.main import app
-from kinfolk.papers import chain_conll
+from kinfolk.papers import mixture as chain_conll
 
 MODELS = {"MaxEnt", "MEMM Viterbi", "MEMM posterior", "linear-chain CRF", "linear-chain CRF, document features"}
 
@@ -22,7 +22,7 @@ def small_grid(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_rows_and_settings(small_world: Path) -> None:
     told: list[str] = []
-    report = chain_conll.run(small_world, told.append, n_jobs=1)
+    report = chain_conll.chain_conll(small_world, told.append, n_jobs=1)
     assert {row["model"] for row in report.rows} == MODELS
     assert [row["split"] for row in report.rows] == ["testa", "testb"] * len(MODELS)
     for row in report.rows:

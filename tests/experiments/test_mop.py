@@ -11,7 +11,9 @@ from typer.testing import CliRunner
 
 import kinfolk as kf
 from kinfolk.cli.main import app
-from kinfolk.papers import chain_conll, mop_conll, mop_webkb
+from kinfolk.papers import mixture as chain_conll
+from kinfolk.papers import mixture as mop_conll
+from kinfolk.papers import mixture as mop_webkb
 
 CONLL_MODELS = [
     "MEMM Viterbi",
@@ -76,7 +78,7 @@ def test_rows_of_figure_3(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     monkeypatch.setattr(mop_webkb, "RIDGE", ({"l2": 0.1},))
     models = {name: (method, base, (({"l2": 1.0},),)) for name, (method, base, _) in mop_webkb.MODELS.items()}
     monkeypatch.setattr(mop_webkb, "MODELS", models)
-    report = mop_webkb.run(tmp_path, lambda line: None, n_jobs=1)
+    report = mop_webkb.mop_webkb(tmp_path, lambda line: None, n_jobs=1)
     assert [row["split"] for row in report.rows] == ["cornell", "texas", "washington", "wisconsin", "mean"] * 4
     mean = {row["model"]: row["error"] for row in report.rows if row["split"] == "mean"}
     schools = [row["error"] for row in report.rows if row["model"] == "node" and row["split"] != "mean"]

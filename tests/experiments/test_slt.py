@@ -18,7 +18,10 @@ from typer.testing import CliRunner
 import kinfolk as kf
 from kinfolk.cli.main import app
 from kinfolk.errors import InputError
-from kinfolk.papers import slt, slt_gum, slt_litbank, slt_records
+from kinfolk.papers import structured as slt
+from kinfolk.papers import structured as slt_gum
+from kinfolk.papers import structured as slt_litbank
+from kinfolk.papers import structured as slt_records
 
 FIGURES = ("error", "recall", "precision", "f1")
 MUC = ("muc_recall", "muc_precision", "muc_f1")
@@ -365,7 +368,7 @@ def test_the_test_has_no_say_in_what_is_chosen():
 
 def test_rows_of_litbank(data: Path):
     told: list[str] = []
-    report = slt_litbank.run(data, told.append, 1)
+    report = slt_litbank.slt_litbank(data, told.append, 1)
     own = check_tables(as_json(report, "slt-litbank"), ["LitBank"], [*LOCAL, *STRUCTURED, *MARGIN])
     assert len(told) == 1 + len(own) // 2 and told[0].startswith("LitBank: ")
     assert report.shown == slt.SHOWN
@@ -389,10 +392,10 @@ def test_rows_of_litbank(data: Path):
 def parts_of(monkeypatch: pytest.MonkeyPatch) -> Any:
     """What an experiment hands to `tables`: data set -> training and test documents."""
 
-    def asked(module: Any, data: Path) -> dict[str, tuple[list[str], list[str]]]:
-        monkeypatch.setattr(module, "tables", lambda name, parts, tell, jobs: parts)
+    def asked(run: Any, data: Path) -> dict[str, tuple[list[str], list[str]]]:
+        monkeypatch.setattr(slt, "tables", lambda name, parts, tell, jobs: parts)
         return {
-            name: (list(train.group_names), list(test.group_names)) for name, train, test in module.run(data, quiet, 1)
+            name: (list(train.group_names), list(test.group_names)) for name, train, test in run(data, quiet, 1)
         }
 
     return asked
@@ -401,12 +404,12 @@ def parts_of(monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_the_documents_of_litbank(data: Path, parts_of: Any):
     """By file name, whatever their order in the archive."""
     names = [f"{1000 + k}_novel_brat" for k in range(100)]
-    assert parts_of(slt_litbank, data) == {"LitBank": (names[:80], names[80:])}
+    assert parts_of(slt_litbank.slt_litbank, data) == {"LitBank": (names[:80], names[80:])}
 
 
 def test_the_documents_of_gum(data: Path, parts_of: Any):
     """Those of the split, without reddit; news by themselves too."""
-    found = parts_of(slt_gum, data)
+    found = parts_of(slt_gum.slt_gum, data)
     assert list(found) == ["GUM", "GUM news"]
     for part, name in enumerate(("train", "test")):
         wanted = sorted(d for d in SPLIT[name] if "reddit" not in d)
@@ -417,7 +420,7 @@ def test_the_documents_of_gum(data: Path, parts_of: Any):
 
 def test_rows_of_gum(data: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(slt, "BIASES", [("P1", 1.5), ("Pa", 3.0)])
-    rows = as_json(slt_gum.run(data, quiet, 1), "slt-gum")
+    rows = as_json(slt_gum.slt_gum(data, quiet, 1), "slt-gum")
     local, structured = ["BASE", "BASE P1 1.5", "BASE Pa 3.0"], ["SLT", "SLT P1 1.5", "SLT Pa 3.0"]
     margin = ["SLT P1 1.5 margin", "SLT Pa 3.0 margin"]
     check_tables(rows, ["GUM", "GUM news"], [*local, *structured, *margin])
@@ -456,7 +459,7 @@ def test_read_split(tmp_path: Path):
 def test_a_document_that_is_not_there_is_named(tmp_path: Path):
     write_gum(tmp_path, missing="GUM_essay_two")
     with pytest.raises(InputError, match=r"gum\.tar\.gz: .*'GUM_essay_two'"):
-        slt_gum.run(tmp_path, quiet, 1)
+        slt_gum.slt_gum(tmp_path, quiet, 1)
 
 
 # -- records

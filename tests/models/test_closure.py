@@ -14,7 +14,7 @@ import kinfolk as kf
 from kinfolk.errors import DataWarning, SettingError
 from kinfolk.inference.clustering import LARGEST
 from kinfolk.linking.mentions import Mentions
-from kinfolk.papers.slt_records import halves
+from kinfolk.papers.structured import halves
 
 RULES = ["key(postcode)", "sorted(surname + given_name, 5)"]
 

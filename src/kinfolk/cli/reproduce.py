@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 from pathlib import Path
@@ -23,24 +22,24 @@ REPRODUCE = examples(
 )
 
 DIGITS = {"p_value": 4}
-# experiment -> its module in kinfolk.papers, loaded when it is run
+# experiment -> module and function in kinfolk.papers, loaded when it is run
 EXPERIMENTS = {
-    "chain-conll": "chain_conll",
-    "mop-conll": "mop_conll",
-    "mop-webkb": "mop_webkb",
-    "stacked-slif": "stacked_slif",
-    "stacked-webkb": "stacked_webkb",
-    "stacked-cora": "stacked_cora",
-    "stacked-citeseer": "stacked_citeseer",
-    "stacked-genia": "stacked_genia",
-    "stacked-aimed": "stacked_aimed",
-    "stacked-enron": "stacked_enron",
-    "stacked-conll": "stacked_conll",
-    "gibbs-speed": "gibbs_speed",
-    "gibbs-convergence": "gibbs_convergence",
-    "slt-litbank": "slt_litbank",
-    "slt-gum": "slt_gum",
-    "slt-records": "slt_records",
+    "chain-conll": "mixture.chain_conll",
+    "mop-conll": "mixture.mop_conll",
+    "mop-webkb": "mixture.mop_webkb",
+    "stacked-slif": "stacking.stacked_slif",
+    "stacked-webkb": "stacking.stacked_webkb",
+    "stacked-cora": "stacking.stacked_cora",
+    "stacked-citeseer": "stacking.stacked_citeseer",
+    "stacked-genia": "stacking.stacked_genia",
+    "stacked-aimed": "stacking.stacked_aimed",
+    "stacked-enron": "stacking.stacked_enron",
+    "stacked-conll": "stacking.stacked_conll",
+    "gibbs-speed": "gibbs.gibbs_speed",
+    "gibbs-convergence": "gibbs.gibbs_convergence",
+    "slt-litbank": "structured.slt_litbank",
+    "slt-gum": "structured.slt_gum",
+    "slt-records": "structured.slt_records",
 }
 FIGURES = ("gibbs-convergence",)
 
@@ -70,6 +69,7 @@ def reproduce(
         raise InputError("no such data folder; pass --data DIR or set KINFOLK_DATA", str(folder))
     from kinfolk.core.files import write_utf8
     from kinfolk.core.modelfile import check_writable
+    from kinfolk.papers.harness import found
 
     if figure is not None and experiment not in FIGURES:
         why = "draws figures into its page" if experiment == "all" else "is a table, and draws no figure"
@@ -83,15 +83,15 @@ def reproduce(
     for path in [json_file, page, picture if experiment in FIGURES else None]:
         if path is not None:
             check_writable(path)  # before the work, not after it
-    module = importlib.import_module(f"kinfolk.papers.{EXPERIMENTS[experiment]}")
-    report = module.run(folder, lambda line: typer.echo(line, err=True), jobs)
+    run = found(EXPERIMENTS[experiment])
+    report = run(folder, lambda line: typer.echo(line, err=True), jobs)
     if json_file is not None:
         write_utf8(json_file, [json.dumps(report.as_dict(), indent=2, default=repr), "\n"])
     if page is not None:
-        from kinfolk.papers import harness as kept
-        from kinfolk.papers import harness as pages
+        from kinfolk.papers.harness import Result, about_of
+        from kinfolk.papers.harness import page as made
 
-        write_utf8(page, [pages.page([kept.Result.of(report, kept.about_of(module))], experiment)])
+        write_utf8(page, [made([Result.of(report, about_of(run))], experiment)])
         typer.echo(f"wrote {page}", err=True)
     if report.draw is not None:
         report.draw(picture)

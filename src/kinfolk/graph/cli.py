@@ -29,17 +29,7 @@ from kinfolk.cli.options import (
     told_by_the_base,
     types_to_trust,
 )
-from kinfolk.cli.output import (
-    Page,
-    check_page,
-    class_lines,
-    class_table,
-    outcome,
-    show,
-    show_json,
-    summary,
-    tell_page,
-)
+from kinfolk.cli.output import Page, check_page, class_lines, class_table, outcome, show, show_json, summary, tell_page
 from kinfolk.errors import InputError, SettingError
 from kinfolk.graph.cli_files import SETTINGS as TABLE_SETTINGS
 from kinfolk.graph.cli_files import Edges, GraphFormat, Nodes, TableOptions, link_file, read_graph, reading_of

@@ -93,15 +93,21 @@ class Result:
         return cls(**kept, shown=tuple(told["shown"]), paper=paper, from_before=True)
 
 
-def run_one(name: str, module: str, data: Path, tell: Tell, jobs: int) -> Result:
-    """Run an experiment; `module` is that of `kinfolk.papers` which does it."""
-    found = importlib.import_module(f"kinfolk.papers.{module}")
-    return Result.of(found.run(data, tell, jobs), about_of(found))
+def found(place: str) -> Callable[[Path, Tell, int], Report]:
+    """The experiment at a place, "module.function" of `kinfolk.papers`."""
+    module, _, function = place.rpartition(".")
+    run: Callable[[Path, Tell, int], Report] = getattr(importlib.import_module(f"kinfolk.papers.{module}"), function)
+    return run
 
 
-def about_of(module: Any) -> str:
-    """The first paragraph of what a module says of itself."""
-    return " ".join((module.__doc__ or "").strip().split("\n\n")[0].split())
+def run_one(place: str, data: Path, tell: Tell, jobs: int) -> Result:
+    run = found(place)
+    return Result.of(run(data, tell, jobs), about_of(run))
+
+
+def about_of(experiment: Any) -> str:
+    """The first paragraph of what an experiment says of itself."""
+    return " ".join((experiment.__doc__ or "").strip().split("\n\n")[0].split())
 
 
 def run_all(
@@ -109,7 +115,7 @@ def run_all(
 ) -> Iterator[Result]:
     """Each experiment in turn, its result kept in `folder`. One that fails is a result with a `fault`."""
     folder.mkdir(exist_ok=True)
-    for name, module in experiments.items():
+    for name, place in experiments.items():
         file = folder / f"{name}.json"
         known = None if again else _from_before(file, name, data)
         if known is not None:
@@ -118,7 +124,7 @@ def run_all(
             continue
         tell(f"{name}: running")
         try:
-            result = run_one(name, module, data, lambda line, name=name: tell(f"{name}: {line}"), jobs)  # type: ignore[misc]
+            result = run_one(place, data, lambda line, name=name: tell(f"{name}: {line}"), jobs)  # type: ignore[misc]
         except Exception as error:  # whatever is wrong with one, the others are run
             log.debug("%s failed", name, exc_info=True)
             expected = isinstance(error, KinfolkError | OSError)

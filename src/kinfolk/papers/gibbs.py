@@ -1,0 +1,203 @@
+"""Figure 4 of the stacked graphical learning paper: accuracy by iteration, stacking beside Gibbs sampling."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from copy import copy
+from functools import partial
+from itertools import product
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.errors import SettingError
+from kinfolk.graph.dependency import DependencyNetwork
+from kinfolk.graph.stacked import StackedNodes
+from kinfolk.papers.data import PROBLEMS, SLIF_WIDE, Problem, Split, slif, webkb
+from kinfolk.papers.harness import Report, Row, Tell, paired_t_test
+from kinfolk.papers.stacking import maxent, paper_network
+
+# -- Figure 4 of the stacked graphical learning paper: accuracy by iteration, stacking beside Gibbs sampling ---
+
+LEVELS, SWEEPS, STARTS = 10, 150, 5
+NAMES = ("stacked", "Gibbs from random labels", "Gibbs from the local model")
+Curves = dict[str, NDArray[np.float64]]  # name -> (starts, iterations), means over folds
+
+
+def gibbs_convergence(data: Path, tell: Tell, n_jobs: int = -1) -> Report:
+    """Figure 4 of the stacked graphical learning paper: accuracy by iteration, stacking beside Gibbs sampling.
+
+    On SLIF and WebKB: ten levels of stacking (cross-fitted as in the paper), and 150 sweeps of Gibbs sampling in the
+    dependency network, from random labels (five starts a fold, error bars over them) and from the local model's.
+    Predictions after a sweep are the mean of the conditionals so far.
+
+    Curves and figure; `data` has the layout of the data folder.
+    """
+    _matplotlib()
+    began = time.perf_counter()
+    found = {problem.name: curves(problem, tell, n_jobs) for problem in (slif(data), webkb(data))}
+    rows: list[Row] = []
+    for dataset, drawn in found.items():
+        for name, table in drawn.items():
+            first = 0 if name == NAMES[0] else 1
+            for i in range(table.shape[1]):
+                row: Row = {"model": name, "dataset": dataset, "split": f"iteration {i + first}"}
+                rows.append({**row, "accuracy": float(table[:, i].mean()), "spread": float(table[:, i].std())})
+    settings = {"levels": LEVELS, "sweeps": SWEEPS, "starts": STARTS}
+    shown = ("accuracy", "spread")
+    return Report(
+        "gibbs-convergence", rows, time.perf_counter() - began, settings, shown, draw=lambda p: draw(found, p)
+    )
+
+
+def curves(problem: Problem, tell: Tell, n_jobs: int) -> Curves:
+    """Accuracy after each iteration, means over the folds; iteration 0 of stacking is the local model."""
+    total: Curves = {}
+    for split in problem.splits:
+        for name, table in one_fold(split, problem.templates, n_jobs).items():
+            total[name] = total.get(name, np.zeros(table.shape)) + table / len(problem.splits)
+        tell(f"{problem.name}, {split.name} done")
+    return total
+
+
+def one_fold(split: Split, templates: list[Any], n_jobs: int) -> Curves:
+    stacked = StackedNodes(maxent(), templates, LEVELS, cross_fitting="paper", known="crossfit", n_jobs=n_jobs)
+    stacked.fit(split.fit, train=split.train)
+    levels = [split.accuracy(table, stacked.classes_) for table in stacked.predict_levels(split.target)]
+    gibbs = paper_network(split, maxent(), templates, n_jobs=n_jobs)
+
+    def chain(start: str, number: int) -> list[float]:
+        gibbs.set_params(start=start)
+        steps = gibbs.trace(split.target, SWEEPS, chain=number, known="none")
+        return [split.accuracy(table, gibbs.classes_) for table in steps]
+
+    random = [chain("random", number) for number in range(STARTS)]
+    found = ([levels], random, [chain("local", 0)])
+    return {name: np.array(table) for name, table in zip(NAMES, found, strict=True)}
+
+
+def draw(found: dict[str, Curves], path: Path) -> None:
+    """The figure, one panel a data set, the natural logarithm of the iteration along the bottom as in the paper."""
+    figure = _matplotlib()(figsize=(5.2 * len(found), 4.2), layout="constrained")
+    for place, (dataset, drawn) in enumerate(found.items(), 1):
+        axes = figure.add_subplot(1, len(found), place)
+        for name, table in drawn.items():
+            first = 1 if name != NAMES[0] else 0
+            kept = table[:, 1 - first :]  # the logarithm of iteration 0 is nowhere
+            steps = np.log(np.arange(1, kept.shape[1] + 1))
+            bars = kept.std(axis=0) if len(kept) > 1 else None
+            axes.errorbar(steps, kept.mean(axis=0), bars, label=name, capsize=2, errorevery=(2, 7), linewidth=1.3)
+        axes.set(title=dataset, xlabel="ln k, the iteration", ylabel="accuracy, %")
+        axes.legend(fontsize="small", loc="lower right")
+    figure.savefig(path, dpi=120, format="png")
+
+
+def _matplotlib() -> Any:
+    """matplotlib's Figure, which needs no screen."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise SettingError("drawing needs matplotlib: pip install 'kinfolk[plots]'") from None
+    return Figure
+
+
+# -- Table 2 of the stacked graphical learning paper: inference by stacking (one level) beside Gibbs sampling ---
+
+SPEED_SWEEPS = (50, 100)
+ROUNDS, REPEATS = 3, 11  # the ways take turns; stacking, which is quick, several times a turn
+PAPER = {
+    ("slif", "stacked k=1", "mean"): {"speedup_50": 39.6, "speedup_100": 79.3},
+    ("webkb", "stacked k=1", "mean"): {"speedup_50": 43.4, "speedup_100": 87.0},
+    ("cora", "stacked k=1", "mean"): {"speedup_50": 42.7, "speedup_100": 85.4},
+    ("citeseer", "stacked k=1", "mean"): {"speedup_50": 43.6, "speedup_100": 87.3},
+    ("all four", "stacked k=1", "mean"): {"speedup_50": 42.3, "speedup_100": 84.8},
+}
+
+
+def gibbs_speed(data: Path, tell: Tell, n_jobs: int = -1) -> Report:
+    """Table 2 of the stacked graphical learning paper: inference by stacking (one level) beside Gibbs sampling.
+
+    Both label the same graph with the same base and templates. "plain" Gibbs asks the conditional model anew at every
+    sweep, through the same code that stacking uses, as the paper's did; "fast" is this library's kernel, which
+    keeps the part of the scores that never changes. On one graph (SLIF with all its templates, Cora, CiteSeer)
+    nodes trained on give their true labels, and every pass of either goes over all nodes; WebKB's schools are new
+    graphs. speedup_100 is the time of 100 sweeps over the time of stacking; the p-value compares accuracies over
+    the folds.
+
+    All rows; `data` has the layout of the data folder. One thread: what is compared is work.
+    """
+    began = time.perf_counter()
+    rows: list[Row] = []
+    for problem in problems(data):
+        rows += speed_rows(problem, tell)
+    stacked = [row for row in rows if row["model"] == "stacked k=1"]
+    metrics = [name for name in stacked[0] if "speedup" in name]
+    means = {name: float(np.mean([row[name] for row in stacked])) for name in metrics}
+    rows.append({"model": "stacked k=1", "dataset": "all four", "split": "mean", **means})
+    shown = ("accuracy", "milliseconds", "p_value", *metrics)
+    settings = {"sweeps": SPEED_SWEEPS, "base": repr(maxent()), "threads": 1}
+    return Report("gibbs-speed", rows, time.perf_counter() - began, settings, shown, PAPER)
+
+
+def problems(data: Path) -> Iterator[Problem]:
+    """The four graphs; of SLIF's regions all that their surroundings could tell."""
+    for make in PROBLEMS.values():
+        problem = make(data)
+        yield problem._replace(templates=SLIF_WIDE) if problem.name == "slif" else problem
+
+
+def speed_rows(problem: Problem, tell: Tell) -> list[Row]:
+    """Accuracy and time of each way of inference, means over the folds."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    for split in problem.splits:
+        for name, pair in timed(split, problem.templates).items():
+            found.setdefault(name, []).append(pair)
+        last = ", ".join(f"{name} {pairs[-1][0]:.2f} {1000 * pairs[-1][1]:.1f} ms" for name, pairs in found.items())
+        tell(f"{problem.name}, {split.name}: {last}")
+    own = found["stacked k=1"]
+    rows: list[Row] = []
+    for name, pairs in found.items():
+        accuracy, seconds = (float(np.mean(column)) for column in zip(*pairs, strict=True))
+        row: Row = {"model": name, "dataset": problem.name, "split": "mean", "accuracy": accuracy}
+        row["milliseconds"] = 1000 * seconds
+        if name != "stacked k=1":
+            row["p_value"] = paired_t_test([a for a, _ in own], [a for a, _ in pairs])
+        rows.append(row)
+    for sweeps in SPEED_SWEEPS:
+        for kind, label in (("plain", "speedup"), ("fast", "fast_speedup")):
+            ratio = [g[1] / s[1] for g, s in zip(found[f"Gibbs {sweeps} {kind}"], own, strict=True)]
+            rows[0][f"{label}_{sweeps}"] = float(np.mean(ratio))
+    return rows
+
+
+def timed(split: Split, templates: list[Any]) -> dict[str, tuple[float, float]]:
+    """(accuracy, seconds of inference) of each way on a fold; the ways take turns, and the median counts."""
+    known = "true" if split.fit is split.target else "crossfit"
+    stacked = StackedNodes(maxent(), templates, known=known, n_jobs=1).fit(split.fit, train=split.train)
+    told = "train" if known == "true" else "none"
+    gibbs = paper_network(split, maxent(), templates, burn_in=0, n_jobs=1)
+    ways: dict[str, Callable[[], Any]] = {"stacked k=1": partial(stacked.predict_proba, split.target)}
+    for mode, sweeps in product(("plain", "fast"), SPEED_SWEEPS):
+        chain = clone(gibbs, mode=mode, sweeps=sweeps)
+        ways[f"Gibbs {sweeps} {mode}"] = partial(chain.predict_proba, split.target, known=told)
+    found = {name: split.accuracy(way(), stacked.classes_) for name, way in ways.items()}  # what is built once is built
+    took: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(ROUNDS):
+        for name, way in ways.items():
+            took[name].append(median(_seconds(way) for _ in range(REPEATS if name == "stacked k=1" else 1)))
+    return {name: (found[name], median(took[name])) for name in ways}
+
+
+def clone(model: DependencyNetwork, **settings: Any) -> DependencyNetwork:
+    """The same trained model with other settings of inference."""
+    return copy(model).set_params(**settings)
+
+
+def _seconds(way: Callable[[], Any]) -> float:
+    began = time.perf_counter()
+    way()
+    return time.perf_counter() - began
