@@ -212,7 +212,8 @@ def _node(worlds: DemoWorlds) -> Part:
     """A paper whose words alone mislead, and whose company sets it right; failing that, the first one asked about."""
     from dataclasses import replace
 
-    from kinfolk.graph.explain import stacked_story, story_part
+    from kinfolk.graph.explain import story_part
+    from kinfolk.graph.stacked import stacked_story
 
     stacked, graph, truth = worlds.stacked, worlds.graph, worlds.truth
     levels = stacked.predict_levels(graph)

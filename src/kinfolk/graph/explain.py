@@ -15,7 +15,6 @@ from kinfolk.collective.relations import Neighbourhood, Relation
 from kinfolk.collective.templates import NeighbourTemplate, Over, set_known
 from kinfolk.core.data import Classes
 from kinfolk.graph.learners import Learner, predict_in_blocks
-from kinfolk.graph.levels import NodePredictor
 from kinfolk.graph.nodes import Nodes, World
 from kinfolk.graph.page import (
     CROSS_FITTED,
@@ -190,37 +189,6 @@ class NodeStory(NamedTuple):
     notes: list[str]
 
 
-def stacked_story(
-    predictor: NodePredictor, runs: int, node: int, classes: Sequence[str], features: Sequence[str]
-) -> NodeStory:
-    """Of stacked graphical learning. Where votes are sampled, all is the mean over so many runs."""
-    world, depth = predictor.world, len(predictor.learners) - 1
-    again = AskedAgain(world, node, predictor.ask.own)
-    tables: list[Any] = [0.0] * (depth + 1)
-    votes: list[Any] = [0.0] * depth
-    blocks: list[list[Array]] = [[] for _ in range(depth)]
-    for draw in range(runs):
-        for level, (found, vote, own) in enumerate(predictor.steps(draw)):
-            tables[level] = tables[level] + found / runs
-            if level < depth:
-                votes[level] = votes[level] + vote / runs
-                blocks[level].append(again.company(vote, own))
-    answer = int(tables[-1][node].argmax())
-    levels = [level_answer(ALONE, tables[0][node], answer)]
-    for level in range(1, depth + 1):
-        said = again.answers(predictor.learners[level], blocks[level - 1])
-        heard = again.told(blocks[level - 1], said, classes, features)
-        levels.append(level_answer(f"level {level}", tables[level][node], answer, heard, said[-1]))
-    given = np.zeros(0, np.int64) if predictor.given is None else predictor.given[0]
-    listens = "Own features and" if world.wide.shape[1] else "Only"
-    said_by = ["own features alone say", *(f"level {level} says" for level in range(1, depth))][:depth]
-    notes = [EACH_ALONE] + [
-        f"{listens} what neighbours told: what {before} of them, or their label where it is known."
-        for before in said_by
-    ]
-    return _story(world, node, classes, answer, levels, tables, votes, predictor.known, given, notes)
-
-
 def gibbs_story(
     world: World, local: Array, conditional: Learner, node: int, known: NDArray[np.int32], states: Iterable[Array],
     sums: Array, classes: Sequence[str], features: Sequence[str],
@@ -252,10 +220,10 @@ def gibbs_story(
         "was drawn from.",
     ]
     nobody = np.zeros(0, np.int64)
-    return _story(world, node, classes, answer, levels, [local, marginals], [votes], known, nobody, notes)
+    return story_of(world, node, classes, answer, levels, [local, marginals], [votes], known, nobody, notes)
 
 
-def _story(
+def story_of(
     world: World, node: int, classes: Sequence[str], answer: int, levels: list[LevelAnswer], tables: list[Array],
     votes: list[Array], known: NDArray[np.int32], given: NDArray[np.int64], notes: list[str],
 ) -> NodeStory:  # fmt: skip

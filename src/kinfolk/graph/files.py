@@ -10,8 +10,7 @@ from kinfolk.core.files import Source, read_bytes, read_utf8
 from kinfolk.core.table import PARQUET_MAGIC, Table, csv_table, listed, parquet_table
 from kinfolk.errors import SettingError
 from kinfolk.graph.graph import Graph
-from kinfolk.graph.links import INVERSE, LINK, LinkRules
-from kinfolk.graph.sources import LinkColumns, NodeColumns, graph_parts
+from kinfolk.graph.sources import INVERSE, LINK, LinkColumns, LinkRules, NodeColumns, graph_parts
 
 
 def read_tables(

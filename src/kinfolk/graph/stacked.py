@@ -7,29 +7,166 @@ the level before by relational templates; in training these are cross-fitted. In
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self, final
+from typing import Any, ClassVar, NamedTuple, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.collective.stacking import PREDICTIONS, Ask, bases_of, folds_of, trained
+from kinfolk.collective.aggregate import padded, side_by_side
+from kinfolk.collective.stacking import PREDICTIONS, Ask, Instances, Training, as_votes, bases_of, folds_of, trained
 from kinfolk.collective.templates import Count, set_known
+from kinfolk.core.data import Classes
 from kinfolk.core.modelfile import Functions, ModelFile, Saved, fits
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.errors import SettingError
-from kinfolk.graph.explain import finished, stacked_story
-from kinfolk.graph.learners import Learner, check_base, check_enough, tell_fallback
-from kinfolk.graph.levels import NodeInstances, NodePredictor, remembered
+from kinfolk.graph.explain import ALONE, EACH_ALONE, AskedAgain, NodeStory, finished, story_of
+from kinfolk.graph.learners import Learner, check_base, check_enough, predict_in_blocks, tell_fallback
 from kinfolk.graph.model import NeighbourModel
-from kinfolk.graph.nodes import TRAIN, Known, Nodes, World, default_templates, node_weights
-from kinfolk.graph.page import NodeExplanation
+from kinfolk.graph.nodes import TRAIN, Known, Memory, Nodes, World, default_templates, node_weights
+from kinfolk.graph.page import NodeExplanation, level_answer
+from kinfolk.learning.crossfit import NOTHING
 from kinfolk.report.page import PathLike
 
-log = logging.getLogger("kinfolk")
+# -- Stacking over the nodes of a graph, with scikit-learn classifiers as bases ------------------------
+
 Array = NDArray[Any]
+
+
+@dataclass(eq=False)
+class NodeInstances(Instances):
+    """Nodes as `stacking` learns from them."""
+
+    world: World
+    classes: Classes
+
+    def learn(self, level: int, index: Array, company: Array | None) -> NodeLevel:
+        table = self.world.alone if company is None else self.world.wide
+        learner = Learner(self.bases[level], self.classes)
+        weights = None if self.weights is None else self.weights[index]
+        return NodeLevel(learner.fit(side_by_side(table, index, company), self.labels[index], weights), table)
+
+
+@dataclass(frozen=True, eq=False)
+class NodeLevel:
+    learner: Learner
+    table: Any
+
+    def proba(self, index: Array, company: Array | None) -> Array:
+        return predict_in_blocks(self.learner, self.table, index, None if company is None else company.__getitem__, 1)
+
+
+def remembered(training: Training, instances: NodeInstances, told: bool) -> Memory:
+    index = np.flatnonzero(instances.labels >= 0)
+    levels = [] if told else range(training.depth)
+    votes = [training.votes(level, NOTHING)[index].astype(np.float32) for level in levels]
+    return Memory.of(instances.world.nodes, instances.labels, instances.templates.relation_names(), votes)
+
+
+class NodePredictor(NamedTuple):
+    """Trained levels, applied to one graph. `known` (n,) are labels told to neighbours, -1 for none; `given` votes of
+    some nodes by level, in the place of what the models say of them; `kept` (n,) labels that are the last word on their
+    nodes, -1 for none."""
+
+    learners: Sequence[Learner]
+    world: World
+    ask: Ask
+    known: NDArray[np.int32]
+    given: tuple[NDArray[np.int64], list[Array]] | None
+    kept: NDArray[np.int32]
+
+    def levels(self, draw: int = 0, whole: bool = True) -> list[Array]:
+        """(n, L) probabilities by each level; `draw` numbers the draws of sampled votes. Unless the `whole` of it is
+        wanted, levels below the last are not asked about those whose word on themselves nobody hears."""
+        asked = None
+        if not whole and not self.ask.own and len(self.learners) > 1:
+            heard = self.known < 0
+            if self.given is not None:
+                heard[self.given[0]] = False
+            asked = np.flatnonzero(heard)
+        return [found for found, _, _ in self.steps(draw, asked)]
+
+    def steps(self, draw: int = 0, asked: Array | None = None) -> Iterator[tuple[Array, Array, Array]]:
+        """Level by level its probabilities (n, L), of the nodes `asked` (None: all; the last is asked of all); and the
+        votes they make for the level after it, to neighbours and to oneself."""
+        everyone = np.arange(self.world.hood.n)
+        votes = own = np.zeros((0, 0))
+        for level in range(len(self.learners)):
+            last = level == len(self.learners) - 1
+            found = self.at_level(level, everyone if last or asked is None else asked, votes, own)
+            votes, own = (votes[:0], own[:0]) if last else self._votes(level, found, draw)
+            yield found, votes, own
+
+    def _votes(self, level: int, found: Array, draw: int) -> tuple[Array, Array]:
+        own = votes = as_votes(found, self.ask, level, draw, 1)
+        if self.given is not None or (self.known >= 0).any():
+            votes = votes.copy()
+        if self.given is not None:
+            votes[self.given[0]] = self.given[1][level]
+            own = votes.copy() if self.ask.own else own
+        set_known(votes, self.known)
+        return votes, own
+
+    def at_level(self, level: int, index: Array, votes: Array, own: Array) -> Array:
+        """(n, L) by a level for the nodes `index`, 0 for others; above the first they are told the votes (n, L) of
+        neighbours, and their own where that is asked for."""
+        learner, hood, company = self.learners[level], self.world.hood, self.world.company
+        if level == 0:
+            found = predict_in_blocks(learner, self.world.alone, index, None, hood.n_jobs)
+        else:
+            company.prepare(hood)
+            votes, mine = padded(votes), own if self.ask.own else None
+            alone = replace(hood, n_jobs=1)  # each of the threads has a block
+
+            whole = None if company.by_rows else company.rows(hood, votes, index, mine)
+
+            def told(span: slice) -> Array:
+                return company.rows(alone, votes, index[span], mine) if whole is None else whole[span]
+
+            found = predict_in_blocks(learner, self.world.wide, index, told, hood.n_jobs)
+        if len(index) == hood.n:
+            return found
+        table = np.zeros((hood.n, learner.n_labels))
+        table[index] = found
+        return table
+
+
+def stacked_story(
+    predictor: NodePredictor, runs: int, node: int, classes: Sequence[str], features: Sequence[str]
+) -> NodeStory:
+    """Of stacked graphical learning. Where votes are sampled, all is the mean over so many runs."""
+    world, depth = predictor.world, len(predictor.learners) - 1
+    again = AskedAgain(world, node, predictor.ask.own)
+    tables: list[Any] = [0.0] * (depth + 1)
+    votes: list[Any] = [0.0] * depth
+    blocks: list[list[Array]] = [[] for _ in range(depth)]
+    for draw in range(runs):
+        for level, (found, vote, own) in enumerate(predictor.steps(draw)):
+            tables[level] = tables[level] + found / runs
+            if level < depth:
+                votes[level] = votes[level] + vote / runs
+                blocks[level].append(again.company(vote, own))
+    answer = int(tables[-1][node].argmax())
+    levels = [level_answer(ALONE, tables[0][node], answer)]
+    for level in range(1, depth + 1):
+        said = again.answers(predictor.learners[level], blocks[level - 1])
+        heard = again.told(blocks[level - 1], said, classes, features)
+        levels.append(level_answer(f"level {level}", tables[level][node], answer, heard, said[-1]))
+    given = np.zeros(0, np.int64) if predictor.given is None else predictor.given[0]
+    listens = "Own features and" if world.wide.shape[1] else "Only"
+    said_by = ["own features alone say", *(f"level {level} says" for level in range(1, depth))][:depth]
+    notes = [EACH_ALONE] + [
+        f"{listens} what neighbours told: what {before} of them, or their label where it is known."
+        for before in said_by
+    ]
+    return story_of(world, node, classes, answer, levels, tables, votes, predictor.known, given, notes)
+
+
+# -- the model ----------------------------------------------------------------------------------------
+
+log = logging.getLogger("kinfolk")
 
 
 @final
