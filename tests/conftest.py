@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -45,3 +46,27 @@ def conll2003(data_folder: Path) -> Path:
     if not (folder / "eng.train").is_file():
         pytest.skip(f"no CoNLL-2003 files in {folder}; set KINFOLK_DATA")
     return folder
+
+
+# -- a small world and four fitted taggers, made once for all tests of a worker ------------------------------
+
+
+@pytest.fixture(scope="session")
+def world() -> tuple[Any, Any]:
+    """A generated newswire: 20 documents to train on, 10 to test on."""
+    from small_world import TEST, TRAIN
+
+    return TRAIN, TEST
+
+
+@pytest.fixture(scope="session")
+def fitted_models() -> dict[str, Any]:
+    from small_world import MODELS, TRAIN
+
+    return {name: make(n_jobs=1).fit(TRAIN) for name, make in MODELS.items()}
+
+
+@pytest.fixture(params=("MaxEnt", "MEMM", "LinearChainCRF", "MEMM posterior"))
+def fitted(request: pytest.FixtureRequest, fitted_models: dict[str, Any]) -> Any:
+    """Each model in turn; not to be changed by a test."""
+    return fitted_models[request.param]

@@ -24,7 +24,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
-from small_world import TINY, TINY_LABELS
 from threadpoolctl import threadpool_limits
 
 import kinfolk as kf
@@ -34,6 +33,7 @@ from kinfolk.errors import DataWarning, InputError, NotFittedError, SettingError
 from kinfolk.graph import learners
 from kinfolk.text.batch import Batch
 from kinfolk.text.extraction import TokenFeatures, for_corpus
+from small_world import TINY, TINY_LABELS
 from strategies import SEEDS
 
 CLASSES = ["ant", "bee", "cat"]

@@ -21,7 +21,6 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import LinearSVC
-from small_world import TEST, TINY, TINY_LABELS, TRAIN
 from threadpoolctl import threadpool_limits
 
 import kinfolk as kf
@@ -29,6 +28,7 @@ from kinfolk.collective.stacking import bases_of
 from kinfolk.core.modelfile import read_model_file, write_model_file
 from kinfolk.errors import ModelFileError
 from kinfolk.text.attributes import lower, shape
+from small_world import TEST, TINY, TINY_LABELS, TRAIN
 
 FILE = "m.kinfolk"
 NAMES = ("ant", "bee", "cat")

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_world import MODELS, TEST, TINY, TINY_LABELS, TRAIN, in_scheme
 
 import kinfolk as kf
 from kinfolk.core.training import Progress
 from kinfolk.errors import ConvergenceWarning, DataWarning, InputError, SettingError
 from kinfolk.text.attributes import capitalised, lower, shape, suffix, word
+from small_world import MODELS, TEST, TINY, TINY_LABELS, TRAIN, in_scheme
 
 EVERY_MODEL = pytest.mark.parametrize("make", MODELS.values(), ids=MODELS.keys())
 THREE = {name: make for name, make in MODELS.items() if name != "MEMM posterior"}  # trained as MEMM is

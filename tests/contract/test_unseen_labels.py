@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
-from small_world import QUICK, TAGGERS
 
 import kinfolk as kf
 from kinfolk.errors import InputError
+from small_world import QUICK, TAGGERS
 
 EVERY_TAGGER = pytest.mark.parametrize("new", TAGGERS.values(), ids=TAGGERS)
 TOLD = "labels that training never saw count as misses: "

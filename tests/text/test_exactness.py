@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_world import MODELS, TEST, TRAIN, chain_of, constrained, is_valid, randomised
 
 import kinfolk as kf
 import oracles
@@ -17,6 +16,7 @@ from kinfolk.errors import InputError
 from kinfolk.text import schemes
 from kinfolk.text.attributes import lower, shape
 from kinfolk.text.batch import Batch
+from small_world import MODELS, TEST, TRAIN, chain_of, constrained, is_valid, randomised
 
 EVERY_MODEL = pytest.mark.parametrize("name", MODELS)
 SENTENCE = st.lists(st.sampled_from(["Kim", "Rome", "left", "the", "of", "unseen"]), min_size=1, max_size=4)

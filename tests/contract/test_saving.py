@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
-from small_world import MODELS, TEST, TINY, TINY_LABELS, TRAIN
 
 import kinfolk as kf
 from kinfolk.core.modelfile import read_model_file, write_model_file
 from kinfolk.errors import InputError, ModelFileError
 from kinfolk.text.attributes import gazetteer, lower, matches, per_word, prefix, seen_capitalised, shape, word
 from kinfolk.text.templates import bag, elsewhere, per_token
+from small_world import MODELS, TEST, TINY, TINY_LABELS, TRAIN
 
 FILE = "m.kinfolk"
 

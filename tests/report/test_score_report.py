@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_world import TEST, TRAIN
 
 import kinfolk as kf
 from kinfolk.core.training import MOST, Convergence, Stage, combined, thinned
@@ -20,6 +19,7 @@ from kinfolk.linking.page import pair_mistakes, pair_part
 from kinfolk.linking.scores import all_scores, pairs_after
 from kinfolk.report.training import _learned
 from kinfolk.text.page import token_mistakes
+from small_world import TEST, TRAIN
 
 
 def parts(path: Path) -> dict[str, Any]:

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_world import TEST, TINY, TINY_LABELS, TRAIN
 
 import kinfolk as kf
 from kinfolk.errors import DataWarning
 from kinfolk.text.attributes import lower, shape, word
+from small_world import TEST, TINY, TINY_LABELS, TRAIN
 
 PLAIN: dict[str, Any] = dict(templates=[word[0], lower.window(-1, 1), shape[0]], n_jobs=1)
 CRF = kf.LinearChainCRF(**PLAIN)

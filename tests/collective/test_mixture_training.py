@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
-from small_world import TEST, TINY, TINY_LABELS, TRAIN
 
 import kinfolk as kf
 import mixture_oracle as oracle
@@ -43,6 +42,7 @@ from kinfolk.learning.loglinear import TableShape, TableWeights
 from kinfolk.text.attributes import capitalised, lower, shape, word
 from mixture_oracle import worlds
 from oracles import finite_difference_gradient, ridge
+from small_world import TEST, TINY, TINY_LABELS, TRAIN
 
 FEW = [word[0], lower.window(-1, 1), shape[0], capitalised[0]]
 SHORT = TRAIN.documents(0, 6)

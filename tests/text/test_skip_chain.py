@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
-from small_world import TEST, TINY, TINY_LABELS, TRAIN, in_scheme, is_valid, randomised
 
 import kinfolk as kf
 import pairwise_oracle as oracle
@@ -25,6 +24,7 @@ from kinfolk.learning.loglinear import TableWeights
 from kinfolk.text import schemes
 from kinfolk.text.attributes import lower, shape, word
 from kinfolk.text.batch import Batch
+from small_world import TEST, TINY, TINY_LABELS, TRAIN, in_scheme, is_valid, randomised
 
 SHORT, FEW = TRAIN.documents(0, 6), TEST.documents(0, 3)
 BARE = [lower[0], shape[0]]

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
-from small_world import MODELS, TAGGERS, TEST, TINY, TINY_LABELS, TRAIN, in_scheme, is_valid, randomised
 
 import kinfolk as kf
 from conlleval_oracle import count
 from kinfolk.errors import InputError
 from kinfolk.text.attributes import capitalised, lower, shape, suffix, word
 from kinfolk.text.schemes import SCHEMES
+from small_world import MODELS, TAGGERS, TEST, TINY, TINY_LABELS, TRAIN, in_scheme, is_valid, randomised
 
 EVERY_MODEL = pytest.mark.parametrize("make", MODELS.values(), ids=MODELS.keys())
 FEW = [word[0], lower.window(-1, 1), shape[0], suffix(2)[0], capitalised[0]]  # quick to extract and to train

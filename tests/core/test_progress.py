@@ -8,10 +8,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from small_world import TINY, TINY_LABELS
 
 import kinfolk as kf
 from kinfolk.core.training import WINDOW, Description, Progress, RemainingTime
+from small_world import TINY, TINY_LABELS
 
 
 def geometric(n: int) -> Progress:

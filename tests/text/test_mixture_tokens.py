@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
-from small_world import TEST, TINY, TINY_LABELS, TRAIN, in_scheme, is_valid, randomised
 
 import kinfolk as kf
 import mixture_oracle as oracle
@@ -21,6 +20,7 @@ from kinfolk.errors import ConvergenceWarning, InputError, SettingError
 from kinfolk.inference.mixture import LabelledSpan, beliefs, build_dag, mixture_span_probabilities, uniform_weights
 from kinfolk.learning.loglinear import TableWeights
 from kinfolk.text.attributes import lower, shape, word
+from small_world import TEST, TINY, TINY_LABELS, TRAIN, in_scheme, is_valid, randomised
 
 SHORT = TRAIN.documents(0, 6)
 BARE = [lower[0], shape[0]]

@@ -14,11 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import LabelEncoder
-from small_world import QUICK, TAGGERS
 
 import kinfolk as kf
 from kinfolk.core.modelfile import read_model_file, write_model_file
 from kinfolk.errors import InputError, ModelFileError
+from small_world import QUICK, TAGGERS
 
 LABELLERS: dict[str, Callable[[], Any]] = {
     "MixtureNodes": lambda: kf.MixtureNodes(orders=2, predict_orders=2, **QUICK),
