@@ -206,6 +206,7 @@ def hostile_items(text: bool) -> kf.Mentions:
     return kf.Mentions.from_groups(groups, columns, group_names=[HOSTILE[1]], corpus=corpus, spans=spans, **shared)
 
 
+@pytest.mark.filterwarnings("ignore:the trained model gives all")  # a handful of strange records
 @pytest.mark.parametrize("text", [False, True])
 def test_hostile_values_stay_text(open_page: Any, tmp_path: Path, text: bool) -> None:
     items = hostile_items(text)

@@ -180,7 +180,7 @@ def test_scores_over_all_or_some_nodes(kinfolk: Any, web: Path, tmp_path: Path):
     assert (
         head
         == f"30 nodes; accuracy {100 * right.mean():.2f} %"
-        == f"30 nodes; accuracy {model.evaluate(graph)[1]:.2f} %"
+        == f"30 nodes; accuracy {model.evaluate(graph).accuracy:.2f} %"
     )
     assert first.startswith("X  precision ") and second.startswith("Y  precision ")
     (tmp_path / "ids").write_text("b3\nb4\nb4\nb17\n")

@@ -167,7 +167,7 @@ def test_a_link_model_from_file_to_scores(kinfolk: Any, ring: Path, tmp_path: Pa
     told = kinfolk("nodes", "predict", tmp_path / "m", *files(ring), "--json", "--jobs", "1").out.splitlines()
     assert [list(json.loads(line)["probabilities"].values()) for line in told] == table.tolist()
     scores = json.loads(kinfolk("nodes", "evaluate", tmp_path / "m", *files(ring), "--json", "--jobs", "1").out)
-    assert scores["accuracy"] == pytest.approx(model.evaluate(graph)[1])
+    assert scores["accuracy"] == pytest.approx(model.evaluate(graph).accuracy)
 
 
 def test_every_option_reaches_the_link_model(kinfolk: Any, ring: Path, tmp_path: Path):

@@ -66,7 +66,7 @@ def test_from_tables_to_scores(kinfolk: Any, shelf: Path, tmp_path: Path):
     assert [a["id"] for a in answers] == list(graph.ids)
     assert [list(a["probabilities"].values()) for a in answers] == wanted.tolist()
     command = ["nodes", "evaluate", tmp_path / "m", *where(shelf, "b", "_words"), "--label", "topic", "--jobs", "1"]
-    assert kinfolk(*command).out.startswith(f"45 nodes; accuracy {model.evaluate(graph)[1]:.2f} %\n")
+    assert kinfolk(*command).out.startswith(f"45 nodes; accuracy {model.evaluate(graph).accuracy:.2f} %\n")
     (tmp_path / "ids").write_text("q3\nq4\n")
     assert json.loads(kinfolk(*command, "--ids", tmp_path / "ids", "--json").out)["nodes"] == 2
 

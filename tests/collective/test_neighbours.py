@@ -29,7 +29,7 @@ from kinfolk.collective.templates import (
     rebuilt_template,
 )
 from kinfolk.errors import InputError, ModelFileError, SettingError
-from kinfolk.text.skip_edges import LearnedSkips, SkipFunction
+from kinfolk.text.skip_edges import LearnedSkips, SkipFunction, learned_skips
 from strategies import SEEDS
 
 AGGREGATES: dict[type, Callable[..., np.ndarray]] = {
@@ -494,7 +494,7 @@ def test_templates_come_back_from_their_description(template: Any):
     learned = template.learn(token_hood(corpus) if on_tokens else WORLD.hood())
     spec, strings = (json.loads(json.dumps(part)) for part in (learned.spec(), learned_strings(learned)))
     function = getattr(getattr(template, "relation", None), "function", None)
-    again = rebuilt_template(spec, strings, {"strongest": strongest, "pairs": function})
+    again = rebuilt_template(spec, strings, {"strongest": strongest, "pairs": function}, learned_skips)
     assert again == learned and again.name == learned.name and again.width(3) == learned.width(3)
 
 
@@ -502,7 +502,7 @@ def test_what_a_file_cannot_hold_is_asked_for():
     with pytest.raises(ModelFileError, match=r"a neighbour function named 'strongest'.*functions=\{'strongest': "):
         rebuilt_template(NeighbourFunction(strongest).spec(), [], {"other": strongest})
     with pytest.raises(ModelFileError, match="a skip function named 'pairs'"):
-        rebuilt_template(Count(SkipFunction(lambda d: [], "pairs")).spec(), [], {})
+        rebuilt_template(Count(SkipFunction(lambda d: [], "pairs")).spec(), [], {}, learned_skips)
     with pytest.raises(ModelFileError, match="a relational template this version does not know: 'Median'"):
         rebuilt_template({"template": "Median", "relation": "r", "of": "predictions", "hard": False}, [], {})
 
@@ -542,7 +542,7 @@ def test_a_window_over_what_neighbours_are_told():
     around.write(hood, votes, np.arange(5), out)
     np.testing.assert_array_equal(out, oracle.window(told, corpus.token_sentences.tolist(), 1))
     assert len(around.column_names(["x", "y"])) == 4
-    assert rebuilt_template(around.spec(), [], {}) == around
+    assert rebuilt_template(around.spec(), [], {}, learned_skips) == around
     with pytest.raises(SettingError, match="told must be a template of predictions"):
         Window(1, Mean("cites", of="features"))
 

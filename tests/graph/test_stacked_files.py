@@ -308,6 +308,7 @@ def test_a_rule_of_the_user_s_is_given_again(tmp_path: Path):
         kf.load_model(tmp_path / FILE)
 
 
+@pytest.mark.filterwarnings("ignore:the weights of links")
 def test_models_of_other_methods_still_come_back(tmp_path: Path):
     for model in (kf.LinkModel(n_jobs=1), kf.MixtureNodes(n_jobs=1, relations=["s"])):
         model.fit(GRAPH).save(tmp_path / FILE)
