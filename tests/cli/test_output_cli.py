@@ -156,7 +156,7 @@ def test_training_a_stack_and_a_skip_chain_as_json(kinfolk: Any, world: Path, tm
 
 def test_training_records_and_nodes_as_json(kinfolk: Any, tmp_path: Path):
     (tmp_path / "r.csv").write_text("id,name,entity\n" + "".join(f"{i},n{i // 2},{i // 2}\n" for i in range(20)))
-    done = kinfolk("mentions", "train", "--records", tmp_path / "r.csv", "--cluster", "entity", "--out", tmp_path / "m",
+    done = kinfolk("records", "train", "--records", tmp_path / "r.csv", "--cluster", "entity", "--out", tmp_path / "m",
                    "--json", "--quiet", "--jobs", "1")  # fmt: skip
     told = json.loads(done.out)
     assert (done.status, told["model"], told["trained_on"]) == (0, "Linker", {"items": 20, "candidate_pairs": 190})

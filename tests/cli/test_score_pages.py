@@ -59,10 +59,10 @@ def test_records(kinfolk, tmp_path: Path):
     (tmp_path / "people.csv").write_text(header + "".join(rows))
     records = ("--records", tmp_path / "people.csv", "--id", "id", "--cluster", "entity")
     model, page = tmp_path / "m.kinfolk", tmp_path / "page.html"
-    trained = kinfolk("mentions", "train", *records, "--out", model, "--quiet")
+    trained = kinfolk("records", "train", *records, "--out", model, "--quiet")
     assert trained.status == 0, trained.err
-    plain = kinfolk("mentions", "evaluate", model, *records)
-    told = kinfolk("mentions", "evaluate", model, *records, "--report", page)
+    plain = kinfolk("records", "evaluate", model, *records)
+    told = kinfolk("records", "evaluate", model, *records, "--report", page)
     assert told.status == 0 and told.out == plain.out, told.err
     assert set(parts(page)) == {"training", "scores"}
 

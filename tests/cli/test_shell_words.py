@@ -192,17 +192,17 @@ def test_local_training_has_no_score_to_tell():
 
 def test_short_texts_fit_and_stand_in_order(kinfolk: Any):
     listed = {}
-    for group in ([], ["tokens"], ["nodes"], ["mentions"]):
+    for group in ([], ["tokens"], ["nodes"], ["records"]):
         told = kinfolk(*group, "--help").out.partition("Commands:\n")[2].partition("\n\n")[0]
         listed[" ".join(group)] = [line.split()[0] for line in told.splitlines()]
         assert "..." not in told
-    assert listed[""] == list(ORDER) == ["tokens", "nodes", "mentions", "explain", "demo", "reproduce"]
+    assert listed[""] == list(ORDER) == ["tokens", "nodes", "records", "explain", "demo", "reproduce"]
     assert set(ORDER) == set(get_command(app).commands)  # type: ignore[attr-defined]
     shown = kinfolk("--help").out
     assert all(f"kinfolk {task} train" in shown for task in ORDER[:3])
 
 
-@pytest.mark.parametrize("command", [["tokens", "tag"], ["nodes", "predict"], ["mentions", "cluster"]], ids=" ".join)
+@pytest.mark.parametrize("command", [["tokens", "tag"], ["nodes", "predict"], ["records", "cluster"]], ids=" ".join)
 def test_help_says_that_json_comes_in_lines(kinfolk: Any, command: list[str]):
     assert "One JSON object a line" in " ".join(kinfolk(*command, "--help").out.split())
 

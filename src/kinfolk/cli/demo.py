@@ -248,7 +248,7 @@ TRY = (
     "kinfolk tokens train --train train.conll --model mop --mixing learned --out names.kinfolk",
     "kinfolk nodes train --nodes papers.csv --edges cites.csv --label topic --text title \\\n"
     "    --model stacked --depth 2 --out topics.kinfolk",
-    "kinfolk mentions train --records customers.csv --cluster entity --block 'key(postcode)' \\\n"
+    "kinfolk records train --records customers.csv --cluster entity --block 'key(postcode)' \\\n"
     "    --block 'key(date_of_birth)' --folds 5 --out customers.kinfolk",
 )
 EXAMPLES = "(examples/newswire.py, examples/citations.py and examples/customers.py write such files)"

@@ -21,7 +21,7 @@ from kinfolk.cli import demo, explain, reproduce
 from kinfolk.cli.options import examples, listen
 from kinfolk.errors import KinfolkError
 from kinfolk.graph import cli as nodes
-from kinfolk.linking import cli as mentions
+from kinfolk.linking import cli as records
 from kinfolk.text import cli as tokens
 
 # -- examples at the end of help pages -----------------------------------------------------------------
@@ -43,7 +43,7 @@ KINFOLK = "\n\n".join(
             "kinfolk tokens tag ner.kinfolk new.conll",
             "kinfolk nodes train --nodes papers.csv --edges cites.csv --label topic \\\n"
             "    --text title --model stacked --out papers.kinfolk",
-            "kinfolk mentions train --records customers.csv --cluster entity \\\n"
+            "kinfolk records train --records customers.csv --cluster entity \\\n"
             "    --block 'key(postcode)' --block 'key(date_of_birth)' --out customers.kinfolk",
             "kinfolk explain papers.kinfolk --nodes papers.csv --edges cites.csv --node p17",
             "kinfolk tokens train --help",
@@ -53,7 +53,7 @@ KINFOLK = "\n\n".join(
     ]
 )
 
-ORDER = ("tokens", "nodes", "mentions", "explain", "demo", "reproduce")  # in the help
+ORDER = ("tokens", "nodes", "records", "explain", "demo", "reproduce")  # in the help
 
 
 class Guarded(TyperGroup):
@@ -124,7 +124,7 @@ app = typer.Typer(
 )
 app.add_typer(tokens.app, name="tokens")
 app.add_typer(nodes.app, name="nodes")
-app.add_typer(mentions.app, name="mentions")
+app.add_typer(records.app, name="records")
 app.command("explain", epilog=explain.EXPLAIN, short_help="Why this label, why this link: in words or as a page.")(
     explain.explain
 )

@@ -1,4 +1,4 @@
-"""`kinfolk mentions train | cluster | evaluate`."""
+"""`kinfolk records train | cluster | evaluate`."""
 
 from __future__ import annotations
 
@@ -53,34 +53,34 @@ if TYPE_CHECKING:
 
 # -- examples at the end of help pages -----------------------------------------------------------------
 
-MENTIONS_TRAIN = examples(
-    "kinfolk mentions train --records customers.csv --cluster entity \\\n"
+RECORDS_TRAIN = examples(
+    "kinfolk records train --records customers.csv --cluster entity \\\n"
     "    --block 'key(postcode)' --block 'key(date_of_birth)' --out customers.kinfolk",
-    "kinfolk mentions train --records new.csv --pairs labels.csv \\\n"
+    "kinfolk records train --records new.csv --pairs labels.csv \\\n"
     "    --block 'key(postcode)' --out labelled.kinfolk",
-    "kinfolk mentions train --documents litbank/train --out litbank.kinfolk",
+    "kinfolk records train --documents litbank/train --out litbank.kinfolk",
 )
-MENTIONS_CLUSTER = examples(
-    "kinfolk mentions cluster customers.kinfolk --records new.csv -o clusters.csv",
-    "kinfolk mentions cluster customers.kinfolk --records new.csv --json",
-    "kinfolk mentions cluster litbank.kinfolk --documents litbank/test",
+RECORDS_CLUSTER = examples(
+    "kinfolk records cluster customers.kinfolk --records new.csv -o clusters.csv",
+    "kinfolk records cluster customers.kinfolk --records new.csv --json",
+    "kinfolk records cluster litbank.kinfolk --documents litbank/test",
 )
-MENTIONS_EVALUATE = examples(
-    "kinfolk mentions evaluate customers.kinfolk --records test.csv --cluster entity",
-    "kinfolk mentions evaluate litbank.kinfolk --documents litbank/test --json",
+RECORDS_EVALUATE = examples(
+    "kinfolk records evaluate customers.kinfolk --records test.csv --cluster entity",
+    "kinfolk records evaluate litbank.kinfolk --documents litbank/test --json",
 )
-MENTIONS = examples(
-    "kinfolk mentions train --records customers.csv --cluster entity \\\n"
+RECORDS = examples(
+    "kinfolk records train --records customers.csv --cluster entity \\\n"
     "    --block 'key(postcode)' --block 'key(date_of_birth)' --out customers.kinfolk",
-    "kinfolk mentions cluster customers.kinfolk --records new.csv",
+    "kinfolk records cluster customers.kinfolk --records new.csv",
 )
 
 
-# -- `kinfolk mentions train | cluster | evaluate` -----------------------------------------------------
+# -- `kinfolk records train | cluster | evaluate` -----------------------------------------------------
 
 app = typer.Typer(
     help="Link mentions of one entity, or records of one thing.",
-    epilog=MENTIONS,
+    epilog=RECORDS,
     no_args_is_help=True,
 )
 
@@ -90,7 +90,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no summary.")]
 
 
-@app.command(epilog=MENTIONS_TRAIN)
+@app.command(epilog=RECORDS_TRAIN)
 @spread
 def train(
     *,
@@ -148,7 +148,7 @@ def train(
         typer.echo(f"wrote {out}", err=True)
 
 
-@app.command(epilog=MENTIONS_CLUSTER)
+@app.command(epilog=RECORDS_CLUSTER)
 @spread
 def cluster(
     *,
@@ -191,7 +191,7 @@ def cluster(
         write_clusters(output, items, found, tables=table_names(source), as_json=as_json)
 
 
-@app.command(epilog=MENTIONS_EVALUATE)
+@app.command(epilog=RECORDS_EVALUATE)
 @spread
 def evaluate(
     *,

@@ -1,4 +1,4 @@
-"""Options of `mentions`: where the items are, how pairs are learned, how decisions become clusters."""
+"""Options of `records`: where the items are, how pairs are learned, how decisions become clusters."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kinfolk.linking.records import PairLabels
 
 
-# -- Options of `mentions`: where the items are, how pairs are learned, how decisions become clusters ---
+# -- Options of `records`: where the items are, how pairs are learned, how decisions become clusters ---
 
 class Unmatched(StrEnum):
     refuse = "raise"
@@ -281,7 +281,7 @@ SETTINGS = tuple(
 )
 
 
-# -- The items that a command of `mentions` names, and their candidate pairs ---------------------------
+# -- The items that a command of `records` names, and their candidate pairs ---------------------------
 
 # Settings as messages of the library quote them: giant="skip"; or name them, if no other word looks like it
 _QUOTED = re.compile(r'\b(unmatched|giant)="(\w+)"')

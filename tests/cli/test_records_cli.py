@@ -1,4 +1,4 @@
-"""`kinfolk mentions` and `kinfolk explain` on tables and documents: clusters out, mistakes one line."""
+"""`kinfolk records` and `kinfolk explain` on tables and documents: clusters out, mistakes one line."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def assert_refused(answer: Any, *parts: object) -> None:
 
 
 def train(kinfolk: Any, *options: object) -> Any:
-    return kinfolk("mentions", "train", *options, *ONE)
+    return kinfolk("records", "train", *options, *ONE)
 
 
 def rows_of(text: str) -> list[dict[str, str]]:
@@ -145,7 +145,7 @@ def test_labelled_pairs_teach(kinfolk: Any, labelled: Path, tmp_path: Path):
     told = json.loads(named.out)["trained_on"]
     assert (told["matches"], told["non_matches"]) == (30, 39)
     np.testing.assert_array_equal(kf.load_model(tmp_path / "n").weights_, expected.weights_)
-    scored = kinfolk("mentions", "evaluate", tmp_path / "m", *data, "--pairs", labelled / "labels.csv", *ONE)
+    scored = kinfolk("records", "evaluate", tmp_path / "m", *data, "--pairs", labelled / "labels.csv", *ONE)
     assert scored.status == 0 and "69 labelled pairs" in scored.out and "pairs before" in scored.out, scored
     assert "b_cubed" not in scored.out
 
@@ -167,7 +167,7 @@ def test_labels_that_a_shell_cannot_use(
     assert_refused(train(kinfolk, *texts), "--pairs is for records")
     assert_refused(train(kinfolk, *data, "--pairs", yes, "--out", yes), "would overwrite")
     page = ["--pairs", labelled / "labels.csv", "--report", tmp_path / "page.html"]
-    assert_refused(kinfolk("mentions", "evaluate", world / "people", *data, *page, *ONE), "needs true clusters")
+    assert_refused(kinfolk("records", "evaluate", world / "people", *data, *page, *ONE), "needs true clusters")
     few = write(tmp_path / "few.csv", [["a0", "b0"]], "one,two")
     assert train(kinfolk, *data, "--truth", few, *out).status == 0
     warned = in_shell_words(caplog.text, SETTINGS)
@@ -196,28 +196,28 @@ def test_records_from_training_to_clusters(kinfolk: Any, world: Path, tmp_path: 
 
     items, report = blocked(kf.read_records(world / "test.csv", cluster="entity"), ["key(town)", "key(year)"])
     expected = kf.load_model(model).predict(items)
-    found = kinfolk("mentions", "cluster", model, *data, *ONE)  # the rules are those of the model
+    found = kinfolk("records", "cluster", model, *data, *ONE)  # the rules are those of the model
     assert found.status == 0 and "key(town)" in found.err
     assert [(row["id"], int(row["cluster"])) for row in rows_of(found.out)] == list(
         zip(items.names or (), expected.tolist(), strict=True)
     )
-    quiet = kinfolk("mentions", "cluster", model, *data, *BLOCKS, "--quiet", *ONE)
+    quiet = kinfolk("records", "cluster", model, *data, *BLOCKS, "--quiet", *ONE)
     assert quiet.err == "" and quiet.out == found.out
 
-    told = kinfolk("mentions", "evaluate", model, *data, "--cluster", "entity", *ONE)
+    told = kinfolk("records", "evaluate", model, *data, "--cluster", "entity", *ONE)
     assert (
         told.status == 0 and "60 records; " in told.out and f"completeness {report.pair_completeness:.2%}" in told.out
     )
     for name in ("pairs before", "pairs", "clusters", "b_cubed"):
         assert any(line.strip().startswith(name) for line in told.out.splitlines())
-    plain = json.loads(kinfolk("mentions", "evaluate", model, *data, "--cluster", "entity", "--json", *ONE).out)
+    plain = json.loads(kinfolk("records", "evaluate", model, *data, "--cluster", "entity", "--json", *ONE).out)
     assert plain["pair_completeness"] == report.pair_completeness and plain["candidate_pairs"] == items.n_pairs
     assert plain["scores"] == kf.load_model(model).evaluate(items) and plain["scores"]["pairs"]["f1"] > 0.8
 
 
 def test_training_in_every_detail(kinfolk: Any, world: Path, tmp_path: Path):
     before = logging.getLogger("kinfolk").level
-    command = ["mentions", "train", "--records", world / "train.csv", "--cluster", "entity", *BLOCKS]
+    command = ["records", "train", "--records", world / "train.csv", "--cluster", "entity", *BLOCKS]
     done = kinfolk("--verbose", *command, "--out", tmp_path / "m", *ONE)
     assert (done.status, done.out) == (0, "") and logging.getLogger("kinfolk").level == before
     lines = done.err.splitlines()
@@ -256,14 +256,14 @@ def test_settings_reach_the_model(kinfolk: Any, world: Path, tmp_path: Path):
     chosen = ["--training", "local", "--folds", "3"]
     done = train(kinfolk, "--records", world / "train.csv", "--cluster", "entity", *chosen, "--out", tmp_path / "m")
     assert "kept local training: " in done.err and "\nthreshold 0." in done.err
-    found = kinfolk("mentions", "cluster", tmp_path / "m", "--records", world / "test.csv", "--quiet", *ONE).out
+    found = kinfolk("records", "cluster", tmp_path / "m", "--records", world / "test.csv", "--quiet", *ONE).out
     items = kf.read_records(world / "test.csv")
     model, items = kf.load_model(tmp_path / "m"), items.with_pairs(*np.triu_indices(60, 1))
     assert [int(row["cluster"]) for row in rows_of(found)] == model.predict(items).tolist()
 
 
 def test_pairs_with_their_probabilities(kinfolk: Any, world: Path, tmp_path: Path):
-    call = ["mentions", "cluster", world / "people", "--records", world / "test.csv", *BLOCKS, *ONE]
+    call = ["records", "cluster", world / "people", "--records", world / "test.csv", *BLOCKS, *ONE]
     found = kinfolk(*call, "--pairs", tmp_path / "p.csv", "-o", tmp_path / "c.csv")
     assert found.status == 0 and found.out == ""
     items, _ = blocked(kf.read_records(world / "test.csv"), ["key(town)", "key(year)"])
@@ -277,7 +277,7 @@ def test_pairs_with_their_probabilities(kinfolk: Any, world: Path, tmp_path: Pat
 
 
 def test_clustering_may_be_changed_afterwards(kinfolk: Any, world: Path):
-    call = ["mentions", "cluster", world / "people", "--records", world / "test.csv", "--quiet", *ONE]
+    call = ["records", "cluster", world / "people", "--records", world / "test.csv", "--quiet", *ONE]
 
     def clusters(*options: object) -> list[str]:
         return [row["cluster"] for row in rows_of(kinfolk(*call, *options).out)]
@@ -288,7 +288,7 @@ def test_clustering_may_be_changed_afterwards(kinfolk: Any, world: Path):
 
 
 def test_links_that_are_given(kinfolk: Any, world: Path, tmp_path: Path):
-    call = ["mentions", "cluster", world / "people", "--records", world / "test.csv", "--quiet", *ONE]
+    call = ["records", "cluster", world / "people", "--records", world / "test.csv", "--quiet", *ONE]
     (tmp_path / "must").write_text("a0,a1\n\na2\ta3\na4 a5\n")
     (tmp_path / "cannot").write_text("a6,b6\r\n")
     found = kinfolk(*call, "--must-link", tmp_path / "must", "--cannot-link", tmp_path / "cannot")
@@ -305,29 +305,29 @@ def test_two_tables(kinfolk: Any, world: Path, tmp_path: Path):
     truth = ["--matches", world / "gt.csv"]
     done = train(kinfolk, *tables, *truth, "--clusterer", "one-to-one", "--block", "key(town)", "--out", tmp_path / "m")
     assert done.status == 0 and "trained on 60 records" in done.err
-    rows = rows_of(kinfolk("mentions", "cluster", tmp_path / "m", *tables, "--quiet", *ONE).out)
+    rows = rows_of(kinfolk("records", "cluster", tmp_path / "m", *tables, "--quiet", *ONE).out)
     assert rows[0] == {"id": "0", "table": "first", "cluster": "0"}
     assert [row["table"] for row in rows] == ["first"] * 30 + ["second"] * 30
-    first = json.loads(kinfolk("mentions", "cluster", tmp_path / "m", *tables, "--json", *ONE).out.splitlines()[0])
+    first = json.loads(kinfolk("records", "cluster", tmp_path / "m", *tables, "--json", *ONE).out.splitlines()[0])
     assert first == {"id": "0", "table": "first", "cluster": 0}
-    scores = json.loads(kinfolk("mentions", "evaluate", tmp_path / "m", *tables, *truth, "--json", *ONE).out)
+    scores = json.loads(kinfolk("records", "evaluate", tmp_path / "m", *tables, *truth, "--json", *ONE).out)
     assert scores["scores"]["pairs"]["f1"] > 0.8 and "muc" not in scores["scores"]
     told = kinfolk("explain", tmp_path / "m", "first:3", "second:3", *tables, *ONE)
     assert told.status == 0 and told.out.startswith("first:3 - second:3: probability ")
-    alone = kinfolk("mentions", "cluster", tmp_path / "m", "--records", world / "first.csv", *ONE)
+    alone = kinfolk("records", "cluster", tmp_path / "m", "--records", world / "first.csv", *ONE)
     assert_refused(alone, "--clusterer one-to-one links two tables: give the second with --other")
 
 
 def test_clusters_in_ids_and_rows_without_ids(kinfolk: Any, world: Path, tmp_path: Path):
     data = ["--records", world / "train.csv", "--fields", "given,surname,town", "--out", tmp_path / "m"]
     assert train(kinfolk, *data, "--cluster-from-id", r"[ab](\d+)", "--quiet").status == 0
-    kept = kinfolk("mentions", "cluster", tmp_path / "m", "--records", world / "test.csv", "--id", "none", *ONE)
+    kept = kinfolk("records", "cluster", tmp_path / "m", "--records", world / "test.csv", "--id", "none", *ONE)
     assert [row["id"] for row in rows_of(kept.out)][:3] == ["0", "1", "2"]
 
 
 def test_other_delimiters_and_standard_input(kinfolk: Any, world: Path):
     table = (world / "test.csv").read_text()
-    call = ["mentions", "cluster", world / "people", "--quiet", *ONE]
+    call = ["records", "cluster", world / "people", "--quiet", *ONE]
     plain = kinfolk(*call, "--records", world / "test.csv").out
     assert kinfolk(*call, "--records", "-", stdin=table.encode()).out == plain
     for word, sign in (("tab", "\t"), ("|", "|")):
@@ -338,22 +338,22 @@ def test_other_delimiters_and_standard_input(kinfolk: Any, world: Path):
 def test_a_few_records_that_lack_a_whole_field(kinfolk: Any, world: Path, tmp_path: Path):
     """A model compares fields by name; in a small table one of them may be empty, or all but a record missing."""
     write(tmp_path / "few.csv", [["1", "ann", "karlemma", "", "1960", ""], ["2", "ann", "karlemma", "", "1960", ""]])
-    found = kinfolk("mentions", "cluster", world / "people", "--records", tmp_path / "few.csv", *BLOCKS, *ONE)
+    found = kinfolk("records", "cluster", world / "people", "--records", tmp_path / "few.csv", *BLOCKS, *ONE)
     assert found.status == 0 and [row["id"] for row in rows_of(found.out)] == ["1", "2"]
     write(tmp_path / "few.csv", [["1", "ann", "karlemma", "bonn", "1960", ""]])
-    found = kinfolk("mentions", "cluster", world / "people", "--records", tmp_path / "few.csv", *ONE)
+    found = kinfolk("records", "cluster", world / "people", "--records", tmp_path / "few.csv", *ONE)
     assert found.out == "id,cluster\n1,0\n"
 
 
 def test_tables_without_records(kinfolk: Any, world: Path, tmp_path: Path):
     empty = write(tmp_path / "empty.csv", [])
-    found = kinfolk("mentions", "cluster", world / "people", "--records", empty, *BLOCKS, "--quiet", *ONE)
+    found = kinfolk("records", "cluster", world / "people", "--records", empty, *BLOCKS, "--quiet", *ONE)
     assert (found.status, found.out) == (0, "id,cluster\n"), found
-    as_json = kinfolk("mentions", "cluster", world / "people", "--records", empty, "--json", "--quiet", *ONE)
+    as_json = kinfolk("records", "cluster", world / "people", "--records", empty, "--json", "--quiet", *ONE)
     assert (as_json.status, as_json.out) == (0, ""), as_json
     asked = ["--records", empty, "--cluster", "entity"]
     assert_refused(train(kinfolk, *asked, "--quiet", "--out", tmp_path / "m"), "training needs pairs", "empty")
-    assert_refused(kinfolk("mentions", "evaluate", world / "people", *asked, *ONE), "no items to score")
+    assert_refused(kinfolk("records", "evaluate", world / "people", *asked, *ONE), "no items to score")
     lone = write(tmp_path / "lone.csv", people(1, 0)[:1])
     asked = ["--records", lone, "--cluster", "entity"]
     assert_refused(train(kinfolk, *asked, "--quiet", "--out", tmp_path / "m"), "training needs pairs of items; got 1")
@@ -372,26 +372,26 @@ def test_documents_from_training_to_clusters(kinfolk: Any, world: Path, tmp_path
     items = kf.read_coref(world / "test.conll")
     expected = kf.load_model(model).predict(items)
 
-    found = kinfolk("mentions", "cluster", model, *data, "-o", tmp_path / "found.conll", *ONE)
+    found = kinfolk("records", "cluster", model, *data, "-o", tmp_path / "found.conll", *ONE)
     assert (found.status, found.out, found.err) == (0, "", "")
     again = kf.read_coref(tmp_path / "found.conll")
     assert list(again.names or ()) == list(items.names or ()) and again.clusters is not None
     assert list(again.group_names or ()) == ["d8", "d9", "d10"]
     np.testing.assert_array_equal(again.clusters, expected)
-    lines = [json.loads(line) for line in kinfolk("mentions", "cluster", model, *data, "--json", *ONE).out.splitlines()]
+    lines = [json.loads(line) for line in kinfolk("records", "cluster", model, *data, "--json", *ONE).out.splitlines()]
     assert lines[0] == {"id": "d8:0-0", "document": "d8", "text": "Eva", "cluster": 0} and len(lines) == items.n_items
-    scores = json.loads(kinfolk("mentions", "evaluate", model, *data, "--json", *ONE).out)
+    scores = json.loads(kinfolk("records", "evaluate", model, *data, "--json", *ONE).out)
     assert scores["items"] == 18 and "pair_completeness" not in scores and scores["scores"]["conll"] > 0.5
-    assert "3 documents, 18 mentions" in kinfolk("mentions", "evaluate", model, *data, *ONE).out
+    assert "3 documents, 18 mentions" in kinfolk("records", "evaluate", model, *data, *ONE).out
 
 
 def test_brackets_without_counterpart(kinfolk: Any, world: Path, tmp_path: Path):
     text = (world / "test.conll").read_text().replace("(5\n", "(5|(9\n", 1)
     (tmp_path / "odd.conll").write_text(text)
-    call = ["mentions", "cluster", world / "texts", "--documents", tmp_path / "odd.conll", *ONE]
+    call = ["records", "cluster", world / "texts", "--documents", tmp_path / "odd.conll", *ONE]
     assert_refused(kinfolk(*call), "odd.conll, line 4: the bracket (9 is never closed", "or pass --unmatched drop")
     dropped = kinfolk(*call, "--unmatched", "drop")
-    whole = kinfolk("mentions", "cluster", world / "texts", "--documents", world / "test.conll", *ONE)
+    whole = kinfolk("records", "cluster", world / "texts", "--documents", world / "test.conll", *ONE)
     assert dropped.status == 0 and dropped.out == whole.out
 
 
@@ -517,15 +517,15 @@ def test_large_tables_need_rules(kinfolk: Any, world: Path, tmp_path: Path, monk
     wanted = "pairs are possible, too many to compare all of them; give blocking rules, such as "
     call = ["--records", world / "train.csv", "--cluster", "entity", "--out", tmp_path / "m"]
     assert_refused(train(kinfolk, *call), f"3,160 {wanted}")
-    found = kinfolk("mentions", "cluster", world / "people", "--records", world / "test.csv", *ONE)
+    found = kinfolk("records", "cluster", world / "people", "--records", world / "test.csv", *ONE)
     assert_refused(found, f"1,770 {wanted}")
 
 
 def test_items_the_model_cannot_take(kinfolk: Any, world: Path, tmp_path: Path):
-    for verb, more in (("mentions cluster", []), ("mentions evaluate", ["--cluster", "entity"]), ("explain", ["a0"])):
+    for verb, more in (("records cluster", []), ("records evaluate", ["--cluster", "entity"]), ("explain", ["a0"])):
         call = [*verb.split(), world / "texts", *more, "--records", world / "test.csv", *ONE]
         assert_refused(kinfolk(*call), "texts was trained on documents: give --documents")
-    call = ["mentions", "cluster", world / "people", *ONE]
+    call = ["records", "cluster", world / "people", *ONE]
     documents = ["--documents", world / "test.conll"]
     assert_refused(kinfolk(*call, *documents), "people was trained on records: give --records")
     write(tmp_path / "other.csv", [["1", "ann"], ["2", "bob"]], "id,name")
@@ -534,16 +534,16 @@ def test_items_the_model_cannot_take(kinfolk: Any, world: Path, tmp_path: Path):
         "other.csv: no column 'given' (fields); the model compares by it: add the column",
     )
     assert_refused(kinfolk(*call, "--records", world / "test.csv", "--least", "2"), "--least must be a probability")
-    bare = kinfolk("mentions", "evaluate", world / "people", "--records", world / "test.csv", *ONE)
+    bare = kinfolk("records", "evaluate", world / "people", "--records", world / "test.csv", *ONE)
     assert_refused(bare, "scoring needs the true clusters of records; name their column with --cluster")
     kf.MaxEnt(n_jobs=1).fit([["Kim"]], [["B-PER"]]).save(tmp_path / "tagger")
-    tagger = kinfolk("mentions", "cluster", tmp_path / "tagger", "--records", world / "test.csv", *ONE)
+    tagger = kinfolk("records", "cluster", tmp_path / "tagger", "--records", world / "test.csv", *ONE)
     assert_refused(tagger, "expected a model of kind 'mentions'")
 
 
 @pytest.mark.parametrize("option", ["--must-link", "--cannot-link"])
 def test_files_of_links_that_cannot_be_used(kinfolk: Any, world: Path, tmp_path: Path, option: str):
-    call = ["mentions", "cluster", world / "people", "--records", world / "test.csv", "-o", tmp_path / "o", *ONE]
+    call = ["records", "cluster", world / "people", "--records", world / "test.csv", "-o", tmp_path / "o", *ONE]
     bad = {
         "a0,b0\n\na0,nobody\n": "line 3: no item has the id 'nobody'; ids look like 'a0'",
         "a0\n": "line 1: expected",
@@ -552,7 +552,7 @@ def test_files_of_links_that_cannot_be_used(kinfolk: Any, world: Path, tmp_path:
     for text, message in bad.items():
         (tmp_path / "links").write_text(text)
         assert_refused(kinfolk(*call, option, tmp_path / "links"), f"{tmp_path / 'links'}, {message}")
-    across = ["mentions", "cluster", world / "texts", "--documents", world / "test.conll", *ONE]
+    across = ["records", "cluster", world / "texts", "--documents", world / "test.conll", *ONE]
     (tmp_path / "links").write_text("d8:0-0 d9:0-0\n")
     assert_refused(kinfolk(*across, option, tmp_path / "links"), "line 1: 'd8:0-0' and 'd9:0-0' are in different")
     assert not (tmp_path / "o").exists()
@@ -562,7 +562,7 @@ def test_nothing_is_overwritten_or_half_written(kinfolk: Any, world: Path, tmp_p
     table = tmp_path / "t.csv"
     table.write_text((world / "test.csv").read_text())
     before = table.read_text()
-    call = ["mentions", "cluster", world / "people", "--records", table, *ONE]
+    call = ["records", "cluster", world / "people", "--records", table, *ONE]
     assert_refused(kinfolk(*call, "-o", table), "would overwrite")
     assert_refused(kinfolk(*call, "--pairs", table), "--pairs", "would overwrite")
     assert_refused(kinfolk(*call, "-o", tmp_path / "x", "--pairs", tmp_path / "x"), "would overwrite")
