@@ -8,12 +8,13 @@ DOCS_INSTALLED := $(VENV)/.installed-docs
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench docs clean
+.PHONY: help demo lint test check bench docs clean
 
 help:
 	@echo "make demo   three generated worlds (names, papers, customers): what the company adds, in a table and a page"
 	@echo "make test   the test suite"
-	@echo "make check  ruff, mypy and the test suite"
+	@echo "make lint   ruff (format and rules) and mypy"
+	@echo "make check  lint and the test suite"
 	@echo "make bench  speed and memory beside python-crfsuite, mixture and skip chain beside the CRF, stacking, linkage"
 	@echo "make docs   the guides as a site, in site/index.html; needs no network to be read"
 	@echo "make clean  remove the virtual environment and caches"
@@ -37,10 +38,12 @@ demo: $(INSTALLED)
 test: $(TESTS_INSTALLED)
 	$(BIN)/python -m pytest
 
-check: $(TESTS_INSTALLED)
-	$(BIN)/ruff check src tests benchmarks
+lint: $(TESTS_INSTALLED)
+	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/ruff check src tests benchmarks examples
 	$(BIN)/mypy
-	$(BIN)/python -m pytest
+
+check: lint test
 
 bench: $(TESTS_INSTALLED)
 	$(BIN)/python benchmarks/reading.py

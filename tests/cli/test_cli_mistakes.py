@@ -63,9 +63,7 @@ def test_faults_of_standard_input_say_so(kinfolk: Any, world: Path):
     assert_refused(kinfolk("tokens", "tag", world / "crf.kinfolk", stdin=b"\xff\n"), "<stdin>, line 1: not UTF-8")
 
 
-def test_a_label_never_seen_in_training(
-    kinfolk: Any, world: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-):
+def test_a_label_never_seen_in_training(kinfolk: Any, world: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture):
     """It cannot be kept; where answers are compared with it, it counts as a miss."""
     (tmp_path / "new.conll").write_text("Kim NNP B-PER\nAspirin NNP B-DRUG\n")
     forced = kinfolk("tokens", "tag", "--forced", world / "crf.kinfolk", tmp_path / "new.conll")

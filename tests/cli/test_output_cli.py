@@ -147,9 +147,7 @@ def test_training_tokens_as_json(kinfolk: Any, world: Path, tmp_path: Path):
 def test_training_a_stack_and_a_skip_chain_as_json(kinfolk: Any, world: Path, tmp_path: Path):
     command = ["tokens", "train", "--train", world / "train.conll", "--out", tmp_path / "m", "--json", "--quiet"]
     stacked = json.loads(kinfolk(*command, "--model", "stacked", "--folds", "2").out)
-    assert (
-        stacked["model"] == "StackedTagger" and [level["status"] for level in stacked["levels"]] == ["converged"] * 2
-    )
+    assert stacked["model"] == "StackedTagger" and [level["status"] for level in stacked["levels"]] == ["converged"] * 2
     skip_chain = json.loads(kinfolk(*command, "--model", "skip-chain").out)
     assert skip_chain["belief_propagation"]["groups"] == skip_chain["belief_propagation"]["settled"] == 12
 

@@ -150,9 +150,7 @@ DAMAGE = {
 
 @pytest.mark.parametrize("ending", ["nbi", "nbc"])
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_damaged_kernels_are_compiled_anew(
-    kernel: Kernel, damage: str, ending: str, caplog: pytest.LogCaptureFixture
-):
+def test_damaged_kernels_are_compiled_anew(kernel: Kernel, damage: str, ending: str, caplog: pytest.LogCaptureFixture):
     assert kernel.asked(2.0) == (4.0, 0) and kernel.asked(2.0) == (4.0, 1)
     for path in kernel.files(ending):
         path.write_bytes(DAMAGE[damage](path.read_bytes()))

@@ -394,9 +394,7 @@ def parts_of(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def asked(run: Any, data: Path) -> dict[str, tuple[list[str], list[str]]]:
         monkeypatch.setattr(slt, "tables", lambda name, parts, tell, jobs: parts)
-        return {
-            name: (list(train.group_names), list(test.group_names)) for name, train, test in run(data, quiet, 1)
-        }
+        return {name: (list(train.group_names), list(test.group_names)) for name, train, test in run(data, quiet, 1)}
 
     return asked
 

@@ -128,9 +128,7 @@ app.add_typer(records.app, name="records")
 app.command("explain", epilog=explain.EXPLAIN, short_help="Why this label, why this link: in words or as a page.")(
     explain.explain
 )
-app.command("demo", epilog=demo.DEMO, short_help="Train on three small worlds, and write a page about them.")(
-    demo.demo
-)
+app.command("demo", epilog=demo.DEMO, short_help="Train on three small worlds, and write a page about them.")(demo.demo)
 app.command("reproduce", epilog=reproduce.REPRODUCE, short_help="Run the experiments of the papers.")(
     reproduce.reproduce
 )

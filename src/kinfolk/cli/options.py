@@ -25,6 +25,7 @@ from kinfolk.errors import InputError, KinfolkError, ModelFileError, SettingErro
 
 # -- Options that several commands have, kept together in one dataclass and spread over each command ---
 
+
 def option_name(setting: str) -> str:
     return f"--{setting.replace('_', '-')}"
 
@@ -307,6 +308,7 @@ def types_to_trust(model: Any) -> list[str]:
 
 
 # -- Options of `train` that only some models have: whose they are, and the settings they stand for ----
+
 
 class Mixing(StrEnum):
     uniform = "uniform"

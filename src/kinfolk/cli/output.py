@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 # -- What goes to standard output: tables, coloured on a terminal and plain in a pipe; and JSON --------
 
+
 @dataclass(frozen=True)
 class Table:
     """Head and rows. The first `words` columns are words, which begin below each other; the others end so."""
@@ -227,6 +228,7 @@ def _parts(model: Any) -> dict[str, Any]:
 
 
 # -- The tables of `evaluate`: entities by type, nodes by class, links by metric -----------------------
+
 
 def entity_table(scores: EntityScores) -> Table:
     """In a pipe these are printed by `scores.table()`, as conlleval does."""

@@ -165,6 +165,7 @@ def sparse_aggregate(kind: int, links: sparse.csr_array, table: sparse.csr_array
 
 # -- Chosen rows of a table with dense columns put beside them, in one copy ----------------------------
 
+
 @njit(cache=True, nogil=True)
 def _starts(indptr, index, block, out):
     """Where each row begins: its own entries, then those of the block that are not 0."""

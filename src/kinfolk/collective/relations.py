@@ -171,6 +171,7 @@ def _without_self(links: Any) -> sparse.csr_array:
 
 # -- Instances and how they are linked, as relational templates see them -------------------------------
 
+
 class LinkRule:
     """A task's own rule that links its instances by what they are, such as tokens of a document by their words."""
 

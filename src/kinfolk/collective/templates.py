@@ -236,6 +236,7 @@ def at_least_one(what: str, value: Any) -> None:
 
 # -- What tokens near by say, or are told --------------------------------------------------------------
 
+
 @dataclass(frozen=True)
 class Window(NeighbourTemplate):
     """For tokens: the votes of the `size` tokens before and after, in the same sentence; absent = 0.

@@ -26,6 +26,7 @@ T = TypeVar("T", bound=Any)
 
 # -- A frozen two-way map between names and consecutive integers ---------------------------------------
 
+
 class Vocabulary:
     """Names numbered 0, 1, 2, ... in the order given; nothing can be added later.
 
@@ -305,6 +306,7 @@ class Coded(NamedTuple):
 
 # -- The core object: instances with features, labels, typed relations and groups ----------------------
 
+
 class Relational:
     """n instances, each labelled by itself and by the company it keeps.
 
@@ -466,6 +468,7 @@ def _checked_relation(name: str, relation: Any, n: int) -> Any:
 # It stores each distinct string once and a number per token, so whatever depends on the string alone (lower case,
 # shape,
 # affixes) is computed once a word type and spread by indexing.
+
 
 @dataclass(frozen=True, eq=False)
 class Column:

@@ -16,6 +16,7 @@ from kinfolk.errors import NotFittedError, SettingError
 
 # -- Settings the way scikit-learn keeps them: arguments of `__init__`, stored untouched under their own names ---
 
+
 class Settings:
     """Mixin: the arguments of `__init__` are the settings; what `fit` learns ends in an underscore.
 
@@ -98,6 +99,7 @@ class Settings:
 
 
 # -- Settings of the chain models, checked when `fit` is called: what each may be, as data -------------
+
 
 def _whole(least: int) -> tuple[str, Callable[[Any], bool]]:
     return f"a whole number of {least} or more", lambda v: _is_int(v) and v >= least

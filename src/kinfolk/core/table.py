@@ -317,6 +317,7 @@ def listed(given: str | Iterable[str] | None) -> list[str]:
 
 # -- The ids of nodes in a table, and finding those that links name among them -------------------------
 
+
 class NodeIds:
     """The ids of a table of nodes, and where each stands; without a column of ids they are the numbers of the rows."""
 

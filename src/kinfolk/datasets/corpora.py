@@ -163,6 +163,7 @@ def _mark(text: str, element: Start, fields: dict[str, str], name: str) -> Mark:
 
 # -- XML texts whose names are elements in the text: the text without its tags, and where the names are in it ---
 
+
 class Tags(NamedTuple):
     """What the elements are called.
 

@@ -64,6 +64,7 @@ NODES = examples(
 
 # -- Options of `nodes train` that are settings of a model; whose each is, `methods` says --------------
 
+
 @dataclass(frozen=True)
 class NodeOptions:
     """None: not given, so the model's own default."""
@@ -165,6 +166,7 @@ class NodeOptions:
 
 
 # -- What `nodes predict` writes: a line for each node, divided by tabs, as CSV or as JSON -------------
+
 
 def is_csv(output: str) -> bool:
     return output.lower().removesuffix(".gz").endswith(".csv")

@@ -93,6 +93,7 @@ def _names(data: bytes) -> dict[str, None]:
 
 # -- The graph that a command names: tables, LINQS files or pages, told by --format or by the names of the files ---
 
+
 class Format(StrEnum):
     tables = "tables"
     linqs = "linqs"

@@ -203,9 +203,7 @@ class DependencyNetwork(NeighbourModel):
         set_known(table, kept)
         return table
 
-    def trace(
-        self, X: Any, sweeps: int, forced: bool = False, chain: int = 0, known: Any = TRAIN
-    ) -> Iterator[Array]:
+    def trace(self, X: Any, sweeps: int, forced: bool = False, chain: int = 0, known: Any = TRAIN) -> Iterator[Array]:
         """The prediction after each sweep of one chain, (n, L): the mean of the conditionals so far, none left out."""
         nodes = self._nodes(X)
         world, kept = self._world(nodes), self._known(nodes, known, forced).labels

@@ -102,9 +102,10 @@ def _spread(table: Any) -> float:
         return 0.0
     if sparse.issparse(table):
         sums = np.bincount(table.indices, table.data, width)  # of columns, and of those entries that are not 0
-        apart = np.square(table.data - (sums / n)[table.indices]).sum() + (
-            (n - np.bincount(table.indices, minlength=width)) * (sums / n) ** 2
-        ).sum()
+        apart = (
+            np.square(table.data - (sums / n)[table.indices]).sum()
+            + ((n - np.bincount(table.indices, minlength=width)) * (sums / n) ** 2).sum()
+        )
     else:
         means = table.mean(axis=0, dtype=np.float64)
         apart = sum(np.square(rows - means).sum() for rows in np.array_split(table, -(-n // BLOCK_ROWS)))

@@ -387,9 +387,7 @@ class Graph(GraphSources):
         assert self._grouped is not None
         return self._grouped
 
-    def with_labels(
-        self, labels: Sequence[Any] | ArrayLike | None, classes: Iterable[Any] | None = None
-    ) -> Graph:
+    def with_labels(self, labels: Sequence[Any] | ArrayLike | None, classes: Iterable[Any] | None = None) -> Graph:
         """The same nodes with other labels; the classes stay unless they are given or there were none."""
         known = self.classes if classes is None and len(self.classes) else classes
         return Graph(*self._parts(coded_labels(labels, self.n_nodes, known)))

@@ -105,6 +105,7 @@ def _both_ways(links: Any) -> sparse.csr_array:
 
 # -- The link model: a relational Markov network over linked nodes (Taskar, Abbeel and Koller, 2002) ---
 
+
 @final
 @dataclass(kw_only=True, eq=False, repr=False)
 class LinkModel(NodeModel):

@@ -194,6 +194,7 @@ class NodeParents:
 
 # -- orders and their mean ------------------------------------------------------------------------------
 
+
 def node_sample(
     parents: NodeParents, nodes: Nodes, local: LocalModel | None, n_orders: int, seed: int | None, n_jobs: int,
     first: NDArray[np.bool_] | None = None,
@@ -213,6 +214,7 @@ def mean_marginals(sample: Sample, weights: TableWeights, labels: NDArray[np.int
 
 
 # -- Training a mixture of parents on nodes, over several random orders of them ------------------------
+
 
 class FittedNodes(NamedTuple):
     """What training on nodes learns; `memory` are the nodes trained on."""
@@ -289,7 +291,12 @@ def fit_nodes(
 
 
 def node_scorer(
-    X_dev: Any, nodes: Nodes, model: MixtureNodes, parents: NodeParents, local: LocalModel | None, classes: Classes,
+    X_dev: Any,
+    nodes: Nodes,
+    model: MixtureNodes,
+    parents: NodeParents,
+    local: LocalModel | None,
+    classes: Classes,
     memory: Memory,
 ) -> Callable[[TableWeights], float] | None:
     """Accuracy on a held-out graph for given weights; None without one. The orders are drawn once. Nodes of the graph

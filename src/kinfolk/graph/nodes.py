@@ -608,6 +608,7 @@ def restored_memory(file: ModelFile, n_labels: int) -> Memory | None:
 #
 # made ready for inference.
 
+
 class World(NamedTuple):
     """A graph ready for learning or inference. `alone` are the features of a node; `wide` what stands before the votes
     of its neighbours: these, unless only what is told counts, and what templates tell of the neighbours' features."""

@@ -527,6 +527,7 @@ def _mismatch(node: str, ends: Sequence[str], names: LinkColumns) -> str:
 #
 # Nodes are numbered by their rows. Neither torch nor PyTorch Geometric is imported: data are known by their attributes.
 
+
 def scipy_parts(adjacency: Any, features: Any, rules: LinkRules) -> dict[str, Any]:
     """Features and relations of `Graph`: entry (i, j) of a matrix is the weight with which i looks at j."""
     given = dict(adjacency) if isinstance(adjacency, Mapping) else {rules.link: adjacency}
@@ -674,6 +675,7 @@ def _column(given: Sequence[Mapping[Any, Any]], key: Any, usual: Any) -> TableCo
 
 
 # -- Where users keep their graphs: the ways to a `Graph` from data frames, networkx, SciPy and PyTorch Geometric ---
+
 
 class GraphSources:
     """What `Graph` can be made of; every way ends in the same checks."""

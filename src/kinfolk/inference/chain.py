@@ -407,6 +407,7 @@ def k_best(potentials: Potentials, k: int, n_jobs: int = 1) -> list[tuple[NDArra
 # by the constrained forward-backward of Culotta and McCallum (2004): the weight of all labellings that
 # agree with the span, over the weight of all labellings.
 
+
 @njit(nogil=True, cache=True)
 def _span_probabilities(node, pair, start, end, starts, sequence, first_token, last_token, labels, continues, out):
     """Spans stand in sentence order; alpha and beta are worked out once a sequence that has any."""

@@ -32,6 +32,7 @@ from kinfolk.inference.numeric import FAST
 
 # -- Expected counts of a chain: how often each label and each pair of labels is expected, by forward-backward ---
 
+
 @njit(nogil=True, cache=True, fastmath=FAST)
 def add_expectations(scores, pair, exp_pair, start, exp_start, scale, residual, pair_residual, start_residual, work):
     """Add scale · p(k at t) to residual, scale · p(i, k at t) to pair_residual; return log Z."""
@@ -382,6 +383,7 @@ def chain_residuals(
 #
 # With log p as pair scores, every question asked of a chain can be asked of a MEMM: its log-partition is 0,
 # its marginals are the forward pass of the paper, and conditioning on forced labels looks both ways.
+
 
 @njit(nogil=True, cache=True)
 def _tables(node, pair, start, starts, first_seq, last_seq, first_scores, tables):

@@ -549,6 +549,7 @@ def _move(cluster, fixed, starts, neighbours, gains, cannot_starts, cannot, max_
 #
 # largest.
 
+
 def one_to_one(
     n: int,
     left: Array,

@@ -712,6 +712,7 @@ def _empty(wiring: Wiring, scores: Scores) -> MixtureResiduals:
 # where
 # only one of them is outside, and an approximation (in practice a close one) where skip edges lead elsewhere.
 
+
 class LabelledSpan(NamedTuple):
     """Instances first, ..., first + len(labels) - 1 with these labels; `follower`: whether one more comes behind."""
 

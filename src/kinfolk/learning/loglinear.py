@@ -134,6 +134,7 @@ class LogLinear:
 #
 # The loss and its derivatives come from outside. A ridge on γ draws the mixing weights towards uniform.
 
+
 class TableWeights(NamedTuple):
     """Views into one flat vector: tables (F_b, L), start (L,), pair (R, L, L), rows (G, L²), gate (D,)."""
 
@@ -257,6 +258,7 @@ class Tables:
 
 
 # -- A warm start from an earlier fit: weights found again by the names of features and labels ---------
+
 
 class NamedWeights(NamedTuple):
     weights: Any  # Weights of a chain model, or one TableWeights a direction

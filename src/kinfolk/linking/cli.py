@@ -56,8 +56,7 @@ if TYPE_CHECKING:
 RECORDS_TRAIN = examples(
     "kinfolk records train --records customers.csv --cluster entity \\\n"
     "    --block 'key(postcode)' --block 'key(date_of_birth)' --out customers.kinfolk",
-    "kinfolk records train --records new.csv --pairs labels.csv \\\n"
-    "    --block 'key(postcode)' --out labelled.kinfolk",
+    "kinfolk records train --records new.csv --pairs labels.csv \\\n    --block 'key(postcode)' --out labelled.kinfolk",
     "kinfolk records train --documents litbank/train --out litbank.kinfolk",
 )
 RECORDS_CLUSTER = examples(
@@ -240,6 +239,7 @@ def _counts(labelled: PairLabels | None) -> dict[str, int]:
 
 
 # -- `kinfolk explain` for mentions and records: why two are linked, and what holds a cluster together ---
+
 
 def explain_links(
     linker: Any,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 # -- Options of `records`: where the items are, how pairs are learned, how decisions become clusters ---
 
+
 class Unmatched(StrEnum):
     refuse = "raise"
     drop = "drop"

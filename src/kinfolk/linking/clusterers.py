@@ -231,6 +231,7 @@ def _check_harmony(n: int, must: Array, cannot: Array, max_size: int | None) -> 
 
 # -- Why a clustering kept two items apart that the model would link: what each clusterer asks for, and what it met ---
 
+
 @dataclass(frozen=True, eq=False)
 class Between:
     """A candidate pair of two clusters, and all pairs between these."""

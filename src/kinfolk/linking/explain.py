@@ -122,6 +122,7 @@ def _few(names: tuple[str, ...], limit: int = 8) -> str:
 
 # -- Explanations of links and clusters, in the names of items and features ----------------------------
 
+
 @dataclass(frozen=True, eq=False)
 class PairShares:
     """score[k] = base + Σ shares[k], of pairs; `on` (m, K) are the weights the shares (m, K) come from."""
@@ -238,6 +239,7 @@ def one_item(items: Mentions, item: int | str) -> int:
 
 
 # -- What a report has room for: which clusters, which of their items, which of their pairs ------------
+
 
 def spanning_pairs(n: int, left: Array, right: Array, probability: Array) -> NDArray[np.int64]:
     """The pairs of a maximum spanning forest, the least probable first; of equals the earlier is the stronger."""

@@ -201,9 +201,7 @@ def _quantiles(values: NDArray[np.float64], bins: int) -> NDArray[np.float64]:
     return np.unique(middle[middle > values.min()])
 
 
-def _splits(
-    values: NDArray[np.float64], labels: NDArray[np.int8], bins: int, smallest: int
-) -> NDArray[np.float64]:
+def _splits(values: NDArray[np.float64], labels: NDArray[np.int8], bins: int, smallest: int) -> NDArray[np.float64]:
     from sklearn.tree import DecisionTreeClassifier
 
     tree = DecisionTreeClassifier(

@@ -359,6 +359,7 @@ def closure_line(candidates: int, compared: int) -> str:
 
 # -- What a Linker may be set to, and what it can learn from -------------------------------------------
 
+
 def check_items(items: Any) -> None:
     if not isinstance(items, Mentions):
         told = f"expected Mentions (read_coref, read_records); got {type(items).__name__}"

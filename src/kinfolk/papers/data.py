@@ -78,6 +78,7 @@ def rows(model: Any, name: str, data: Conll, tell: Tell) -> list[Row]:
 
 # -- The four graphs of Tables 1 and 2 and Figure 4 of the stacking paper, each with its templates and its folds ---
 
+
 class Split(NamedTuple):
     """One fold: a graph to train on, with the nodes whose labels may be used; a graph to label, with those scored."""
 

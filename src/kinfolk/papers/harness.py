@@ -231,6 +231,7 @@ def _words(metric: str) -> str:
 
 # -- Whether one model is better than another, by its scores on the same folds -------------------------
 
+
 def paired_t_test(first: ArrayLike, second: ArrayLike) -> float:
     """The two-sided p-value of Student's t-test on the differences; 1 where all are zero, nan for a single pair.
 

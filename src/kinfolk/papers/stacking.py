@@ -233,9 +233,7 @@ def best_rows(name: str, splits: Sequence[Split], tell: Tell, n_jobs: int) -> tu
 
 def best_model(n_jobs: int) -> StackedNodes:
     templates = [Mean(NEAR), Mean(FAR)]
-    return StackedNodes(
-        [maxent(3.0), maxent(1.0)], templates, own=True, features=False, known="true", n_jobs=n_jobs
-    )
+    return StackedNodes([maxent(3.0), maxent(1.0)], templates, own=True, features=False, known="true", n_jobs=n_jobs)
 
 
 def weighted(graph: Graph) -> Graph:
@@ -432,6 +430,7 @@ def _levels(split: Split, words: str, relations: tuple[str, ...], n_jobs: int) -
 
 
 # -- A stacked CRF on CoNLL-2003 English, beside the linear-chain CRF it stands on and the mixture of parents ---
+
 
 def stacked_conll(data: Path, tell: Tell, n_jobs: int = -1) -> Report:
     """A stacked CRF on CoNLL-2003 English, beside the linear-chain CRF it stands on and the mixture of parents.

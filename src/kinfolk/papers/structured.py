@@ -148,6 +148,7 @@ def _trained(row: dict[str, Any], which: str, metric: str) -> float:
 
 # -- Tables 1 to 3 of the paper on GUM, by its own split, without reddit, whose words are not given; news alone too ---
 
+
 def slt_gum(data: Path, tell: Tell, jobs: int) -> Report:
     """Tables 1 to 3 of the paper on GUM, by its own split, without reddit, whose words are not given; news alone too.
 

@@ -20,6 +20,7 @@ UNSEEN = "(never seen in training)"
 
 # -- What is taken for what: counts of true against predicted labels -----------------------------------
 
+
 @dataclass(frozen=True, eq=False)
 class Confusion:
     """`counts` (L, L): true labels down, predicted ones across. Rates run from 0 to 1; without a count they are 0."""

@@ -364,6 +364,7 @@ document_case, document_start = Context("document_case"), Context("document_star
 # The longest entry that starts at a token wins; its tokens say B, I, ... or S for an entry of one word.
 # Entries are kept in the model file, so tagging needs the list no more.
 
+
 @dataclass(frozen=True)
 class Gazetteer(Attribute):
     """Tokens inside an entry of the list, by place in the entry."""

@@ -197,6 +197,7 @@ def chain_starts(data: Relational) -> NDArray[np.int64]:
 
 # -- Weights of tokens in training: of their class, of their sentence, or both -------------------------
 
+
 def token_weights(
     batch: Batch,
     labels: NDArray[np.int32],
@@ -224,6 +225,7 @@ def token_weights(
 
 
 # -- Entities, for people: those predicted, where, what, and how sure; and how many of them are right ---
+
 
 @dataclass(frozen=True)
 class Entity:

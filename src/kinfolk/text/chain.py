@@ -229,6 +229,7 @@ def _runs(starts: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
 
 # -- What the chain models share beyond the face of a tagger: training on chains, decoding, k best labellings ---
 
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class ChainTagger(Tagger):
     """Abstract; MaxEnt, MEMM and LinearChainCRF are its final classes."""
@@ -292,6 +293,7 @@ class ChainTagger(Tagger):
 #
 # p(y | x) ∝ exp( a[y_1] + Σ_t x_t · W[:, y_t] + Σ_t T[y_{t-1}, y_t] )
 
+
 @final
 @dataclass(kw_only=True, eq=False, repr=False)
 class LinearChainCRF(ChainTagger):
@@ -316,6 +318,7 @@ def _potentials(block: Block, n_jobs: int) -> Potentials:
 # -- The maximum entropy Markov model (McCallum, Freitag and Pereira, 2000) ----------------------------
 #
 # p(y | x) = p(y_1 | x) Π_t p(y_t | y_{t-1}, x),     p(k | i, x) ∝ exp( x_t · W[:, k] + T[i, k] )
+
 
 @final
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -347,6 +350,7 @@ def _memm_potentials(block: Block, n_jobs: int) -> Potentials:
 # -- The maximum entropy classifier: each token by itself ----------------------------------------------
 #
 # p(y_t = k | x) ∝ exp( x_t · W[:, k] )
+
 
 @final
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -71,6 +71,7 @@ TOKENS = examples(
 
 # -- Options of `tokens train` that are settings of some models; whose each is, `methods` says ---------
 
+
 @dataclass(frozen=True)
 class TokenOptions:
     """None: not given, so the model's own default."""
@@ -117,6 +118,7 @@ class TokenOptions:
 
 
 # -- What `tokens tag` writes as JSON, one value a line ------------------------------------------------
+
 
 def entity_lines(tagger: Any, corpus: Any, forced: bool) -> Iterator[str]:
     """An object for each entity."""

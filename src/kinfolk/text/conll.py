@@ -234,6 +234,7 @@ def _blocks(corpus: Corpus, tokens: list[str], marker: str | None) -> Iterable[s
 
 # -- Running text: one sentence a line, a blank line ends a document -----------------------------------
 
+
 def read_text(path: Source, *, tokenise: bool | str = True) -> Corpus:
     """Read plain text as a corpus without labels; `path` may be "-" or an open file, gzip is unpacked.
 
@@ -266,6 +267,7 @@ def read_text(path: Source, *, tokenise: bool | str = True) -> Corpus:
 
 
 # -- Lists of names in text files, one entry a line ----------------------------------------------------
+
 
 def read_gazetteer(path: Source) -> list[str]:
     """The entries of a file: one a line, blank lines and lines that start with # left out."""

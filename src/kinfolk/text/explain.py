@@ -79,6 +79,7 @@ def largest_first(shares: list[FeatureShare]) -> tuple[FeatureShare, ...]:
 
 # -- Why the tokens of one document have their labels: by parents for a mixture, by features for the other models ---
 
+
 class Explaining(Protocol):
     """A tagger from the side of explanations."""
 

@@ -182,6 +182,7 @@ class TokenParents:
 
 # -- A fitted mixture of parents seen from the side of prediction, for tokens --------------------------
 
+
 @dataclass(frozen=True, eq=False)
 class Direction:
     """One model of one direction: its rule for parents, its weights."""

@@ -44,9 +44,7 @@ def span_scores(gold: Iterable[EntitySpan], predicted: Iterable[EntitySpan]) -> 
     """
     truth, guess = ({(start, end, name) for start, end, name in spans} for spans in (gold, predicted))
     n_gold, n_predicted, n_correct = (Counter(name for _, _, name in spans) for spans in (truth, guess, truth & guess))
-    types = {
-        name: Counts(n_gold[name], n_predicted[name], n_correct[name]) for name in sorted(n_gold | n_predicted)
-    }
+    types = {name: Counts(n_gold[name], n_predicted[name], n_correct[name]) for name in sorted(n_gold | n_predicted)}
     return EntityScores(len(truth), len(guess), len(truth & guess), types)
 
 
