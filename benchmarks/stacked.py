@@ -97,7 +97,7 @@ def growth(n: int, jobs: int, rounds: int) -> dict[str, Any]:
 def second_level(model: StackedNodes, data: Relational, votes: Any, rounds: int) -> tuple[float, float, float]:
     """Seconds of the second pass, of the sparse products in it, and of the base on rows that lie ready; in turn."""
     nobody = np.full(len(data), -1, np.int32)
-    last = NodePredictor(model.levels_, model._world(model._nodes(data)), model._ask, nobody, None, nobody)
+    last = NodePredictor(model.levels_, model._ready(model._nodes(data)), model._ask, nobody, None, nobody)
     relations = list(data.relations.values())
     company = np.concatenate([r @ votes for r in relations], axis=1)
     ready = np.concatenate([data.features, company.astype(np.float32)], axis=1)

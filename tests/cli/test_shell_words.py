@@ -18,7 +18,7 @@ from kinfolk.cli.main import ORDER, app
 from kinfolk.cli.options import InShellWords, counted_warnings, hushed, in_options, in_shell_words
 from kinfolk.cli.output import link_outcome
 from kinfolk.errors import InputError
-from kinfolk.text.cli import doubt_about_labels, label_line, label_summary
+from kinfolk.text.cli import label_line, label_summary, question_of_labels
 
 TAGS = "NNP VBZ DT NN IN JJ".split()
 
@@ -45,7 +45,7 @@ def test_labels_are_told(labels: list[str], line: str):
 
 def test_a_corpus_without_labels_has_none_to_tell():
     bare = corpus_of(["A"]).with_labels(None, None)
-    assert label_line(bare) == "0 labels" and doubt_about_labels(bare) is None
+    assert label_line(bare) == "0 labels" and question_of_labels(bare) is None
 
 
 @pytest.mark.parametrize(("labels", "doubtful"), [
@@ -54,7 +54,7 @@ def test_a_corpus_without_labels_has_none_to_tell():
     (["B-PER", "I-PER", "O"], False), ([f"B-{i}" for i in range(30)], False),
 ], ids=str)  # fmt: skip
 def test_labels_are_doubted(labels: list[str], doubtful: bool):
-    told = doubt_about_labels(corpus_of(labels))
+    told = question_of_labels(corpus_of(labels))
     assert (told is not None) == doubtful
     if told is not None:
         shown = ", ".join(labels[:2])

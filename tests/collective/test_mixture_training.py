@@ -310,11 +310,11 @@ def test_folds_are_of_whole_groups():
 def test_doubts_are_those_of_models_that_did_not_see_the_instance():
     """Feature i is of instance i alone: whoever has not seen it knows only how common the labels are: nothing."""
     rows, labels = sparse.csr_array(np.eye(6, dtype=np.float32)), np.array([0, 1, 0, 1, 0, 1], np.int32)
-    model, doubt = train_local(rows, labels, np.ones(6), np.arange(6) % 3, 2, plan(l2=0.01, tolerance=1e-6), None)
-    np.testing.assert_allclose(doubt, 0.5, atol=1e-6)
-    assert (model.doubt(rows, 1) < 0.1).all()
+    model, uncertainty = train_local(rows, labels, np.ones(6), np.arange(6) % 3, 2, plan(l2=0.01, tolerance=1e-6), None)
+    np.testing.assert_allclose(uncertainty, 0.5, atol=1e-6)
+    assert (model.uncertainty(rows, 1) < 0.1).all()
     clueless = LocalModel(np.zeros((3, 4), np.float32))
-    assert clueless.doubt(sparse.csr_array((2, 3), dtype=np.float32), 1).tolist() == [0.75, 0.75]
+    assert clueless.uncertainty(sparse.csr_array((2, 3), dtype=np.float32), 1).tolist() == [0.75, 0.75]
 
 
 @pytest.mark.parametrize("training", ["separate", "conditional", "joint"])

@@ -64,7 +64,7 @@ class World:
     def n(self) -> int:
         return len(self.r)
 
-    def hood(self, n_jobs: int = 1, **more: Any) -> Neighbourhood:
+    def neighbourhood(self, n_jobs: int = 1, **more: Any) -> Neighbourhood:
         relations = {"r": sparse.csr_array(self.r), "s": sparse.csr_array(self.s)}
         return Neighbourhood(self.n, self.votes.shape[1], relations, n_jobs=n_jobs, **more)
 
@@ -91,12 +91,12 @@ def labels_of(votes: np.ndarray) -> np.ndarray:
     return oracle.as_votes(votes, "label") * votes.any(axis=1, keepdims=True)
 
 
-def told(template: NeighbourTemplate, hood: Neighbourhood, votes: np.ndarray, rows: Any = None) -> np.ndarray:
+def told(template: NeighbourTemplate, neighbourhood: Neighbourhood, votes: np.ndarray, rows: Any = None) -> np.ndarray:
     """What the template writes after it learned; it may not rely on what stood there before."""
-    learned = template.learn(hood)
-    rows = np.arange(hood.n) if rows is None else rows
+    learned = template.learn(neighbourhood)
+    rows = np.arange(neighbourhood.n) if rows is None else rows
     out = np.full((len(rows), learned.width(votes.shape[1])), np.nan)
-    learned.write(hood, votes, rows, out)
+    learned.write(neighbourhood, votes, rows, out)
     return out
 
 
@@ -109,10 +109,10 @@ def test_templates_are_exact(kind: Any, world: World, path: str, hard: bool):
     relation = PATHS[path](world.r, world.s)
     true = AGGREGATES[kind](relation, labels_of(world.votes) if hard else world.votes)
     template = kind(path, hard=hard)
-    np.testing.assert_allclose(told(template, world.hood(), world.votes), true, rtol=1e-12, atol=1e-15)
-    some = told(template, world.hood(), world.votes, world.rows)
+    np.testing.assert_allclose(told(template, world.neighbourhood(), world.votes), true, rtol=1e-12, atol=1e-15)
+    some = told(template, world.neighbourhood(), world.votes, world.rows)
     np.testing.assert_allclose(some, true[world.rows], rtol=1e-12, atol=1e-15)
-    np.testing.assert_array_equal(told(template, world.hood(2), world.votes, world.rows), some)
+    np.testing.assert_array_equal(told(template, world.neighbourhood(2), world.votes, world.rows), some)
 
 
 @given(worlds(), st.sampled_from(list(PATHS)), st.booleans(), st.none() | st.integers(1, 7))
@@ -120,21 +120,21 @@ def test_slots_are_exact(world: World, path: str, hard: bool, slots: int | None)
     relation = PATHS[path](world.r, world.s)
     most = max(1, max((len(oracle.neighbours(relation, i)) for i in range(world.n)), default=0))
     template = Concat(path, hard=hard, slots=slots)
-    assert template.learn(world.hood()).slots == (slots or most)
+    assert template.learn(world.neighbourhood()).slots == (slots or most)
     true = oracle.concat(relation, labels_of(world.votes) if hard else world.votes, slots or most)
-    np.testing.assert_array_equal(told(template, world.hood(), world.votes), true)
-    np.testing.assert_array_equal(told(template, world.hood(2), world.votes, world.rows), true[world.rows])
+    np.testing.assert_array_equal(told(template, world.neighbourhood(), world.votes), true)
+    np.testing.assert_array_equal(told(template, world.neighbourhood(2), world.votes, world.rows), true[world.rows])
 
 
 def test_slots_are_those_of_training():
     small = World(np.array([[0, 1.0], [0, 0]]), np.zeros((2, 2)), np.eye(2), np.arange(2))
-    learned = Concat("r").learn(small.hood())
+    learned = Concat("r").learn(small.neighbourhood())
     large = World(apart(np.ones((4, 4))), np.zeros((4, 4)), np.eye(4)[:, :2], np.arange(4))
-    assert learned.slots == 1 and learned.learn(large.hood()).slots == 1, "learned once and for all"
-    np.testing.assert_array_equal(told(learned, large.hood(), large.votes), large.votes[[1, 0, 0, 0]])
-    wide = Concat("r").learn(large.hood())
+    assert learned.slots == 1 and learned.learn(large.neighbourhood()).slots == 1, "learned once and for all"
+    np.testing.assert_array_equal(told(learned, large.neighbourhood(), large.votes), large.votes[[1, 0, 0, 0]])
+    wide = Concat("r").learn(large.neighbourhood())
     assert wide.slots == 3 and wide.width(2) == 6
-    np.testing.assert_array_equal(told(wide, small.hood(), small.votes)[:, 2:], 0.0)
+    np.testing.assert_array_equal(told(wide, small.neighbourhood(), small.votes)[:, 2:], 0.0)
 
 
 def test_threads_change_nothing_however_many_links_there_are():
@@ -150,7 +150,7 @@ def test_threads_change_nothing_however_many_links_there_are():
         true = AGGREGATES[kind](links.toarray(), votes)
         np.testing.assert_allclose(told(kind("r"), one, votes), true, rtol=1e-12, atol=1e-14)
     for kind in (Count, Mean):
-        a, b = (kind("r", "features").of_features(hood) for hood in (one, two))
+        a, b = (kind("r", "features").of_features(neighbourhood) for neighbourhood in (one, two))
         np.testing.assert_array_equal(a.toarray(), b.toarray())
         np.testing.assert_allclose(a.toarray(), AGGREGATES[kind](links.toarray(), features.toarray()), rtol=1e-12)
 
@@ -158,7 +158,7 @@ def test_threads_change_nothing_however_many_links_there_are():
 def test_who_has_no_neighbour_is_told_nothing():
     world = World(np.zeros((3, 3)), np.zeros((3, 3)), np.full((3, 2), 0.5), np.arange(3))
     for template in (*(kind("r") for kind in KINDS), Concat("r"), Concat("r", slots=4)):
-        assert not told(template, world.hood(), world.votes).any()
+        assert not told(template, world.neighbourhood(), world.votes).any()
 
 
 @settings(max_examples=15)
@@ -170,16 +170,16 @@ def test_nobody_hears_himself(world: World):
         other[i] = np.eye(world.votes.shape[1])[0]
         for path in [*PATHS, "r @ ~r", "r @ s @ r | s"]:
             for kind in (Count, Max, Concat):
-                before, after = (told(kind(path), world.hood(), votes)[i] for votes in (world.votes, other))
+                before, after = (told(kind(path), world.neighbourhood(), votes)[i] for votes in (world.votes, other))
                 np.testing.assert_array_equal(before, after)
 
 
 def test_a_logarithm_needs_weights_that_are_not_negative():
     world = World(np.array([[0, -0.5], [0, 0]]), np.array([[0, 0.5], [0, 0]]), np.eye(2), np.arange(2))
     with pytest.raises(InputError, match=r"logcount\(r\) needs weights that are not negative; use Count"):
-        LogCount("r").learn(world.hood())
-    np.testing.assert_allclose(told(LogCount("s"), world.hood(), world.votes), [[0, np.log(1.5)], [0, 0]])
-    np.testing.assert_allclose(told(Count("r"), world.hood(), world.votes), [[0, -0.5], [0, 0]])
+        LogCount("r").learn(world.neighbourhood())
+    np.testing.assert_allclose(told(LogCount("s"), world.neighbourhood(), world.votes), [[0, np.log(1.5)], [0, 0]])
+    np.testing.assert_allclose(told(Count("r"), world.neighbourhood(), world.votes), [[0, -0.5], [0, 0]])
 
 
 @given(worlds())
@@ -200,12 +200,14 @@ def test_features_of_neighbours_dense_and_sparse(kind: Any, dtype: Any, world: W
     rng = np.random.default_rng(seed)
     table = (rng.integers(-3, 4, (world.n, width)) * (rng.random((world.n, width)) < 0.6)).astype(dtype)
     true = AGGREGATES[kind](PATHS[path](world.r, world.s), table.astype(np.float64))
-    dense, thin = (kind(path, "features").of_features(world.hood(features=f)) for f in (table, sparse.csr_array(table)))
+    dense, thin = (
+        kind(path, "features").of_features(world.neighbourhood(features=f)) for f in (table, sparse.csr_array(table))
+    )
     assert isinstance(dense, np.ndarray) and isinstance(thin, sparse.csr_array)
     assert dense.dtype.kind == thin.dtype.kind == "f" and dense.shape == thin.shape == table.shape
     np.testing.assert_allclose(dense, true, rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(thin.toarray(), true, rtol=1e-6, atol=1e-6)
-    two = kind(path, "features").of_features(world.hood(2, features=sparse.csr_array(table)))
+    two = kind(path, "features").of_features(world.neighbourhood(2, features=sparse.csr_array(table)))
     np.testing.assert_array_equal(two.toarray(), thin.toarray())
 
 
@@ -278,13 +280,13 @@ def test_rules_for_tokens_need_tokens(template: NeighbourTemplate):
     with pytest.raises(
         InputError, match="is about tokens in sentences, and this is a graph; name one of its relations"
     ):
-        template.learn(world.hood())
+        template.learn(world.neighbourhood())
 
 
 def test_a_relation_that_is_not_there_is_told_when_it_is_learned():
     world = World(np.zeros((2, 2)), np.zeros((2, 2)), np.eye(2), np.arange(2))
     with pytest.raises(InputError, match="there is no relation 'cites' here; there are: 'r', 's'"):
-        Count("r @ cites").learn(world.hood())
+        Count("r @ cites").learn(world.neighbourhood())
     with pytest.raises(InputError, match="there are: none"):
         Concat("cites").learn(token_hood(Corpus.from_sentences([["Kim"]])))
 
@@ -305,17 +307,17 @@ def strongest(votes: np.ndarray, relations: Any) -> np.ndarray:
 @given(worlds())
 def test_a_function_is_given_votes_and_relations(world: World):
     template = NeighbourFunction(lambda votes, relations: relations["r"] @ votes, "sum")
-    found = told(template, world.hood(), world.votes, world.rows)
+    found = told(template, world.neighbourhood(), world.votes, world.rows)
     np.testing.assert_allclose(found, oracle.count(world.r, world.votes)[world.rows], rtol=1e-12, atol=1e-15)
-    assert template.learn(world.hood()).columns == world.votes.shape[1]
+    assert template.learn(world.neighbourhood()).columns == world.votes.shape[1]
 
 
 def test_one_number_an_instance_is_one_column():
-    learned = NeighbourFunction(strongest).learn(WORLD.hood())
+    learned = NeighbourFunction(strongest).learn(WORLD.neighbourhood())
     assert (learned.name, learned.columns, learned.column_names(["a", "b"])) == ("strongest", 1, ["strongest[0]"])
-    assert told(learned, WORLD.hood(), WORLD.votes).tolist() == [[2.0], [0.0], [1.0]]
+    assert told(learned, WORLD.neighbourhood(), WORLD.votes).tolist() == [[2.0], [0.0], [1.0]]
     truths = NeighbourFunction(lambda votes, relations: votes[::-1, :1] > 0.7, "first")
-    assert told(truths, WORLD.hood(), WORLD.votes).tolist() == [[0.0], [0.0], [1.0]]
+    assert told(truths, WORLD.neighbourhood(), WORLD.votes).tolist() == [[0.0], [0.0], [1.0]]
 
 
 @pytest.mark.parametrize(
@@ -334,14 +336,14 @@ def test_one_number_an_instance_is_one_column():
 )
 def test_a_wrong_answer_of_a_function_is_told(answer: Any, message: str):
     with pytest.raises(InputError, match=f"'mine' must return .*{message}"):
-        NeighbourFunction(lambda votes, relations: answer, "mine").learn(WORLD.hood())
+        NeighbourFunction(lambda votes, relations: answer, "mine").learn(WORLD.neighbourhood())
 
 
 def test_a_function_keeps_its_number_of_columns():
     answers = [np.zeros((3, 2)), np.zeros((3, 1))]
-    learned = NeighbourFunction(lambda votes, relations: answers.pop(0), "mine").learn(WORLD.hood())
+    learned = NeighbourFunction(lambda votes, relations: answers.pop(0), "mine").learn(WORLD.neighbourhood())
     with pytest.raises(InputError, match="'mine' returned 2 columns in training and 1 now"):
-        learned.write(WORLD.hood(), WORLD.votes, np.arange(3), np.zeros((3, 2)))
+        learned.write(WORLD.neighbourhood(), WORLD.votes, np.arange(3), np.zeros((3, 2)))
 
 
 @pytest.mark.parametrize("wrong", ["strongest", 3, None, Count], ids=repr)
@@ -362,14 +364,14 @@ TEMPLATES = [
 @given(worlds(), SEEDS)
 def test_a_company_puts_its_templates_side_by_side(world: World, seed: int):
     features = np.random.default_rng(seed).standard_normal((world.n, 2))
-    hood = world.hood(features=features)
-    company = Company.learn(TEMPLATES, hood)
+    neighbourhood = world.neighbourhood(features=features)
+    company = Company.learn(TEMPLATES, neighbourhood)
     predictions = [t for t in TEMPLATES if t.of == "predictions"]
-    rows = company.rows(hood, world.votes, world.rows)
-    apart_ = [told(t, hood, world.votes, world.rows) for t in predictions]
+    rows = company.rows(neighbourhood, world.votes, world.rows)
+    apart_ = [told(t, neighbourhood, world.votes, world.rows) for t in predictions]
     np.testing.assert_array_equal(rows, np.concatenate(apart_, axis=1))
     assert company.width == rows.shape[1] and [t.of for t in company.told] == ["predictions"] * 8
-    fixed = company.fixed(hood)
+    fixed = company.fixed(neighbourhood)
     assert len(fixed) == 2
     np.testing.assert_allclose(fixed[0], oracle.mean(oracle.compose(world.r, world.s), features), rtol=1e-12)
     np.testing.assert_allclose(fixed[1], oracle.count(world.s, features), rtol=1e-12)
@@ -380,7 +382,9 @@ def test_a_company_puts_its_templates_side_by_side(world: World, seed: int):
 
 
 def test_columns_have_names():
-    company = Company.learn([Count("r", hard=True), Concat("r", slots=2), NeighbourFunction(strongest)], WORLD.hood())
+    company = Company.learn(
+        [Count("r", hard=True), Concat("r", slots=2), NeighbourFunction(strongest)], WORLD.neighbourhood()
+    )
     assert company.names(["cat", "dog"], []) == [
         "count(r, hard) cat", "count(r, hard) dog", "concat(r)[0] cat", "concat(r)[0] dog", "concat(r)[1] cat",
         "concat(r)[1] dog", "strongest[0]",
@@ -491,7 +495,7 @@ def test_a_wrong_setting_is_named(make: Callable[[], Any], message: str):
 def test_templates_come_back_from_their_description(template: Any):
     corpus = Corpus.from_sentences([["Kim", "Kim", "Lee"]] * 2)
     on_tokens = isinstance(template, Window) or not isinstance(getattr(template, "relation", Relation("r")), Relation)
-    learned = template.learn(token_hood(corpus) if on_tokens else WORLD.hood())
+    learned = template.learn(token_hood(corpus) if on_tokens else WORLD.neighbourhood())
     spec, strings = (json.loads(json.dumps(part)) for part in (learned.spec(), learned_strings(learned)))
     function = getattr(getattr(template, "relation", None), "function", None)
     again = rebuilt_template(spec, strings, {"strongest": strongest, "pairs": function}, learned_skips)
@@ -532,14 +536,14 @@ def test_chosen_rows_with_columns_beside_them(dtype: Any, n: int, width: int, be
 def test_a_window_over_what_neighbours_are_told():
     corpus = kf.Corpus.from_sentences([["a", "b", "a"], ["b", "a"]], documents=[2])
     votes = np.random.default_rng(0).random((5, 2))
-    hood = Neighbourhood(5, 2, {}, corpus=corpus)
+    neighbourhood = Neighbourhood(5, 2, {}, corpus=corpus)
     every = kf.SameWord(capitalised=False, max_document_frequency=None, most_recent=None)
-    inner = Max(every).learn(hood)
-    around = Window(1, inner).learn(hood)
+    inner = Max(every).learn(neighbourhood)
+    around = Window(1, inner).learn(neighbourhood)
     told = np.empty((5, 2))
-    inner.write(hood, votes, np.arange(5), told)
+    inner.write(neighbourhood, votes, np.arange(5), told)
     out = np.empty((5, around.width(2)))
-    around.write(hood, votes, np.arange(5), out)
+    around.write(neighbourhood, votes, np.arange(5), out)
     np.testing.assert_array_equal(out, oracle.window(told, corpus.token_sentences.tolist(), 1))
     assert len(around.column_names(["x", "y"])) == 4
     assert rebuilt_template(around.spec(), [], {}, learned_skips) == around

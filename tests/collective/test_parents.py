@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import kinfolk as kf
-from kinfolk.collective.explain import Explanation, Voice, explanation
+from kinfolk.collective.explain import Component, Explanation, explanation
 from kinfolk.errors import InputError
 
 DOCUMENTS = [
@@ -189,20 +189,20 @@ def test_voices_of_one_parent_are_added_up(seed: int, n: int, n_labels: int, mut
     weights = rng.dirichlet(np.ones(n))
     if muted:
         weights = np.eye(n)[0]  # all but one have no weight
-    voices = []
+    components = []
     for w in weights:
         parent = int(rng.integers(-1, 3))
-        voices.append(Voice(parent, f"r{rng.integers(2)}", float(w), None if parent < 0 else draw(), draw()))
-    marginal = sum(v.weight * v.predicted for v in voices)
+        components.append(Component(parent, f"r{rng.integers(2)}", float(w), None if parent < 0 else draw(), draw()))
+    marginal = sum(v.weight * v.predicted for v in components)
     classes = tuple("abcd"[:n_labels])
-    assert_adds_up(explanation(9, voices, classes, lambda i: f"n{i}"), marginal)
+    assert_adds_up(explanation(9, components, classes, lambda i: f"n{i}"), marginal)
     other = n_labels - 1
-    found = explanation(9, voices, classes, lambda i: f"n{i}", label=other)
+    found = explanation(9, components, classes, lambda i: f"n{i}", label=other)
     assert found.label == classes[other] and found.probability == pytest.approx(marginal[other])
     assert sum(c.share for c in found.contributions) == pytest.approx(1)
 
 
 def test_a_label_that_nobody_gives_any_probability():
-    voice = Voice(0, "r", 1.0, np.array([1.0, 0.0]), np.array([1.0, 0.0]))
+    voice = Component(0, "r", 1.0, np.array([1.0, 0.0]), np.array([1.0, 0.0]))
     found = explanation(1, [voice], ("a", "b"), str, label=1)
     assert found.probability == 0 and found.contributions[0].share == 0 and "b with probability 0.000" in str(found)

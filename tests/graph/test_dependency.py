@@ -142,9 +142,9 @@ def test_what_is_told_by_default_is_the_same_in_training_and_in_sampling():
     star = [(0, j) for j in range(1, 7)]
     graph = kf.Graph(np.zeros((7, 1)), ["ant", "bee", None, None, None, None, None], {"r": star})
     model = network().fit(graph)
-    world = model._world(model._nodes(graph))
+    world = model._ready(model._nodes(graph))
     few, all_ = one_hot(graph.label_codes, 2), one_hot(np.array([0, 1, 1, 1, 1, 1, 1]), 2)
-    told = [world.company.rows(world.hood, votes, np.array([0]))[0].tolist() for votes in (few, all_)]
+    told = [world.company.rows(world.neighbourhood, votes, np.array([0]))[0].tolist() for votes in (few, all_)]
     assert told == [[0.0, 1.0], [0.0, 1.0]]
 
 

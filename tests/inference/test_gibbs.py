@@ -275,11 +275,11 @@ def test_tables_are_the_probabilities_of_the_conditional(
     np.fill_diagonal(relation, 0)
     X = np.round(rng.standard_normal((n, 2)), 2)
     features = sparse.csr_array(X) if sparse_features else X
-    hood = Neighbourhood(n, L, {"r": sparse.csr_array(relation)}, features)
-    company = Company.learn(as_templates([as_template(name) for name in names]), hood)
+    neighbourhood = Neighbourhood(n, L, {"r": sparse.csr_array(relation)}, features)
+    company = Company.learn(as_templates([as_template(name) for name in names]), neighbourhood)
     learner = a_learner(rng, 2 + company.width, columns, L)
     assert is_log_linear(learner, company)
-    net = network_of(learner, company, hood, features)
+    net = network_of(learner, company, neighbourhood, features)
     for labels in enumerate_labellings(n, L)[:: max(1, L**n // 20)]:
         rows = np.hstack([X, *(AGGREGATES[name](relation, np.eye(L)[labels]) for name in names)])
         expected = learner.proba(rows)
@@ -291,11 +291,11 @@ def test_tables_are_the_probabilities_of_the_conditional(
 
 
 def test_what_cannot_be_written_as_tables():
-    hood = Neighbourhood(3, 2, {"r": sparse.csr_array(np.eye(3, k=1))}, np.zeros((3, 1)))
+    neighbourhood = Neighbourhood(3, 2, {"r": sparse.csr_array(np.eye(3, k=1))}, np.zeros((3, 1)))
     rows, codes = np.array([[0.0], [1.0], [2.0], [4.0]]), np.array([0, 0, 1, 1])
     classes, bases = Classes.of(["a", "b"]), (LogisticRegression(), GaussianNB())
     linear, other = (Learner(base, classes).fit(rows, codes, None) for base in bases)
-    company = lambda *templates: Company.learn(as_templates(list(templates)), hood)  # noqa: E731
+    company = lambda *templates: Company.learn(as_templates(list(templates)), neighbourhood)  # noqa: E731
     assert is_log_linear(linear, company("count:r", "max:r", "mean:r:features"))
     assert not is_log_linear(other, company("count:r"))
     assert not is_log_linear(linear, company("count:r", "log-count:r"))

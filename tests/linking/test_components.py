@@ -85,17 +85,17 @@ def test_a_logarithm_of_a_count(seed: int, n: int, L: int, one_hot: bool):
     links = np.abs(some_links(seed, n, 0.5))
     np.fill_diagonal(links, 0)
     votes = np.eye(L)[rng.integers(L, size=n)] if one_hot else rng.dirichlet(np.ones(L), size=n)
-    hood = Neighbourhood(n, L, {"r": sparse.csr_array(links)})
-    template, out = kf.LogCount("r").learn(hood), np.empty((n, L))
-    template.write(hood, votes, np.arange(n), out)
+    neighbourhood = Neighbourhood(n, L, {"r": sparse.csr_array(links)})
+    template, out = kf.LogCount("r").learn(neighbourhood), np.empty((n, L))
+    template.write(neighbourhood, votes, np.arange(n), out)
     np.testing.assert_allclose(out, np.log1p(oracle.count(links, votes)), atol=1e-9)
     assert template.width(L) == L and template.name == "logcount(r)" and repr(template) == "LogCount('r')"
 
 
 def test_a_logarithm_over_a_component_counts_everybody_once():
     links = {"r": sparse.csr_array((np.array([5.0, 7.0]), ([0, 2], [1, 1])), shape=(4, 4))}
-    hood, out = Neighbourhood(4, 2, links), np.empty((4, 2))
-    kf.LogCount("component(r)").write(hood, np.eye(2)[[0, 0, 1, 1]], np.arange(4), out)
+    neighbourhood, out = Neighbourhood(4, 2, links), np.empty((4, 2))
+    kf.LogCount("component(r)").write(neighbourhood, np.eye(2)[[0, 0, 1, 1]], np.arange(4), out)
     np.testing.assert_allclose(np.expm1(out), [[1, 1], [1, 1], [2, 0], [0, 0]], atol=1e-9)
 
 

@@ -186,11 +186,11 @@ def reference(text, i, j):
     ]  # fmt: skip
     same = [m for m in between if m.kind.form == "pronoun" and m.kind.pronoun == y.pronoun]
     firsts = ["differ", "first word", "last word", "both"][(x.core[0] == y.core[0]) + 2 * (x.core[-1] == y.core[-1])]
-    quoted = [quotation(text, m) for m in (a, b)]
-    if None not in quoted:
-        quote = "the same" if quoted[0] == quoted[1] else "two"
+    in_context = [quotation(text, m) for m in (a, b)]
+    if None not in in_context:
+        quote = "the same" if in_context[0] == in_context[1] else "two"
     else:
-        quote = "only i" if quoted[0] is not None else "only j" if quoted[1] is not None else "neither"
+        quote = "only i" if in_context[0] is not None else "only j" if in_context[1] is not None else "neither"
     follows = a.sentence == b.sentence and b.start >= a.end
     before = text.words[b.start - 1].lower()
     embedded = is_embedded(text, a), is_embedded(text, b)

@@ -250,8 +250,8 @@ def test_a_calibration_at_two_places_is_left_out():
     clusters = np.arange(12) // 2
     sharp = np.where(items.pair_labels == 1, 0.999, 0.001)
     scores = all_scores(items, clusters, sharp > 0.5)
-    (doubt,) = pair_part(items, sharp, clusters, scores).data["calibration"]
-    assert doubt["title"] == "Pairs in doubt"
+    (uncertainty,) = pair_part(items, sharp, clusters, scores).data["calibration"]
+    assert uncertainty["title"] == "Pairs in doubt"
     spread = np.linspace(0.01, 0.99, items.n_pairs)
     assert len(pair_part(items, spread, clusters, scores).data["calibration"]) == 2
 

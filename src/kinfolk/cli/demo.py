@@ -212,8 +212,8 @@ def _node(worlds: DemoWorlds) -> Part:
     """A paper whose words alone mislead, and whose company sets it right; failing that, the first one asked about."""
     from dataclasses import replace
 
-    from kinfolk.graph.explain import story_part
-    from kinfolk.graph.stacked import stacked_story
+    from kinfolk.graph.explain import explained_part
+    from kinfolk.graph.stacked import explained_levels
 
     stacked, graph, truth = worlds.stacked, worlds.graph, worlds.truth
     levels = stacked.predict_levels(graph)
@@ -225,7 +225,7 @@ def _node(worlds: DemoWorlds) -> Part:
     node = int(changed[sure[changed].argmax()]) if len(changed) else int(np.flatnonzero(unknown)[0])
     nodes = stacked._nodes(graph)
     predictor = stacked._predictor(nodes, stacked._known(nodes, "train", forced=False, tell=False))
-    part = story_part(stacked_story(predictor, 1, node, stacked.labels_.names, list(graph.feature_names or ())))
+    part = explained_part(explained_levels(predictor, 1, node, stacked.labels_.names, list(graph.feature_names or ())))
     return replace(part, title=f"Nodes: paper {graph.ids[node]}, “{part.data['nodes'][0]['title']}”")
 
 

@@ -76,7 +76,7 @@ class Explanation(Answer):
 
 
 @dataclass(frozen=True)
-class Voice:
+class Component:
     """One component in one order: parent (-1: nobody), relation, weight, marginal of the parent, prediction."""
 
     parent: int
@@ -88,7 +88,7 @@ class Voice:
 
 def explanation(
     instance: int,
-    voices: Iterable[Voice],
+    components: Iterable[Component],
     classes: tuple[str, ...],
     name_of: Callable[[int], str],
     label: int | None = None,
@@ -97,9 +97,9 @@ def explanation(
 
     label   the label to explain; None: the most probable one
     """
-    together: dict[tuple[int, str], list[Voice]] = {}
-    for voice in voices:
-        together.setdefault((voice.parent, voice.relation), []).append(voice)
+    together: dict[tuple[int, str], list[Component]] = {}
+    for component in components:
+        together.setdefault((component.parent, component.relation), []).append(component)
     marginal = sum((v.weight * v.predicted for same in together.values() for v in same), np.zeros(len(classes)))
     answer = int(marginal.argmax()) if label is None else label
     contributions = []
@@ -120,7 +120,7 @@ def explanation(
     )
 
 
-def _mean(distributions: list[Array], voices: list[Voice]) -> Array:
+def _mean(distributions: list[Array], components: list[Component]) -> Array:
     """The mean by weight; by number, if no voice has any."""
-    weights = np.array([v.weight for v in voices])
+    weights = np.array([v.weight for v in components])
     return np.asarray(np.average(np.array(distributions), axis=0, weights=weights if weights.sum() > 0 else None))

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kinfolk.collective.explain import Voice
+from kinfolk.collective.explain import Component
 from kinfolk.collective.sequences import TrainingData, train
 from kinfolk.collective.templates import set_known
-from kinfolk.core.data import sound
+from kinfolk.core.data import finite
 from kinfolk.core.modelfile import ModelFile
 from kinfolk.core.threads import release_free_memory
 from kinfolk.core.training import Callback, Convergence, Stage, TrainingPlan, UntilStopped, combined
@@ -286,27 +286,29 @@ class Sample:
         """Marginals of each wiring."""
         found = beliefs(self.wired.wirings, self.scores(weights, n_jobs), self.alphas(weights.gate), labels, n_jobs)
         for one in found:
-            sound(one.marginals, "the mixture of parents")
+            finite(one.marginals, "the mixture of parents")
         return found
 
-    def voices(
+    def components(
         self, weights: TableWeights, names: Sequence[str], instances: Sequence[int], n_jobs: int,
         labels: NDArray[np.int32] | None = None,
-    ) -> list[list[Voice]]:  # fmt: skip
+    ) -> list[list[Component]]:  # fmt: skip
         """Who speaks for each instance, in every order; weights of all sum to 1. `names` are those of the relations,
         `labels` (n,) those that are known, -1 for none."""
         known = (*names, "start")
-        spoken: list[list[Voice]] = [[] for _ in instances]
+        spoken: list[list[Component]] = [[] for _ in instances]
         found, alphas = self.beliefs(weights, labels, n_jobs), self.alphas(weights.gate)
         for wiring, alpha, (marginals, predicted) in zip(self.wired.wirings, alphas, found, strict=True):
             dag = wiring.dag
             if labels is not None:
                 set_known(marginals, labels)
-            for voices, instance in zip(spoken, instances, strict=True):
+            for components, instance in zip(spoken, instances, strict=True):
                 for c in range(dag.indptr[instance], dag.indptr[instance + 1]):
                     j = int(dag.parent[c])
                     own = None if j < 0 else marginals[j]
-                    voices.append(Voice(j, known[dag.relation[c]], float(alpha[c]) / len(found), own, predicted[c]))
+                    components.append(
+                        Component(j, known[dag.relation[c]], float(alpha[c]) / len(found), own, predicted[c])
+                    )
         return spoken
 
     def scores(self, weights: TableWeights, n_jobs: int) -> Scores:
@@ -479,7 +481,7 @@ def gate_names(relations: Sequence[str], edge_names: Sequence[Sequence[str]]) ->
     return names + [f"{name}: {edge}" for name, edges in zip(relations, edge_names, strict=True) for edge in edges]
 
 
-def gate_rows(dag: Dag, n_relations: int, doubt: Array, edge_rows: Sequence[Any]) -> Array:
+def gate_rows(dag: Dag, n_relations: int, uncertainty: Array, edge_rows: Sequence[Any]) -> Array:
     """(C, D). `edge_rows` holds for each relation a CSR (E, G), or None."""
     n = dag.n_components
     kind = np.where(dag.relation == START, n_relations, dag.relation)
@@ -488,8 +490,8 @@ def gate_rows(dag: Dag, n_relations: int, doubt: Array, edge_rows: Sequence[Any]
     counts = np.zeros((dag.n_instances, n_relations + 1))
     np.add.at(counts, (dag.child, kind), 1)
     number = np.log(counts[dag.child, kind])[:, None] * hot[:, :-1]
-    child = doubt[dag.child][:, None] * hot
-    parent = np.where(dag.parent >= 0, doubt[dag.parent], 0)[:, None] * hot[:, :-1]
+    child = uncertainty[dag.child][:, None] * hot
+    parent = np.where(dag.parent >= 0, uncertainty[dag.parent], 0)[:, None] * hot[:, :-1]
     blocks = [hot, number, child, parent]
     for r, rows in enumerate(edge_rows):
         if rows is not None:
@@ -534,7 +536,7 @@ class LocalModel:
 
     table: Array  # (F, L)
 
-    def doubt(self, rows: sparse.csr_array, n_jobs: int) -> Array:
+    def uncertainty(self, rows: sparse.csr_array, n_jobs: int) -> Array:
         """(n,), 1 - the best probability."""
         scores = SparseRows(rows).scores(self.table, n_jobs).astype(np.float64)
         if not scores.size:
@@ -549,13 +551,13 @@ def train_local(
     """The model trained on everything, and the doubts (n,) of models that have not seen the fold of an instance:
     one that has seen it never doubts it.
     """
-    doubt = np.zeros(len(labels))
+    uncertainty = np.zeros(len(labels))
     for number in np.unique(fold):
         held = fold == number
         if held.any() and (labels[~held] >= 0).any():
             model = _fit(rows[np.flatnonzero(~held)], labels[~held], weights[~held], n_labels, plan, callback)
-            doubt[held] = model.doubt(rows[np.flatnonzero(held)], plan.n_jobs)
-    return _fit(rows, labels, weights, n_labels, plan, callback), doubt
+            uncertainty[held] = model.uncertainty(rows[np.flatnonzero(held)], plan.n_jobs)
+    return _fit(rows, labels, weights, n_labels, plan, callback), uncertainty
 
 
 def _fit(

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kinfolk.core.data import sound
+from kinfolk.core.data import finite
 from kinfolk.core.modelfile import ModelFile
 from kinfolk.core.training import Callback, Convergence, TrainingPlan
 from kinfolk.inference.loopy import Fixed, PairGraph, Propagation, node_beliefs, pair_graph, propagate
@@ -284,11 +284,11 @@ def infer(
     ends = SparseRows(sample.rows).scores(weights.tables[0], n_jobs)
     node, tables = sample.node_scores(ends, weights.start), sample.tables(weights.pair, weights.rows)
     for scores in (node, tables):
-        sound(scores, "the model")
+        finite(scores, "the model")
     if forbid is not None:
         node, tables = node + forbid[0], sample.with_forbidden(tables, forbid[1])
     fixed = propagate(sample.graph, node, tables, settings, maximise, None, n_jobs)
-    found = sound(node_beliefs(sample.graph, node, fixed.messages, n_jobs), "belief propagation")
+    found = finite(node_beliefs(sample.graph, node, fixed.messages, n_jobs), "belief propagation")
     return found, InferenceReport.of(fixed, settings.tolerance), (node, tables, fixed)
 
 

@@ -52,7 +52,7 @@ class Instances:
     fold: NDArray[np.int32]
     weights: Array | None
     n_jobs: int  # models to train at once
-    hood: Neighbourhood
+    neighbourhood: Neighbourhood
     templates: Company
     bases: Sequence[Any]
 
@@ -66,7 +66,7 @@ class Instances:
 
     def company(self, votes: Array, own: Array | None, index: Array) -> Array:
         """(m, q): what instances are told of the votes (n, L) of others, and of their own where there are such."""
-        return self.templates.rows(self.hood, votes, index, own)
+        return self.templates.rows(self.neighbourhood, votes, index, own)
 
 
 class Ask(NamedTuple):
@@ -218,7 +218,7 @@ def _looks_across(instances: Any) -> bool:
             continue
         if not isinstance(template, Over):
             return True  # a function may do anything
-        links = instances.hood.links(template.rule)
+        links = instances.neighbourhood.links(template.rule)
         here = np.repeat(fold, np.diff(links.indptr))
         there = fold[links.indices]
         if ((here != there) & (here >= 0) & (there >= 0)).any():

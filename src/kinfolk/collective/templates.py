@@ -47,7 +47,7 @@ class NeighbourTemplate:
     def name(self) -> str:
         raise NotImplementedError
 
-    def learn(self, hood: Neighbourhood) -> Self:
+    def learn(self, neighbourhood: Neighbourhood) -> Self:
         """The rule with what it needs to know of the training data."""
         return self
 
@@ -58,7 +58,7 @@ class NeighbourTemplate:
     def column_names(self, votes: list[str]) -> list[str]:
         return [f"{self.name} {vote}" for vote in votes]
 
-    def write(self, hood: Neighbourhood, votes: Array, rows: Array, out: Array) -> None:
+    def write(self, neighbourhood: Neighbourhood, votes: Array, rows: Array, out: Array) -> None:
         """Fill `out` (rows, width) from the votes (n, classes)."""
         raise NotImplementedError
 
@@ -109,23 +109,30 @@ class Over(NeighbourTemplate):
         shown = self.rule.name if isinstance(self.rule, LinkRule) else str(self.rule)
         return f"{type(self).__name__.lower()}({shown}{', hard' if self.hard else ''})"
 
-    def learn(self, hood: Neighbourhood) -> Self:
+    def learn(self, neighbourhood: Neighbourhood) -> Self:
         if isinstance(self.rule, LinkRule):
-            return replace(self, relation=self.rule.learn(hood.tokens(self.name)))
-        hood.links(self.rule)  # tells now if it is not there
+            return replace(self, relation=self.rule.learn(neighbourhood.tokens(self.name)))
+        neighbourhood.links(self.rule)  # tells now if it is not there
         return self
 
-    def write(self, hood: Neighbourhood, votes: Array, rows: Array, out: Array) -> None:
-        aggregate(self.KIND, hood.links(self.rule), as_labels(votes) if self.hard else votes, rows, out, hood.n_jobs)
+    def write(self, neighbourhood: Neighbourhood, votes: Array, rows: Array, out: Array) -> None:
+        aggregate(
+            self.KIND,
+            neighbourhood.links(self.rule),
+            as_labels(votes) if self.hard else votes,
+            rows,
+            out,
+            neighbourhood.n_jobs,
+        )
 
-    def of_features(self, hood: Neighbourhood) -> Any:
+    def of_features(self, neighbourhood: Neighbourhood) -> Any:
         """CSR or dense (n, F) for of="features"."""
-        links, table = hood.links(self.rule), hood.features
+        links, table = neighbourhood.links(self.rule), neighbourhood.features
         if sparse.issparse(table):
             table = table.astype(np.result_type(table.dtype, np.float32), copy=False)  # a mean of counts is no count
-            return sparse_aggregate(self.KIND, links, table, hood.n_jobs)
+            return sparse_aggregate(self.KIND, links, table, neighbourhood.n_jobs)
         out = np.empty(table.shape, np.result_type(table.dtype, np.float32))
-        aggregate(self.KIND, links, table, np.arange(len(table)), out, hood.n_jobs)
+        aggregate(self.KIND, links, table, np.arange(len(table)), out, neighbourhood.n_jobs)
         return out
 
     def spec(self) -> dict[str, Any]:
@@ -142,14 +149,14 @@ class Count(Over):
 class LogCount(Over):
     """log(1 + Count), for weights that are not negative."""
 
-    def learn(self, hood: Neighbourhood) -> Self:
-        learned = super().learn(hood)
-        if (hood.links(learned.rule).data < 0).any():
+    def learn(self, neighbourhood: Neighbourhood) -> Self:
+        learned = super().learn(neighbourhood)
+        if (neighbourhood.links(learned.rule).data < 0).any():
             raise InputError(f"{self.name} needs weights that are not negative; use Count")
         return learned
 
-    def write(self, hood: Neighbourhood, votes: Array, rows: Array, out: Array) -> None:
-        super().write(hood, votes, rows, out)
+    def write(self, neighbourhood: Neighbourhood, votes: Array, rows: Array, out: Array) -> None:
+        super().write(neighbourhood, votes, rows, out)
         np.log1p(out, out=out)
 
 
@@ -192,11 +199,11 @@ class Concat(Over):
         if self.slots is not None:
             at_least_one("Concat: slots", self.slots)
 
-    def learn(self, hood: Neighbourhood) -> Self:
-        learned = super().learn(hood)
+    def learn(self, neighbourhood: Neighbourhood) -> Self:
+        learned = super().learn(neighbourhood)
         if self.slots is not None:
             return learned
-        most = int(np.diff(hood.links(learned.rule).indptr).max(initial=1))
+        most = int(np.diff(neighbourhood.links(learned.rule).indptr).max(initial=1))
         return replace(learned, slots=max(1, most))
 
     def width(self, n_votes: int) -> int:
@@ -206,9 +213,16 @@ class Concat(Over):
     def column_names(self, votes: list[str]) -> list[str]:
         return [f"{self.name}[{slot}] {vote}" for slot in range(self.slots or 0) for vote in votes]
 
-    def write(self, hood: Neighbourhood, votes: Array, rows: Array, out: Array) -> None:
+    def write(self, neighbourhood: Neighbourhood, votes: Array, rows: Array, out: Array) -> None:
         assert self.slots is not None
-        lay_out(hood.links(self.rule), as_labels(votes) if self.hard else votes, rows, self.slots, out, hood.n_jobs)
+        lay_out(
+            neighbourhood.links(self.rule),
+            as_labels(votes) if self.hard else votes,
+            rows,
+            self.slots,
+            out,
+            neighbourhood.n_jobs,
+        )
 
     def spec(self) -> dict[str, Any]:
         return {**super().spec(), "slots": None if self.slots is None else int(self.slots)}
@@ -263,9 +277,9 @@ class Window(NeighbourTemplate):
     def offsets(self) -> list[int]:
         return [*range(-self.size, 0), *range(1, self.size + 1)]
 
-    def learn(self, hood: Neighbourhood) -> Self:
-        hood.tokens(self.name)
-        return self if self.told is None else replace(self, told=self.told.learn(hood))
+    def learn(self, neighbourhood: Neighbourhood) -> Self:
+        neighbourhood.tokens(self.name)
+        return self if self.told is None else replace(self, told=self.told.learn(neighbourhood))
 
     def width(self, n_votes: int) -> int:
         return 2 * self.size * (n_votes if self.told is None else self.told.width(n_votes))
@@ -274,11 +288,11 @@ class Window(NeighbourTemplate):
         inner = votes if self.told is None else self.told.column_names(votes)
         return [f"{self.name}[{offset:+d}] {name}" for offset in self.offsets for name in inner]
 
-    def write(self, hood: Neighbourhood, votes: Array, rows: Array, out: Array) -> None:
-        corpus, said = hood.tokens(self.name), votes
+    def write(self, neighbourhood: Neighbourhood, votes: Array, rows: Array, out: Array) -> None:
+        corpus, said = neighbourhood.tokens(self.name), votes
         if self.told is not None:
-            said = np.empty((hood.n, self.told.width(votes.shape[1])), votes.dtype)
-            self.told.write(hood, votes, np.arange(hood.n), said)
+            said = np.empty((neighbourhood.n, self.told.width(votes.shape[1])), votes.dtype)
+            self.told.write(neighbourhood, votes, np.arange(neighbourhood.n), said)
         width, lengths = said.shape[1], np.diff(corpus.sentence_starts)
         first = np.repeat(corpus.sentence_starts[:-1], lengths)[rows]
         last = np.repeat(corpus.sentence_starts[1:], lengths)[rows]
@@ -327,8 +341,8 @@ class NeighbourFunction(NeighbourTemplate):
     def name(self) -> str:
         return self.label
 
-    def learn(self, hood: Neighbourhood) -> Self:
-        width = self._answer(hood, np.zeros((hood.n, hood.n_votes))).shape[1]
+    def learn(self, neighbourhood: Neighbourhood) -> Self:
+        width = self._answer(neighbourhood, np.zeros((neighbourhood.n, neighbourhood.n_votes))).shape[1]
         return type(self)(self.function, self.label, width)
 
     def width(self, n_votes: int) -> int:
@@ -337,24 +351,24 @@ class NeighbourFunction(NeighbourTemplate):
     def column_names(self, votes: list[str]) -> list[str]:
         return [f"{self.name}[{i}]" for i in range(self.columns)]
 
-    def write(self, hood: Neighbourhood, votes: Array, rows: Array, out: Array) -> None:
-        answer = self._answer(hood, votes)
+    def write(self, neighbourhood: Neighbourhood, votes: Array, rows: Array, out: Array) -> None:
+        answer = self._answer(neighbourhood, votes)
         if answer.shape[1] != self.columns:
             raise InputError(f"{self.name!r} returned {self.columns} columns in training and {answer.shape[1]} now")
         out[:] = answer[rows]
 
-    def _answer(self, hood: Neighbourhood, votes: Array) -> Array:
-        shown = votes.view() if hood.order is None else votes[np.argsort(hood.order)]
+    def _answer(self, neighbourhood: Neighbourhood, votes: Array) -> Array:
+        shown = votes.view() if neighbourhood.order is None else votes[np.argsort(neighbourhood.order)]
         shown.flags.writeable = False  # others are told of the same votes
-        answer = np.asarray(self.function(shown, hood.relations_as_given()))
+        answer = np.asarray(self.function(shown, neighbourhood.relations_as_given()))
         if answer.ndim == 1:
             answer = answer[:, None]
-        if answer.ndim != 2 or len(answer) != hood.n or answer.dtype.kind not in "fiub":
+        if answer.ndim != 2 or len(answer) != neighbourhood.n or answer.dtype.kind not in "fiub":
             got = f"{answer.dtype} of shape {answer.shape}"
-            raise InputError(f"{self.name!r} must return one row of numbers an instance ({hood.n}); got {got}")
+            raise InputError(f"{self.name!r} must return one row of numbers an instance ({neighbourhood.n}); got {got}")
         if not np.isfinite(answer).all():
             raise InputError(f"{self.name!r} must return finite numbers; got {answer[~np.isfinite(answer)][0]}")
-        return answer if hood.order is None else answer[hood.order]
+        return answer if neighbourhood.order is None else answer[neighbourhood.order]
 
     def spec(self) -> dict[str, Any]:
         return {"template": "NeighbourFunction", "name": self.label, "columns": self.columns}
@@ -368,8 +382,8 @@ class Company:
     n_votes: int
 
     @classmethod
-    def learn(cls, templates: Iterable[NeighbourTemplate], hood: Neighbourhood) -> Company:
-        return cls(tuple(template.learn(hood) for template in templates), hood.n_votes)
+    def learn(cls, templates: Iterable[NeighbourTemplate], neighbourhood: Neighbourhood) -> Company:
+        return cls(tuple(template.learn(neighbourhood) for template in templates), neighbourhood.n_votes)
 
     @property
     def told(self) -> list[NeighbourTemplate]:
@@ -396,24 +410,24 @@ class Company:
         fixed = [t for t in self.templates if t.of == "features"]
         return [name for t in [*fixed, *self.told] for name in t.column_names(list(features if t in fixed else votes))]
 
-    def fixed(self, hood: Neighbourhood) -> list[Any]:
+    def fixed(self, neighbourhood: Neighbourhood) -> list[Any]:
         """Tables (n, F) of the neighbours' features, CSR or dense as the features are."""
-        return [t.of_features(hood) for t in self.templates if isinstance(t, Over) and t.of == "features"]
+        return [t.of_features(neighbourhood) for t in self.templates if isinstance(t, Over) and t.of == "features"]
 
-    def prepare(self, hood: Neighbourhood) -> None:
+    def prepare(self, neighbourhood: Neighbourhood) -> None:
         """Work out the links that templates ask for, before threads do."""
         for template in self.templates:
             if isinstance(template, Over):
-                hood.links(template.rule)
+                neighbourhood.links(template.rule)
 
-    def rows(self, hood: Neighbourhood, votes: Array, rows: Array, own: Array | None = None) -> Array:
+    def rows(self, neighbourhood: Neighbourhood, votes: Array, rows: Array, own: Array | None = None) -> Array:
         """(len(rows), width): what these instances are told of their neighbours' votes (n, classes); with `own` (n,
         classes) their own come last."""
         votes = padded(votes)  # once for all templates
         out, at = np.empty((len(rows), self.width + (0 if own is None else own.shape[1])), votes.dtype), 0
         for template in self.told:
             width = template.width(self.n_votes)
-            template.write(hood, votes, rows, out[:, at : at + width])
+            template.write(neighbourhood, votes, rows, out[:, at : at + width])
             at += width
         if own is not None:
             out[:, at:] = own[rows]

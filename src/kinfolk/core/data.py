@@ -564,7 +564,7 @@ BOUNDS = f"feature values must be finite and lie within ±{LARGEST_VALUE:g}"
 Array = NDArray[Any]
 
 
-def sound(table: Array, whose: str) -> Array:
+def finite(table: Array, whose: str) -> Array:
     """A table with a row an instance, of probabilities, of scores or of logarithms (-inf: impossible); an error where
     an entry is NaN, or a score so large that its probability would be. `whose`: who gave it."""
     wrong = ~(table < np.inf)

@@ -88,9 +88,9 @@ def write_model_file(
         _replace_file(os.path.realpath(path), _encode(dict(header), arrays, strings or {}))
 
 
-def fits(sound: bool | np.bool_) -> None:
+def fits(finite: bool | np.bool_) -> None:
     """For what has to hold between the parts of a model that was read."""
-    if not sound:
+    if not finite:
         raise ModelFileError("the parts of the model do not fit together; save it again with this version of kinfolk")
 
 

@@ -30,15 +30,15 @@ from kinfolk.collective.templates import (
     Proportion,
     set_known,
 )
-from kinfolk.core.data import sound
+from kinfolk.core.data import finite
 from kinfolk.core.modelfile import Functions, ModelFile
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.core.training import speaker
 from kinfolk.errors import DataWarning, InputError, SettingError, warn
-from kinfolk.graph.explain import finished, gibbs_story
+from kinfolk.graph.explain import explained_sampling, finished
 from kinfolk.graph.learners import Learner, check_base, check_enough, predict_in_blocks
 from kinfolk.graph.model import NeighbourModel
-from kinfolk.graph.nodes import TRAIN, Known, Memory, Nodes, World, default_templates, node_weights
+from kinfolk.graph.nodes import TRAIN, Known, Memory, Nodes, ReadyGraph, default_templates, node_weights
 from kinfolk.graph.page import NodeExplanation
 from kinfolk.inference.gibbs import Chain, Network
 from kinfolk.report.page import PathLike
@@ -56,21 +56,21 @@ def is_log_linear(learner: Learner, company: Company) -> bool:
     return linear and all(isinstance(template, ADDS_UP + ASKS_ANY) for template in company.told)
 
 
-def network_of(learner: Learner, company: Company, hood: Neighbourhood, table: Any) -> Network:
+def network_of(learner: Learner, company: Company, neighbourhood: Neighbourhood, table: Any) -> Network:
     """The network of a graph; `table` (n, F) holds the features that stand before those of neighbours' labels."""
     n_labels, width = learner.n_labels, table.shape[1]
     assert learner.softmax is not None
     weights, bias = learner.softmax
     if len(weights) != width + company.width:
         raise InputError(f"the model has weights for {len(weights)} columns; there are {width + company.width}")
-    own = sound(np.asarray(table @ weights[:width]) + bias, "the conditional model")
+    own = finite(np.asarray(table @ weights[:width]) + bias, "the conditional model")
     tables: list[Array] = []
     links: list[tuple[Array, Array, Array, Array]] = []  # looked at, looks, table, weight
     at = width
     for template in company.told:
         assert isinstance(template, Over)
-        graph, size = hood.links(template.rule), template.width(company.n_votes)
-        reader = np.repeat(np.arange(hood.n), np.diff(graph.indptr))
+        graph, size = neighbourhood.links(template.rule), template.width(company.n_votes)
+        reader = np.repeat(np.arange(neighbourhood.n), np.diff(graph.indptr))
         which, scale = _placed(template, graph, reader)
         kept = which >= 0
         links.append((graph.indices[kept], reader[kept], len(tables) + which[kept], scale[kept]))
@@ -78,9 +78,9 @@ def network_of(learner: Learner, company: Company, hood: Neighbourhood, table: A
         at += size
     looked_at, reader, which, scale = (np.concatenate(parts) for parts in zip(*links, strict=True))
     order = np.argsort(looked_at, kind="stable")
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(looked_at, minlength=hood.n))]).astype(np.int64)
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(looked_at, minlength=neighbourhood.n))]).astype(np.int64)
     any_ = [isinstance(t, ASKS_ANY) for t in company.told for _ in range(t.width(1))]
-    sound(np.array(tables), "the conditional model")
+    finite(np.array(tables), "the conditional model")
     return Network(
         np.ascontiguousarray(own, np.float64), indptr, reader[order].astype(np.int64), which[order].astype(np.int64),
         scale[order].astype(np.float64), np.ascontiguousarray(tables, np.float64), np.array(any_, bool),
@@ -175,17 +175,17 @@ class DependencyNetwork(NeighbourModel):
         if sample_weight is not None:
             weights = node_weights(nodes, labels, classes, None, sample_weight)[index]
         templates = default_templates(self.templates, nodes, Proportion)
-        world = World.learn(nodes, templates, len(classes), True, jobs)
+        ready = ReadyGraph.learn(nodes, templates, len(classes), True, jobs)
         if self.templates is not None:
-            _tell_sums(world, labels)
+            _tell_sums(ready, labels)
         votes = np.zeros((len(labels), len(classes)))
         set_known(votes, labels)
-        rows = side_by_side(world.wide, index, world.company.rows(world.hood, votes, index))
+        rows = side_by_side(ready.wide, index, ready.company.rows(ready.neighbourhood, votes, index))
         with self._all_or_nothing():
-            self.local_ = Learner(self.base, classes).fit(world.alone[index], labels[index], weights)
+            self.local_ = Learner(self.base, classes).fit(ready.alone[index], labels[index], weights)
             self.conditional_ = Learner(self.base, classes).fit(rows, labels[index], weights)
-            memory = Memory.of(nodes, labels, world.company.relation_names())
-            self._keep(nodes, world.company, classes, memory)
+            memory = Memory.of(nodes, labels, ready.company.relation_names())
+            self._keep(nodes, ready.company, classes, memory)
             if self.mode == "fast":
                 self._fast()  # tells now if it cannot be had
         return self
@@ -196,8 +196,8 @@ class DependencyNetwork(NeighbourModel):
         """(n, L) by row, the mean over sweeps and chains; labels that are known stay."""
         from joblib import Parallel, delayed
 
-        world, kept = self._world(nodes), known.labels
-        tasks = (delayed(self._mean)(world, kept, number) for number in range(self.chains))
+        ready, kept = self._ready(nodes), known.labels
+        tasks = (delayed(self._mean)(ready, kept, number) for number in range(self.chains))
         found = Parallel(n_jobs=resolve_jobs(self.n_jobs), prefer="threads")(tasks)
         table = np.asarray(sum(found) / len(found))
         set_known(table, kept)
@@ -206,8 +206,8 @@ class DependencyNetwork(NeighbourModel):
     def trace(self, X: Any, sweeps: int, forced: bool = False, chain: int = 0, known: Any = TRAIN) -> Iterator[Array]:
         """The prediction after each sweep of one chain, (n, L): the mean of the conditionals so far, none left out."""
         nodes = self._nodes(X)
-        world, kept = self._world(nodes), self._known(nodes, known, forced).labels
-        sweep, sums = self._chain(world, kept, chain).sweep, np.zeros((world.hood.n, len(self.labels_)))
+        ready, kept = self._ready(nodes), self._known(nodes, known, forced).labels
+        sweep, sums = self._chain(ready, kept, chain).sweep, np.zeros((ready.neighbourhood.n, len(self.labels_)))
         for number in range(1, sweeps + 1):
             sweep(sums)
             mean = sums / number
@@ -223,8 +223,8 @@ class DependencyNetwork(NeighbourModel):
             )
         return can and self.mode != "plain"
 
-    def _mean(self, world: World, known: Array, chain: int) -> Array:
-        sweep, shape = self._chain(world, known, chain).sweep, (world.hood.n, len(self.labels_))
+    def _mean(self, ready: ReadyGraph, known: Array, chain: int) -> Array:
+        sweep, shape = self._chain(ready, known, chain).sweep, (ready.neighbourhood.n, len(self.labels_))
         left_out, kept = np.zeros(shape), np.zeros(shape)
         sweeps, began = self.burn_in + self.sweeps, time.perf_counter()
         for number in range(sweeps):
@@ -233,40 +233,40 @@ class DependencyNetwork(NeighbourModel):
         tell(f"chain {chain + 1} of {self.chains}: {sweeps} sweeps in {time.perf_counter() - began:.1f} s")
         return kept / self.sweeps
 
-    def _chain(self, world: World, known: Array, number: int) -> Chain | PlainChain:
+    def _chain(self, ready: ReadyGraph, known: Array, number: int) -> Chain | PlainChain:
         """A chain at its start. Labels that are `known` (n,) are kept; -1: none is."""
         rng = np.random.default_rng(None if self.random_state is None else [self.random_state, 2, number])
-        n, n_labels = world.hood.n, len(self.labels_)
+        n, n_labels = ready.neighbourhood.n, len(self.labels_)
         labels = rng.integers(n_labels, size=n)
-        if self.start == "local" and world.alone.shape[1]:  # without features it would say the same of all
-            labels = self._alone(world).argmax(axis=1)
+        if self.start == "local" and ready.alone.shape[1]:  # without features it would say the same of all
+            labels = self._alone(ready).argmax(axis=1)
         labels = np.where(known >= 0, known, labels)
         if self._fast():
-            network = network_of(self.conditional_, self.company_, world.hood, world.wide)
+            network = network_of(self.conditional_, self.company_, ready.neighbourhood, ready.wide)
             return Chain(network, labels, known >= 0, rng)
-        return PlainChain(self.conditional_, world, labels, known, rng)
+        return PlainChain(self.conditional_, ready, labels, known, rng)
 
-    def _alone(self, world: World) -> Array:
+    def _alone(self, ready: ReadyGraph) -> Array:
         """(n, L) by own features alone."""
-        return predict_in_blocks(self.local_, world.alone, np.arange(world.hood.n), None, 1)
+        return predict_in_blocks(self.local_, ready.alone, np.arange(ready.neighbourhood.n), None, 1)
 
     # -- explanation ----------------------------------------------------------------------------------
 
     def _explanation(self, nodes: Nodes, node: int, known: Known, report: PathLike | None) -> NodeExplanation:
         """What its own features say, what sampling says, and what each aggregate of the neighbours' labels changed, on
         the mean over all sweeps counted."""
-        world, names = self._world(nodes), self.labels_.names
-        kept, alone, sums = known.labels, self._alone(world), np.zeros((world.hood.n, len(names)))
-        states, features = self._states(world, kept, node, sums), self._feature_names()
-        story = gibbs_story(world, alone, self.conditional_, node, kept, states, sums, names, features)
-        return finished(story, report, type(self).__name__, self.labels_)
+        ready, names = self._ready(nodes), self.labels_.names
+        kept, alone, sums = known.labels, self._alone(ready), np.zeros((ready.neighbourhood.n, len(names)))
+        states, features = self._states(ready, kept, node, sums), self._feature_names()
+        explained = explained_sampling(ready, alone, self.conditional_, node, kept, states, sums, names, features)
+        return finished(explained, report, type(self).__name__, self.labels_)
 
-    def _states(self, world: World, known: Array, node: int, sums: Array) -> Iterator[Array]:
+    def _states(self, ready: ReadyGraph, known: Array, node: int, sums: Array) -> Iterator[Array]:
         """The labels (n,) of all whenever the node is drawn anew in a sweep that counts; `sums` (n, L) gathers the
         conditionals."""
         left_out = np.zeros_like(sums)
         for number in range(self.chains):
-            chain = self._chain(world, known, number)
+            chain = self._chain(ready, known, number)
             newest = np.arange(len(sums)) < (node if isinstance(chain, Chain) else 0)  # drawn before it in its sweep
             for sweep in range(self.burn_in + self.sweeps):
                 before = chain.labels.copy()
@@ -281,10 +281,10 @@ class DependencyNetwork(NeighbourModel):
         self.local_, self.conditional_ = self._restored_learners(file, trusted, own=False, features=True)
 
 
-def _tell_sums(world: World, labels: Array) -> None:
+def _tell_sums(ready: ReadyGraph, labels: Array) -> None:
     """A word about sums over neighbours some of whom have no label: they are larger in sampling than in training."""
-    sums = [one for one in world.company.told if isinstance(one, Count | LogCount)]
-    seen = [labels[world.hood.links(one.rule)[labels >= 0].indices] >= 0 for one in sums]
+    sums = [one for one in ready.company.told if isinstance(one, Count | LogCount)]
+    seen = [labels[ready.neighbourhood.links(one.rule)[labels >= 0].indices] >= 0 for one in sums]
     silent, heard = sum(int((~one).sum()) for one in seen), sum(map(len, seen))
     if silent:
         names, some = ", ".join(one.name for one in sums), f"{silent} of the {heard} links of training nodes"
@@ -300,18 +300,18 @@ class PlainChain:
     stands. Those `known` (n,), -1 for none, stay."""
 
     def __init__(
-        self, conditional: Learner, world: World, labels: Array, known: Array, rng: np.random.Generator
+        self, conditional: Learner, ready: ReadyGraph, labels: Array, known: Array, rng: np.random.Generator
     ) -> None:
         self.labels, self._known, self._rng = labels, known, rng
-        self._conditional, self._world = conditional, world
+        self._conditional, self._ready = conditional, ready
         self._votes = np.zeros((len(labels), conditional.n_labels))
         set_known(self._votes, labels)
 
     def sweep(self, sums: Array) -> None:
         """One pass; the conditional probabilities it drew from are added to `sums` (n, L)."""
         everyone = np.arange(len(self.labels))
-        company = self._world.company.rows(self._world.hood, self._votes, everyone)
-        table = predict_in_blocks(self._conditional, self._world.wide, everyone, company.__getitem__, 1)
+        company = self._ready.company.rows(self._ready.neighbourhood, self._votes, everyone)
+        table = predict_in_blocks(self._conditional, self._ready.wide, everyone, company.__getitem__, 1)
         sums += table
         self._votes = drawn(table, self._rng)
         set_known(self._votes, self._known)

@@ -15,7 +15,7 @@ from kinfolk.collective.relations import Neighbourhood, Relation
 from kinfolk.collective.templates import NeighbourTemplate, Over, set_known
 from kinfolk.core.data import Classes
 from kinfolk.graph.learners import Learner, predict_in_blocks
-from kinfolk.graph.nodes import Nodes, World
+from kinfolk.graph.nodes import Nodes, ReadyGraph
 from kinfolk.graph.page import (
     CROSS_FITTED,
     LABEL,
@@ -50,19 +50,19 @@ class Span(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class AskedAgain:
+class Ablation:
     """Questions about one node. `own`: whether a node is told its own prediction too."""
 
-    world: World
+    ready: ReadyGraph
     node: int
     own: bool
 
     @cached_property
     def spans(self) -> list[Span]:
         """The aggregates, those of features first."""
-        company, n_features = self.world.company, self.world.nodes.table.shape[1]
+        company, n_features = self.ready.company, self.ready.nodes.table.shape[1]
         fixed = [t for t in company.templates if t.of == "features"]
-        at = self.world.wide.shape[1] - n_features * len(fixed)
+        at = self.ready.wide.shape[1] - n_features * len(fixed)
         found = [
             Span(f"{t.name} of features", "features", at + i * n_features, at + (i + 1) * n_features, t)
             for i, t in enumerate(fixed)
@@ -77,7 +77,7 @@ class AskedAgain:
     @cached_property
     def before_company(self) -> Any:
         """The columns before the company: of the node, then without each aggregate of features, then without all."""
-        row = self.world.wide[[self.node]]
+        row = self.ready.wide[[self.node]]
         kept = np.ones((1, row.shape[1]))
         rows = [kept]
         for span in self.spans:
@@ -102,8 +102,8 @@ class AskedAgain:
 
     def company(self, votes: Array, own: Array | None) -> Array:
         """(1 + spans + 1, q): what the node is told of votes (n, L), question by question."""
-        rows, at = self.world.company.rows, np.array([self.node])
-        block = rows(self.world.hood, votes, at, own if self.own else None)
+        rows, at = self.ready.company.rows, np.array([self.node])
+        block = rows(self.ready.neighbourhood, votes, at, own if self.own else None)
         out = np.repeat(block, len(self.spans) + 2, axis=0)
         for i, span in enumerate(self.spans):
             if span.of == "features":
@@ -127,11 +127,11 @@ class AskedAgain:
     @cached_property
     def _lonely(self) -> Neighbourhood:
         """The graph with no link from or to the node."""
-        kept = np.ones(self.world.hood.n)
+        kept = np.ones(self.ready.neighbourhood.n)
         kept[self.node] = 0.0
         keep = sparse.diags_array(kept, format="csr")
-        relations = {name: _cut(keep, links) for name, links in self.world.hood.relations.items()}
-        return replace(self.world.hood, relations=relations, worked_out={})
+        relations = {name: _cut(keep, links) for name, links in self.ready.neighbourhood.relations.items()}
+        return replace(self.ready.neighbourhood, relations=relations, worked_out={})
 
     def answers(self, learner: Learner, blocks: Sequence[Array]) -> Array:
         """(1 + spans + 1, L): what a level says to each question, the mean over `blocks` of company."""
@@ -177,7 +177,7 @@ ALONE = "own features alone"
 EACH_ALONE = "Each node by its own features alone."
 
 
-class NodeStory(NamedTuple):
+class ExplainedNode(NamedTuple):
     """An explanation with what a report shows around it: predictions (n, L) of all nodes by level, labels that were
     known beforehand (n,), -1 for none, the links that were looked along, by name, and what each level listens to."""
 
@@ -189,17 +189,17 @@ class NodeStory(NamedTuple):
     notes: list[str]
 
 
-def gibbs_story(
-    world: World, local: Array, conditional: Learner, node: int, known: NDArray[np.int32], states: Iterable[Array],
+def explained_sampling(
+    ready: ReadyGraph, local: Array, conditional: Learner, node: int, known: NDArray[np.int32], states: Iterable[Array],
     sums: Array, classes: Sequence[str], features: Sequence[str],
-) -> NodeStory:  # fmt: skip
+) -> ExplainedNode:  # fmt: skip
     """Of a dependency network: what own features say, then the mean over sweeps of what the conditional model says.
 
     local    (n, L), by own features alone
     states   the labels (n,) of all nodes each time the node was drawn anew; while they come, `sums` (n, L) gathers the
              conditionals of all
     """
-    again, eye = AskedAgain(world, node, False), np.eye(len(classes))
+    again, eye = Ablation(ready, node, False), np.eye(len(classes))
     blocks, votes = [], np.zeros_like(local)
     for labels in states:
         blocks.append(again.company(eye[labels], None))
@@ -220,31 +220,31 @@ def gibbs_story(
         "was drawn from.",
     ]
     nobody = np.zeros(0, np.int64)
-    return story_of(world, node, classes, answer, levels, [local, marginals], [votes], known, nobody, notes)
+    return explained_node(ready, node, classes, answer, levels, [local, marginals], [votes], known, nobody, notes)
 
 
-def story_of(
-    world: World, node: int, classes: Sequence[str], answer: int, levels: list[LevelAnswer], tables: list[Array],
+def explained_node(
+    ready: ReadyGraph, node: int, classes: Sequence[str], answer: int, levels: list[LevelAnswer], tables: list[Array],
     votes: list[Array], known: NDArray[np.int32], given: NDArray[np.int64], notes: list[str],
-) -> NodeStory:  # fmt: skip
-    links = looked_along(world)
+) -> ExplainedNode:  # fmt: skip
+    links = looked_along(ready)
     cross_fitted = {*given.tolist()}
 
     def source(j: int) -> str:
         return LABEL if known[j] >= 0 else CROSS_FITTED if j in cross_fitted else PREDICTION
 
-    around = neighbours(world.nodes, node, links, votes, len(classes), source)
-    explained = node_explanation(node, world.nodes.ids[node], classes, answer, levels, around, source(node))
-    return NodeStory(world.nodes, explained, tables, known, links, notes)
+    around = neighbours(ready.nodes, node, links, votes, len(classes), source)
+    explained = node_explanation(node, ready.nodes.ids[node], classes, answer, levels, around, source(node))
+    return ExplainedNode(ready.nodes, explained, tables, known, links, notes)
 
 
-def looked_along(world: World) -> dict[str, Any]:
+def looked_along(ready: ReadyGraph) -> dict[str, Any]:
     """Name -> CSR (n, n): the links that templates ask for; a function of a user's may ask for any relation."""
-    templates, hood = world.company.templates, world.hood
+    templates, neighbourhood = ready.company.templates, ready.neighbourhood
     rules = [t.rule for t in templates if isinstance(t, Over) and isinstance(t.rule, Relation)]
-    found = {str(rule): hood.links(rule) for rule in rules}
+    found = {str(rule): neighbourhood.links(rule) for rule in rules}
     if not all(isinstance(template, Over) for template in templates):
-        found |= {name: links for name, links in hood.relations.items() if name not in found}
+        found |= {name: links for name, links in neighbourhood.relations.items() if name not in found}
     return found
 
 
@@ -262,18 +262,18 @@ def neighbours(
     return found
 
 
-def finished(story: NodeStory, report: PathLike | None, method: str, classes: Classes) -> NodeExplanation:
+def finished(explained: ExplainedNode, report: PathLike | None, method: str, classes: Classes) -> NodeExplanation:
     """The explanation as the caller counts nodes and writes labels; and the page about it where one is asked for."""
     if report is not None:
-        write_node_report(report, story_part(story), method)
-    answer, nodes = story.answer, story.nodes
+        write_node_report(report, explained_part(explained), method)
+    answer, nodes = explained.answer, explained.nodes
     around = tuple(replace(one, node=nodes.node_at(one.node)) for one in answer.neighbours)
     return classes.as_written(replace(answer, node=nodes.node_at(answer.node), neighbours=around))
 
 
-def story_part(story: NodeStory) -> Part:
-    around = Surroundings(story.nodes, story.answer.classes, story.tables, story.known, story.links)
-    return level_part(story.answer, around, story.notes)
+def explained_part(explained: ExplainedNode) -> Part:
+    around = Surroundings(explained.nodes, explained.answer.classes, explained.tables, explained.known, explained.links)
+    return level_part(explained.answer, around, explained.notes)
 
 
 def feature_names(columns: Sequence[str] | int) -> Sequence[str]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from kinfolk.collective.aggregate import SUM, aggregate, padded, run_of, side_by_side
-from kinfolk.core.data import Classes, sound
+from kinfolk.core.data import Classes, finite
 from kinfolk.core.modelfile import ModelFile, fits
 from kinfolk.core.threads import dense, run_chunks
 from kinfolk.errors import InputError, ModelFileError, SettingError
@@ -225,7 +225,7 @@ def predict_in_blocks(learner: Learner, table: Any, index: Array, company: Told 
             out[span] = learner.proba(side_by_side(table, index[span], None if company is None else company(span)))
 
     run_chunks(run, -(-len(index) // size), n_jobs)
-    return sound(out, type(learner.estimator).__name__)
+    return finite(out, type(learner.estimator).__name__)
 
 
 def one_table(parts: list[Any]) -> Any:
@@ -651,8 +651,8 @@ def _below(numbers: Any, count: int) -> bool:
     return bool(((numbers >= 0) & (numbers < count)).all())
 
 
-def _require(sound: bool | np.bool_, what: str) -> None:
-    if not sound:
+def _require(finite: bool | np.bool_, what: str) -> None:
+    if not finite:
         raise ModelFileError(f"{what}: the file was altered or is broken; save the model again")
 
 

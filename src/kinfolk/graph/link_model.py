@@ -31,7 +31,7 @@ from kinfolk.core.modelfile import Functions, ModelFile
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.core.training import Callback, Convergence, Stage, TrainingPlan, observed
 from kinfolk.errors import InputError
-from kinfolk.graph.explain import ALONE, EACH_ALONE, NodeStory, finished, neighbours
+from kinfolk.graph.explain import ALONE, EACH_ALONE, ExplainedNode, finished, neighbours
 from kinfolk.graph.model import NodeModel
 from kinfolk.graph.nodes import (
     TRAIN,
@@ -62,10 +62,10 @@ Cut = Callable[[str, Array], Array]  # name of a relation and its pairs (E, 2) t
 Beliefs = Callable[[Cut | None], Array]  # (n, L), with links cut or as they are
 
 
-def link_story(
+def explained_beliefs(
     nodes: Nodes, node: int, relations: Sequence[str], beliefs: Beliefs, known: NDArray[np.int32],
     classes: Sequence[str],
-) -> NodeStory:  # fmt: skip
+) -> ExplainedNode:  # fmt: skip
     """`known` (n,): labels that are certain, -1 for none; not that of the node."""
     links = {name: _both_ways(nodes.relations[name]) for name in relations if name in nodes.relations}
     together, alone = beliefs(None), beliefs(lambda _, pairs: np.ones(len(pairs), bool))
@@ -84,7 +84,7 @@ def link_story(
     ]
     around = neighbours(nodes, node, links, [apart], len(classes), lambda j: LABEL if known[j] >= 0 else PREDICTION)
     explained = node_explanation(node, nodes.ids[node], classes, answer, levels, around)
-    return NodeStory(nodes, explained, [alone, together], known, links, notes)
+    return ExplainedNode(nodes, explained, [alone, together], known, links, notes)
 
 
 def _told(name: str, links: Any, node: int, apart: Array, beliefs: Beliefs, classes: Sequence[str]) -> Told | None:
@@ -276,8 +276,8 @@ class LinkModel(NodeModel):
                 settled.warn(REMEDY)
             return found
 
-        story = link_story(nodes, node, self.links_, beliefs, certain, self.labels_.names)
-        return finished(story, report, type(self).__name__, self.labels_)
+        explained = explained_beliefs(nodes, node, self.links_, beliefs, certain, self.labels_.names)
+        return finished(explained, report, type(self).__name__, self.labels_)
 
     # -- model files ----------------------------------------------------------------------------------
 

@@ -151,7 +151,7 @@ class NodeParents:
         return [pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))] for pairs in found]
 
     def compile(
-        self, rows: sparse.csr_array, relations: Mapping[str, Any], groups: Array, doubt: Array | None,
+        self, rows: sparse.csr_array, relations: Mapping[str, Any], groups: Array, uncertainty: Array | None,
         n_orders: int, rng: np.random.Generator, first: NDArray[np.bool_] | None = None,
     ) -> tuple[Sample, list[EdgeData]]:  # fmt: skip
         """A sample with one wiring an order; and for separate training all edges, in both directions.
@@ -169,7 +169,7 @@ class NodeParents:
                 kept = [pairs[rank[pairs[:, 1]] < rank[pairs[:, 0]]] for pairs in edges]
             dags.append(build_dag(kept, groups, start, self.names))
         layout = self.layout
-        uncertain = np.zeros(n) if doubt is None else doubt
+        uncertain = np.zeros(n) if uncertainty is None else uncertainty
         no_edge_features = [None] * len(edges)
         width = len(edges)
         gates = [
@@ -201,9 +201,9 @@ def node_sample(
 ) -> Sample:  # fmt: skip
     """A new graph ready for inference, in orders of its own; nodes of `first` come before the others."""
     check_within_groups(nodes, parents.links)
-    doubt = None if local is None else local.doubt(nodes.rows, n_jobs)
+    uncertainty = None if local is None else local.uncertainty(nodes.rows, n_jobs)
     rng = np.random.default_rng(None if seed is None else [seed, 1])  # not the orders of training
-    sample, _ = parents.compile(nodes.rows, nodes.relations, nodes.groups, doubt, n_orders, rng, first)
+    sample, _ = parents.compile(nodes.rows, nodes.relations, nodes.groups, uncertainty, n_orders, rng, first)
     return sample
 
 
@@ -275,12 +275,12 @@ def fit_nodes(
     check_within_groups(nodes, parents.links)
     if not parents.given:
         tell_unused_weights(nodes, parents.links, type(model).__name__)
-    local, doubt, fold = None, None, None
+    local, uncertainty, fold = None, None, None
     if parents.gated:
         fold = folds_by_group(nodes.groups, max(2, settings.gate_folds), plan.seed)
-        local, doubt = train_local(nodes.rows, labels, weights, fold, len(classes), plan, callback)
+        local, uncertainty = train_local(nodes.rows, labels, weights, fold, len(classes), plan, callback)
     rng = np.random.default_rng(None if plan.seed is None else [plan.seed, 0])
-    sample, edges = parents.compile(nodes.rows, nodes.relations, nodes.groups, doubt, model.orders, rng)
+    sample, edges = parents.compile(nodes.rows, nodes.relations, nodes.groups, uncertainty, model.orders, rng)
     examples = Examples(sample, labels, weights, len(classes), edges, np.arange(len(labels)))
     memory = Memory.of(nodes, labels, parents.links)
     score = scorer(parents, local, classes, memory)
@@ -446,8 +446,8 @@ class MixtureNodes(NodeModel):
         known = known.without(node)
         labels = known.labels if known.any else None
         sample, names = self._sample(nodes, known), self.labels_.names
-        (voices,) = sample.voices(self.weights_, self.parents_.names, [node], resolve_jobs(self.n_jobs), labels)
-        answer = explanation(node, voices, names, lambda i: nodes.ids[i])
+        (components,) = sample.components(self.weights_, self.parents_.names, [node], resolve_jobs(self.n_jobs), labels)
+        answer = explanation(node, components, names, lambda i: nodes.ids[i])
         if report is not None:
             part = mixture_node_part(nodes, answer, self._probabilities(nodes, known), labels)
             write_node_report(report, part, type(self).__name__)

@@ -24,7 +24,7 @@ from kinfolk.graph.nodes import (
     Known,
     Memory,
     Nodes,
-    World,
+    ReadyGraph,
     check_relations,
     known_labels,
     known_when_scored,
@@ -256,11 +256,11 @@ class NeighbourModel(NodeModel):
     def relations_used(self) -> tuple[Sequence[str], Sequence[str]]:
         return self.company_.relation_names(), self.unused_
 
-    def _world(self, nodes: Nodes, features: bool = True) -> World:
+    def _ready(self, nodes: Nodes, features: bool = True) -> ReadyGraph:
         relations, paths = nodes.relations, nodes.data.paths
         n, n_votes, jobs = len(nodes.labels), len(self.labels_), resolve_jobs(self.n_jobs)
-        hood = Neighbourhood(n, n_votes, relations, nodes.table, None, jobs, paths, nodes.order)
-        return World.of(nodes, hood, self.company_, features)
+        neighbourhood = Neighbourhood(n, n_votes, relations, nodes.table, None, jobs, paths, nodes.order)
+        return ReadyGraph.of(nodes, neighbourhood, self.company_, features)
 
     def _feature_names(self) -> Sequence[str]:
         return feature_names(self.node_columns_)

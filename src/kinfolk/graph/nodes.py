@@ -609,12 +609,12 @@ def restored_memory(file: ModelFile, n_labels: int) -> Memory | None:
 # made ready for inference.
 
 
-class World(NamedTuple):
+class ReadyGraph(NamedTuple):
     """A graph ready for learning or inference. `alone` are the features of a node; `wide` what stands before the votes
     of its neighbours: these, unless only what is told counts, and what templates tell of the neighbours' features."""
 
     nodes: Nodes
-    hood: Neighbourhood
+    neighbourhood: Neighbourhood
     company: Company
     alone: Any
     wide: Any
@@ -622,17 +622,21 @@ class World(NamedTuple):
     @classmethod
     def learn(
         cls, nodes: Nodes, templates: Iterable[NeighbourTemplate], n_votes: int, features: bool, n_jobs: int
-    ) -> World:
+    ) -> ReadyGraph:
         """The templates with what they need to know of the training graph, and that graph."""
         relations, paths = nodes.relations, nodes.data.paths
-        hood = Neighbourhood(len(nodes.labels), n_votes, relations, nodes.table, None, n_jobs, paths, nodes.order)
-        return cls.of(nodes, hood, Company.learn(templates, hood), features)
+        neighbourhood = Neighbourhood(
+            len(nodes.labels), n_votes, relations, nodes.table, None, n_jobs, paths, nodes.order
+        )
+        return cls.of(nodes, neighbourhood, Company.learn(templates, neighbourhood), features)
 
     @classmethod
-    def of(cls, nodes: Nodes, hood: Neighbourhood, company: Company, features: bool) -> World:
+    def of(cls, nodes: Nodes, neighbourhood: Neighbourhood, company: Company, features: bool) -> ReadyGraph:
         """`features`: whether levels above see a node's own too."""
-        parts = [nodes.table] * features + company.fixed(hood)
-        return cls(nodes, hood, company, nodes.table, one_table(parts) if parts else np.zeros((hood.n, 0)))
+        parts = [nodes.table] * features + company.fixed(neighbourhood)
+        return cls(
+            nodes, neighbourhood, company, nodes.table, one_table(parts) if parts else np.zeros((neighbourhood.n, 0))
+        )
 
 
 def default_templates(given: Any, nodes: Nodes, kind: type[Over]) -> list[NeighbourTemplate]:

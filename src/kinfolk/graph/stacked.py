@@ -22,10 +22,10 @@ from kinfolk.core.data import Classes
 from kinfolk.core.modelfile import Functions, ModelFile, Saved, fits
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.errors import SettingError
-from kinfolk.graph.explain import ALONE, EACH_ALONE, AskedAgain, NodeStory, finished, story_of
+from kinfolk.graph.explain import ALONE, EACH_ALONE, Ablation, ExplainedNode, explained_node, finished
 from kinfolk.graph.learners import Learner, check_base, check_enough, predict_in_blocks, tell_fallback
 from kinfolk.graph.model import NeighbourModel
-from kinfolk.graph.nodes import TRAIN, Known, Memory, Nodes, World, default_templates, node_weights
+from kinfolk.graph.nodes import TRAIN, Known, Memory, Nodes, ReadyGraph, default_templates, node_weights
 from kinfolk.graph.page import NodeExplanation, level_answer
 from kinfolk.learning.crossfit import NOTHING
 from kinfolk.report.page import PathLike
@@ -39,11 +39,11 @@ Array = NDArray[Any]
 class NodeInstances(Instances):
     """Nodes as `stacking` learns from them."""
 
-    world: World
+    ready: ReadyGraph
     classes: Classes
 
     def learn(self, level: int, index: Array, company: Array | None) -> NodeLevel:
-        table = self.world.alone if company is None else self.world.wide
+        table = self.ready.alone if company is None else self.ready.wide
         learner = Learner(self.bases[level], self.classes)
         weights = None if self.weights is None else self.weights[index]
         return NodeLevel(learner.fit(side_by_side(table, index, company), self.labels[index], weights), table)
@@ -62,7 +62,7 @@ def remembered(training: Training, instances: NodeInstances, told: bool) -> Memo
     index = np.flatnonzero(instances.labels >= 0)
     levels = [] if told else range(training.depth)
     votes = [training.votes(level, NOTHING)[index].astype(np.float32) for level in levels]
-    return Memory.of(instances.world.nodes, instances.labels, instances.templates.relation_names(), votes)
+    return Memory.of(instances.ready.nodes, instances.labels, instances.templates.relation_names(), votes)
 
 
 class NodePredictor(NamedTuple):
@@ -71,7 +71,7 @@ class NodePredictor(NamedTuple):
     nodes, -1 for none."""
 
     learners: Sequence[Learner]
-    world: World
+    ready: ReadyGraph
     ask: Ask
     known: NDArray[np.int32]
     given: tuple[NDArray[np.int64], list[Array]] | None
@@ -91,7 +91,7 @@ class NodePredictor(NamedTuple):
     def steps(self, draw: int = 0, asked: Array | None = None) -> Iterator[tuple[Array, Array, Array]]:
         """Level by level its probabilities (n, L), of the nodes `asked` (None: all; the last is asked of all); and the
         votes they make for the level after it, to neighbours and to oneself."""
-        everyone = np.arange(self.world.hood.n)
+        everyone = np.arange(self.ready.neighbourhood.n)
         votes = own = np.zeros((0, 0))
         for level in range(len(self.learners)):
             last = level == len(self.learners) - 1
@@ -112,33 +112,33 @@ class NodePredictor(NamedTuple):
     def at_level(self, level: int, index: Array, votes: Array, own: Array) -> Array:
         """(n, L) by a level for the nodes `index`, 0 for others; above the first they are told the votes (n, L) of
         neighbours, and their own where that is asked for."""
-        learner, hood, company = self.learners[level], self.world.hood, self.world.company
+        learner, neighbourhood, company = self.learners[level], self.ready.neighbourhood, self.ready.company
         if level == 0:
-            found = predict_in_blocks(learner, self.world.alone, index, None, hood.n_jobs)
+            found = predict_in_blocks(learner, self.ready.alone, index, None, neighbourhood.n_jobs)
         else:
-            company.prepare(hood)
+            company.prepare(neighbourhood)
             votes, mine = padded(votes), own if self.ask.own else None
-            alone = replace(hood, n_jobs=1)  # each of the threads has a block
+            alone = replace(neighbourhood, n_jobs=1)  # each of the threads has a block
 
-            whole = None if company.by_rows else company.rows(hood, votes, index, mine)
+            whole = None if company.by_rows else company.rows(neighbourhood, votes, index, mine)
 
             def told(span: slice) -> Array:
                 return company.rows(alone, votes, index[span], mine) if whole is None else whole[span]
 
-            found = predict_in_blocks(learner, self.world.wide, index, told, hood.n_jobs)
-        if len(index) == hood.n:
+            found = predict_in_blocks(learner, self.ready.wide, index, told, neighbourhood.n_jobs)
+        if len(index) == neighbourhood.n:
             return found
-        table = np.zeros((hood.n, learner.n_labels))
+        table = np.zeros((neighbourhood.n, learner.n_labels))
         table[index] = found
         return table
 
 
-def stacked_story(
+def explained_levels(
     predictor: NodePredictor, runs: int, node: int, classes: Sequence[str], features: Sequence[str]
-) -> NodeStory:
+) -> ExplainedNode:
     """Of stacked graphical learning. Where votes are sampled, all is the mean over so many runs."""
-    world, depth = predictor.world, len(predictor.learners) - 1
-    again = AskedAgain(world, node, predictor.ask.own)
+    ready, depth = predictor.ready, len(predictor.learners) - 1
+    again = Ablation(ready, node, predictor.ask.own)
     tables: list[Any] = [0.0] * (depth + 1)
     votes: list[Any] = [0.0] * depth
     blocks: list[list[Array]] = [[] for _ in range(depth)]
@@ -155,13 +155,13 @@ def stacked_story(
         heard = again.told(blocks[level - 1], said, classes, features)
         levels.append(level_answer(f"level {level}", tables[level][node], answer, heard, said[-1]))
     given = np.zeros(0, np.int64) if predictor.given is None else predictor.given[0]
-    listens = "Own features and" if world.wide.shape[1] else "Only"
+    listens = "Own features and" if ready.wide.shape[1] else "Only"
     said_by = ["own features alone say", *(f"level {level} says" for level in range(1, depth))][:depth]
     notes = [EACH_ALONE] + [
         f"{listens} what neighbours told: what {before} of them, or their label where it is known."
         for before in said_by
     ]
-    return story_of(world, node, classes, answer, levels, tables, votes, predictor.known, given, notes)
+    return explained_node(ready, node, classes, answer, levels, tables, votes, predictor.known, given, notes)
 
 
 # -- the model ----------------------------------------------------------------------------------------
@@ -250,7 +250,7 @@ class StackedNodes(NeighbourModel):
         instances, known = self._prepared(X, y, sample_weight, train)
         with self._all_or_nothing():
             training = trained(self, instances, known, self.depth)
-            nodes = instances.world.nodes
+            nodes = instances.ready.nodes
             self.known_, self.folds_ = known, nodes.to_nodes(instances.fold)
             self.levels_ = [level.learner for level in training.models]  # type: ignore[attr-defined]
             memory = None if known == "ceiling" else remembered(training, instances, known == "true")
@@ -268,7 +268,7 @@ class StackedNodes(NeighbourModel):
                 "a ceiling is told the labels it is scored on: cross_fit needs known='true' or 'crossfit'"
             )
         found = trained(self, instances, known, self.depth, estimate=True).estimate()
-        return instances.world.nodes.to_nodes(found)
+        return instances.ready.nodes.to_nodes(found)
 
     def _prepared(self, X: Any, y: Any, sample_weight: Any, train: Any) -> tuple[NodeInstances, str]:
         """The nodes to learn from, and what labelled neighbours give."""
@@ -286,7 +286,7 @@ class StackedNodes(NeighbourModel):
         weights = None if sample_weight is None else node_weights(nodes, labels, classes, None, sample_weight)
         fold = folds_of(self, labels, nodes.groups, self.split, nodes.order)
         templates = default_templates(self.templates, nodes, Count) if self.depth or self.templates is not None else []
-        world = World.learn(nodes, templates, len(classes), self.features, jobs)
+        ready = ReadyGraph.learn(nodes, templates, len(classes), self.features, jobs)
         known = self.known
         if known == "auto":
             known = "true" if (labels < 0).any() else "crossfit"
@@ -296,7 +296,9 @@ class StackedNodes(NeighbourModel):
         check_enough(classes)
         if self.depth:
             tell_fallback(bases[0])
-        return NodeInstances(labels, told, fold, weights, jobs, world.hood, world.company, bases, world, classes), known
+        return NodeInstances(
+            labels, told, fold, weights, jobs, ready.neighbourhood, ready.company, bases, ready, classes
+        ), known
 
     # -- prediction -----------------------------------------------------------------------------------
 
@@ -331,19 +333,19 @@ class StackedNodes(NeighbourModel):
         return found
 
     def _predictor(self, nodes: Nodes, known: Known, forced: bool = False) -> NodePredictor:
-        world, nothing = self._world(nodes, self.features), np.full(len(nodes.labels), -1, np.int32)
+        ready, nothing = self._ready(nodes, self.features), np.full(len(nodes.labels), -1, np.int32)
         if self.known_ == "ceiling":
             labels = known.labels if forced else nodes.codes(self.labels_, lenient=True)
-            return NodePredictor(self._learners, world, self._ask, labels, None, known.labels)
+            return NodePredictor(self._learners, ready, self._ask, labels, None, known.labels)
         if known.trained and self.known_ == "true" and len(self.levels_) > 1 and not known.any:
             log.warning(
                 "no node trained on is in this graph, so no neighbour's label is known, which the model was trained "
                 "for; give known labels by forced=True, or train with known='crossfit'"
             )
         if not known.trained or self.known_ == "true":
-            return NodePredictor(self._learners, world, self._ask, known.labels, None, known.labels)
+            return NodePredictor(self._learners, ready, self._ask, known.labels, None, known.labels)
         given = self._remembered_votes(nodes, known) if known.any else None
-        return NodePredictor(self._learners, world, self._ask, nothing, given, known.labels)
+        return NodePredictor(self._learners, ready, self._ask, nothing, given, known.labels)
 
     def _remembered_votes(self, nodes: Nodes, known: Known) -> tuple[Array, list[Array]]:
         """The rows of nodes trained on, and what is told of them at each level: votes of models that never saw them."""
@@ -355,8 +357,8 @@ class StackedNodes(NeighbourModel):
     def _explanation(self, nodes: Nodes, node: int, known: Known, report: PathLike | None) -> NodeExplanation:
         """What each level says, what neighbours told it, and what each aggregate changed."""
         predictor, runs = self._predictor(nodes, known), self.samples if self.predictions == "sample" else 1
-        story = stacked_story(predictor, runs, node, self.labels_.names, self._feature_names())
-        return finished(story, report, type(self).__name__, self.labels_)
+        explained = explained_levels(predictor, runs, node, self.labels_.names, self._feature_names())
+        return finished(explained, report, type(self).__name__, self.labels_)
 
     # -- model files ----------------------------------------------------------------------------------
 

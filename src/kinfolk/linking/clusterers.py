@@ -259,7 +259,7 @@ class Between:
         return self.wanted - len(self.probability)
 
 
-def kept_apart(
+def cannot_link_pairs(
     clusterer: Clusterer, items: Mentions, probability: Array, clusters: Array, low: int, high: int, cannot: Array
 ) -> str:
     """The reason in words; "" where it cannot be told. `cannot` (m, 2): pairs that must not be together."""

@@ -648,8 +648,8 @@ class TfidfCosine(Comparison):
 
     def with_statistics(self, kept: Statistics) -> Self:
         n, tokens, counts = int(kept.numbers["n"]), kept.strings["tokens"], kept.arrays["counts"]
-        sound = len(set(tokens)) == len(tokens) and counts.shape == (len(tokens),) and counts.dtype == np.int64
-        if not sound or (self.ngram is not None and any(len(token) != self.ngram for token in tokens)):
+        finite = len(set(tokens)) == len(tokens) and counts.shape == (len(tokens),) and counts.dtype == np.int64
+        if not finite or (self.ngram is not None and any(len(token) != self.ngram for token in tokens)):
             raise ValueError(f"{self.name}: expected distinct tokens with a count each")
         if ((counts < 2) | (counts > n)).any():
             raise ValueError(f"{self.name}: expected counts from 2 to {n}, the number of entities")

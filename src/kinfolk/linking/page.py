@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from kinfolk.core.data import Column
 from kinfolk.errors import SettingError
-from kinfolk.linking.clusterers import kept_apart
+from kinfolk.linking.clusterers import cannot_link_pairs
 from kinfolk.linking.explain import (
     ClusterExplanation,
     Split,
@@ -46,7 +46,7 @@ from kinfolk.report.scores import (
     score_part,
     write_scores,
 )
-from kinfolk.text.corpus import quoted, quoted_words
+from kinfolk.text.corpus import in_context, words_in_context
 
 # -- What a page about clusters holds: items, pairs, and where the log-odds of each pair come from -----
 
@@ -183,7 +183,7 @@ def _in_its_sentence(items: Mentions, number: int) -> dict[str, str]:
     if corpus is None or spans is None:
         return {}
     start, end = map(int, spans[number])
-    before, mention, after = quoted(corpus, start, end, AROUND)
+    before, mention, after = in_context(corpus, start, end, AROUND)
     return {"before": before, "mention": short(mention, 2 * LETTERS), "after": after}
 
 
@@ -253,7 +253,7 @@ class Linked:
         reason = ""
         if p > self.threshold and not together:
             clusterer = self.linker.clusterer_
-            reason = kept_apart(clusterer, self.items, self.probability, self.clusters, low, high, self.cannot)
+            reason = cannot_link_pairs(clusterer, self.items, self.probability, self.clusters, low, high, self.cannot)
         return verdict(p, self.threshold, candidate >= 0, together, reason)
 
     def explain(self, item: int | str, report: PathLike | None = None) -> ClusterExplanation:
@@ -324,8 +324,8 @@ def evaluate_pairs(
 def pair_part(items: Mentions, probability: Array, clusters: Array, scores: dict[str, Any]) -> Part:
     labels = items.pair_labels
     known = labels >= 0
-    doubt = known & (probability >= IN_DOUBT) & (probability <= 1 - IN_DOUBT)
-    found = [calibration(probability[chosen], labels[chosen] == 1) for chosen in (doubt, known)]
+    uncertainty = known & (probability >= IN_DOUBT) & (probability <= 1 - IN_DOUBT)
+    found = [calibration(probability[chosen], labels[chosen] == 1) for chosen in (uncertainty, known)]
     charts = [
         chart("Pairs in doubt", "each candidate pair with a probability from 1 % to 99 %", found[0]),
         chart("All candidate pairs", "each candidate pair", found[1]),
@@ -462,6 +462,6 @@ def _sum(what: str, word: str, parts: dict[str, int]) -> str:
 def both_items(items: Mentions, low: int, high: int) -> dict[str, Any]:
     """Two mentions in their sentences, or the fields of two records."""
     if items.corpus is not None and items.spans is not None:
-        texts = [quoted_words(items.corpus, *map(int, items.spans[i])) for i in (low, high)]
+        texts = [words_in_context(items.corpus, *map(int, items.spans[i])) for i in (low, high)]
         return {"texts": texts, "where": items.group_name(int(items.groups[low]))}
     return {"fields": [[name, *values] for name, *values in field_values(items, low, high)]}

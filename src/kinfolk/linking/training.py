@@ -175,14 +175,14 @@ def train_rounds(
     trainer: PairTrainer, clusterer: Clusterer, kind: str, rounds: int, measure: Callable[[Array], dict[str, float]]
 ) -> tuple[list[Array], list[Round]]:
     """The weights of every round and their story; `measure` takes clusters of the training items to scores."""
-    story: list[Round] = []
+    explained: list[Round] = []
     weights: list[Array] = []
     for number, found in enumerate(rounds_of(trainer, clusterer, kind, rounds)):
         weights.append(found.weights)
         scores = measure(found.clusters) if rounds else {}
-        story.append(Round(number, int((found.labels == 1).sum()), scores, found.convergence))
-        log.info("round %d: %.4f on the training data; %s", number, story[-1].score, found.convergence)
-    return weights, story
+        explained.append(Round(number, int((found.labels == 1).sum()), scores, found.convergence))
+        log.info("round %d: %.4f on the training data; %s", number, explained[-1].score, found.convergence)
+    return weights, explained
 
 
 def best_round(scores: Sequence[float], keep_local: bool, slack: float = 0.0) -> int:

@@ -116,7 +116,7 @@ def _rows(
         muc_round = max(rounds, key=lambda k: linker.rounds_[k].scores["muc_f1"], default=0)
         by_muc = linker.at_round(muc_round).evaluate(test)
     muc = {f"muc_{key}": 100 * by_muc["muc"][key] for key in ("recall", "precision", "f1")}
-    story = [{"round": one.number, "positives": one.positives, **one.scores} for one in linker.rounds_]
+    explained = [{"round": one.number, "positives": one.positives, **one.scores} for one in linker.rounds_]
     found = f"pair F1 {100 * by_pairs['pairs']['f1']:.2f}, MUC F1 {muc['muc_f1']:.2f}"
     tell(f"{dataset}, {name}: {time.perf_counter() - began:.0f} s, {found}")
     rows = []
@@ -124,7 +124,7 @@ def _rows(
         figures = {key: 100 * measured[key] for key in ("error", "recall", "precision", "f1")}
         row: Row = {"dataset": dataset, "model": name, "split": "test", "stage": stage, **figures}
         if stage == "after":
-            row |= {**muc, "rounds": story, "pair_round": linker.best_round_, "muc_round": muc_round}
+            row |= {**muc, "rounds": explained, "pair_round": linker.best_round_, "muc_round": muc_round}
         rows.append(row)
     return rows
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.collective.sequences import TrainingData, train
-from kinfolk.core.data import sound
+from kinfolk.core.data import finite
 from kinfolk.core.modelfile import Functions, ModelFile
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.errors import InputError, SettingError
@@ -24,7 +24,7 @@ from kinfolk.text import schemes
 from kinfolk.text.batch import Batch, Entity, FeatureSet, chain_starts, entity_list, found_spans
 from kinfolk.text.corpus import Corpus
 from kinfolk.text.schemes import LabelCoding
-from kinfolk.text.tagger import Lesson, Tagger
+from kinfolk.text.tagger import Tagger, TrainingSet
 
 # -- From fitted weights to answers: labels, probabilities, k-best lists, entities with confidence -----
 #
@@ -83,7 +83,7 @@ class Decoder:
         rows = SparseRows(batch.rows(self.features, self.n_jobs))
         if rows.n_columns != len(self.weights.node):
             raise InputError(f"the model has weights for {len(self.weights.node)} features; got {rows.n_columns}")
-        node = sound(rows.scores(self.weights.node, self.n_jobs), "the model")
+        node = finite(rows.scores(self.weights.node, self.n_jobs), "the model")
         n_labels = len(self.coding.classes)
         pair_rows = (
             None if self.pair_features is None else SparseRows(batch.rows(self.pair_features, self.n_jobs, pairs=True))
@@ -95,7 +95,7 @@ class Decoder:
             if pair_rows is not None:
                 scores = pair_rows.scores(self.weights.pair_features, self.n_jobs, rows=(a, b))
                 pair = scores.reshape(-1, n_labels, n_labels) + pair
-            yield Block(node[a:b], sound(pair, "the model"), self.weights.start, a, starts - a)
+            yield Block(node[a:b], finite(pair, "the model"), self.weights.start, a, starts - a)
 
     def paths(self, batch: Batch, forced: bool) -> NDArray[np.int32]:
         """Class numbers (n,) of the predicted labels."""
@@ -240,15 +240,17 @@ class ChainTagger(Tagger):
     def _method(self) -> ChainMethod:
         """What sets a chain model apart: its loss, its chain and its way of decoding."""
 
-    def _train(self, lesson: Lesson) -> None:
-        rows = SparseRows(lesson.data.features)
-        pair_rows = None if lesson.pair_rows is None else SparseRows(lesson.pair_rows)
-        labels, n_labels = lesson.data.labels, len(lesson.data.classes)
-        data = TrainingData(rows, pair_rows, labels, lesson.weights, chain_starts(lesson.data), n_labels)
+    def _train(self, training_set: TrainingSet) -> None:
+        rows = SparseRows(training_set.data.features)
+        pair_rows = None if training_set.pair_rows is None else SparseRows(training_set.pair_rows)
+        labels, n_labels = training_set.data.labels, len(training_set.data.classes)
+        data = TrainingData(rows, pair_rows, labels, training_set.weights, chain_starts(training_set.data), n_labels)
         shape = Shape(rows.n_columns, n_labels, pair_rows.n_columns if pair_rows else 0)
-        start = None if lesson.before is None else inherit(lesson.before, self, shape)
-        score = self._dev_scorer(lesson.held_out)
-        flat, self.convergence_ = train(self._method().kind, data, lesson.plan, start, score, lesson.callback)
+        start = None if training_set.before is None else inherit(training_set.before, self, shape)
+        score = self._dev_scorer(training_set.held_out)
+        flat, self.convergence_ = train(
+            self._method().kind, data, training_set.plan, start, score, training_set.callback
+        )
         self.weights_ = shape.split(flat)
 
     def _decoder(self, weights: Any = None) -> Decoder:

@@ -173,7 +173,7 @@ def label_summary(corpus: Corpus) -> dict[str, Any]:
     return {"labels": [] if corpus.labels is None else sorted(corpus.labels.values), "scheme": corpus.scheme}
 
 
-def doubt_about_labels(corpus: Corpus) -> str | None:
+def question_of_labels(corpus: Corpus) -> str | None:
     """What to warn of if nobody said which column holds the labels, and the last one looks like another."""
     if corpus.labels is None or corpus.scheme is not None:
         return None
@@ -285,9 +285,9 @@ def train(
     with in_options(*reading):
         corpus = read_conll(train, **reading)
         held_out = {} if dev is None else {"X_dev": read_conll(dev, **reading)}
-    doubt = doubt_about_labels(corpus) if (label, scheme, columns) == ("auto", "auto", None) else None
-    if doubt is not None:
-        typer.echo(f"warning: {doubt}", err=True)
+    question = question_of_labels(corpus) if (label, scheme, columns) == ("auto", "auto", None) else None
+    if question is not None:
+        typer.echo(f"warning: {question}", err=True)
     with in_options("depth", "folds"), counted_warnings():
         tagger.fit(corpus, **held_out)
     tagger.save(out)

@@ -368,7 +368,7 @@ def _checked_offsets(offsets: ArrayLike, total: int) -> NDArray[np.int64]:
     return read_only(array.astype(np.int64, copy=False))
 
 
-def quoted(corpus: Corpus, start: int, end: int, around: int) -> tuple[str, str, str]:
+def in_context(corpus: Corpus, start: int, end: int, around: int) -> tuple[str, str, str]:
     """Words before, of and behind tokens start, ..., end - 1: at most `around` on a side, as far as their sentence
     goes; "…" where it goes on."""
     sentences = np.searchsorted(corpus.sentence_starts, [start, end - 1], side="right") - 1
@@ -386,5 +386,5 @@ def quoted(corpus: Corpus, start: int, end: int, around: int) -> tuple[str, str,
 AROUND = 12  # words of context on each side that a page shows
 
 
-def quoted_words(corpus: Corpus, start: int, end: int) -> dict[str, Any]:
-    return dict(zip(("before", "words", "after"), quoted(corpus, start, end, AROUND), strict=True))
+def words_in_context(corpus: Corpus, start: int, end: int) -> dict[str, Any]:
+    return dict(zip(("before", "words", "after"), in_context(corpus, start, end, AROUND), strict=True))

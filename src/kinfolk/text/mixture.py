@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kinfolk.collective.explain import Explanation, Voice, explanation
+from kinfolk.collective.explain import Component, Explanation, explanation
 from kinfolk.collective.mixture import (
     PARENT_FEATURES,
     EdgeData,
@@ -66,7 +66,7 @@ from kinfolk.text.skip_edges import (
     skip_settings,
     warn_without_edges,
 )
-from kinfolk.text.tagger import Lesson, Tagger
+from kinfolk.text.tagger import Tagger, TrainingSet
 
 # -- Who the parents of a token are: the token before it and, by skip edges, earlier tokens of its document ---
 #
@@ -146,7 +146,7 @@ class TokenParents:
         return [chain, *skips], first
 
     def compile(
-        self, corpus: Corpus, rows: sparse.csr_array, pair_rows: sparse.csr_array | None, doubt: Array | None
+        self, corpus: Corpus, rows: sparse.csr_array, pair_rows: sparse.csr_array | None, uncertainty: Array | None
     ) -> tuple[Sample, list[EdgeData], NDArray[np.int64]]:
         """A sample; and for separate training the edges of each relation, and the starts."""
         edges, first = self.edges(corpus)
@@ -156,7 +156,7 @@ class TokenParents:
         on_chain = None if pair_rows is None else pair_rows[edges[0][:, 0]]
         pairs = [on_chain, *(self._on_edges(self.edge_features, corpus, e) for e in edges[1:])]
         layout = self.layout
-        gates = self._gates(corpus, dag, edges, pairs, doubt)
+        gates = self._gates(corpus, dag, edges, pairs, uncertainty)
         given = None if self.shares is None else [shared_weights(dag, self.shares)]
         sample = Sample(layout, rows, wire(layout, [dag], [pairs]), [gates], given)
         data = [
@@ -165,14 +165,16 @@ class TokenParents:
         ]
         return sample, data, first
 
-    def _gates(self, corpus: Corpus, dag: Dag, edges: list[Array], pairs: list[Any], doubt: Array | None) -> Array:
+    def _gates(
+        self, corpus: Corpus, dag: Dag, edges: list[Array], pairs: list[Any], uncertainty: Array | None
+    ) -> Array:
         if self.gate_features is None:
             return np.zeros((dag.n_components, 0))
         if self.gate_features == self.edge_features:  # the same rows serve label pairs and the gate
             by_relation = [None, *pairs[1:]]
         else:
             by_relation = [None, *(self._on_edges(self.gate_features, corpus, e) for e in edges[1:])]
-        uncertain = np.zeros(corpus.n_tokens) if doubt is None else doubt
+        uncertain = np.zeros(corpus.n_tokens) if uncertainty is None else uncertainty
         return gate_rows(dag, len(edges), uncertain, by_relation)
 
     @staticmethod
@@ -207,9 +209,9 @@ class MixtureDecoder:
         """For each direction the compiled tokens."""
         rows = batch.rows(self.features, self.n_jobs)
         pair_rows = None if self.pair_features is None else batch.rows(self.pair_features, self.n_jobs, pairs=True)
-        doubt = None if self.local is None else self.local.doubt(rows, self.n_jobs)
+        uncertainty = None if self.local is None else self.local.uncertainty(rows, self.n_jobs)
         for direction in self.directions:
-            sample, _, _ = direction.parents.compile(batch.corpus, rows, pair_rows, doubt)
+            sample, _, _ = direction.parents.compile(batch.corpus, rows, pair_rows, uncertainty)
             yield direction, sample
 
     def marginals(self, batch: Batch, forced: bool) -> Array:
@@ -249,13 +251,15 @@ class MixtureDecoder:
             confidence += part / len(self.directions)
         return entity_list(batch, found, confidence)
 
-    def voices(self, batch: Batch, tokens: Sequence[int]) -> list[list[Voice]]:
+    def components(self, batch: Batch, tokens: Sequence[int]) -> list[list[Component]]:
         """Who speaks for each token, in every direction; weights of all sum to 1."""
-        spoken: list[list[Voice]] = [[] for _ in tokens]
+        spoken: list[list[Component]] = [[] for _ in tokens]
         for direction, sample in self.samples(batch):
             names = direction.parents.names
-            for voices, own in zip(spoken, sample.voices(direction.weights, names, tokens, self.n_jobs), strict=True):
-                voices += [replace(voice, weight=voice.weight / len(self.directions)) for voice in own]
+            for components, own in zip(
+                spoken, sample.components(direction.weights, names, tokens, self.n_jobs), strict=True
+            ):
+                components += [replace(component, weight=component.weight / len(self.directions)) for component in own]
         return spoken
 
     def long_edges(self, batch: Batch) -> list[tuple[int, int, str]]:
@@ -312,29 +316,33 @@ def _shares(mixing: Any, skips: tuple[LearnedSkips, ...], backward: bool) -> Any
 
 
 def fit_tokens(
-    model: Any, lesson: Lesson, settings: MixtureSettings,
+    model: Any, training_set: TrainingSet, settings: MixtureSettings,
     scorer: Callable[[TokenParents, LocalModel | None], Callable[[TableWeights], float] | None],
 ) -> FittedTokens:  # fmt: skip
     """One direction after the other; with a learned gate first a local model that tells how sure one can be."""
-    data, n_labels = lesson.data, len(lesson.data.classes)
-    rules = token_parents(model, lesson.corpus, 0 if lesson.pair_rows is None else lesson.pair_rows.shape[1])
-    callback = lesson.callback
-    fold, local, doubt = None, None, None
+    data, n_labels = training_set.data, len(training_set.data.classes)
+    rules = token_parents(
+        model, training_set.corpus, 0 if training_set.pair_rows is None else training_set.pair_rows.shape[1]
+    )
+    callback = training_set.callback
+    fold, local, uncertainty = None, None, None
     if model.mixing == "learned":
-        fold = folds_by_group(data.groups, max(2, settings.gate_folds), lesson.plan.seed)
-        local, doubt = train_local(data.features, data.labels, lesson.weights, fold, n_labels, lesson.plan, callback)
+        fold = folds_by_group(data.groups, max(2, settings.gate_folds), training_set.plan.seed)
+        local, uncertainty = train_local(
+            data.features, data.labels, training_set.weights, fold, n_labels, training_set.plan, callback
+        )
     weights, outcomes, learned = [], [], []
     for number, parents in enumerate(rules):
-        sample, edges, starts = parents.compile(lesson.corpus, data.features, lesson.pair_rows, doubt)
+        sample, edges, starts = parents.compile(training_set.corpus, data.features, training_set.pair_rows, uncertainty)
         if number == 0:
-            warn_without_edges(parents.names[1:], [d.edges for d in edges[1:]], lesson.corpus, lesson.dicts)
-        examples = Examples(sample, data.labels, lesson.weights, n_labels, edges, starts)
+            warn_without_edges(parents.names[1:], [d.edges for d in edges[1:]], training_set.corpus, training_set.dicts)
+        examples = Examples(sample, data.labels, training_set.weights, n_labels, edges, starts)
         start = None
-        if lesson.before is not None:
+        if training_set.before is not None:
             names, shape = model.features_.names(), shape_of(sample, n_labels)
-            start = inherit_mixture(lesson.before, number, names, data.classes, shape)
+            start = inherit_mixture(training_set.before, number, names, data.classes, shape)
         score = scorer(parents, local)
-        found, outcome = train_mixture(examples, settings, fold, start, lesson.plan, score, callback)
+        found, outcome = train_mixture(examples, settings, fold, start, training_set.plan, score, callback)
         weights.append(found)
         outcomes.append(outcome)
         learned.append(replace(parents, untrained=untrained_relations(parents.names, edges, data.labels)))
@@ -393,10 +401,10 @@ class MixtureTagger(Tagger):
 
     # -- learning -------------------------------------------------------------------------------------
 
-    def _train(self, lesson: Lesson) -> None:
-        held_out = lesson.held_out
+    def _train(self, training_set: TrainingSet) -> None:
+        held_out = training_set.held_out
         stages = MixtureSettings.of(self, held_out)
-        fitted = fit_tokens(self, lesson, stages, partial(self._scorer, held_out))
+        fitted = fit_tokens(self, training_set, stages, partial(self._scorer, held_out))
         self.parents_, self.weights_, self.local_, self.convergence_ = fitted
         if held_out is not None and len(self.weights_) > 1:  # each direction was stopped by its own score
             score = self._score_path(held_out, self._decoder().paths(held_out, forced=False))
@@ -444,8 +452,8 @@ class MixtureTagger(Tagger):
     def _explanations(self, batch: Batch, path: Any, marginals: Any, tokens: Sequence[int]) -> list[Explanation]:
         words, names = batch.corpus.columns["word"].strings(), self.coding_.classes.names
         return [
-            explanation(t, voices, names, lambda i: f"{words[i]} ({i})", int(path[t]))
-            for t, voices in zip(tokens, self._decoder().voices(batch, tokens), strict=True)
+            explanation(t, components, names, lambda i: f"{words[i]} ({i})", int(path[t]))
+            for t, components in zip(tokens, self._decoder().components(batch, tokens), strict=True)
         ]
 
     def _long_edges(self, batch: Batch) -> list[tuple[int, int, str]]:

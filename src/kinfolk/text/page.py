@@ -23,7 +23,7 @@ from kinfolk.report.scores import (
 )
 from kinfolk.text import schemes
 from kinfolk.text.batch import Batch, found_spans
-from kinfolk.text.corpus import AROUND, Corpus, quoted_words
+from kinfolk.text.corpus import AROUND, Corpus, words_in_context
 from kinfolk.text.scores import EntityScores
 
 Array = NDArray[Any]
@@ -113,7 +113,7 @@ def token_mistakes(
         tokens = np.flatnonzero(wrong & (run == number))
         found.append(
             {
-                **quoted_words(corpus, int(tokens[0]), int(tokens[-1]) + 1),
+                **words_in_context(corpus, int(tokens[0]), int(tokens[-1]) + 1),
                 "labels": [[words[t], names[truth[t]], names[path[t]], sure[t]] for t in tokens[:AROUND].tolist()],
                 "where": _where(corpus, int(tokens[0])),
             }

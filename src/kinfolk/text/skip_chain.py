@@ -48,7 +48,7 @@ from kinfolk.text.skip_edges import (
     skip_settings,
     warn_without_edges,
 )
-from kinfolk.text.tagger import Lesson, Tagger
+from kinfolk.text.tagger import Tagger, TrainingSet
 
 Array = NDArray[Any]
 
@@ -93,35 +93,50 @@ class SkipChainCRF(Tagger):
 
     # -- learning -------------------------------------------------------------------------------------
 
-    def _train(self, lesson: Lesson) -> None:
-        if lesson.pair_rows is not None:
+    def _train(self, training_set: TrainingSet) -> None:
+        if training_set.pair_rows is not None:
             raise SettingError("SkipChainCRF takes no transition_templates; features of skip edges are edge_features")
-        self.skips_ = tuple(builder.learn(lesson.corpus) for builder in as_builders(self.skip_edges))
+        self.skips_ = tuple(builder.learn(training_set.corpus) for builder in as_builders(self.skip_edges))
         self.edge_features_ = None if self.edge_features is None else edge_feature_set(self.edge_features)
-        sample, n_labels = self._sample(lesson.corpus, lesson.data.features, lesson), len(lesson.data.classes)
+        sample, n_labels = (
+            self._sample(training_set.corpus, training_set.data.features, training_set),
+            len(training_set.data.classes),
+        )
         shape, start = sample.shape(n_labels), None
-        if lesson.before is not None:
-            before = lesson.before._replace(weights=(lesson.before.weights,))
-            start = inherit_mixture(before, 0, self.features_.names(), lesson.data.classes, shape)
+        if training_set.before is not None:
+            before = training_set.before._replace(weights=(training_set.before.weights,))
+            start = inherit_mixture(before, 0, self.features_.names(), training_set.data.classes, shape)
         first: tuple[Stage, ...] = ()
         if start is None:
-            start, first = self._chain_start(lesson, shape, n_labels)
-        plan = replace(lesson.plan, stage=self.training)
-        score = self._dev_scorer(lesson.held_out)
+            start, first = self._chain_start(training_set, shape, n_labels)
+        plan = replace(training_set.plan, stage=self.training)
+        score = self._dev_scorer(training_set.held_out)
         how = PairTraining(self.training, self._propagation())
         self.weights_, self.convergence_, self.training_report_ = train_pairwise(
-            sample, lesson.data.labels, lesson.weights, n_labels, how, start, plan, score, lesson.callback
+            sample,
+            training_set.data.labels,
+            training_set.weights,
+            n_labels,
+            how,
+            start,
+            plan,
+            score,
+            training_set.callback,
         )
         self.convergence_ = self.convergence_.after(first)
         if self.training_report_ is not None:
             self.training_report_.warn(REMEDY)
 
-    def _chain_start(self, lesson: Lesson, shape: Any, n_labels: int) -> tuple[TableWeights, tuple[Stage, ...]]:
+    def _chain_start(
+        self, training_set: TrainingSet, shape: Any, n_labels: int
+    ) -> tuple[TableWeights, tuple[Stage, ...]]:
         """Weights of a linear-chain CRF, and no opinion on skip edges; and how it was trained."""
-        rows = SparseRows(lesson.data.features)
-        data = TrainingData(rows, None, lesson.data.labels, lesson.weights, chain_starts(lesson.data), n_labels)
-        plan: TrainingPlan = replace(lesson.plan, stage="linear chain", warns=False)
-        flat, outcome = train("crf", data, plan, None, None, lesson.callback)
+        rows = SparseRows(training_set.data.features)
+        data = TrainingData(
+            rows, None, training_set.data.labels, training_set.weights, chain_starts(training_set.data), n_labels
+        )
+        plan: TrainingPlan = replace(training_set.plan, stage="linear chain", warns=False)
+        flat, outcome = train("crf", data, plan, None, None, training_set.callback)
         linear = Shape(rows.n_columns, n_labels).split(flat)
         weights: TableWeights = shape.split(np.zeros(shape.size, np.float32))
         weights.tables[0][:] = linear.node
@@ -129,7 +144,7 @@ class SkipChainCRF(Tagger):
         weights.pair[0] = linear.pair
         return weights, outcome.stages
 
-    def _sample(self, corpus: Any, rows: Any, learning: Lesson | None = None) -> PairSample:
+    def _sample(self, corpus: Any, rows: Any, learning: TrainingSet | None = None) -> PairSample:
         first = corpus.sentence_starts[:-1]
         later = np.delete(np.arange(corpus.n_tokens), first)
         edges = [np.stack([later - 1, later], axis=1)]

@@ -77,7 +77,7 @@ class TokenInstances(Instances):
         return type(base)(**settings)
 
     def company(self, votes: Array, own: Array | None, index: Array) -> Array:
-        return told_tokens(self.templates, self.hood, votes, own, index)
+        return told_tokens(self.templates, self.neighbourhood, votes, own, index)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,10 +98,12 @@ def _part(batch: Batch, index: Array, company: Array | None) -> Batch:
     return Batch(corpus.select(chosen), items, extra=None if company is None else company.astype(np.float32))
 
 
-def told_tokens(templates: Company, hood: Neighbourhood, votes: Array, own: Array | None, index: Array) -> Array:
+def told_tokens(
+    templates: Company, neighbourhood: Neighbourhood, votes: Array, own: Array | None, index: Array
+) -> Array:
     """(m, q). Chances too small to matter count as none: most tokens then have little to tell, and rows stay short."""
     mine = None if own is None else np.where(own < FAINT, 0.0, own)
-    return templates.rows(hood, np.where(votes < FAINT, 0.0, votes), index, mine)
+    return templates.rows(neighbourhood, np.where(votes < FAINT, 0.0, votes), index, mine)
 
 
 def token_votes(tagger: Tagger, batch: Batch, coding: LabelCoding, forced: bool) -> Array:
@@ -161,14 +163,14 @@ class TokenPredictor:
         """The batch as the last level sees it."""
         corpus, n = batch.corpus, batch.corpus.n_tokens
         unlabelled = corpus.with_labels(None, None)
-        hood = Neighbourhood(n, len(self.coding.classes), {}, corpus=unlabelled, n_jobs=self.n_jobs)
+        neighbourhood = Neighbourhood(n, len(self.coding.classes), {}, corpus=unlabelled, n_jobs=self.n_jobs)
         current = replace(batch, kept_rows=None, extra=None)
         for level, tagger in enumerate(self.taggers[:-1]):
             table = token_votes(tagger, current, self.coding, forced)
             own = as_votes(table, self.ask, level, draw, 1)
             votes = true_votes(corpus, self.coding, own) if self.ceiling else own
             mine = own if self.ask.own else None
-            company = told_tokens(self.templates, hood, votes, mine, np.arange(n))
+            company = told_tokens(self.templates, neighbourhood, votes, mine, np.arange(n))
             current = replace(current, extra=company.astype(np.float32))
         return current
 
@@ -345,8 +347,10 @@ class StackedTagger(TokenModel):
         depth = _depth(self, batch) if beyond and not ceiling else self.depth
         fold = self._document_folds(labels, corpus)
         unlabelled, jobs = corpus.with_labels(None, None), resolve_jobs(self.n_jobs)
-        hood = Neighbourhood(n, len(coding.classes), {}, corpus=unlabelled, n_jobs=jobs)
-        company = Company.learn(templates, replace(hood, corpus=corpus))  # what is learned of words may look at labels
+        neighbourhood = Neighbourhood(n, len(coding.classes), {}, corpus=unlabelled, n_jobs=jobs)
+        company = Company.learn(
+            templates, replace(neighbourhood, corpus=corpus)
+        )  # what is learned of words may look at labels
         if len(company.told) < len(company.templates):
             raise SettingError(
                 "of='features' is for nodes: tokens have features of their neighbours by their own templates"
@@ -356,7 +360,9 @@ class StackedTagger(TokenModel):
             weights = token_weights(batch, labels, coding.classes, None, sample_weight)
         told = labels if ceiling else np.full(n, -1, np.int32)
         base_alone = beyond and not ceiling and alone_share(corpus) < FEW
-        return TokenInstances(labels, told, fold, weights, 1, hood, company, bases, batch, coding, base_alone), depth
+        return TokenInstances(
+            labels, told, fold, weights, 1, neighbourhood, company, bases, batch, coding, base_alone
+        ), depth
 
     def _document_folds(self, labels: Array, corpus: Corpus) -> NDArray[np.int32]:
         """The fold of every token: that of its document, -1 in documents without any label."""

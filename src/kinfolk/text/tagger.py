@@ -44,7 +44,7 @@ class TokenDecoder(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Lesson:
+class TrainingSet:
     """What a method learns from: tokens as instances, rows of label-pair features, weights of tokens; how; with what
     to start from, what to be scored on, and whom to tell."""
 
@@ -212,7 +212,7 @@ class Tagger(TokenModel):
     convergence_: Convergence = field(init=False)
 
     @abstractmethod
-    def _train(self, lesson: Lesson) -> None:
+    def _train(self, training_set: TrainingSet) -> None:
         """Learn `weights_`, and tell in `convergence_` how it went."""
 
     @property
@@ -258,7 +258,7 @@ class Tagger(TokenModel):
             self.columns_ = tuple(batch.corpus.columns)
             kept = None if held_out is None else replace(held_out, kept_rows={})  # its features are extracted once
             dicts = batch.items is not None
-            self._train(Lesson(batch.corpus, data, pair_rows, weights, plan, before, kept, watcher, dicts))
+            self._train(TrainingSet(batch.corpus, data, pair_rows, weights, plan, before, kept, watcher, dicts))
         return self
 
     def _plan(self, jobs: int) -> TrainingPlan:
