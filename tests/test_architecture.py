@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -77,17 +78,16 @@ def test_imports_follow_the_arrows():
     assert not found, "arrows lead from tasks to methods to what is common"
 
 
-def test_the_public_face_names_each_home_truly():
-    """The lazy table and the names for type checkers say the same."""
+def test_public_names_have_their_homes():
+    """At the top and in the rooms of the tasks: the same objects."""
     import kinfolk
 
-    told = {
-        alias.asname: (node.module, alias.name)
-        for node in ast.walk(parsed("__init__"))
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("kinfolk.")
-        for alias in node.names
-    }
-    assert told == {name: (f"kinfolk.{home}", name) for name, home in kinfolk._HOME.items()}
+    rooms = (kinfolk, kinfolk.text, kinfolk.graph, kinfolk.linking)
+    assert all(len(room.__all__) > 10 for room in rooms)
+    for room in rooms:
+        for name in {*room.__all__} - {"__version__", "text", "graph", "linking"}:
+            assert getattr(room, name) is getattr(kinfolk, name), name
+            assert hasattr(importlib.import_module(room._HOMES[name]), name), name
 
 
 def test_modules_have_a_subject_and_say_it():

@@ -1,0 +1,33 @@
+"""Records and mentions into clusters: blocking, comparisons, the Linker, its scores, explanations and commands."""
+
+from kinfolk.linking.blocking import Key as Key
+from kinfolk.linking.blocking import RareTokens as RareTokens
+from kinfolk.linking.blocking import SortedNeighbourhood as SortedNeighbourhood
+from kinfolk.linking.blocking import block as block
+from kinfolk.linking.blocking import blocked as blocked
+from kinfolk.linking.clusterers import AverageLink as AverageLink
+from kinfolk.linking.clusterers import BestLink as BestLink
+from kinfolk.linking.clusterers import BestMatch as BestMatch
+from kinfolk.linking.clusterers import CompleteLink as CompleteLink
+from kinfolk.linking.clusterers import Correlation as Correlation
+from kinfolk.linking.clusterers import OneToOne as OneToOne
+from kinfolk.linking.clusterers import SingleLink as SingleLink
+from kinfolk.linking.comparisons import BestOf as BestOf
+from kinfolk.linking.comparisons import DateDifference as DateDifference
+from kinfolk.linking.comparisons import Edit as Edit
+from kinfolk.linking.comparisons import Exact as Exact
+from kinfolk.linking.comparisons import JaroWinkler as JaroWinkler
+from kinfolk.linking.comparisons import NumberDifference as NumberDifference
+from kinfolk.linking.comparisons import Numbers as Numbers
+from kinfolk.linking.comparisons import PairFunction as PairFunction
+from kinfolk.linking.comparisons import SharedCodes as SharedCodes
+from kinfolk.linking.comparisons import TfidfCosine as TfidfCosine
+from kinfolk.linking.comparisons import TokenOverlap as TokenOverlap
+from kinfolk.linking.coref import read_coref as read_coref
+from kinfolk.linking.coreference import CoreferencePairs as CoreferencePairs
+from kinfolk.linking.linker import Linker as Linker
+from kinfolk.linking.mentions import Mentions as Mentions
+from kinfolk.linking.objective import Bias as Bias
+from kinfolk.linking.records import read_records as read_records
+from kinfolk.linking.records import records_from_frames as records_from_frames
+from kinfolk.linking.scores import coreference_scores as coreference_scores
