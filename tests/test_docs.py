@@ -264,7 +264,7 @@ def parsed(words: list[str]) -> bool:
 
 def test_the_reference_has_every_public_name() -> None:
     told = re.findall(r"^::: kinfolk\.(\w+)$", (DOCS / "api.md").read_text(encoding="utf-8"), re.MULTILINE)
-    assert sorted(told) == sorted(name for name in kf.__all__ if name != "__version__")
+    assert sorted(told) == sorted({*kf.__all__} - {"__version__", "text", "graph", "linking"})
 
 
 @pytest.mark.parametrize("page", READ, ids=lambda page: page.stem)
