@@ -13,8 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import oracles as o
 from kinfolk.inference import chain
-from kinfolk.inference.chain import Potentials, expected_correct, span_probabilities
-from kinfolk.inference.chain_losses import conditional_potentials
+from kinfolk.inference.chain import Potentials, conditional_potentials, expected_correct, span_probabilities
 from strategies import SEEDS, Chain, chains, masked_chains
 
 quick = settings(max_examples=150, database=None)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.inference.chain_losses import chain_residuals
+from kinfolk.inference.chain import chain_residuals
 from kinfolk.inference.loopy import Fixed, PairBeliefs, PairGraph, Propagation, pair_beliefs, propagate
 
 Array = NDArray[Any]

@@ -16,8 +16,7 @@ from kinfolk.core.modelfile import Functions, ModelFile
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.errors import InputError, SettingError
 from kinfolk.inference import chain
-from kinfolk.inference.chain import Potentials, expected_correct, span_probabilities
-from kinfolk.inference.chain_losses import conditional_potentials
+from kinfolk.inference.chain import Potentials, conditional_potentials, expected_correct, span_probabilities
 from kinfolk.learning.loglinear import Shape, Weights, inherit
 from kinfolk.learning.sparse import SparseRows
 from kinfolk.text import schemes
