@@ -93,7 +93,7 @@ def explanation(
     name_of: Callable[[int], str],
     label: int | None = None,
 ) -> Explanation:
-    """Add up the voices of one parent through one relation. Weights of all voices sum to 1.
+    """Add up the components of one parent through one relation. The weights of all sum to 1.
 
     label   the label to explain; None: the most probable one
     """
@@ -121,6 +121,6 @@ def explanation(
 
 
 def _mean(distributions: list[Array], components: list[Component]) -> Array:
-    """The mean by weight; by number, if no voice has any."""
+    """The mean by weight; by number, if no component has any."""
     weights = np.array([v.weight for v in components])
     return np.asarray(np.average(np.array(distributions), axis=0, weights=weights if weights.sum() > 0 else None))

@@ -28,7 +28,7 @@ from kinfolk.text.page import write_scores
 from kinfolk.text.schemes import LabelCoding, check_encoding
 from kinfolk.text.scores import EntityScores, span_scores, token_accuracy
 
-# -- What a tagger and its method say to each other: the lesson it learns from, and what it is asked once it has ---
+# -- what a tagger and its method say to each other: what is learned from, and what is asked after training ---
 
 Array = NDArray[Any]
 
