@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -182,6 +183,16 @@ class Training:
 
 
 # -- what fitting a stack needs, whatever is stacked -----------------------------------------------------
+
+
+def first_levels(model: Any, depth: int) -> Any:
+    """A fitted stack with its first levels alone, up to `depth`: 0 is the base."""
+    if not 0 <= depth < len(model.levels_):
+        raise SettingError(f"depth must be from 0 to {len(model.levels_) - 1}, the levels there are; got {depth!r}")
+    shallow = copy(model)
+    shallow.depth, shallow.levels_ = depth, model.levels_[: depth + 1]
+    shallow.base = list(model.base)[: depth + 1] if isinstance(model.base, list | tuple) else model.base
+    return shallow
 
 
 def bases_of(base: Any, depth: int) -> list[Any]:

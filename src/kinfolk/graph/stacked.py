@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple, Self, final
 
@@ -16,7 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.collective.aggregate import padded, side_by_side
-from kinfolk.collective.stacking import PREDICTIONS, Ask, Instances, Training, as_votes, bases_of, folds_of, trained
+from kinfolk.collective.stacking import (
+    PREDICTIONS,
+    Ask,
+    Instances,
+    Training,
+    as_votes,
+    bases_of,
+    first_levels,
+    folds_of,
+    trained,
+)
 from kinfolk.collective.templates import Count, set_known
 from kinfolk.core.data import Classes
 from kinfolk.core.modelfile import Functions, ModelFile, Saved, fits
@@ -311,13 +320,9 @@ class StackedNodes(NeighbourModel):
     def at_depth(self, depth: int) -> StackedNodes:
         """The model with its first levels alone, up to `depth`: 0 is the base."""
         self._require_fitted()
-        if not 0 <= depth < len(self.levels_):
-            raise SettingError(f"depth must be from 0 to {len(self.levels_) - 1}, the levels there are; got {depth!r}")
-        shallow = copy(self)
-        shallow.depth, shallow.levels_ = depth, self.levels_[: depth + 1]
+        shallow: StackedNodes = first_levels(self, depth)
         if self.memory_ is not None:
             shallow.memory_ = replace(self.memory_, votes=self.memory_.votes[:depth])
-        shallow.base = list(self.base)[: depth + 1] if isinstance(self.base, list | tuple) else self.base
         return shallow
 
     def _probabilities(self, nodes: Nodes, known: Known) -> Array:

@@ -8,7 +8,6 @@ by document. Inference is K + 1 passes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple, Self, final
 
@@ -23,6 +22,7 @@ from kinfolk.collective.stacking import (
     as_votes,
     bases_of,
     company_state,
+    first_levels,
     folds_of,
     restored_company,
     trained,
@@ -376,11 +376,7 @@ class StackedTagger(TokenModel):
     def at_depth(self, depth: int) -> StackedTagger:
         """The model with its first levels alone, up to `depth`: 0 is the base."""
         self._require_fitted()
-        if not 0 <= depth < len(self.levels_):
-            raise SettingError(f"depth must be from 0 to {len(self.levels_) - 1}, the levels there are; got {depth!r}")
-        shallow = copy(self)
-        shallow.depth, shallow.levels_ = depth, self.levels_[: depth + 1]
-        shallow.base = list(self.base)[: depth + 1] if isinstance(self.base, list | tuple) else self.base
+        shallow: StackedTagger = first_levels(self, depth)
         return shallow
 
     def _decoder(self, weights: Any = None) -> StackedDecoder:
