@@ -537,7 +537,7 @@ def test_rows_of_one_set_by_hand(records: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(slt_records, "SPLITS", 1)
     monkeypatch.setattr(slt_records, "FOLDS", 2)
     one = slt_records.SETS[2]
-    rows = slt_records._rows(one, records, quiet, 1)
+    rows = slt_records._record_rows(one, records, quiet, 1)
     train, test = (kf.block(half, one.rules) for half in slt_records.halves(one.read(records), 0))
     linker = kf.Linker(clusterer=kf.AverageLink(), folds=2, n_jobs=1).fit(train)
     found = linker.evaluate(test)
@@ -560,7 +560,7 @@ def test_febrl_1_is_linked_without_a_fault(data_folder: Path):
     folder = data_folder / "mentions" / "records"
     if not (folder / "febrl" / "dataset1.csv").is_file():
         pytest.skip(f"no FEBRL files in {folder}; set KINFOLK_DATA")
-    rows = slt_records._rows(slt_records.SETS[0], folder, quiet, 1)
+    rows = slt_records._record_rows(slt_records.SETS[0], folder, quiet, 1)
     for row in rows:
         if row["split"] == "mean":
             assert row["completeness"] > 99

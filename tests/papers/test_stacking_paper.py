@@ -466,7 +466,7 @@ def test_rows_of_names(name: str, data: Path, tmp_path: Path, small_names: None)
     report = json.loads(out.read_text())
     assert report["experiment"] == f"stacked-{name}"
     rows = report["rows"]
-    assert list(dict.fromkeys(row["model"] for row in rows)) == list(stacked_names.PAPER_ROWS)
+    assert list(dict.fromkeys(row["model"] for row in rows)) == list(stacked_names.NAME_ROWS)
     assert {row["dataset"] for row in rows} == {name}
     assert [row["split"] for row in rows if row["model"] == "local"] == ["fold 0", "fold 1", "mean"]
     for row in rows:
@@ -544,10 +544,10 @@ def test_rows_of_the_speed_of_gibbs(data: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_paper_s_figures_of_speed_have_their_places():
-    assert set(gibbs_speed.SWEEPS) == {50, 100}
+    assert set(gibbs_speed.SPEED_SWEEPS) == {50, 100}
     for place, printed in gibbs_speed.PAPER.items():
         assert place[1:] == ("stacked k=1", "mean")
-        assert set(printed) == {f"speedup_{sweeps}" for sweeps in gibbs_speed.SWEEPS}
+        assert set(printed) == {f"speedup_{sweeps}" for sweeps in gibbs_speed.SPEED_SWEEPS}
 
 
 @pytest.fixture

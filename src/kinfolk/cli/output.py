@@ -148,8 +148,7 @@ def skip_edges(model: Any) -> list[Any]:
     if hasattr(model, "company_"):
         rules = (getattr(template, "relation", None) for template in model.company_.templates)
         return [rule for rule in rules if hasattr(rule, "builder")]
-    parents = getattr(model, "parents_", ())
-    return list(getattr(parents[0], "skips", ()) if parents else getattr(model, "skips_", ()))
+    return list(getattr(model, "skips_", ()))
 
 
 def _settled(model: Any) -> Iterator[str]:

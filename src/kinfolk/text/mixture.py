@@ -399,6 +399,11 @@ class MixtureTagger(Tagger):
     local_: LocalModel | None = field(init=False)
     weights_: tuple[TableWeights, ...] = field(init=False)
 
+    @property
+    def skips_(self) -> tuple[LearnedSkips, ...]:
+        """The rules for skip edges, as `fit` settled them."""
+        return self.parents_[0].skips
+
     # -- learning -------------------------------------------------------------------------------------
 
     def _train(self, training_set: TrainingSet) -> None:
