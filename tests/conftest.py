@@ -18,8 +18,10 @@ KERNELS = REPOSITORY / ".numba_cache"
 if os.environ.get("NUMBA_CACHE_DIR", str(KERNELS / "main")) == str(KERNELS / "main"):
     os.environ["NUMBA_CACHE_DIR"] = str(KERNELS / os.environ.get("PYTEST_XDIST_WORKER", "main"))
 
-settings.register_profile("kinfolk", deadline=None)
-settings.load_profile("kinfolk")
+# Quick by default; HYPOTHESIS_PROFILE=thorough looks at twenty times as many examples where a test names no number.
+settings.register_profile("quick", deadline=None, max_examples=25)
+settings.register_profile("thorough", deadline=None, max_examples=500)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
 @pytest.fixture(scope="session", autouse=True)
