@@ -79,7 +79,7 @@ def test_every_setting_reaches_the_model(kinfolk: Any, web: Path, tmp_path: Path
         "tolerance": 0.001, "random_state": 7, "orders": 2, "predict_orders": 3,
     }  # fmt: skip
     assert {name: model.get_params()[name] for name in wanted} == wanted
-    assert model.parents_[0].links == ("cited_by", "cites")
+    assert model.parents_.links == ("cited_by", "cites")
 
 
 def test_only_the_labels_of_listed_nodes_are_used(kinfolk: Any, web: Path, tmp_path: Path):
@@ -286,4 +286,4 @@ def test_known_labels_are_seen_and_not_scored(kinfolk: Any, web: Path, tmp_path:
 
 def test_a_model_of_the_nodes_alone(kinfolk: Any, web: Path, tmp_path: Path):
     done = kinfolk("nodes", "train", *files(web, "a"), "--out", tmp_path / "m", "--relations", "none", *FEW)
-    assert done.status == 0 and kf.load_model(tmp_path / "m").parents_[0].links == ()
+    assert done.status == 0 and kf.load_model(tmp_path / "m").parents_.links == ()
