@@ -124,7 +124,7 @@ def objectives_of(model: Any, corpus: Corpus) -> list[tuple[Any, Any, Any]]:
         met.append((objective, start.copy(), np.empty_like(start)))
         return start, Convergence("converged", 0.0, 0, 0, 0.0)
 
-    with patch("kinfolk.learning.warm_start.optimise", note), patch("kinfolk.collective.mixture.optimise", note):
+    with patch("kinfolk.collective.sequences.optimise", note), patch("kinfolk.collective.mixture.optimise", note):
         model.fit(corpus)
     return met
 

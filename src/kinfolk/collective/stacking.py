@@ -195,6 +195,12 @@ def first_levels(model: Any, depth: int) -> Any:
     return shallow
 
 
+def check_kept_folds(folds: Any) -> None:
+    """Of a model file, which keeps their number."""
+    if not (isinstance(folds, int) and folds >= 1):
+        raise SettingError(f"folds must be a whole number of 1 or more; got {folds!r}")
+
+
 def bases_of(base: Any, depth: int) -> list[Any]:
     """The base of each level: one for all, or a list of depth + 1."""
     if not isinstance(base, list | tuple):

@@ -31,6 +31,10 @@ log = logging.getLogger(__name__)
 SEAL = hashlib.sha256().digest_size
 
 
+# Reassociation lets short sums run in vector registers; NaN and infinity keep their meaning.
+FAST = {"reassoc", "contract", "nsz"}
+
+
 def njit(*, cache: bool, **options: Any) -> Callable[[Any], Any]:
     """numba's decorator of this name, with the store described above."""
 

@@ -208,6 +208,12 @@ class TrainingPlan:
     warns: bool = True  # whether an end without convergence is a warning
     stall: str = "Usually harmless: rounding. Scale down very large feature values if accuracy is poor."
 
+    @classmethod
+    def of(cls, model: Any, n_jobs: int, stage: str = "optimise") -> TrainingPlan:
+        """By the settings of a model."""
+        limits = (model.max_iterations, float(model.tolerance), model.patience, model.dev_every)
+        return cls(float(model.l2), float(model.l1), *limits, model.random_state, n_jobs, stage)
+
 
 def warn_unless_converged(convergence: Convergence, stall: str = TrainingPlan.stall) -> None:
     """`stall`: what to say where no step lowers the objective."""

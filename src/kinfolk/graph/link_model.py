@@ -163,10 +163,7 @@ class LinkModel(NodeModel):
         nodes, labels, classes = self._begin(X, y, train)
         jobs = resolve_jobs(self.n_jobs)
         weights = node_weights(nodes, labels, classes, self.class_weight, sample_weight)
-        plan = TrainingPlan(
-            float(self.l2), float(self.l1), self.max_iterations, float(self.tolerance), self.patience,
-            self.dev_every, self.random_state, jobs, self.training,
-        )  # fmt: skip
+        plan = TrainingPlan.of(self, jobs, self.training)
         with self._all_or_nothing(), observed(callback, self.verbose, self.tolerance) as watcher:
             self.links_ = used_links(self.relations, nodes.relations, ordered=True)
             self.not_used_ = tuple(name for name in nodes.relations if name not in self.links_)

@@ -403,10 +403,7 @@ class MixtureNodes(NodeModel):
         """
         nodes, labels, classes = self._begin(X, y, train)
         stages = MixtureSettings.of(self, X_dev)
-        plan = TrainingPlan(
-            float(self.l2), float(self.l1), self.max_iterations, float(self.tolerance), self.patience,
-            self.dev_every, self.random_state, resolve_jobs(self.n_jobs),
-        )  # fmt: skip
+        plan = TrainingPlan.of(self, resolve_jobs(self.n_jobs))
         before = None
         if self.warm_start and self.__sklearn_is_fitted__():
             columns = self.node_columns_

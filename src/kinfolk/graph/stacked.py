@@ -22,6 +22,7 @@ from kinfolk.collective.stacking import (
     Training,
     as_votes,
     bases_of,
+    check_kept_folds,
     first_levels,
     folds_of,
     trained,
@@ -383,5 +384,4 @@ class StackedNodes(NeighbourModel):
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        if not (isinstance(self.folds, int) and self.folds >= 1):
-            raise SettingError(f"folds must be a whole number of 1 or more; got {self.folds!r}")
+        check_kept_folds(self.folds)

@@ -1,7 +1,9 @@
-"""Exact inference on chains: log-partition, marginals, best and k-best labellings, span probabilities.
+"""Chains: exact inference (log-partition, marginals, best and k-best labellings, spans), and the losses of MaxEnt, MEMM
+and CRF with their residuals.
 
-Many sequences at once: `starts` (S + 1,) cuts the n tokens into sequences of at least one token.
-Potentials as in `lattice`: node (n, L), pair (L, L) or (n, L, L), start (L,), end (L,), logarithms, -inf
+All kernels stand in this one file because they call each other: the losses run the recursions, the stochastic pass the
+losses. Many sequences at once: `starts` (S + 1,) cuts the n tokens into sequences of at least one token.
+Potentials: node (n, L), pair (L, L) or (n, L, L), start (L,), end (L,), logarithms, -inf
 forbids. For a table a token, pair[t] holds the step from t - 1 to t (unused at a first token).
 Sequences are independent, so chunks of them run on threads.
 """
@@ -15,11 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.core.kernels import njit
+from kinfolk.core.kernels import FAST, njit
 from kinfolk.core.threads import even_bounds, run_chunks
-from kinfolk.inference.numeric import FAINT, FAINT_SINGLE, FAST, TINY
-
-# -- Exact inference on chains: log-partition, marginals, best and k-best labellings, span probabilities ---
 
 # -- Recursions over one sequence, as nogil kernels that call each other -------------------------------
 #
@@ -36,6 +35,14 @@ from kinfolk.inference.numeric import FAINT, FAINT_SINGLE, FAST, TINY
 # token. They report failure (NaN) when a token's total leaves the range of float64, or when a label's share
 # becomes so faint that float64 would lose it, though later tokens may speak for it (labels that exclude each
 # other for good). The caller then turns to the logarithmic recursions, which lose nothing.
+
+# Totals outside (TINY, 1 / TINY) are too near the ends of float64 to go on with.
+TINY = 1e-200
+
+# A factor or a share in (0, FAINT) is not carried on as a float: a later factor might make it count, and the
+# product of two must stay above the least float64.
+FAINT = 1e-140
+FAINT_SINGLE = 1e-30  # what is below may have lost digits in float32
 
 # -- scaled -------------------------------------------------------------------------------------------
 
@@ -212,7 +219,7 @@ def best_path(node, first, m, pair, start, end, best, back, path):
     return top
 
 
-# -- Exact inference on chains: log-partition, marginals, best and k-best labellings, span probabilities ---
+# -- many sequences, on threads ------------------------------------------------------------------------
 
 Array = NDArray[Any]
 CHUNKS = 32
@@ -561,8 +568,6 @@ def _add_log_expectations(scores, pair, start, scale, residual, pair_residual, s
                 pair_residual[at, i, k] += scale * joint
     return log_z
 
-
-# -- What a chain model expects minus what the data show: the heart of every gradient ------------------
 
 MAXENT, MEMM, CRF = 0, 1, 2
 KINDS = {"maxent": MAXENT, "memm": MEMM, "crf": CRF}

@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.core.kernels import njit
+from kinfolk.core.kernels import FAST, njit
 from kinfolk.core.threads import even_bounds, run_chunks
 from kinfolk.errors import InputError
-from kinfolk.inference.numeric import FAST
 
 # -- The shape of a mixture of parents: who looks at whom, and an order in which everybody comes after his parents ---
 #

@@ -21,6 +21,7 @@ from kinfolk.collective.stacking import (
     Instances,
     as_votes,
     bases_of,
+    check_kept_folds,
     company_state,
     first_levels,
     folds_of,
@@ -438,8 +439,7 @@ class StackedTagger(TokenModel):
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        if not (isinstance(self.folds, int) and self.folds >= 1):
-            raise SettingError(f"folds must be a whole number of 1 or more; got {self.folds!r}")
+        check_kept_folds(self.folds)
 
 
 def _depth(model: StackedTagger, batch: Batch) -> int:

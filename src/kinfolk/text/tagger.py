@@ -252,7 +252,7 @@ class Tagger(TokenModel):
         pair_rows = None if pair_features is None else batch.learn(pair_features, jobs, pairs=True)
         data = relational(batch.corpus, rows, coding.encode(batch.corpus), coding.classes)
         weights = token_weights(batch, data.labels, coding.classes, self.class_weight, sample_weight)
-        plan = self._plan(jobs)
+        plan = TrainingPlan.of(self, jobs)
         with self._all_or_nothing(), observed(callback, self.verbose, self.tolerance) as watcher:
             self.features_, self.transition_features_, self.coding_ = features, pair_features, coding
             self.columns_ = tuple(batch.corpus.columns)
@@ -260,12 +260,6 @@ class Tagger(TokenModel):
             dicts = batch.items is not None
             self._train(TrainingSet(batch.corpus, data, pair_rows, weights, plan, before, kept, watcher, dicts))
         return self
-
-    def _plan(self, jobs: int) -> TrainingPlan:
-        return TrainingPlan(
-            float(self.l2), float(self.l1), self.max_iterations, float(self.tolerance),
-            self.patience, self.dev_every, self.random_state, jobs,
-        )  # fmt: skip
 
     def _new_features(self, batch: Batch) -> tuple[FeatureSet, TokenFeatures | None]:
         least = self.min_count
