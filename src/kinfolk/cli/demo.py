@@ -237,7 +237,7 @@ def _clusters(worlds: DemoWorlds) -> Part:
     return Part("links", "Records: the most doubtful and the largest clusters of customers", linked.payload(CLUSTERS))
 
 
-# -- `kinfolk demo`: three generated worlds, each with and without the company, in one table -----------
+# -- demo ------------------------------------------------------------------------------------------
 
 ABOUT = (
     "tokens   names in newswire: clear where they are introduced, unclear where they come again",

@@ -23,8 +23,6 @@ import typer
 
 from kinfolk.errors import InputError, KinfolkError, ModelFileError, SettingError
 
-# -- Options that several commands have, kept together in one dataclass and spread over each command ---
-
 
 def option_name(setting: str) -> str:
     return f"--{setting.replace('_', '-')}"

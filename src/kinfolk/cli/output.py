@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from kinfolk.text.scores import EntityScores
 
 
-# -- What goes to standard output: tables, coloured on a terminal and plain in a pipe; and JSON --------
-
-
 @dataclass(frozen=True)
 class Table:
     """Head and rows. The first `words` columns are words, which begin below each other; the others end so."""

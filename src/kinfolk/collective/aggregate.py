@@ -1,7 +1,7 @@
 """What neighbours say, added up: sums, means, shares, largest and "at least one", as products with a sparse relation.
 
 Kernels release the GIL and run on threads over runs of rows of about equal numbers of links. Formulas are in
-`neighbours`, which names them.
+`templates`, which names them.
 """
 
 from __future__ import annotations

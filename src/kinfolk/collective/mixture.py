@@ -40,8 +40,6 @@ from kinfolk.learning.lbfgs import Iteration, Watch, minimise, optimise
 from kinfolk.learning.loglinear import Answer, Tables, TableShape, TableWeights
 from kinfolk.learning.sparse import SparseRows
 
-# -- Which tables of weights a mixture of parents has, and which rows of features each of them scores ---
-
 Array = NDArray[Any]
 PARENT_FEATURES = ("none", "own", "shared")
 

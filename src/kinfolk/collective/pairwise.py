@@ -151,7 +151,7 @@ def pair_sample(
     return PairSample(rows, graph, there, back, np.asarray(starts, np.int64), *own)
 
 
-# -- A pairwise conditional random field over typed relations: what the skip-chain CRF and the link model share ---
+# -- pairwise --------------------------------------------------------------------------------------
 
 log = logging.getLogger("kinfolk")
 TRAINING_TOLERANCE = 1e-8  # messages half at rest would make the objective rough; from a warm start it costs little

@@ -26,8 +26,6 @@ from scipy import sparse
 
 from kinfolk.errors import InputError, SettingError
 
-# -- Relations named, composed and joined: whom an instance looks at when a template asks --------------
-
 COMPONENT = "component"
 MOST_PAIRS = 100_000_000  # links a component relation may have
 _WORDS = re.compile(r'\s*("[^"]*"|[@|~()]|[^@|~()"]+)')

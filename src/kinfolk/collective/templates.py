@@ -31,8 +31,6 @@ from kinfolk.collective.relations import LinkRule, Neighbourhood, Relation, Rule
 from kinfolk.core.modelfile import Functions, given_again
 from kinfolk.errors import InputError, ModelFileError, SettingError
 
-# -- Relational templates: what an instance is told of its neighbours' predictions, or of their features ---
-
 Array = NDArray[Any]
 OF = ("predictions", "features")
 

@@ -304,7 +304,7 @@ class Coded(NamedTuple):
         return cls(np.fromiter(map(number.__getitem__, names), np.int32, len(names)), classes)
 
 
-# -- The core object: instances with features, labels, typed relations and groups ----------------------
+# -- data ------------------------------------------------------------------------------------------
 
 
 class Relational:

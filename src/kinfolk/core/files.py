@@ -23,8 +23,6 @@ from typing import IO, Any, NamedTuple
 
 from kinfolk.errors import InputError
 
-# -- Opening and replacing text files: bytes in and out, and every failure a sentence ------------------
-
 GZIP_MAGIC = b"\x1f\x8b"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 

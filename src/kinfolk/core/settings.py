@@ -14,8 +14,6 @@ from typing import Any, ClassVar, Self
 
 from kinfolk.errors import NotFittedError, SettingError
 
-# -- Settings the way scikit-learn keeps them: arguments of `__init__`, stored untouched under their own names ---
-
 
 class Settings:
     """Mixin: the arguments of `__init__` are the settings; what `fit` learns ends in an underscore.

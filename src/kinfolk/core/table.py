@@ -40,7 +40,7 @@ class TableColumn(NamedTuple):
     kind: str
     values: Any
     told: str  # the type in the words of whoever holds the table, for messages
-    type: str = "str"  # of its values as labels: one of `labels.TYPES`, or "mixed"
+    type: str = "str"  # of its values as labels: one of `TYPES` of `core.data`, or "mixed"
 
 
 def series_column(series: Any) -> TableColumn:
@@ -151,7 +151,7 @@ def without_value(column: TableColumn) -> NDArray[np.bool_]:
     return np.concatenate([np.empty(0, bool), *gaps])
 
 
-# -- A table of any origin: named columns, rows, and the place of a row for messages -------------------
+# -- table -----------------------------------------------------------------------------------------
 
 NOTHING = ("NA", "N/A", "nan", "NaN", "NULL", "null", "None")  # what others write where nothing is known
 

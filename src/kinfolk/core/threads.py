@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 
 from kinfolk.errors import InputError, SettingError
 
-# -- Run nogil kernels over fixed chunks of work with plain threads ------------------------------------
-
 T = TypeVar("T")
 
 

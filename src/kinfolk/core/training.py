@@ -88,7 +88,7 @@ def _short(value: float) -> float:
     return float(f"{value:.8g}") if math.isfinite(value) else 0.0
 
 
-# -- From an objective to weights: L-BFGS, watched on held-out data, with an honest word at the end ----
+# -- training --------------------------------------------------------------------------------------
 
 log = logging.getLogger("kinfolk")
 Array = NDArray[Any]

@@ -247,7 +247,7 @@ def inline_texts(file: File, tags: Tags, kind: Callable[[Start], str | None]) ->
                 yield text
 
 
-# -- Abstracts with protein names marked: GENIA, AIMed and Yapex ---------------------------------------
+# -- corpora ---------------------------------------------------------------------------------------
 
 log = logging.getLogger("kinfolk")
 

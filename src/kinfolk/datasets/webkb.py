@@ -240,8 +240,6 @@ def bag_rows(bags: Iterable[Iterable[str]], min_count: int = 1) -> tuple[Any, Wo
     return sparse.csr_array(arrays, shape=(len(sets), len(names))), names
 
 
-# -- WebKB: pages of four computer science departments, read from the raw pages as CMU gave them out ---
-
 SCHOOLS = ("cornell", "texas", "washington", "wisconsin")
 CLASSES = {  # by folder
     "course": "course",

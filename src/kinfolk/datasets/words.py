@@ -9,8 +9,6 @@ The templates under NEUTRAL, PAIRS and HEADLINES suit a person, a place and an o
 
 from __future__ import annotations
 
-# -- Names, sentence templates and tags of the generated newswire; no code draws anything here ---------
-
 NAMES = {
     "ANY": """Washington Paris Chelsea Lincoln Jordan Santos Hamilton Phillips Houston Austin Jackson
 Madison Cleveland Lancaster York Bristol Preston Boston Dallas Florence Victoria Sydney Georgia Carolina

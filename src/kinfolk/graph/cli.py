@@ -62,7 +62,7 @@ NODES = examples(
 )
 
 
-# -- Options of `nodes train` that are settings of a model; whose each is, `methods` says --------------
+# -- Options of `nodes train` that are settings of a model; whose each is, `cli.options` says --------------
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,7 @@ def json_lines(ids: Sequence[str], table: Any, classes: Any) -> Iterator[str]:
         yield json.dumps(answer, ensure_ascii=False) + "\n"
 
 
-# -- `kinfolk nodes train | predict | evaluate` --------------------------------------------------------
+# -- cli -------------------------------------------------------------------------------------------
 
 app = typer.Typer(
     help="Label the nodes of a graph: train a model, predict, evaluate.", epilog=NODES, no_args_is_help=True

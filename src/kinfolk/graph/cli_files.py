@@ -91,7 +91,7 @@ def _names(data: bytes) -> dict[str, None]:
         return {}
 
 
-# -- The graph that a command names: tables, LINQS files or pages, told by --format or by the names of the files ---
+# -- cli files -------------------------------------------------------------------------------------
 
 
 class Format(StrEnum):

@@ -29,8 +29,6 @@ from kinfolk.graph.learners import Learner, check_base, check_enough, predict_in
 from kinfolk.graph.nodes import Nodes, training_labels
 from kinfolk.learning.crossfit import assign_folds
 
-# -- Features smoothed along links, so that a node carries the words of its whole surroundings ---------
-
 SINGLE = np.dtype(np.float32)
 BLOCK_ROWS = 1 << 12
 

@@ -171,7 +171,7 @@ def _cut(keep: Any, links: Any) -> sparse.csr_array:
     return cut
 
 
-# -- Why models of nodes that listen to their neighbours give a node its label: levels, aggregates, neighbours ---
+# -- explain ---------------------------------------------------------------------------------------
 
 ALONE = "own features alone"
 EACH_ALONE = "Each node by its own features alone."

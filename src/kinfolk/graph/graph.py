@@ -219,7 +219,7 @@ def _checked_edges(name: str, given: Any, n: int) -> NDArray[np.int64]:
     return edges.astype(np.int64)
 
 
-# -- Nodes with features, labels and typed links: the front of the node task ---------------------------
+# -- graph -----------------------------------------------------------------------------------------
 
 SELF_LOOPS = ("drop", "refuse")
 

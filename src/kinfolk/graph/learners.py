@@ -24,8 +24,6 @@ from kinfolk.core.modelfile import ModelFile, fits
 from kinfolk.core.threads import dense, run_chunks
 from kinfolk.errors import InputError, ModelFileError, SettingError
 
-# -- A base for nodes: any scikit-learn classifier, asked for probabilities in one order of classes ----
-
 log = logging.getLogger("kinfolk")
 Array = NDArray[Any]
 BLOCK_ROWS = 1 << 15  # rows that are put together and predicted at a time

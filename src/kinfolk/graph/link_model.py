@@ -103,7 +103,7 @@ def _both_ways(links: Any) -> sparse.csr_array:
     return sparse.csr_array(there + there.T)
 
 
-# -- The link model: a relational Markov network over linked nodes (Taskar, Abbeel and Koller, 2002) ---
+# -- link model ------------------------------------------------------------------------------------
 
 
 @final

@@ -22,8 +22,6 @@ from kinfolk.errors import DataWarning, InputError, SettingError, warn
 from kinfolk.graph.graph import Graph, tell_by_position
 from kinfolk.graph.learners import one_table
 
-# -- What a model of nodes is given, in its two forms, brought to one: a Graph, or a Relational --------
-
 log = logging.getLogger("kinfolk")
 Array = NDArray[Any]
 

@@ -37,8 +37,6 @@ from kinfolk.report.scores import (
     score_part,
 )
 
-# -- Why a node has its label, level by level: what each level says, what neighbours told it, and what that changed ---
-
 Array = NDArray[Any]
 LABEL, CROSS_FITTED, PREDICTION = "label", "cross-fitted", "prediction"
 SOURCES = {

@@ -246,7 +246,7 @@ def _repeated(parts: Sequence[Part], links: NDArray[np.int64], rules: LinkRules)
         row -= len(at)
 
 
-# -- Where users keep their graphs: the ways to a `Graph` from data frames, networkx, SciPy and PyTorch Geometric ---
+# -- sources ---------------------------------------------------------------------------------------
 
 # -- Columns of a table of nodes to features, each with a name -----------------------------------------
 #
@@ -674,7 +674,7 @@ def _column(given: Sequence[Mapping[Any, Any]], key: Any, usual: Any) -> TableCo
     return object_column([attributes.get(key, usual) for attributes in given])
 
 
-# -- Where users keep their graphs: the ways to a `Graph` from data frames, networkx, SciPy and PyTorch Geometric ---
+# -- sources ---------------------------------------------------------------------------------------
 
 
 class GraphSources:

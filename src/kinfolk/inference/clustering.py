@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from kinfolk.core.kernels import njit
 
-# -- From decisions about pairs to clusters: transitive closure and the links of antecedents, with constraints ---
-
 Array = NDArray[Any]
 NO_PAIRS = np.empty((0, 2), np.int32)
 

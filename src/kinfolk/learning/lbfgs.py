@@ -160,7 +160,7 @@ def keep_descent(direction: Vector, slope: Vector) -> None:
     direction[direction * slope >= 0] = 0
 
 
-# -- Limited-memory BFGS with a diagonal start, and its L1 form (OWL-QN), lean enough for millions of weights ---
+# -- lbfgs -----------------------------------------------------------------------------------------
 
 # loss_and_gradient(weights, gradient_out) -> loss; the smooth part of the objective, ridge included
 Objective = Callable[[Vector, Vector], float]

@@ -23,8 +23,6 @@ from kinfolk.core.data import Classes
 from kinfolk.learning import lbfgs as vectors
 from kinfolk.learning.sparse import SparseRows
 
-# -- The log-linear objective: scores from weights, a loss of the scores, a ridge on the weights -------
-
 Array = NDArray[Any]
 # (node scores, pair scores, start scores) -> (loss, node residuals, pair residuals, start residuals)
 ResidualFunction = Callable[[Array, Array, Array], tuple[float, Array, Array, Array]]

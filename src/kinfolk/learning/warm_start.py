@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from kinfolk.core.threads import run_chunks
 
-# -- A stochastic warm start: a few passes that bring the weights near the optimum cheaply -------------
-
 Array = NDArray[Any]
 # epoch(weights in place, order of sequences, step sizes) -> loss met
 Epoch = Callable[[Array, NDArray[np.int64], NDArray[Any]], float]

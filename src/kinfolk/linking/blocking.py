@@ -300,7 +300,7 @@ def as_rules(given: Any) -> list[Blocking]:
     return rules
 
 
-# -- Blocking: which of all pairs of records are compared at all; how many that leaves, and how many true ones ---
+# -- blocking --------------------------------------------------------------------------------------
 
 __all__ = [
     "Blocking",

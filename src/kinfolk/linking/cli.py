@@ -75,7 +75,7 @@ RECORDS = examples(
 )
 
 
-# -- `kinfolk records train | cluster | evaluate` -----------------------------------------------------
+# -- cli -------------------------------------------------------------------------------------------
 
 app = typer.Typer(
     help="Link mentions of one entity, or records of one thing.",

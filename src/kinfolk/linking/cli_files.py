@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from kinfolk.linking.records import PairLabels
 
 
-# -- Options of `records`: where the items are, how pairs are learned, how decisions become clusters ---
-
-
 class Unmatched(StrEnum):
     refuse = "raise"
     drop = "drop"

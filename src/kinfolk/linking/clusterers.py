@@ -25,8 +25,6 @@ from kinfolk.inference.clustering import (
 )
 from kinfolk.linking.mentions import Mentions
 
-# -- Ways from probabilities of pairs to clusters, as settings: what `Linker(clusterer=...)` takes -----
-
 Array = NDArray[Any]
 
 

@@ -754,7 +754,7 @@ def _known(answers: NDArray[Any]) -> NDArray[np.float64]:
     return np.nan_to_num(answers[:, 0].astype(np.float64), nan=-np.inf)
 
 
-# -- Comparisons as a set: how they are written, made again from a model file, and chosen for fields nobody spoke of ---
+# -- comparisons -----------------------------------------------------------------------------------
 
 __all__ = [
     "BestOf",

@@ -1,7 +1,7 @@
 """Documents with mentions and their clusters, in the columns of CoNLL-2012 and what LitBank and GUM make of them.
 
 A file holds documents between "#begin document" and "#end document"; a line is a token, a blank line ends a sentence,
-and the last column has the brackets of mentions (`io.brackets`). Files of the same name beside it tell more, wherever
+and the last column has the brackets of mentions. Files of the same name beside it tell more, wherever
 they lie in the folder or archive:
 
     .conllu   sentences and gold POS, features, heads and relations of the tokens (GUM; its own files have no sentences)
@@ -158,7 +158,7 @@ def _told_apart(spans: Sequence[LabelledSpan]) -> tuple[list[LabelledSpan], list
     return first, repeated
 
 
-# -- Documents with mentions and their clusters, in the columns of CoNLL-2012 and what LitBank and GUM make of them ---
+# -- coref -----------------------------------------------------------------------------------------
 
 log = logging.getLogger("kinfolk")
 

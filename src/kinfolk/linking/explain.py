@@ -15,8 +15,6 @@ from kinfolk.linking.mentions import Mentions
 from kinfolk.linking.pair_table import PairSet
 from kinfolk.linking.training import sigmoid
 
-# -- Why two items are linked, and what holds a cluster together. Arrays in, plain answers out ---------
-
 Array = NDArray[Any]
 SHOWN = 15  # contributions that are printed
 

@@ -177,7 +177,7 @@ def _across_tables(items: Mentions) -> Clusterer:
     return BestMatch("first" if several_of_second <= ALONE else "second" if several_of_first <= ALONE else "both")
 
 
-# -- Linker: pairs decided by a log-linear model and clustered, trained for the clusters that come of it ---
+# -- linker ----------------------------------------------------------------------------------------
 
 log = logging.getLogger("kinfolk")
 
@@ -191,7 +191,7 @@ class Linker(LinkAnswers):
                   up to two million
     training      "local": learn to decide pairs; "structured": learn the decisions that the clustering needs (the
                   paper's SLT)
-    e_step        "nearest" (Algorithm 2), "spanning" (Algorithm 1) or "exact": see `inference.e_steps`
+    e_step        "nearest" (Algorithm 2), "spanning" (Algorithm 1) or "exact": see `inference.clustering`
     rounds        structured rounds after the local one
     bias          a `Bias` towards linking; None: none
     clusterer     how decisions become clusters: SingleLink(), AverageLink(), CompleteLink(), BestLink(), Correlation(),

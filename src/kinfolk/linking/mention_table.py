@@ -123,7 +123,7 @@ OPENING_QUOTES, CLOSING_QUOTES, EITHER_QUOTES = (
 )
 
 
-# -- What a mention of a text is by itself: form, number, gender, head, place. Worked out once a mention ---
+# -- mention table ---------------------------------------------------------------------------------
 
 PRONOUN, PROPER, NOMINAL = 0, 1, 2
 FORMS = {"PRON": PRONOUN, "PROP": PROPER, "NOM": NOMINAL}

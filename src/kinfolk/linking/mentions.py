@@ -73,7 +73,7 @@ def as_attribute(name: str, given: Any) -> Attribute:
     raise InputError(f"column {name!r} must hold strings or numbers, None for missing; got {listed[:3]!r}")
 
 
-# -- Mentions in documents, or records in tables: items, candidate pairs of them, and the clusters they belong to ---
+# -- mentions --------------------------------------------------------------------------------------
 
 log = logging.getLogger("kinfolk")
 GIANT = 20_000_000  # pairs of one group above which a word of warning is due

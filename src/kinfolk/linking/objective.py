@@ -20,8 +20,6 @@ from kinfolk.core.threads import run_chunks
 from kinfolk.errors import SettingError
 from kinfolk.linking.pair_table import GroupedRows
 
-# -- Logistic regression over distinct rows with counts: yes-or-no decisions about pairs, some of them biased ---
-
 ROWS = 1 << 17  # rows a chunk; chunks depend on the rows alone, so sums are the same for every number of threads
 BLOCK = 4096  # rows of which a pass does one group after the other
 Array = NDArray[Any]

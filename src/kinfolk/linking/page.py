@@ -48,8 +48,6 @@ from kinfolk.report.scores import (
 )
 from kinfolk.text.corpus import in_context, words_in_context
 
-# -- What a page about clusters holds: items, pairs, and where the log-odds of each pair come from -----
-
 Array = NDArray[Any]
 # What a page holds at most, so that it opens at once.
 FEW, MANY = (80, 120), (30, 45)  # items and pairs of a cluster, on a page of one or two clusters, and of more

@@ -20,8 +20,6 @@ from kinfolk.errors import InputError, SettingError
 from kinfolk.linking.mentions import Mentions
 from kinfolk.linking.pairs import Answer, Items, PairFeature
 
-# -- Pair features after training: numbers in bins, conjunctions of columns, and a weight for every value ---
-
 MISSING = "missing"
 SAMPLE = 200_000  # pairs from which bins are learned
 MAX_BINS = 200

@@ -18,8 +18,6 @@ from kinfolk.core.data import Column
 from kinfolk.errors import InputError, SettingError
 from kinfolk.linking.mentions import Mentions
 
-# -- What may be asked about a pair of items: the interface every pair feature keeps -------------------
-
 Items = NDArray[np.int32]
 Answer = Callable[[Items, Items], NDArray[Any]]  # left, right (m,) -> one row a pair
 

@@ -431,7 +431,7 @@ def _check_closed(pairs: Array, clusters: Array, ids: RecordIds, truth: Table, c
     log.warning("%s: %s; they are taken for matches", truth.name, told)
 
 
-# -- Records in one table, or in two that are to be linked, as `Mentions` without pairs: blocking adds them ---
+# -- records ---------------------------------------------------------------------------------------
 
 EXACT = 2**53  # whole numbers up to here are exact in float64
 

@@ -22,8 +22,6 @@ from kinfolk.errors import InputError, SettingError
 from kinfolk.linking.mentions import Mentions
 from kinfolk.linking.records import PairLabels
 
-# -- Clusterings compared: by pairs, by whole clusters, and what blocking keeps. Rates are fractions from 0 to 1 ---
-
 ABSENT = -1
 
 Ints = NDArray[np.int64]

@@ -28,8 +28,6 @@ from kinfolk.linking.pair_table import MAX_BINS, GroupedRows, PairRows
 from kinfolk.linking.records import PairLabels
 from kinfolk.linking.scores import METRICS_OF_PAIRS, Metric, labelled_pairs_after, metric
 
-# -- Training of a pair model: local, and structured, where each round asks for what the clustering after it needs ---
-
 log = logging.getLogger("kinfolk")
 Array = NDArray[Any]
 

@@ -19,8 +19,6 @@ from kinfolk.text.conll import read_conll
 from kinfolk.text.corpus import Corpus
 from kinfolk.text.tagger import Tagger
 
-# -- What the experiments on CoNLL-2003 English share: the files, the choice of settings, a row of a table ---
-
 HELD_OUT = 0.2  # the last fifth of the training documents
 
 

@@ -21,8 +21,6 @@ from kinfolk.papers.data import PROBLEMS, SLIF_WIDE, Problem, Split, slif, webkb
 from kinfolk.papers.harness import Report, Row, Tell, paired_t_test
 from kinfolk.papers.stacking import maxent, paper_network
 
-# -- Figure 4 of the stacked graphical learning paper: accuracy by iteration, stacking beside Gibbs sampling ---
-
 LEVELS, SWEEPS, STARTS = 10, 150, 5
 NAMES = ("stacked", "Gibbs from random labels", "Gibbs from the local model")
 Curves = dict[str, NDArray[np.float64]]  # name -> (starts, iterations), means over folds

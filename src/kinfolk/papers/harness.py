@@ -52,7 +52,7 @@ class Report:
         }
 
 
-# -- Experiments one after the other, each kept in a file as soon as it is done: what was found is never lost ---
+# -- harness ---------------------------------------------------------------------------------------
 
 log = logging.getLogger("kinfolk")
 

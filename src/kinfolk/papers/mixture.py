@@ -73,7 +73,7 @@ def chain_rows(
     return [row for name, decoding in variants.items() for row in rows(model.set_params(**decoding), name, data, tell)]
 
 
-# -- Figure 2 of the mixture-of-parents paper: named entities of CoNLL-2003 English --------------------
+# -- mixture ---------------------------------------------------------------------------------------
 
 FEATURES = "sentence"
 TRAINING = ({"l2": 0.01, "tolerance": 0.3}, {"l2": 0.1, "tolerance": 0.3}, {"l2": 0.1, "tolerance": 1.5e-4})

@@ -34,8 +34,6 @@ from kinfolk.text.corpus import Corpus
 from kinfolk.text.skip_edges import SameWord
 from kinfolk.text.stacked import StackedTagger
 
-# -- Table 1 of the stacked graphical learning paper, for graphs: what every data set's experiment shares ---
-
 REFERENCE = "stacked k=1"
 PAPER_ROWS = ("local", "dependency network", REFERENCE, "stacked k=2", "ceiling")
 

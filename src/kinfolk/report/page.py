@@ -24,8 +24,6 @@ from kinfolk.core.files import write_utf8
 from kinfolk.core.modelfile import check_writable
 from kinfolk.errors import ModelFileError, SettingError
 
-# -- A report: one HTML file that holds all it needs, and into which nothing foreign gets --------------
-
 # What can be drawn -> the scripts and styles that draw it, beside those of every page.
 KINDS: Mapping[str, tuple[str, ...]] = {
     "tokens": ("tokens.js", "tokens.css"),

@@ -19,8 +19,6 @@ from kinfolk.errors import InputError, SettingError
 from kinfolk.text.corpus import Corpus
 from kinfolk.text.templates import OUTSIDE, Attribute
 
-# -- Attributes: what can be said of one token, as a column of strings ---------------------------------
-
 Values = Sequence[str]
 MaybeValues = Sequence[str | None]
 

@@ -28,8 +28,6 @@ from kinfolk.text.extraction import TokenFeatures
 from kinfolk.text.schemes import TAG, LabelCoding
 from kinfolk.text.scores import EntityScores, span_scores
 
-# -- What a token model is given, in its several forms, brought to one: a corpus and rows of features ---
-
 FeatureSet = TokenFeatures | DictFeatures
 T = TypeVar("T")
 

@@ -226,7 +226,7 @@ def _runs(starts: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
         first = last
 
 
-# -- What the chain models share beyond the face of a tagger: training on chains, decoding, k best labellings ---
+# -- chain -----------------------------------------------------------------------------------------
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

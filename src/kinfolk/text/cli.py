@@ -69,7 +69,7 @@ TOKENS = examples(
 )
 
 
-# -- Options of `tokens train` that are settings of some models; whose each is, `methods` says ---------
+# -- Options of `tokens train` that are settings of some models; whose each is, `cli.options` says ---------
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ def question_of_labels(corpus: Corpus) -> str | None:
     return printable(f"{told} --label names another")
 
 
-# -- `kinfolk tokens train | tag | evaluate` -----------------------------------------------------------
+# -- cli -------------------------------------------------------------------------------------------
 
 app = typer.Typer(help="Tag tokens: train a tagger, tag files, evaluate.", epilog=TOKENS, no_args_is_help=True)
 

@@ -23,8 +23,6 @@ from kinfolk.text.corpus import Corpus
 from kinfolk.text.schemes import SCHEMES
 from kinfolk.text.tokenise import pieces, token_spans
 
-# -- Column files, one token a line, as the CoNLL shared tasks have them -------------------------------
-
 MARKER = "-DOCSTART-"
 DOCUMENTS = ("auto", "docstart", "blank", "none")
 UNKNOWN = "?"

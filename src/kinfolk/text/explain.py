@@ -77,7 +77,7 @@ def largest_first(shares: list[FeatureShare]) -> tuple[FeatureShare, ...]:
     return tuple(sorted(shares, key=lambda one: -abs(one.share)))
 
 
-# -- Why the tokens of one document have their labels: by parents for a mixture, by features for the other models ---
+# -- explain ---------------------------------------------------------------------------------------
 
 
 class Explaining(Protocol):

@@ -163,7 +163,7 @@ class KeyTable:
         return len(self.keys)
 
 
-# -- Token features: templates to a sparse table, with a vocabulary frozen after training --------------
+# -- extraction ------------------------------------------------------------------------------------
 
 Templates = Iterable["Template | Attribute | Templates"]
 CHUNKS = 32

@@ -123,7 +123,7 @@ def checked(scheme: str) -> str:
     return scheme
 
 
-# -- Tag schemes: entities written as one tag a token, and read back -----------------------------------
+# -- schemes ---------------------------------------------------------------------------------------
 
 __all__ = [
     "LETTERS", "SCHEMES", "Fault", "Span", "TagError",

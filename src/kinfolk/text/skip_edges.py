@@ -29,8 +29,6 @@ from kinfolk.text.attributes import Context, capitalised, lower
 from kinfolk.text.corpus import Corpus
 from kinfolk.text.templates import Attribute, TokenView
 
-# -- Skip edges for text: which earlier tokens a token looks at besides its neighbour ------------------
-
 log = logging.getLogger("kinfolk")
 MOSTLY = 0.8  # from this share of capitalised words on, entities are names
 OFTEN, HALF = 5, 0.5  # uses of a word that suffice to tell, and the share of them within entities

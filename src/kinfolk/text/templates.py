@@ -142,7 +142,7 @@ def _list_others(order, runs, sizes, indptr, others):
                 at += 1
 
 
-# -- The template language: attributes, offsets, conjunctions, bags, other occurrences -----------------
+# -- templates -------------------------------------------------------------------------------------
 
 OUTSIDE = "<outside>"  # how a position beyond the sentence is shown in feature names
 
