@@ -142,7 +142,7 @@ def main() -> None:
     folder = None if given.quick or given.skip_data else data_folder()
     if folder is not None:
         for problem in problems(folder):
-            figures["gibbs"] += speed_rows(problem, print)
+            figures["gibbs"] += speed_rows(print, problem)
         stacked = [row for row in figures["gibbs"] if row["model"] == "stacked k=1"]
         for name in ("speedup_50", "speedup_100", "fast_speedup_50", "fast_speedup_100"):
             print(f"{name:>16}", *(f"{row['dataset']} {row[name]:.1f}" for row in stacked), end="  ")

@@ -22,6 +22,7 @@ from kinfolk.papers import structured as slt
 from kinfolk.papers import structured as slt_gum
 from kinfolk.papers import structured as slt_litbank
 from kinfolk.papers import structured as slt_records
+from kinfolk.papers.harness import Run, experiment
 
 FIGURES = ("error", "recall", "precision", "f1")
 MUC = ("muc_recall", "muc_precision", "muc_f1")
@@ -393,8 +394,9 @@ def parts_of(monkeypatch: pytest.MonkeyPatch) -> Any:
     """What an experiment hands to `tables`: data set -> training and test documents."""
 
     def asked(run: Any, data: Path) -> dict[str, tuple[list[str], list[str]]]:
-        monkeypatch.setattr(slt, "tables", lambda name, parts, tell, jobs: parts)
-        return {name: (list(train.group_names), list(test.group_names)) for name, train, test in run(data, quiet, 1)}
+        monkeypatch.setattr(slt, "tables", lambda run, parts: parts)
+        parts = run(data, quiet, 1).rows
+        return {name: (list(train.group_names), list(test.group_names)) for name, train, test in parts}
 
     return asked
 
@@ -434,7 +436,7 @@ def test_documents_where_the_local_model_leaves_nothing_to_ask_for(monkeypatch: 
     everything = kf.read_coref(tmp_path)
     parts = [("easy", everything.take_groups(range(20)), everything.take_groups(range(20, 30)))]
     own = check_tables(
-        as_json(slt.tables("slt-easy", parts, quiet, 1), "slt-easy"),
+        as_json(experiment("slt-easy", ())(lambda run: slt.tables(run, parts))(tmp_path, quiet, 1), "slt-easy"),
         ["easy"],
         ["BASE", "BASE Pa 1.5", "SLT", "SLT Pa 1.5", "SLT Pa 1.5 margin"],
     )
@@ -533,11 +535,11 @@ def test_rows_of_records(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert f"{name}, structured, seed 1" in result.output and name in result.output
 
 
-def test_rows_of_one_set_by_hand(records: Path, monkeypatch: pytest.MonkeyPatch):
+def test_rows_of_one_set_by_hand(data: Path, records: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(slt_records, "SPLITS", 1)
     monkeypatch.setattr(slt_records, "FOLDS", 2)
     one = slt_records.SETS[2]
-    rows = slt_records._record_rows(one, records, quiet, 1)
+    rows = slt_records._record_rows(Run(data, quiet, 1), one)
     train, test = (kf.block(half, one.rules) for half in slt_records.halves(one.read(records), 0))
     linker = kf.Linker(clusterer=kf.AverageLink(), folds=2, n_jobs=1).fit(train)
     found = linker.evaluate(test)
@@ -560,7 +562,7 @@ def test_febrl_1_is_linked_without_a_fault(data_folder: Path):
     folder = data_folder / "mentions" / "records"
     if not (folder / "febrl" / "dataset1.csv").is_file():
         pytest.skip(f"no FEBRL files in {folder}; set KINFOLK_DATA")
-    rows = slt_records._record_rows(slt_records.SETS[0], folder, quiet, 1)
+    rows = slt_records._record_rows(Run(data_folder, quiet, 1), slt_records.SETS[0])
     for row in rows:
         if row["split"] == "mean":
             assert row["completeness"] > 99

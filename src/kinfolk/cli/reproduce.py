@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -21,7 +21,6 @@ REPRODUCE = examples(
     "kinfolk reproduce all --data data --report experiments.html",
 )
 
-DIGITS = {"p_value": 4}
 # experiment -> module and function in kinfolk.papers, loaded when it is run
 EXPERIMENTS = {
     "chain-conll": "mixture.chain_conll",
@@ -67,74 +66,82 @@ def reproduce(
         if named is None:
             raise SettingError("reproduce needs the data of the papers; pass --data DIR or set KINFOLK_DATA")
         raise InputError("no such data folder; pass --data DIR or set KINFOLK_DATA", str(folder))
-    from kinfolk.core.files import write_utf8
-    from kinfolk.core.modelfile import check_writable
-    from kinfolk.papers.harness import found
-
     if figure is not None and experiment not in FIGURES:
         why = "draws figures into its page" if experiment == "all" else "is a table, and draws no figure"
         raise SettingError(f"{experiment} {why}; leave --figure out")
     if experiment == "all":
         _all(folder, page or Path("experiments.html"), json_file, jobs, again)
-        return
-    if again:
+    elif again:
         raise SettingError(f"{experiment} is run anew every time; --again is for all")
-    picture = figure or Path(f"{experiment}.png")
-    for path in [json_file, page, picture if experiment in FIGURES else None]:
-        if path is not None:
-            check_writable(path)  # before the work, not after it
-    run = found(EXPERIMENTS[experiment])
-    report = run(folder, lambda line: typer.echo(line, err=True), jobs)
-    if json_file is not None:
-        write_utf8(json_file, [json.dumps(report.as_dict(), indent=2, default=repr), "\n"])
-    if page is not None:
-        from kinfolk.papers.harness import Result, about_of
-        from kinfolk.papers.harness import page as made
+    else:
+        _one(experiment, folder, page, json_file, figure or Path(f"{experiment}.png"), jobs)
 
-        write_utf8(page, [made([Result.of(report, about_of(run))], experiment)])
-        typer.echo(f"wrote {page}", err=True)
+
+def _one(name: str, data: Path, page: Path | None, json_file: Path | None, picture: Path, jobs: int) -> None:
+    from kinfolk.papers import harness
+
+    _check_writable(json_file, page, picture if name in FIGURES else None)
+    run = harness.load(EXPERIMENTS[name])
+    report = run(data, _log, jobs)
+    _write_json(json_file, report.as_dict())
+    if page is not None:
+        _write(page, harness.page([harness.Result.of(report, harness.about(run))], name))
+        _log(f"wrote {page}")
     if report.draw is not None:
         report.draw(picture)
-        typer.echo(f"drew {picture}", err=True)
+        _log(f"drew {picture}")
     metrics = [key for key in report.shown if any(key in row for row in report.rows)]
-    head, rows = ("data", "model", "split", *(name.replace("_", " ") for name in metrics), "paper"), []
+    head, rows = ("data", "model", "split", *(key.replace("_", " ") for key in metrics), "paper"), []
     for row in report.rows:
         place = row["dataset"], row["model"], row["split"]
         paper = report.paper.get(place, {})
-        figures = [_figure(row.get(key, ""), key) for key in metrics]
-        rows.append((*place, *figures, " ".join(f"{paper[k]:.1f}" for k in metrics if k in paper)))
+        figures = [harness.cell(row.get(key), key) for key in metrics]
+        rows.append((*place, *figures, " ".join(f"{paper[key]:.1f}" for key in metrics if key in paper)))
     show([], Table(head, rows, words=3))
     typer.echo(f"{report.seconds:.0f} s")
 
 
 def _all(data: Path, page: Path, json_file: Path | None, jobs: int, again: bool) -> None:
     """Every experiment; page and JSON are written anew after each, so that there is always what is known so far."""
-    from kinfolk.core.files import write_utf8
-    from kinfolk.core.modelfile import check_writable
-    from kinfolk.papers.harness import page as page_of
-    from kinfolk.papers.harness import run_all, state
+    from kinfolk.papers import harness
 
-    for path in [page, json_file]:
-        if path is not None:
-            check_writable(path)
+    _check_writable(page, json_file)
     done, folder = [], page.with_suffix(".results")
     try:
-        for result in run_all(EXPERIMENTS, data, folder, lambda line: typer.echo(line, err=True), jobs, again):
+        for result in harness.run_all(EXPERIMENTS, data, folder, _log, jobs, again):
             done.append(result)
-            write_utf8(page, [page_of(done)])
-            if json_file is not None:
-                found = {r.experiment: {"failed": r.fault} if r.fault else r.as_dict() for r in done}
-                write_utf8(json_file, [json.dumps(found, indent=2, default=repr), "\n"])
+            _write(page, harness.page(done))
+            _write_json(json_file, {r.experiment: {"failed": r.fault} if r.fault else r.as_dict() for r in done})
     except KeyboardInterrupt:
-        typer.echo(f"interrupted; {len(done)} results are in {page}, and the same command goes on from there", err=True)
+        _log(f"interrupted; {len(done)} results are in {page}, and the same command goes on from there")
         raise typer.Exit(130) from None
-    rows = [(r.experiment, state(r), "" if r.fault else f"{r.seconds:.0f} s") for r in done]
+    rows = [(r.experiment, harness.state(r), "" if r.fault else f"{r.seconds:.0f} s") for r in done]
     show([], Table(("experiment", "state", "time"), rows, words=2))
-    typer.echo(f"wrote {page}, and each result in {folder}", err=True)
+    _log(f"wrote {page}, and each result in {folder}")
     failed = [r for r in done if r.fault is not None]
     if failed:
         raise typer.Exit(2 if all(r.expected for r in failed) else 1)
 
 
-def _figure(value: float | str, metric: str) -> str:
-    return value if isinstance(value, str) else f"{value:.{DIGITS.get(metric, 2)}f}"
+def _log(line: str) -> None:
+    typer.echo(line, err=True)
+
+
+def _check_writable(*paths: Path | None) -> None:
+    """Before the work, not after it."""
+    from kinfolk.core.modelfile import check_writable
+
+    for path in paths:
+        if path is not None:
+            check_writable(path)
+
+
+def _write(path: Path, text: str) -> None:
+    from kinfolk.core.files import write_utf8
+
+    write_utf8(path, [text])
+
+
+def _write_json(path: Path | None, content: dict[str, Any]) -> None:
+    if path is not None:
+        _write(path, json.dumps(content, indent=2, default=repr) + "\n")

@@ -1,8 +1,9 @@
-"""What the experiments on CoNLL-2003 English share: the files, the choice of settings, a row of a table."""
+"""The data of the experiments: CoNLL-2003 English, with the choice of settings on it, and graphs with their folds."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,12 +15,14 @@ from kinfolk.datasets.linqs import read_linqs
 from kinfolk.datasets.slif import SIDES, read_slif
 from kinfolk.datasets.webkb import read_webkb
 from kinfolk.graph.graph import Graph
-from kinfolk.papers.harness import Row, Tell
+from kinfolk.papers.harness import Row, Run
 from kinfolk.text.conll import read_conll
 from kinfolk.text.corpus import Corpus
 from kinfolk.text.tagger import Tagger
 
 HELD_OUT = 0.2  # the last fifth of the training documents
+CHOSEN = "chosen on the last fifth of eng.train"
+Settings = dict[str, Any]
 
 
 class Conll(NamedTuple):
@@ -27,51 +30,56 @@ class Conll(NamedTuple):
     testa: Corpus
     testb: Corpus
 
-    def held_out(self) -> tuple[Corpus, Corpus]:
-        """Training documents to fit on, and to choose settings on."""
+    @classmethod
+    def read(cls, data: Path) -> Conll:
+        folder = data / "tokens" / "conll2003"
+        return cls(*(read_conll(folder / f"eng.{part}") for part in cls._fields))
+
+    def held_out_f1(
+        self, run: Run, method: type[Tagger], trials: list[dict[str, Any]] | None = None
+    ) -> Callable[[Settings], float]:
+        """From settings to the F1 on held-out training documents, of a model trained on the others.
+
+        `trials` holds the F1 of all that was tried, and spares what was tried before.
+        """
         cut = round(self.train.n_documents * (1 - HELD_OUT))
-        return self.train.documents(0, cut), self.train.documents(cut, self.train.n_documents)
+        fit, held_out = self.train.documents(0, cut), self.train.documents(cut, self.train.n_documents)
+        name, seen = method.__name__, [] if trials is None else trials
+
+        def f1(settings: Settings) -> float:
+            for trial in seen:
+                if (trial["method"], repr(trial["settings"])) == (name, repr(settings)):
+                    return float(trial["f1"])
+            score = 100 * method(n_jobs=run.n_jobs, **settings).fit(fit).score(held_out)
+            run.log(f"{name}, {settings}: held-out F1 {score:.2f}")
+            seen.append({"method": name, "settings": settings, "f1": score})
+            return score
+
+        return f1
+
+    def rows(self, run: Run, model: Any, name: str) -> list[Row]:
+        """One row for each test file."""
+        found: list[Row] = []
+        for split, test in (("testa", self.testa), ("testb", self.testb)):
+            scores, accuracy = model.evaluate(test)
+            assert scores is not None
+            figures = {key: getattr(scores, key) for key in ("f1", "fp", "fn", "precision", "recall")}
+            found.append({"model": name, "dataset": "conll2003", "split": split, **figures, "accuracy": accuracy})
+            run.log(f"{name}, {split}: F1 {found[-1]['f1']:.2f}")
+        return found
 
 
-def read(data: Path) -> Conll:
-    """`data` has the layout of the data folder (tokens/conll2003/eng.train, ...)."""
-    folder = data / "tokens" / "conll2003"
-    return Conll(*(read_conll(folder / f"eng.{part}") for part in ("train", "testa", "testb")))
-
-
-def choose(
-    method: type[Tagger], data: Conll, grid: Iterable[dict[str, Any]], tell: Tell, n_jobs: int,
-    trials: list[dict[str, Any]] | None = None,
-) -> tuple[dict[str, Any], float]:  # fmt: skip
-    """The settings of the grid with the best F1 on held-out training documents, and that F1.
-
-    `trials` is told the F1 of all of them, and spares what was tried before.
-    """
-    known = {repr(trial["settings"]): trial["f1"] for trial in trials or () if trial["method"] == method.__name__}
-    fit, held_out = data.held_out()
-    best: tuple[dict[str, Any], float] = ({}, -1.0)
-    for settings in grid:
-        score = known.get(repr(settings))
-        if score is None:
-            score = 100 * method(n_jobs=n_jobs, **settings).fit(fit).score(held_out)
-            tell(f"{method.__name__}, {settings}: held-out F1 {score:.2f}")
-            if trials is not None:
-                trials.append({"method": method.__name__, "settings": settings, "f1": score})
-        if score > best[1]:
-            best = settings, score
-    return best
-
-
-def rows(model: Any, name: str, data: Conll, tell: Tell) -> list[Row]:
-    """One row for each test file."""
-    found: list[Row] = []
-    for split, test in (("testa", data.testa), ("testb", data.testb)):
-        scores, accuracy = model.evaluate(test)
-        assert scores is not None
-        figures = {key: getattr(scores, key) for key in ("f1", "fp", "fn", "precision", "recall")}
-        found.append({"model": name, "dataset": "conll2003", "split": split, **figures, "accuracy": accuracy})
-        tell(f"{name}, {split}: F1 {found[-1]['f1']:.2f}")
-    return found
+def search(
+    score: Callable[[Settings], float], settings: Settings, stages: Iterable[Iterable[Settings]]
+) -> tuple[Settings, float]:
+    """Stage after stage, the choice with the best score is kept for the next; and the last of these scores."""
+    best = -np.inf
+    for stage in stages:
+        grid = [{**settings, **choice} for choice in stage]
+        scores = [score(tried) for tried in grid]
+        best = max(scores)
+        settings = grid[scores.index(best)]
+    return settings, best
 
 
 # -- The four graphs of Tables 1 and 2 and Figure 4 of the stacking paper, each with its templates and its folds ---
@@ -110,7 +118,7 @@ def by_group(graph: Graph) -> Iterator[Split]:
 
 
 ANY_SIDE = " | ".join(SIDES)
-SLIF_WIDE = [  # all that a region's surroundings could tell
+SLIF_WIDE = [  # all that a region's surroundings may say
     *(Concat(side, slots=1) for side in SIDES),
     *(make(relation) for make in (Mean, Max) for relation in ("competitor", ANY_SIDE)),
     Mean(f"component({ANY_SIDE})"),
@@ -119,7 +127,7 @@ SLIF_WIDE = [  # all that a region's surroundings could tell
 
 
 class Problem(NamedTuple):
-    """A graph, what its nodes are told of their neighbours, and its folds."""
+    """A graph, the templates of its aggregates of neighbours, and its folds."""
 
     name: str
     graph: Graph
@@ -149,12 +157,9 @@ def citations(data: Path, name: str) -> Problem:
     return Problem(name, graph, [Count("cites"), Count("cited_by")], list(by_instance(graph)))
 
 
-def cora(data: Path) -> Problem:
-    return citations(data, "cora")
-
-
-def citeseer(data: Path) -> Problem:
-    return citations(data, "citeseer")
-
-
-PROBLEMS: dict[str, Callable[[Path], Problem]] = {"slif": slif, "webkb": webkb, "cora": cora, "citeseer": citeseer}
+PROBLEMS: dict[str, Callable[[Path], Problem]] = {
+    "slif": slif,
+    "webkb": webkb,
+    "cora": partial(citations, name="cora"),
+    "citeseer": partial(citations, name="citeseer"),
+}

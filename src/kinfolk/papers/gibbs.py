@@ -1,4 +1,4 @@
-"""Figure 4 of the stacked graphical learning paper: accuracy by iteration, stacking beside Gibbs sampling."""
+"""Figure 4 and Table 2 of the stacked graphical learning paper: stacking beside Gibbs sampling."""
 
 from __future__ import annotations
 
@@ -15,29 +15,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.errors import SettingError
-from kinfolk.graph.dependency import DependencyNetwork
 from kinfolk.graph.stacked import StackedNodes
 from kinfolk.papers.data import PROBLEMS, SLIF_WIDE, Problem, Split, slif, webkb
-from kinfolk.papers.harness import Report, Row, Tell, paired_t_test
-from kinfolk.papers.stacking import maxent, paper_network
+from kinfolk.papers.harness import Log, Row, Run, experiment, paired_t_test
+from kinfolk.papers.stacking import REFERENCE, level_accuracies, maxent, paper_network
+
+# -- Figure 4 -------------------------------------------------------------------------------------------
 
 LEVELS, SWEEPS, STARTS = 10, 150, 5
 NAMES = ("stacked", "Gibbs from random labels", "Gibbs from the local model")
 Curves = dict[str, NDArray[np.float64]]  # name -> (starts, iterations), means over folds
 
 
-def gibbs_convergence(data: Path, tell: Tell, n_jobs: int = -1) -> Report:
+@experiment("gibbs-convergence", ("accuracy", "spread"))
+def gibbs_convergence(run: Run) -> list[Row]:
     """Figure 4 of the stacked graphical learning paper: accuracy by iteration, stacking beside Gibbs sampling.
 
     On SLIF and WebKB: ten levels of stacking (cross-fitted as in the paper), and 150 sweeps of Gibbs sampling in the
     dependency network, from random labels (five starts a fold, error bars over them) and from the local model's.
     Predictions after a sweep are the mean of the conditionals so far.
-
-    Curves and figure; `data` has the layout of the data folder.
     """
-    _matplotlib()
-    began = time.perf_counter()
-    found = {problem.name: curves(problem, tell, n_jobs) for problem in (slif(data), webkb(data))}
+    _matplotlib()  # or say at once that there is none
+    found = {problem.name: curves(run, problem) for problem in (slif(run.data), webkb(run.data))}
     rows: list[Row] = []
     for dataset, drawn in found.items():
         for name, table in drawn.items():
@@ -45,28 +44,25 @@ def gibbs_convergence(data: Path, tell: Tell, n_jobs: int = -1) -> Report:
             for i in range(table.shape[1]):
                 row: Row = {"model": name, "dataset": dataset, "split": f"iteration {i + first}"}
                 rows.append({**row, "accuracy": float(table[:, i].mean()), "spread": float(table[:, i].std())})
-    settings = {"levels": LEVELS, "sweeps": SWEEPS, "starts": STARTS}
-    shown = ("accuracy", "spread")
-    return Report(
-        "gibbs-convergence", rows, time.perf_counter() - began, settings, shown, draw=lambda p: draw(found, p)
-    )
+    run.settings |= {"levels": LEVELS, "sweeps": SWEEPS, "starts": STARTS}
+    run.draw = partial(draw, found)
+    return rows
 
 
-def curves(problem: Problem, tell: Tell, n_jobs: int) -> Curves:
+def curves(run: Run, problem: Problem) -> Curves:
     """Accuracy after each iteration, means over the folds; iteration 0 of stacking is the local model."""
     total: Curves = {}
     for split in problem.splits:
-        for name, table in one_fold(split, problem.templates, n_jobs).items():
+        for name, table in one_fold(split, problem.templates, run.n_jobs).items():
             total[name] = total.get(name, np.zeros(table.shape)) + table / len(problem.splits)
-        tell(f"{problem.name}, {split.name} done")
+        run.log(f"{problem.name}, {split.name} done")
     return total
 
 
 def one_fold(split: Split, templates: list[Any], n_jobs: int) -> Curves:
     stacked = StackedNodes(maxent(), templates, LEVELS, cross_fitting="paper", known="crossfit", n_jobs=n_jobs)
-    stacked.fit(split.fit, train=split.train)
-    levels = [split.accuracy(table, stacked.classes_) for table in stacked.predict_levels(split.target)]
-    gibbs = paper_network(split, maxent(), templates, n_jobs=n_jobs)
+    levels = level_accuracies(split, stacked)
+    gibbs = paper_network(split, templates, n_jobs=n_jobs)
 
     def chain(start: str, number: int) -> list[float]:
         gibbs.set_params(start=start)
@@ -103,66 +99,60 @@ def _matplotlib() -> Any:
     return Figure
 
 
-# -- Table 2 of the stacked graphical learning paper: inference by stacking (one level) beside Gibbs sampling ---
+# -- Table 2 --------------------------------------------------------------------------------------------
 
 SPEED_SWEEPS = (50, 100)
 ROUNDS, REPEATS = 3, 11  # the ways take turns; stacking, which is quick, several times a turn
+SPEEDUPS = {"slif": (39.6, 79.3), "webkb": (43.4, 87.0), "cora": (42.7, 85.4), "citeseer": (43.6, 87.3),
+            "all four": (42.3, 84.8)}  # fmt: skip
 PAPER = {
-    ("slif", "stacked k=1", "mean"): {"speedup_50": 39.6, "speedup_100": 79.3},
-    ("webkb", "stacked k=1", "mean"): {"speedup_50": 43.4, "speedup_100": 87.0},
-    ("cora", "stacked k=1", "mean"): {"speedup_50": 42.7, "speedup_100": 85.4},
-    ("citeseer", "stacked k=1", "mean"): {"speedup_50": 43.6, "speedup_100": 87.3},
-    ("all four", "stacked k=1", "mean"): {"speedup_50": 42.3, "speedup_100": 84.8},
+    (dataset, REFERENCE, "mean"): {"speedup_50": after_50, "speedup_100": after_100}
+    for dataset, (after_50, after_100) in SPEEDUPS.items()
 }
 
 
-def gibbs_speed(data: Path, tell: Tell, n_jobs: int = -1) -> Report:
+@experiment("gibbs-speed", ("accuracy", "milliseconds", "p_value"), PAPER)
+def gibbs_speed(run: Run) -> list[Row]:
     """Table 2 of the stacked graphical learning paper: inference by stacking (one level) beside Gibbs sampling.
 
-    Both label the same graph with the same base and templates. "plain" Gibbs asks the conditional model anew at every
-    sweep, through the same code that stacking uses, as the paper's did; "fast" is this library's kernel, which
-    keeps the part of the scores that never changes. On one graph (SLIF with all its templates, Cora, CiteSeer)
-    nodes trained on give their true labels, and every pass of either goes over all nodes; WebKB's schools are new
-    graphs. speedup_100 is the time of 100 sweeps over the time of stacking; the p-value compares accuracies over
-    the folds.
-
-    All rows; `data` has the layout of the data folder. One thread: what is compared is work.
+    Both label the same graph with the same base and templates, in one thread: what is compared is work. "plain" Gibbs
+    evaluates the conditional model anew at every sweep, through the same code that stacking uses, as the paper's did;
+    "fast" is this library's kernel, which keeps the part of the scores that never changes. On one graph (SLIF with all
+    its templates, Cora, CiteSeer) nodes trained on give their true labels, and every pass of either goes over all
+    nodes; WebKB's schools are new graphs. speedup_100 is the time of 100 sweeps over the time of stacking; the p-value
+    compares accuracies over the folds.
     """
-    began = time.perf_counter()
-    rows: list[Row] = []
-    for problem in problems(data):
-        rows += speed_rows(problem, tell)
-    stacked = [row for row in rows if row["model"] == "stacked k=1"]
+    rows = [row for problem in problems(run.data) for row in speed_rows(run.log, problem)]
+    stacked = [row for row in rows if row["model"] == REFERENCE]
     metrics = [name for name in stacked[0] if "speedup" in name]
     means = {name: float(np.mean([row[name] for row in stacked])) for name in metrics}
-    rows.append({"model": "stacked k=1", "dataset": "all four", "split": "mean", **means})
-    shown = ("accuracy", "milliseconds", "p_value", *metrics)
-    settings = {"sweeps": SPEED_SWEEPS, "base": repr(maxent()), "threads": 1}
-    return Report("gibbs-speed", rows, time.perf_counter() - began, settings, shown, PAPER)
+    run.settings |= {"sweeps": SPEED_SWEEPS, "base": repr(maxent()), "threads": 1}
+    run.shown += tuple(metrics)
+    return [*rows, {"model": REFERENCE, "dataset": "all four", "split": "mean", **means}]
 
 
 def problems(data: Path) -> Iterator[Problem]:
-    """The four graphs; of SLIF's regions all that their surroundings could tell."""
+    """The four graphs; of SLIF's regions with the wider templates."""
     for make in PROBLEMS.values():
         problem = make(data)
         yield problem._replace(templates=SLIF_WIDE) if problem.name == "slif" else problem
 
 
-def speed_rows(problem: Problem, tell: Tell) -> list[Row]:
+def speed_rows(log: Log, problem: Problem) -> list[Row]:
     """Accuracy and time of each way of inference, means over the folds."""
     found: dict[str, list[tuple[float, float]]] = {}
     for split in problem.splits:
         for name, pair in timed(split, problem.templates).items():
             found.setdefault(name, []).append(pair)
         last = ", ".join(f"{name} {pairs[-1][0]:.2f} {1000 * pairs[-1][1]:.1f} ms" for name, pairs in found.items())
-        tell(f"{problem.name}, {split.name}: {last}")
-    own = found["stacked k=1"]
+        log(f"{problem.name}, {split.name}: {last}")
+    own = found[REFERENCE]
     rows: list[Row] = []
     for name, pairs in found.items():
         accuracy, seconds = (float(np.mean(column)) for column in zip(*pairs, strict=True))
         row: Row = {"model": name, "dataset": problem.name, "split": "mean", "accuracy": accuracy}
         row["milliseconds"] = 1000 * seconds
-        if name != "stacked k=1":
+        if name != REFERENCE:
             row["p_value"] = paired_t_test([a for a, _ in own], [a for a, _ in pairs])
         rows.append(row)
     for sweeps in SPEED_SWEEPS:
@@ -176,23 +166,18 @@ def timed(split: Split, templates: list[Any]) -> dict[str, tuple[float, float]]:
     """(accuracy, seconds of inference) of each way on a fold; the ways take turns, and the median counts."""
     known = "true" if split.fit is split.target else "crossfit"
     stacked = StackedNodes(maxent(), templates, known=known, n_jobs=1).fit(split.fit, train=split.train)
-    told = "train" if known == "true" else "none"
-    gibbs = paper_network(split, maxent(), templates, burn_in=0, n_jobs=1)
-    ways: dict[str, Callable[[], Any]] = {"stacked k=1": partial(stacked.predict_proba, split.target)}
+    given = "train" if known == "true" else "none"
+    gibbs = paper_network(split, templates, burn_in=0, n_jobs=1)
+    ways: dict[str, Callable[[], Any]] = {REFERENCE: partial(stacked.predict_proba, split.target)}
     for mode, sweeps in product(("plain", "fast"), SPEED_SWEEPS):
-        chain = clone(gibbs, mode=mode, sweeps=sweeps)
-        ways[f"Gibbs {sweeps} {mode}"] = partial(chain.predict_proba, split.target, known=told)
+        chain = copy(gibbs).set_params(mode=mode, sweeps=sweeps)  # the same trained model
+        ways[f"Gibbs {sweeps} {mode}"] = partial(chain.predict_proba, split.target, known=given)
     found = {name: split.accuracy(way(), stacked.classes_) for name, way in ways.items()}  # what is built once is built
     took: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(ROUNDS):
         for name, way in ways.items():
-            took[name].append(median(_seconds(way) for _ in range(REPEATS if name == "stacked k=1" else 1)))
+            took[name].append(median(_seconds(way) for _ in range(REPEATS if name == REFERENCE else 1)))
     return {name: (found[name], median(took[name])) for name in ways}
-
-
-def clone(model: DependencyNetwork, **settings: Any) -> DependencyNetwork:
-    """The same trained model with other settings of inference."""
-    return copy(model).set_params(**settings)
 
 
 def _seconds(way: Callable[[], Any]) -> float:

@@ -1,6 +1,7 @@
-"""Experiments one after the other, each kept in a file as soon as it is done: what was found is never lost.
+"""The harness of the experiments: to declare one, to score models on folds, to run all and keep what they find.
 
-A result that is there already is taken as it is, if the same version of kinfolk found it in the same data folder.
+Each result is kept in a file at once; one that is there already is taken as it is, if the same version of kinfolk
+found it in the same data folder.
 """
 
 from __future__ import annotations
@@ -10,64 +11,147 @@ import importlib
 import json
 import logging
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from kinfolk import __version__
 from kinfolk.core.files import write_utf8
 from kinfolk.errors import KinfolkError
 from kinfolk.report.page import Part, report_html
 
-# -- The form every experiment reports in: rows of metrics, the paper's figures beside them, JSON ------
-
 Row = dict[str, Any]  # "model", "dataset", "split", then metrics; percentages run 0-100
-Tell = Callable[[str], None]  # where an experiment says what it is doing
+Paper = dict[tuple[str, str, str], dict[str, float]]  # (dataset, model, split) -> the metrics the paper prints
+Log = Callable[[str], None]  # where an experiment writes what it is doing
+
+# -- An experiment, and the form every one reports in: rows of metrics, the paper's figures beside them, JSON ---
 
 
 @dataclass(frozen=True)
 class Report:
-    """What an experiment found. `paper` maps (dataset, model, split) to the metrics the paper prints; `shown` are the
-    metrics of the printed table, in order (JSON has all); `draw` writes the figure, where there is one, to a file."""
+    """What an experiment found. `shown` are the metrics of the printed table, in order (JSON has all); `draw` writes
+    the figure, where there is one, to a file."""
 
     experiment: str
-    rows: list[Row]
-    seconds: float
-    settings: dict[str, Any]
-    shown: tuple[str, ...]
-    paper: dict[tuple[str, str, str], dict[str, float]] = field(default_factory=dict)
-    draw: Callable[[Path], None] | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "experiment": self.experiment,
-            "rows": self.rows,
-            "seconds": self.seconds,
-            "settings": self.settings,
-        }
-
-
-# -- harness ---------------------------------------------------------------------------------------
-
-log = logging.getLogger("kinfolk")
-
-
-@dataclass(frozen=True)
-class Result:
-    """What is kept of an experiment: the report, its figure as the data: address of a PNG; or why there is none."""
-
-    experiment: str
-    about: str  # what it is, by its own words
     rows: list[Row] = field(default_factory=list)
     seconds: float = 0.0
     settings: dict[str, Any] = field(default_factory=dict)
     shown: tuple[str, ...] = ()
-    paper: dict[tuple[str, str, str], dict[str, float]] = field(default_factory=dict)
+    paper: Paper = field(default_factory=dict)
+    draw: Callable[[Path], None] | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("experiment", "rows", "seconds", "settings")}
+
+
+@dataclass
+class Run:
+    """One run of an experiment: what it is given, and what it leaves beside its rows.
+
+    data      has the layout of the data folder
+    settings  what it used and chose, for the report; `shown` and `draw` as in a report
+    """
+
+    data: Path
+    log: Log
+    n_jobs: int
+    settings: dict[str, Any] = field(default_factory=dict)
+    shown: tuple[str, ...] = ()
+    draw: Callable[[Path], None] | None = None
+
+
+Experiment = Callable[[Path, Log, int], Report]
+
+
+def experiment(name: str, shown: tuple[str, ...], paper: Paper | None = None) -> Callable[[Callable[[Run], Any]], Any]:
+    """Declares a function that makes all rows of a run: it becomes one from (data, log, n_jobs) to a report."""
+
+    def declared(rows_of: Callable[[Run], list[Row]]) -> Experiment:
+        @wraps(rows_of)
+        def made(data: Path, log: Log, n_jobs: int = -1) -> Report:
+            began = time.perf_counter()
+            run = Run(data, log, n_jobs, shown=shown)
+            rows = rows_of(run)
+            return Report(name, rows, time.perf_counter() - began, run.settings, run.shown, paper or {}, run.draw)
+
+        return made
+
+    return declared
+
+
+def printed(dataset: str, models: Sequence[str], figures: Sequence[float], metric: str = "accuracy") -> Paper:
+    """The paper's means over the folds, one a model."""
+    return {(dataset, name, "mean"): {metric: figure} for name, figure in zip(models, figures, strict=True)}
+
+
+# -- Models by name on the folds of a data set: a row each, then the means, with a test of their differences ---
+
+
+def scored(
+    run: Run, dataset: str, splits: Iterable[Any], scores_of: Callable[[Any], dict[str, float]], reference: str,
+    metric: str = "accuracy", suffix: str = "",
+) -> list[Row]:  # fmt: skip
+    """The rows of every fold; `scores_of` a fold are its scores by model, and `suffix` ends the names of models."""
+    found: dict[str, list[float]] = {}
+    names = []
+    for split in splits:
+        for model, score in scores_of(split).items():
+            found.setdefault(model + suffix, []).append(score)
+        names.append(split.name)
+        run.log(f"{dataset}, {split.name}: " + ", ".join(f"{model} {of[-1]:.2f}" for model, of in found.items()))
+    return table(dataset, names, found, reference + suffix, metric)
+
+
+def table(
+    dataset: str, splits: Sequence[str], found: dict[str, list[float]], reference: str, metric: str = "accuracy"
+) -> list[Row]:
+    """Rows of scores by fold, then their means, with p-values of a paired t-test against `reference`."""
+    rows: list[Row] = []
+    for name, scores in found.items():
+        for split, score in zip(splits, scores, strict=True):
+            rows.append({"model": name, "dataset": dataset, "split": split, metric: score})
+    for name, scores in found.items():
+        mean: Row = {"model": name, "dataset": dataset, "split": "mean", metric: float(np.mean(scores))}
+        if name != reference:
+            mean["p_value"] = paired_t_test(scores, found[reference])
+        rows.append(mean)
+    return rows
+
+
+def paired_t_test(first: ArrayLike, second: ArrayLike) -> float:
+    """The two-sided p-value of Student's t-test on the differences; 1 where all are zero, nan for a single pair.
+
+    Folds share training data, so the test is a rough guide, as in the paper it is taken from.
+    """
+    from scipy.stats import ttest_rel
+
+    a, b = np.asarray(first, np.float64), np.asarray(second, np.float64)
+    if a.shape != b.shape or a.ndim != 1:
+        raise ValueError(f"expected two rows of scores of the same folds; got shapes {a.shape} and {b.shape}")
+    if len(a) < 2:
+        return float("nan")
+    difference = a - b
+    if np.ptp(difference) <= 1e-14 * abs(difference.mean()):  # no spread to divide by: SciPy would say NaN, or warn
+        return float(not difference.any())
+    return float(ttest_rel(a, b).pvalue)
+
+
+# -- All experiments one after the other, and what is kept of each ---
+
+logger = logging.getLogger("kinfolk")
+
+
+@dataclass(frozen=True)
+class Result(Report):
+    """What is kept of an experiment: the report, its figure as the data: address of a PNG; or why there is none."""
+
+    about: str = ""  # what it is, by its own words
     figure: str | None = None
     fault: str | None = None
     expected: bool = True  # whether the fault is one of the input, as data that are not there
@@ -76,8 +160,8 @@ class Result:
     @classmethod
     def of(cls, report: Report, about: str) -> Result:
         figure = None if report.draw is None else _as_address(report.draw)
-        told = (report.rows, report.seconds, report.settings, report.shown, report.paper)
-        return cls(report.experiment, about, *told, figure)
+        kept = {one.name: getattr(report, one.name) for one in fields(report)}
+        return cls(**kept, about=about, figure=figure)
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""
@@ -86,32 +170,26 @@ class Result:
         return {"version": __version__, **{name: getattr(self, name) for name in names}, "paper": paper}
 
     @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> Result:
-        paper = {(dataset, model, split): figures for dataset, model, split, figures in told["paper"]}
-        names = ("experiment", "about", "rows", "seconds", "settings", "figure")
-        kept = {name: told[name] for name in names}
-        return cls(**kept, shown=tuple(told["shown"]), paper=paper, from_before=True)
+    def from_dict(cls, kept: Mapping[str, Any]) -> Result:
+        paper = {(dataset, model, split): figures for dataset, model, split, figures in kept["paper"]}
+        same = {name: kept[name] for name in ("experiment", "about", "rows", "seconds", "settings", "figure")}
+        return cls(**same, shown=tuple(kept["shown"]), paper=paper, from_before=True)
 
 
-def found(place: str) -> Callable[[Path, Tell, int], Report]:
+def load(place: str) -> Experiment:
     """The experiment at a place, "module.function" of `kinfolk.papers`."""
     module, _, function = place.rpartition(".")
-    run: Callable[[Path, Tell, int], Report] = getattr(importlib.import_module(f"kinfolk.papers.{module}"), function)
-    return run
+    found: Experiment = getattr(importlib.import_module(f"kinfolk.papers.{module}"), function)
+    return found
 
 
-def run_one(place: str, data: Path, tell: Tell, jobs: int) -> Result:
-    run = found(place)
-    return Result.of(run(data, tell, jobs), about_of(run))
-
-
-def about_of(experiment: Any) -> str:
+def about(experiment: Any) -> str:
     """The first paragraph of what an experiment says of itself."""
     return " ".join((experiment.__doc__ or "").strip().split("\n\n")[0].split())
 
 
 def run_all(
-    experiments: Mapping[str, str], data: Path, folder: Path, tell: Tell, jobs: int, again: bool
+    experiments: Mapping[str, str], data: Path, folder: Path, log: Log, jobs: int, again: bool
 ) -> Iterator[Result]:
     """Each experiment in turn, its result kept in `folder`. One that fails is a result with a `fault`."""
     folder.mkdir(exist_ok=True)
@@ -119,30 +197,31 @@ def run_all(
         file = folder / f"{name}.json"
         known = None if again else _from_before(file, name, data)
         if known is not None:
-            tell(f"{name}: kept from before in {file}; --again runs it anew")
+            log(f"{name}: kept from before in {file}; --again runs it anew")
             yield known
             continue
-        tell(f"{name}: running")
+        log(f"{name}: running")
         try:
-            result = run_one(place, data, lambda line, name=name: tell(f"{name}: {line}"), jobs)  # type: ignore[misc]
+            run = load(place)
+            result = Result.of(run(data, lambda line, name=name: log(f"{name}: {line}"), jobs), about(run))  # type: ignore[misc]
         except Exception as error:  # whatever is wrong with one, the others are run
-            log.debug("%s failed", name, exc_info=True)
+            logger.debug("%s failed", name, exc_info=True)
             expected = isinstance(error, KinfolkError | OSError)
             fault = str(error) if expected else f"{type(error).__name__}: {error}"
-            tell(f"{name}: failed: {fault}")
-            yield Result(name, "", fault=fault, expected=expected)
+            log(f"{name}: failed: {fault}")
+            yield Result(name, fault=fault, expected=expected)
             continue
-        told = {**result.as_dict(), "data": str(data.resolve())}
-        write_utf8(file, [json.dumps(told, indent=2, default=repr), "\n"])
+        kept = {**result.as_dict(), "data": str(data.resolve())}
+        write_utf8(file, [json.dumps(kept, indent=2, default=repr), "\n"])
         yield result
 
 
 def _from_before(file: Path, name: str, data: Path) -> Result | None:
     """What the file holds, if it is the answer to the same question; a damaged file holds nothing."""
     try:
-        told = json.loads(file.read_text(encoding="utf-8"))
-        same = (told["version"], told["data"], told["experiment"]) == (__version__, str(data.resolve()), name)
-        return Result.from_dict(told) if same else None
+        kept = json.loads(file.read_text(encoding="utf-8"))
+        same = (kept["version"], kept["data"], kept["experiment"]) == (__version__, str(data.resolve()), name)
+        return Result.from_dict(kept) if same else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -191,60 +270,33 @@ def parts_of(result: Result) -> list[Part]:
 
 def _table(result: Result) -> dict[str, Any]:
     metrics = [key for key in result.shown if any(key in row for row in result.rows)]
-    printed = [key for key in metrics if any(key in figures for figures in result.paper.values())]
-    rows = _shown(result)
+    in_paper = [key for key in metrics if any(key in figures for figures in result.paper.values())]
+    rows = result.rows
+    if len(rows) > LONG and result.figure is not None:
+        rows = list({(row["dataset"], row["model"]): row for row in rows}.values())
     headings = ["data", "model", "split"]
     for key in metrics:
-        headings += [_words(key)] + ([f"paper: {_words(key)}"] if key in printed else [])
+        name = key.replace("_", " ")
+        headings += [name, f"paper: {name}"] if key in in_paper else [name]
     note = [result.about] * (result.figure is None) + [f"{result.seconds:.0f} s."]
     if len(rows) < len(result.rows):
         note.append(f"The last row of each model; all {len(result.rows)} are in the JSON.")
-    table = [_row(row, metrics, printed, result.paper) for row in rows]
-    return {"headings": headings, "rows": table, "number": list(range(3, len(headings))), "note": " ".join(note)}
+    cells = [_row(row, metrics, in_paper, result.paper) for row in rows]
+    return {"headings": headings, "rows": cells, "number": list(range(3, len(headings))), "note": " ".join(note)}
 
 
-def _shown(result: Result) -> list[Row]:
-    if len(result.rows) <= LONG or result.figure is None:
-        return result.rows
-    return list({(row["dataset"], row["model"]): row for row in result.rows}.values())
-
-
-def _row(row: Row, metrics: Sequence[str], printed: Sequence[str], paper: Any) -> list[str]:
+def _row(row: Row, metrics: Sequence[str], in_paper: Sequence[str], paper: Paper) -> list[str]:
     place = row["dataset"], row["model"], row["split"]
     cells = [str(name) for name in place]
     for key in metrics:
-        cells.append(_figure(row.get(key), key))
-        if key in printed:
-            cells.append(_figure(paper.get(place, {}).get(key), key, 1))
+        cells.append(cell(row.get(key), key))
+        if key in in_paper:
+            cells.append(cell(paper.get(place, {}).get(key), key, 1))
     return cells
 
 
-def _figure(value: Any, metric: str, digits: int = 2) -> str:
+def cell(value: Any, metric: str, digits: int = 2) -> str:
+    """A cell of a table."""
     if value is None or isinstance(value, str):
         return value or ""
     return f"{value:.{DIGITS.get(metric, digits)}f}"
-
-
-def _words(metric: str) -> str:
-    return metric.replace("_", " ")
-
-
-# -- Whether one model is better than another, by its scores on the same folds -------------------------
-
-
-def paired_t_test(first: ArrayLike, second: ArrayLike) -> float:
-    """The two-sided p-value of Student's t-test on the differences; 1 where all are zero, nan for a single pair.
-
-    Folds share training data, so the test is a rough guide, as in the paper it is taken from.
-    """
-    a, b = np.asarray(first, np.float64), np.asarray(second, np.float64)
-    if a.shape != b.shape or a.ndim != 1:
-        raise ValueError(f"expected two rows of scores of the same folds; got shapes {a.shape} and {b.shape}")
-    difference = a - b
-    if len(a) < 2:
-        return float("nan")
-    spread = difference.std(ddof=1)
-    if spread == 0:
-        return 1.0 if difference[0] == 0 else 0.0
-    t = difference.mean() / (spread / np.sqrt(len(a)))
-    return float(2 * stats.t.sf(abs(t), len(a) - 1))

@@ -1,4 +1,4 @@
-"""What the tables of structured local training share: the settings of a row, training them, and the paper's figures."""
+"""Structured local training: Tables 1 to 3 of the paper on GUM and LitBank, and record linkage."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,9 @@ from kinfolk.linking.linker import Linker
 from kinfolk.linking.mentions import Mentions
 from kinfolk.linking.objective import Bias
 from kinfolk.linking.records import read_records
-from kinfolk.papers.harness import Report, Row, Tell
+from kinfolk.papers.harness import Row, Run, experiment
 
-# -----------------------------------------------------------------------------------------------------
-# What the tables of structured local training share: the settings of a row, training them, and the paper's figu
+# -- What Tables 1 to 3 share: the settings of a row, training them, and the paper's figures ----------
 
 BIASES = [("P1", 1.5), ("P1", 3.0), ("Pa", 1.5), ("Pa", 3.0)]
 KINDS = {"P1": "closest", "Pa": "all"}
@@ -63,98 +63,83 @@ _BEFORE = {
 def paper_rows() -> list[Row]:
     """The paper's own rows, marked as such by their split."""
     names = ("error", "recall", "precision", "f1", "muc_recall", "muc_precision", "muc_f1")
-    return [
-        {
-            "dataset": dataset,
-            "model": model,
-            "split": "paper",
-            "stage": stage,
-            **dict(zip(names, figures, strict=False)),
-        }
-        for stage, table in (("before", _BEFORE), ("after", _AFTER))
-        for (dataset, model), figures in table.items()
-    ]
+    rows: list[Row] = []
+    for stage, table in (("before", _BEFORE), ("after", _AFTER)):
+        for (dataset, model), figures in table.items():
+            place = {"dataset": dataset, "model": model, "split": "paper", "stage": stage}
+            rows.append({**place, **dict(zip(names, figures, strict=False))})
+    return rows
 
 
-def tables(name: str, parts: Iterable[tuple[str, Mentions, Mentions]], tell: Tell, jobs: int) -> Report:
+def tables(run: Run, parts: Iterable[tuple[str, Mentions, Mentions]]) -> list[Row]:
     """Tables 1 to 3 for each (data set, training documents, test documents), and the paper's below."""
-    began = time.perf_counter()
     rows: list[Row] = []
     for dataset, train, test in parts:
-        tell(f"{dataset}: {train.n_pairs} training pairs, {test.n_pairs} test pairs")
-        rows += _mark_chosen([row for model in _models() for row in _rows(dataset, model, train, test, tell, jobs)])
-    settings = {
+        run.log(f"{dataset}: {train.n_pairs} training pairs, {test.n_pairs} test pairs")
+        rows += _mark_chosen([row for model in _models() for row in _rows(run, dataset, model, train, test)])
+    run.settings |= {
         "l2": 1.0, "rounds": 5, "e_step": "nearest", "clusterer": "SingleLink", "bias_form": "weight, or as named",
         "round": "of rounds 1 to 5: by pair F1 in training for the figures of pairs, by MUC F1 for those of MUC",
         "chosen": "the structured setting, and among the biased ones, with the best such score in training",
     }  # fmt: skip
-    return Report(name, [*rows, *paper_rows()], time.perf_counter() - began, settings, SHOWN)
+    return [*rows, *paper_rows()]
 
 
-def _models() -> list[tuple[str, str, Bias | None]]:
-    """(name, training, bias) of each row."""
-    local: list[tuple[str, str, Bias | None]] = [("BASE", "local", None)]
-    local += [(f"BASE {kind} {factor}", "local", Bias(KINDS[kind], factor)) for kind, factor in BIASES]
-    structured: list[tuple[str, str, Bias | None]] = [("SLT", "structured", None)]
-    for form in ("weight", "margin"):
-        told = "" if form == "weight" else f" {form}"
-        structured += [(f"SLT {k} {f}{told}", "structured", Bias(KINDS[k], f, form)) for k, f in BIASES]
-    return [*local, *structured]
+Model = tuple[str, str, Bias | None]  # name, training, bias
 
 
-def _rows(
-    dataset: str, model: tuple[str, str, Bias | None], train: Mentions, test: Mentions, tell: Tell, jobs: int
-) -> list[Row]:
+def _models() -> list[Model]:
+    """Those of the rows."""
+    found: list[Model] = [("BASE", "local", None)]
+    found += [(f"BASE {kind} {factor}", "local", Bias(KINDS[kind], factor)) for kind, factor in BIASES]
+    found.append(("SLT", "structured", None))
+    for form, suffix in (("weight", ""), ("margin", " margin")):
+        found += [(f"SLT {k} {f}{suffix}", "structured", Bias(KINDS[k], f, form)) for k, f in BIASES]
+    return found
+
+
+def _rows(run: Run, dataset: str, model: Model, train: Mentions, test: Mentions) -> list[Row]:
     name, training, bias = model
     began = time.perf_counter()
-    linker = Linker(training=training, bias=bias, select=("pair_f1", "muc_f1"), keep_local=False, n_jobs=jobs)
-    linker.fit(train)
-    by_pairs = linker.evaluate(test)
+    linker = Linker(training=training, bias=bias, select=("pair_f1", "muc_f1"), keep_local=False, n_jobs=run.n_jobs)
+    by_pairs = linker.fit(train).evaluate(test)
     by_muc, muc_round = by_pairs, 0
     if training == "structured":
-        rounds = range(1, len(linker.rounds_))  # none if the local round left nothing to ask for
+        rounds = range(1, len(linker.rounds_))  # none if the local round left nothing to change
         muc_round = max(rounds, key=lambda k: linker.rounds_[k].scores["muc_f1"], default=0)
         by_muc = linker.at_round(muc_round).evaluate(test)
     muc = {f"muc_{key}": 100 * by_muc["muc"][key] for key in ("recall", "precision", "f1")}
+    scores = f"pair F1 {100 * by_pairs['pairs']['f1']:.2f}, MUC F1 {muc['muc_f1']:.2f}"
+    run.log(f"{dataset}, {name}: {time.perf_counter() - began:.0f} s, {scores}")
+    rows = _stages({"dataset": dataset, "model": name, "split": "test"}, by_pairs)
     explained = [{"round": one.number, "positives": one.positives, **one.scores} for one in linker.rounds_]
-    found = f"pair F1 {100 * by_pairs['pairs']['f1']:.2f}, MUC F1 {muc['muc_f1']:.2f}"
-    tell(f"{dataset}, {name}: {time.perf_counter() - began:.0f} s, {found}")
-    rows = []
-    for stage, measured in (("before", by_pairs["pairs before"]), ("after", by_pairs["pairs"])):
-        figures = {key: 100 * measured[key] for key in ("error", "recall", "precision", "f1")}
-        row: Row = {"dataset": dataset, "model": name, "split": "test", "stage": stage, **figures}
-        if stage == "after":
-            row |= {**muc, "rounds": explained, "pair_round": linker.best_round_, "muc_round": muc_round}
-        rows.append(row)
+    rows[-1] |= {**muc, "rounds": explained, "pair_round": linker.best_round_, "muc_round": muc_round}
     return rows
+
+
+def _stages(place: Row, found: dict[str, Any]) -> list[Row]:
+    """Two rows: of pairs as they were scored, and after clustering."""
+    keys = ("error", "recall", "precision", "f1")
+    stages = (("before", found["pairs before"]), ("after", found["pairs"]))
+    return [{**place, "stage": stage, **{key: 100 * of[key] for key in keys}} for stage, of in stages]
 
 
 def _mark_chosen(rows: list[Row]) -> list[Row]:
     """Mark, for each metric, the structured setting and the structured and biased one that did best in training."""
     structured = [row for row in rows if row["model"].startswith("SLT") and row["stage"] == "after"]
+    biased = [row for row in structured if row["model"] != "SLT"]
     for metric, which in (("pair_f1", "pair_round"), ("muc_f1", "muc_round")):
-        for told, group in (
-            ("structured", structured),
-            ("biased", [row for row in structured if row["model"] != "SLT"]),
-        ):
-            best = max(group, key=lambda row: _trained(row, which, metric))
-            best["chosen"] = " ".join(filter(None, [best.get("chosen", ""), f"{told}:{metric}"]))
+        trained = lambda row, metric=metric, which=which: row["rounds"][row[which]][metric]  # noqa: E731
+        for name, group in (("structured", structured), ("biased", biased)):
+            best = max(group, key=trained)
+            best["chosen"] = " ".join(filter(None, [best.get("chosen", ""), f"{name}:{metric}"]))
     return rows
 
 
-def _trained(row: dict[str, Any], which: str, metric: str) -> float:
-    return float(row["rounds"][row[which]][metric])
-
-
-# -- Tables 1 to 3 of the paper on GUM, by its own split, without reddit, whose words are not given; news alone too ---
-
-
-def slt_gum(data: Path, tell: Tell, jobs: int) -> Report:
-    """Tables 1 to 3 of the paper on GUM, by its own split, without reddit, whose words are not given; news alone too.
-
-    `data` has the layout of the data folder.
-    """
-    folder = data / "mentions" / "gum"
+@experiment("slt-gum", SHOWN)
+def slt_gum(run: Run) -> list[Row]:
+    """Tables 1 to 3 of the paper on GUM, by its own split, without reddit (its words are not given); news alone too."""
+    folder = run.data / "mentions" / "gum"
     everything = read_coref(folder / "gum.tar.gz")
     split = read_split(folder / "splits.md")
 
@@ -163,11 +148,11 @@ def slt_gum(data: Path, tell: Tell, jobs: int) -> Report:
         names = [str(n) for n in everything.group_names or ()]
         missing = next((document for document in wanted if document not in names), None)
         if missing is not None:
-            raise InputError(f"no document {missing!r}, which splits.md asks for", str(folder / "gum.tar.gz"))
+            raise InputError(f"no document {missing!r}, which splits.md names", str(folder / "gum.tar.gz"))
         return everything.take_groups(names.index(document) for document in wanted)
 
     parts = [("GUM", part("train"), part("test")), ("GUM news", part("train", "news"), part("test", "news"))]
-    return tables("slt-gum", parts, tell, jobs)
+    return tables(run, parts)
 
 
 def read_split(path: Path) -> dict[str, list[str]]:
@@ -184,25 +169,15 @@ def read_split(path: Path) -> dict[str, list[str]]:
     return found
 
 
-# -- Tables 1 to 3 of the paper on LitBank: the first 80 documents by file name train, the last 20 test ---
-
-TRAINING = 80
-
-
-def slt_litbank(data: Path, tell: Tell, jobs: int) -> Report:
-    """Tables 1 to 3 of the paper on LitBank: the first 80 documents by file name train, the last 20 test.
-
-    `data` has the layout of the data folder.
-    """
-    everything = read_coref(data / "mentions" / "litbank" / "litbank.tar.gz")
-    train = everything.take_groups(range(TRAINING))
-    test = everything.take_groups(range(TRAINING, everything.n_groups))
-    return tables("slt-litbank", [("LitBank", train, test)], tell, jobs)
+@experiment("slt-litbank", SHOWN)
+def slt_litbank(run: Run) -> list[Row]:
+    """Tables 1 to 3 of the paper on LitBank: the first 80 documents by file name train, the last 20 test."""
+    everything = read_coref(run.data / "mentions" / "litbank" / "litbank.tar.gz")
+    train, test = everything.take_groups(range(80)), everything.take_groups(range(80, everything.n_groups))
+    return tables(run, [("LitBank", train, test)])
 
 
-# -----------------------------------------------------------------------------------------------------
-# Record linkage: structured beside local training on seven sets, half the entities for training and half for the
-# test.
+# -- Record linkage -------------------------------------------------------------------------------------
 
 SPLITS = 3
 FOLDS = 5
@@ -225,88 +200,83 @@ class RecordSet:
     clusterer: Callable[[], Clusterer]
 
 
-def _febrl(number: int) -> Callable[[Path], Mentions]:
-    def read(folder: Path) -> Mentions:
-        file = folder / "febrl" / f"dataset{number}.csv"
-        return read_records(file, id="rec_id", cluster_from_id=r"rec-(\d+)-")
+def _files(folder: str, *names: str, **settings: Any) -> Callable[[Path], Mentions]:
+    """Reads tables of a folder; `truth` among the settings is a file of it too."""
+
+    def read(data: Path) -> Mentions:
+        own = data / folder
+        truth = {"truth": own / settings["truth"]} if "truth" in settings else {}
+        return read_records(*(own / name for name in names), **{**settings, **truth})
 
     return read
 
 
-def _cora(folder: Path) -> Mentions:
-    return read_records(
-        folder / "cora" / "cora.csv", id="Entity Id", truth=folder / "cora" / "cora_gt.csv", delimiter="|"
-    )
-
-
-def _restaurants(folder: Path) -> Mentions:
-    place = folder / "restaurant"
-    return read_records(place / "restaurantProfiles.csv", truth=place / "duplicates.csv", delimiter="|")
-
-
-def _two(place: str, first: str, second: str, delimiter: str) -> Callable[[Path], Mentions]:
-    def read(folder: Path) -> Mentions:
-        own = folder / place
-        return read_records(own / f"{first}.csv", own / f"{second}.csv", truth=own / "gt.csv", delimiter=delimiter)
-
-    return read
+def _febrl(number: int) -> RecordSet:
+    read = _files("febrl", f"dataset{number}.csv", id="rec_id", cluster_from_id=r"rec-(\d+)-")
+    return RecordSet(f"FEBRL {number}", read, PEOPLE, AverageLink)
 
 
 SETS = (
-    RecordSet("FEBRL 1", _febrl(1), PEOPLE, AverageLink),
-    RecordSet("FEBRL 2", _febrl(2), PEOPLE, AverageLink),
-    RecordSet("FEBRL 3", _febrl(3), PEOPLE, AverageLink),
-    RecordSet("restaurants", _restaurants, ("rare(name + addr, 20)", "key(digits(phone))"), AverageLink),
+    _febrl(1),
+    _febrl(2),
+    _febrl(3),
     RecordSet(
-        "Cora references", _cora, ("rare(title, 130, 2)", "rare(author, 130, 2)", "sorted(title, 20)"), AverageLink
+        "restaurants",
+        _files("restaurant", "restaurantProfiles.csv", truth="duplicates.csv", delimiter="|"),
+        ("rare(name + addr, 20)", "key(digits(phone))"),
+        AverageLink,
+    ),
+    RecordSet(
+        "Cora references",
+        _files("cora", "cora.csv", id="Entity Id", truth="cora_gt.csv", delimiter="|"),
+        ("rare(title, 130, 2)", "rare(author, 130, 2)", "sorted(title, 20)"),
+        AverageLink,
     ),
     RecordSet(
         "DBLP-ACM",
-        _two("dblp_acm", "dblp", "acm", "%"),
+        _files("dblp_acm", "dblp.csv", "acm.csv", truth="gt.csv", delimiter="%"),
         ("rare(title, 50, 2)", "sorted(title, 5)", "rare(authors, 50, 2)"),
         OneToOne,
     ),
     RecordSet(
-        "Abt-Buy", _two("abt_buy", "abt", "buy", "|"), ("rare(name, 100)", "rare(name + description, 50)"), OneToOne
+        "Abt-Buy",
+        _files("abt_buy", "abt.csv", "buy.csv", truth="gt.csv", delimiter="|"),
+        ("rare(name, 100)", "rare(name + description, 50)"),
+        OneToOne,
     ),
 )
 
 
-def slt_records(data: Path, tell: Tell, jobs: int) -> Report:
+@experiment("slt-records", RECORD_METRICS)
+def slt_records(run: Run) -> list[Row]:
     """Record linkage: structured beside local training on seven sets, half the entities for training and half for
     the test.
 
     Entities are never split: all records of one are in the same half. The threshold of the clusterer is chosen by
     cross-validation inside the training half, and the round by training pairs; nothing looks at the test half.
-
-    `data` has the layout of the data folder.
     """
-    began = time.perf_counter()
-    rows = [row for one in SETS for row in _record_rows(one, data / "mentions" / "records", tell, jobs)]
-    settings = {
+    run.settings |= {
         "splits": SPLITS, "folds": FOLDS, "blocking": {one.name: one.rules for one in SETS},
         "clusterer": {one.name: one.clusterer.__name__ for one in SETS},
     }  # fmt: skip
-    return Report("slt-records", rows, time.perf_counter() - began, settings, RECORD_METRICS)
+    return [row for one in SETS for row in _record_rows(run, one)]
 
 
-def _record_rows(one: RecordSet, folder: Path, tell: Tell, jobs: int) -> list[Row]:
-    items = one.read(folder)
+def _record_rows(run: Run, one: RecordSet) -> list[Row]:
+    items = one.read(run.data / "mentions" / "records")
     rows: list[Row] = []
     for seed in range(SPLITS):
         (train, _), (test, report) = (blocked(half, one.rules) for half in halves(items, seed))
         for training in ("local", "structured"):
             began = time.perf_counter()
-            linker = Linker(training=training, clusterer=one.clusterer(), folds=FOLDS, n_jobs=jobs).fit(train)
+            linker = Linker(training=training, clusterer=one.clusterer(), folds=FOLDS, n_jobs=run.n_jobs).fit(train)
             found = linker.evaluate(test)
-            for stage, measured in (("before", found["pairs before"]), ("after", found["pairs"])):
-                figures = {key: 100 * measured[key] for key in ("error", "recall", "precision", "f1")}
-                row = {"dataset": one.name, "model": training, "split": f"seed {seed}", "stage": stage, **figures}
-                rows.append({**row, "completeness": 100 * (report.pair_completeness or 0.0)})
+            own = _stages({"dataset": one.name, "model": training, "split": f"seed {seed}"}, found)
+            rows += [{**row, "completeness": 100 * (report.pair_completeness or 0.0)} for row in own]
             rows[-1] |= {"cluster_f1": 100 * found["clusters"]["f1"], "threshold": linker.clusterer_.threshold}
             rows[-1]["kept_round"] = linker.best_round_
             seconds = time.perf_counter() - began
-            tell(f"{one.name}, {training}, seed {seed}: {seconds:.1f} s, F1 {100 * found['pairs']['f1']:.2f}")
+            run.log(f"{one.name}, {training}, seed {seed}: {seconds:.1f} s, F1 {100 * found['pairs']['f1']:.2f}")
     return [*rows, *_means(rows)]
 
 
@@ -321,12 +291,9 @@ def halves(items: Mentions, seed: int) -> tuple[Mentions, Mentions]:
 def _means(rows: list[Row]) -> list[Row]:
     """A row for the mean over the splits, by model and stage."""
     found: list[Row] = []
-    for model in ("local", "structured"):
-        for stage in ("before", "after"):
-            chosen = [row for row in rows if row["model"] == model and row["stage"] == stage]
-            mean: dict[str, Any] = {**chosen[0], "split": "mean"}
-            for key in RECORD_METRICS[1:]:
-                if key in chosen[0]:
-                    mean[key] = float(np.mean([row[key] for row in chosen]))
-            found.append({key: value for key, value in mean.items() if key not in ("threshold", "kept_round")})
+    for model, stage in product(("local", "structured"), ("before", "after")):
+        chosen = [row for row in rows if (row["model"], row["stage"]) == (model, stage)]
+        figures = {key: float(np.mean([row[key] for row in chosen])) for key in RECORD_METRICS[1:] if key in chosen[0]}
+        kept = {key: value for key, value in chosen[0].items() if key not in ("threshold", "kept_round")}
+        found.append({**kept, "split": "mean", **figures})
     return found
