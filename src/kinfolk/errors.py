@@ -1,13 +1,16 @@
 """What kinfolk raises when the fault lies in what it was given.
 
-Every message says what was expected, what came, and what to do about it. The command line shows the
-message alone and exits with status 2; a program can catch `KinfolkError` and be sure it is not a bug.
+Every message says what was expected, what came, and what to do about it; a setting stands in backticks, `folds=3`. The
+command line shows the message alone, with options in the place of settings, and exits with status 2; a program can
+catch `KinfolkError` and be sure it is not a bug.
 """
 
 from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Sequence
+from typing import Any, Self
 
 
 class KinfolkError(Exception):
@@ -25,11 +28,43 @@ class InputError(KinfolkError, ValueError):
 
 
 class SettingError(KinfolkError, ValueError):
-    """A setting of a model or a reader with a value outside what it accepts."""
+    """A setting of a model or a reader with a value outside what it accepts.
+
+    setting, owner   its name, and the class whose it is if that is not plain
+    value            what was given
+    expected         what it must be, as the end of a sentence
+    remedy           what to do
+    """
+
+    def __init__(self, setting: str, value: Any, expected: str, remedy: str = "", owner: str = "") -> None:
+        self.setting, self.value, self.expected, self.remedy, self.owner = setting, value, expected, remedy, owner
+        named = f"{owner}({setting}=...)" if owner else setting
+        super().__init__(f"{named} {self.wanted}")
+
+    @property
+    def wanted(self) -> str:
+        """The message without the name of the setting."""
+        return f"must be {self.expected}; got {self.value!r}" + (f"; {self.remedy}" if self.remedy else "")
+
+    @classmethod
+    def saying(cls, message: str) -> Self:
+        """Of settings that do not go together, or of an expression that cannot be read."""
+        error = cls.__new__(cls)
+        error.setting, error.value, error.expected, error.remedy, error.owner = "", None, "", "", ""
+        error.args = (message,)
+        return error
 
 
 class ModelFileError(KinfolkError):
     """A model file that is missing, truncated, altered, too new, or could not be written."""
+
+
+class UntrustedError(ModelFileError):
+    """A model file with types that are only loaded when they are named, because a forged one could do harm."""
+
+    def __init__(self, what: str, types: Sequence[str]) -> None:
+        super().__init__(f"{what}. If you trust the file, name them: `load_model(path, trusted={[*types]!r})`")
+        self.what, self.types = what, types
 
 
 class NotFittedError(KinfolkError, ValueError, AttributeError):

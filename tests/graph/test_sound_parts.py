@@ -63,7 +63,8 @@ from skops.io import dumps
 
 import kinfolk as kf
 from kinfolk.errors import ModelFileError
-from kinfolk.graph.learners import UncheckedError, built, types_to_trust
+from kinfolk.errors import UntrustedError
+from kinfolk.graph.learners import built, types_to_trust
 
 ROWS = np.abs(np.random.default_rng(0).normal(size=(60, 3))).astype(np.float32)
 LABELS = np.arange(60) % 3
@@ -133,7 +134,7 @@ UNCHECKED = [
 def test_what_is_not_checked_has_to_be_trusted_by_name(base: Any, name: str):
     rows = ROWS @ ROWS.T
     data = dumps(base.fit(rows, LABELS))
-    with pytest.raises(UncheckedError, match=rf"not known to be safe: {name}\..*trusted=\['{name}'\]"):
+    with pytest.raises(UntrustedError, match=rf"not known to be safe: {name}\..*trusted=\['{name}'\]"):
         built(data, ())
     assert types_to_trust(data) == [name]
     np.testing.assert_array_equal(asked(built(data, [name]), rows), asked(base, rows))
@@ -143,10 +144,10 @@ def test_boosting_over_categories_has_to_be_trusted_by_name():
     rows = np.column_stack([LABELS, ROWS]).astype(np.float64)
     model = HistGradientBoostingClassifier(max_iter=1, categorical_features=[0]).fit(rows, LABELS)
     own = f"{type(model).__module__}.HistGradientBoostingClassifier"
-    with pytest.raises(UncheckedError, match="OrdinalEncoder"):
+    with pytest.raises(UntrustedError, match="OrdinalEncoder"):
         built(dumps(model), ())
     names = types_to_trust(dumps(model))
-    with pytest.raises(UncheckedError, match=f"categorical features, which is not known to be safe: {own}"):
+    with pytest.raises(UntrustedError, match=f"categorical features, which is not known to be safe: {own}"):
         built(dumps(model), [name for name in names if name != own])
     again = built(dumps(model), names)
     np.testing.assert_array_equal(asked(again, rows), asked(model, rows))

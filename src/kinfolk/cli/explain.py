@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kinfolk.cli.options import Jobs, counted_warnings, examples, given_options, in_options, spread
+from kinfolk.cli.options import Jobs, counted_warnings, examples, given_options, spread
 from kinfolk.cli.output import check_page, show, show_json, tell_page
 from kinfolk.errors import SettingError
 from kinfolk.graph import cli as nodes
@@ -94,8 +94,7 @@ def explain(
     nodes.one_of_these(known, known_ids, False)
     links = [graphs.link_file(text)[1] for text in edges or ()]
     check_page(report, model, *(what or []), *(node_files or []), *links, known_ids, *read_by(given_items))
-    with in_options():
-        labeller = load_model(model, trusted=trust or ()).set_params(n_jobs=jobs)
+    labeller = load_model(model, trusted=trust or ()).set_params(n_jobs=jobs)
     task = labeller.KIND
     graph_options, item_options = given_options(tables), given_options(given_items)
     given: dict[str, dict[str, Any]] = {
@@ -109,7 +108,7 @@ def explain(
     if task == "mentions":
         explain_links(labeller, model, what or [], given_items, clustering, top or TOP, as_json, report, jobs)
         return
-    with in_options("document", "token", "node"), counted_warnings(*nodes.SETTINGS):
+    with counted_warnings():
         if task == "nodes":
             form = None if format is None else graphs.Format(format)
             graph = graphs.read_graph(node_files or [], edges, form, tables, labeller, bool(known_ids))
@@ -136,12 +135,12 @@ def _check_given(
     for other in given.keys() - {task}:
         told = (name for name, value in given[other].items() if value is not None and name not in shared)
         if (strange := next(told, None)) is not None:
-            raise SettingError(f"{usage}, not {strange}")
+            raise SettingError.saying(f"{usage}, not {strange}")
     if task == "nodes" and what:
-        raise SettingError(f"{usage}, not FILE")
+        raise SettingError.saying(f"{usage}, not FILE")
     if format is not None and format not in FORMATS[task]:
         allowed = f"must be {' or '.join(FORMATS[task])}, got {format}" if FORMATS[task] else "is for tokens and nodes"
-        raise SettingError(f"{usage}; --format {allowed}")
+        raise SettingError.saying(f"{usage}; --format {allowed}")
     if task == "mentions":
         return
     here = given[task] | ({"FILE": what or None} if task == "tokens" else {})
@@ -151,9 +150,9 @@ def _check_given(
         hint = f"; e.g. kinfolk explain {model} {EXAMPLES[task]}"
         if missing == "--token":
             hint = ", or --report PAGE.html for the whole document"
-        raise SettingError(f"{usage}: there is no {missing}{hint}")
+        raise SettingError.saying(f"{usage}: there is no {missing}{hint}")
     if task == "tokens" and len(what or []) > 1:
-        raise SettingError(f"{usage}: expected one file, got {len(what or [])}")
+        raise SettingError.saying(f"{usage}: expected one file, got {len(what or [])}")
 
 
 def _plain(answer: Any, classes: Sequence[str] = ()) -> Any:

@@ -18,7 +18,7 @@ from typer.core import TyperGroup
 
 from kinfolk import __version__
 from kinfolk.cli import demo, explain, reproduce
-from kinfolk.cli.options import examples, listen
+from kinfolk.cli.options import examples, listen, shell_words
 from kinfolk.errors import KinfolkError
 from kinfolk.graph import cli as nodes
 from kinfolk.linking import cli as records
@@ -76,7 +76,7 @@ class Guarded(TyperGroup):
         try:
             return super().invoke(ctx)
         except KinfolkError as error:
-            _end(2, f"error: {error}")
+            _end(2, f"error: {shell_words().error(error)}")
         except OSError as error:
             _end_of_output(error)
         except KeyboardInterrupt:
@@ -155,7 +155,7 @@ def run() -> None:
     """Entry point of the command."""
     if sys.stdout is None:
         sys.stdout = io.TextIOWrapper(Closed(), write_through=True)  # type: ignore[unreachable]
-    warnings.showwarning = lambda message, *_: typer.echo(f"warning: {message}", err=True)
+    warnings.showwarning = lambda message, *_: typer.echo(f"warning: {shell_words().text(str(message))}", err=True)
     try:
         app(prog_name="kinfolk")  # however it was started: `python -m kinfolk` is the same command
     except Exception as error:

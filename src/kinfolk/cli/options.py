@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import json
 import logging
 import os
-import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields, is_dataclass
+from contextvars import ContextVar
+from dataclasses import dataclass, field, fields, is_dataclass
 from difflib import get_close_matches
 from enum import StrEnum
 from functools import wraps
@@ -21,7 +22,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from kinfolk.errors import InputError, KinfolkError, ModelFileError, SettingError
+from kinfolk.errors import InputError, KinfolkError, SettingError, UntrustedError
 
 
 def option_name(setting: str) -> str:
@@ -45,7 +46,7 @@ def refuse_overwriting(
     """An output that is one of these files would destroy it; "-" is standard input or output, and no file."""
     named = [os.path.realpath(file) for file in files if file is not None and str(file) != "-"]
     if str(out) != "-" and os.path.realpath(out) in named:
-        raise SettingError(f"{option} {out} would overwrite {what}: name another")
+        raise SettingError.saying(f"{option} {out} would overwrite {what}: name another")
 
 
 def names_in(text: str) -> list[str]:
@@ -89,50 +90,72 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
     return called
 
 
-# -- What the library and scikit-learn say, told in the words of a shell, a line each ------------------
+# -- What the library and scikit-learn say, in the words of a shell, a line each -----------------------
 #
-# The library speaks of settings (folds=3), a shell of options (--folds 3).
+# The library speaks of settings, in backticks (`folds=3`); a shell of options (--folds 3).
 
 log = logging.getLogger("kinfolk")
-
-# A setting with its value; not after a bracket, where it is an argument in code
-_SETTING = re.compile(r"(?<![\w(.])([a-z][a-z_0-9]*)=(?:'([^']*)'|(\d+)\b|True\b|\.\.\.|\[([^]]*)\]|\{[^}]*\})")
-_TRUSTED = re.compile(r"name them: load_model\(path, trusted=\[(.*)\]\)")
-_IN_A_SHELL = re.compile(r"\S+ \((--[a-z-]+) on the command line\)")  # forced=True (--known-ids on the command line)
-_RAISE = re.compile(r"(?<=\bRaise )[a-z0-9_, ]+(?=\.)")  # advice after training that did not converge
-RAISED = ("max_iterations", "tolerance", "damping", "max_rounds", "l2")
-
-
-def in_shell_words(text: str, known: Collection[str], instead: Mapping[str, str] | None = None) -> str:
-    """A message with settings of these names told as options; `instead`: words for settings that are none here."""
-    told = _IN_A_SHELL.sub(r"\1", text)
-    told = _SETTING.sub(lambda found: (instead or {}).get(found[1]) or _as_option(found, known), told)
-    return _TRUSTED.sub(lambda found: f"say {_as_trust(found[1])}", told)
+ALIASES = {
+    "random_state": "seed",
+    "n_jobs": "jobs",
+    "blocking": "block",
+    "templates": "template",
+}  # setting -> parameter
 
 
-@contextmanager
-def in_options(*known: str, **instead: str) -> Iterator[None]:
-    """Errors of the library in the words of a shell; see `in_shell_words`."""
+@dataclass(frozen=True)
+class ShellWords:
+    """Names of settings -> options of the commands of a noun; `instead`: words for settings that are no options."""
+
+    options: dict[str, str] = field(default_factory=dict)
+    instead: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, commands: Iterable[Any]) -> ShellWords:
+        listed = [one for command in commands for one in getattr(command, "params", ())]
+        own = {one.name: max(one.opts, key=len) for one in listed if one.param_type_name == "option"}
+        others = {setting: own[name] for setting, name in ALIASES.items() if name in own and setting not in own}
+        return cls(own | others)
+
+    def text(self, message: str) -> str:
+        """A message with its settings as options; what else stands in backticks keeps them."""
+        parts = message.split("`")
+        for i in range(1, len(parts) - 1, 2):
+            name, divider, value = parts[i].partition("=")
+            if name in self.instead:
+                parts[i] = self.instead[name]
+            elif name in self.options:
+                parts[i] = " ".join([self.options[name], *_shown(value)])
+            else:
+                parts[i] = f"`{name}{divider}{value}`"
+        return "".join(parts)
+
+    def error(self, error: KinfolkError) -> str:
+        if isinstance(error, SettingError) and error.setting in self.options:
+            return f"{self.options[error.setting]} {self.text(error.wanted)}"
+        if isinstance(error, UntrustedError):
+            return f"{error.what}. If you trust the file, say {' '.join(f'--trust {name}' for name in error.types)}"
+        return self.text(str(error))
+
+
+def _shown(value: str) -> list[str]:
+    """What is written after an option, if anything, for the value of a setting as Python writes it."""
     try:
-        yield
-    except KinfolkError as error:
-        told = in_shell_words(str(error), known, instead)
-        if told == str(error):
-            raise
-        kind = next((k for k in (SettingError, ModelFileError) if isinstance(error, k)), InputError)
-        raise kind(told) from error
+        meant = ast.literal_eval(value)
+    except (SyntaxError, ValueError):  # nothing, or a name
+        return []
+    if meant is Ellipsis or isinstance(meant, bool | dict):
+        return []
+    named = [str(one) for one in (meant if isinstance(meant, list | tuple) else [meant]) if one is not Ellipsis]
+    return [",".join(named)] if named else []
 
 
-def _as_option(found: re.Match[str], known: Collection[str]) -> str:
-    name, word, number, inner = found.groups()
-    if name not in known:
-        return found[0]
-    value = word or number or ",".join(re.findall(r"'([^']*)'", inner or ""))
-    return option_name(name) + (f" {value}" if value else "")
+RUNNING: ContextVar[ShellWords] = ContextVar("RUNNING")
 
 
-def _as_trust(types: str) -> str:
-    return " ".join(f"--trust {name}" for name in re.findall(r"'([^']*)'", types))
+def shell_words() -> ShellWords:
+    """Of the command that runs."""
+    return RUNNING.get(ShellWords())
 
 
 @contextmanager
@@ -151,23 +174,16 @@ def told_by_the_base(model: Any) -> Iterator[None]:
 
 
 @contextmanager
-def counted_warnings(*known: str) -> Iterator[None]:
-    """Warnings at the end, each once and in a line, however many models of a stack gave them; settings of these names
-    are told as options."""
+def counted_warnings() -> Iterator[None]:
+    """Warnings at the end, each once and in a line, however many models of a stack gave them."""
     with warnings.catch_warnings(record=True) as caught:
         try:
             yield
         finally:
             counts = Counter(_one_line(one.message) for one in caught)
     for text, number in counts.items():
-        text = in_shell_words(text, known)
-        text = _RAISE.sub(lambda found: " ".join(map(_raised, found[0].split(" "))), text)
-        typer.echo(f"warning: {text}" + (f" ({number} times)" if number > 1 else ""), err=True)
-
-
-def _raised(word: str) -> str:
-    name = word.rstrip(",")
-    return option_name(name) + word[len(name) :] if name in RAISED else word
+        times = f" ({number} times)" if number > 1 else ""
+        typer.echo(f"warning: {shell_words().text(text)}{times}", err=True)
 
 
 def _one_line(message: object) -> str:
@@ -181,22 +197,18 @@ def _one_line(message: object) -> str:
 class InShellWords(logging.Formatter):
     """Warnings are called so, and speak of options where the library speaks of settings."""
 
-    def __init__(self, known: Collection[str]) -> None:
-        super().__init__("%(message)s")
-        self.known = known
-
     def format(self, record: logging.LogRecord) -> str:
         mark = "warning: " if record.levelno >= logging.WARNING else ""
-        return mark + in_shell_words(super().format(record), self.known)
+        return mark + shell_words().text(super().format(record))
 
 
 def listen(context: typer.Context, verbose: bool) -> None:
     """From here on what is logged goes to standard error: warnings and, if wanted, everything."""
     name = context.invoked_subcommand or ""
     group = getattr(context.command, "commands", {}).get(name)
-    commands = getattr(group, "commands", {name: group}).values()
+    RUNNING.set(ShellWords.of(getattr(group, "commands", {name: group}).values()))
     handler = logging.StreamHandler()  # of the standard error there is now
-    handler.setFormatter(InShellWords({one.name for command in commands for one in getattr(command, "params", ())}))
+    handler.setFormatter(InShellWords("%(message)s"))
     logging.basicConfig(level=logging.DEBUG if verbose else logging.WARNING, handlers=[handler])
     logging.getLogger("numba").setLevel(logging.WARNING)  # it tells of every step of its compiler
     if verbose:
@@ -248,7 +260,7 @@ def new_base(name: str, settings: Sequence[str], seed: int) -> Any:
     known = kind(**own).get_params(deep=False)
     for key in given:
         if key not in known:
-            raise SettingError(f"--base-setting: {kind.__name__} has no setting {key!r}; {_near(key, known)}")
+            raise SettingError.saying(f"--base-setting: {kind.__name__} has no setting {key!r}; {_near(key, known)}")
     seeded = {"random_state": seed} if "random_state" in known else {}
     return kind(**{**seeded, **own, **given})
 
@@ -263,12 +275,14 @@ def _found(name: str) -> tuple[Any, dict[str, Any]]:
     classifiers = dict(all_estimators(type_filter="classifier"))
     if name not in classifiers:
         if name in dict(all_estimators()):
-            raise SettingError(f"--base must be a classifier, and scikit-learn's {name} is none")
+            raise SettingError.saying(f"--base must be a classifier, and scikit-learn's {name} is none")
         short = [*SHORT, "any classifier of scikit-learn by its class name"]
-        raise SettingError(f"--base {name} is not known; {_near(name, [*SHORT, *classifiers], short)}")
+        raise SettingError.saying(f"--base {name} is not known; {_near(name, [*SHORT, *classifiers], short)}")
     parts = [p.name for p in inspect.signature(classifiers[name]).parameters.values() if p.default is p.empty]
     if parts or name == "SelfTrainingClassifier":
-        raise SettingError(f"--base {name} is built of other classifiers, which only Python can give it; name another")
+        raise SettingError.saying(
+            f"--base {name} is built of other classifiers, which only Python can give it; name another"
+        )
     return classifiers[name], {}
 
 
@@ -285,7 +299,7 @@ def _setting(text: str) -> tuple[str, Any]:
     """name=value, where the value is JSON, or a word as it stands."""
     name, divider, value = text.partition("=")
     if not divider or not name.strip():
-        raise SettingError(f"--base-setting takes name=value, e.g. C=0.1 or class_weight=balanced; got {text!r}")
+        raise SettingError.saying(f"--base-setting takes name=value, e.g. C=0.1 or class_weight=balanced; got {text!r}")
     try:
         return name.strip(), json.loads(value)
     except json.JSONDecodeError:
@@ -427,7 +441,7 @@ def _given(method: str, owners: Owners, options: dict[str, Any]) -> dict[str, An
         if method not in owners[option]:
             named = f"{option} {value}" if option == "--decode" else option
             also = f" ({', '.join(others)} {'have' if others[1:] else 'has'} it too)" if others else ""
-            raise SettingError(f"{named} is for --model {first}; leave it out for --model {method}{also}")
+            raise SettingError.saying(f"{named} is for --model {first}; leave it out for --model {method}{also}")
     return given
 
 
@@ -478,7 +492,7 @@ def _skip_settings(given: dict[str, Any]) -> dict[str, Any]:
     if given.get("--skip") is Skip.none:
         if limits:
             wrong = next(option for option in LIMITS if option in given)
-            raise SettingError(f"{wrong} is for --skip same-word; leave it out for --skip none")
+            raise SettingError.saying(f"{wrong} is for --skip same-word; leave it out for --skip none")
         settings["skip_edges"] = None
     elif limits or "--skip" in given:
         settings["skip_edges"] = SameWord(ignore_case=given.get("--skip") is Skip.any_case, **limits)
@@ -499,7 +513,7 @@ def class_weights(given: list[str] | None) -> dict[str, float] | str | None:
         try:
             weights[name] = float(number)
         except ValueError:
-            raise SettingError(f"--class-weight takes label=number, e.g. PER=2; got {pair!r}") from None
+            raise SettingError.saying(f"--class-weight takes label=number, e.g. PER=2; got {pair!r}") from None
     return weights
 
 

@@ -59,20 +59,20 @@ def reproduce(
 ) -> None:
     """Run an experiment and print its table; or run all of them, and write one page."""
     if experiment not in {*EXPERIMENTS, "all"}:
-        raise SettingError(f"no experiment {experiment!r}; there are: {', '.join(EXPERIMENTS)}")
+        raise SettingError.saying(f"no experiment {experiment!r}; there are: {', '.join(EXPERIMENTS)}")
     named = data or os.environ.get("KINFOLK_DATA")
     folder = Path("../shared/data" if named is None else named)
     if not folder.is_dir():
         if named is None:
-            raise SettingError("reproduce needs the data of the papers; pass --data DIR or set KINFOLK_DATA")
+            raise SettingError.saying("reproduce needs the data of the papers; pass --data DIR or set KINFOLK_DATA")
         raise InputError("no such data folder; pass --data DIR or set KINFOLK_DATA", str(folder))
     if figure is not None and experiment not in FIGURES:
         why = "draws figures into its page" if experiment == "all" else "is a table, and draws no figure"
-        raise SettingError(f"{experiment} {why}; leave --figure out")
+        raise SettingError.saying(f"{experiment} {why}; leave --figure out")
     if experiment == "all":
         _all(folder, page or Path("experiments.html"), json_file, jobs, again)
     elif again:
-        raise SettingError(f"{experiment} is run anew every time; --again is for all")
+        raise SettingError.saying(f"{experiment} is run anew every time; --again is for all")
     else:
         _one(experiment, folder, page, json_file, figure or Path(f"{experiment}.png"), jobs)
 

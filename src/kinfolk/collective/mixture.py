@@ -518,12 +518,12 @@ def checked_shares(given: Mapping[str, float], names: Sequence[str], start_like:
     known = [*names, "start"]
     for name, share in given.items():
         if name not in known:
-            raise SettingError(f"mixing names relation {name!r}; there are {', '.join(map(repr, known))}")
+            raise SettingError.saying(f"mixing names relation {name!r}; there are {', '.join(map(repr, known))}")
         if not isinstance(share, Real) or isinstance(share, bool) or not 0 < float(share) < np.inf:
-            raise SettingError(f"mixing[{name!r}] must be a positive number; got {share!r}")
+            raise SettingError.saying(f"mixing[{name!r}] must be a positive number; got {share!r}")
     missing = [name for name in names if name not in given]
     if missing:
-        raise SettingError(f"mixing gives no weight for relation {missing[0]!r}; name all of {', '.join(names)}")
+        raise SettingError.saying(f"mixing gives no weight for relation {missing[0]!r}; name all of {', '.join(names)}")
     start = given.get("start", given.get(start_like, 1.0) if start_like else 1.0)
     return np.array([*(float(given[name]) for name in names), float(start)])
 
@@ -589,10 +589,10 @@ class MixtureSettings:
         if held_out is not None and model.training == "separate":
             raise InputError(
                 "separate training fits each relation on its own, so held-out data cannot stop it: leave X_dev out, or "
-                "set training='joint' or 'conditional'"
+                "set `training='joint'` or 'conditional'"
             )
         if model.mixing == "learned" and model.training == "separate" and not model.gate_folds:
-            raise SettingError("mixing='learned' with training='separate' needs gate_folds of 2 or more")
+            raise SettingError.saying("`mixing='learned'` with `training='separate'` needs gate_folds of 2 or more")
         return cls(model.training, float(model.gate_l2), model.gate_folds)
 
 

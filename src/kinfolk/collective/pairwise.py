@@ -203,7 +203,7 @@ class InferenceReport:
 
 
 JUMPED = "Belief propagation did not settle, or went to another fixed point: raise damping, max_rounds or l2."
-REMEDY = "their probabilities are not a fixed point. Raise damping (0.5) or max_rounds"
+REMEDY = "their probabilities are not a fixed point. Raise `damping` (0.5) or `max_rounds`"
 
 
 @dataclass(frozen=True)

@@ -44,11 +44,13 @@ class Relation:
         if isinstance(text, Relation):
             return text
         if not isinstance(text, str):
-            raise SettingError(f"a relation is named by a string such as 'cites' or 'cites @ cites'; got {text!r}")
+            raise SettingError.saying(
+                f"a relation is named by a string such as 'cites' or 'cites @ cites'; got {text!r}"
+            )
         words = [word.strip() for word in _WORDS.findall(text) if word.strip()]
         found, rest = _union(words, text)
         if rest:
-            raise SettingError(f"cannot read the relation {text!r}: {rest[0]!r} was not expected there")
+            raise SettingError.saying(f"cannot read the relation {text!r}: {rest[0]!r} was not expected there")
         return found
 
     def __matmul__(self, other: str | Relation) -> Relation:
@@ -131,13 +133,15 @@ def _one(words: list[str], text: str) -> tuple[Relation, list[str]]:
     if words and words[0] == "(":
         inner, rest = _union(words[1:], text)
         if not rest or rest[0] != ")":
-            raise SettingError(f"cannot read the relation {text!r}: a closing bracket is missing")
+            raise SettingError.saying(f"cannot read the relation {text!r}: a closing bracket is missing")
         return inner, rest[1:]
     if words and words[0] == COMPONENT and words[1:2] == ["("]:
         inner, rest = _one(words[1:], text)
         return inner.component(), rest
     if not words or words[0] in "@|)":
-        raise SettingError(f"cannot read the relation {text!r}: expected the name of a relation, as in 'cites @ cites'")
+        raise SettingError.saying(
+            f"cannot read the relation {text!r}: expected the name of a relation, as in 'cites @ cites'"
+        )
     return Relation(words[0].removeprefix('"').removesuffix('"')), words[1:]
 
 

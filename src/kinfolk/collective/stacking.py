@@ -188,7 +188,7 @@ class Training:
 def first_levels(model: Any, depth: int) -> Any:
     """A fitted stack with its first levels alone, up to `depth`: 0 is the base."""
     if not 0 <= depth < len(model.levels_):
-        raise SettingError(f"depth must be from 0 to {len(model.levels_) - 1}, the levels there are; got {depth!r}")
+        raise SettingError("depth", depth, f"from 0 to {len(model.levels_) - 1}, the levels there are")
     shallow = copy(model)
     shallow.depth, shallow.levels_ = depth, model.levels_[: depth + 1]
     shallow.base = list(model.base)[: depth + 1] if isinstance(model.base, list | tuple) else model.base
@@ -198,7 +198,7 @@ def first_levels(model: Any, depth: int) -> Any:
 def check_kept_folds(folds: Any) -> None:
     """Of a model file, which keeps their number."""
     if not (isinstance(folds, int) and folds >= 1):
-        raise SettingError(f"folds must be a whole number of 1 or more; got {folds!r}")
+        raise SettingError("folds", folds, "a whole number of 1 or more")
 
 
 def bases_of(base: Any, depth: int) -> list[Any]:
@@ -206,7 +206,7 @@ def bases_of(base: Any, depth: int) -> list[Any]:
     if not isinstance(base, list | tuple):
         return [base] * (depth + 1)
     if len(base) != depth + 1:
-        raise SettingError(f"base must be one, or a list of depth + 1 = {depth + 1}; got {len(base)}")
+        raise SettingError("base", len(base), f"one, or a list of depth + 1 = {depth + 1}")
     return list(base)
 
 
@@ -219,9 +219,10 @@ def trained(model: Any, instances: Instances, known: str, depth: int, estimate: 
     scheme = CrossFitting(kind, n_folds, known in ("true", "ceiling"), crossing, estimate)
     most = scheme.most_hidden(depth)
     if most >= n_folds and kind != "none":
-        raise SettingError(
-            f"depth={depth} with {kind} cross-fitting hides {most} folds at a time, and there are {n_folds}; set "
-            f"folds={most + 1} or more" + (", cross_fitting='paper' or split='instance'" if kind == "strict" else "")
+        raise SettingError.saying(
+            f"`depth={depth}` with {kind} cross-fitting hides {most} folds at a time, and there are {n_folds}; set "
+            f"`folds={most + 1}` or more"
+            + (", `cross_fitting='paper'` or `split='instance'`" if kind == "strict" else "")
         )
     return Training(instances, scheme, depth, model._ask, speaker(model.verbose)).run()
 
@@ -253,13 +254,13 @@ def folds_of(model: Any, labels: Array, groups: Array, split: str, order: Array 
     n_units = n_groups if by_group else int(labelled.sum())
     n_folds = int(model.folds)
     if n_folds < 2:
-        raise SettingError(f"folds must be 2 or more; got {n_folds}")
+        raise SettingError("folds", n_folds, "2 or more")
     if by_group and split == "auto":
         n_folds = min(n_folds, n_groups)
     if model.depth and n_units < n_folds:
         unit = "groups" if by_group else "instances"
-        remedy = f"set folds={n_units} or fewer" if n_units >= 2 else "label more, or set depth=0"
-        raise InputError(f"folds={n_folds} needs as many labelled {unit}; there are {n_units}: {remedy}")
+        remedy = f"set `folds={n_units}` or fewer" if n_units >= 2 else "label more, or set `depth=0`"
+        raise InputError(f"`folds={n_folds}` needs as many labelled {unit}; there are {n_units}: {remedy}")
     rng = np.random.default_rng(model.random_state)
     return assign_folds(labels, groups if by_group else None, n_folds, rng)
 
@@ -267,13 +268,13 @@ def folds_of(model: Any, labels: Array, groups: Array, split: str, order: Array 
 def _given_folds(folds: Any, labelled: Array, order: Array | None) -> NDArray[np.int32]:
     given = np.asarray(folds)
     if given.shape != labelled.shape or given.dtype.kind not in "iu":
-        raise SettingError(
+        raise SettingError.saying(
             f"folds must be a number, or one fold an instance ({len(labelled)}); got shape {given.shape}"
         )
     given = given if order is None else given[order]
     numbers = np.unique(given[labelled])
     if len(numbers) < 2 or numbers[0] < 0:
-        raise SettingError("folds given by instance must be numbered from 0, and two or more must hold labels")
+        raise SettingError.saying("folds given by instance must be numbered from 0, and two or more must hold labels")
     return np.where(labelled, np.searchsorted(numbers, given), -1).astype(np.int32)
 
 

@@ -84,9 +84,9 @@ class Over(NeighbourTemplate):
 
     def __post_init__(self) -> None:
         if self.of not in self.OF:
-            raise SettingError(f"{type(self).__name__}: of must be one of {', '.join(self.OF)}; got {self.of!r}")
+            raise SettingError("of", self.of, f"one of {', '.join(self.OF)}", owner=type(self).__name__)
         if not isinstance(self.hard, bool):
-            raise SettingError(f"{type(self).__name__}: hard must be True or False; got {self.hard!r}")
+            raise SettingError("hard", self.hard, "True or False", owner=type(self).__name__)
         if not isinstance(self.relation, LinkRule):
             object.__setattr__(self, "relation", Relation.parse(self.relation))
 
@@ -243,7 +243,7 @@ def set_known(votes: Array, known: Array) -> None:
 
 def at_least_one(what: str, value: Any) -> None:
     if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-        raise SettingError(f"{what} must be a whole number of 1 or more; got {value!r}")
+        raise SettingError(what, value, "a whole number of 1 or more")
 
 
 # -- What tokens near by say, or are told --------------------------------------------------------------
@@ -265,7 +265,7 @@ class Window(NeighbourTemplate):
     def __post_init__(self) -> None:
         at_least_one("Window: size", self.size)
         if self.told is not None and (not isinstance(self.told, NeighbourTemplate) or self.told.of != "predictions"):
-            raise SettingError(f"Window: told must be a template of predictions, such as Max(...); got {self.told!r}")
+            raise SettingError("told", self.told, "a template of predictions, such as Max(...)", owner="Window")
 
     @property
     def name(self) -> str:
@@ -330,7 +330,7 @@ class NeighbourFunction(NeighbourTemplate):
 
     def __init__(self, function: VoteFunction, name: str | None = None, columns: int = 0) -> None:
         if isinstance(function, type) or not callable(function):
-            raise SettingError(f"NeighbourFunction takes a function of votes and relations; got {function!r}")
+            raise SettingError.saying(f"NeighbourFunction takes a function of votes and relations; got {function!r}")
         object.__setattr__(self, "function", function)
         object.__setattr__(self, "label", name or getattr(function, "__name__", type(function).__name__))
         object.__setattr__(self, "columns", columns)
@@ -440,10 +440,12 @@ def as_templates(given: Any) -> list[NeighbourTemplate]:
         template = _as_template(item)
         same_name = isinstance(template, NeighbourFunction) and template.name in {other.name for other in found}
         if template in found or same_name:
-            raise SettingError(f"two templates are the same: {template.name}; leave one out, or name functions apart")
+            raise SettingError.saying(
+                f"two templates are the same: {template.name}; leave one out, or name functions apart"
+            )
         found.append(template)
     if not found:
-        raise SettingError("templates must name at least one relational template, such as Count('cites')")
+        raise SettingError.saying("templates must name at least one relational template, such as Count('cites')")
     return found
 
 
@@ -455,7 +457,9 @@ def _as_template(item: Any) -> NeighbourTemplate:
     if isinstance(item, NeighbourTemplate):
         return item
     if isinstance(item, type) or not callable(item):
-        raise SettingError(f"a relational template was expected, such as Count('cites') or Window(3); got {item!r}")
+        raise SettingError.saying(
+            f"a relational template was expected, such as Count('cites') or Window(3); got {item!r}"
+        )
     return NeighbourFunction(item)
 
 
@@ -468,7 +472,7 @@ def parse_template(text: str) -> NeighbourTemplate:
         return Window(int(size) if size.isdecimal() else size)  # type: ignore[arg-type]
     relation, _, word = rest.partition(":")
     if name not in KINDS or not relation.strip() or word.strip() not in ("", "features", "hard"):
-        raise SettingError(f"cannot read the template {text!r}; write it as {WRITTEN}")
+        raise SettingError.saying(f"cannot read the template {text!r}; write it as {WRITTEN}")
     return KINDS[name](
         relation.strip(), "features" if word.strip() == "features" else "predictions", word.strip() == "hard"
     )

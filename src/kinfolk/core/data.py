@@ -269,18 +269,20 @@ def class_weights(
         return weights
     if isinstance(class_weight, str):
         if class_weight != "balanced":
-            raise SettingError(f"class_weight must be a dict, 'balanced' or None; got {class_weight!r}")
+            raise SettingError("class_weight", class_weight, "a dict, 'balanced' or None")
         counts = np.bincount(labels[labels >= 0], minlength=len(classes))
         return np.where(counts > 0, counts.sum() / (np.count_nonzero(counts) * np.maximum(counts, 1)), 1.0)
     if not isinstance(class_weight, Mapping):
-        raise SettingError(f"class_weight must be a dict, 'balanced' or None; got {class_weight!r}")
+        raise SettingError("class_weight", class_weight, "a dict, 'balanced' or None")
     for key, weight in class_weight.items():
         hit = [i for i, name in enumerate(classes.names) if i == classes.get(key) or name[1:] == f"-{key}"]
         if not hit:
             there = ", ".join(classes.names)
-            raise SettingError(f"class_weight names {key!r}, which is no label or type; there are {there}")
+            raise SettingError.saying(f"class_weight names {key!r}, which is no label or type; there are {there}")
         if not isinstance(weight, Real) or not 0 <= float(weight) <= LARGEST_WEIGHT:
-            raise SettingError(f"class_weight[{key!r}] must be a number from 0 to {LARGEST_WEIGHT:g}; got {weight!r}")
+            raise SettingError.saying(
+                f"class_weight[{key!r}] must be a number from 0 to {LARGEST_WEIGHT:g}; got {weight!r}"
+            )
         weights[hit] = float(weight)
     return weights
 

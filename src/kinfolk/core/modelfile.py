@@ -286,7 +286,7 @@ def given_again(name: str, functions: Functions, kind: str) -> Callable[..., Any
     if name not in functions:
         raise ModelFileError(
             f"the model uses {kind} named {name!r}, which a file cannot hold; pass it in again: "
-            f"load_model(path, functions={{{name!r}: ...}}). Given: {', '.join(functions) or 'none'}"
+            f"`load_model(path, functions={{{name!r}: ...}})`. Given: {', '.join(functions) or 'none'}"
         )
     return functions[name]
 
@@ -342,7 +342,7 @@ class Saved(Settings, ABC):
     def _check_jobs(self) -> None:
         resolve_jobs(self.n_jobs)
         if not isinstance(self.verbose, int | None):
-            raise SettingError(f"verbose must be a whole number; got {self.verbose!r}")
+            raise SettingError("verbose", self.verbose, "a whole number")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one model file; `kinfolk.load_model(path)` reads it back."""
@@ -364,7 +364,7 @@ def load_model(
     """
     if functions is not None and not isinstance(functions, Mapping):
         told = type(functions).__name__
-        raise SettingError(f"functions must map names to functions, {{'name': function}}; got a {told}")
+        raise SettingError.saying(f"functions must map names to functions, {{'name': function}}; got a {told}")
     file = read_model_file(path, expected_kind=kind)
     try:
         return restored(file, functions or {}, trusted)

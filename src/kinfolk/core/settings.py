@@ -41,7 +41,7 @@ class Settings:
         for name, value in settings.items():
             outer, _, inner = name.partition("__")
             if outer not in known or (inner and not hasattr(getattr(self, outer), "set_params")):
-                raise SettingError(f"{type(self).__name__} has no setting {name!r}; it has: {', '.join(known)}")
+                raise SettingError.saying(f"{type(self).__name__} has no setting {name!r}; it has: {', '.join(known)}")
             if inner:
                 getattr(self, outer).set_params(**{inner: value})
             else:
@@ -170,4 +170,4 @@ def check_settings(model: Any) -> None:
         if name in type(model).CHOICES:
             rule = _one_of(*type(model).CHOICES[name])
         if rule is not None and not rule[1](value):
-            raise SettingError(f"{type(model).__name__}({name}=...) must be {rule[0]}; got {value!r}")
+            raise SettingError(name, value, f"{rule[0]}", owner=type(model).__name__)

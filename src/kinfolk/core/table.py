@@ -428,7 +428,7 @@ def csv_table(data: bytes, name: str, as_written: Collection[str], delimiter: st
 def _divider(data: bytes, given: str | None) -> str:
     if given is not None:
         if len(given) != 1 or given in '"\r\n':
-            raise SettingError(f"delimiter must be one character, and no quote or line end; got {given!r}")
+            raise SettingError("delimiter", given, "one character, and no quote or line end")
         return given
     first = data.lstrip().partition(b"\n")[0].decode()
     return next((one for one in DELIMITERS if one in first), ",")

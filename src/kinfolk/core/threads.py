@@ -27,7 +27,7 @@ def resolve_jobs(n_jobs: int | None) -> int:
     if n_jobs is None:
         return 1
     if not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool) or n_jobs == 0:
-        raise SettingError(f"n_jobs must be a positive number, or -1 for every core; got {n_jobs!r}")
+        raise SettingError("n_jobs", n_jobs, "a positive number, or -1 for every core")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return int(n_jobs) if n_jobs > 0 else max(1, cores + 1 + int(n_jobs))
 

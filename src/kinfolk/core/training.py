@@ -218,7 +218,7 @@ class TrainingPlan:
 def warn_unless_converged(convergence: Convergence, stall: str = TrainingPlan.stall) -> None:
     """`stall`: what to say where no step lowers the objective."""
     if convergence.status in ("limit", "stalled"):
-        remedy = "Raise max_iterations or tolerance." if convergence.status == "limit" else stall
+        remedy = "Raise `max_iterations` or `tolerance`." if convergence.status == "limit" else stall
         message = f"training {convergence}. {remedy}"
         warn(message, ConvergenceWarning)
 

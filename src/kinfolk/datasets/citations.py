@@ -160,4 +160,4 @@ def _pick(choices: Sequence[T], rng: np.random.Generator) -> T:
 def _check(name: str, value: float, most: float = np.inf, whole: bool = False) -> None:
     if not 0 <= value <= most or (whole and not isinstance(value, int | np.integer)):
         limits = "a whole number, at least 0" if whole else f"a number from 0 to {most:g}"
-        raise SettingError(f"{name} must be {limits}; got {value!r}")
+        raise SettingError(name, value, f"{limits}")

@@ -273,7 +273,7 @@ def read_genia(
     abstract twice (MEDLINE:97218353), and so has the corpus.
     """
     if isinstance(types, str) or not types:
-        raise SettingError(f'types must be a list of classes such as ["protein", "DNA"]; got {types!r}')
+        raise SettingError("types", types, 'a list of classes such as ["protein", "DNA"]')
     files = files_in(path, _is_xml)
     documents = (document for file in files for document in _genia_articles(file, types, coordinated))
     corpus = _corpus(documents, os.fspath(path), "<article> of <sentence>", tokenise)

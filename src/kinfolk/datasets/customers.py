@@ -218,4 +218,4 @@ def _check(name: str, value: float, most: float = np.inf, whole: bool = False) -
     if not 0 <= value <= most or (whole and not isinstance(value, int | np.integer)):
         kind = "a whole number" if whole else "a number"
         limits = f"from 0 to {most:,g}" if most < np.inf else "from 0 on"
-        raise SettingError(f"{name} must be {kind} {limits}; got {value!r}")
+        raise SettingError(name, value, f"{kind} {limits}")

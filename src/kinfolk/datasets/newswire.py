@@ -244,5 +244,5 @@ def _corpus(drawn: Sequence[list[WireSentence]]) -> Corpus:
 def _check(name: str, value: float, most: float = np.inf, whole: bool = False) -> float:
     if not 0 <= value <= most or (whole and not isinstance(value, int | np.integer)):
         limits = "a whole number, at least 0" if whole else f"a number from 0 to {most:g}"
-        raise SettingError(f"{name} must be {limits}; got {value}")
+        raise SettingError(name, value, f"{limits}")
     return value

@@ -315,13 +315,13 @@ def read_webkb(
 
 def _check_settings(subset: str | None, fields: Sequence[str], min_count: int, addresses: str) -> None:
     if subset not in SUBSETS:
-        raise SettingError(f"subset must be 'taskar' or None (all pages); got {subset!r}")
+        raise SettingError("subset", subset, "'taskar' or None (all pages)")
     if addresses not in ADDRESSES:
-        raise SettingError(f"addresses must be one of {', '.join(ADDRESSES)}; got {addresses!r}")
+        raise SettingError("addresses", addresses, f"one of {', '.join(ADDRESSES)}")
     if isinstance(fields, str) or not fields or not set(fields) <= set(FIELDS):
-        raise SettingError(f"fields must be a list of some of {', '.join(FIELDS)}; got {fields!r}")
+        raise SettingError("fields", fields, f"a list of some of {', '.join(FIELDS)}")
     if min_count < 1:
-        raise SettingError(f"min_count must be 1 or more; got {min_count}")
+        raise SettingError("min_count", min_count, "1 or more")
 
 
 def _files(path: Path) -> Iterator[File]:

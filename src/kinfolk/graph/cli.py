@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,7 +21,6 @@ from kinfolk.cli.options import (
     counted_warnings,
     examples,
     given_options,
-    in_options,
     new_labeller,
     one_of,
     refuse_overwriting,
@@ -31,7 +30,6 @@ from kinfolk.cli.options import (
 )
 from kinfolk.cli.output import Page, check_page, class_lines, class_table, outcome, show, show_json, summary, tell_page
 from kinfolk.errors import InputError, SettingError
-from kinfolk.graph.cli_files import SETTINGS as TABLE_SETTINGS
 from kinfolk.graph.cli_files import Edges, GraphFormat, Nodes, TableOptions, link_file, read_graph, reading_of
 
 if TYPE_CHECKING:
@@ -207,8 +205,6 @@ app = typer.Typer(
     help="Label the nodes of a graph: train a model, predict, evaluate.", epilog=NODES, no_args_is_help=True
 )
 
-SETTINGS = tuple(one.name for one in fields(NodeOptions)) + ("forced", "known", *TABLE_SETTINGS)
-
 
 class KnownLabels(StrEnum):
     train = "train"
@@ -268,7 +264,7 @@ def train(
     labeller = new_labeller(context, model, given_options(options), settings)
     graph = read_graph(nodes, edges, format, tables)
     chosen = None if train_ids is None else _numbers(train_ids, graph)
-    with in_options(*SETTINGS), told_by_the_base(labeller), counted_warnings(*SETTINGS):
+    with told_by_the_base(labeller), counted_warnings():
         labeller.fit(graph, train=chosen)
     labeller.reading_ = reading_of(tables)
     labeller.save(out)
@@ -322,7 +318,7 @@ def predict(
     labeller = _load(model, jobs, trust)
     graph = read_graph(nodes, edges, format, tables, labeller, labels=forced or known_ids is not None)
     told = known_argument(known, known_ids, graph)
-    with in_options(*SETTINGS), told_by_the_base(labeller), counted_warnings(*SETTINGS):
+    with told_by_the_base(labeller), counted_warnings():
         _tell_known(labeller, graph, told, forced)
         table = labeller.predict_proba(graph, forced=forced, known=told)
     classes = labeller.labels_
@@ -366,7 +362,7 @@ def evaluate(
     chosen = range(graph.n_nodes) if ids is None else sorted(set(_numbers(ids, graph)))
     names = graph.classes.names
     labelled = {i: names[code] for i in chosen if (code := graph.label_codes[i]) >= 0}
-    with in_options(*SETTINGS), told_by_the_base(labeller), counted_warnings(*SETTINGS):
+    with told_by_the_base(labeller), counted_warnings():
         gold, told = _to_score(labeller, graph, labelled, told)
         _tell_unseen(labeller, gold)
         beliefs = labeller.predict_proba(graph, known=told)
@@ -403,7 +399,7 @@ def one_of_these(known: KnownLabels | None, known_ids: str | None, forced: bool)
     given = {"--known": known is not None, "--known-ids": known_ids is not None, "--forced": forced}
     named = [option for option, here in given.items() if here]
     if len(named) > 1:
-        raise SettingError(f"{' and '.join(named)} both say whose labels are known; give one of them")
+        raise SettingError.saying(f"{' and '.join(named)} both say whose labels are known; give one of them")
 
 
 def known_argument(known: KnownLabels | None, known_ids: str | None, graph: Graph) -> Any:
@@ -453,5 +449,4 @@ def _link_counts(labeller: Any, graph: Graph) -> dict[str, int]:
 def _load(path: Path, jobs: int, trust: list[str] | None) -> Any:
     from kinfolk.core.modelfile import load_model
 
-    with in_options():
-        return load_model(path, kind="nodes", trusted=trust or ()).set_params(n_jobs=jobs)
+    return load_model(path, kind="nodes", trusted=trust or ()).set_params(n_jobs=jobs)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kinfolk.cli.options import given_options, given_settings, hushed, in_options, names_in
+from kinfolk.cli.options import given_options, given_settings, hushed, names_in
 from kinfolk.errors import InputError, SettingError
 
 if TYPE_CHECKING:
@@ -181,17 +181,16 @@ def read_graph(
         return _tables(nodes, files, options, None if trained is None else trained.node_columns_, labels)
     if form is Format.webkb:
         if files:
-            raise SettingError("--edges is for tables and linqs; webkb finds the links in the pages")
+            raise SettingError.saying("--edges is for tables and linqs; webkb finds the links in the pages")
         if len(nodes) != 1:
-            raise SettingError(f"--format webkb takes one --nodes, the folder or archive; got {len(nodes)}")
+            raise SettingError.saying(f"--format webkb takes one --nodes, the folder or archive; got {len(nodes)}")
         return kinfolk.read_webkb(nodes[0])
     if not files:
-        raise SettingError("--format linqs needs --edges, the file of links (.cites), beside --nodes")
+        raise SettingError.saying("--format linqs needs --edges, the file of links (.cites), beside --nodes")
     if any(name is not None for name, _ in files):
-        raise SettingError("--edges NAME=FILE is for tables; the links of --format linqs are named by --link")
-    with in_options(*SETTINGS):
-        names = {name: value for name, value in _settings(options).items() if name in ("link", "inverse", "dangling")}
-        return kinfolk.read_linqs(list(nodes), [file for _, file in files], **names)
+        raise SettingError.saying("--edges NAME=FILE is for tables; the links of --format linqs are named by --link")
+    names = {name: value for name, value in _settings(options).items() if name in ("link", "inverse", "dangling")}
+    return kinfolk.read_linqs(list(nodes), [file for _, file in files], **names)
 
 
 def reading_of(options: TableOptions) -> dict[str, Any]:
@@ -230,14 +229,14 @@ def _told_by_name(nodes: Sequence[str], links: Sequence[str], options: TableOpti
             return found
     if given_options(options):
         return Format.tables
-    raise SettingError(f"the name of {nodes[0]} does not tell what it is; say --format tables, linqs or webkb")
+    raise SettingError.saying(f"the name of {nodes[0]} does not tell what it is; say --format tables, linqs or webkb")
 
 
 def _check_belongs(form: Format, options: TableOptions) -> None:
     if form is not Format.tables:
         strange = next((option for option in given_options(options) if option not in ALSO[form]), None)
         if strange is not None:
-            raise SettingError(f"{strange} is for tables; leave it out for --format {form}")
+            raise SettingError.saying(f"{strange} is for tables; leave it out for --format {form}")
 
 
 # -- tables -------------------------------------------------------------------------------------------
@@ -254,11 +253,11 @@ def _tables(
     from kinfolk.graph.files import read_tables
 
     if len(nodes) != 1:
-        raise SettingError(f"--format tables takes one --nodes; got {len(nodes)}: join the tables, with --group")
+        raise SettingError.saying(f"--format tables takes one --nodes; got {len(nodes)}: join the tables, with --group")
     if not files:
-        raise SettingError("--format tables needs --edges, the table of links, beside --nodes")
+        raise SettingError.saying("--format tables needs --edges, the table of links, beside --nodes")
     if labels and options.label is None:
-        raise SettingError("tables need --label, the column of labels")
+        raise SettingError.saying("tables need --label, the column of labels")
     settings = _settings(options)
     if not labels:
         settings.pop("label", None)  # the table need not have it
@@ -269,7 +268,7 @@ def _tables(
         settings = {**as_trained(trained, data, name), **settings}  # type: ignore[arg-type]
     file = io.BytesIO(data)
     file.name = name
-    with in_options(*SETTINGS), hushed(*([] if trained is None else [FEATURE_A_VALUE])):
+    with hushed(*([] if trained is None else [FEATURE_A_VALUE])):
         graph = read_tables(file, links, **settings)
     if by_name:
         check_kinds(graph, trained, settings["features"], name)  # type: ignore[arg-type]
@@ -294,7 +293,7 @@ def _inverse(given: list[str]) -> str | dict[str, str] | None:
     if all(divider for _, divider, _ in pairs):
         return {name.strip(): inverse.strip() for name, _, inverse in pairs}
     if len(given) > 1:
-        raise SettingError(f"--inverse may be repeated as NAME=INVERSE alone; got {' and '.join(given)}")
+        raise SettingError.saying(f"--inverse may be repeated as NAME=INVERSE alone; got {' and '.join(given)}")
     return None if given[0] == "none" else given[0]
 
 
@@ -304,9 +303,9 @@ def _links(files: Sequence[tuple[str | None, str]], options: TableOptions) -> li
     if not names:
         return [file for _, file in files]
     if len(names) < len(files):
-        raise SettingError(f"give every --edges a name, as in {names[0]}=FILE, or none of them")
+        raise SettingError.saying(f"give every --edges a name, as in {names[0]}=FILE, or none of them")
     if options.link is not None:
-        raise SettingError(f"--link names links without names, and these are named by --edges {names[0]}=FILE")
+        raise SettingError.saying(f"--link names links without names, and these are named by --edges {names[0]}=FILE")
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise InputError(f"two --edges are named {twice!r}; put the links into one table, or name them apart")

@@ -217,9 +217,9 @@ class DependencyNetwork(NeighbourModel):
     def _fast(self) -> bool:
         can = is_log_linear(self.conditional_, self.company_)
         if self.mode == "fast" and not can:
-            raise SettingError(
-                "mode='fast' needs LogisticRegression as base and templates Count, Mean, Proportion, Exists, Max or "
-                "Concat of predictions; use mode='plain'"
+            raise SettingError.saying(
+                "`mode='fast'` needs LogisticRegression as base and templates Count, Mean, Proportion, Exists, Max or "
+                "Concat of predictions; use `mode='plain'`"
             )
         return can and self.mode != "plain"
 

@@ -48,9 +48,9 @@ def diffused(
     Smoothing helps where neighbours are alike and loses where they are not; `choose_alpha` finds out.
     """
     if not 0 < alpha <= 1:
-        raise SettingError(f"alpha must be above 0 and at most 1; got {alpha!r}")
+        raise SettingError("alpha", alpha, "above 0 and at most 1")
     if not isinstance(steps, Integral) or isinstance(steps, bool) or steps < 0:
-        raise SettingError(f"steps must be a whole number of 0 or more; got {steps!r}")
+        raise SettingError("steps", steps, "a whole number of 0 or more")
     links = Relation.parse(relation).links(graph.relations)
     if (links.data < 0).any():
         raise InputError("features are smoothed along links whose weights are not negative; this relation has others")
@@ -190,7 +190,7 @@ def choose_alpha(
 def _folds(labels: Array, groups: Array, folds: int, random_state: int | None) -> NDArray[np.int32]:
     """The fold of each node with a label, -1 for the others."""
     if not isinstance(folds, int | np.integer) or isinstance(folds, bool) or folds < 2:
-        raise SettingError(f"folds must be a whole number of 2 or more; got {folds!r}")
+        raise SettingError("folds", folds, "a whole number of 2 or more")
     n_groups, n_labels = len(np.unique(groups[labels >= 0])), int((labels >= 0).sum())
     n_folds = min(int(folds), n_groups if n_groups > 1 else n_labels)
     if n_labels < 2:

@@ -50,7 +50,7 @@ def read_tables(
     ends = LinkColumns(source, target, relation, weight)
     files = _named(edges)
     if sum(isinstance(file, str) and file == "-" for file in (nodes, *(file for _, file in files))) > 1:
-        raise SettingError("only one of the files can be standard input; name the others")
+        raise SettingError.saying("only one of the files can be standard input; name the others")
     names = {name for name in (id, label, group, *listed(text)) if name is not None}
     node_table = _read(nodes, names, delimiter)
     ids = {name for name in (source, target, relation) if name is not None}

@@ -194,7 +194,7 @@ def checked_links(name: str, given: Any, n: int, self_loops: str) -> Any:
     loops = source == target
     if self_loops == "refuse" and loops.any():
         node = int(source[loops][0])
-        raise InputError(f"relation {name!r} links node {node} to itself; take the link out or pass self_loops='drop'")
+        raise InputError(f"relation {name!r} links node {node} to itself; take it out or pass `self_loops='drop'`")
     if repeated or loops.any():
         told = "relation %r: %d self loops dropped, %d repeated links counted once"
         log.warning(told, name, int(loops.sum()), repeated)
@@ -249,7 +249,7 @@ def tell_by_position(columns: Sequence[str] | int, width: int) -> None:
         named = ", ".join(map(repr, columns[:3])) + ", ..." * (width > 3)
         warn(
             f"the model was trained on named features ({named}) and these have no names: columns are taken by "
-            "position. Build the graph with feature_names=... to have them matched",
+            "position. Build the graph with `feature_names=...` to have them matched",
             DataWarning,
         )
 
@@ -300,7 +300,7 @@ class Graph(GraphSources):
         self_loops: str = "drop",
     ) -> None:
         if self_loops not in SELF_LOOPS:
-            raise SettingError(f"self_loops must be one of {', '.join(SELF_LOOPS)}; got {self_loops!r}")
+            raise SettingError("self_loops", self_loops, f"one of {', '.join(SELF_LOOPS)}")
         if features is None:
             features = np.zeros((count_nodes((labels, ids, groups, titles), (relations or {}).values()), 0))
         table = features if sparse.issparse(features) else np.asarray(features)
@@ -446,7 +446,7 @@ class Graph(GraphSources):
             if width != self.n_features:
                 raise InputError(
                     f"expected {width} features, got {self.n_features}, and without names on both sides columns "
-                    "cannot be matched; build both graphs with feature_names=..."
+                    "cannot be matched; build both graphs with `feature_names=...`"
                 )
             if self.feature_names is None:
                 tell_by_position(columns, width)

@@ -22,7 +22,7 @@ from kinfolk.collective.aggregate import SUM, aggregate, padded, run_of, side_by
 from kinfolk.core.data import Classes, finite
 from kinfolk.core.modelfile import ModelFile, fits
 from kinfolk.core.threads import dense, run_chunks
-from kinfolk.errors import InputError, ModelFileError, SettingError
+from kinfolk.errors import InputError, ModelFileError, SettingError, UntrustedError
 
 log = logging.getLogger("kinfolk")
 Array = NDArray[Any]
@@ -37,11 +37,13 @@ def check_base(base: Any) -> None:
     """Raise unless it is a classifier, not yet fitted or not."""
     if isinstance(base, type) or not (hasattr(base, "fit") and hasattr(base, "predict")):
         got = f"the class {base.__name__}: call it, as in {base.__name__}()" if isinstance(base, type) else repr(base)
-        raise SettingError(f"base must be a scikit-learn classifier, such as LogisticRegression(); got {got}")
+        raise SettingError("base", got, "a scikit-learn classifier, such as LogisticRegression()")
     from sklearn.base import is_classifier
 
     if hasattr(base, "__sklearn_tags__") and not is_classifier(base):
-        raise SettingError(f"base must be a classifier, such as LogisticRegression(); {type(base).__name__} is none")
+        raise SettingError.saying(
+            f"base must be a classifier, such as LogisticRegression(); {type(base).__name__} is none"
+        )
 
 
 def speaks_by(base: Any) -> str:
@@ -96,7 +98,7 @@ class Learner:
             if key.rpartition("__")[2] == "class_weight" and isinstance(value, Mapping):
                 strange = next((label for label in value if label not in code and label not in codes), None)
                 if strange is not None:
-                    raise SettingError(
+                    raise SettingError.saying(
                         f"class_weight names {strange!r}, which is no label; there are: {', '.join(classes.names)}"
                     )
                 self.estimator.set_params(**{key: {code.get(label, label): weight for label, weight in value.items()}})
@@ -203,7 +205,9 @@ def _weight_argument(estimator: Any, weights: Array | None) -> dict[str, Any]:
     steps = getattr(estimator, "steps", None)
     last = steps[-1][1] if steps else estimator
     if not has_fit_parameter(last, "sample_weight"):
-        raise SettingError(f"{type(last).__name__} takes no sample_weight; choose another base, or leave weights out")
+        raise SettingError.saying(
+            f"{type(last).__name__} takes no sample_weight; choose another base, or leave weights out"
+        )
     return {f"{steps[-1][0]}__sample_weight" if steps else "sample_weight": weights}
 
 
@@ -321,20 +325,12 @@ MOST_PARTS = 1_000_000
 STATE_WORDS = 624  # of a Mersenne Twister
 
 
-class UncheckedError(ModelFileError):
-    """Of types that have to be trusted by name."""
-
-    def __init__(self, what: str, types: Sequence[str]) -> None:
-        super().__init__(f"{what}. If you trust the file, name them: load_model(path, trusted={[*types]!r})")
-        self.types = types
-
-
 def built(data: bytes, trusted: Collection[str]) -> Any:
     """The estimator that skops wrote. Types beyond those above have to be trusted by name, and are not looked over."""
     root = _opened(data)
     unknown = sorted(_unknown(root) - {*trusted})
     if unknown:
-        raise UncheckedError(f"the base holds types that are not known to be safe: {', '.join(unknown)}", unknown)
+        raise UntrustedError(f"the base holds types that are not known to be safe: {', '.join(unknown)}", unknown)
     for node in _nodes(root):
         _check_scalar(node)
     for node in _nodes(root):
@@ -356,7 +352,7 @@ def types_to_trust(data: bytes) -> list[str]:
         try:
             built(data, found)
             return sorted(found)
-        except UncheckedError as error:
+        except UntrustedError as error:
             found += error.types
 
 
@@ -656,7 +652,7 @@ def _require(finite: bool | np.bool_, what: str) -> None:
 
 def _refuse_unchecked(model: Any, what: str) -> None:
     name = f"{type(model).__module__}.{type(model).__qualname__}"
-    raise UncheckedError(f"the base has {what}, which is not known to be safe: {name}", [name])
+    raise UntrustedError(f"the base has {what}, which is not known to be safe: {name}", [name])
 
 
 # -- trained bases in model files -----------------------------------------------------------------------

@@ -232,12 +232,12 @@ def node_parents(model: MixtureNodes, nodes: Nodes) -> NodeParents:
     mixing = model.mixing
     if mixing == "given" and nodes.is_graph:
         raise InputError(
-            "mixing='given' needs relations that are a DAG, given as a Relational; a Graph is put in random orders, "
+            "`mixing='given'` needs relations that are a DAG, given as a Relational; a Graph is put in random orders, "
             "and each has other parents"
         )
     if mixing == "given" and model.everybody_starts:
-        raise SettingError(
-            "mixing='given' has no weight for the start components of everybody_starts=True: leave one of them out"
+        raise SettingError.saying(
+            "`mixing='given'` has no weight for the start components of `everybody_starts=True`: leave one of them out"
         )
     rule = NodeParents(
         links,
@@ -268,7 +268,7 @@ def fit_nodes(
     """Separate training uses every link in both directions; the rest works on `model.orders` random orders."""
     if settings.training == "joint" and not nodes.table.shape[1]:
         # Without features all nodes have the same marginals, which then say nothing of links, not even their sign.
-        log.warning("nodes have no features, so links are learned from labels: training='conditional', not 'joint'")
+        log.warning("nodes have no features, so links are learned from labels: `training='conditional'`, not 'joint'")
         settings = replace(settings, training="conditional")
     weights = node_weights(nodes, labels, classes, model.class_weight, sample_weight)
     parents = node_parents(model, nodes)

@@ -170,8 +170,8 @@ def check_relations(nodes: Nodes, used: Sequence[str], not_used: Sequence[str]) 
         here = " and ".join(map(repr, nodes.relations)) or "none"
         raise InputError(
             f"the model was trained on the links {' and '.join(map(repr, used))}, and this graph has {here}: "
-            f"{missing[0]!r} is missing. Name the links as in training, by link=... and inverse=..., or give an empty "
-            "relation where there are no such links"
+            f"{missing[0]!r} is missing. Name the links as in training, by `link=...` and `inverse=...`, or give an "
+            "empty relation where there are no such links"
         )
     for name in sorted(set(nodes.relations) - {*used, *not_used}):
         log.warning("relation %r was not there in training, and is left out", name)
@@ -194,8 +194,8 @@ def used_links(wanted: Sequence[str] | None, relations: Mapping[str, Any], order
         raise InputError(f"there is no relation {missing[0]!r} here; there are: {known}")
     if not names and wanted is None:
         raise InputError(
-            "this graph has no relation, so no node has a neighbour. Give it links; or set relations=[] for a model of "
-            "the nodes alone"
+            "this graph has no relation, so no node has a neighbour. Give it links; or set `relations=[]` for a model "
+            "of the nodes alone"
         )
     return names
 
@@ -244,7 +244,7 @@ def node_accuracy(gold: NDArray[np.int32], beliefs: Array) -> float:
 def no_labels_beside(y: Any) -> None:
     """Of the y that scikit-learn's habits bring along."""
     if y is not None:
-        raise InputError("a graph brings its own labels: build it with labels=..., or use graph.with_labels(y)")
+        raise InputError("a graph brings its own labels: build it with `labels=...`, or use graph.with_labels(y)")
 
 
 def node_number(nodes: Nodes, node: Any) -> int:
@@ -257,7 +257,7 @@ def node_number(nodes: Nodes, node: Any) -> int:
     if not isinstance(node, int | np.integer) or isinstance(node, bool) or not 0 <= node < n:
         told = f"node must be an id or a number from 0, below the {n} nodes there are; got {node!r}"
         is_id = isinstance(node, int | np.integer) and str(node) in nodes.ids
-        hint = f"; ids are strings: write node='{node}'; a number counts from 0" if is_id else ""
+        hint = f"; ids are strings: write `node='{node}'`; a number counts from 0" if is_id else ""
         raise InputError(told + hint)
     return nodes.row_of(int(node))
 
@@ -354,7 +354,7 @@ class Memory:
             return found
         warn(
             "every node with a label was trained on: they are scored without their labels being known, and far too "
-            "well; keep some back with fit(graph, train=...)",
+            "well; keep some back with `fit(graph, train=...)`",
             DataWarning,
         )
         return np.full(len(labelled), -1, np.int32)
@@ -370,8 +370,7 @@ class Memory:
         compared = self._compared(nodes, rows[some], which[some])
         if compared is None or compared.likeness >= ALL_ALIKE:
             return rows, which
-        taken = "they are taken for others, and {} known; give known labels by forced=True (--known-ids on the command "
-        taken += "line)"
+        taken = "they are taken for others, and {} known; give known labels by `forced=True`"
         if compared.likeness >= SOME_ALIKE:
             now = looks(nodes, rows, self.relations)
             alike = _same(self.looks[which], now)[:, compared.by].any(axis=1)
@@ -512,16 +511,16 @@ def known_labels(
 ) -> Known:
     """What the arguments `known` and `forced` of a model's `predict` mean for a graph; `tell`: in a line of the log."""
     if forced and not (isinstance(known, str) and known == TRAIN):
-        raise SettingError("forced=True says that the labels of the graph are known: leave one of the two out")
+        raise SettingError.saying("`forced=True` says that the labels of the graph are known: leave one of the two out")
     if forced:
         return Known(nodes.codes(classes))
     if not isinstance(known, str):
         found = nodes.codes(classes, nodes.mask(known, "known"))
         if not (found >= 0).any():
-            raise InputError("known=... names nodes whose labels the graph has, and none of these has one")
+            raise InputError("`known=...` names nodes whose labels the graph has, and none of these has one")
         return Known(found)
     if known not in (TRAIN, NONE):
-        raise SettingError(f"known must be 'train', 'none', or truth values or numbers of nodes; got {known!r}")
+        raise SettingError("known", known, "'train', 'none', or truth values or numbers of nodes")
     if known == NONE or memory is None:
         return Known(np.full(len(nodes.labels), -1, np.int32), known == TRAIN)
     found = memory.known(nodes)
@@ -538,7 +537,7 @@ def known_when_scored(nodes: Nodes, classes: Classes, memory: Memory | None, kno
         return Known(found, trained=True)
     given, labelled = known_labels(nodes, classes, memory, known, False), nodes.labels >= 0
     if labelled.any() and not (labelled & (given.labels < 0)).any():
-        raise InputError("every node with a label is known, so none is left to score: name fewer in known=...")
+        raise InputError("every node with a label is known, so none is left to score: name fewer in `known=...`")
     return given
 
 
@@ -547,10 +546,10 @@ def _tell(nodes: Nodes, known: NDArray[np.int32], classes: Sequence[str]) -> Non
     number, n = int((known >= 0).sum()), len(known)
     if not number:
         return
-    log.info("known labels of %s of %s nodes are used; known='none' to predict without", f"{number:,}", f"{n:,}")
+    log.info("known labels of %s of %s nodes are used; `known='none'` to predict without", f"{number:,}", f"{n:,}")
     if number == n:
         warn(
-            "every node of this graph was trained on: what comes out are the labels that went in; known='none' tells "
+            "every node of this graph was trained on: what comes out are the labels that went in; `known='none'` tells "
             "what the model says of them",
             DataWarning,
         )
@@ -564,7 +563,7 @@ def _tell_changed(nodes: Nodes, known: NDArray[np.int32], classes: Sequence[str]
     if changed:
         warn(
             f"{changed:,} nodes that were trained on have another label here; that of training is used. Train again, "
-            "or have the labels of the graph with forced=True",
+            "or have the labels of the graph with `forced=True`",
             DataWarning,
         )
 
@@ -588,7 +587,7 @@ def restored_memory(file: ModelFile, n_labels: int) -> Memory | None:
         if "memory" not in file.header:
             warn(
                 f"{file.path} was written when models did not keep the ids of the nodes trained on: no label is known "
-                "by itself. Train again, or give known labels by forced=True (--known-ids on the command line)",
+                "by itself. Train again, or give known labels by `forced=True`",
                 DataWarning,
             )
         return None

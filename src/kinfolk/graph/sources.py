@@ -67,18 +67,20 @@ class LinkRules:
         for name, allowed in CHOICES.items():
             if getattr(self, name) not in allowed:
                 listed = ", ".join(map(str, allowed))
-                raise SettingError(f"{name} must be one of {listed}; got {getattr(self, name)!r}")
+                raise SettingError(name, getattr(self, name), f"one of {listed}")
         pairs = self.inverse.items() if isinstance(self.inverse, Mapping) else [(self.link, self.inverse)]
         for name, inverse in pairs:
             if name == inverse:
-                raise SettingError(f"link and inverse must have two names; both are {name!r}")
+                raise SettingError.saying(f"link and inverse must have two names; both are {name!r}")
 
     def inverse_of(self, name: str) -> str | None:
         if self.inverse is None or isinstance(self.inverse, str):
             own = name == self.link
             if not own and self.inverse not in (None, INVERSE):
-                told = f"inverse={{{name!r}: ...}}"
-                raise SettingError(f"links with names need {told}, a name for each; got inverse={self.inverse!r}")
+                told = f"`inverse={{{name!r}: ...}}`"
+                raise SettingError.saying(
+                    f"links with names need {told}, a name for each; got `inverse={self.inverse!r}`"
+                )
             return self.inverse if own or self.inverse is None else f"{name}_inverse"
         return self.inverse.get(name, f"{name}_inverse")
 
@@ -162,7 +164,7 @@ class LinkCollector:
                 raise rows.fault(f"none of the {count} links joins two nodes of {nodes}; {rows.remedy()}", None)
             if self.rules.dangling == "refuse":
                 what = f"{rows.end(row)!r} is not in {nodes}, and {count} links have such an end"
-                raise rows.fault(f"{what}; add the nodes, or drop the links with dangling='drop'", row)
+                raise rows.fault(f"{what}; add the nodes, or drop the links with `dangling='drop'`", row)
             self.left_out.dangling += count
             self.left_out.first = self.left_out.first or f"{rows.end(row)!r} in {rows.place(row)}"
         loops = ~lost & (rows.source == rows.target)
@@ -170,7 +172,7 @@ class LinkCollector:
             row, count = int(loops.argmax()), int(loops.sum())
             if self.rules.self_loops == "refuse":
                 what = f"a link from {rows.end(row)!r} to itself, one of {count}"
-                raise rows.fault(f"{what}; take them out, or drop them with self_loops='drop'", row)
+                raise rows.fault(f"{what}; take them out, or drop them with `self_loops='drop'`", row)
             self.left_out.loops += count
         return np.flatnonzero(~(lost | loops))
 
@@ -184,7 +186,9 @@ class LinkCollector:
                 links, both_ways = _from_both_ends(links, parts, self.n, self.rules, self.left_out), True
             inverse = None if both_ways else self.rules.inverse_of(name)
             if inverse in self._parts or inverse in found:
-                raise SettingError(f"two relations would be named {inverse!r}; name the inverses by inverse={{...}}")
+                raise SettingError.saying(
+                    f"two relations would be named {inverse!r}; name the inverses by `inverse={{...}}`"
+                )
             found[name] = links
             if inverse is not None:
                 found[inverse] = links.T.tocsr()
@@ -242,7 +246,7 @@ def _repeated(parts: Sequence[Part], links: NDArray[np.int64], rules: LinkRules)
     for rows, at in parts:
         if row < len(at):
             what = f"a link that was told before, one of {len(again)}"
-            raise rows.fault(f"{what}; take them out, or merge them with duplicates='merge'", int(at[row]))
+            raise rows.fault(f"{what}; take them out, or merge them with `duplicates='merge'`", int(at[row]))
         row -= len(at)
 
 
@@ -272,13 +276,15 @@ class FeatureColumns(NamedTuple):
 
     def chosen(self, table: Table) -> list[str]:
         if self.missing not in MISSING:
-            raise SettingError(f"missing must be one of {', '.join(MISSING)}; got {self.missing!r}")
+            raise SettingError("missing", self.missing, f"one of {', '.join(MISSING)}")
         told = [*(self.features or ()), *self.text]
         for name in told:
             if self.taken.get(name) in ("id", "label"):
-                raise SettingError(f"column {name!r} is the {self.taken[name]} and cannot be a feature; leave it out")
+                raise SettingError.saying(
+                    f"column {name!r} is the {self.taken[name]} and cannot be a feature; leave it out"
+                )
             if told.count(name) > 1:
-                raise SettingError(f"column {name!r} is listed twice among features and text; list it once")
+                raise SettingError.saying(f"column {name!r} is listed twice among features and text; list it once")
         if self.features is not None:
             return list(self.features)
         return [name for name in table.columns if name not in self.taken and name not in self.text]
@@ -311,13 +317,13 @@ def _blocks(table: Table, name: str, ids: Sequence[str], flag: bool) -> list[_Bl
     column = table.column(name, "features")
     if column.kind in ("other", "mixed"):
         wanted = "expected numbers, strings or truth values"
-        remedy = "turn it into one of these, or leave it out with features=[...]"
+        remedy = "turn it into one of these, or leave it out with `features=[...]`"
         raise table.fault(f"column {name!r}: {wanted}, got {column.told}; {remedy}")
     gaps = without_value(column)
     if gaps.any() and not flag:
         row = int(gaps.argmax())
         what = f"{name!r} of node {ids[row]!r} is missing, as it is of {int(gaps.sum())} nodes"
-        remedy = f"fill it in, leave the column out, or have 0 and a feature '{name} is missing' by missing='flag'"
+        remedy = f"fill it in, leave the column out, or have 0 and a feature '{name} is missing' by `missing='flag'`"
         raise table.fault(f"{what}; {remedy}", row)
     # A column of strings without a single one is no different from a column of numbers without a single one.
     if column.kind == "text" and not gaps.all():
@@ -346,8 +352,8 @@ def _one_hot(table: Table, name: str, column: TableColumn, gaps: NDArray[np.bool
     values = [value for piece in strings(column) for value in piece if value is not None]
     distinct = sorted(set(values))
     if len(distinct) > max(FEW_VALUES, len(gaps) // 2):
-        told = "%s: column %r has %d different values among %d nodes and makes a feature of each; text=[%r] makes "
-        told += "features of its words, and features=[...] without it leaves it out"
+        told = "%s: column %r has %d different values among %d nodes and makes a feature of each; `text=[%r]` makes "
+        told += "features of its words, and `features=[...]` without it leaves it out"
         log.warning(told, table.name, name, len(distinct), len(gaps), name)
     number = {value: i for i, value in enumerate(distinct)}
     codes = np.fromiter(map(number.__getitem__, values), np.int32, len(values))
@@ -400,7 +406,9 @@ class NodeColumns(NamedTuple):
         parts = {"id": self.id, "label": self.label, "group": self.group}
         taken = {column: part for part, column in parts.items() if column is not None}
         if len(taken) < sum(column is not None for column in parts.values()):
-            raise SettingError(f"id, label and group must be three columns; got {', '.join(map(repr, parts.values()))}")
+            raise SettingError.saying(
+                f"id, label and group must be three columns; got {', '.join(map(repr, parts.values()))}"
+            )
         return FeatureColumns(
             None if self.features is None else listed(self.features), listed(self.text), self.missing, taken
         )
@@ -429,7 +437,7 @@ def graph_parts(
     links = LinkCollector(nodes.n_rows, rules)
     for name, table in edges:
         if name is not None and ends.relation is not None:
-            raise SettingError(f"the links of {table.name} are named {name!r} already; relation must be None")
+            raise SettingError.saying(f"the links of {table.name} are named {name!r} already; relation must be None")
         names = name if ends.relation is None else table.full_names(ends.relation, "relation")
         links.add(_link_rows(table, ids, ends), nodes.name, names)
         if not table.n_rows:

@@ -274,8 +274,8 @@ class StackedNodes(NeighbourModel):
         """
         instances, known = self._prepared(X, y, sample_weight, train)
         if known == "ceiling":
-            raise SettingError(
-                "a ceiling is told the labels it is scored on: cross_fit needs known='true' or 'crossfit'"
+            raise SettingError.saying(
+                "a ceiling is told the labels it is scored on: cross_fit needs `known='true'` or 'crossfit'"
             )
         found = trained(self, instances, known, self.depth, estimate=True).estimate()
         return instances.ready.nodes.to_nodes(found)
@@ -283,14 +283,16 @@ class StackedNodes(NeighbourModel):
     def _prepared(self, X: Any, y: Any, sample_weight: Any, train: Any) -> tuple[NodeInstances, str]:
         """The nodes to learn from, and what labelled neighbours give."""
         if self.base is None:
-            raise SettingError("base is missing: StackedNodes(LogisticRegression(), templates=[...])")
+            raise SettingError.saying("base is missing: `StackedNodes(LogisticRegression(), templates=[...])`")
         nodes, labels, classes = self._begin(X, y, train)
         bases, jobs = bases_of(self.base, self.depth), resolve_jobs(self.n_jobs)
         for base in bases:
             if isinstance(base, Saved):
                 raise SettingError(
-                    f"base must be a scikit-learn classifier; got {type(base).__name__}. For the tokens of a corpus "
-                    "there is StackedTagger"
+                    "base",
+                    base,
+                    "a scikit-learn classifier",
+                    "For the tokens of a corpus there is StackedTagger",
                 )
             check_base(base)
         weights = None if sample_weight is None else node_weights(nodes, labels, classes, None, sample_weight)
@@ -346,7 +348,7 @@ class StackedNodes(NeighbourModel):
         if known.trained and self.known_ == "true" and len(self.levels_) > 1 and not known.any:
             log.warning(
                 "no node trained on is in this graph, so no neighbour's label is known, which the model was trained "
-                "for; give known labels by forced=True, or train with known='crossfit'"
+                "for; give known labels by `forced=True`, or train with `known='crossfit'`"
             )
         if not known.trained or self.known_ == "true":
             return NodePredictor(self._learners, ready, self._ask, known.labels, None, known.labels)

@@ -114,7 +114,7 @@ def within_blocks(
 
 def _warn(rule: str, blocks: list[tuple[str, int, int]], limits: Limits) -> None:
     blocks.sort(key=lambda block: -block[2])
-    what = "it is left out" if limits.skip else 'narrow the rule, or leave such blocks out with giant="skip"'
+    what = "it is left out" if limits.skip else "narrow the rule, or leave such blocks out with `giant='skip'`"
     for key, size, pairs in blocks[:NAMED]:
         log.warning("%s: the block %r has %s items and makes %s pairs; %s", rule, key, f"{size:,}", f"{pairs:,}", what)
     if len(blocks) > NAMED:
@@ -237,7 +237,7 @@ class RareTokens(Blocking):
     ) -> None:
         listed = (fields,) if isinstance(fields, str) else tuple(fields)
         if not listed or not all(isinstance(one, str) and one for one in listed):
-            raise SettingError(f"RareTokens takes the name of a field or a list of names; got {fields!r}")
+            raise SettingError.saying(f"RareTokens takes the name of a field or a list of names; got {fields!r}")
         at_least("RareTokens: max_frequency", max_frequency, 2)
         at_least("RareTokens: min_shared", min_shared, 1)
         given = {"fields": listed, "max_frequency": max_frequency, "min_shared": min_shared, "normalise": normalise}
@@ -266,7 +266,7 @@ class RareTokens(Blocking):
 
 def at_least(what: str, value: Any, least: int) -> None:
     if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-        raise SettingError(f"{what} must be a whole number from {least} on; got {value!r}")
+        raise SettingError(what, value, f"a whole number from {least} on")
 
 
 def parse_rule(text: str) -> Blocking:
@@ -279,7 +279,7 @@ def parse_rule(text: str) -> Blocking:
     numbers = [int(word) for word in settings if word != "raw"]
     most = {"key": 0, "sorted": 1, "rare": 2}
     if len(numbers) > most.get(kind, -1) or len(settings) - len(numbers) != (not normalise):
-        raise SettingError(f"cannot read the rule {text!r}; write it as {WRITTEN}")
+        raise SettingError.saying(f"cannot read the rule {text!r}; write it as {WRITTEN}")
     if kind == "rare":
         return RareTokens([field.strip() for field in rest.split("+")], *numbers, normalise=normalise)
     if kind == "sorted":
@@ -293,10 +293,12 @@ def as_rules(given: Any) -> list[Blocking]:
     for item in given if isinstance(given, list | tuple) else [given]:
         rule = parse_rule(item) if isinstance(item, str) else item
         if not isinstance(rule, Blocking):
-            raise SettingError(f"a blocking rule was expected, such as Key('postcode') or {WRITTEN!r}; got {item!r}")
+            raise SettingError.saying(
+                f"a blocking rule was expected, such as Key('postcode') or {WRITTEN!r}; got {item!r}"
+            )
         rules.append(rule)
     if not rules:
-        raise SettingError("expected at least one blocking rule, such as Key('postcode')")
+        raise SettingError.saying("expected at least one blocking rule, such as Key('postcode')")
     return rules
 
 
@@ -411,8 +413,8 @@ def blocked(
     total = sum(one.total for one in found)
     if total > max_pairs:
         shares = ", ".join(f"{rule}: {one.total:,}" for rule, one in zip(listed, found, strict=True))
-        remedy = 'narrow the rules, leave out giant blocks with giant="skip", or raise max_pairs'
-        raise InputError(f"up to {total:,} pairs ({shares}), where max_pairs allows {max_pairs:,}; {remedy}")
+        remedy = "narrow the rules, leave out giant blocks with `giant='skip'`, or raise `max_pairs`"
+        raise InputError(f"up to {total:,} pairs ({shares}), where `max_pairs` allows {max_pairs:,}; {remedy}")
     cost = np.concatenate([[0], np.cumsum(sum((one.costs(items.n_items) for one in found), np.zeros(items.n_items)))])
     bounds = even_bounds(cost.astype(np.int64), -(-total // AT_A_TIME)) if total else np.zeros(1, np.int64)
 

@@ -31,7 +31,6 @@ from kinfolk.linking.cli_files import (
     check_truth,
     clusterer_of,
     fields_of,
-    in_words,
     items_for,
     linker_settings,
     loaded,
@@ -122,7 +121,7 @@ def train(
     asked = clusterer_of(clustering, usual)
     clusterer = None if asked is usual else asked  # None: the linker chooses by its data
     if options.folds is not None and clustering.threshold is not None:
-        raise SettingError("--folds chooses the threshold; leave out --threshold")
+        raise SettingError.saying("--folds chooses the threshold; leave out --threshold")
     check_truth(source, labels, "training")
     items = read_items(source)
     labelled = read_labels(labels, items, source)
@@ -131,7 +130,7 @@ def train(
     items, report = with_candidates(items, source, source.block or (), jobs)
     if not quiet:
         typer.echo(size(items) if report is None else str(report), err=True)
-    with in_words(), told_as_it_goes(not quiet), counted_warnings():
+    with told_as_it_goes(not quiet), counted_warnings():
         linker.fit(items, pairs=labelled)
     linker.save(out)
     if as_json:
@@ -165,10 +164,11 @@ def cluster(
 ) -> None:
     """Cluster items. Records: a line with id and cluster for each; documents: their columns, clusters in the last."""
     from kinfolk.linking.cluster_files import item_ids, read_id_pairs, write_clusters, write_coref, write_pairs
+    from kinfolk.linking.clusterers import ConstraintsError
     from kinfolk.linking.training import closure_line
 
     if not 0 <= least <= 1:
-        raise SettingError(f"--least must be a probability from 0 to 1; got {least}")
+        raise SettingError.saying(f"--least must be a probability from 0 to 1; got {least}")
     refuse_overwriting(output, "--output", *read_by(source), pairs, must_link, cannot_link)
     if pairs is not None:
         refuse_overwriting(pairs, "--pairs", *read_by(source), must_link, cannot_link)
@@ -180,8 +180,11 @@ def cluster(
     items, probability = linker.compared(items)
     if items.n_pairs > candidates and not quiet:
         typer.echo(closure_line(candidates, items.n_pairs), err=True)
-    with in_words(item_ids(items)):
+    try:
         found = linker.cluster(items, probability, must, cannot)
+    except ConstraintsError as error:
+        ids = item_ids(items)
+        raise ConstraintsError(*(ids[int(one)] for one in error.items)) from None
     if pairs is not None:
         write_pairs(pairs, items, probability, found, least)
     if source.documents is not None and not as_json:
@@ -211,8 +214,7 @@ def evaluate(
     check_page(page, model, *read_by(source, labels))
     linker, items, report = loaded(model, source, clustering, jobs)
     labelled = read_labels(labels, items, source)
-    with in_words():
-        scores = linker.evaluate(items, report=page, pairs=labelled)
+    scores = linker.evaluate(items, report=page, pairs=labelled)
     tell_page(page)
     if as_json:
         answer: dict[str, Any] = {"items": items.n_items, "candidate_pairs": items.n_pairs}
@@ -256,14 +258,13 @@ def explain_links(
     from kinfolk.linking.cluster_files import item_ids
 
     if len(ids) > 2:
-        raise SettingError(f"explain takes one id or two; got {len(ids)}")
+        raise SettingError.saying(f"explain takes one id or two; got {len(ids)}")
     if not ids and report is None:
-        raise SettingError("give one id or two; or --report PAGE.html, for a page about the clusters")
+        raise SettingError.saying("give one id or two; or --report PAGE.html, for a page about the clusters")
     items, _ = items_for(linker, model, source, clustering, jobs)
     chosen = _chosen(items, ids)
     items, probability = linker.compared(items)
-    with in_words():
-        found = linker.cluster(items, probability)
+    found = linker.cluster(items, probability)
     named = replace(items, names=item_ids(items))
     answer = _Answer(linker, named, probability, found, report)
     told, plain = answer.pair(chosen[0], chosen[1], top) if len(chosen) == 2 else answer.clusters(*chosen)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kinfolk.cli.options import InShellWords, given_options, given_settings, in_options, names_in, option_name
-from kinfolk.errors import InputError, KinfolkError, SettingError
+from kinfolk.cli.options import InShellWords, given_options, given_settings, names_in
+from kinfolk.errors import InputError, SettingError
 
 if TYPE_CHECKING:
     from kinfolk.linking.blocking import BlockingReport
@@ -194,26 +193,26 @@ def check_source(source: SourceOptions, *more: str) -> None:
     """Either documents or records, with no option of the other; `more` are options for records given besides."""
     if (source.documents is None) == (source.records is None):
         got = "neither" if source.documents is None else "both"
-        raise SettingError(f"give either --documents PATH or --records FILE; got {got}")
+        raise SettingError.saying(f"give either --documents PATH or --records FILE; got {got}")
     given = [*given_options(source), *more]
     of_documents = ("--documents", "--unmatched")
     strange = next((option for option in given if option not in of_documents), None)
     if source.documents is not None and strange is not None:
-        raise SettingError(f"{strange} is for records; leave it out for --documents")
+        raise SettingError.saying(f"{strange} is for records; leave it out for --documents")
     if source.records is not None and source.unmatched is not None:
-        raise SettingError("--unmatched is for documents; leave it out for --records")
+        raise SettingError.saying("--unmatched is for documents; leave it out for --records")
 
 
 def check_truth(source: SourceOptions, labels: LabelOptions, what: str) -> None:
     strange = next(iter(given_options(labels)), None)
     if labels.pairs is None and strange is not None:
-        raise SettingError(f"{strange} names a column of the file of labelled pairs; give it with --pairs")
+        raise SettingError.saying(f"{strange} names a column of the file of labelled pairs; give it with --pairs")
     given = source.cluster or source.truth or source.cluster_from_id or labels.pairs
     if source.records is not None and not given:
         remedy = (
             "name their column with --cluster, a file of all matches with --truth, or of labelled pairs with --pairs"
         )
-        raise SettingError(f"{what} needs the true clusters of records; {remedy}")
+        raise SettingError.saying(f"{what} needs the true clusters of records; {remedy}")
 
 
 def read_by(source: SourceOptions, labels: LabelOptions | None = None) -> list[str | None]:
@@ -250,7 +249,9 @@ def bias_of(text: str) -> Bias:
         bias = Bias(kind, float(number)) if divider else Bias(kind)
         bias.check()
     except ValueError:  # a SettingError is one too
-        raise SettingError(f"--bias takes all:FACTOR or closest:FACTOR, a number above 0; got {text!r}") from None
+        raise SettingError.saying(
+            f"--bias takes all:FACTOR or closest:FACTOR, a number above 0; got {text!r}"
+        ) from None
     return bias
 
 
@@ -263,9 +264,11 @@ def clusterer_of(options: ClusterOptions, trained: Clusterer) -> Clusterer:
         return trained
     threshold = given.get("threshold", 0.5)
     if not 0 <= threshold < 1:
-        raise SettingError(f"--threshold must be a probability from 0 up to but not including 1; got {threshold}")
+        raise SettingError.saying(
+            f"--threshold must be a probability from 0 up to but not including 1; got {threshold}"
+        )
     if given.get("max_size", 1) < 1:
-        raise SettingError(f"--max-size must be 1 or more; got {given['max_size']}")
+        raise SettingError.saying(f"--max-size must be 1 or more; got {given['max_size']}")
     name = given.pop("clusterer", None)
     if name is None:
         return type(trained)(**{**trained.get_params(), **given})
@@ -274,36 +277,7 @@ def clusterer_of(options: ClusterOptions, trained: Clusterer) -> Clusterer:
     return kind(**{**settings, **given})
 
 
-SETTINGS = tuple(
-    one.name for group in (SourceOptions, LabelOptions, ClusterOptions, LinkerOptions) for one in fields(group)
-)
-
-
 # -- The items that a command of `records` names, and their candidate pairs ---------------------------
-
-# Settings as messages of the library quote them: giant="skip"; or name them, if no other word looks like it
-_QUOTED = re.compile(r'\b(unmatched|giant)="(\w+)"')
-_NAMED = re.compile(r"\b(?:max_pairs|match_columns|must_link|cannot_link|max_size|cluster_from_id)\b=?")
-_ITEMS = re.compile(r"\bitems (\d+) and (\d+)\b")
-
-
-@contextmanager
-def in_words(ids: Sequence[str] = ()) -> Iterator[None]:
-    """Errors of the library with settings told as options and, with ids, numbers of items as those."""
-    try:
-        with in_options(*SETTINGS):
-            yield
-    except KinfolkError as error:
-        told = _QUOTED.sub(lambda found: f"{option_name(found[1])} {found[2]}", str(error))
-        told = _NAMED.sub(lambda found: option_name(found[0].rstrip("=")), told)
-        if ids:
-            told = _ITEMS.sub(lambda found: f"items {ids[int(found[1])]!r} and {ids[int(found[2])]!r}", told)
-        if told == str(error):
-            raise
-        raise (SettingError if isinstance(error, SettingError) else InputError)(told) from error
-
-
-# -- items --------------------------------------------------------------------------------------------
 
 
 def loaded(
@@ -324,7 +298,7 @@ def items_for(
     check_source(source)
     if (source.documents is not None) != of_texts(linker):
         wanted = "documents: give --documents" if of_texts(linker) else "records: give --records"
-        raise SettingError(f"{path} was trained on {wanted}")
+        raise SettingError.saying(f"{path} was trained on {wanted}")
     linker.clusterer_ = clusterer_of(clustering, linker.clusterer_)
     rules = source.block or linker.blocking or ()
     needed = fields_of(linker.pair_set_.features, rules)
@@ -365,21 +339,20 @@ def read_items(source: SourceOptions, needed: Sequence[str] | None = None) -> Me
     from kinfolk.linking.coref import read_coref
     from kinfolk.linking.records import read_records
 
-    with in_words():
-        if source.documents is not None:
-            return read_coref(source.documents, unmatched=str(source.unmatched or "raise"))
-        fields = needed if source.fields is None else names_in(source.fields)
-        return read_records(
-            source.records or "-",
-            source.other,
-            id=None if source.id == "none" else source.id or "id",
-            truth=source.truth,
-            cluster=source.cluster,
-            cluster_from_id=source.cluster_from_id,
-            fields=fields,
-            match_columns=None if source.match_columns is None else names_in(source.match_columns),
-            delimiter=_delimiter(source),
-        )
+    if source.documents is not None:
+        return read_coref(source.documents, unmatched=str(source.unmatched or "raise"))
+    fields = needed if source.fields is None else names_in(source.fields)
+    return read_records(
+        source.records or "-",
+        source.other,
+        id=None if source.id == "none" else source.id or "id",
+        truth=source.truth,
+        cluster=source.cluster,
+        cluster_from_id=source.cluster_from_id,
+        fields=fields,
+        match_columns=None if source.match_columns is None else names_in(source.match_columns),
+        delimiter=_delimiter(source),
+    )
 
 
 def _delimiter(source: SourceOptions) -> str | None:
@@ -393,8 +366,7 @@ def read_labels(labels: LabelOptions, items: Mentions, source: SourceOptions) ->
     if labels.pairs is None:
         return None
     named = {"left": labels.left, "right": labels.right, "match": labels.match}
-    with in_words():
-        return read_pair_labels(labels.pairs, items, **named, delimiter=_delimiter(source))
+    return read_pair_labels(labels.pairs, items, **named, delimiter=_delimiter(source))
 
 
 def with_candidates(
@@ -408,8 +380,7 @@ def with_candidates(
     settings: dict[str, Any] = {"giant": str(source.giant or "keep")}
     if source.max_pairs is not None:
         settings["max_pairs"] = source.max_pairs
-    with in_words():
-        return blocked(items, list(rules) or None, n_jobs=jobs, **settings)
+    return blocked(items, list(rules) or None, n_jobs=jobs, **settings)
 
 
 def check_fits(items: Mentions, features: Sequence[Any], clusterer: Any) -> None:
@@ -421,7 +392,7 @@ def check_fits(items: Mentions, features: Sequence[Any], clusterer: Any) -> None
         attribute(items, field)
     if isinstance(clusterer, OneToOne | BestMatch) and items.first_table is None:
         name = "one-to-one" if isinstance(clusterer, OneToOne) else "best-match"
-        raise SettingError(f"--clusterer {name} links two tables: give the second with --other")
+        raise SettingError.saying(f"--clusterer {name} links two tables: give the second with --other")
 
 
 def table_names(source: SourceOptions) -> tuple[str, str] | None:
@@ -456,7 +427,7 @@ def told_as_it_goes(wanted: bool) -> Iterator[None]:
                 typer.echo(self.format(record), err=True)
 
     log, handler = logging.getLogger("kinfolk"), Told()
-    handler.setFormatter(InShellWords(SETTINGS))
+    handler.setFormatter(InShellWords("%(message)s"))
     propagates = log.propagate
     log.addHandler(handler)
     log.propagate = False  # not told twice

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.core.settings import Settings
-from kinfolk.errors import InputError, SettingError
+from kinfolk.errors import InputError, KinfolkError, SettingError
 from kinfolk.inference.clustering import (
     Constraints,
     agglomerate,
@@ -46,11 +46,9 @@ class Clusterer(Settings):
         """Raise a SettingError for a setting outside its range."""
         number = isinstance(self.threshold, Real) and not isinstance(self.threshold, bool)
         if not number or not 0 <= self.threshold < 1:
-            raise SettingError(
-                f"threshold must be a probability from 0 up to but not including 1; got {self.threshold!r}"
-            )
+            raise SettingError("threshold", self.threshold, "a probability from 0 up to but not including 1")
         if self.max_size is not None and not (isinstance(self.max_size, Integral) and self.max_size >= 1):
-            raise SettingError(f"max_size must be 1 or more, or None for no limit; got {self.max_size!r}")
+            raise SettingError("max_size", self.max_size, "1 or more, or None for no limit")
 
     @abstractmethod
     def _cluster(self, n: int, left: Array, right: Array, probability: Array, rules: Constraints) -> Array: ...
@@ -107,7 +105,7 @@ class AverageLink(Clusterer):
     def check(self) -> None:
         super().check()
         if self.of not in ("probability", "log-odds"):
-            raise SettingError(f'of must be "probability" or "log-odds"; got {self.of!r}')
+            raise SettingError("of", self.of, '"probability" or "log-odds"')
 
     def _cluster(self, n: int, left: Array, right: Array, probability: Array, rules: Constraints) -> Array:
         if self.of == "probability":
@@ -135,7 +133,7 @@ class BestLink(Clusterer):
     def check(self) -> None:
         super().check()
         if self.kind not in ("best", "closest"):
-            raise SettingError(f'kind must be "best" or "closest"; got {self.kind!r}')
+            raise SettingError("kind", self.kind, '"best" or "closest"')
 
     def _cluster(self, n: int, left: Array, right: Array, probability: Array, rules: Constraints) -> Array:
         return best_link(n, left, right, probability, self.kind, self.threshold, rules)
@@ -149,7 +147,7 @@ class Correlation(Clusterer):
     def check(self) -> None:
         super().check()
         if self.threshold == 0:
-            raise SettingError("Correlation needs a threshold above 0: at 0 its log-odds are infinite")
+            raise SettingError.saying("Correlation needs a threshold above 0: at 0 its log-odds are infinite")
 
     def _cluster(self, n: int, left: Array, right: Array, probability: Array, rules: Constraints) -> Array:
         return correlation(n, left, right, probability, self.threshold, rules)
@@ -169,7 +167,7 @@ class BestMatch(Clusterer):
     def check(self) -> None:
         super().check()
         if self.each not in ("first", "second", "both"):
-            raise SettingError(f'each must be "first", "second" or "both"; got {self.each!r}')
+            raise SettingError("each", self.each, '"first", "second" or "both"')
 
     def _cluster(self, n: int, left: Array, right: Array, probability: Array, rules: Constraints) -> Array:
         _check_two_tables(self, left, right)
@@ -182,7 +180,7 @@ class OneToOne(Clusterer):
     def check(self) -> None:
         super().check()
         if self.threshold == 0:
-            raise SettingError("OneToOne needs a threshold above 0: at 0 its log-odds are infinite")
+            raise SettingError.saying("OneToOne needs a threshold above 0: at 0 its log-odds are infinite")
 
     def _cluster(self, n: int, left: Array, right: Array, probability: Array, rules: Constraints) -> Array:
         _check_two_tables(self, left, right)
@@ -192,7 +190,7 @@ class OneToOne(Clusterer):
 def _check_two_tables(clusterer: Clusterer, left: Array, right: Array) -> None:
     both = np.intersect1d(left, right)
     if len(both):
-        raise SettingError(
+        raise SettingError.saying(
             f"{type(clusterer).__name__} is for pairs across two tables, but item {both[0]} is left in one pair, right "
             "in another; read two tables, or take another clusterer"
         )
@@ -205,10 +203,19 @@ CLUSTERERS = {cls.__name__: cls for cls in _ALL}
 def _pairs(given: Array | None, n: int, name: str) -> NDArray[np.int32]:
     pairs = np.asarray([] if given is None else given, np.int64).reshape(-1, 2)
     if len(pairs) and (pairs.min() < 0 or pairs.max() >= n or (pairs[:, 0] == pairs[:, 1]).any()):
-        raise SettingError(
-            f"{name} must hold pairs of different items among {n}, counted from 0; got {pairs[:3].tolist()}"
+        raise SettingError.saying(
+            f"`{name}` must hold pairs of different items among {n}, counted from 0; got {pairs[:3].tolist()}"
         )
     return pairs.astype(np.int32)
+
+
+class ConstraintsError(SettingError):
+    """Two items that must be together, by `must_link`, and apart, by `cannot_link`."""
+
+    def __init__(self, a: int | str, b: int | str) -> None:
+        self.items = (a, b)
+        expected = f"free of items that `must_link` puts together, and holds {a!r} and {b!r}"
+        KinfolkError.__init__(self, f"`cannot_link` must be {expected}; drop one of the two")
 
 
 def _check_harmony(n: int, must: Array, cannot: Array, max_size: int | None) -> None:
@@ -219,12 +226,12 @@ def _check_harmony(n: int, must: Array, cannot: Array, max_size: int | None) -> 
     clash = np.flatnonzero(together[cannot[:, 0]] == together[cannot[:, 1]])
     if len(clash):
         a, b = cannot[clash[0]]
-        raise SettingError(
-            f"items {a} and {b} must not be linked, but must_link puts them together; drop one of the two"
-        )
+        raise ConstraintsError(int(a), int(b))
     largest = int(np.bincount(together).max())
     if max_size is not None and largest > max_size:
-        raise SettingError(f"must_link makes a cluster of {largest} items, where max_size is {max_size}; raise it")
+        raise SettingError.saying(
+            f"`must_link` makes a cluster of {largest} items, where `max_size` is {max_size}; raise it"
+        )
 
 
 # -- Why a clustering kept two items apart that the model would link: what each clusterer asks for, and what it met ---
@@ -310,7 +317,7 @@ def _no_candidates(one: Between) -> str:
     """How many pairs are no candidates, and what to do about it."""
     told = "are no candidates and count as no" if one.missing > 1 else "is no candidate and counts as no"
     told = f"{one.missing} of {one.wanted} {told}"
-    return f"{told}. Add a blocking rule, or take another clusterer (--clusterer single-link)"
+    return f"{told}. Add a blocking rule, or take another clusterer, such as single link"
 
 
 def _one_to_one(one: Between) -> str:

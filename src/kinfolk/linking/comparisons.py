@@ -124,7 +124,7 @@ class DateDifference(Comparison):
 
     def __post_init__(self) -> None:
         if self.format is not None and (not isinstance(self.format, str) or "%" not in self.format):
-            raise SettingError(f"DateDifference: format must be like '%d/%m/%Y' or None; got {self.format!r}")
+            raise SettingError("format", self.format, "like '%d/%m/%Y' or None", owner="DateDifference")
         super().__post_init__()
 
     def of(self, items: Mentions) -> Answer:
@@ -246,10 +246,10 @@ class PairFunction(PairFeature):
         self, function: Callable[[Any, Any], float | None], fields: str | Sequence[str], name: str | None = None
     ) -> None:
         if isinstance(function, type) or not callable(function):
-            raise SettingError(f"PairFunction takes a function of two values; got {function!r}")
+            raise SettingError.saying(f"PairFunction takes a function of two values; got {function!r}")
         listed = (fields,) if isinstance(fields, str) else tuple(fields)
         if not listed or not all(isinstance(one, str) and one for one in listed):
-            raise SettingError(f"PairFunction takes the name of a field or a list of names; got {fields!r}")
+            raise SettingError.saying(f"PairFunction takes the name of a field or a list of names; got {fields!r}")
         told = str(name or getattr(function, "__name__", type(function).__name__))
         values = {"function": function, "fields": listed, "name": told, "columns": (PairColumn(told),)}
         for key, value in values.items():
@@ -589,10 +589,10 @@ class TfidfCosine(Comparison):
     def __init__(self, field: str | Sequence[str], ngram: int | None = None, *, normalise: bool = True) -> None:
         whole = isinstance(ngram, Integral) and not isinstance(ngram, bool)
         if ngram is not None and not (whole and 1 <= ngram <= 10):
-            raise SettingError(f"TfidfCosine: ngram must be from 1 to 10, or None for words; got {ngram!r}")
+            raise SettingError("ngram", ngram, "from 1 to 10, or None for words", owner="TfidfCosine")
         one = field if isinstance(field, str) else tuple(field)
         if not isinstance(one, str) and not (one and all(isinstance(name, str) and name for name in one)):
-            raise SettingError(f"TfidfCosine takes the name of a field or a list of names; got {field!r}")
+            raise SettingError.saying(f"TfidfCosine takes the name of a field or a list of names; got {field!r}")
         joined = one if isinstance(one, str) else one[0] if len(one) == 1 else " + ".join(one)
         object.__setattr__(self, "_fields", (one,) if isinstance(one, str) else one)
         for key, value in (("field", joined), ("ngram", ngram), ("normalise", normalise), ("counted", None)):
@@ -705,7 +705,7 @@ class BestOf(PairFeature):
 
     def __init__(self, comparison: PairFeature) -> None:
         if not isinstance(comparison, PairFeature) or len(comparison.columns) != 1:
-            raise SettingError(
+            raise SettingError.saying(
                 f"BestOf takes a comparison of one column, such as TfidfCosine('name'); got {comparison!r}"
             )
         self.comparison = comparison
@@ -803,7 +803,7 @@ def parse_comparison(text: str) -> PairFeature:
     given, settings = words[:1], words[1:-1] if raw else words[1:]
     if kind is None or not given or not all(given) or len(settings) > len(kind.SETTINGS):
         known = f"; kinds are {', '.join(BY_NAME)}" if kind is None else ""
-        raise SettingError(f"cannot read the comparison {text!r}; write it as {WRITTEN}{known}")
+        raise SettingError.saying(f"cannot read the comparison {text!r}; write it as {WRITTEN}{known}")
     arguments = [_setting(kind, word, text) for word in settings]
     field: Any = [one.strip() for one in given[0].split("+")] if kind is TfidfCosine else given[0]
     return kind(field, *arguments, normalise=not raw)
@@ -815,7 +815,7 @@ def _setting(kind: type[Comparison], word: str, text: str) -> Any:
     if kind is NumberDifference and word in ("relative", "absolute"):
         return word == "relative"
     if kind in (TfidfCosine, NumberDifference):
-        raise SettingError(f"cannot read {word!r} in the comparison {text!r}; write it as {WRITTEN}")
+        raise SettingError.saying(f"cannot read {word!r} in the comparison {text!r}; write it as {WRITTEN}")
     return word
 
 
@@ -825,14 +825,16 @@ def as_comparisons(given: Any) -> list[PairFeature]:
     for item in given if isinstance(given, list | tuple) else [given]:
         feature = parse_comparison(item) if isinstance(item, str) else item
         if not isinstance(feature, PairFeature):
-            raise SettingError(f"a comparison was expected, such as Exact('suburb') or {WRITTEN!r}; got {item!r}")
+            raise SettingError.saying(
+                f"a comparison was expected, such as Exact('suburb') or {WRITTEN!r}; got {item!r}"
+            )
         names = {column.name for other in found for column in other.columns}
         twice = next((column.name for column in feature.columns if column.name in names), None)
         if twice is not None:
-            raise SettingError(f"two comparisons are named {twice!r}; leave one out, or name functions apart")
+            raise SettingError.saying(f"two comparisons are named {twice!r}; leave one out, or name functions apart")
         found.append(feature)
     if not found:
-        raise SettingError("expected at least one comparison, such as Exact('suburb')")
+        raise SettingError.saying("expected at least one comparison, such as Exact('suburb')")
     return found
 
 

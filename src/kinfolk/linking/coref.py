@@ -83,8 +83,10 @@ def parse_brackets(
     """
     if unmatched not in UNMATCHED or duplicates not in DUPLICATES:
         raise SettingError(
-            f"unmatched must be one of {', '.join(UNMATCHED)} and duplicates one of {', '.join(DUPLICATES)}; "
-            f"got {unmatched!r} and {duplicates!r}"
+            "unmatched",
+            unmatched,
+            f"one of {', '.join(UNMATCHED)} and duplicates one of {', '.join(DUPLICATES)}",
+            f"and {duplicates!r}",
         )
     if lines is not None and len(lines) != len(cells):
         raise InputError(f"expected a line number a cell, {len(cells)}; got {len(lines)}", path)
@@ -137,7 +139,7 @@ def _raise_first(
     more = f" (and {others} more)" if others else ""
     place = "" if lines is not None else f", token {token}"
     raise InputError(
-        f'the bracket {bracket}{place} {lack} in its document{more}; correct it, or pass unmatched="drop"',
+        f"the bracket {bracket}{place} {lack} in its document{more}; correct it, or pass `unmatched='drop'`",
         path,
         _line(lines, token),
     )

@@ -82,7 +82,7 @@ class Keys:
 def parse_key(text: str) -> list[Part]:
     """The parts of an expression."""
     if not isinstance(text, str):
-        raise SettingError(f"a key is written as {WRITTEN}; got {text!r}")
+        raise SettingError.saying(f"a key is written as {WRITTEN}; got {text!r}")
     reader = _Reader(text)
     parts = [reader.part()]
     while reader.take("+"):
@@ -114,7 +114,7 @@ class _Reader:
         if found["name"] and self.take("("):
             if found["name"] not in FUNCTIONS:
                 known = ", ".join(FUNCTIONS)
-                raise SettingError(f"no function {found['name']!r} in the key {self._text!r}; there are {known}")
+                raise SettingError.saying(f"no function {found['name']!r} in the key {self._text!r}; there are {known}")
             inner = self.part()
             if not self.take(")"):
                 raise self.fault("')'")
@@ -136,7 +136,9 @@ class _Reader:
 
     def fault(self, wanted: str) -> SettingError:
         got = repr(self.rest()[:20]) if self.rest() else "the end"
-        return SettingError(f"cannot read the key {self._text!r}: expected {wanted}, got {got}; write it as {WRITTEN}")
+        return SettingError.saying(
+            f"cannot read the key {self._text!r}: expected {wanted}, got {got}; write it as {WRITTEN}"
+        )
 
 
 def keys_of(items: Mentions, expression: str, normalise: bool = True) -> Keys:

@@ -153,7 +153,7 @@ def clusterer_for(linker: Linker, items: Mentions, complete: bool) -> Clusterer:
             return _across_tables(items) if complete else BestMatch()
         return SingleLink() if items.corpus is not None else AverageLink()
     if not isinstance(linker.clusterer, Clusterer):
-        raise SettingError(f"clusterer must be SingleLink(), AverageLink(), ...; got {linker.clusterer!r}")
+        raise SettingError("clusterer", linker.clusterer, "SingleLink(), AverageLink(), ...")
     return linker.clusterer
 
 
@@ -398,7 +398,9 @@ class Linker(LinkAnswers):
         """The model as it was after a round of training, 0 being the local one; not kept in model files."""
         self._require_fitted()
         if not 0 <= number < len(getattr(self, "round_weights_", ())):
-            raise SettingError(f"expected a round of this training, 0 to {len(self.rounds_) - 1}; got {number!r}")
+            raise SettingError.saying(
+                f"expected a round of this training, 0 to {len(self.rounds_) - 1}; got {number!r}"
+            )
         model = copy.copy(self)
         model.best_round_, model.weights_ = number, self.round_weights_[number]
         model.convergence_ = self.rounds_[number].convergence
@@ -421,7 +423,7 @@ class Linker(LinkAnswers):
         check_report(report)
         labels = None if pairs is None else pair_labels(items, pairs, left, right, match)
         if labels is not None and report is not None:
-            raise SettingError("a page of scores needs true clusters; leave out report=... for labelled pairs")
+            raise SettingError.saying("a page of scores needs true clusters; leave out `report=...` for labelled pairs")
         paired, probability = self.compared(items)
         if labels is not None:
             return labelled_scores(labels, paired, self.cluster(paired, probability), probability > 0.5)

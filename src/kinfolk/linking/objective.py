@@ -199,11 +199,11 @@ class Bias:
 
     def check(self) -> None:
         if self.kind not in KINDS:
-            raise SettingError(f"the kind of a bias must be one of {', '.join(KINDS)}; got {self.kind!r}")
+            raise SettingError.saying(f"the kind of a bias must be one of {', '.join(KINDS)}; got {self.kind!r}")
         if self.form not in FORMS:
-            raise SettingError(f"the form of a bias must be one of {', '.join(FORMS)}; got {self.form!r}")
+            raise SettingError.saying(f"the form of a bias must be one of {', '.join(FORMS)}; got {self.form!r}")
         if not (isinstance(self.factor, int | float) and math.isfinite(self.factor) and self.factor > 0):
-            raise SettingError(f"the factor of a bias must be a number above 0; got {self.factor!r}")
+            raise SettingError.saying(f"the factor of a bias must be a number above 0; got {self.factor!r}")
 
     @property
     def tilt(self) -> Tilt:

@@ -265,7 +265,7 @@ class Linked:
     def explain_many(self, most: int, report: PathLike | None = None) -> list[ClusterExplanation]:
         """The most doubtful, the largest and the most nearly joined clusters, at most `most` in all."""
         if isinstance(most, bool) or not isinstance(most, int | np.integer) or most < 1:
-            raise SettingError(f"most must be a number of clusters, 1 or more; got {most!r}")
+            raise SettingError("most", most, "a number of clusters, 1 or more")
         splits = self.splits(int(most))
         if report is not None:
             kind = "records" if self.items.corpus is None else "mentions"

@@ -130,19 +130,19 @@ def joined_columns(given: Any, names: Sequence[str]) -> list[tuple[int, int]]:
         return []
     if isinstance(given, str):
         if given != "all":
-            raise SettingError(f'conjunctions must be None, "all" or a list of pairs of column names; got {given!r}')
+            raise SettingError("conjunctions", given, 'None, "all" or a list of pairs of column names')
         return [(a, b) for a in range(len(names)) for b in range(a + 1, len(names))]
     number = {name: k for k, name in enumerate(names)}
     unknown = [name for pair in given for name in pair if name not in number]
     if unknown:
-        raise SettingError(f"no column {unknown[0]!r} for a conjunction; the columns are {', '.join(names)}")
+        raise SettingError.saying(f"no column {unknown[0]!r} for a conjunction; the columns are {', '.join(names)}")
     return [(number[a], number[b]) for a, b in given]
 
 
 def _check_names(names: Sequence[str]) -> None:
     twice = next((name for k, name in enumerate(names) if name in names[:k]), None)
     if twice is not None:
-        raise SettingError(f"two pair features are named {twice!r}; leave one out or name it otherwise")
+        raise SettingError.saying(f"two pair features are named {twice!r}; leave one out or name it otherwise")
 
 
 def _codes(found: NDArray[Any], column: CodedColumn) -> NDArray[Any]:
@@ -179,13 +179,13 @@ def _edges(values: NDArray[Any], labels: NDArray[np.int8], bins: int, binning: s
     quantiles.
     """
     if not 1 <= bins <= MAX_BINS:
-        raise SettingError(f"bins must lie between 1 and {MAX_BINS}; got {bins}")
+        raise SettingError.saying(f"bins must lie between 1 and {MAX_BINS}; got {bins}")
     known = np.abs(values) <= np.finfo(np.float32).max  # what a tree cannot hold goes into the first and last bin
     there, answers = values[known].astype(np.float64), labels[known]
     if bins == 1 or not len(there) or there.min() == there.max():
         return np.empty(0)
     if binning not in ("learned", "quantile"):
-        raise SettingError(f'binning must be "learned" or "quantile"; got {binning!r}')
+        raise SettingError("binning", binning, '"learned" or "quantile"')
     if binning == "quantile":
         edges = _quantiles(there, bins)
         return edges if len(edges) else np.unique(there)[1:2]  # or the others than the least value

@@ -117,7 +117,7 @@ class Comparison(PairFeature):
 
     def __post_init__(self) -> None:
         if not isinstance(self.field, str) or not self.field:
-            raise SettingError(f"{type(self).__name__} takes the name of a field; got {self.field!r}")
+            raise SettingError.saying(f"{type(self).__name__} takes the name of a field; got {self.field!r}")
         object.__setattr__(self, "columns", (PairColumn(self.name),))
 
     @property
@@ -147,7 +147,7 @@ def written_kind(name: str) -> str:
 
 def one_of(what: str, value: Any, allowed: Sequence[Any]) -> None:
     if value not in allowed or isinstance(value, bool) not in {isinstance(one, bool) for one in allowed}:
-        raise SettingError(f"{what} must be one of {', '.join(map(repr, allowed))}; got {value!r}")
+        raise SettingError(what, value, f"one of {', '.join(map(repr, allowed))}")
 
 
 # -- values -------------------------------------------------------------------------------------------

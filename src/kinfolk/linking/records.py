@@ -102,7 +102,7 @@ def pair_labels(
     if isinstance(pairs, PairLabels):
         return pairs
     if items.corpus is not None:
-        raise SettingError(
+        raise SettingError.saying(
             "pairs are labels of records; mentions of a text are learned from their clusters: leave it out"
         )
     table = _as_table(pairs)
@@ -138,7 +138,7 @@ def _columns(table: Table, given: Sequence[str | None]) -> list[str]:
         wanted = "expected the columns 'left', 'right' and 'match' (yes or no)"
         raise table.fault(f"{wanted}, the columns are {listed}: name one with {lacking}=...")
     if len(set(chosen)) < 3:
-        raise SettingError(f"left, right and match must be three columns; got {', '.join(map(repr, chosen))}")
+        raise SettingError.saying(f"left, right and match must be three columns; got {', '.join(map(repr, chosen))}")
     return [str(name) for name in chosen]
 
 
@@ -308,16 +308,16 @@ def clusters_in_ids(ids: RecordIds, pattern: str) -> NDArray[np.int32]:
     try:
         compiled = re.compile(PATTERNS.get(pattern, pattern))
     except (re.error, TypeError) as error:
-        raise SettingError(f"cluster_from_id must be a regular expression; got {pattern!r} ({error})") from None
+        raise SettingError("cluster_from_id", pattern, "a regular expression", f"({error})") from None
     if compiled.groups != 1:
         wanted = "must have one group in brackets, which is the cluster, such as r'rec-(\\d+)-'"
-        raise SettingError(f"cluster_from_id {wanted}; {pattern!r} has {compiled.groups}")
+        raise SettingError.saying(f"cluster_from_id {wanted}; {pattern!r} has {compiled.groups}")
     names: list[str | None] = []
     for table, own in zip(ids.tables, ids.ids, strict=True):
         for row, key in enumerate(own):
             found = compiled.match(key)
             if found is None or not found[1]:
-                raise table.fault(f"cluster_from_id={compiled.pattern!r} finds no cluster in the id {key!r}", row)
+                raise table.fault(f"`cluster_from_id={compiled.pattern!r}` finds no cluster in the id {key!r}", row)
             names.append(found[1])
     return numbered(names)
 
@@ -344,12 +344,12 @@ def clusters_in_table(ids: RecordIds, truth: Table, id: str | None, cluster: str
 def clusters_of_matches(ids: RecordIds, truth: Table, columns: Sequence[str] | None, closure: str) -> NDArray[np.int32]:
     """A table of all pairs of ids that are the same: any other pair is none, and a record without any is by itself."""
     if closure not in CLOSURES:
-        raise SettingError(f"truth_closure must be 'close' or 'refuse'; got {closure!r}")
+        raise SettingError("truth_closure", closure, "'close' or 'refuse'")
     named = list(truth.columns) if columns is None else list(columns)
     if len(named) != 2:
         listed = ", ".join(map(repr, truth.columns))
-        told = f"expected two columns with the ids of matches, got {listed}; name two with match_columns=..."
-        labels = "; if a column says yes or no, it is a table of labels, for fit: pairs=..." if len(named) > 2 else ""
+        told = f"expected two columns with the ids of matches, got {listed}; name two with `match_columns=...`"
+        labels = "; if a column says yes or no, it is a table of labels, for fit: `pairs=...`" if len(named) > 2 else ""
         raise truth.fault(told + labels)
     for name in truth.columns:
         if name not in named:
@@ -393,7 +393,7 @@ def _check_says_yes(truth: Table, name: str) -> None:
         f"the column {name!r} says {cells[others[0]] or ''!r}, so this is no match, like {len(others) - 1:,} other rows"
     )
     remedy = "make it yes or no and give" if scores else "give"
-    as_labels = f"{remedy} the table to fit as labels of pairs, pairs=..."
+    as_labels = f"{remedy} the table to fit as labels of pairs, `pairs=...`"
     raise truth.fault(f"{told}; leave out such rows and the column, or {as_labels}", others[0])
 
 
@@ -405,7 +405,7 @@ def _warn_of_few(pairs: Array, ids: RecordIds, truth: Table) -> None:
     shares = np.bincount(side, minlength=len(sizes)) / np.maximum(sizes, 1)
     if len(pairs) and shares.max() < FEW:
         told = "%s: %s matches name %s of %s records, and every other pair is taken for none"
-        remedy = "if there are more matches, label some pairs yes and some no and give them to fit, pairs=..."
+        remedy = "if there are more matches, label some pairs yes and some no and give them to fit, `pairs=...`"
         log.warning(f"{told}; {remedy}", truth.name, f"{len(pairs):,}", f"{len(named):,}", f"{ids.n_records:,}")
 
 
@@ -454,11 +454,13 @@ class RecordColumns(NamedTuple):
 
     def check(self, has_truth: bool) -> None:
         if self.cluster_from_id is not None and (has_truth or self.cluster is not None):
-            raise SettingError("the truth is given twice: name either cluster_from_id, or cluster and truth")
+            raise SettingError.saying("the truth is given twice: name either cluster_from_id, or cluster and truth")
         if self.match_columns is not None and (not has_truth or self.cluster is not None):
-            raise SettingError("match_columns are columns of a truth of matches; give it as truth=..., without cluster")
+            raise SettingError.saying(
+                "`match_columns` are columns of a truth of matches; give it as `truth=...`, without cluster"
+            )
         if self.match_columns is not None and (isinstance(self.match_columns, str) or len(self.match_columns) != 2):
-            raise SettingError(f"match_columns must name two columns; got {self.match_columns!r}")
+            raise SettingError.saying(f"`match_columns` must name two columns; got {self.match_columns!r}")
 
 
 def records_from_frames(
@@ -551,7 +553,9 @@ def gathered(tables: Sequence[tuple[str, Table]], columns: RecordColumns, has_tr
     columns.check(has_truth)
     if columns.table is not None:
         if len(tables) == 2:
-            raise SettingError("table names a column that divides one table in two; there are two tables already")
+            raise SettingError.saying(
+                "table names a column that divides one table in two; there are two tables already"
+            )
         tables = _divided(tables[0][1], columns.table)
     ids = [NodeIds(table, columns.id).names for _, table in tables]
     own = [table for _, table in tables]
@@ -610,7 +614,7 @@ def _fields(tables: Sequence[Table], columns: RecordColumns, has_truth: bool) ->
             log.warning("%s: the field %r is empty in every record", tables[0].name, name)
     if not made:
         wanted = "expected at least one column besides ids and clusters"
-        raise tables[0].fault(f"no fields to compare: {wanted}; name them with fields=...")
+        raise tables[0].fault(f"no fields to compare: {wanted}; name them with `fields=...`")
     return made
 
 
@@ -619,7 +623,9 @@ def _field_names(tables: Sequence[Table], columns: RecordColumns, has_truth: boo
     if columns.fields is not None:
         for name in listed(columns.fields):
             if name in roles:
-                raise SettingError(f"the field {name!r} is the {roles[name]} as well, which tells the answer; drop it")
+                raise SettingError.saying(
+                    f"the field {name!r} is the {roles[name]} as well, which tells the answer; drop it"
+                )
         return dict.fromkeys(listed(columns.fields))
     shared = [name for name in tables[0].columns if all(name in table.columns for table in tables)]
     for table in tables:
@@ -676,7 +682,7 @@ def read_records(
     """
     files = [file for file in (source, other, truth) if file is not None]
     if sum(isinstance(file, str) and file == "-" for file in files) > 1:
-        raise SettingError("only one of the files can be standard input; name the others")
+        raise SettingError.saying("only one of the files can be standard input; name the others")
     columns = RecordColumns(id, fields, cluster, cluster_from_id, table, match_columns, truth_closure)
     tables = [_read(file, delimiter, header) for file in (source, other) if file is not None]
     found = gathered([(_stem(one.name), one) for one in tables], columns, truth is not None)
@@ -731,7 +737,7 @@ def _table(data: bytes, name: str, delimiter: str | None, header: Sequence[str] 
     if header is None:
         return _stripped(csv_table(text, name, _Every(), divider), name, 0)
     if isinstance(header, str) or len(set(header)) < len(header) or not all(header):
-        raise SettingError(f"header must be a list of distinct names of columns; got {header!r}")
+        raise SettingError("header", header, "a list of distinct names of columns")
     line = io.StringIO()
     csv.writer(line, delimiter=divider, lineterminator="\n").writerow(header)
     try:
@@ -770,7 +776,7 @@ def _divider(text: bytes, given: str | None) -> str:
     if given is None:
         return next((one for one in DELIMITERS if one in _first_line(text)), ",")
     if len(given) != 1 or given in '"\r\n':
-        raise SettingError(f"delimiter must be one character, and no quote or line end; got {given!r}")
+        raise SettingError("delimiter", given, "one character, and no quote or line end")
     return given
 
 

@@ -512,7 +512,7 @@ def _truth(items: Mentions) -> tuple[Array, NDArray[np.bool_]]:
     if not items.n_items:
         raise InputError("there are no items to score; is the table empty?")
     if items.clusters is None or not (items.clusters >= 0).any():
-        remedy = "read them with cluster=... or truth=..., or give labelled pairs to evaluate, pairs=..."
+        remedy = "read them with `cluster=...` or `truth=...`, or give labelled pairs to evaluate, `pairs=...`"
         raise InputError(f"the items have no true clusters to compare with; {remedy}")
     return items.clusters, items.clusters >= 0
 
@@ -551,7 +551,7 @@ METRICS: dict[str, Callable[[Mentions, Array], float]] = {
 
 def metric(name: str) -> Callable[[Mentions, Array], float]:
     if name not in METRICS:
-        raise SettingError(f"no metric {name!r}; there are {', '.join(METRICS)}")
+        raise SettingError.saying(f"no metric {name!r}; there are {', '.join(METRICS)}")
     return METRICS[name]
 
 

@@ -362,7 +362,7 @@ def check_items(items: Any) -> None:
     if not isinstance(items, Mentions):
         told = f"expected Mentions (read_coref, read_records); got {type(items).__name__}"
         is_frame = hasattr(items, "columns")
-        raise InputError(told + ("; for a data frame: kf.records_from_frames(df, cluster=...)" if is_frame else ""))
+        raise InputError(told + ("; for a data frame: `kf.records_from_frames(df, cluster=...)`" if is_frame else ""))
 
 
 def check_linker(linker: Any, items: Any) -> None:
@@ -376,30 +376,30 @@ def check_linker_settings(linker: Any) -> None:
     """Raise a SettingError for the first setting outside its range."""
     for name, allowed in linker.CHOICES.items():
         if getattr(linker, name) not in allowed:
-            raise SettingError(f"{name} must be one of {', '.join(allowed)}; got {getattr(linker, name)!r}")
+            raise SettingError(name, getattr(linker, name), f"one of {', '.join(allowed)}")
     if linker.bias is not None:
         if not isinstance(linker.bias, Bias):
-            raise SettingError(f'bias must be None or Bias("all" or "closest", factor); got {linker.bias!r}')
+            raise SettingError("bias", linker.bias, 'None or Bias("all" or "closest", factor)')
         linker.bias.check()
     if not isinstance(linker.rounds, int | np.integer) or linker.rounds < 1:
-        raise SettingError(f"rounds must be 1 or more; got {linker.rounds!r}")
+        raise SettingError("rounds", linker.rounds, "1 or more")
     if not isinstance(linker.bins, int | np.integer) or not 1 <= linker.bins <= MAX_BINS:
-        raise SettingError(f"bins must lie between 1 and {MAX_BINS}; got {linker.bins!r}")
+        raise SettingError.saying(f"bins must lie between 1 and {MAX_BINS}; got {linker.bins!r}")
     if linker.folds is not None and not (isinstance(linker.folds, int | np.integer) and linker.folds > 1):
-        raise SettingError(f"folds must be 2 or more, or None; got {linker.folds!r}")
+        raise SettingError("folds", linker.folds, "2 or more, or None")
     for name, least in (("l2", 0), ("tolerance", 0), ("max_iterations", 1)):
         value = getattr(linker, name)
         if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not value >= least:
-            raise SettingError(f"{name} must be a number, {least} or more; got {value!r}")
+            raise SettingError(name, value, f"a number, {least} or more")
     if not isinstance(linker.closure, bool | np.bool_):
-        raise SettingError(f"closure must be True or False; got {linker.closure!r}")
+        raise SettingError("closure", linker.closure, "True or False")
     if not selected(linker):
-        raise SettingError("select must name a metric, such as 'pair_f1'; got none")
+        raise SettingError.saying("select must name a metric, such as 'pair_f1'; got none")
     for name in selected(linker):
         try:
             metric(name)
         except SettingError as error:
-            raise SettingError(f"select: {error}") from None
+            raise SettingError.saying(f"select: {error}") from None
 
 
 def selected(linker: Any) -> list[str]:
@@ -464,9 +464,7 @@ def supervision_of_pairs(items: Mentions, labels: PairLabels) -> Supervision:
     def value(name: str) -> Metric:
         if name not in METRICS_OF_PAIRS:
             wanted = " or ".join(map(repr, METRICS_OF_PAIRS))
-            raise SettingError(
-                f"select must be {wanted} where labelled pairs teach: no clusters are known; got {name!r}"
-            )
+            raise SettingError("select", name, f"{wanted} where labelled pairs teach: no clusters are known")
 
         def of(clusters: Array, kept: Array | None = None) -> float:
             part = labels if kept is None else labels.take(kept[labels.left] & kept[labels.right])
@@ -488,14 +486,14 @@ def _check_both(labels: PairLabels) -> None:
     if yes == n:
         told = f"all {n} labelled pairs are matches, so nothing tells them from others"
         remedy = "label candidates that are no matches too, those that look alike first"
-        whole = "should these be all the matches there are, read the records with them, truth=..."
+        whole = "should these be all the matches there are, read the records with them, `truth=...`"
         raise InputError(f"{told}; {remedy}; {whole}")
 
 
 def trainable(items: Mentions) -> Mentions:
     """The items with known clusters, if their pairs can teach anything."""
     if items.clusters is None:
-        remedy = "give cluster=... or truth=... to read_records, or labelled pairs to fit, pairs=..."
+        remedy = "give `cluster=...` or `truth=...` to read_records, or labelled pairs to fit, `pairs=...`"
         raise InputError(f"training needs items with true clusters; {remedy}")
     known = items.clusters >= 0
     if not known.all():

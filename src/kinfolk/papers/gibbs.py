@@ -95,7 +95,7 @@ def _matplotlib() -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise SettingError("drawing needs matplotlib: pip install 'kinfolk[plots]'") from None
+        raise SettingError.saying("drawing needs matplotlib: pip install 'kinfolk[plots]'") from None
     return Figure
 
 

@@ -130,7 +130,7 @@ def check_report(path: PathLike | None) -> None:
     try:
         check_writable(path)
     except ModelFileError as error:  # a report is no model
-        raise SettingError(str(error)) from None
+        raise SettingError.saying(str(error)) from None
 
 
 def write_report(path: PathLike, title: str, parts: Sequence[Part], about: str = "") -> None:

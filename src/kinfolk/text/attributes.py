@@ -97,7 +97,7 @@ class Derived(Attribute):
 
     def __post_init__(self) -> None:
         if self.kind not in _KINDS:
-            raise SettingError(f"unknown attribute {self.kind!r}; known: {', '.join(sorted(_KINDS))}")
+            raise SettingError.saying(f"unknown attribute {self.kind!r}; known: {', '.join(sorted(_KINDS))}")
 
     def column(self, corpus: Corpus) -> Column:
         return _mapped(self.of.column(corpus), lambda values: _KINDS[self.kind](values, *self.arguments))
@@ -129,7 +129,7 @@ class PerWord(Attribute):
     def _call(self, value: str) -> str | None:
         answer = self.function(value)
         if answer is not None and not isinstance(answer, str):
-            raise SettingError(
+            raise SettingError.saying(
                 f"feature function {self.name!r} must return a string or None; for {value!r} it returned {answer!r}"
             )
         return answer
@@ -164,7 +164,9 @@ def suffix(length: int, of: Attribute | None = None) -> Derived:
 
 def _checked_length(length: int) -> int:
     if not isinstance(length, int) or length < 1:
-        raise SettingError(f"the length of a prefix or suffix must be a whole number of 1 or more; got {length!r}")
+        raise SettingError.saying(
+            f"the length of a prefix or suffix must be a whole number of 1 or more; got {length!r}"
+        )
     return length
 
 
@@ -173,7 +175,7 @@ def matches(name: str, pattern: str, of: Attribute | None = None) -> Derived:
     try:
         re.compile(pattern)
     except re.error as error:
-        raise SettingError(f"matches({name!r}, ...): not a regular expression: {error}") from None
+        raise SettingError.saying(f"matches({name!r}, ...): not a regular expression: {error}") from None
     return Derived("matches", (name, pattern), of or word)
 
 
@@ -214,7 +216,7 @@ class Context(Attribute):
 
     def __post_init__(self) -> None:
         if self.kind not in _DOCUMENT_KINDS:
-            raise SettingError(f"unknown attribute {self.kind!r}; known: {', '.join(sorted(_DOCUMENT_KINDS))}")
+            raise SettingError.saying(f"unknown attribute {self.kind!r}; known: {', '.join(sorted(_DOCUMENT_KINDS))}")
 
     def column(self, corpus: Corpus) -> Column:
         if not corpus.n_tokens:

@@ -211,7 +211,7 @@ def check_possible(scores: Array, first: int, starts: NDArray[np.int64], corpus:
     sentence = int(np.searchsorted(corpus.sentence_starts, token))
     raise InputError(
         f"the labels given in sentence {sentence} break the tag scheme, so no valid labelling keeps them. "
-        "Correct them, or set constrain=False",
+        "Correct them, or set `constrain=False`",
         corpus.source, None if corpus.lines is None else int(corpus.lines[token]),
     )  # fmt: skip
 
@@ -363,7 +363,7 @@ class MaxEnt(ChainTagger):
 
     def _method(self) -> ChainMethod:
         if self.transition_templates is not None:
-            raise SettingError("MaxEnt has no transitions: transition_templates must be None")
+            raise SettingError.saying("MaxEnt has no transitions: transition_templates must be None")
         return ChainMethod("maxent", _maxent_potentials, "viterbi", conditions=False)
 
 

@@ -21,10 +21,10 @@ from kinfolk.cli.options import (
     counted_warnings,
     examples,
     given_options,
-    in_options,
     new_tagger,
     one_of,
     refuse_overwriting,
+    shell_words,
     spread,
 )
 from kinfolk.cli.output import (
@@ -282,13 +282,12 @@ def train(
         settings["l2"] = l2
     own = {**given_options(options), "--dev": dev}
     tagger = new_tagger(context, model, own, settings)
-    with in_options(*reading):
-        corpus = read_conll(train, **reading)
-        held_out = {} if dev is None else {"X_dev": read_conll(dev, **reading)}
+    corpus = read_conll(train, **reading)
+    held_out = {} if dev is None else {"X_dev": read_conll(dev, **reading)}
     question = question_of_labels(corpus) if (label, scheme, columns) == ("auto", "auto", None) else None
     if question is not None:
         typer.echo(f"warning: {question}", err=True)
-    with in_options("depth", "folds"), counted_warnings():
+    with counted_warnings():
         tagger.fit(corpus, **held_out)
     tagger.save(out)
     write_training_page(page, tagger, held_out.get("X_dev"))
@@ -338,7 +337,7 @@ def tag(
         write_utf8(output, entity_lines(tagger, corpus, forced))
     elif k_best is not None:
         if not hasattr(tagger, "predict_k_best"):
-            raise SettingError("--k-best needs a crf or memm model")
+            raise SettingError.saying("--k-best needs a crf or memm model")
         write_utf8(output, k_best_lines(tagger, corpus, k_best, forced))
     elif as_json:
         write_utf8(output, sentence_lines(tagger, corpus, forced))
@@ -408,5 +407,5 @@ def read_corpus(tagger: Any, file: str, format: Format, scheme: str, separator: 
     if format is Format.text:
         return read_text(file)
     form = _form(scheme, separator)
-    with in_options(*form, columns="the file (the model was trained on these columns)"):
-        return read_conll(file, columns=_first(tagger).columns_, label="optional", **form)
+    shell_words().instead["columns"] = "the file (the model was trained on these columns)"
+    return read_conll(file, columns=_first(tagger).columns_, label="optional", **form)

@@ -101,7 +101,7 @@ def write_conll(
         raise InputError(f"the word {MARKER} would read as the start of a document; replace it")
     if corpus.labels is not None:
         if unknown in corpus.labels.values:
-            raise InputError(f"the label {unknown!r} would read as an unknown one; pass another unknown=...")
+            raise InputError(f"the label {unknown!r} would read as an unknown one; pass another `unknown=...`")
         known = _strings(corpus.labels, separator, "label")
         table.append([unknown if text is None else text for text in known])
     if labels is not None:
@@ -116,16 +116,16 @@ def write_conll(
 
 def _check_settings(columns: Sequence[str] | None, scheme: str | None, documents: str) -> None:
     if documents not in DOCUMENTS:
-        raise SettingError(f"documents must be one of {', '.join(DOCUMENTS)}; got {documents!r}")
+        raise SettingError("documents", documents, f"one of {', '.join(DOCUMENTS)}")
     if scheme not in (None, "auto", *SCHEMES):
-        raise SettingError(f"scheme must be auto, None or one of {', '.join(SCHEMES)}; got {scheme!r}")
+        raise SettingError("scheme", scheme, f"auto, None or one of {', '.join(SCHEMES)}")
     if columns is not None and ("word" not in columns or len(set(columns)) < len(columns)):
-        raise SettingError(f"columns must be distinct names with 'word' among them; got {list(columns)}")
+        raise SettingError("columns", list(columns), "distinct names with 'word' among them")
 
 
 def _check_separator(separator: str | None) -> None:
     if separator is not None and (len(separator) != 1 or separator in "\r\n"):
-        raise SettingError(f"separator must be one character, not a line end; got {separator!r}")
+        raise SettingError("separator", separator, "one character, not a line end")
 
 
 def _split(data: bytes, separator: str | None) -> tuple[list[list[bytes]], Ints]:
@@ -147,7 +147,7 @@ def _column_names(columns: Sequence[str] | None, width: int, name: str, line: in
     if columns is not None:
         if len(columns) != width:
             wanted = f"expected {len(columns)} columns ({', '.join(columns)}), got {width}"
-            raise InputError(f"{wanted}; correct columns=... or separator=...", name, line)
+            raise InputError(f"{wanted}; correct `columns=...` or `separator=...`", name, line)
         return list(columns)
     if width == 1:
         return ["word"]
@@ -165,7 +165,7 @@ def _check_widths(widths: Ints, lines: Ints, names: Sequence[str], name: str) ->
     if len(ragged):
         raise InputError(
             f"expected {len(names)} columns ({', '.join(names)}) as in line {lines[0] + 1}, got "
-            f"{widths[ragged[0]]}; complete the line, or pass separator=... if cells hold blanks",
+            f"{widths[ragged[0]]}; complete the line, or pass `separator=...` if cells hold blanks",
             name,
             int(ragged[0]) + 1,
         )
@@ -187,7 +187,7 @@ def _labels(table: dict[str, Column], label: str | None, unknown: str | None) ->
         return None
     key = list(table)[-1] if label == "auto" else label
     if key not in table or key == "word":
-        raise SettingError(f"label must name one of the columns {', '.join(table)}; got {label!r}")
+        raise SettingError.saying(f"label must name one of the columns {', '.join(table)}; got {label!r}")
     column = table.pop(key)
     if unknown not in column.values:
         return column

@@ -100,7 +100,7 @@ def one_document(batch: Batch, document: Any, token: Any) -> Batch:
     whole = _is_number(document) and (token is None or _is_number(token))
     if not whole or not 0 <= document < corpus.n_documents:
         last = corpus.n_documents - 1
-        raise InputError(f"give a document from 0 to {last} and a token; got document={document!r}, token={token!r}")
+        raise InputError(f"give a document from 0 to {last} and a token; got `document={document}`, `token={token}`")
     one = corpus.documents(int(document), int(document) + 1)
     if token is not None and not 0 <= token < one.n_tokens:
         raise InputError(f"document {document} has no token {token}: it has {one.n_tokens}, numbered from 0")

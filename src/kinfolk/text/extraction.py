@@ -176,10 +176,12 @@ def flatten(templates: Templates) -> list[Template]:
         if isinstance(item, Attribute):
             item = item[0]
         if isinstance(item, str) or not isinstance(item, Template | Iterable):
-            raise SettingError(f"a feature template was expected, such as word[-1] or bag(lower, -4, 4); got {item!r}")
+            raise SettingError.saying(
+                f"a feature template was expected, such as word[-1] or bag(lower, -4, 4); got {item!r}"
+            )
         for template in [item] if isinstance(item, Template) else flatten(item):
             if flat.setdefault(str(template), template) != template:
-                raise SettingError(f"two different features are named {str(template)!r}: name them apart")
+                raise SettingError.saying(f"two different features are named {str(template)!r}: name them apart")
     return list(flat.values())
 
 
@@ -188,10 +190,10 @@ class TokenFeatures:
 
     def __init__(self, templates: Templates, min_count: int = 1) -> None:
         if min_count < 1:
-            raise SettingError(f"min_count must be 1 or more; got {min_count}")
+            raise SettingError("min_count", min_count, "1 or more")
         self.templates = flatten(templates)
         if not self.templates:
-            raise SettingError("no feature templates: give at least one, such as word[0]")
+            raise SettingError.saying("no feature templates: give at least one, such as word[0]")
         _check_names(self.templates)
         self.min_count = min_count
         self.vocabularies: dict[str, Vocabulary] = {}
@@ -299,7 +301,7 @@ def _check_names(templates: Iterable[Template]) -> None:
     for template in templates:
         for part in template.attributes() or (template,):
             if named.setdefault(str(part), part) != part:
-                raise SettingError(f"two different features are named {str(part)!r}: name them apart")
+                raise SettingError.saying(f"two different features are named {str(part)!r}: name them apart")
 
 
 _NOTHING = Corpus.from_sentences([])
@@ -405,7 +407,7 @@ def for_corpus(templates: str | Templates, corpus: Corpus) -> list[Template]:
     if not isinstance(templates, str):
         return flatten(templates)
     if templates not in NAMED:
-        raise SettingError(f"templates must be {' or '.join(map(repr, NAMED))}, or a list; got {templates!r}")
+        raise SettingError("templates", templates, f"{' or '.join(map(repr, NAMED))}, or a list")
     return [t for t in flatten(NAMED[templates]) if set(t.needs()) <= set(corpus.columns)]
 
 
@@ -468,7 +470,7 @@ class _Rebuild:
             given = ", ".join(self._functions) or "none"
             raise ModelFileError(
                 f"the model uses a feature function named {name!r}, which a file cannot hold; pass it in again: "
-                f"load_model(path, functions={{{name!r}: ...}}). Given: {given}"
+                f"`load_model(path, functions={{{name!r}: ...}})`. Given: {given}"
             )
         return self._functions[name]
 

@@ -289,8 +289,8 @@ class FittedTokens(NamedTuple):
 def token_parents(model: Any, corpus: Corpus, n_pair_features: int) -> tuple[TokenParents, ...]:
     """The rules for parents that the settings of a model ask for, one a direction."""
     if model.mixing == "given":
-        raise SettingError(
-            "mixing='given' takes the weights of a Relational; for tokens give a share for each relation"
+        raise SettingError.saying(
+            "`mixing='given'` takes the weights of a Relational; for tokens give a share for each relation"
         )
     skips = tuple(builder.learn(corpus) for builder in as_builders(model.skip_edges))
     edge, gate = model.edge_features, None
@@ -310,7 +310,7 @@ def _shares(mixing: Any, skips: tuple[LearnedSkips, ...], backward: bool) -> Any
     if not isinstance(mixing, Mapping):
         return None
     if {*CHAIN.values()} <= {*mixing}:
-        raise SettingError("mixing names 'previous' and 'next'; name one of them, it serves both orders")
+        raise SettingError.saying("mixing names 'previous' and 'next'; name one of them, it serves both orders")
     names = [CHAIN[backward], *(skip.name for skip in skips)]
     return checked_shares({names[0] if n in CHAIN.values() else n: s for n, s in mixing.items()}, names, names[0])
 

@@ -119,7 +119,7 @@ def not_a_tag(name: str, scheme: str) -> str:
 
 def checked(scheme: str) -> str:
     if scheme not in SCHEMES:
-        raise SettingError(f"scheme must be one of {', '.join(SCHEMES)}; got {scheme!r}")
+        raise SettingError("scheme", scheme, f"one of {', '.join(SCHEMES)}")
     return scheme
 
 
@@ -358,7 +358,7 @@ log = logging.getLogger("kinfolk")
 
 def check_encoding(encoding: Any) -> None:
     if encoding != "auto" and encoding not in SCHEMES:
-        raise SettingError(f"encoding must be 'auto' or one of {', '.join(SCHEMES)}; got {encoding!r}")
+        raise SettingError("encoding", encoding, f"'auto' or one of {', '.join(SCHEMES)}")
 
 
 @dataclass(frozen=True)
@@ -435,7 +435,7 @@ class LabelCoding:
         if corpus.scheme is None and self.inner is not None and (corpus.labels.codes >= 0).any():
             raise InputError(
                 f"the labels are no entity tags, but the model was trained on {self.outer} tags; "
-                "read the file with scheme='auto'", corpus.source,
+                "read the file with `scheme='auto'`", corpus.source,
             )  # fmt: skip
         as_they_are = not repair and corpus.scheme == self.inner
         return corpus.labels if as_they_are else _inner_labels(corpus, corpus.scheme, self.inner)
@@ -465,7 +465,7 @@ def _inner_labels(corpus: Corpus, outer: str | None, inner: str | None) -> Colum
     gap = int(corpus.labels.codes.argmin())
     raise InputError(
         f"a token has no label, and labels with gaps cannot be rewritten from {outer} to {inner}. "
-        f"Set encoding={outer!r}, or write the file in {inner}.",
+        f"Set `encoding={outer!r}`, or write the file in {inner}.",
         corpus.source, None if corpus.lines is None else int(corpus.lines[gap]),
     )  # fmt: skip
 

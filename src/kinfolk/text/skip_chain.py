@@ -95,7 +95,9 @@ class SkipChainCRF(Tagger):
 
     def _train(self, training_set: TrainingSet) -> None:
         if training_set.pair_rows is not None:
-            raise SettingError("SkipChainCRF takes no transition_templates; features of skip edges are edge_features")
+            raise SettingError.saying(
+                "SkipChainCRF takes no transition_templates; features of skip edges are edge_features"
+            )
         self.skips_ = tuple(builder.learn(training_set.corpus) for builder in as_builders(self.skip_edges))
         self.edge_features_ = None if self.edge_features is None else edge_feature_set(self.edge_features)
         sample, n_labels = (

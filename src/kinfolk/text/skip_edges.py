@@ -114,15 +114,15 @@ class SameWord(SkipBuilder):
     def __post_init__(self) -> None:
         for setting in ("before", "after"):
             if not (_whole(getattr(self, setting)) and getattr(self, setting) >= 0):
-                raise SettingError(f"SameWord: {setting} must be 0 or more; got {getattr(self, setting)!r}")
+                raise SettingError(setting, getattr(self, setting), "0 or more", owner="SameWord")
         if not (isinstance(self.capitalised, bool | np.bool_) or self.capitalised == "auto"):
-            raise SettingError(f"SameWord: capitalised must be True, False or 'auto'; got {self.capitalised!r}")
+            raise SettingError("capitalised", self.capitalised, "True, False or 'auto'", owner="SameWord")
         if not isinstance(self.ignore_case, bool | np.bool_):
-            raise SettingError(f"SameWord: ignore_case must be True or False; got {self.ignore_case!r}")
+            raise SettingError("ignore_case", self.ignore_case, "True or False", owner="SameWord")
         for setting in ("max_document_frequency", "most_recent"):
             value = getattr(self, setting)
             if value is not None and not (_whole(value) and value >= 1):
-                raise SettingError(f"SameWord: {setting} must be a whole number of 1 or more, or None; got {value!r}")
+                raise SettingError(setting, value, "a whole number of 1 or more, or None", owner="SameWord")
 
     @property
     def name(self) -> str:
@@ -227,9 +227,9 @@ class SkipFunction(SkipBuilder):
 
     def __init__(self, function: PairFunction, name: str | None = None) -> None:
         if isinstance(function, type) or not callable(function):
-            raise SettingError(f"SkipFunction takes a function of a one-document Corpus; got {function!r}")
+            raise SettingError.saying(f"SkipFunction takes a function of a one-document Corpus; got {function!r}")
         if name is not None and not (isinstance(name, str) and name):
-            raise SettingError(f"SkipFunction: name must be a string that is not empty; got {name!r}")
+            raise SettingError("name", name, "a string that is not empty", owner="SkipFunction")
         object.__setattr__(self, "function", function)
         object.__setattr__(self, "label", name or getattr(function, "__name__", type(function).__name__))
 
@@ -250,26 +250,28 @@ class SkipFunction(SkipBuilder):
     def _checked(self, answer: Any, document: Corpus, number: int) -> Pairs:
         says = f"skip function {self.name!r}, document {number} (counted from 0)"
         if isinstance(answer, str | Mapping) or not isinstance(answer, Iterable) or getattr(answer, "ndim", 1) == 0:
-            raise SettingError(f"{says}: expected pairs (later token, earlier token); got {answer!r}")
+            raise SettingError.saying(f"{says}: expected pairs (later token, earlier token); got {answer!r}")
         n = document.n_tokens
         if not (isinstance(answer, np.ndarray) and answer.dtype.kind in "iu" and answer.shape[1:] == (2,)):
             answer = list(answer)
             for pair in answer:
                 if not (isinstance(pair, Sequence | np.ndarray) and len(pair) == 2 and all(map(_whole, pair))):
-                    raise SettingError(f"{says}: expected two whole numbers (later token, earlier token); got {pair!r}")
+                    raise SettingError.saying(
+                        f"{says}: expected two whole numbers (later token, earlier token); got {pair!r}"
+                    )
             answer = np.array([[int(i) for i in pair] for pair in answer], object).reshape(-1, 2)  # of any size
         outside = answer[((answer < 0) | (answer >= n)).any(axis=1)]
         if len(outside):
             pair = tuple(map(int, outside[0]))
-            raise SettingError(f"{says}: tokens are numbered 0 to {n - 1} within the document; got {pair}")
+            raise SettingError.saying(f"{says}: tokens are numbered 0 to {n - 1} within the document; got {pair}")
         pairs: Pairs = answer.astype(np.int64)
         wrong = pairs[pairs[:, 0] <= pairs[:, 1]]
         if len(wrong):
             words = document.columns["word"]
             later, earlier = (f"{i} ({words.values[words.codes[i]]!r})" for i in wrong[0])
             if wrong[0, 0] == wrong[0, 1]:
-                raise SettingError(f"{says}: token {later} is linked to itself; leave such pairs out")
-            raise SettingError(
+                raise SettingError.saying(f"{says}: token {later} is linked to itself; leave such pairs out")
+            raise SettingError.saying(
                 f"{says}: the pair {tuple(wrong[0].tolist())} names token {later} as the later one, yet it stands "
                 f"before token {earlier}; swap them: edges must point back, so that inference is one pass"
             )
@@ -314,16 +316,19 @@ def as_builders(skip_edges: Any) -> list[SkipBuilder]:
     for item in given:
         if isinstance(item, type) or not (isinstance(item, SkipBuilder) or callable(item)):
             raise SettingError(
-                "skip_edges must be None, a builder such as SameWord(), a function of a one-document Corpus, "
-                f"or a list of these; got {item!r}"
+                "skip_edges",
+                item,
+                "None, a builder such as SameWord(), a function of a one-document Corpus, or a list of these",
             )
         builder = item if isinstance(item, SkipBuilder) else SkipFunction(item)
         if builder.name in RESERVED:
-            raise SettingError(f"skip edges cannot be named {builder.name!r}: every mixture has that relation already")
+            raise SettingError.saying(
+                f"skip edges cannot be named {builder.name!r}: every mixture has that relation already"
+            )
         if builder.name in builders:
-            raise SettingError(
+            raise SettingError.saying(
                 f"two skip edges are named {builder.name!r}: give one SameWord, and functions names of their own, "
-                "as in SkipFunction(function, name='...')"
+                "as in `SkipFunction(function, name='...')`"
             )
         builders[builder.name] = builder
     return list(builders.values())
@@ -462,7 +467,9 @@ class EdgeFeature:
 
     def __post_init__(self) -> None:
         if not (isinstance(self.name, str) and self.name) or not callable(self.function):
-            raise SettingError(f"edge_feature takes a name and a function; got {self.name!r} and {self.function!r}")
+            raise SettingError.saying(
+                f"edge_feature takes a name and a function; got {self.name!r} and {self.function!r}"
+            )
 
     def values(self, corpus: Corpus, child: Offsets, parent: Offsets) -> NDArray[np.float32]:
         answer = self.function(corpus, child, parent)
@@ -471,7 +478,7 @@ class EdgeFeature:
         except ValueError:  # rows of different lengths
             array = np.empty((), object)
         if array.shape != child.shape or array.dtype.kind not in "biuf":
-            raise SettingError(
+            raise SettingError.saying(
                 f"edge feature {self.name!r} must return one number or truth value an edge, {len(child)} in one row; "
                 f"got {_shown(answer, array)}"
             )
@@ -480,7 +487,7 @@ class EdgeFeature:
         strange = np.flatnonzero(~np.isfinite(values))
         if len(strange):
             edge = int(strange[0])
-            raise SettingError(
+            raise SettingError.saying(
                 f"edge feature {self.name!r} must return finite numbers that fit 32 bits; for the edge from token "
                 f"{child[edge]} to token {parent[edge]} it returned {array[edge]}"
             )
@@ -501,18 +508,18 @@ class EdgeFeatures:
     def __init__(self, features: Iterable[str | EdgeFeature] = DEFAULT) -> None:
         given = (features,) if isinstance(features, str | EdgeFeature) else features
         if not isinstance(given, Iterable):
-            raise SettingError(f"edge features must be a list of names and edge_feature(...); got {features!r}")
+            raise SettingError.saying(f"edge features must be a list of names and edge_feature(...); got {features!r}")
         given = tuple(given)
         for feature in given:
             if not (isinstance(feature, EdgeFeature) or (isinstance(feature, str) and feature in _BUILT_IN)):
-                raise SettingError(
+                raise SettingError.saying(
                     f"an edge feature is edge_feature(name, function) or one of {', '.join(map(repr, DEFAULT))}; "
                     f"got {feature!r}"
                 )
         object.__setattr__(self, "features", given)
         twice = [name for i, name in enumerate(self.names()) if name in self.names()[:i]]
         if twice:
-            raise SettingError(f"two edge features are named {twice[0]!r}: name them apart")
+            raise SettingError.saying(f"two edge features are named {twice[0]!r}: name them apart")
 
     def names(self) -> list[str]:
         """The name of each column."""
@@ -598,7 +605,7 @@ def warn_without_company(corpus: Corpus, consequence: str, *, dicts: bool = Fals
     """Of training data where nearly every sentence is a document; `otherwise`: what else could be done."""
     count = round(alone_share(corpus) * corpus.n_sentences)
     how = "in a Corpus: feature dicts have none" if dicts else (
-        "-DOCSTART- or two blank lines in files, documents=... in Corpus.from_sentences"
+        "-DOCSTART- or two blank lines in files, `documents=...` in Corpus.from_sentences"
     )  # fmt: skip
     warn(
         f"{count:,} of {corpus.n_sentences:,} sentences of the training data are documents of their own: "

@@ -315,7 +315,7 @@ class StackedTagger(TokenModel):
         """
         instances, depth = self._prepared(X, y, sample_weight)
         if self.known == "ceiling":
-            raise SettingError("a ceiling is told the labels it is scored on: cross_fit needs known='crossfit'")
+            raise SettingError.saying("a ceiling knows the labels it is scored on: cross_fit needs `known='crossfit'`")
         training = trained(self, instances, self.known, depth, estimate=True)
         found = training.estimate()
         if instances.base_alone:
@@ -327,18 +327,20 @@ class StackedTagger(TokenModel):
         """The tokens to learn from, and how deep."""
         check_settings(self)
         if self.base is None:
-            raise SettingError("base is missing: StackedTagger(LinearChainCRF(), templates=[...])")
+            raise SettingError.saying("base is missing: `StackedTagger(LinearChainCRF(), templates=[...])`")
         bases = bases_of(self.base, self.depth)
         for base in bases:
             if not isinstance(base, Tagger):
                 raise SettingError(
-                    f"base must be a kinfolk tagger such as LinearChainCRF(); got {type(base).__name__}. For a "
-                    "scikit-learn classifier over the nodes of a graph there is StackedNodes"
+                    "base",
+                    base,
+                    "a kinfolk tagger such as LinearChainCRF()",
+                    "For a scikit-learn classifier over the nodes of a graph there is StackedNodes",
                 )
         batch = Batch.of(X, y, bases[0].scheme)
         corpus, encodings = batch.corpus, {base.encoding for base in bases}
         if len(encodings) > 1:
-            raise SettingError(
+            raise SettingError.saying(
                 f"the bases must work in one tag scheme; their encodings are {', '.join(sorted(encodings))}"
             )
         coding = LabelCoding.learn(corpus, bases[0].encoding)
@@ -353,8 +355,8 @@ class StackedTagger(TokenModel):
             templates, replace(neighbourhood, corpus=corpus)
         )  # what is learned of words may look at labels
         if len(company.told) < len(company.templates):
-            raise SettingError(
-                "of='features' is for nodes: tokens have features of their neighbours by their own templates"
+            raise SettingError.saying(
+                "`of='features'` is for nodes: tokens have features of their neighbours by their own templates"
             )
         weights = None
         if sample_weight is not None:

@@ -193,13 +193,15 @@ class Attribute:
 
     def __getitem__(self, offset: int) -> Conjunction:
         if not isinstance(offset, int):
-            raise SettingError(f"{self}[...] takes one offset such as -1; for several use .window(-2, 2)")
+            raise SettingError.saying(f"{self}[...] takes one offset such as -1; for several use .window(-2, 2)")
         return Conjunction(((self, offset),))
 
     def window(self, first: int, last: int) -> list[Conjunction]:
         """One template for each offset from `first` to `last`, both included."""
         if first > last:
-            raise SettingError(f"{self}.window({first}, {last}) is empty: the first offset comes before the last")
+            raise SettingError.saying(
+                f"{self}.window({first}, {last}) is empty: the first offset comes before the last"
+            )
         return [self[offset] for offset in range(first, last + 1)]
 
     def __and__(self, other: Attribute | Conjunction) -> Conjunction:
@@ -227,7 +229,9 @@ class Conjunction(Template):
         for attribute, offset in self.terms:
             room *= view.radix(attribute)
             if room >= 2**62:
-                raise SettingError(f"template {self} has more combinations than fit 62 bits: conjoin fewer attributes")
+                raise SettingError.saying(
+                    f"template {self} has more combinations than fit 62 bits: conjoin fewer attributes"
+                )
             codes = view.codes(attribute, offset)
             if combined is None:
                 combined = codes.astype(np.int64)
@@ -338,7 +342,7 @@ class PerToken(Template):
         listed = isinstance(answer, Iterable) and not isinstance(answer, str)
         strings = list(answer) if listed else []
         if not listed or not all(isinstance(s, str) for s in strings):
-            raise SettingError(f"feature function {self.name!r} must return a list of strings; got {answer!r}")
+            raise SettingError.saying(f"feature function {self.name!r} must return a list of strings; got {answer!r}")
         return list(dict.fromkeys(strings))
 
     def describe(self, key: int, view: TokenView) -> str:
@@ -354,9 +358,11 @@ class PerToken(Template):
 def bag(attribute: Attribute, first: int, last: int) -> Bag:
     """The values of `attribute` from offset `first` to `last`, without their places and without offset 0."""
     if not isinstance(attribute, Attribute):
-        raise SettingError(f"bag takes an attribute, as in bag(lower, -4, 4); got {attribute}")
+        raise SettingError.saying(f"bag takes an attribute, as in bag(lower, -4, 4); got {attribute}")
     if first > last or first == last == 0:
-        raise SettingError(f"bag({attribute}, {first}, {last}) is empty: give a first and a last offset around 0")
+        raise SettingError.saying(
+            f"bag({attribute}, {first}, {last}) is empty: give a first and a last offset around 0"
+        )
     return Bag(attribute, first, last)
 
 
@@ -364,7 +370,9 @@ def elsewhere(template: Attribute | Conjunction) -> Elsewhere:
     """Read a template at the other occurrences of this capitalised word in the same document."""
     inner = template[0] if isinstance(template, Attribute) else template
     if not isinstance(inner, Conjunction):
-        raise SettingError(f"elsewhere takes an attribute or a conjunction, as in elsewhere(lower[1]); got {inner}")
+        raise SettingError.saying(
+            f"elsewhere takes an attribute or a conjunction, as in elsewhere(lower[1]); got {inner}"
+        )
     return Elsewhere(inner)
 
 

@@ -66,7 +66,7 @@ _STARTERS = frozenset(
 def token_spans(text: str, way: str = "fine") -> Ints:
     """(n, 2), where the tokens begin and end; `way` is "blanks", "words" or "fine", see above."""
     if way not in WAYS:
-        raise SettingError(f"the way to tokenise must be one of {', '.join(WAYS)}; got {way!r}")
+        raise SettingError.saying(f"the way to tokenise must be one of {', '.join(WAYS)}; got {way!r}")
     return WAYS[way](text)
 
 
