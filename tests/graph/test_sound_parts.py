@@ -62,8 +62,7 @@ from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 from skops.io import dumps
 
 import kinfolk as kf
-from kinfolk.errors import ModelFileError
-from kinfolk.errors import UntrustedError
+from kinfolk.errors import ModelFileError, UntrustedError
 from kinfolk.graph.learners import built, types_to_trust
 
 ROWS = np.abs(np.random.default_rng(0).normal(size=(60, 3))).astype(np.float32)
