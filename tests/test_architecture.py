@@ -148,11 +148,11 @@ def test_kernels_are_compiled_in_one_place():
 
 
 def test_kernels_call_kernels_of_their_own_file():
-    """numba does not see a change to a kernel of another file."""
+    """numba does not see a change to a kernel of another file; our store sees one to those of core/kernels."""
 
     def kernels(module: str) -> set[str]:
-        if module not in MODULES:
-            return set()  # a package
+        if module not in MODULES or module == "core/kernels":  # a package, or the kernels that all may call
+            return set()
         functions = (node for node in parsed(module).body if isinstance(node, ast.FunctionDef))
         return {one.name for one in functions if any("njit" in ast.dump(mark) for mark in one.decorator_list)}
 

@@ -18,6 +18,7 @@ import numba
 import pytest
 
 import kinfolk as kf
+from kinfolk.core import kernels
 
 SOURCE = Path(kf.__file__).parent
 FIRST_USE = "first use: compiling"
@@ -159,6 +160,18 @@ def test_damaged_kernels_are_compiled_anew(kernel: Kernel, damage: str, ending: 
     assert "damaged" in caplog.text and str(kernel.folder) in caplog.text and "compiled anew" in caplog.text
     caplog.clear()
     assert kernel.asked(2.0) == (4.0, 1) and not caplog.text, "and kept again"
+
+
+def test_a_change_to_the_shared_kernels_is_seen_by_those_that_call_them(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+):
+    kernel.source.write_text(
+        KERNEL.replace("import njit", "import log_sum, njit").replace("x + x", "x + log_sum((x, x))")
+    )
+    first, _ = kernel.asked(2.0)
+    assert kernel.asked(2.0) == (first, 1)
+    monkeypatch.setattr(kernels, "_own_stamp", lambda: "the file has changed")
+    assert kernel.asked(2.0) == (first, 0)
 
 
 def test_another_kernel_in_the_place_of_one_is_not_run(kernel: Kernel):

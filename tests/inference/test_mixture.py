@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given, settings
 
 import mixture_oracle as oracle
+from kinfolk.core.kernels import Csr
 from kinfolk.errors import InputError
 from kinfolk.inference.mixture import (
+    NO_ROWS,
     START,
     Dag,
     Scores,
@@ -45,7 +47,7 @@ def wired(world, params):
 def pair_rows(world, dag: Dag):
     sizes = [r.edge_features.shape[1] for r in world.relations]
     if not sum(sizes):
-        return np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0)
+        return NO_ROWS
     offsets = np.cumsum([0, *sizes])
     dense = np.zeros((dag.n_components, offsets[-1]))
     for c, (r, e) in enumerate(zip(dag.relation, dag.edge, strict=True)):
@@ -53,7 +55,7 @@ def pair_rows(world, dag: Dag):
             dense[c, offsets[r] : offsets[r + 1]] = world.relations[r].edge_features[e]
     at, columns = np.nonzero(dense)
     starts = np.concatenate([[0], np.cumsum(np.bincount(at, minlength=len(dense)))]).astype(np.int64)
-    return starts, columns.astype(np.int32), dense[at, columns]
+    return Csr(starts, columns.astype(np.int32), dense[at, columns])
 
 
 def alphas(world, params, dag):

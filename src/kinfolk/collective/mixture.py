@@ -20,6 +20,7 @@ from kinfolk.collective.explain import Component
 from kinfolk.collective.sequences import TrainingData, train
 from kinfolk.collective.templates import set_known
 from kinfolk.core.data import finite
+from kinfolk.core.kernels import Csr
 from kinfolk.core.modelfile import ModelFile
 from kinfolk.core.threads import release_free_memory
 from kinfolk.core.training import Callback, Convergence, Stage, TrainingPlan, UntilStopped, combined
@@ -135,7 +136,7 @@ def _slots(rows: list[Array], firsts: Array, tables: Array, instances: Array) ->
     return slots
 
 
-def _component_rows(layout: Layout, dag: Dag, by_relation: Sequence[Any]) -> tuple[Array, Array, Array]:
+def _component_rows(layout: Layout, dag: Dag, by_relation: Sequence[Any]) -> Csr:
     """Features of label pairs by component, from those by edge."""
     if not layout.n_pair_features:
         return NO_ROWS
@@ -154,7 +155,7 @@ def _component_rows(layout: Layout, dag: Dag, by_relation: Sequence[Any]) -> tup
     where = np.full(dag.n_components, stacked.shape[0] - 1)  # components without features: the empty row
     where[place] = np.arange(len(place))
     table = stacked[where]
-    return table.indptr.astype(np.int64), table.indices.astype(np.int32), table.data.astype(np.float64)
+    return Csr(table.indptr.astype(np.int64), table.indices.astype(np.int32), table.data.astype(np.float64))
 
 
 # -- Separate training: each relation's model on its own edges, given the true label of the parent -----

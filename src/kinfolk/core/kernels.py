@@ -1,4 +1,5 @@
-"""numba's decorator for our kernels, and the store where compiled ones are kept from run to run.
+"""numba's decorator for our kernels, the store where compiled ones are kept from run to run, and the few kernels that
+several files call.
 
 numba keeps them in NUMBA_CACHE_DIR, else beside the sources, else in the user's folder for caches, and fails where none
 of these can be written to; it also runs whatever it finds there. Here
@@ -6,9 +7,11 @@ of these can be written to; it also runs whatever it finds there. Here
 - the last resort is a temporary folder of the user alone, or no store at all;
 - every file ends in a checksum, and damaged ones are compiled anew;
 - a kernel is kept together with the types it is for: of two processes that keep one for different types at the same
-  moment, each may overwrite the other's file.
+  moment, each may overwrite the other's file;
+- a kernel is compiled anew when its own file changes, as with numba, or when this one does: numba does not see a change
+  to a kernel of another file, so this is the only file whose kernels others may call.
 
-What is compiled for the first time is told once, before the half minute that it may take.
+What is compiled for the first time is reported once, before the half minute that it may take.
 """
 
 from __future__ import annotations
@@ -17,12 +20,13 @@ import contextlib
 import hashlib
 import io
 import logging
+import math
 import os
 import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 from numba.core import caching
@@ -155,12 +159,18 @@ def _check_seal(path: str) -> None:
             raise ValueError(f"{path}: damaged")
 
 
+@cache
+def _own_stamp() -> Any:
+    """Changes with this file."""
+    return Kept(_check_seal).locator.get_source_stamp()
+
+
 class Store(caching.FunctionCache):  # type: ignore[misc]
     _impl_class = Kept
 
     def __init__(self, function: Any) -> None:
         super().__init__(function)
-        stamp = self._impl.locator.get_source_stamp()
+        stamp = self._impl.locator.get_source_stamp(), _own_stamp()
         self._cache_file: SealedFiles = SealedFiles(self._cache_path, self._impl.filename_base, stamp)
 
     def load_overload(self, types: Any, context: Any) -> Any:
@@ -188,3 +198,43 @@ class Store(caching.FunctionCache):  # type: ignore[misc]
 class NoStore(caching.NullCache):  # type: ignore[misc]
     def load_overload(self, types: Any, context: Any) -> None:
         tell_first_use(NOWHERE)
+
+
+# -- what kernels of several files share --------------------------------------------------------------
+
+
+class Csr(NamedTuple):
+    """Sparse rows: those of row i are entries indptr[i], ..., indptr[i + 1] - 1. No values: all are 1."""
+
+    indptr: Any
+    indices: Any
+    values: Any
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def softmax(scores, out):  # type: ignore[no-untyped-def]
+    """out[k] = exp(scores[k]) / Z; returns log Z. `out` may be `scores`."""
+    top = scores[0]
+    for k in range(1, len(scores)):
+        top = max(top, scores[k])
+    total = 0.0
+    for k in range(len(scores)):
+        out[k] = math.exp(scores[k] - top)
+        total += out[k]
+    for k in range(len(scores)):
+        out[k] /= total
+    return top + math.log(total)
+
+
+@njit(nogil=True, cache=True)
+def log_sum(values):  # type: ignore[no-untyped-def]
+    """log Σ exp(values); -inf for no mass."""
+    top = -math.inf
+    for value in values:
+        top = max(top, value)
+    if top == -math.inf:
+        return -math.inf
+    total = 0.0
+    for value in values:
+        total += math.exp(value - top)
+    return top + math.log(total)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
-from kinfolk.core.kernels import FAST, njit
+from kinfolk.core.kernels import FAST, Csr, njit, softmax
 from kinfolk.core.threads import even_bounds, run_chunks
 from kinfolk.errors import InputError
 
@@ -26,8 +25,7 @@ Array = NDArray[Any]
 START = -1  # the "parent" and the "relation" of a start component
 
 
-@dataclass(frozen=True, eq=False)
-class Dag:
+class Dag(NamedTuple):
     """C components of n instances.
 
     indptr        int64 (n + 1,), the components of each instance
@@ -53,7 +51,7 @@ class Dag:
     def n_components(self) -> int:
         return len(self.parent)
 
-    @cached_property
+    @property
     def child(self) -> NDArray[np.int64]:
         """(C,), the instance each component belongs to."""
         return np.repeat(np.arange(self.n_instances), np.diff(self.indptr))
@@ -81,23 +79,20 @@ def build_dag(
     lists = [np.asarray(e, np.int64).reshape(-1, 2) for e in edges]
     for r, pairs in enumerate(lists):
         _check_edges(pairs, groups, names[r] if names else str(r))
-    child = np.concatenate([np.empty(0, np.int64), *(pairs[:, 0] for pairs in lists)])
-    parent = np.concatenate([np.empty(0, np.int64), *(pairs[:, 1] for pairs in lists)])
-    relation = np.repeat(np.arange(len(lists)), [len(pairs) for pairs in lists]).astype(np.int64)
-    edge = np.concatenate([np.empty(0, np.int64), *(np.arange(len(pairs)) for pairs in lists)])
-    begins = np.bincount(child, minlength=n) == 0
+    pairs = np.concatenate([np.empty((0, 2), np.int64), *lists])
+    begins = np.bincount(pairs[:, 0], minlength=n) == 0
     if start is not None:
         begins |= start
     roots = np.flatnonzero(begins)
     nobody = np.full(len(roots), START, np.int64)
-    columns = [np.concatenate(pair) for pair in ((nobody, parent), (nobody, relation), (nobody, edge))]
-    child = np.concatenate([roots, child])
-    by = np.lexsort((columns[0], columns[1], child))  # by instance, then relation (start first), then parent
+    child, parent = (np.concatenate(ends) for ends in ((roots, pairs[:, 0]), (nobody, pairs[:, 1])))
+    relation = np.concatenate([nobody, *(np.full(len(rows), r) for r, rows in enumerate(lists))])
+    edge = np.concatenate([nobody, *(np.arange(len(rows)) for rows in lists)])
+    by = np.lexsort((parent, relation, child))  # by instance, then relation (start first), then parent
     indptr = np.concatenate([[0], np.cumsum(np.bincount(child, minlength=n))]).astype(np.int64)
     group_starts = np.append(np.flatnonzero(np.diff(groups, prepend=-1)), n).astype(np.int64)
-    parents = columns[0][by]
-    order = _order(indptr, parents, group_starts)
-    return Dag(indptr, parents, columns[1][by], columns[2][by], order, group_starts)
+    order = _order(indptr, parent[by], group_starts)
+    return Dag(indptr, parent[by], relation[by], edge[by], order, group_starts)
 
 
 def _check_edges(pairs: Array, groups: Array, name: str) -> None:
@@ -200,8 +195,7 @@ def _find_cycle(indptr: Array, parent: Array, placed: Array) -> list[int]:
 #
 #     m_k = Σ_c α_c π_c,      π_c[y] = Σ_i m_j[i] p_c(y | i)
 #
-# With E = exp(T) and e = exp(s - max), p_c(y | i) = E[i, y] e[y] / Z[i] and Z = E e: L exponentials a component, not
-# L².
+# With E = exp(T) and e = exp(s - max), p_c(y | i) = E[i, y] e[y] / Z[i] and Z = E e: L exponentials a component.
 #
 # The reverse sweep (section 3.2, appendix A) takes g_k = ∂loss/∂m_k from the last instance to the first:
 #
@@ -214,65 +208,137 @@ def _find_cycle(indptr: Array, parent: Array, placed: Array) -> list[int]:
 
 TINY = 1e-200  # a smaller normaliser has lost its digits: that component is done again with logarithms
 LEAST = 1e-300  # probability below which the logarithm is cut off
+CHUNKS = 32
+NO_ROWS = Csr(np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0))
+
+
+class Scores(NamedTuple):
+    """What the log-linear models say, before it is normalised.
+
+    ends   (S, L), scores of the ends of components: `Wiring` tells which row is whose
+    pair   (R, L, L), T of each relation: [label of the parent, label of the child]
+    start  (L,)
+    rows   (G, L²), weights of features of label pairs
+    """
+
+    ends: Array
+    pair: Array
+    start: Array
+    rows: Array
+
+
+class Wiring(NamedTuple):
+    """A Dag, and where in the scores its components find theirs.
+
+    child_slot, parent_slot   int64 (C,), rows of `Scores.ends`; a parent_slot of -1: the parent's features are no part
+    pair_rows                 features of label pairs, a row a component, or no rows
+    """
+
+    dag: Dag
+    child_slot: NDArray[np.int64]
+    parent_slot: NDArray[np.int64]
+    pair_rows: Csr = NO_ROWS
+
+    @property
+    def chunks(self) -> list[tuple[int, int]]:
+        """Runs of whole groups, of about equal cost."""
+        cost = self.dag.indptr[self.dag.group_starts]  # components before each group
+        return list(pairwise(even_bounds(cost, CHUNKS).tolist())) if len(cost) > 1 else []
+
+
+class Model(NamedTuple):
+    """Scores as the kernels take them, in float64 but for those of the ends. T is less the best of its row, which
+    changes no conditional."""
+
+    ends: Array
+    pair: Array
+    exp_pair: Array
+    start: Array
+    rows: Array
+
+    @classmethod
+    def of(cls, scores: Scores) -> Model:
+        pair = scores.pair.astype(np.float64)
+        pair = pair - pair.max(axis=2, keepdims=True) if pair.size else pair
+        rows = np.ascontiguousarray(scores.rows, np.float64)
+        return cls(scores.ends, pair, np.exp(pair), scores.start.astype(np.float64), rows)
+
+
+class Observed(NamedTuple):
+    """labels int32 (n,), -1 unknown; weights (n,); clamp: children see a parent's known label, not its marginal."""
+
+    labels: NDArray[np.int32]
+    weights: Array
+    clamp: bool
+
+
+class Sweep(NamedTuple):
+    """What the forward sweep leaves for the way back: marginals (n, L), and by component of the instances swept (.., L)
+
+    predicted   π        local   e        share   belief / Z, or nan first: that component is done the slow way
+    """
+
+    marginals: Array
+    predicted: Array
+    local: Array
+    share: Array
+
+
+class Derivatives(NamedTuple):
+    """Of the loss, by
+
+    slope   (n, L)             marginals (zero before)
+    ends    (S, L)             scores of ends
+    gate    (C,)               logits of the mixing weights: α_c (∂loss/∂α_c - Σ α ∂loss/∂α)
+    pair    (R, L, L)          T; what stands in `outer` lacks the factor E, common to all components
+    start   (L,)               start scores
+    rows    (G, L²)            label-pair weights
+    """
+
+    slope: Array
+    ends: Array
+    gate: Array
+    pair: Array
+    outer: Array
+    start: Array
+    rows: Array
+
+
+class Scratch(NamedTuple):
+    """Of one component: belief about its parent, c = E[g], derivative by s, Σ_i belief / Z c E, all (L,); and T and
+    p(y | i) of one that has features of label pairs or scores beyond the fast way, (L, L)."""
+
+    belief: Array
+    expected: Array
+    change: Array
+    within: Array
+    table: Array
+    conditional: Array
 
 
 @njit(nogil=True, cache=True)
-def _own_table(pair, begin, end, rows, row_values, weights, out):
-    """T of one component: its relation's table, and the label-pair weights of its own features begin, ..., end - 1."""
-    n_labels = out.shape[0]
-    for i in range(n_labels):
-        for y in range(n_labels):
-            out[i, y] = pair[i, y]
-    for p in range(begin, end):
-        value = row_values[p] if len(row_values) else 1.0
-        at = 0
-        for i in range(n_labels):
-            for y in range(n_labels):
-                out[i, y] += value * weights[rows[p], at]
-                at += 1
+def _scratch(n_labels):
+    rows, tables = np.empty((4, n_labels)), np.empty((2, n_labels, n_labels))
+    return Scratch(rows[0], rows[1], rows[2], rows[3], tables[0], tables[1])
 
 
 @njit(nogil=True, cache=True)
-def _softmax_rows(table, local, out):
-    """out[i, y] = p(y | i) ∝ exp(table[i, y] + local[y]), whatever the size of the scores."""
-    n_labels = out.shape[0]
-    for i in range(n_labels):
-        top = -math.inf
-        for y in range(n_labels):
-            top = max(top, table[i, y] + local[y])
-        total = 0.0
-        for y in range(n_labels):
-            out[i, y] = math.exp(table[i, y] + local[y] - top)
-            total += out[i, y]
-        for y in range(n_labels):
-            out[i, y] /= total
+def _entries(rows, c):
+    """Where the features of label pairs of a component begin and end."""
+    return (rows.indptr[c], rows.indptr[c + 1]) if len(rows.indptr) > 1 else (0, 0)
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def _local_scores(scores, child_slot, parent_slot, out):
+def _local_scores(c, wiring, ends, out):
     """Scores of both ends of a component; returns the best."""
+    child, parent = wiring.child_slot[c], wiring.parent_slot[c]
     top = -math.inf
     for y in range(len(out)):
-        out[y] = scores[child_slot, y]
-        if parent_slot >= 0:
-            out[y] += scores[parent_slot, y]
+        out[y] = ends[child, y]
+        if parent >= 0:
+            out[y] += ends[parent, y]
         top = max(top, out[y])
     return top
-
-
-@njit(nogil=True, cache=True, fastmath=FAST)
-def _predict_start(local, start, out):
-    """out = softmax(start + local)."""
-    top = -math.inf
-    for y in range(len(out)):
-        local[y] += start[y]
-        top = max(top, local[y])
-    total = 0.0
-    for y in range(len(out)):
-        out[y] = math.exp(local[y] - top)
-        total += out[y]
-    for y in range(len(out)):
-        out[y] /= total
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
@@ -306,65 +372,71 @@ def _predict_slowly(conditional, belief, out):
 
 
 @njit(nogil=True, cache=True)
-def _see(marginal, label, clamp, belief):
+def _see(j, sweep, observed, belief):
     """What children see of a parent: its marginal, or the label it is known to have."""
+    label = observed.labels[j]
     for y in range(len(belief)):
-        belief[y] = marginal[y]
-        if clamp and label >= 0:
+        belief[y] = sweep.marginals[j, y]
+        if observed.clamp and label >= 0:
             belief[y] = 1.0 if y == label else 0.0
 
 
 @njit(nogil=True, cache=True)
-def _conditional(c, dag, model, local, table, out):
-    """p_c(y | i), from the scores of both ends: for tables of their own, and for scores beyond the fast way."""
-    relation, child_slot, parent_slot = dag[2], dag[4], dag[5]
-    scores, pair, row_starts, rows, row_values, weights = model[0], model[1], model[4], model[5], model[6], model[7]
-    _local_scores(scores, child_slot[c], parent_slot[c], local)
-    begin, end = (row_starts[c], row_starts[c + 1]) if len(row_starts) > 1 else (0, 0)
-    _own_table(pair[relation[c]], begin, end, rows, row_values, weights, table)
-    _softmax_rows(table, local, out)
+def _conditional(c, wiring, model, local, scratch):
+    """p_c(y | i), from the scores of both ends and T: that of the relation, and the weights of the component's own
+    features of label pairs. Works for scores of any size."""
+    table, rows, n_labels = scratch.table, wiring.pair_rows, len(local)
+    _local_scores(c, wiring, model.ends, local)
+    r = wiring.dag.relation[c]
+    for i in range(n_labels):
+        for y in range(n_labels):
+            table[i, y] = model.pair[r, i, y]
+    begin, end = _entries(rows, c)
+    for p in range(begin, end):
+        value = rows.values[p] if len(rows.values) else 1.0
+        for i in range(n_labels):
+            for y in range(n_labels):
+                table[i, y] += value * model.rows[rows.indices[p], i * n_labels + y]
+    for i in range(n_labels):
+        for y in range(n_labels):
+            table[i, y] += local[y]
+        softmax(table[i], scratch.conditional[i])
 
 
 @njit(nogil=True, cache=True)
-def sweep_forward(dag, model, first, last, labels, clamp, alpha, marginals, predicted, local, share):
-    """Marginals (n, L) of the instances at places first, ..., last - 1 of the order: whole groups.
-
-    dag     (indptr, parent, relation, order, child_slot, parent_slot)
-    model   (scores (S, L), pair (R, L, L), exp_pair, start (L,), and features of label pairs: row_starts (C + 1,)
-            or empty, rows, row_values, weights (G, L²))
-    clamp   children see the known label of a parent instead of its marginal
-    predicted, local, share   (components of these instances, L): π, e, and belief / Z, kept for the way back;
-            share[c, 0] = nan marks a component that is done the slow way
-    """
-    indptr, parent, relation, order, child_slot, parent_slot = dag
-    scores, exp_pair, start, row_starts = model[0], model[2], model[3], model[4]
-    n_labels = marginals.shape[1]
-    belief = np.empty(n_labels)
-    table, conditional = np.empty((n_labels, n_labels)), np.empty((n_labels, n_labels))
-    base = indptr[first]  # whole groups: their components stand together
+def sweep_forward(wiring, model, alpha, observed, first, last, sweep, scratch):
+    """Marginals of the instances at places first, ..., last - 1 of the order: whole groups."""
+    dag, belief = wiring.dag, scratch.belief
+    marginals, n_labels = sweep.marginals, sweep.marginals.shape[1]
+    base = dag.indptr[first]  # whole groups: their components stand together
     for place in range(first, last):
-        k = order[place]
+        k = dag.order[place]
         for y in range(n_labels):
             marginals[k, y] = 0.0
-        for c in range(indptr[k], indptr[k + 1]):
-            at, j = c - base, parent[c]
-            top = _local_scores(scores, child_slot[c], parent_slot[c], local[at])
+        for c in range(dag.indptr[k], dag.indptr[k + 1]):
+            at, j = c - base, dag.parent[c]
+            local, share, predicted = sweep.local[at], sweep.share[at], sweep.predicted[at]
+            top = _local_scores(c, wiring, model.ends, local)
             if j < 0:
-                _predict_start(local[at], start, predicted[at])
+                for y in range(n_labels):
+                    local[y] += model.start[y]
+                softmax(local, predicted)
             else:
-                _see(marginals[j], labels[j], clamp, belief)
-                own = len(row_starts) > 1 and row_starts[c + 1] > row_starts[c]
-                if own or not _predict(exp_pair[relation[c]], belief, local[at], top, share[at], predicted[at]):
-                    share[at, 0] = math.nan
-                    _conditional(c, dag, model, local[at], table, conditional)
-                    _predict_slowly(conditional, belief, predicted[at])
+                _see(j, sweep, observed, belief)
+                begin, end = _entries(wiring.pair_rows, c)
+                if end > begin or not _predict(model.exp_pair[dag.relation[c]], belief, local, top, share, predicted):
+                    share[0] = math.nan
+                    _conditional(c, wiring, model, local, scratch)
+                    _predict_slowly(scratch.conditional, belief, predicted)
             for y in range(n_labels):
-                marginals[k, y] += alpha[c] * predicted[at, y]
+                marginals[k, y] += alpha[c] * predicted[y]
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def _back(exp_pair, alpha, slope, predicted, local, share, outer, change, told, within):
-    """change[y] = ∂loss/∂s[y] and told[i] = c[i] of one component; adds to `outer`, which lacks the factor E."""
+def _back(exp_pair, alpha, slope, at, sweep, outer, scratch):
+    """The derivative by s and c[i] of one component; adds to `outer`, which lacks the factor E."""
+    expected, change, within = scratch.expected, scratch.change, scratch.within
+    predicted, local, share = sweep.predicted[at], sweep.local[at], sweep.share[at]
     n_labels = len(slope)
     for y in range(n_labels):
         within[y] = 0.0  # Σ_i belief[i] / Z[i] · c[i] · E[i, y]
@@ -374,156 +446,87 @@ def _back(exp_pair, alpha, slope, predicted, local, share, outer, change, told, 
             weight = exp_pair[i, y] * local[y]
             total += weight
             sum_ += weight * slope[y]
-        told[i] = sum_ / total
-        part = share[i] * told[i]
+        expected[i] = sum_ / total
+        part = share[i] * expected[i]
         for y in range(n_labels):
             within[y] += part * exp_pair[i, y]
     for i in range(n_labels):
         part = alpha * share[i]
         for y in range(n_labels):
-            outer[i, y] += part * local[y] * (slope[y] - told[i])
+            outer[i, y] += part * local[y] * (slope[y] - expected[i])
     for y in range(n_labels):
         change[y] = alpha * (slope[y] * predicted[y] - local[y] * within[y])
 
 
 @njit(nogil=True, cache=True)
-def _back_slowly(conditional, belief, alpha, slope, begin, end, rows, row_values, pair_out, row_out, change, told):
-    """The same from the table of conditionals; adds to the residuals of T and of the features of label pairs."""
-    n_labels = len(slope)
+def _back_slowly(c, wiring, alpha, slope, scratch, out):
+    """The same from the table of conditionals; adds to the derivatives by T and by features of label pairs."""
+    rows, conditional, n_labels = wiring.pair_rows, scratch.conditional, len(slope)
+    expected, change, pair = scratch.expected, scratch.change, out.pair[wiring.dag.relation[c]]
+    begin, end = _entries(rows, c)
     change[:] = 0.0
     for i in range(n_labels):
-        told[i] = 0.0
+        expected[i] = 0.0
         for y in range(n_labels):
-            told[i] += conditional[i, y] * slope[y]
+            expected[i] += conditional[i, y] * slope[y]
         for y in range(n_labels):
-            step = alpha * belief[i] * conditional[i, y] * (slope[y] - told[i])
+            step = alpha * scratch.belief[i] * conditional[i, y] * (slope[y] - expected[i])
             change[y] += step
-            pair_out[i, y] += step
+            pair[i, y] += step
             for p in range(begin, end):
-                row_out[rows[p], i * n_labels + y] += step * (row_values[p] if len(row_values) else 1.0)
-
-
-@njit(nogil=True, cache=True)
-def _own_loss(probability, weight):
-    """(weight · -log p, its derivative by p)."""
-    p = max(probability, LEAST)
-    return -weight * math.log(p), -weight / p
+                out.rows[rows.indices[p], i * n_labels + y] += step * (rows.values[p] if len(rows.values) else 1.0)
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def sweep_back(
-    dag, model, first, last, labels, clamp, weights, alpha, marginals, predicted, local, share,
-    slope, residual, outer, pair_residual, start_residual, row_residual, gate_residual,
-):  # fmt: skip
-    """Loss of these instances; its derivatives are added to
-
-    slope (n, L)             by marginals (scratch, zero before)
-    residual (S, L)          by scores of ends
-    outer, pair_residual (R, L, L)  by T; what stands in `outer` lacks the factor E, common to all components
-    start_residual (L,), row_residual (G, L²)   by start scores and label-pair weights
-    gate_residual (C,)       by logits of the mixing weights: α_c (∂loss/∂α_c - Σ α ∂loss/∂α)
-    """
-    indptr, parent, relation, order, child_slot, parent_slot = dag
-    exp_pair, row_starts, rows, row_values = model[2], model[4], model[5], model[6]
-    n_labels = marginals.shape[1]
-    belief, change, told, within = np.empty(n_labels), np.empty(n_labels), np.empty(n_labels), np.empty(n_labels)
-    table, conditional = np.empty((n_labels, n_labels)), np.empty((n_labels, n_labels))
-    base = indptr[first]  # whole groups: their components stand together
+def sweep_back(wiring, model, alpha, observed, first, last, sweep, scratch, out):
+    """The loss of these instances; its derivatives are added to `out`."""
+    dag, labels, change = wiring.dag, observed.labels, scratch.change
+    n_labels = sweep.marginals.shape[1]
+    base = dag.indptr[first]
     loss = 0.0
     for place in range(last - 1, first - 1, -1):
-        k = order[place]
-        if labels[k] >= 0 and weights[k] > 0:
-            own_loss, own_slope = _own_loss(marginals[k, labels[k]], weights[k])
-            loss += own_loss
-            slope[k, labels[k]] += own_slope
+        k = dag.order[place]
+        slope = out.slope[k]
+        if labels[k] >= 0 and observed.weights[k] > 0:  # weight · -log p, and its derivative by p
+            p = max(sweep.marginals[k, labels[k]], LEAST)
+            loss -= observed.weights[k] * math.log(p)
+            slope[labels[k]] -= observed.weights[k] / p
         mean = 0.0
-        for c in range(indptr[k], indptr[k + 1]):
-            at, j = c - base, parent[c]
+        for c in range(dag.indptr[k], dag.indptr[k + 1]):
+            at, j = c - base, dag.parent[c]
             by_alpha = 0.0
             for y in range(n_labels):
-                by_alpha += predicted[at, y] * slope[k, y]
-            gate_residual[c] = alpha[c] * by_alpha
+                by_alpha += sweep.predicted[at, y] * slope[y]
+            out.gate[c] = alpha[c] * by_alpha
             mean += alpha[c] * by_alpha
             if j < 0:
                 for y in range(n_labels):
-                    change[y] = alpha[c] * predicted[at, y] * (slope[k, y] - by_alpha)
-                    start_residual[y] += change[y]
+                    change[y] = alpha[c] * sweep.predicted[at, y] * (slope[y] - by_alpha)
+                    out.start[y] += change[y]
             else:
-                r = relation[c]
-                if math.isnan(share[at, 0]):
-                    _see(marginals[j], labels[j], clamp, belief)
-                    _conditional(c, dag, model, local[at], table, conditional)
-                    begin, end = (row_starts[c], row_starts[c + 1]) if len(row_starts) > 1 else (0, 0)
-                    _back_slowly(
-                        conditional, belief, alpha[c], slope[k], begin, end, rows, row_values,
-                        pair_residual[r], row_residual, change, told,
-                    )  # fmt: skip
+                r = dag.relation[c]
+                if math.isnan(sweep.share[at, 0]):
+                    _see(j, sweep, observed, scratch.belief)
+                    _conditional(c, wiring, model, sweep.local[at], scratch)
+                    _back_slowly(c, wiring, alpha[c], slope, scratch, out)
                 else:
-                    _back(
-                        exp_pair[r], alpha[c], slope[k], predicted[at], local[at], share[at],
-                        outer[r], change, told, within,
-                    )  # fmt: skip
-                if not (clamp and labels[j] >= 0):
+                    _back(model.exp_pair[r], alpha[c], slope, at, sweep, out.outer[r], scratch)
+                if not (observed.clamp and labels[j] >= 0):
                     for i in range(n_labels):
-                        slope[j, i] += alpha[c] * told[i]
-                if parent_slot[c] >= 0:
+                        out.slope[j, i] += alpha[c] * scratch.expected[i]
+                parent = wiring.parent_slot[c]
+                if parent >= 0:
                     for y in range(n_labels):
-                        residual[parent_slot[c], y] += change[y]
+                        out.ends[parent, y] += change[y]
+            child = wiring.child_slot[c]
             for y in range(n_labels):
-                residual[child_slot[c], y] += change[y]
-        for c in range(indptr[k], indptr[k + 1]):
-            gate_residual[c] -= alpha[c] * mean
+                out.ends[child, y] += change[y]
+        for c in range(dag.indptr[k], dag.indptr[k + 1]):
+            out.gate[c] -= alpha[c] * mean
     return loss
 
 
-# -----------------------------------------------------------------------------------------------------
-# Mixture of parents for a whole data set: marginals, what each component predicts, loss and residuals, on threads.
-
-CHUNKS = 32
-NO_ROWS = (np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0))
-
-
-class Scores(NamedTuple):
-    """What the log-linear models say, before it is normalised.
-
-    ends   (S, L), scores of the ends of components: `Wiring` tells which row is whose
-    pair   (R, L, L), T of each relation: [label of the parent, label of the child]
-    start  (L,)
-    rows   (G, L²), weights of features of label pairs
-    """
-
-    ends: Array
-    pair: Array
-    start: Array
-    rows: Array
-
-
-@dataclass(frozen=True, eq=False)
-class Wiring:
-    """A Dag, and where in the scores its components find theirs.
-
-    child_slot, parent_slot   int64 (C,), rows of `Scores.ends`; a parent_slot of -1: the parent's features are no part
-    pair_rows                 CSR parts (indptr (C + 1,), indices, values) of features of label pairs, a row a component
-    """
-
-    dag: Dag
-    child_slot: NDArray[np.int64]
-    parent_slot: NDArray[np.int64]
-    pair_rows: tuple[Array, Array, Array] = NO_ROWS
-    _bounds: NDArray[np.int64] = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        cost = self.dag.indptr[self.dag.group_starts]  # components before each group
-        object.__setattr__(self, "_bounds", even_bounds(cost, CHUNKS) if len(cost) > 1 else np.zeros(1, np.int64))
-
-    @property
-    def chunks(self) -> list[tuple[int, int]]:
-        """Runs of whole groups, of about equal cost."""
-        return list(pairwise(self._bounds.tolist()))
-
-    def kernel_arrays(self) -> tuple[Array, ...]:
-        dag = self.dag
-        return dag.indptr, dag.parent, dag.relation, dag.order, self.child_slot, self.parent_slot
+# -- a whole data set, on threads ---------------------------------------------------------------------
 
 
 class Beliefs(NamedTuple):
@@ -577,56 +580,37 @@ def check_weights(dag: Dag, weights: Array) -> Array:
     return weights
 
 
-def _kernel_model(wiring: Wiring, scores: Scores) -> tuple[Array, ...]:
-    """The scores as the kernels take them: T less the best of its row, which changes no conditional."""
-    pair = scores.pair.astype(np.float64)
-    pair = pair - pair.max(axis=2, keepdims=True) if pair.size else pair
-    rows = np.ascontiguousarray(scores.rows, np.float64)
-    return scores.ends, pair, np.exp(pair), scores.start.astype(np.float64), *wiring.pair_rows, rows
+@njit(nogil=True, cache=True)
+def _forward_chunk(wiring, model, alpha, observed, first, last, marginals, predicted):
+    base, n_labels = wiring.dag.indptr[first], marginals.shape[1]
+    size = wiring.dag.indptr[last] - base
+    kept = np.empty((2, size, n_labels))
+    sweep = Sweep(marginals, predicted[base : base + size], kept[0], kept[1])
+    sweep_forward(wiring, model, alpha, observed, first, last, sweep, _scratch(n_labels))
 
 
 @njit(nogil=True, cache=True)
-def _forward_chunk(dag, model, first, last, labels, clamp, alpha, marginals, predicted):
-    base, n_labels = dag[0][first], marginals.shape[1]
-    size = dag[0][last] - base
-    local, share = np.empty((size, n_labels)), np.empty((size, n_labels))
-    sweep_forward(dag, model, first, last, labels, clamp, alpha, marginals, predicted[base : base + size], local, share)
-
-
-@njit(nogil=True, cache=True)
-def _both_ways(
-    dag, model, group_starts, first_group, last_group, labels, clamp, weights, alpha, marginals, slope, residual,
-    pair_residual, start_residual, row_residual, gate_residual,
-):  # fmt: skip
+def _both_ways(wiring, model, alpha, observed, first_group, last_group, marginals, out):
     """Forward and back, group by group. A group without labels that count has no loss, and is passed over."""
-    indptr, n_labels = dag[0], marginals.shape[1]
+    indptr, group_starts, n_labels = wiring.dag.indptr, wiring.dag.group_starts, marginals.shape[1]
     largest = 0
     for g in range(first_group, last_group):
         largest = max(largest, indptr[group_starts[g + 1]] - indptr[group_starts[g]])
-    local, share, predicted = (
-        np.empty((largest, n_labels)),
-        np.empty((largest, n_labels)),
-        np.empty((largest, n_labels)),
-    )
-    outer = np.zeros(pair_residual.shape)
+    kept = np.empty((3, largest, n_labels))
+    sweep, scratch = Sweep(marginals, kept[0], kept[1], kept[2]), _scratch(n_labels)
     loss = 0.0
     for g in range(first_group, last_group):
         first, last = group_starts[g], group_starts[g + 1]
         counts = False
         for k in range(first, last):
-            counts = counts or (labels[k] >= 0 and weights[k] > 0)
-        if not counts:
-            continue
-        sweep_forward(dag, model, first, last, labels, clamp, alpha, marginals, predicted, local, share)
-        loss += sweep_back(
-            dag, model, first, last, labels, clamp, weights, alpha, marginals, predicted, local, share,
-            slope, residual, outer, pair_residual, start_residual, row_residual, gate_residual,
-        )  # fmt: skip
-    exp_pair = model[2]
-    for r in range(outer.shape[0]):
+            counts = counts or (observed.labels[k] >= 0 and observed.weights[k] > 0)
+        if counts:
+            sweep_forward(wiring, model, alpha, observed, first, last, sweep, scratch)
+            loss += sweep_back(wiring, model, alpha, observed, first, last, sweep, scratch, out)
+    for r in range(out.outer.shape[0]):
         for i in range(n_labels):
             for y in range(n_labels):
-                pair_residual[r, i, y] += outer[r, i, y] * exp_pair[r, i, y]
+                out.pair[r, i, y] += out.outer[r, i, y] * model.exp_pair[r, i, y]
     return loss
 
 
@@ -641,18 +625,17 @@ def beliefs(
 
     With `labels` (-1 unknown), whoever looks at a labelled instance sees its label.
     """
-    models = [_kernel_model(wiring, scores) for wiring in wirings]
+    model = Model.of(scores)
     shapes = [(wiring.dag.n_instances, wiring.dag.n_components) for wiring in wirings]
     found = [Beliefs(*(np.empty((size, len(scores.start))) for size in shape)) for shape in shapes]
-    tasks = [(w, first, last) for w, wiring in enumerate(wirings) for first, last in wiring.chunks]
+    tasks = [(w, *groups) for w, wiring in enumerate(wirings) for groups in wiring.chunks]
 
     def run(task: int) -> None:
         w, *groups = tasks[task]
-        wiring, (marginals, predicted) = wirings[w], found[w]
-        known = np.full(len(marginals), -1, np.int32) if labels is None else labels
-        first, last = wiring.dag.group_starts[groups]
-        arrays, clamp = wiring.kernel_arrays(), labels is not None
-        _forward_chunk(arrays, models[w], first, last, known, clamp, alphas[w], marginals, predicted)
+        known = np.full(shapes[w][0], -1, np.int32) if labels is None else labels
+        observed = Observed(known, np.empty(0), labels is not None)
+        first, last = wirings[w].dag.group_starts[groups]
+        _forward_chunk(wirings[w], model, alphas[w], observed, first, last, *found[w])
 
     run_chunks(run, len(tasks), n_jobs)
     return found
@@ -671,33 +654,29 @@ def residuals(
 
     clamp   False: marginal log-likelihood L_M; True: conditional log-likelihood L_C
     """
-    models = [_kernel_model(wiring, scores) for wiring in wirings]
-    answers = [_empty(wiring, scores) for wiring in wirings]
-    tasks = [(w, first, last) for w, wiring in enumerate(wirings) for first, last in wiring.chunks]
-    shape = len(labels), len(scores.start)
-    marginals, slopes = ([make(shape) for _ in wirings] for make in (np.empty, np.zeros))
+    model, observed = Model.of(scores), Observed(labels, weights, clamp)
+    tasks = [(w, *groups) for w, wiring in enumerate(wirings) for groups in wiring.chunks]
+    shape, sums = (len(labels), len(scores.start)), [part.shape for part in (scores.pair, *scores[1:])]
+    marginals = [np.empty(shape) for _ in wirings]
+    outs = [
+        Derivatives(np.zeros(shape), np.zeros_like(scores.ends), np.zeros(len(alpha)), *map(np.zeros, sums))
+        for alpha in alphas
+    ]
 
-    def run(task: int) -> tuple[float, Array, Array, Array]:
+    def run(task: int) -> tuple[float, Derivatives]:
         w, first, last = tasks[task]
-        wiring, (_, out, gate) = wirings[w], answers[w]
-        pair, start, rows = np.zeros(out.pair.shape), np.zeros(out.start.shape), np.zeros(out.rows.shape)
-        loss = _both_ways(
-            wiring.kernel_arrays(), models[w], wiring.dag.group_starts, first, last,
-            labels, clamp, weights, alphas[w], marginals[w], slopes[w], out.ends, pair, start, rows, gate,
-        )  # fmt: skip
-        return loss, pair, start, rows
+        own = Derivatives(*outs[w][:3], *map(np.zeros, sums))  # groups have rows of their own in the first three
+        return _both_ways(wirings[w], model, alphas[w], observed, first, last, marginals[w], own), own
 
-    for (w, _, _), (loss, pair, start, rows) in zip(tasks, run_chunks(run, len(tasks), n_jobs), strict=True):
-        _, out, gate = answers[w]
-        for total, part in ((out.pair, pair), (out.start, start), (out.rows, rows)):
+    losses = [0.0] * len(wirings)
+    for (w, _, _), (loss, own) in zip(tasks, run_chunks(run, len(tasks), n_jobs), strict=True):
+        losses[w] += loss
+        for total, part in zip(outs[w][3:], own[3:], strict=True):
             total += part
-        answers[w] = MixtureResiduals(answers[w].loss + loss, out, gate)
-    return answers
-
-
-def _empty(wiring: Wiring, scores: Scores) -> MixtureResiduals:
-    zeros = Scores(np.zeros_like(scores.ends), *(np.zeros(part.shape) for part in scores[1:]))
-    return MixtureResiduals(0.0, zeros, np.zeros(wiring.dag.n_components))
+    return [
+        MixtureResiduals(loss, Scores(out.ends, out.pair, out.start, out.rows), out.gate)
+        for loss, out in zip(losses, outs, strict=True)
+    ]
 
 
 # -- How probable whole spans of labels are under a mixture of parents ---------------------------------
@@ -763,9 +742,8 @@ def _span_conditional(wiring: Wiring, scores: Scores, c: int, n_labels: int) -> 
     table = scores.pair[wiring.dag.relation[c]].astype(np.float64) + scores.ends[wiring.child_slot[c]]
     if wiring.parent_slot[c] >= 0:
         table = table + scores.ends[wiring.parent_slot[c]]
-    starts, rows, values = wiring.pair_rows
-    if len(starts):
-        here = slice(starts[c], starts[c + 1])
-        table = table + (values[here] @ scores.rows[rows[here]].astype(np.float64)).reshape(n_labels, n_labels)
-    table = np.exp(table - table.max(axis=1, keepdims=True))
-    return np.asarray(table / table.sum(axis=1, keepdims=True))
+    indptr, indices, values = wiring.pair_rows
+    if len(indptr):
+        here = slice(indptr[c], indptr[c + 1])
+        table = table + (values[here] @ scores.rows[indices[here]].astype(np.float64)).reshape(n_labels, n_labels)
+    return np.asarray(special.softmax(table, axis=1))
