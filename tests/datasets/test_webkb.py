@@ -141,9 +141,9 @@ def broken(root: Path, data: bytes) -> Path:
 
 def test_files_that_cannot_be_used(tmp_path: Path):
     whole = as_archive(tmp_path).read_bytes()
-    with pytest.raises(InputError, match=r"nowhere: no such file or folder"):
+    with pytest.raises(InputError, match=r"nowhere: no such file"):
         read_webkb(tmp_path / "nowhere")
-    with pytest.raises(InputError, match=r"not a readable tar archive.*fetch"):
+    with pytest.raises(InputError, match=r"gzip data is truncated or damaged.*fetch"):
         read_webkb(broken(tmp_path, whole[: len(whole) // 2]))
     for data in (b"", b"plain text", whole[:-300] + b"?" * 300):
         with pytest.raises(InputError, match=r"broken\.tar\.gz: "):

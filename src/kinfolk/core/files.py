@@ -144,10 +144,22 @@ class File(NamedTuple):
     data: bytes
 
 
-def files_in(path: Place, wanted: Callable[[PurePosixPath], bool] = lambda inner: True) -> list[File]:
-    """The wanted files, numbers in their names in order of size; one file by itself is always wanted."""
+def files_in(
+    path: Place,
+    wanted: Callable[[PurePosixPath], bool] = lambda inner: True,
+    largest: int | None = None,
+    what: str = "text",
+) -> list[File]:
+    """The wanted files, numbers in their names in order of size; one file by itself is always wanted.
+
+    Those in an archive are read one by one and never unpacked, so their names can do no harm; one of more than
+    `largest` bytes is not `what` it should be.
+    """
     folder = Path(path)
-    found = _in_folder(folder, wanted) if folder.is_dir() else _in_file(folder, wanted)
+    if folder.is_dir():
+        found = _in_folder(folder, wanted)
+    else:
+        found = _in_file(folder, wanted, LARGEST_MEMBER if largest is None else largest, what)
     return sorted(found, key=lambda file: _natural(str(file.inner)))
 
 
@@ -159,37 +171,23 @@ def _in_folder(folder: Path, wanted: Callable[[PurePosixPath], bool]) -> Iterato
             yield File(inner, name, data)
 
 
-def _in_file(path: Path, wanted: Callable[[PurePosixPath], bool]) -> Iterator[File]:
+def _in_file(path: Path, wanted: Callable[[PurePosixPath], bool], largest: int, what: str) -> Iterator[File]:
     data, name = read_bytes(path)
     try:
         archive = tarfile.open(fileobj=io.BytesIO(data), mode="r:")
     except tarfile.TarError:  # no archive, so the file itself
         yield File(PurePosixPath(path.name), name, data)
         return
-    with archive:
-        yield from _in_archive(archive, name, wanted)
-
-
-def _in_archive(archive: tarfile.TarFile, name: str, wanted: Callable[[PurePosixPath], bool]) -> Iterator[File]:
     try:
-        for inner, data in members(archive, name, lambda inner: wanted(PurePosixPath(inner)), LARGEST_MEMBER, "text"):
-            full = f"{name}/{inner}"
-            yield File(PurePosixPath(inner), full, unpacked(data, full))
+        for member in archive:
+            inner = PurePosixPath(member.name)
+            if member.isreg() and wanted(inner):
+                if member.size > largest:
+                    raise InputError(f"{member.name!r} has {member.size} bytes, too many for a {what}", name)
+                content, full = archive.extractfile(member), f"{name}/{member.name}"
+                yield File(inner, full, unpacked(content.read() if content else b"", full))
     except tarfile.TarError as error:
         raise InputError(f"the tar archive is truncated or damaged ({error}); fetch it again", name) from None
-
-
-def members(
-    archive: tarfile.TarFile, source: str, wanted: Callable[[str], bool], largest: int, what: str
-) -> Iterator[tuple[str, bytes]]:
-    """Names and contents of the wanted files in an archive. They are read one by one and never unpacked, so their
-    names can do no harm; one of more than `largest` bytes is not `what` it should be."""
-    for member in archive:
-        if member.isreg() and wanted(member.name):
-            if member.size > largest:
-                raise InputError(f"{member.name!r} has {member.size} bytes, too many for a {what}", source)
-            content = archive.extractfile(member)
-            yield member.name, content.read() if content else b""
 
 
 def _natural(name: str) -> list[str | int]:

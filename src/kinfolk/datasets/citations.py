@@ -1,4 +1,4 @@
-"""Generated papers that cite earlier ones, mostly of their own topic: titles tell some of it, citations the rest.
+"""Generated papers that cite earlier ones, mostly of their own topic: titles show some of it, citations the rest.
 
 Papers are drawn one after the other:
 
@@ -10,9 +10,9 @@ Papers are drawn one after the other:
    Among those, papers are drawn in proportion to 1 + the number of papers that cite them already, so some become hubs.
    What is cited again, or not there yet, is left out: the first papers cite less.
 
-A title all of whose subjects were drawn without regard to the topic is *silent*: nobody can tell its topic from
-its words, so readers of titles get at most 1 - silent_share (1 - 1/6) right in expectation; `silent_share` gives their
-share exactly. Papers they cite, and that cite them, tell more.
+A title all of whose subjects were drawn without regard to the topic is *silent*: its words do not show
+its topic, so readers of titles get at most 1 - silent_share (1 - 1/6) right in expectation; `silent_share` gives their
+share exactly. Papers they cite, and that cite them, show more.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-from scipy import sparse
 
+from kinfolk.datasets.webkb import bag_rows
 from kinfolk.datasets.words import ANY, CITATION_FILLERS, SUBJECTS, TEMPLATES, TOPICS
 from kinfolk.errors import SettingError
 from kinfolk.graph.graph import Graph
@@ -52,8 +52,8 @@ def generate_citations(
     citations   how many papers a paper cites on average
     ambiguity   the share of the subjects in titles that were drawn without regard to the topic
     """
-    world = dict(homophily=homophily, citations=citations, ambiguity=ambiguity)
-    return citation_graph(citation_tables(n_papers, seed=seed, **world))
+    settings = dict(homophily=homophily, citations=citations, ambiguity=ambiguity)
+    return citation_graph(citation_tables(n_papers, seed=seed, **settings))
 
 
 def citation_tables(
@@ -81,17 +81,13 @@ def citation_tables(
 
 def citation_graph(tables: CitationTables) -> Graph:
     """The graph of the tables; features are named as `Graph.from_frames(..., text="title")` names them."""
-    ids, n = tables.papers["id"], len(tables.papers["id"])
-    bags = [sorted(set(WORD.findall(title.lower()))) for title in tables.papers["title"]]
-    words = sorted({word for bag in bags for word in bag})
-    column = {word: i for i, word in enumerate(words)}
-    codes = np.array([column[word] for bag in bags for word in bag], np.int32)
-    starts = np.cumsum([0, *map(len, bags)])
+    ids = tables.papers["id"]
+    rows, words = bag_rows(WORD.findall(title.lower()) for title in tables.papers["title"])
     place = {key: i for i, key in enumerate(ids)}
     ends = [[place[key] for key in tables.cites[end]] for end in ("source", "target")]
     links = np.array(ends, np.int64).T.reshape(-1, 2)
     return Graph(
-        sparse.csr_array((np.ones(len(codes)), codes, starts), shape=(n, len(words))),
+        rows.astype(np.float64),
         tables.papers["topic"],
         {"cites": links, "cited_by": links[:, ::-1]},
         ids,
@@ -138,11 +134,9 @@ class _Library:
 
 
 def _title(topic: str, ambiguity: float, rng: np.random.Generator) -> str:
-    told = " ".join(
-        _filled(token[1:], topic, ambiguity, rng) if token[0] == "%" else token for token in _pick(TEMPLATES, rng)
-    )
-    told = told.replace(" :", ":").replace(" ,", ",")
-    return told[0].upper() + told[1:]
+    words = (_filled(word[1:], topic, ambiguity, rng) if word[0] == "%" else word for word in _pick(TEMPLATES, rng))
+    title = " ".join(words).replace(" :", ":").replace(" ,", ",")
+    return title[0].upper() + title[1:]
 
 
 def _filled(slot: str, topic: str, ambiguity: float, rng: np.random.Generator) -> str:

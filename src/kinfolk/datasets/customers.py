@@ -178,8 +178,8 @@ def _mistype(values: dict[str, Array], first: int, counts: Array, rng: np.random
     draws = rng.random((len(record), 2))
     for number, name in enumerate(FIELDS):
         column, chosen = values[name], np.flatnonzero(field == number)
-        asked = zip(record[chosen].tolist(), kind[chosen].tolist(), draws[chosen].tolist(), strict=True)
-        for at, which, (where, what) in asked:
+        typos = zip(record[chosen].tolist(), kind[chosen].tolist(), draws[chosen].tolist(), strict=True)
+        for at, which, (where, what) in typos:
             column[at] = typo(column[at], KINDS[which], where, what)
 
 
@@ -209,9 +209,9 @@ def _names(person: Array, people: int, order: Array) -> list[str]:
     """rec-17-org, rec-17-dup-0, rec-17-dup-1; the duplicates of a person come one after the other."""
     again = person[people:]
     number = np.arange(len(again)) - np.searchsorted(again, again)
-    told = [f"rec-{i}-org" for i in range(people)]
-    told += [f"rec-{i}-dup-{k}" for i, k in zip(again.tolist(), number.tolist(), strict=True)]
-    return [told[i] for i in order.tolist()]
+    names = [f"rec-{i}-org" for i in range(people)]
+    names += [f"rec-{i}-dup-{k}" for i, k in zip(again.tolist(), number.tolist(), strict=True)]
+    return [names[i] for i in order.tolist()]
 
 
 def _check(name: str, value: float, most: float = np.inf, whole: bool = False) -> None:

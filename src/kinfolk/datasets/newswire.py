@@ -1,4 +1,4 @@
-"""A generated newswire in which one mention of a name often tells the type of all the others.
+"""A generated newswire in which one mention of a name often shows the type of all the others.
 
 An article introduces "President Bill Washington" once and then writes "Washington declined to comment":
 the second sentence alone does not say whether a person, a place or an organisation declined. Each document
@@ -7,7 +7,7 @@ is drawn independently:
 1. It has 3, 4 or 5 entities, equally likely; each gets a type from TYPE_PRIOR, independently.
 2. With probability `ambiguity` its name is drawn without regard to the type: from one list for all types
    (Washington, Chelsea, Santos) or, with probability `unknown`, composed of syllables. Otherwise the name
-   tells the type: it comes from a list of that type or, with probability `unknown`, ends as only that type
+   shows the type: it comes from a list of that type or, with probability `unknown`, ends as only that type
    does (-enko, -ville, -soft). Names in a document are distinct; most composed ones are new in a test.
 3. It has one clear mention, in a template of its type ("the city of @ ..."), and Poisson(`repeats`) unclear
    ones, in templates drawn without regard to its type ("talks with @ ..."). The clear one is the first with
@@ -16,11 +16,11 @@ is drawn independently:
    different entities share a sentence with probability PAIRED.
 5. With probability HEADLINED a headline in capitals, with one more unclear mention of any entity, and a line
    with the reporter's name come first. Poisson(PLAIN_SENTENCES) sentences about other things are put in
-   anywhere. Every sentence may also hold names that tell their type, nationalities and events.
+   anywhere. Every sentence may also hold names that show their type, nationalities and events.
 
 An unclear mention of an ambiguous name is *silent*: given all its sentence, its type has the distribution
 TYPE_PRIOR, so no tagger of single sentences gets more than max(TYPE_PRIOR) of them right, while the clear
-mention elsewhere in the document tells it for certain. `silent_share` gives their share exactly.
+mention elsewhere in the document shows it for certain. `silent_share` gives their share exactly.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class WireEntity:
-    """A name with its type in one document; `ambiguous` when the name does not tell the type."""
+    """A name with its type in one document; `ambiguous` when the name does not show the type."""
 
     name: str
     type: str
@@ -85,23 +85,23 @@ def generate_newswire(
     seed: int = 0,
 ) -> Corpus:
     """A corpus of `documents` articles with columns word and pos and BIO labels PER, LOC, ORG, MISC."""
-    world = dict(ambiguity=ambiguity, repeats=repeats, introduction_first=introduction_first, unknown=unknown)
-    return _corpus(list(newswire_documents(documents, seed=seed, **world)))
+    settings = dict(ambiguity=ambiguity, repeats=repeats, introduction_first=introduction_first, unknown=unknown)
+    return _corpus(list(newswire_documents(documents, seed=seed, **settings)))
 
 
-def newswire_split(train: int = 200, test: int = 100, *, seed: int = 0, **world: float) -> tuple[Corpus, Corpus]:
-    """The first `train` documents of a world and the `test` after them; `world` as in `generate_newswire`."""
+def newswire_split(train: int = 200, test: int = 100, *, seed: int = 0, **settings: float) -> tuple[Corpus, Corpus]:
+    """The first `train` documents and the `test` after them; `settings` as in `generate_newswire`."""
     _check("train", train, whole=True)
     _check("test", test, whole=True)
-    drawn = list(newswire_documents(train + test, seed=seed, **world))
+    drawn = list(newswire_documents(train + test, seed=seed, **settings))
     return _corpus(drawn[:train]), _corpus(drawn[train:])
 
 
-def newswire_documents(documents: int, *, seed: int = 0, **world: float) -> Iterator[list[WireSentence]]:
+def newswire_documents(documents: int, *, seed: int = 0, **settings: float) -> Iterator[list[WireSentence]]:
     """The documents `generate_newswire` makes a corpus of, with the places of the silent mentions."""
     _check("documents", documents, whole=True)
     _check("seed", seed, whole=True)
-    reporter = _Reporter(np.random.default_rng(seed), **world)
+    reporter = _Reporter(np.random.default_rng(seed), **settings)
     return (_document(reporter) for _ in range(documents))
 
 
