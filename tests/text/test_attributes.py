@@ -121,7 +121,7 @@ def test_functions_are_passed_in_again():
     corpus = Corpus.from_sentences([["a", "b"]], pos=[["X", "Y"]])
     rows = own.learn(corpus)
     arrays, strings = own.state()
-    with pytest.raises(ModelFileError, match=r"named 'up'.*functions=\{'up': ...\}\)\. Given: none"):
+    with pytest.raises(ModelFileError, match=r"named 'up'.*functions=\{'up': ...\}\)`\. Given: none"):
         restored_features(ModelFile(own.spec(), arrays, strings), {})
     with pytest.raises(ModelFileError, match=r"named 'near'.*Given: up"):
         restored_features(ModelFile(own.spec(), arrays, strings), {"up": str.upper})

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from kinfolk.core.data import Column
 from kinfolk.errors import InputError, SettingError
-from kinfolk.text.corpus import Corpus
+from kinfolk.text.corpus import Corpus, shifted
 from kinfolk.text.templates import OUTSIDE, Attribute
 
 Values = Sequence[str]
@@ -43,21 +43,26 @@ class Raw(Attribute):
     def needs(self) -> tuple[str, ...]:
         return (self.name,)
 
-    def __str__(self) -> str:
-        return self.name
+
+class _Shapes(dict[int, str]):
+    """Letters to X, x, digits to d, the rest as it is; for `str.translate`, which asks once a character."""
+
+    def __missing__(self, code: int) -> str:
+        character = shown = chr(code)
+        if character.isdecimal():
+            shown = "d"
+        elif character.isalpha():
+            shown = "X" if character.isupper() or character.istitle() else "x"
+        self[code] = shown
+        return shown
+
+
+_SHAPES = _Shapes()
 
 
 def _shape(values: Values) -> list[str]:
-    """Letters to X, x, digits to d, the rest as it is: `McCall-9` is `XxXxxx-d`."""
-    return [v.translate(_ASCII_SHAPE) if v.isascii() else "".join(map(_shape_of, v)) for v in values]
-
-
-def _shape_of(character: str) -> str:
-    if character.isdecimal():
-        return "d"
-    if not character.isalpha():
-        return character
-    return "X" if character.isupper() or character.istitle() else "x"
+    """`McCall-9` is `XxXxxx-d`."""
+    return [v.translate(_SHAPES) for v in values]
 
 
 def _short_shape(values: Values) -> list[str]:
@@ -67,7 +72,6 @@ def _short_shape(values: Values) -> list[str]:
     return [folded[shape] for shape in shapes]
 
 
-_ASCII_SHAPE = {i: _shape_of(chr(i)) for i in range(128)}
 _RUN = re.compile(r"(.)\1+")
 
 # kind -> function from all distinct values to what is said of them; None = nothing to say.
@@ -77,14 +81,14 @@ _KINDS: dict[str, Callable[..., MaybeValues]] = {
     "short_shape": _short_shape,
     "prefix": lambda values, n: [v[:n] if len(v) >= n else None for v in values],
     "suffix": lambda values, n: [v[-n:] if len(v) >= n else None for v in values],
-    "capitalised": lambda values: ["yes" if v[:1].isupper() else None for v in values],
-    "matches": lambda values, name, pattern: _matching(values, name, pattern),
+    "capitalised": lambda values: ["yes" if is_capitalised(v) else None for v in values],
+    "matches": lambda values, name, pattern: [name if re.search(pattern, v) else None for v in values],
 }
+_ARGUMENTS = {"prefix": 1, "suffix": 1, "matches": 2}  # how many a kind takes; the others none
 
 
-def _matching(values: Values, name: str, pattern: str) -> MaybeValues:
-    fits = re.compile(pattern).search
-    return [name if fits(v) else None for v in values]
+def is_capitalised(word: str) -> bool:
+    return word[:1].isupper()
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,22 @@ class Derived(Attribute):
     def __post_init__(self) -> None:
         if self.kind not in _KINDS:
             raise SettingError.saying(f"unknown attribute {self.kind!r}; known: {', '.join(sorted(_KINDS))}")
+        if len(self.arguments) != _ARGUMENTS.get(self.kind, 0):
+            raise SettingError.saying(
+                f"{self.kind} takes {_ARGUMENTS.get(self.kind, 0)} arguments; got {self.arguments}"
+            )
+        if self.kind in ("prefix", "suffix"):
+            (length,) = self.arguments
+            if not isinstance(length, int) or length < 1:
+                raise SettingError.saying(
+                    f"the length of a prefix or suffix must be a whole number of 1 or more; got {length!r}"
+                )
+        elif self.kind == "matches":
+            name, pattern = self.arguments
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise SettingError.saying(f"matches({name!r}, ...): not a regular expression: {error}") from None
 
     def column(self, corpus: Corpus) -> Column:
         return _mapped(self.of.column(corpus), lambda values: _KINDS[self.kind](values, *self.arguments))
@@ -137,9 +157,6 @@ class PerWord(Attribute):
     def spec(self) -> dict[str, Any]:
         return {"function": self.name}
 
-    def __str__(self) -> str:
-        return self.name
-
 
 def _mapped(column: Column, function: Callable[[Values], MaybeValues]) -> Column:
     """Apply a function of all distinct values and renumber: tokens follow by indexing."""
@@ -147,43 +164,22 @@ def _mapped(column: Column, function: Callable[[Values], MaybeValues]) -> Column
     return Column(np.append(types.codes, -1)[column.codes], types.values)  # the last is where code -1 points
 
 
-def column(name: str) -> Raw:
-    """The column `name` of the corpus, as an attribute."""
-    return Raw(name)
-
-
 def prefix(length: int, of: Attribute | None = None) -> Derived:
     """The first `length` characters; nothing for a shorter word."""
-    return Derived("prefix", (_checked_length(length),), of or word)
+    return Derived("prefix", (length,), of or word)
 
 
 def suffix(length: int, of: Attribute | None = None) -> Derived:
     """The last `length` characters; nothing for a shorter word."""
-    return Derived("suffix", (_checked_length(length),), of or word)
-
-
-def _checked_length(length: int) -> int:
-    if not isinstance(length, int) or length < 1:
-        raise SettingError.saying(
-            f"the length of a prefix or suffix must be a whole number of 1 or more; got {length!r}"
-        )
-    return length
+    return Derived("suffix", (length,), of or word)
 
 
 def matches(name: str, pattern: str, of: Attribute | None = None) -> Derived:
     """Present (with value `name`) where the regular expression is found in the word."""
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise SettingError.saying(f"matches({name!r}, ...): not a regular expression: {error}") from None
     return Derived("matches", (name, pattern), of or word)
 
 
-def per_word(name: str, function: Callable[[str], str | None]) -> PerWord:
-    """A user's function of a word as an attribute, called once a distinct word."""
-    return PerWord(name, function)
-
-
+column, per_word = Raw, PerWord  # as templates are written: column("lemma")[0], per_word("stem", stem)[0]
 word, pos, chunk = Raw("word"), Raw("pos"), Raw("chunk")
 lower, shape, short_shape = Derived("lower"), Derived("shape"), Derived("short_shape")
 capitalised = Derived("capitalised")
@@ -212,22 +208,17 @@ class Context(Attribute):
     of a sentence nor within a sentence in capitals.
     """
 
-    kind: str
+    name: str
 
     def __post_init__(self) -> None:
-        if self.kind not in _DOCUMENT_KINDS:
-            raise SettingError.saying(f"unknown attribute {self.kind!r}; known: {', '.join(sorted(_DOCUMENT_KINDS))}")
+        if self.name not in _DOCUMENT_KINDS:
+            raise SettingError.saying(f"unknown attribute {self.name!r}; known: {', '.join(sorted(_DOCUMENT_KINDS))}")
 
     def column(self, corpus: Corpus) -> Column:
-        if not corpus.n_tokens:
-            return Column(np.empty(0, np.int32), ())
-        return _DOCUMENT_KINDS[self.kind](corpus)
+        return _DOCUMENT_KINDS[self.name](corpus) if corpus.n_tokens else Column(np.empty(0, np.int32), ())
 
     def spec(self) -> dict[str, Any]:
-        return {"document": self.kind}
-
-    def __str__(self) -> str:
-        return self.kind
+        return {"document": self.name}
 
 
 def _of_words(corpus: Corpus, test: Callable[[str], bool]) -> Mask:
@@ -238,18 +229,6 @@ def _of_words(corpus: Corpus, test: Callable[[str], bool]) -> Mask:
 
 def _yes(mask: Mask) -> Column:
     return Column(np.where(mask, 0, -1).astype(np.int32), ("yes",))
-
-
-def _lower_cased(corpus: Corpus) -> tuple[Numbers, tuple[str, ...]]:
-    column = lower.column(corpus)
-    return column.codes.astype(np.int64), column.values
-
-
-def _is_capitalised(word: str) -> bool:
-    return word[:1].isupper()
-
-
-# The sentence
 
 
 def _all_caps(corpus: Corpus) -> Mask:
@@ -267,7 +246,7 @@ def _sentence_length(corpus: Corpus) -> Column:
 
 def _run_ends(corpus: Corpus) -> tuple[Mask, Numbers, Numbers]:
     """Capitalised tokens, and for each of them the first and the last token of its run."""
-    capital = _of_words(corpus, _is_capitalised)
+    capital = _of_words(corpus, is_capitalised)
     opens = np.zeros(corpus.n_tokens + 1, bool)
     opens[corpus.sentence_starts] = True
     opens[1:-1] |= capital[1:] != capital[:-1]
@@ -278,17 +257,11 @@ def _run_ends(corpus: Corpus) -> tuple[Mask, Numbers, Numbers]:
 
 def _run_word(corpus: Corpus, which: str) -> Column:
     capital, first, last = _run_ends(corpus)
-    codes, values = _lower_cased(corpus)
-    at = {"first": first, "last": last, "before": first - 1, "after": last + 1}[which]
-    lengths = np.diff(corpus.sentence_starts)
-    inside = (at >= np.repeat(corpus.sentence_starts[:-1], lengths)) & (
-        at < np.repeat(corpus.sentence_starts[1:], lengths)
-    )
-    found = np.where(inside, codes[np.where(inside, at, 0)], len(values))
-    return Column(np.where(capital, found, -1).astype(np.int32), (*values, OUTSIDE))
-
-
-# The document
+    words = lower.column(corpus)
+    at = {"first": first, "last": last, "before": first, "after": last}[which]
+    found = shifted(words.codes + 1, corpus, {"before": -1, "after": 1}.get(which, 0))[at] - 1
+    found[found < 0] = len(words.values)  # beyond the sentence
+    return Column(np.where(capital, found, -1), (*words.values, OUTSIDE))
 
 
 def _mid_sentence(corpus: Corpus) -> Mask:
@@ -299,26 +272,25 @@ def _mid_sentence(corpus: Corpus) -> Mask:
 
 def _word_in_document(corpus: Corpus) -> Numbers:
     """A number for each pair of a document and a lower-cased word in it, from 0."""
-    codes, values = _lower_cased(corpus)
-    pairs = corpus.token_documents.astype(np.int64) * len(values) + codes
+    words = lower.column(corpus)
+    pairs = corpus.token_documents.astype(np.int64) * len(words.values) + words.codes
     numbers: Numbers = np.unique(pairs, return_inverse=True)[1]
     return numbers
 
 
-def _seen_elsewhere(corpus: Corpus, mask: Mask) -> Mask:
+def _seen_elsewhere(corpus: Corpus, mask: Mask) -> Column:
     """Where another token of the document with the same word, whatever its case, is in the mask."""
     group = _word_in_document(corpus)
     counts = np.bincount(group, weights=mask)
-    seen: Mask = counts[group] - mask > 0
-    return seen
+    return _yes(counts[group] - mask > 0)
 
 
 def _seen_capitalised(corpus: Corpus) -> Column:
-    return _yes(_seen_elsewhere(corpus, _of_words(corpus, _is_capitalised) & _mid_sentence(corpus)))
+    return _seen_elsewhere(corpus, _of_words(corpus, is_capitalised) & _mid_sentence(corpus))
 
 
 def _seen_lower(corpus: Corpus) -> Column:
-    return _yes(_seen_elsewhere(corpus, _of_words(corpus, lambda v: v != v.upper() and v == v.lower())))
+    return _seen_elsewhere(corpus, _of_words(corpus, lambda v: v != v.upper() and v == v.lower()))
 
 
 def _document_case(corpus: Corpus) -> Column:
@@ -353,8 +325,7 @@ _DOCUMENT_KINDS: dict[str, Callable[[Corpus], Column]] = {
 }
 
 sentence_all_caps, sentence_length = Context("sentence_all_caps"), Context("sentence_length")
-run_first, run_last = Context("run_first"), Context("run_last")
-run_before, run_after = Context("run_before"), Context("run_after")
+run_first, run_last, run_before, run_after = map(Context, ("run_first", "run_last", "run_before", "run_after"))
 seen_capitalised, seen_lower = Context("seen_capitalised"), Context("seen_lower")
 document_case, document_start = Context("document_case"), Context("document_start")
 
@@ -383,8 +354,9 @@ class Gazetteer(Attribute):
             words = [fold(w) for w in sentence]
             at = 0
             while at < len(words):
-                size = _longest_match(words, at, phrases, longest) if words[at] in opening else 0
-                marks += _marks(size) if size else [None]
+                sizes = range(min(longest, len(words) - at), 0, -1) if words[at] in opening else ()
+                size = next((n for n in sizes if tuple(words[at : at + n]) in phrases), 0)
+                marks += ["B", *["I"] * (size - 2), "E"] if size > 1 else ["S" if size else None]
                 at += max(size, 1)
         return Column.from_strings(marks)
 
@@ -393,17 +365,6 @@ class Gazetteer(Attribute):
 
     def __str__(self) -> str:
         return f"gazetteer({self.name})"
-
-
-def _longest_match(words: list[str], at: int, phrases: set[tuple[str, ...]], longest: int) -> int:
-    for size in range(min(longest, len(words) - at), 0, -1):
-        if tuple(words[at : at + size]) in phrases:
-            return size
-    return 0
-
-
-def _marks(size: int) -> list[str | None]:
-    return ["S"] if size == 1 else ["B", *["I"] * (size - 2), "E"]
 
 
 def gazetteer(name: str, entries: Iterable[str], ignore_case: bool = False) -> Gazetteer:

@@ -98,11 +98,10 @@ class Corpus:
             made = Column.from_labels if name == "(labels)" else Column.from_strings
             built[name] = made(token for row in rows for token in row)
         per_document = [1] * len(sentences) if documents is None else _sizes(list(documents), len(sentences))
-        kept = np.concatenate([[0], np.cumsum(np.array(lengths, np.int64) > 0)]).astype(np.int64)
-        ends = np.concatenate([[0], np.cumsum(per_document)]).astype(np.int64)
-        starts = np.concatenate([[0], np.cumsum([n for n in lengths if n])]).astype(np.int64)
+        kept = starts_of([length > 0 for length in lengths])
         label_column = built.pop("(labels)", None)
-        corpus = cls(built, starts, kept[ends], label_column)
+        starts = starts_of([length for length in lengths if length])
+        corpus = cls(built, starts, kept[starts_of(per_document)], label_column)
         return corpus.with_scheme(scheme, np.flatnonzero(lengths))
 
     @property
@@ -240,8 +239,8 @@ class Corpus:
         sources = {corpus.source for corpus in corpora}
         return cls(
             {name: Column.joined(columns) for name, columns in apart.items()},
-            _joined_starts([corpus.sentence_starts for corpus in corpora]),
-            _joined_starts([corpus.document_starts for corpus in corpora]),
+            starts_of(np.concatenate([np.diff(corpus.sentence_starts) for corpus in corpora])),
+            starts_of(np.concatenate([np.diff(corpus.document_starts) for corpus in corpora])),
             None if first.labels is None else Column.joined([c.labels for c in corpora if c.labels is not None]),
             first.scheme,
             first.source if len(sources) == 1 else None,
@@ -344,9 +343,21 @@ def _runs(starts: NDArray[np.int64], chosen: NDArray[np.int64]) -> NDArray[np.in
     return np.asarray(np.arange(before[-1]) + np.repeat(starts[chosen] - before[:-1], lengths))
 
 
-def _joined_starts(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Offsets of parts that stand one after the other."""
-    return np.concatenate([[0], np.cumsum(np.concatenate([np.diff(part) for part in parts]))]).astype(np.int64)
+def starts_of(lengths: ArrayLike) -> NDArray[np.int64]:
+    """(n + 1,), where runs of these lengths begin, one behind the other, and where the last one ends."""
+    return np.append(0, np.cumsum(lengths)).astype(np.int64)
+
+
+def shifted(values: NDArray[Any], corpus: Corpus, offset: int) -> NDArray[Any]:
+    """(n,), for each token the value `offset` tokens on; 0 beyond its sentence."""
+    if not offset:
+        return values
+    sentence, out = corpus.token_sentences, np.zeros_like(values)
+    here, there = slice(None, -abs(offset)), slice(abs(offset), None)
+    if offset < 0:
+        here, there = there, here
+    out[here] = values[there] * (sentence[here] == sentence[there])
+    return out
 
 
 def _checked_starts(starts: ArrayLike, total: int, name: str) -> NDArray[np.int64]:

@@ -6,8 +6,7 @@ template, within a template by first appearance, so rows of the table are sorted
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +16,7 @@ from scipy import sparse
 
 from kinfolk.core.data import Vocabulary
 from kinfolk.core.kernels import njit
-from kinfolk.core.modelfile import Functions, ModelFile
+from kinfolk.core.modelfile import Functions, ModelFile, given_again
 from kinfolk.core.threads import run_chunks
 from kinfolk.errors import ModelFileError, SettingError
 from kinfolk.text.attributes import (
@@ -28,7 +27,6 @@ from kinfolk.text.attributes import (
     Raw,
     document_start,
     lower,
-    matches,
     pos,
     prefix,
     shape,
@@ -36,7 +34,7 @@ from kinfolk.text.attributes import (
     suffix,
     word,
 )
-from kinfolk.text.corpus import Corpus
+from kinfolk.text.corpus import Corpus, starts_of
 from kinfolk.text.dicts import DictFeatures
 from kinfolk.text.templates import (
     Attribute,
@@ -88,13 +86,6 @@ def _number_keys(keys, slots, found, counts):
 
 
 @njit(nogil=True, cache=True)
-def _count_keys(keys, counts):
-    for key in keys:
-        if key >= 0:
-            counts[key] += 1
-
-
-@njit(nogil=True, cache=True)
 def _insert(keys, slots):
     mask = len(slots) - 1
     for number in range(len(keys)):
@@ -142,9 +133,7 @@ class KeyTable:
         flat = keys.reshape(-1)
         top = int(flat.max(initial=-1)) + 1
         if top <= len(flat):  # few possible keys, as with a single attribute: count them all
-            counts = np.zeros(top, np.int32)
-            _count_keys(flat, counts)
-            return cls.of(np.flatnonzero(counts >= min_count).astype(np.int64))
+            return cls.of(np.flatnonzero(np.bincount(flat[flat >= 0], minlength=top) >= min_count).astype(np.int64))
         slots = np.full(_capacity(len(keys)), EMPTY)
         found = np.empty(len(keys), np.int64)
         counts = np.zeros(len(keys), np.int32)
@@ -172,6 +161,7 @@ CHUNKS = 32
 def flatten(templates: Templates) -> list[Template]:
     """One flat list: windows (lists) are opened, a bare attribute stands for offset 0, repeats are dropped."""
     flat: dict[str, Template] = {}
+    named: dict[str, Attribute | Template] = {}  # values are kept by name, so two things may not share one
     for item in [templates] if isinstance(templates, Attribute | Template) else templates:
         if isinstance(item, Attribute):
             item = item[0]
@@ -180,8 +170,11 @@ def flatten(templates: Templates) -> list[Template]:
                 f"a feature template was expected, such as word[-1] or bag(lower, -4, 4); got {item!r}"
             )
         for template in [item] if isinstance(item, Template) else flatten(item):
-            if flat.setdefault(str(template), template) != template:
-                raise SettingError.saying(f"two different features are named {str(template)!r}: name them apart")
+            flat.setdefault(str(template), template)
+            parts: tuple[Attribute | Template, ...] = (template, *template.attributes())
+            for part in parts:
+                if named.setdefault(str(part), part) != part:
+                    raise SettingError.saying(f"two different features are named {str(part)!r}: name them apart")
     return list(flat.values())
 
 
@@ -194,7 +187,6 @@ class TokenFeatures:
         self.templates = flatten(templates)
         if not self.templates:
             raise SettingError.saying("no feature templates: give at least one, such as word[0]")
-        _check_names(self.templates)
         self.min_count = min_count
         self.vocabularies: dict[str, Vocabulary] = {}
         self.tables: list[KeyTable] = []
@@ -202,7 +194,7 @@ class TokenFeatures:
     @property
     def offsets(self) -> NDArray[np.int64]:
         """(templates + 1,), the number of the first feature of each template."""
-        return np.concatenate([[0], np.cumsum([len(t) for t in self.tables])]).astype(np.int64)
+        return starts_of([len(table) for table in self.tables])
 
     @property
     def n_features(self) -> int:
@@ -293,15 +285,6 @@ class TokenFeatures:
         self.vocabularies = {
             name.removeprefix("values."): Vocabulary(v) for name, v in strings.items() if name.startswith("values.")
         }
-
-
-def _check_names(templates: Iterable[Template]) -> None:
-    """Values are kept by the name of their attribute, so two things may not share one."""
-    named: dict[str, Attribute | Template] = {}
-    for template in templates:
-        for part in template.attributes() or (template,):
-            if named.setdefault(str(part), part) != part:
-                raise SettingError.saying(f"two different features are named {str(part)!r}: name them apart")
 
 
 _NOTHING = Corpus.from_sentences([])
@@ -415,9 +398,6 @@ def for_corpus(templates: str | Templates, corpus: Corpus) -> list[Template]:
 #
 # A user's functions are not in the file: it keeps their names, and they are passed in again.
 
-_CHECKED: dict[str, Callable[..., Attribute]] = {"prefix": prefix, "suffix": suffix, "matches": matches}
-Strings = Mapping[str, Sequence[str]]
-
 
 def restored_features(file: ModelFile, functions: Functions) -> TokenFeatures | DictFeatures:
     """The feature set that `spec` and `state` described, of templates or of feature dicts."""
@@ -426,54 +406,35 @@ def restored_features(file: ModelFile, functions: Functions) -> TokenFeatures | 
     if spec.get("dicts"):
         features = DictFeatures(spec["min_count"])
     else:
-        rebuild = _Rebuild(functions, file.strings)
-        features = TokenFeatures([rebuild.template(t) for t in spec["templates"]], spec["min_count"])
+        templates = [_template(template, functions, file.strings) for template in spec["templates"]]
+        features = TokenFeatures(templates, spec["min_count"])
     features.restore(file.arrays, file.strings)
     return features
 
 
-class _Rebuild:
-    def __init__(self, functions: Functions, strings: Strings) -> None:
-        self._functions, self._strings = functions, strings
+def _template(spec: Mapping[str, Any], functions: Functions, strings: Mapping[str, Sequence[str]]) -> Template:
+    """What `Template.spec` describes; `strings` has the entries of gazetteers."""
 
-    def template(self, spec: Mapping[str, Any]) -> Template:
-        if "conjunction" in spec:
-            return self._conjunction(spec)
-        if "bag" in spec:
-            return bag(self.attribute(spec["bag"]), int(spec["first"]), int(spec["last"]))
-        if "elsewhere" in spec:
-            return Elsewhere(self._conjunction(spec["elsewhere"]))
-        if "per_token" in spec:
-            return PerToken(spec["per_token"], self._function(spec["per_token"]))
-        raise _unknown(spec)
-
-    def _conjunction(self, spec: Mapping[str, Any]) -> Conjunction:
-        return Conjunction(tuple((self.attribute(a), int(offset)) for a, offset in spec["conjunction"]))
-
-    def attribute(self, spec: Mapping[str, Any]) -> Attribute:
+    def attribute(spec: Mapping[str, Any]) -> Attribute:
         if "column" in spec:
             return Raw(spec["column"])
         if "kind" in spec:
-            make = _CHECKED.get(spec["kind"], functools.partial(Derived, spec["kind"], ()))
-            return make(*spec["arguments"], of=self.attribute(spec["of"]))
+            return Derived(spec["kind"], tuple(spec["arguments"]), attribute(spec["of"]))
         if "function" in spec:
-            return PerWord(spec["function"], self._function(spec["function"]))
+            return PerWord(spec["function"], given_again(spec["function"], functions, "a feature function"))
         if "document" in spec:
             return Context(spec["document"])
         if "gazetteer" in spec:
-            entries = self._strings[f"gazetteer.{spec['gazetteer']}"]
+            entries = strings[f"gazetteer.{spec['gazetteer']}"]
             return Gazetteer(spec["gazetteer"], frozenset(entries), spec["ignore_case"])
-        raise _unknown(spec)
+        raise ModelFileError(f"the model uses a feature template this version does not know: {sorted(spec)}")
 
-    def _function(self, name: str) -> Callable[..., Any]:
-        if name not in self._functions:
-            given = ", ".join(self._functions) or "none"
-            raise ModelFileError(
-                f"the model uses a feature function named {name!r}, which a file cannot hold; pass it in again: "
-                f"`load_model(path, functions={{{name!r}: ...}})`. Given: {given}"
-            )
-        return self._functions[name]
-
-
-def _unknown(spec: Mapping[str, Any]) -> ModelFileError:
-    return ModelFileError(f"the model uses a feature template this version does not know: {sorted(spec)}")
+    if "bag" in spec:
+        return bag(attribute(spec["bag"]), int(spec["first"]), int(spec["last"]))
+    if "per_token" in spec:
+        return PerToken(spec["per_token"], given_again(spec["per_token"], functions, "a feature function"))
+    inner = spec.get("elsewhere", spec)
+    if "conjunction" not in inner:
+        raise ModelFileError(f"the model uses a feature template this version does not know: {sorted(spec)}")
+    conjunction = Conjunction(tuple((attribute(a), int(offset)) for a, offset in inner["conjunction"]))
+    return Elsewhere(conjunction) if "elsewhere" in spec else conjunction

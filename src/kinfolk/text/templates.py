@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -22,9 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.core.data import Column, Vocabulary
-from kinfolk.core.kernels import njit
 from kinfolk.errors import SettingError
-from kinfolk.text.corpus import Corpus
+from kinfolk.text.corpus import Corpus, shifted, starts_of
 
 # -- A corpus seen through a vocabulary: attribute values as numbers, shifted by offsets ---------------
 #
@@ -32,16 +32,6 @@ from kinfolk.text.corpus import Corpus
 # and a value never met in training has none (-1).
 
 MAX_OCCURRENCES = 20  # other occurrences of one word looked at: the nearest ones of a longer list
-
-
-@njit(nogil=True, cache=True)
-def _shift(codes, starts, offset, out):
-    """out[t] = codes[t + offset] inside the sentence of t, 0 beyond it."""
-    for s in range(len(starts) - 1):
-        first, last = starts[s], starts[s + 1]
-        for t in range(first, last):
-            at = t + offset
-            out[t] = codes[at] if first <= at < last else 0
 
 
 class TokenView:
@@ -56,11 +46,6 @@ class TokenView:
         self.vocabularies = vocabularies
         self._learning = learning
         self._codes: dict[str, NDArray[np.int32]] = {}
-        self._others: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
-
-    @property
-    def n_tokens(self) -> int:
-        return self.corpus.n_tokens
 
     def prepare(self, attributes: Sequence[Attribute]) -> None:
         """Work out the codes of all attributes, so that `codes` only reads and threads may share the view."""
@@ -93,53 +78,29 @@ class TokenView:
         return self._codes[name]
 
     def codes(self, attribute: Attribute, offset: int) -> NDArray[np.int32]:
-        codes = self.unshifted_codes(attribute)
-        if offset == 0:
-            return codes
-        out = np.empty_like(codes)
-        _shift(codes, self.corpus.sentence_starts, offset, out)
-        return out
+        return shifted(self.unshifted_codes(attribute), self.corpus, offset)
 
-    @property
+    @cached_property
     def other_occurrences(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """CSR: for each capitalised token, the other tokens of its document with the same word."""
-        if self._others is None:
-            words = self.corpus.columns["word"]
-            capital = np.array([v[:1].isupper() for v in words.values], bool)
-            group = self.corpus.token_documents.astype(np.int64) * max(1, len(words.values)) + words.codes
-            tokens = np.flatnonzero(capital[words.codes]) if len(words) else np.empty(0, np.int64)
-            order = tokens[np.argsort(group[tokens], kind="stable")]
-            self._others = _occurrence_lists(order, group, self.n_tokens)
-        return self._others
+        """CSR: for each capitalised token, the nearest other tokens of its document with the same word.
 
-
-def _occurrence_lists(
-    order: NDArray[np.int64], group: NDArray[np.int64], n: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """`order` lists tokens group by group; a group is a run in it."""
-    runs = np.flatnonzero(np.diff(group[order], prepend=-1))  # where each run begins
-    sizes = np.diff(np.append(runs, len(order)))
-    counts = np.zeros(n + 1, np.int64)
-    counts[order + 1] = np.repeat(np.minimum(sizes - 1, MAX_OCCURRENCES), sizes)
-    indptr = np.cumsum(counts)
-    others = np.empty(indptr[-1], np.int64)
-    _list_others(order, runs, sizes, indptr, others)
-    return indptr, others
-
-
-@njit(nogil=True, cache=True)
-def _list_others(order, runs, sizes, indptr, others):
-    """The nearest occurrences around position i of a run: a window that slides with i."""
-    for run in range(len(runs)):
-        first, last = runs[run], runs[run] + sizes[run]
-        for i in range(first, last):
-            wanted = indptr[order[i] + 1] - indptr[order[i]]
-            at = max(first, min(i - wanted // 2, last - wanted - 1))
-            for slot in range(indptr[order[i]], indptr[order[i] + 1]):
-                if at == i:
-                    at += 1
-                others[slot] = order[at]
-                at += 1
+        In a list of tokens ordered by (document, word) a word is a run, and they are a window that slides along it.
+        """
+        words, n = self.corpus.columns["word"], self.corpus.n_tokens
+        group = self.corpus.token_documents.astype(np.int64) * max(1, len(words.values)) + words.codes
+        tokens = np.flatnonzero(np.array([v[:1].isupper() for v in words.values], bool)[words.codes])
+        order = tokens[np.argsort(group[tokens], kind="stable")]
+        sizes = np.unique(group[order], return_counts=True)[1]
+        size, start = np.repeat(sizes, sizes), np.repeat(starts_of(sizes)[:-1], sizes)  # of the run at each place
+        place, width = np.arange(len(order)), np.minimum(size - 1, MAX_OCCURRENCES)
+        first = np.maximum(start, np.minimum(place - width // 2, start + size - width - 1))
+        by_token = np.argsort(order)
+        place, first, width = place[by_token], first[by_token], width[by_token]
+        counts = np.zeros(n, np.int64)
+        counts[tokens] = width
+        indptr = starts_of(counts)
+        at = np.arange(indptr[-1]) + np.repeat(first - starts_of(width)[:-1], width)
+        return indptr, order[at + (at >= np.repeat(place, width))]  # a token is no other occurrence of itself
 
 
 # -- templates -------------------------------------------------------------------------------------
@@ -179,6 +140,8 @@ class Template:
 class Attribute:
     """Something a token has a value of, or lacks: maps a corpus to a Column of strings."""
 
+    name: str
+
     def column(self, corpus: Corpus) -> Column:
         raise NotImplementedError
 
@@ -206,6 +169,9 @@ class Attribute:
 
     def __and__(self, other: Attribute | Conjunction) -> Conjunction:
         return self[0] & other
+
+    def __str__(self) -> str:
+        return self.name
 
 
 @dataclass(frozen=True)
@@ -270,7 +236,7 @@ class Bag(Template):
 
     def keys(self, view: TokenView) -> Keys:
         offsets = [o for o in range(self.first, self.last + 1) if o != 0]
-        table = np.empty((view.n_tokens, len(offsets)), np.int64)
+        table = np.empty((view.corpus.n_tokens, len(offsets)), np.int64)
         for i, offset in enumerate(offsets):
             table[:, i] = view.codes(self.attribute, offset)
         table[table == 0] = -1
@@ -324,7 +290,7 @@ class PerToken(Template):
 
     def keys(self, view: TokenView) -> Keys:
         rows = self._rows(view.corpus)
-        indptr = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
+        indptr = starts_of([len(row) for row in rows])
         column = Column.from_strings(s for row in rows for s in row)
         return Keys(view.encode(self.name, column).astype(np.int64), indptr)
 
@@ -376,6 +342,4 @@ def elsewhere(template: Attribute | Conjunction) -> Elsewhere:
     return Elsewhere(inner)
 
 
-def per_token(name: str, function: Callable[[list[dict[str, str]], int], Iterable[str]]) -> PerToken:
-    """A user's function of a sentence and a position as a template."""
-    return PerToken(name, function)
+per_token = PerToken  # as templates are written: per_token("near", function)
