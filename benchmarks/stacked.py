@@ -99,8 +99,8 @@ def second_level(model: StackedNodes, data: Relational, votes: Any, rounds: int)
     nobody = np.full(len(data), -1, np.int32)
     last = NodePredictor(model.levels_, model._ready(model._nodes(data)), model._ask, nobody, None, nobody)
     relations = list(data.relations.values())
-    company = np.concatenate([r @ votes for r in relations], axis=1)
-    ready = np.concatenate([data.features, company.astype(np.float32)], axis=1)
+    aggregates = np.concatenate([r @ votes for r in relations], axis=1)
+    ready = np.concatenate([data.features, aggregates.astype(np.float32)], axis=1)
     estimator = model.levels_[1].estimator
     took: list[tuple[float, float, float]] = []
     for _ in range(rounds):

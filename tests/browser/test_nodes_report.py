@@ -68,8 +68,8 @@ def test_a_neighbour_is_clicked(open_page: Any, tmp_path: Path) -> None:
     neighbour_at(page, one).click()
     panel = page.locator(".panel")
     assert panel.locator("h3").text_content() == one.name
-    told = int(one.told[-1].argmax())
-    assert f"{one.relation} tells {answer.classes[told]} {percent(one.told[-1, told])}" in panel.text_content()
+    told = int(one.votes[-1].argmax())
+    assert f"{one.relation} tells {answer.classes[told]} {percent(one.votes[-1, told])}" in panel.text_content()
     assert neighbour_at(page, one).get_attribute("aria-pressed") == "true"
     page.locator(".node.centre").click()
     assert "the node in question" in panel.text_content()

@@ -125,7 +125,7 @@ def test_without_templates_the_shares_of_labels_are_told_by_every_relation():
     links = {"r": sparse.csr_array(weights(rng, 24)), "s": sparse.csr_array(weights(rng, 24))}
     graph = a_graph(4, relations=links)
     model, told = network().fit(graph), network(templates=["proportion:r", "proportion:s"]).fit(graph)
-    assert list(map(repr, model.company_.templates)) == ["Proportion('r')", "Proportion('s')"]
+    assert list(map(repr, model.template_set_.templates)) == ["Proportion('r')", "Proportion('s')"]
     np.testing.assert_array_equal(model.predict_proba(graph, known="none"), told.predict_proba(graph, known="none"))
 
 
@@ -134,7 +134,7 @@ def test_without_templates_weights_below_0_are_added_up():
     rng = np.random.default_rng(4)
     links = {"r": sparse.csr_array(weights(rng, 24)), "s": sparse.csr_array(-weights(rng, 24))}
     model = network().fit(a_graph(4, relations=links))
-    assert list(map(repr, model.company_.templates)) == ["Proportion('r')", "Count('s')"]
+    assert list(map(repr, model.template_set_.templates)) == ["Proportion('r')", "Count('s')"]
 
 
 def test_what_is_told_by_default_is_the_same_in_training_and_in_sampling():
@@ -144,7 +144,7 @@ def test_what_is_told_by_default_is_the_same_in_training_and_in_sampling():
     model = network().fit(graph)
     world = model._ready(model._nodes(graph))
     few, all_ = one_hot(graph.label_codes, 2), one_hot(np.array([0, 1, 1, 1, 1, 1, 1]), 2)
-    told = [world.company.rows(world.neighbourhood, votes, np.array([0]))[0].tolist() for votes in (few, all_)]
+    told = [world.template_set.rows(world.neighbourhood, votes, np.array([0]))[0].tolist() for votes in (few, all_)]
     assert told == [[0.0, 1.0], [0.0, 1.0]]
 
 

@@ -20,9 +20,9 @@ import kinfolk as kf
 from kinfolk.errors import InputError, KinfolkError
 from kinfolk.graph.page import (
     MOST_DRAWN,
+    Measured,
     Neighbour,
     Surroundings,
-    Told,
     level_answer,
     level_part,
     mixture_node_part,
@@ -155,7 +155,7 @@ def test_neighbours_with_what_they_told() -> None:
     assert by["r"] == {*OTHER.relations["r"].indices[slice(*OTHER.relations["r"].indptr[3:5])].tolist()}
     assert by["~r"] == {*np.flatnonzero(OTHER.relations["r"].toarray()[:, 3]).tolist()}
     for one in answer.neighbours:
-        np.testing.assert_allclose(one.told, [tables[0][one.node], tables[1][one.node]])
+        np.testing.assert_allclose(one.votes, [tables[0][one.node], tables[1][one.node]])
         assert one.source == "prediction" and one.name == f"n{one.node} of 1"
         if one.relation == "r":
             assert one.weight == OTHER.relations["r"][3, one.node]
@@ -166,7 +166,7 @@ def test_depth_0_is_the_base_alone() -> None:
     answer = model.explain(OTHER, node=1)
     assert len(answer.levels) == 1 and answer.levels[0].aggregates == ()
     np.testing.assert_allclose(answer.levels[0].distribution, model.predict_proba(OTHER)[1])
-    assert all(one.told.shape == (0, 3) for one in answer.neighbours)
+    assert all(one.votes.shape == (0, 3) for one in answer.neighbours)
     assert "nothing" in str(answer)
 
 
@@ -178,7 +178,7 @@ def test_sampled_votes_are_averaged_as_in_prediction() -> None:
     best = NAMES.index(answer.label)
     for one in answer.levels[2].aggregates:
         assert one.effect == pytest.approx(tables[2][2, best] - one.without[best], abs=1e-12)
-    assert all(np.allclose(7 * one.told, np.round(7 * one.told)) for one in answer.neighbours)
+    assert all(np.allclose(7 * one.votes, np.round(7 * one.votes)) for one in answer.neighbours)
 
 
 def test_who_tells_a_label_and_who_a_prediction() -> None:
@@ -187,7 +187,7 @@ def test_who_tells_a_label_and_who_a_prediction() -> None:
     for one in told.neighbours:
         label = partly.labels[one.node]
         assert one.known == (label is not None)
-        assert not one.known or (NAMES[one.told[0].argmax()] == label and one.told.max() == 1.0)
+        assert not one.known or (NAMES[one.votes[0].argmax()] == label and one.votes.max() == 1.0)
     assert {one.known for one in told.neighbours} == {True, False}
     model = kf.StackedNodes(LogisticRegression(), "count:s", n_jobs=1).fit(TRAIN)
     answer = model.explain(TRAIN, node=0)
@@ -199,7 +199,7 @@ def test_who_tells_a_label_and_who_a_prediction() -> None:
 def test_forced_labels_are_told_and_that_of_the_node_is_set_aside() -> None:
     model = stacked(templates="count:s", depth=1)
     answer = model.explain(OTHER, node=0, forced=True)
-    assert all(one.known and one.told[0, OTHER.label_codes[one.node]] == 1.0 for one in answer.neighbours)
+    assert all(one.known and one.votes[0, OTHER.label_codes[one.node]] == 1.0 for one in answer.neighbours)
     hidden = OTHER.with_labels([None, *OTHER.labels[1:]])
     np.testing.assert_allclose(answer.levels[-1].distribution, model.predict_proba(hidden, forced=True)[0])
 
@@ -284,7 +284,7 @@ def test_link_models_are_explained_by_links_cut(forced: bool) -> None:
     np.testing.assert_allclose(answer.levels[0].distribution, softmax(scores), atol=1e-5)
     np.testing.assert_allclose(answer.levels[1].without_all, apart[node], atol=1e-5)
     for one in answer.neighbours:
-        np.testing.assert_allclose(one.told[0], apart[one.node], atol=1e-5)
+        np.testing.assert_allclose(one.votes[0], apart[one.node], atol=1e-5)
         assert one.known == forced
 
 
@@ -326,7 +326,7 @@ def test_a_page_draws_so_many_and_counts_the_rest() -> None:
 
 def test_the_page_begins_with_the_story_in_words() -> None:
     def lead(one: list[float], both: list[float]) -> str:
-        told = [Told("count(r)", "predictions", NAMES, np.ones(3), np.array(one))]
+        told = [Measured("count(r)", "predictions", NAMES, np.ones(3), np.array(one))]
         own = level_answer("own features alone", np.array([0.2, 0.7, 0.1]), 0)
         level = level_answer("level 1", np.array([0.8, 0.1, 0.1]), 0, told, np.array(both))
         around = [Neighbour(1, "n1", "r", 1.0, np.ones((1, 3)), "prediction")]

@@ -114,7 +114,7 @@ def _plain(answer: Any, ids: Any) -> Any:
         assert all(parent is None or ids[parent] == name for parent, name, *_ in around)
         return answer.name, answer.label, answer.probability, [rest for _, *rest in around]
     assert ids[answer.node] == answer.name and all(ids[one.node] == one.name for one in answer.neighbours)
-    told = sorted((one.name, one.relation, one.told.tolist(), one.source) for one in answer.neighbours)
+    told = sorted((one.name, one.relation, one.votes.tolist(), one.source) for one in answer.neighbours)
     return answer.name, answer.label, answer.probability, told
 
 

@@ -939,7 +939,7 @@ def test_who_has_no_neighbours_goes_by_himself():
 def test_features_of_neighbours_stand_beside_from_level_1_on():
     model = stacked(depth=2, templates=[kf.Mean("cites", "features"), kf.Count("cites")]).fit(GRAPH)
     assert [len(level.estimator.weights_) - 1 for level in model.levels_] == [6, 14, 14]
-    assert model.company_.names(["cat", "dog"], ["x"]) == ["mean(cites) x", "count(cites) cat", "count(cites) dog"]
+    assert model.template_set_.names(["cat", "dog"], ["x"]) == ["mean(cites) x", "count(cites) cat", "count(cites) dog"]
     only = stacked(templates=kf.Mean("cites", "features")).fit(GRAPH)
     mean = [oracle.mean(g.relations["cites"].toarray(), g.features.toarray()) for g in (GRAPH, OTHER)]
     wide = [np.hstack([g.features.toarray(), m]) for g, m in zip((GRAPH, OTHER), mean, strict=True)]
@@ -1097,13 +1097,13 @@ def test_hard_votes_of_tokens_are_labels():
     np.testing.assert_array_equal(one, two)
 
 
-def as_dicts(corpus: kf.Corpus, company: Any = None) -> list[list[dict[str, Any]]]:
+def as_dicts(corpus: kf.Corpus, aggregates: Any = None) -> list[list[dict[str, Any]]]:
     """Features of tokens by hand, with what they are told as more features."""
     rows, t = [], 0
     for words in corpus.rows():
         row = []
         for word in words:
-            told = {} if company is None else {f"told {c}": float(v) for c, v in enumerate(company[t]) if v}
+            told = {} if aggregates is None else {f"told {c}": float(v) for c, v in enumerate(aggregates[t]) if v}
             row.append({"word": word.lower(), "title": word.istitle(), "end": word[-2:], **told})
             t += 1
         rows.append(row)
@@ -1140,7 +1140,7 @@ def test_stacking_a_crf_is_the_crf_on_what_its_neighbours_would_say():
         kf.LinearChainCRF(**precise), templates=kf.Window(2), folds=sentences, n_jobs=1
     ).fit(dicts, labels)  # fmt: skip
     found = model.predict_proba(as_dicts(test))
-    assert model.company_.width == 4 * len(classes) and len(found) == test.n_sentences
+    assert model.template_set_.width == 4 * len(classes) and len(found) == test.n_sentences
     np.testing.assert_allclose(np.concatenate(found), np.concatenate(true), atol=0.02)
     moved = np.abs(np.concatenate(true) - said).max()
     assert moved > 0.2, "or nothing would be seen"

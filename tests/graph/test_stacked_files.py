@@ -136,7 +136,7 @@ def test_every_kind_of_template_comes_back(thin: bool, tmp_path: Path):
     graphs = [g.with_features(sparse.csr_array(g.features), "abc") if thin else g for g in (GRAPH, OTHER)]
     model = stacked(LogisticRegression(max_iter=2000), EVERY_KIND).fit(graphs[0])
     loaded = come_back(model, tmp_path / FILE, graphs[1])
-    assert loaded.company_ == model.company_
+    assert loaded.template_set_ == model.template_set_
     assert loaded.node_columns_ == (("a", "b", "c") if thin else 3)
     slots = [template.slots for template in loaded.templates if isinstance(template, kf.Concat)]
     assert slots == [int(np.diff(GRAPH.relations["r"].indptr).max()), 2]
@@ -186,7 +186,7 @@ def test_every_setting_comes_back(changed: dict[str, Any], tmp_path: Path):
     loaded = come_back(model, tmp_path / FILE, OTHER, GRAPH)
     for name, value in changed.items():
         if name == "templates":
-            value = list(model.company_.templates)
+            value = list(model.template_set_.templates)
         elif name == "folds":
             value = 4  # given by instance: how many they are
         assert getattr(loaded, name) == value
@@ -209,7 +209,7 @@ def test_a_dependency_network_comes_back(mode: str, tmp_path: Path):
         np.testing.assert_array_equal(one, two)
     expected = {**model.get_params(deep=False), "templates": None, "base": None}
     assert {**loaded.get_params(deep=False), "templates": None, "base": None} == expected
-    assert repr(loaded.base) == "LogisticRegression()" and list(loaded.templates) == list(model.company_.templates)
+    assert repr(loaded.base) == "LogisticRegression()" and list(loaded.templates) == list(model.template_set_.templates)
     again = clone(loaded).fit(PARTLY)
     np.testing.assert_array_equal(again.predict_proba(OTHER), model.predict_proba(OTHER))
 
@@ -273,7 +273,7 @@ def test_tokens_come_back(settings: dict[str, Any], tmp_path: Path):
     bases = [bases_of(one.base, one.depth) for one in (loaded, model)]
     assert list(map(type, bases[0])) == list(map(type, bases[1]))
     assert [base.tolerance for base in bases[0]] == [1e-2] * len(loaded.levels_)
-    assert loaded.templates == list(model.company_.templates)
+    assert loaded.templates == list(model.template_set_.templates)
     loaded.save(tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == (tmp_path / FILE).read_bytes()
 

@@ -33,20 +33,20 @@ class Traces:
 
     fold: Any
     links: Any  # (n, n)
-    told: Any
+    revealed: Any
     rows: list[tuple[int, Any, Any]]  # level, instances and rows of every model that is trained
 
     def __post_init__(self) -> None:
         self.labels, self.n_votes, self.n_jobs = self.fold, int(self.fold.max()) + 1, 1
 
-    def learn(self, level: int, index: Any, company: Any) -> Any:
-        self.rows.append((level, index, company))
+    def learn(self, level: int, index: Any, aggregates: Any) -> Any:
+        self.rows.append((level, index, aggregates))
         behind = np.eye(self.n_votes)[self.fold[index]].max(axis=0)
-        if company is not None:
-            behind = np.maximum(behind, company.reshape(len(index), -1, self.n_votes).max(axis=(0, 1)))
+        if aggregates is not None:
+            behind = np.maximum(behind, aggregates.reshape(len(index), -1, self.n_votes).max(axis=(0, 1)))
         return Trace(behind)
 
-    def company(self, votes: Any, own: Any, index: Any) -> Any:
+    def aggregates(self, votes: Any, own: Any, index: Any) -> Any:
         told = (self.links[index][:, :, None] * votes).max(axis=1, initial=0.0)
         return told if own is None else np.concatenate([told, own[index]], axis=1)
 
@@ -55,10 +55,10 @@ class Traces:
 class Trace:
     behind: Any
 
-    def proba(self, index: Any, company: Any) -> Any:
+    def proba(self, index: Any, aggregates: Any) -> Any:
         table = np.tile(self.behind, (len(index), 1))
-        if company is not None:
-            table = np.maximum(table, company.reshape(len(index), -1, len(self.behind)).max(axis=1))
+        if aggregates is not None:
+            table = np.maximum(table, aggregates.reshape(len(index), -1, len(self.behind)).max(axis=1))
         return table
 
 

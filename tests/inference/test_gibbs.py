@@ -18,7 +18,7 @@ from sklearn.naive_bayes import GaussianNB
 import kinfolk as kf
 import stacked_oracle as oracle
 from kinfolk.collective.relations import Neighbourhood
-from kinfolk.collective.templates import Company, as_templates
+from kinfolk.collective.templates import TemplateSet, as_templates
 from kinfolk.core.data import Classes
 from kinfolk.graph.dependency import is_log_linear, network_of
 from kinfolk.graph.learners import Learner
@@ -276,10 +276,10 @@ def test_tables_are_the_probabilities_of_the_conditional(
     X = np.round(rng.standard_normal((n, 2)), 2)
     features = sparse.csr_array(X) if sparse_features else X
     neighbourhood = Neighbourhood(n, L, {"r": sparse.csr_array(relation)}, features)
-    company = Company.learn(as_templates([as_template(name) for name in names]), neighbourhood)
-    learner = a_learner(rng, 2 + company.width, columns, L)
-    assert is_log_linear(learner, company)
-    net = network_of(learner, company, neighbourhood, features)
+    template_set = TemplateSet.learn(as_templates([as_template(name) for name in names]), neighbourhood)
+    learner = a_learner(rng, 2 + template_set.width, columns, L)
+    assert is_log_linear(learner, template_set)
+    net = network_of(learner, template_set, neighbourhood, features)
     for labels in enumerate_labellings(n, L)[:: max(1, L**n // 20)]:
         rows = np.hstack([X, *(AGGREGATES[name](relation, np.eye(L)[labels]) for name in names)])
         expected = learner.proba(rows)
@@ -295,9 +295,9 @@ def test_what_cannot_be_written_as_tables():
     rows, codes = np.array([[0.0], [1.0], [2.0], [4.0]]), np.array([0, 0, 1, 1])
     classes, bases = Classes.of(["a", "b"]), (LogisticRegression(), GaussianNB())
     linear, other = (Learner(base, classes).fit(rows, codes, None) for base in bases)
-    company = lambda *templates: Company.learn(as_templates(list(templates)), neighbourhood)  # noqa: E731
-    assert is_log_linear(linear, company("count:r", "max:r", "mean:r:features"))
-    assert not is_log_linear(other, company("count:r"))
-    assert not is_log_linear(linear, company("count:r", "log-count:r"))
-    assert not is_log_linear(linear, company(lambda votes, relations: votes))
-    assert not is_log_linear(linear, company("mean:r:features")), "no label has a part in it"
+    learned = lambda *templates: TemplateSet.learn(as_templates(list(templates)), neighbourhood)  # noqa: E731
+    assert is_log_linear(linear, learned("count:r", "max:r", "mean:r:features"))
+    assert not is_log_linear(other, learned("count:r"))
+    assert not is_log_linear(linear, learned("count:r", "log-count:r"))
+    assert not is_log_linear(linear, learned(lambda votes, relations: votes))
+    assert not is_log_linear(linear, learned("mean:r:features")), "no label has a part in it"

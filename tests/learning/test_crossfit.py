@@ -102,7 +102,7 @@ class Traced:
 
     def vote(self, level: int, fold: int, votes: Hidden) -> frozenset[int]:
         """What an instance of `fold` gives in V(level, votes)."""
-        if self.scheme.told and fold != UNLABELLED and fold not in votes:
+        if self.scheme.revealed and fold != UNLABELLED and fold not in votes:
             return frozenset({fold})
         return self.prediction(level, fold, votes)
 
@@ -113,7 +113,7 @@ class Traced:
 
 
 DEPTHS = range(1, 4)
-SCHEMES = pytest.mark.parametrize(("told", "crossing"), [(a, b) for a in (False, True) for b in (False, True)])
+SCHEMES = pytest.mark.parametrize(("revealed", "crossing"), [(a, b) for a in (False, True) for b in (False, True)])
 
 
 def most_needed(depth: int) -> int:
@@ -123,8 +123,8 @@ def most_needed(depth: int) -> int:
 @SCHEMES
 @pytest.mark.parametrize("own", [False, True])
 @pytest.mark.parametrize("depth", DEPTHS)
-def test_strict_rows_owe_nothing_to_their_own_fold(told: bool, crossing: bool, own: bool, depth: int):
-    scheme = CrossFitting("strict", most_needed(depth), told, crossing)
+def test_strict_rows_owe_nothing_to_their_own_fold(revealed: bool, crossing: bool, own: bool, depth: int):
+    scheme = CrossFitting("strict", most_needed(depth), revealed, crossing)
     traced = Traced(scheme, depth, own)
     for level in range(1, depth + 1):
         for fold in range(scheme.n_folds):
@@ -146,9 +146,9 @@ def test_where_labels_are_told_the_rows_of_helpers_are_strict_too(depth: int):
 
 @SCHEMES
 @pytest.mark.parametrize("depth", [0, *DEPTHS])
-def test_a_hidden_fold_has_no_part_in_its_models_or_votes(told: bool, crossing: bool, depth: int):
+def test_a_hidden_fold_has_no_part_in_its_models_or_votes(revealed: bool, crossing: bool, depth: int):
     """So predictions for training instances are as honest as those for new ones."""
-    scheme = CrossFitting("strict", most_needed(depth), told, crossing, estimate=True)
+    scheme = CrossFitting("strict", most_needed(depth), revealed, crossing, estimate=True)
     traced = Traced(scheme, depth)
     for level in range(depth + 1):
         for hidden in scheme.hidden_sets(level, depth):
@@ -191,9 +191,9 @@ def test_without_cross_fitting_every_row_knows_its_label():
 @SCHEMES
 @pytest.mark.parametrize("kind", ["strict", "paper", "none"])
 @pytest.mark.parametrize("estimate", [False, True])
-def test_hidden_sets_are_all_of_a_size_and_smaller(told: bool, crossing: bool, kind: str, estimate: bool):
+def test_hidden_sets_are_all_of_a_size_and_smaller(revealed: bool, crossing: bool, kind: str, estimate: bool):
     n_folds, depth = 5, 2
-    scheme = CrossFitting(kind, n_folds, told, crossing, estimate)
+    scheme = CrossFitting(kind, n_folds, revealed, crossing, estimate)
     sizes = []
     for level in range(depth + 1):
         sets = scheme.hidden_sets(level, depth)
@@ -206,16 +206,16 @@ def test_hidden_sets_are_all_of_a_size_and_smaller(told: bool, crossing: bool, k
     if kind == "paper":
         assert sizes == [1, 1, int(estimate)]
     if kind == "strict":
-        more = estimate or (crossing and not told)
+        more = estimate or (crossing and not revealed)
         assert sizes == [2 + more, 1 + more, int(estimate)]
 
 
 @SCHEMES
 @pytest.mark.parametrize("estimate", [False, True])
 @pytest.mark.parametrize("depth", DEPTHS)
-def test_no_model_is_trained_for_nothing(told: bool, crossing: bool, estimate: bool, depth: int):
+def test_no_model_is_trained_for_nothing(revealed: bool, crossing: bool, estimate: bool, depth: int):
     """Every set of the largest size is asked for by somebody."""
-    scheme = CrossFitting("strict", most_needed(depth), told, crossing, estimate)
+    scheme = CrossFitting("strict", most_needed(depth), revealed, crossing, estimate)
     asked: set[tuple[int, Hidden]] = set()
 
     class Watched(Traced):

@@ -30,12 +30,12 @@ def stacked() -> Any:
     return kf.StackedTagger(CRF, folds=3, n_jobs=1).fit(TRAIN)
 
 
-def test_a_stack_without_company_is_its_base_and_says_so():
+def test_a_stack_without_neighbours_is_its_base_and_says_so():
     sentences = apart(TRAIN)
     told = (
         f"^{TRAIN.n_sentences} of {TRAIN.n_sentences} sentences of the training data are documents of their own: "
-        "a token has no company beyond its sentence, and the base alone is trained. Mark documents "
-        r"\(-DOCSTART- .*documents=\.\.\. in Corpus.from_sentences\), or name templates, such as Window\(3\), "
+        "a token has no neighbours beyond its sentence, and the base alone is trained. Mark documents "
+        r"\(-DOCSTART- .*documents=\.\.\.` in Corpus.from_sentences\), or name templates, such as Window\(3\), "
     )
     with pytest.warns(DataWarning, match=told) as warned:
         model = kf.StackedTagger(CRF, folds=3, n_jobs=1).fit(sentences)
@@ -48,14 +48,14 @@ def test_a_stack_without_company_is_its_base_and_says_so():
 
 def test_templates_that_were_asked_for_are_used_even_there():
     sentences = apart(TRAIN.documents(0, 6))
-    with pytest.warns(DataWarning, match="a token has no company beyond its sentence. Mark documents"):
+    with pytest.warns(DataWarning, match="a token has no neighbours beyond its sentence. Mark documents"):
         model = kf.StackedTagger(CRF, [kf.Window(1), kf.SameWord()], folds=3, n_jobs=1).fit(sentences)
     assert len(model.levels_) == 2 and model.alone_ == "last"
     model = kf.StackedTagger(CRF, kf.Window(1), folds=3, n_jobs=1).fit(sentences)
     assert len(model.levels_) == 2, "a window asks for no more than the sentence, so there is nothing to tell"
 
 
-def test_a_few_longer_documents_make_no_company():
+def test_a_few_longer_documents_make_no_neighbours():
     nearly = apart(TRAIN, documents=TRAIN.n_documents - 1)
     with pytest.warns(DataWarning, match="the base alone is trained"):
         assert len(kf.StackedTagger(CRF, folds=3, n_jobs=1).fit(nearly).levels_) == 1
@@ -65,7 +65,7 @@ def test_a_few_longer_documents_make_no_company():
 
 
 def test_the_base_answers_for_documents_of_one_sentence(stacked: Any):
-    """A level that learned to count on company takes the words of a lone sentence for rare ones."""
+    """A level that learned to count on neighbours takes the words of a lone sentence for rare ones."""
     base, sentences = stacked.at_depth(0), apart(TEST)
     assert stacked.alone_ == "base"
     assert stacked.predict(sentences) == stacked.predict(TEST.rows()) == base.predict(TEST)

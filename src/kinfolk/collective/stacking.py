@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from kinfolk.collective.relations import Neighbourhood
 from kinfolk.collective.templates import (
-    Company,
     Over,
     RestoredRule,
+    TemplateSet,
     Window,
     as_labels,
     learned_strings,
@@ -37,42 +37,42 @@ PREDICTIONS = ("proba", "label", "sample")
 class Level(Protocol):
     """A trained base."""
 
-    def proba(self, index: Array, company: Array | None) -> Array:
-        """(m, L) for instances by number; `company` (m, q) is what they are told of their neighbours."""
+    def proba(self, index: Array, aggregates: Array | None) -> Array:
+        """(m, L) for instances by number; `aggregates` (m, q) are those of their neighbours."""
         ...
 
 
 @dataclass(eq=False)
 class Instances:
-    """Abstract, what is learned from: n instances with labels (-1 unknown), labels they tell their neighbours (-1:
-    none, then predictions are told), folds (-1: without label) and weights; who their neighbours are, and what is told
+    """Abstract, what is learned from: n instances with labels (-1 unknown), labels that their neighbours receive (-1:
+    none, then predictions are), folds (-1: without label) and weights; who their neighbours are, and what is aggregated
     of them; and the base of each level."""
 
     labels: NDArray[np.int32]
-    told: NDArray[np.int32]
+    revealed: NDArray[np.int32]
     fold: NDArray[np.int32]
     weights: Array | None
     n_jobs: int  # models to train at once
     neighbourhood: Neighbourhood
-    templates: Company
+    templates: TemplateSet
     bases: Sequence[Any]
 
     @property
     def n_votes(self) -> int:
         return self.templates.n_votes
 
-    def learn(self, level: int, index: Array, company: Array | None) -> Level:
-        """The base of a level, trained on instances by number with what they are told (m, q)."""
+    def learn(self, level: int, index: Array, aggregates: Array | None) -> Level:
+        """The base of a level, trained on instances by number with their aggregates (m, q)."""
         raise NotImplementedError
 
-    def company(self, votes: Array, own: Array | None, index: Array) -> Array:
-        """(m, q): what instances are told of the votes (n, L) of others, and of their own where there are such."""
+    def aggregates(self, votes: Array, own: Array | None, index: Array) -> Array:
+        """(m, q): what instances receive of the votes (n, L) of others, and of their own where there are such."""
         return self.templates.rows(self.neighbourhood, votes, index, own)
 
 
 class Ask(NamedTuple):
     """How votes are made of probabilities: "proba" as they are, "label" 1 for the most probable, "sample" drawn; and
-    whether an instance is told its own."""
+    whether an instance receives its own."""
 
     predictions: str
     own: bool
@@ -128,19 +128,19 @@ class Training:
         fold = self.instances.fold
         unseen = np.isin(fold, list(hidden))
         index = np.flatnonzero((fold >= 0) & ~unseen)
-        model = self.instances.learn(level, index, self._training_company(level, hidden, index))
+        model = self.instances.learn(level, index, self._training_aggregates(level, hidden, index))
         asked = np.arange(len(fold)) if self.scheme.kind == "none" else np.flatnonzero(unseen | (fold < 0))
         if level == self.depth and not self.scheme.estimate:
             asked = asked[:0]
         votes = NOTHING if self.scheme.kind == "paper" else hidden
         table = np.zeros((0, self.instances.n_votes))
         if len(asked):
-            table = model.proba(asked, self._company(level, votes, asked))
+            table = model.proba(asked, self._aggregates(level, votes, asked))
         if level < self.depth and len(asked):
             table = as_votes(table, self.ask, level, *sorted(hidden))
         return model, (asked, table)
 
-    def _training_company(self, level: int, hidden: Hidden, index: Array) -> Array | None:
+    def _training_aggregates(self, level: int, hidden: Hidden, index: Array) -> Array | None:
         """Rows of training instances; those of a fold share the votes they are made of."""
         if level == 0:
             return None
@@ -151,21 +151,21 @@ class Training:
         out = None
         for votes, members in sources.items():
             rows = np.flatnonzero(np.isin(folds, members))
-            part = self._company(level, votes, index[rows])
+            part = self._aggregates(level, votes, index[rows])
             assert part is not None
             out = np.empty((len(index), part.shape[1]), part.dtype) if out is None else out
             out[rows] = part
         return out
 
-    def _company(self, level: int, hidden: Hidden, index: Array) -> Array | None:
+    def _aggregates(self, level: int, hidden: Hidden, index: Array) -> Array | None:
         if level == 0:
             return None
         own = self.votes(level - 1, hidden, true_labels=False) if self.ask.own else None
-        return self.instances.company(self.votes(level - 1, hidden), own, index)
+        return self.instances.aggregates(self.votes(level - 1, hidden), own, index)
 
     def votes(self, level: int, hidden: Hidden, true_labels: bool = True) -> Array:
         """V(level, hidden), (n, L): zeros where nobody may speak, which nobody asks for."""
-        told, fold = self.instances.told, self.instances.fold
+        revealed, fold = self.instances.revealed, self.instances.fold
         votes = np.zeros((len(fold), self.instances.n_votes))
         for number in range(-1, self.scheme.n_folds):
             voter = self.scheme.voter(number, hidden)
@@ -174,7 +174,7 @@ class Training:
                 mine = fold[asked] == number
                 votes[asked[mine]] = table[mine]
         if true_labels:
-            set_known(votes, np.where(np.isin(fold, list(hidden)), -1, told))
+            set_known(votes, np.where(np.isin(fold, list(hidden)), -1, revealed))
         return votes
 
     def estimate(self) -> Array:
@@ -230,8 +230,8 @@ def trained(model: Any, instances: Instances, known: str, depth: int, estimate: 
 def _looks_across(instances: Any) -> bool:
     """Whether any template leads from one fold to another."""
     fold = instances.fold
-    for template in instances.templates.told:
-        template = template.told if isinstance(template, Window) else template
+    for template in instances.templates.of_predictions:
+        template = template.template if isinstance(template, Window) else template
         if template is None:  # the window itself stays in its sentence
             continue
         if not isinstance(template, Over):
@@ -281,16 +281,18 @@ def _given_folds(folds: Any, labelled: Array, order: Array | None) -> NDArray[np
 # -- model files --------------------------------------------------------------------------------------
 
 
-def company_state(company: Company) -> ModelFile:
+def templates_state(template_set: TemplateSet) -> ModelFile:
     """Templates after training."""
-    strings = {f"template.{i}": learned_strings(t) for i, t in enumerate(company.templates)}
-    return ModelFile({"templates": [t.spec() for t in company.templates], "votes": company.n_votes}, {}, strings)
+    strings = {f"template.{i}": learned_strings(t) for i, t in enumerate(template_set.templates)}
+    return ModelFile(
+        {"templates": [t.spec() for t in template_set.templates], "votes": template_set.n_votes}, {}, strings
+    )
 
 
-def restored_company(file: ModelFile, functions: Functions, rules: RestoredRule | None = None) -> Company:
+def restored_templates(file: ModelFile, functions: Functions, rules: RestoredRule | None = None) -> TemplateSet:
     spec = file.header["stacked"]
     templates = [
         rebuilt_template(t, file.strings.get(f"template.{i}", []), functions, rules)
         for i, t in enumerate(spec["templates"])
     ]
-    return Company(tuple(templates), int(spec["votes"]))
+    return TemplateSet(tuple(templates), int(spec["votes"]))

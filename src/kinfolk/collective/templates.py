@@ -1,4 +1,4 @@
-"""Relational templates: what an instance is told of its neighbours' predictions, or of their features.
+"""Relational templates: what an instance receives of its neighbours' predictions, or of their features.
 
 With w_ij the weight of the link from i to j (1 unless given), v_j the votes of j (its label probabilities, or 1 for its
 label and 0 for the others) and one number a class:
@@ -36,8 +36,8 @@ OF = ("predictions", "features")
 
 
 class NeighbourTemplate:
-    """A rule that tells an instance of its neighbours. `of` says of what: "predictions" change from level to level,
-    "features" are theirs once and for all."""
+    """A rule that gives an instance numbers about its neighbours: `of` their "predictions", which change from level to
+    level, or of their "features", which are the same at all."""
 
     of: str = "predictions"
 
@@ -110,7 +110,7 @@ class Over(NeighbourTemplate):
     def learn(self, neighbourhood: Neighbourhood) -> Self:
         if isinstance(self.rule, LinkRule):
             return replace(self, relation=self.rule.learn(neighbourhood.tokens(self.name)))
-        neighbourhood.links(self.rule)  # tells now if it is not there
+        neighbourhood.links(self.rule)  # an error now if it is not there
         return self
 
     def write(self, neighbourhood: Neighbourhood, votes: Array, rows: Array, out: Array) -> None:
@@ -195,7 +195,7 @@ class Concat(Over):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.slots is not None:
-            at_least_one("Concat: slots", self.slots)
+            at_least_one("slots", self.slots, "Concat")
 
     def learn(self, neighbourhood: Neighbourhood) -> Self:
         learned = super().learn(neighbourhood)
@@ -241,12 +241,12 @@ def set_known(votes: Array, known: Array) -> None:
     votes[sure, known[sure]] = 1.0
 
 
-def at_least_one(what: str, value: Any) -> None:
+def at_least_one(setting: str, value: Any, owner: str) -> None:
     if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-        raise SettingError(what, value, "a whole number of 1 or more")
+        raise SettingError(setting, value, "a whole number of 1 or more", owner=owner)
 
 
-# -- What tokens near by say, or are told --------------------------------------------------------------
+# -- What tokens near by predict, or receive --------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -255,21 +255,23 @@ class Window(NeighbourTemplate):
 
     With it alone stacking is stacked sequential learning (Cohen and Carvalho).
 
-    told   instead of their votes, what that template tells them: Window(3, Max(SameWord())) tells a token how the
-           words around it are labelled elsewhere in the document
+    template   instead of their votes, the aggregates it gives them: Window(3, Max(SameWord())) shows a token how the
+               words around it are labelled elsewhere in the document
     """
 
     size: int = 3
-    told: NeighbourTemplate | None = None
+    template: NeighbourTemplate | None = None
 
     def __post_init__(self) -> None:
-        at_least_one("Window: size", self.size)
-        if self.told is not None and (not isinstance(self.told, NeighbourTemplate) or self.told.of != "predictions"):
-            raise SettingError("told", self.told, "a template of predictions, such as Max(...)", owner="Window")
+        at_least_one("size", self.size, "Window")
+        if self.template is not None and (
+            not isinstance(self.template, NeighbourTemplate) or self.template.of != "predictions"
+        ):
+            raise SettingError("template", self.template, "a template of predictions, such as Max(...)", owner="Window")
 
     @property
     def name(self) -> str:
-        return f"window({self.size})" if self.told is None else f"window({self.size}, {self.told.name})"
+        return f"window({self.size})" if self.template is None else f"window({self.size}, {self.template.name})"
 
     @property
     def offsets(self) -> list[int]:
@@ -277,20 +279,20 @@ class Window(NeighbourTemplate):
 
     def learn(self, neighbourhood: Neighbourhood) -> Self:
         neighbourhood.tokens(self.name)
-        return self if self.told is None else replace(self, told=self.told.learn(neighbourhood))
+        return self if self.template is None else replace(self, template=self.template.learn(neighbourhood))
 
     def width(self, n_votes: int) -> int:
-        return 2 * self.size * (n_votes if self.told is None else self.told.width(n_votes))
+        return 2 * self.size * (n_votes if self.template is None else self.template.width(n_votes))
 
     def column_names(self, votes: list[str]) -> list[str]:
-        inner = votes if self.told is None else self.told.column_names(votes)
+        inner = votes if self.template is None else self.template.column_names(votes)
         return [f"{self.name}[{offset:+d}] {name}" for offset in self.offsets for name in inner]
 
     def write(self, neighbourhood: Neighbourhood, votes: Array, rows: Array, out: Array) -> None:
         corpus, said = neighbourhood.tokens(self.name), votes
-        if self.told is not None:
-            said = np.empty((neighbourhood.n, self.told.width(votes.shape[1])), votes.dtype)
-            self.told.write(neighbourhood, votes, np.arange(neighbourhood.n), said)
+        if self.template is not None:
+            said = np.empty((neighbourhood.n, self.template.width(votes.shape[1])), votes.dtype)
+            self.template.write(neighbourhood, votes, np.arange(neighbourhood.n), said)
         width, lengths = said.shape[1], np.diff(corpus.sentence_starts)
         first = np.repeat(corpus.sentence_starts[:-1], lengths)[rows]
         last = np.repeat(corpus.sentence_starts[1:], lengths)[rows]
@@ -302,7 +304,7 @@ class Window(NeighbourTemplate):
             block[~inside] = 0.0
 
     def spec(self) -> dict[str, Any]:
-        inner = {} if self.told is None else {"told": self.told.spec()}
+        inner = {} if self.template is None else {"told": self.template.spec()}
         return {"template": "Window", "size": int(self.size), **inner}
 
 
@@ -320,8 +322,8 @@ VoteFunction = Callable[[Array, Mapping[str, Any]], Array]
 class NeighbourFunction(NeighbourTemplate):
     """A user's rule: `function(votes, relations)` takes votes (n, classes) and name -> CSR (n, n), and returns (n, q).
 
-    Row i must not depend on votes[i], or an instance is told of itself. The model file keeps the name (that of the
-    function unless given); the function is passed in again on load. q has to be the same for every graph.
+    Row i must not depend on votes[i], or an instance receives its own. The model file keeps its name (the function's
+    unless given); the function is passed in again on load. q has to be the same for every graph.
     """
 
     function: VoteFunction
@@ -357,7 +359,7 @@ class NeighbourFunction(NeighbourTemplate):
 
     def _answer(self, neighbourhood: Neighbourhood, votes: Array) -> Array:
         shown = votes.view() if neighbourhood.order is None else votes[np.argsort(neighbourhood.order)]
-        shown.flags.writeable = False  # others are told of the same votes
+        shown.flags.writeable = False  # other templates read the same votes
         answer = np.asarray(self.function(shown, neighbourhood.relations_as_given()))
         if answer.ndim == 1:
             answer = answer[:, None]
@@ -373,30 +375,30 @@ class NeighbourFunction(NeighbourTemplate):
 
 
 @dataclass(frozen=True)
-class Company:
+class TemplateSet:
     """Templates after training: the columns they add to an instance's own features."""
 
     templates: tuple[NeighbourTemplate, ...]
     n_votes: int
 
     @classmethod
-    def learn(cls, templates: Iterable[NeighbourTemplate], neighbourhood: Neighbourhood) -> Company:
+    def learn(cls, templates: Iterable[NeighbourTemplate], neighbourhood: Neighbourhood) -> TemplateSet:
         return cls(tuple(template.learn(neighbourhood) for template in templates), neighbourhood.n_votes)
 
     @property
-    def told(self) -> list[NeighbourTemplate]:
+    def of_predictions(self) -> list[NeighbourTemplate]:
         """The templates of predictions, which change from level to level."""
         return [template for template in self.templates if template.of == "predictions"]
 
     @property
     def width(self) -> int:
         """Columns of predictions."""
-        return sum(template.width(self.n_votes) for template in self.told)
+        return sum(template.width(self.n_votes) for template in self.of_predictions)
 
     @property
     def by_rows(self) -> bool:
-        """Whether some rows cost less than all: a user's function tells everybody or nobody."""
-        return all(isinstance(template, Over) for template in self.told)
+        """Whether some rows cost less than all: a user's function answers for all at once."""
+        return all(isinstance(template, Over) for template in self.of_predictions)
 
     def relation_names(self) -> list[str]:
         """The relations of the data that templates name."""
@@ -406,7 +408,11 @@ class Company:
     def names(self, votes: Sequence[str], features: Sequence[str]) -> list[str]:
         """Of all columns: first of features, as `fixed` gives them, then of predictions."""
         fixed = [t for t in self.templates if t.of == "features"]
-        return [name for t in [*fixed, *self.told] for name in t.column_names(list(features if t in fixed else votes))]
+        return [
+            name
+            for t in [*fixed, *self.of_predictions]
+            for name in t.column_names(list(features if t in fixed else votes))
+        ]
 
     def fixed(self, neighbourhood: Neighbourhood) -> list[Any]:
         """Tables (n, F) of the neighbours' features, CSR or dense as the features are."""
@@ -419,11 +425,11 @@ class Company:
                 neighbourhood.links(template.rule)
 
     def rows(self, neighbourhood: Neighbourhood, votes: Array, rows: Array, own: Array | None = None) -> Array:
-        """(len(rows), width): what these instances are told of their neighbours' votes (n, classes); with `own` (n,
+        """(len(rows), width): what these instances receive of their neighbours' votes (n, classes); with `own` (n,
         classes) their own come last."""
         votes = padded(votes)  # once for all templates
         out, at = np.empty((len(rows), self.width + (0 if own is None else own.shape[1])), votes.dtype), 0
-        for template in self.told:
+        for template in self.of_predictions:
             width = template.width(self.n_votes)
             template.write(neighbourhood, votes, rows, out[:, at : at + width])
             at += width
@@ -488,8 +494,8 @@ def rebuilt_template(
     such a rule again."""
     kind = spec["template"]
     if kind == "Window":
-        told = spec.get("told")
-        return Window(spec["size"], None if told is None else rebuilt_template(told, strings, functions, rules))
+        inner = spec.get("told")
+        return Window(spec["size"], None if inner is None else rebuilt_template(inner, strings, functions, rules))
     if kind == "NeighbourFunction":
         function = given_again(spec["name"], functions, "a neighbour function")
         return NeighbourFunction(function, spec["name"], spec["columns"])
@@ -504,7 +510,7 @@ def rebuilt_template(
 
 def learned_strings(template: NeighbourTemplate) -> list[str]:
     """The words a rule for tokens leaves out, to be kept beside its `spec`."""
-    if isinstance(template, Window) and template.told is not None:
-        return learned_strings(template.told)
+    if isinstance(template, Window) and template.template is not None:
+        return learned_strings(template.template)
     rule = getattr(template, "relation", None)
     return rule.state() if isinstance(rule, LinkRule) else []

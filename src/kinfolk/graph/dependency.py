@@ -19,7 +19,6 @@ from kinfolk.collective.aggregate import side_by_side
 from kinfolk.collective.relations import Neighbourhood
 from kinfolk.collective.stacking import drawn
 from kinfolk.collective.templates import (
-    Company,
     Concat,
     Count,
     Exists,
@@ -28,6 +27,7 @@ from kinfolk.collective.templates import (
     Mean,
     Over,
     Proportion,
+    TemplateSet,
     set_known,
 )
 from kinfolk.core.data import finite
@@ -50,26 +50,26 @@ ADDS_UP = (Count, Mean, Proportion, Concat)  # of labels that are all known: lin
 ASKS_ANY = (Exists, Max)
 
 
-def is_log_linear(learner: Learner, company: Company) -> bool:
+def is_log_linear(learner: Learner, template_set: TemplateSet) -> bool:
     """Whether a conditional model can be written as tables."""
-    linear = learner.softmax is not None and bool(company.told)
-    return linear and all(isinstance(template, ADDS_UP + ASKS_ANY) for template in company.told)
+    linear = learner.softmax is not None and bool(template_set.of_predictions)
+    return linear and all(isinstance(template, ADDS_UP + ASKS_ANY) for template in template_set.of_predictions)
 
 
-def network_of(learner: Learner, company: Company, neighbourhood: Neighbourhood, table: Any) -> Network:
+def network_of(learner: Learner, template_set: TemplateSet, neighbourhood: Neighbourhood, table: Any) -> Network:
     """The network of a graph; `table` (n, F) holds the features that stand before those of neighbours' labels."""
     n_labels, width = learner.n_labels, table.shape[1]
     assert learner.softmax is not None
     weights, bias = learner.softmax
-    if len(weights) != width + company.width:
-        raise InputError(f"the model has weights for {len(weights)} columns; there are {width + company.width}")
+    if len(weights) != width + template_set.width:
+        raise InputError(f"the model has weights for {len(weights)} columns; there are {width + template_set.width}")
     own = finite(np.asarray(table @ weights[:width]) + bias, "the conditional model")
     tables: list[Array] = []
     links: list[tuple[Array, Array, Array, Array]] = []  # looked at, looks, table, weight
     at = width
-    for template in company.told:
+    for template in template_set.of_predictions:
         assert isinstance(template, Over)
-        graph, size = neighbourhood.links(template.rule), template.width(company.n_votes)
+        graph, size = neighbourhood.links(template.rule), template.width(template_set.n_votes)
         reader = np.repeat(np.arange(neighbourhood.n), np.diff(graph.indptr))
         which, scale = _placed(template, graph, reader)
         kept = which >= 0
@@ -79,7 +79,7 @@ def network_of(learner: Learner, company: Company, neighbourhood: Neighbourhood,
     looked_at, reader, which, scale = (np.concatenate(parts) for parts in zip(*links, strict=True))
     order = np.argsort(looked_at, kind="stable")
     indptr = np.concatenate([[0], np.cumsum(np.bincount(looked_at, minlength=neighbourhood.n))]).astype(np.int64)
-    any_ = [isinstance(t, ASKS_ANY) for t in company.told for _ in range(t.width(1))]
+    any_ = [isinstance(t, ASKS_ANY) for t in template_set.of_predictions for _ in range(t.width(1))]
     finite(np.array(tables), "the conditional model")
     return Network(
         np.ascontiguousarray(own, np.float64), indptr, reader[order].astype(np.int64), which[order].astype(np.int64),
@@ -114,7 +114,7 @@ class DependencyNetwork(NeighbourModel):
     Settings
     --------
     base        any scikit-learn classifier: trained once on the nodes' own features, once with neighbours' true labels
-    templates   what a node is told of its neighbours, as in StackedNodes; None: Proportion over every relation,
+    templates   what a node receives of its neighbours, as in StackedNodes; None: Proportion over every relation,
                 which means the same in training, where only labelled neighbours speak, and in sampling, where all do
                 (Count where links have weights below 0)
     start       labels to begin with: "local", those of the model of own features; or "random", as where there are none
@@ -128,7 +128,7 @@ class DependencyNetwork(NeighbourModel):
     random_state, n_jobs   as in StackedNodes
     verbose     1 = a line for each chain, on a terminal or in a notebook
 
-    Learned by `fit`: `classes_`, `local_`, `conditional_`, `company_`.
+    Learned by `fit`: `classes_`, `local_`, `conditional_`, `template_set_`.
     """
 
     GONE: ClassVar[tuple[str, ...]] = ("known",)  # what is known is said when predicting
@@ -180,12 +180,12 @@ class DependencyNetwork(NeighbourModel):
             _tell_sums(ready, labels)
         votes = np.zeros((len(labels), len(classes)))
         set_known(votes, labels)
-        rows = side_by_side(ready.wide, index, ready.company.rows(ready.neighbourhood, votes, index))
+        rows = side_by_side(ready.wide, index, ready.template_set.rows(ready.neighbourhood, votes, index))
         with self._all_or_nothing():
             self.local_ = Learner(self.base, classes).fit(ready.alone[index], labels[index], weights)
             self.conditional_ = Learner(self.base, classes).fit(rows, labels[index], weights)
-            memory = Memory.of(nodes, labels, ready.company.relation_names())
-            self._keep(nodes, ready.company, classes, memory)
+            memory = Memory.of(nodes, labels, ready.template_set.relation_names())
+            self._keep(nodes, ready.template_set, classes, memory)
             if self.mode == "fast":
                 self._fast()  # tells now if it cannot be had
         return self
@@ -215,7 +215,7 @@ class DependencyNetwork(NeighbourModel):
             yield nodes.to_nodes(mean)
 
     def _fast(self) -> bool:
-        can = is_log_linear(self.conditional_, self.company_)
+        can = is_log_linear(self.conditional_, self.template_set_)
         if self.mode == "fast" and not can:
             raise SettingError.saying(
                 "`mode='fast'` needs LogisticRegression as base and templates Count, Mean, Proportion, Exists, Max or "
@@ -242,7 +242,7 @@ class DependencyNetwork(NeighbourModel):
             labels = self._alone(ready).argmax(axis=1)
         labels = np.where(known >= 0, known, labels)
         if self._fast():
-            network = network_of(self.conditional_, self.company_, ready.neighbourhood, ready.wide)
+            network = network_of(self.conditional_, self.template_set_, ready.neighbourhood, ready.wide)
             return Chain(network, labels, known >= 0, rng)
         return PlainChain(self.conditional_, ready, labels, known, rng)
 
@@ -283,7 +283,7 @@ class DependencyNetwork(NeighbourModel):
 
 def _tell_sums(ready: ReadyGraph, labels: Array) -> None:
     """A word about sums over neighbours some of whom have no label: they are larger in sampling than in training."""
-    sums = [one for one in ready.company.told if isinstance(one, Count | LogCount)]
+    sums = [one for one in ready.template_set.of_predictions if isinstance(one, Count | LogCount)]
     seen = [labels[ready.neighbourhood.links(one.rule)[labels >= 0].indices] >= 0 for one in sums]
     silent, heard = sum(int((~one).sum()) for one in seen), sum(map(len, seen))
     if silent:
@@ -310,8 +310,8 @@ class PlainChain:
     def sweep(self, sums: Array) -> None:
         """One pass; the conditional probabilities it drew from are added to `sums` (n, L)."""
         everyone = np.arange(len(self.labels))
-        company = self._ready.company.rows(self._ready.neighbourhood, self._votes, everyone)
-        table = predict_in_blocks(self._conditional, self._ready.wide, everyone, company.__getitem__, 1)
+        aggregates = self._ready.template_set.rows(self._ready.neighbourhood, self._votes, everyone)
+        table = predict_in_blocks(self._conditional, self._ready.wide, everyone, aggregates.__getitem__, 1)
         sums += table
         self._votes = drawn(table, self._rng)
         set_known(self._votes, self._known)

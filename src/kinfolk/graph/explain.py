@@ -21,10 +21,10 @@ from kinfolk.graph.page import (
     LABEL,
     PREDICTION,
     LevelAnswer,
+    Measured,
     Neighbour,
     NodeExplanation,
     Surroundings,
-    Told,
     level_answer,
     level_part,
     node_explanation,
@@ -32,15 +32,15 @@ from kinfolk.graph.page import (
 )
 from kinfolk.report.page import Part, PathLike
 
-# -- One row of a level, asked about again: as it is, without each aggregate, and without all that neighbours told ---
+# -- One row of a level, predicted as it is, without each aggregate, and without all of them ---
 
 Array = NDArray[Any]
 OWN = "own prediction"
 
 
 class Span(NamedTuple):
-    """The columns of one aggregate: from `start` to `stop` of what stands before the company ("features"), or of the
-    company itself ("predictions", and "own" for the node's own prediction)."""
+    """The columns of one aggregate: from `start` to `stop` of what stands before the aggregates of predictions
+    ("features"), or of these ("predictions", and "own" for the node's own prediction)."""
 
     name: str
     of: str
@@ -51,7 +51,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Ablation:
-    """Questions about one node. `own`: whether a node is told its own prediction too."""
+    """Questions about one node. `own`: whether a node receives its own prediction too."""
 
     ready: ReadyGraph
     node: int
@@ -60,23 +60,23 @@ class Ablation:
     @cached_property
     def spans(self) -> list[Span]:
         """The aggregates, those of features first."""
-        company, n_features = self.ready.company, self.ready.nodes.table.shape[1]
-        fixed = [t for t in company.templates if t.of == "features"]
+        template_set, n_features = self.ready.template_set, self.ready.nodes.table.shape[1]
+        fixed = [t for t in template_set.templates if t.of == "features"]
         at = self.ready.wide.shape[1] - n_features * len(fixed)
         found = [
             Span(f"{t.name} of features", "features", at + i * n_features, at + (i + 1) * n_features, t)
             for i, t in enumerate(fixed)
         ]
         at = 0
-        for template in company.told:
-            width = template.width(company.n_votes)
+        for template in template_set.of_predictions:
+            width = template.width(template_set.n_votes)
             found.append(Span(template.name, "predictions", at, at + width, template))
             at += width
-        return found + [Span(OWN, "own", at, at + company.n_votes, None)] * self.own
+        return found + [Span(OWN, "own", at, at + template_set.n_votes, None)] * self.own
 
     @cached_property
-    def before_company(self) -> Any:
-        """The columns before the company: of the node, then without each aggregate of features, then without all."""
+    def columns_before(self) -> Any:
+        """The columns before them: of the node, then without each aggregate of features, then without all."""
         row = self.ready.wide[[self.node]]
         kept = np.ones((1, row.shape[1]))
         rows = [kept]
@@ -95,14 +95,14 @@ class Ablation:
 
     @cached_property
     def which(self) -> NDArray[np.int64]:
-        """For each question the row of `before_company` it asks of."""
+        """For each question the row of `columns_before` it asks of."""
         n_fixed = sum(span.of == "features" for span in self.spans)
         asked = [i + 1 if span.of == "features" else 0 for i, span in enumerate(self.spans)]
         return np.array([0, *asked, n_fixed + 1], np.int64)
 
-    def company(self, votes: Array, own: Array | None) -> Array:
-        """(1 + spans + 1, q): what the node is told of votes (n, L), question by question."""
-        rows, at = self.ready.company.rows, np.array([self.node])
+    def aggregates(self, votes: Array, own: Array | None) -> Array:
+        """(1 + spans + 1, q): what the node receives of votes (n, L), question by question."""
+        rows, at = self.ready.template_set.rows, np.array([self.node])
         block = rows(self.ready.neighbourhood, votes, at, own if self.own else None)
         out = np.repeat(block, len(self.spans) + 2, axis=0)
         for i, span in enumerate(self.spans):
@@ -114,7 +114,7 @@ class Ablation:
         return out
 
     def _nothing(self, span: Span, votes: Array) -> Any:
-        """What a node without neighbours is told: templates over a relation say 0, others are asked. An own prediction
+        """What a node without neighbours receives: templates over a relation say 0, others are asked. An own prediction
         without an opinion is the same for all classes."""
         if span.template is None:
             return 1.0 / (span.stop - span.start)
@@ -134,17 +134,17 @@ class Ablation:
         return replace(self.ready.neighbourhood, relations=relations, worked_out={})
 
     def answers(self, learner: Learner, blocks: Sequence[Array]) -> Array:
-        """(1 + spans + 1, L): what a level says to each question, the mean over `blocks` of company."""
-        company = np.concatenate(blocks)
+        """(1 + spans + 1, L): what a level says to each question, the mean over `blocks` of aggregates."""
+        aggregates = np.concatenate(blocks)
         index = np.tile(self.which, len(blocks))
-        found = predict_in_blocks(learner, self.before_company, index, company.__getitem__, 1)
+        found = predict_in_blocks(learner, self.columns_before, index, aggregates.__getitem__, 1)
         return np.asarray(found.reshape(len(blocks), len(self.which), -1).mean(axis=0))
 
-    def told(
+    def measured(
         self, blocks: Sequence[Array], answers: Array, classes: Sequence[str], features: Sequence[str]
-    ) -> list[Told]:
+    ) -> list[Measured]:
         """Each aggregate with its values, the mean over `blocks`, and what is said without it."""
-        row, first = np.mean([block[0] for block in blocks], axis=0), self.before_company[[0]]
+        row, first = np.mean([block[0] for block in blocks], axis=0), self.columns_before[[0]]
         fixed = (first.toarray() if sparse.issparse(first) else np.asarray(first))[0]
         found = []
         for span, without in zip(self.spans, answers[1:-1], strict=True):
@@ -153,7 +153,7 @@ class Ablation:
             if span.of == "features":
                 on = np.flatnonzero(values)
                 values, names = values[on], [names[i] for i in on]
-            found.append(Told(span.name, span.of, tuple(names), values, without))
+            found.append(Measured(span.name, span.of, tuple(names), values, without))
         return found
 
 
@@ -202,14 +202,14 @@ def explained_sampling(
     again, eye = Ablation(ready, node, False), np.eye(len(classes))
     blocks, votes = [], np.zeros_like(local)
     for labels in states:
-        blocks.append(again.company(eye[labels], None))
+        blocks.append(again.aggregates(eye[labels], None))
         votes[np.arange(len(labels)), labels] += 1.0
     votes, marginals = votes / len(blocks), sums / len(blocks)
     set_known(marginals, known)
     said = again.answers(conditional, blocks)
     marginals[node] = said[0]
     answer = int(said[0].argmax())
-    heard = again.told(blocks, said, classes, features)
+    heard = again.measured(blocks, said, classes, features)
     levels = [
         level_answer(ALONE, local[node], answer),
         level_answer("Gibbs sampling", said[0], answer, heard, said[-1]),
@@ -240,7 +240,7 @@ def explained_node(
 
 def looked_along(ready: ReadyGraph) -> dict[str, Any]:
     """Name -> CSR (n, n): the links that templates ask for; a function of a user's may ask for any relation."""
-    templates, neighbourhood = ready.company.templates, ready.neighbourhood
+    templates, neighbourhood = ready.template_set.templates, ready.neighbourhood
     rules = [t.rule for t in templates if isinstance(t, Over) and isinstance(t.rule, Relation)]
     found = {str(rule): neighbourhood.links(rule) for rule in rules}
     if not all(isinstance(template, Over) for template in templates):
@@ -252,13 +252,13 @@ def neighbours(
     nodes: Nodes, node: int, links: Mapping[str, Any], votes: Sequence[Array], n_labels: int,
     source: Callable[[int], str],
 ) -> list[Neighbour]:  # fmt: skip
-    """Whom a node looks at by each relation, with what they told each level above the first."""
+    """Whom a node looks at by each relation, with their votes for each level above the first."""
     found = []
     for relation, table in links.items():
         at = slice(table.indptr[node], table.indptr[node + 1])
         for j, weight in zip(table.indices[at].tolist(), table.data[at].tolist(), strict=True):
-            told = np.array([level[j] for level in votes]).reshape(len(votes), n_labels)
-            found.append(Neighbour(j, nodes.ids[j], relation, float(weight), told, source(j)))
+            given = np.array([level[j] for level in votes]).reshape(len(votes), n_labels)
+            found.append(Neighbour(j, nodes.ids[j], relation, float(weight), given, source(j)))
     return found
 
 

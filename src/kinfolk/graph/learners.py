@@ -30,7 +30,7 @@ BLOCK_ROWS = 1 << 15  # rows that are put together and predicted at a time
 DENSE_BLOCK = 1 << 27  # bytes of them where they have to be filled in
 # Steps of a pipeline that make few dense columns of many sparse ones.
 FILL_IN = ("TruncatedSVD", "PCA", "NMF", "LatentDirichletAllocation", "GaussianRandomProjection", "Nystroem")
-Told = Callable[[slice], Array]  # a run of rows to what they are told of their neighbours
+Aggregates = Callable[[slice], Array]  # a run of rows to the aggregates of their neighbours
 
 
 def check_base(base: Any) -> None:
@@ -211,8 +211,8 @@ def _weight_argument(estimator: Any, weights: Array | None) -> dict[str, Any]:
     return {f"{steps[-1][0]}__sample_weight" if steps else "sample_weight": weights}
 
 
-def predict_in_blocks(learner: Learner, table: Any, index: Array, company: Told | None, n_jobs: int) -> Array:
-    """(m, L) for rows `index` of a table, with what `company` says of each run of them beside them. Put together a
+def predict_in_blocks(learner: Learner, table: Any, index: Array, aggregates: Aggregates | None, n_jobs: int) -> Array:
+    """(m, L) for rows `index` of a table, with the `aggregates` of each run of them beside them. Put together a
     block at a time, in threads, so a large graph is never copied whole, nor a sparse table filled in."""
     out = np.empty((len(index), learner.n_labels))
     size = BLOCK_ROWS
@@ -221,10 +221,12 @@ def predict_in_blocks(learner: Learner, table: Any, index: Array, company: Told 
 
     def run(block: int) -> None:
         span = slice(block * size, (block + 1) * size)
-        if company is None and learner.estimator is not None and learner.softmax is not None:
+        if aggregates is None and learner.estimator is not None and learner.softmax is not None:
             out[span] = learner.log_linear(table, index[span])
         else:
-            out[span] = learner.proba(side_by_side(table, index[span], None if company is None else company(span)))
+            out[span] = learner.proba(
+                side_by_side(table, index[span], None if aggregates is None else aggregates(span))
+            )
 
     run_chunks(run, -(-len(index) // size), n_jobs)
     return finite(out, type(learner.estimator).__name__)

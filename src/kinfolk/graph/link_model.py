@@ -45,7 +45,7 @@ from kinfolk.graph.nodes import (
     tell_unused_weights,
     used_links,
 )
-from kinfolk.graph.page import LABEL, PREDICTION, NodeExplanation, Told, level_answer, node_explanation
+from kinfolk.graph.page import LABEL, PREDICTION, Measured, NodeExplanation, level_answer, node_explanation
 from kinfolk.inference.loopy import Propagation
 from kinfolk.learning.loglinear import TableWeights
 from kinfolk.report.page import PathLike
@@ -71,8 +71,8 @@ def explained_beliefs(
     together, alone = beliefs(None), beliefs(lambda _, pairs: np.ones(len(pairs), bool))
     apart = beliefs(lambda _, pairs: (pairs == node).any(axis=1))
     answer = int(together[node].argmax())
-    told = [_told(name, table, node, apart, beliefs, classes) for name, table in links.items()]
-    heard = [one for one in told if one is not None]
+    measured = [_measured(name, table, node, apart, beliefs, classes) for name, table in links.items()]
+    heard = [one for one in measured if one is not None]
     levels = [
         level_answer(ALONE, alone[node], answer),
         level_answer("belief propagation", together[node], answer, heard, apart[node] if heard else None),
@@ -87,14 +87,16 @@ def explained_beliefs(
     return ExplainedNode(nodes, explained, [alone, together], known, links, notes)
 
 
-def _told(name: str, links: Any, node: int, apart: Array, beliefs: Beliefs, classes: Sequence[str]) -> Told | None:
+def _measured(
+    name: str, links: Any, node: int, apart: Array, beliefs: Beliefs, classes: Sequence[str]
+) -> Measured | None:
     """What neighbours by one relation are believed to be, added up by the number of links; None without any."""
     at = slice(links.indptr[node], links.indptr[node + 1])
     if at.start == at.stop:
         return None
     values = links.data[at] @ apart[links.indices[at]]
     without = beliefs(lambda other, pairs: (pairs == node).any(axis=1) & (other == name))
-    return Told(f"links({name})", "predictions", tuple(classes), values, without[node])
+    return Measured(f"links({name})", "predictions", tuple(classes), values, without[node])
 
 
 def _both_ways(links: Any) -> sparse.csr_array:

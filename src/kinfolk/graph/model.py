@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.collective.relations import Neighbourhood
-from kinfolk.collective.stacking import company_state, restored_company
-from kinfolk.collective.templates import Company
+from kinfolk.collective.stacking import restored_templates, templates_state
+from kinfolk.collective.templates import TemplateSet
 from kinfolk.core.data import Classes, class_weights, label_name
 from kinfolk.core.modelfile import Functions, ModelFile, Saved, fits
 from kinfolk.core.settings import check_settings
@@ -229,16 +229,16 @@ class NodeModel(Saved):
 
 
 class NeighbourModel(NodeModel):
-    """Abstract: a model of nodes over scikit-learn classifiers that are told of neighbours.
+    """Abstract: a model of nodes over scikit-learn classifiers that receive aggregates of neighbours.
 
-    Learned by `fit`, besides: `company_` (templates), `unused_` (relations that no template names).
+    Learned by `fit`, besides: `template_set_` (templates), `unused_` (relations that no template names).
     """
 
     OBJECTS: ClassVar[tuple[str, ...]] = ("base", "templates")
 
     base: Any
     templates: Any
-    company_: Company
+    template_set_: TemplateSet
     unused_: tuple[str, ...]
 
     @property
@@ -246,49 +246,53 @@ class NeighbourModel(NodeModel):
     def _learners(self) -> list[Learner]:
         """The trained bases, that of a node's own features first."""
 
-    def _keep(self, nodes: Nodes, company: Company, classes: Classes, memory: Memory | None) -> None:
+    def _keep(self, nodes: Nodes, template_set: TemplateSet, classes: Classes, memory: Memory | None) -> None:
         """Set what is learned apart from the bases."""
-        used = company.relation_names()
+        used = template_set.relation_names()
         self.unused_ = tuple(name for name in nodes.relations if name not in used)
         self.labels_, self.node_columns_ = classes, nodes.columns
-        self.company_, self.memory_ = company, memory
+        self.template_set_, self.memory_ = template_set, memory
 
     def relations_used(self) -> tuple[Sequence[str], Sequence[str]]:
-        return self.company_.relation_names(), self.unused_
+        return self.template_set_.relation_names(), self.unused_
 
     def _ready(self, nodes: Nodes, features: bool = True) -> ReadyGraph:
         relations, paths = nodes.relations, nodes.data.paths
         n, n_votes, jobs = len(nodes.labels), len(self.labels_), resolve_jobs(self.n_jobs)
         neighbourhood = Neighbourhood(n, n_votes, relations, nodes.table, None, jobs, paths, nodes.order)
-        return ReadyGraph.of(nodes, neighbourhood, self.company_, features)
+        return ReadyGraph.of(nodes, neighbourhood, self.template_set_, features)
 
     def _feature_names(self) -> Sequence[str]:
         return feature_names(self.node_columns_)
 
     def to_state(self) -> ModelFile:
         """scikit-learn estimators go through skops, which runs no code on load."""
-        state, company = super().to_state(), company_state(self.company_)
-        state.strings.update(company.strings)
+        state, templates = super().to_state(), templates_state(self.template_set_)
+        state.strings.update(templates.strings)
         for i, learner in enumerate(self._learners):
             put_learner(state, i, learner)
         several = isinstance(self.base, list | tuple)
         state.header["stacked"] = {
-            **company.header, "levels": len(self._learners), "unused": list(self.unused_), "bases": several,
+            **templates.header, "levels": len(self._learners), "unused": list(self.unused_), "bases": several,
         }  # fmt: skip
         return state
 
     def _restored_learners(self, file: ModelFile, trusted: Sequence[str], own: bool, features: bool) -> list[Learner]:
         """Templates, classes and bases have to be about the same columns: kernels follow them without a look. `own`:
-        whether a node is told its own prediction, `features`: whether levels above the base see its features."""
+        whether a node receives its own prediction, `features`: whether levels above the base see its features."""
         from sklearn.base import clone
 
         spec, n_labels, n_features = file.header["stacked"], len(self.labels_), self._n_features
-        self.templates, self.unused_ = list(self.company_.templates), tuple(spec["unused"])
+        self.templates, self.unused_ = list(self.template_set_.templates), tuple(spec["unused"])
         learners = [restored_learner(file, i, n_labels, trusted) for i in range(int(spec["levels"]))]
-        company = self.company_
-        fits(company.n_votes == n_labels)
-        told = company.width + (n_labels if own else 0)
-        above = (n_features if features else 0) + n_features * (len(company.templates) - len(company.told)) + told
+        template_set = self.template_set_
+        fits(template_set.n_votes == n_labels)
+        received = template_set.width + (n_labels if own else 0)
+        above = (
+            (n_features if features else 0)
+            + n_features * (len(template_set.templates) - len(template_set.of_predictions))
+            + received
+        )
         for level, learner in enumerate(learners):
             width = getattr(learner.estimator, "n_features_in_", None)
             fits(width is None or width == (above if level else n_features))
@@ -298,4 +302,4 @@ class NeighbourModel(NodeModel):
 
     def _restore(self, file: ModelFile, functions: Functions, trusted: Sequence[str]) -> None:
         super()._restore(file, functions, trusted)
-        self.company_ = restored_company(file, functions)
+        self.template_set_ = restored_templates(file, functions)

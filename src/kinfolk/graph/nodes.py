@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from kinfolk.collective.relations import Neighbourhood, Relation
-from kinfolk.collective.templates import Company, Count, NeighbourTemplate, Over, as_templates
+from kinfolk.collective.templates import Count, NeighbourTemplate, Over, TemplateSet, as_templates
 from kinfolk.core.data import BOUNDS, LARGEST_VALUE, Classes, Relational, class_weights, tell_unseen
 from kinfolk.core.modelfile import ModelFile, fits
 from kinfolk.errors import DataWarning, InputError, SettingError, warn
@@ -320,7 +320,7 @@ class Memory:
     labels     numbers of their classes
     looks      uint64 (m, 2): numbers that stand for the features, and for the ids of the neighbours, of each
     relations  by which neighbours are meant
-    votes      (m, L) for each level but the last of stacking, cross-fitted; none where true labels are told
+    votes      (m, L) for each level but the last of stacking, cross-fitted; none where true labels are given
     """
 
     ids: tuple[str, ...]
@@ -608,11 +608,11 @@ def restored_memory(file: ModelFile, n_labels: int) -> Memory | None:
 
 class ReadyGraph(NamedTuple):
     """A graph ready for learning or inference. `alone` are the features of a node; `wide` what stands before the votes
-    of its neighbours: these, unless only what is told counts, and what templates tell of the neighbours' features."""
+    of its neighbours: these, unless only aggregates count, and what templates give of the neighbours' features."""
 
     nodes: Nodes
     neighbourhood: Neighbourhood
-    company: Company
+    template_set: TemplateSet
     alone: Any
     wide: Any
 
@@ -625,14 +625,18 @@ class ReadyGraph(NamedTuple):
         neighbourhood = Neighbourhood(
             len(nodes.labels), n_votes, relations, nodes.table, None, n_jobs, paths, nodes.order
         )
-        return cls.of(nodes, neighbourhood, Company.learn(templates, neighbourhood), features)
+        return cls.of(nodes, neighbourhood, TemplateSet.learn(templates, neighbourhood), features)
 
     @classmethod
-    def of(cls, nodes: Nodes, neighbourhood: Neighbourhood, company: Company, features: bool) -> ReadyGraph:
+    def of(cls, nodes: Nodes, neighbourhood: Neighbourhood, template_set: TemplateSet, features: bool) -> ReadyGraph:
         """`features`: whether levels above see a node's own too."""
-        parts = [nodes.table] * features + company.fixed(neighbourhood)
+        parts = [nodes.table] * features + template_set.fixed(neighbourhood)
         return cls(
-            nodes, neighbourhood, company, nodes.table, one_table(parts) if parts else np.zeros((neighbourhood.n, 0))
+            nodes,
+            neighbourhood,
+            template_set,
+            nodes.table,
+            one_table(parts) if parts else np.zeros((neighbourhood.n, 0)),
         )
 
 

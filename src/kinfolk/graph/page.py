@@ -50,12 +50,12 @@ SHOWN = 12  # neighbours that are printed
 
 @dataclass(frozen=True)
 class Aggregate:
-    """What one aggregate told a level, and what that changed.
+    """What one aggregate gave a level, and what that changed.
 
     name      as templates are named: "count(cites)"
     of        of what it tells: "predictions" of the neighbours, their "features", or the node's "own" prediction
     columns   what the values are of: class names; of features only those that are not 0
-    values    what was told
+    values    what was given
     without   (L,), what the level says without it
     effect    what it adds to the probability of the answer
     """
@@ -93,7 +93,7 @@ class Neighbour:
     node      its number, `name` its id
     relation  as the template names it: "cites", "cites @ cites"
     weight    of the link
-    told      (K, L): row k is what it told level k + 1, the word of level k on it unless `source` says other
+    votes     (K, L): row k is what level k + 1 received of it, the prediction of level k unless `source` says other
     source    where that comes from: "label" (it is known), "cross-fitted" (a model that had not seen its label), or
               "prediction"
     """
@@ -102,12 +102,12 @@ class Neighbour:
     name: str
     relation: str
     weight: float
-    told: Array
+    votes: Array
     source: str
 
     @property
     def known(self) -> bool:
-        """Whether its label is known, and told as it is."""
+        """Whether its label is known, and given as it is."""
         return self.source == LABEL
 
 
@@ -145,8 +145,8 @@ class NodeExplanation:
 
     def _aggregate(self, one: Aggregate) -> str:
         order = [i for i in np.argsort(-np.abs(one.values), kind="stable")[:3] if one.values[i]]
-        told = ", ".join(f"{one.columns[i]} {one.values[i]:.3g}" for i in order) or "nothing"
-        return f"{one.name} told {told}; without it {self._says(one.without, 1)}"
+        values = ", ".join(f"{one.columns[i]} {one.values[i]:.3g}" for i in order) or "nothing"
+        return f"{one.name} told {values}; without it {self._says(one.without, 1)}"
 
     def _neighbour_lines(self) -> list[str]:
         if not self.neighbours:
@@ -155,13 +155,13 @@ class NodeExplanation:
         width = max(len(one.name) for one in shown)
         lines = [f"  {len(self.neighbours)} neighbour{'s' * (len(self.neighbours) != 1)}, and what they told last"]
         for one in shown:
-            said = f"{self._says(one.told[-1], 1)}, {SOURCES[one.source]}" if len(one.told) else "nothing"
+            said = f"{self._says(one.votes[-1], 1)}, {SOURCES[one.source]}" if len(one.votes) else "nothing"
             lines.append(f"    {one.name:<{width}}  {one.relation}: {said}")
         return lines + ["    ..."] * (len(self.neighbours) > SHOWN)
 
 
 @dataclass(frozen=True)
-class Told:
+class Measured:
     """An aggregate before its effect is known: see `Aggregate`."""
 
     name: str
@@ -172,12 +172,12 @@ class Told:
 
 
 def level_answer(
-    name: str, distribution: Array, answer: int, told: Iterable[Told] = (), without_all: Array | None = None
+    name: str, distribution: Array, answer: int, measured: Iterable[Measured] = (), without_all: Array | None = None
 ) -> LevelAnswer:
     """What a level says, with effects on the probability of the class number `answer`."""
     found = [
         Aggregate(t.name, t.of, t.columns, t.values, t.without, float(distribution[answer] - t.without[answer]))
-        for t in told
+        for t in measured
     ]
     found.sort(key=lambda one: -abs(one.effect))
     together = None if without_all is None else float(distribution[answer] - without_all[answer])
@@ -194,7 +194,7 @@ def node_explanation(
     place = {relation: i for i, relation in enumerate(dict.fromkeys(one.relation for one in around))}
 
     def order(one: Neighbour) -> tuple[int, bool, float, int]:
-        sure = float(one.told[-1].max(initial=0.0)) if len(one.told) else 0.0
+        sure = float(one.votes[-1].max(initial=0.0)) if len(one.votes) else 0.0
         return place[one.relation], not one.known, -sure, one.node
 
     probability = float(found[-1].distribution[answer])
@@ -364,7 +364,7 @@ def level_part(answer: NodeExplanation, around: Surroundings, notes: Sequence[st
     for node, shown in zip(order, data["nodes"][1:], strict=False):
         shown["links"] = [
             {"relation": relations.index(one.relation), "weight": one.weight, "width": abs(one.weight) / largest,
-             "told": np.round(one.told, 4), "source": SOURCES[one.source]}
+             "votes": np.round(one.votes, 4), "source": SOURCES[one.source]}
             for one in by_node[node]
         ]  # fmt: skip
     data |= {
@@ -391,7 +391,7 @@ def mixture_node_part(
     for node, shown in zip(order, data["nodes"][1:], strict=False):
         shown["links"] = [
             {"relation": relations.index(one.relation), "weight": one.weight, "width": one.share / largest,
-             "told": [np.round(one.predicted, 4)], "source": f"{percent(one.share)} of the answer"}
+             "votes": [np.round(one.predicted, 4)], "source": f"{percent(one.share)} of the answer"}
             for one in parents
             if one.parent == node
         ]  # fmt: skip
@@ -446,7 +446,7 @@ def _aggregates(level: LevelAnswer) -> dict[str, Any] | None:
         order = np.argsort(-np.abs(one.values), kind="stable")[:MOST_COLUMNS].tolist()
         found.append(
             {"name": one.name, "meaning": meaning(one), "n_columns": len(one.values), "effect": one.effect,
-             "told": [[one.columns[i], float(one.values[i])] for i in order], "without": one.without}
+             "values": [[one.columns[i], float(one.values[i])] for i in order], "without": one.without}
         )  # fmt: skip
     return {"all": found, "together": level.together, "without_all": level.without_all}
 

@@ -1,4 +1,4 @@
-"""Stacked graphical learning (Kou and Cohen, 2007): any classifier of nodes, told what neighbours are thought to be.
+"""Stacked graphical learning (Kou and Cohen, 2007): any classifier of nodes, given what neighbours are predicted to be.
 
 f⁰ is the base on a node's own features x. fᵏ is a base on (x, C(ŷᵏ⁻¹)), where C gathers the neighbours' predictions of
 the level before by relational templates; in training these are cross-fitted. Inference is K + 1 passes.
@@ -52,11 +52,11 @@ class NodeInstances(Instances):
     ready: ReadyGraph
     classes: Classes
 
-    def learn(self, level: int, index: Array, company: Array | None) -> NodeLevel:
-        table = self.ready.alone if company is None else self.ready.wide
+    def learn(self, level: int, index: Array, aggregates: Array | None) -> NodeLevel:
+        table = self.ready.alone if aggregates is None else self.ready.wide
         learner = Learner(self.bases[level], self.classes)
         weights = None if self.weights is None else self.weights[index]
-        return NodeLevel(learner.fit(side_by_side(table, index, company), self.labels[index], weights), table)
+        return NodeLevel(learner.fit(side_by_side(table, index, aggregates), self.labels[index], weights), table)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,19 +64,21 @@ class NodeLevel:
     learner: Learner
     table: Any
 
-    def proba(self, index: Array, company: Array | None) -> Array:
-        return predict_in_blocks(self.learner, self.table, index, None if company is None else company.__getitem__, 1)
+    def proba(self, index: Array, aggregates: Array | None) -> Array:
+        return predict_in_blocks(
+            self.learner, self.table, index, None if aggregates is None else aggregates.__getitem__, 1
+        )
 
 
-def remembered(training: Training, instances: NodeInstances, told: bool) -> Memory:
+def remembered(training: Training, instances: NodeInstances, revealed: bool) -> Memory:
     index = np.flatnonzero(instances.labels >= 0)
-    levels = [] if told else range(training.depth)
+    levels = [] if revealed else range(training.depth)
     votes = [training.votes(level, NOTHING)[index].astype(np.float32) for level in levels]
     return Memory.of(instances.ready.nodes, instances.labels, instances.templates.relation_names(), votes)
 
 
 class NodePredictor(NamedTuple):
-    """Trained levels, applied to one graph. `known` (n,) are labels told to neighbours, -1 for none; `given` votes of
+    """Trained levels, applied to one graph. `known` (n,) are labels given to neighbours, -1 for none; `given` votes of
     some nodes by level, in the place of what the models say of them; `kept` (n,) labels that are the last word on their
     nodes, -1 for none."""
 
@@ -120,22 +122,22 @@ class NodePredictor(NamedTuple):
         return votes, own
 
     def at_level(self, level: int, index: Array, votes: Array, own: Array) -> Array:
-        """(n, L) by a level for the nodes `index`, 0 for others; above the first they are told the votes (n, L) of
+        """(n, L) by a level for the nodes `index`, 0 for others; above the first they receive the votes (n, L) of
         neighbours, and their own where that is asked for."""
-        learner, neighbourhood, company = self.learners[level], self.ready.neighbourhood, self.ready.company
+        learner, neighbourhood, template_set = self.learners[level], self.ready.neighbourhood, self.ready.template_set
         if level == 0:
             found = predict_in_blocks(learner, self.ready.alone, index, None, neighbourhood.n_jobs)
         else:
-            company.prepare(neighbourhood)
+            template_set.prepare(neighbourhood)
             votes, mine = padded(votes), own if self.ask.own else None
             alone = replace(neighbourhood, n_jobs=1)  # each of the threads has a block
 
-            whole = None if company.by_rows else company.rows(neighbourhood, votes, index, mine)
+            whole = None if template_set.by_rows else template_set.rows(neighbourhood, votes, index, mine)
 
-            def told(span: slice) -> Array:
-                return company.rows(alone, votes, index[span], mine) if whole is None else whole[span]
+            def aggregates(span: slice) -> Array:
+                return template_set.rows(alone, votes, index[span], mine) if whole is None else whole[span]
 
-            found = predict_in_blocks(learner, self.ready.wide, index, told, neighbourhood.n_jobs)
+            found = predict_in_blocks(learner, self.ready.wide, index, aggregates, neighbourhood.n_jobs)
         if len(index) == neighbourhood.n:
             return found
         table = np.zeros((neighbourhood.n, learner.n_labels))
@@ -157,12 +159,12 @@ def explained_levels(
             tables[level] = tables[level] + found / runs
             if level < depth:
                 votes[level] = votes[level] + vote / runs
-                blocks[level].append(again.company(vote, own))
+                blocks[level].append(again.aggregates(vote, own))
     answer = int(tables[-1][node].argmax())
     levels = [level_answer(ALONE, tables[0][node], answer)]
     for level in range(1, depth + 1):
         said = again.answers(predictor.learners[level], blocks[level - 1])
-        heard = again.told(blocks[level - 1], said, classes, features)
+        heard = again.measured(blocks[level - 1], said, classes, features)
         levels.append(level_answer(f"level {level}", tables[level][node], answer, heard, said[-1]))
     given = np.zeros(0, np.int64) if predictor.given is None else predictor.given[0]
     listens = "Own features and" if ready.wide.shape[1] else "Only"
@@ -187,14 +189,14 @@ class StackedNodes(NeighbourModel):
     Settings
     --------
     base           any scikit-learn classifier or pipeline. A list of depth + 1 gives each level its own.
-    templates      what a node is told of its neighbours: Count("cites"), Mean("cites @ cites"), a function, or a list
+    templates      what a node receives of its neighbours: Count("cites"), Mean("cites @ cites"), a function, or a list
                    of these. None: Count over every relation
     depth          levels above the base's own; 0 is the base alone
     folds          number of folds of cross-fitting, or the fold of each node
     predictions    what neighbours give: "proba" their probabilities, "label" the most probable label, "sample" one
                    drawn (the idealised learner of the paper; prediction averages over `samples` runs)
-    own            whether a node is told its own prediction of the level before too
-    features       whether levels above the base see a node's own features too, or only what they are told
+    own            whether a node receives its own prediction of the level before too
+    features       whether levels above the base see a node's own features too, or only what they receive
     known          what a neighbour trained on gives: "true" its label, or "crossfit" the prediction of a model that has
                    not seen it, as new nodes do. "auto": "true" if the training graph has nodes without label, which
                    are then to be predicted, else "crossfit". "ceiling": true labels always, even those to be predicted:
@@ -208,8 +210,7 @@ class StackedNodes(NeighbourModel):
     n_jobs         threads: bases are trained in parallel (joblib; another backend with joblib.parallel_config)
     verbose        1 = a line for each level, on a terminal or in a notebook
 
-    Learned by `fit`: `classes_`, `levels_` (the trained bases), `company_` (the templates), `folds_`, `known_` (what
-    "auto" came to).
+    Learned by `fit`: `classes_`, `levels_` (trained bases), `template_set_`, `folds_`, `known_` (what "auto" came to).
     """
 
     CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
@@ -275,7 +276,7 @@ class StackedNodes(NeighbourModel):
         instances, known = self._prepared(X, y, sample_weight, train)
         if known == "ceiling":
             raise SettingError.saying(
-                "a ceiling is told the labels it is scored on: cross_fit needs `known='true'` or 'crossfit'"
+                "a ceiling knows the labels it is scored on: cross_fit needs `known='true'` or 'crossfit'"
             )
         found = trained(self, instances, known, self.depth, estimate=True).estimate()
         return instances.ready.nodes.to_nodes(found)
@@ -302,14 +303,14 @@ class StackedNodes(NeighbourModel):
         known = self.known
         if known == "auto":
             known = "true" if (labels < 0).any() else "crossfit"
-        told = labels if known == "true" else np.full(len(labels), -1, np.int32)
+        revealed = labels if known == "true" else np.full(len(labels), -1, np.int32)
         if known == "ceiling":
-            told = np.append(classes.encode(nodes.classes.names), np.int32(-1)).astype(np.int32)[nodes.labels]
+            revealed = np.append(classes.encode(nodes.classes.names), np.int32(-1)).astype(np.int32)[nodes.labels]
         check_enough(classes)
         if self.depth:
             tell_fallback(bases[0])
         return NodeInstances(
-            labels, told, fold, weights, jobs, ready.neighbourhood, ready.company, bases, ready, classes
+            labels, revealed, fold, weights, jobs, ready.neighbourhood, ready.template_set, bases, ready, classes
         ), known
 
     # -- prediction -----------------------------------------------------------------------------------
@@ -356,7 +357,7 @@ class StackedNodes(NeighbourModel):
         return NodePredictor(self._learners, ready, self._ask, nothing, given, known.labels)
 
     def _remembered_votes(self, nodes: Nodes, known: Known) -> tuple[Array, list[Array]]:
-        """The rows of nodes trained on, and what is told of them at each level: votes of models that never saw them."""
+        """The rows of nodes trained on, and their votes at each level, by models that never saw them."""
         assert self.memory_ is not None
         rows, which = self.memory_.with_the_same_id(nodes.ids)
         kept = known.labels[rows] >= 0

@@ -1,17 +1,17 @@
 """Cross-fitting: folds, and which models may speak to whom.
 
 A vote of instance j about itself must come from a model that has not seen j's label (Figure 2 of the paper), or
-votes are better in training than they will ever be again. In one graph that is not enough: i is told the vote of its
+votes are better in training than they will ever be again. In one graph that is not enough: i receives the vote of its
 neighbour j, and the model behind that vote was trained on i. So models and votes carry a set H of hidden folds, whose
 labels had no part in them:
 
     M(k, H)     the model of level k, trained on labelled instances outside H
     V(k, H)     the votes of level k: of j in H or without label by M(k, H); of j in another fold b by M(k, H + b),
-                or j's true label where labels are told
+                or j's true label where labels are revealed
     row of i    at level k, to train the model itself (H empty): from V(k - 1, {fold of i})
 
 so nothing in i's row depends on i's label. The helpers that are only there to vote (H not empty) are trained on rows
-from V(k - 1, H), cross-fitted among themselves as in the paper; where true labels are told, on rows from V(k - 1,
+from V(k - 1, H), cross-fitted among themselves as in the paper; where true labels are revealed, on rows from V(k - 1,
 H + fold of the row), for there a neighbour's vote may rest on the row's own label.
 """
 
@@ -58,14 +58,14 @@ class CrossFitting(NamedTuple):
     kind      "strict" as above; "paper": one table of votes a level, whoever reads it; "none": every vote by the
               model trained on everything, to show what cross-fitting is for
     n_folds   how many
-    told      whether labelled instances give their neighbours the true label
+    revealed  whether labelled instances give their neighbours the true label
     crossing  whether instances look at others of another fold
     estimate  whether predictions for the training instances themselves are wanted (models of the last level too)
     """
 
     kind: str
     n_folds: int
-    told: bool
+    revealed: bool
     crossing: bool
     estimate: bool = False
 
@@ -80,7 +80,7 @@ class CrossFitting(NamedTuple):
             return 0
         if self.kind == "paper":
             return int(level < depth or self.estimate)
-        if self.told:
+        if self.revealed:
             return depth - level + self.estimate
         return depth - level + int(self.estimate or (self.crossing and level < depth))
 
@@ -92,7 +92,7 @@ class CrossFitting(NamedTuple):
         """The H of the votes that make the row of a training instance of `fold`, for a model with `hidden` folds."""
         if self.kind != "strict":
             return NOTHING
-        if hidden and not self.told:  # helpers, cross-fitted among themselves
+        if hidden and not self.revealed:  # helpers, cross-fitted among themselves
             return hidden
         return hidden | {fold}
 

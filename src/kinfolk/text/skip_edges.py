@@ -577,11 +577,11 @@ def _shown(answer: Any, array: NDArray[Any]) -> str:
     return f"{array.dtype} of shape {array.shape}" if array.dtype != object else f"a {type(answer).__name__}"
 
 
-# -- Documents of one sentence: a token there has no company beyond its sentence -----------------------
+# -- Documents of one sentence: a token there has no neighbours beyond its sentence --------------------
 #
-# Where nearly all of the training data are such documents, links across sentences have nothing to teach, which is told.
-# Where few are, a level of a stack that learned to count on company misses it in one: it takes a word for one that its
-# document has but once. In generated newswire F1 on lone sentences falls by 5.5 below the base's where none of the
+# Where nearly all of the training data are such documents, a warning says that links across sentences teach nothing.
+# Where few are, a level of a stack that learned to count on neighbours misses them in one: it takes a word for one that
+# its document has but once. In generated newswire F1 on lone sentences falls by 5.5 below the base's where none of the
 # training documents was one, by 3.2 where a fifth of the sentences were; where half were, it is the base's.
 
 NEARLY_ALL, FEW = 0.9, 0.5  # of the sentences
@@ -597,11 +597,11 @@ def alone_share(corpus: Corpus) -> float:
     return float((np.diff(corpus.document_starts) == 1).sum() / max(1, corpus.n_sentences))
 
 
-def without_company(corpus: Corpus) -> bool:
+def without_neighbours(corpus: Corpus) -> bool:
     return corpus.n_sentences > 1 and alone_share(corpus) >= NEARLY_ALL
 
 
-def warn_without_company(corpus: Corpus, consequence: str, *, dicts: bool = False, otherwise: str = "") -> None:
+def warn_without_neighbours(corpus: Corpus, consequence: str, *, dicts: bool = False, otherwise: str = "") -> None:
     """Of training data where nearly every sentence is a document; `otherwise`: what else could be done."""
     count = round(alone_share(corpus) * corpus.n_sentences)
     how = "in a Corpus: feature dicts have none" if dicts else (
@@ -620,9 +620,9 @@ def warn_without_edges(names: Sequence[str], edges: Sequence[NDArray[Any]], corp
         return
     unused = ", ".join(repr(name) for name, pairs in zip(names, edges, strict=True) if not len(pairs))
     nothing = f"skip edges {unused} join no two tokens of the training data, so they are not used"
-    if without_company(corpus):
-        told = nothing if unused else "skip edges stay within a document"
-        warn_without_company(corpus, told, dicts=dicts)
+    if without_neighbours(corpus):
+        reason = nothing if unused else "skip edges stay within a document"
+        warn_without_neighbours(corpus, reason, dicts=dicts)
     elif unused:
         case = "; where it joins capitalised words alone, SameWord(capitalised=False) joins words of any case"
         warn(nothing + (case if "'same word'" in unused else ""), DataWarning)

@@ -1,4 +1,4 @@
-"""Stacked graphical learning (Kou and Cohen, 2007): a tagger, told what other tokens are thought to be.
+"""Stacked graphical learning (Kou and Cohen, 2007): a tagger, given what other tokens are predicted to be.
 
 f⁰ is the base on a token's own features x. fᵏ is a base on (x, C(ŷᵏ⁻¹)), where C gathers the predictions of the level
 before by templates: a window of the sentence, the other tokens with the same word. In training these are cross-fitted
@@ -22,13 +22,13 @@ from kinfolk.collective.stacking import (
     as_votes,
     bases_of,
     check_kept_folds,
-    company_state,
     first_levels,
     folds_of,
-    restored_company,
+    restored_templates,
+    templates_state,
     trained,
 )
-from kinfolk.collective.templates import Company, Count, Window, as_templates, set_known
+from kinfolk.collective.templates import Count, TemplateSet, Window, as_templates, set_known
 from kinfolk.core.modelfile import Functions, ModelFile, fits, restored
 from kinfolk.core.settings import check_settings
 from kinfolk.core.threads import resolve_jobs
@@ -46,13 +46,13 @@ from kinfolk.text.skip_edges import (
     alone,
     alone_share,
     learned_skips,
-    warn_without_company,
-    without_company,
+    warn_without_neighbours,
+    without_neighbours,
 )
 from kinfolk.text.tagger import Tagger, TokenModel
 
 Array = NDArray[Any]
-FAINT = 0.02  # a chance below it is not told
+FAINT = 0.02  # a probability below it counts as 0
 
 
 @dataclass(eq=False)
@@ -63,8 +63,8 @@ class TokenInstances(Instances):
     coding: LabelCoding
     base_alone: bool  # whether the base answers for documents of one sentence
 
-    def learn(self, level: int, index: Array, company: Array | None) -> TokenLevel:
-        part = _part(self.batch, index, company)
+    def learn(self, level: int, index: Array, aggregates: Array | None) -> TokenLevel:
+        part = _part(self.batch, index, aggregates)
         sentences = self.batch.corpus.token_sentences[index]
         first = np.unique(sentences, return_index=True)[1]
         weights = None if self.weights is None else self.weights[index][np.sort(first)]
@@ -77,8 +77,8 @@ class TokenInstances(Instances):
             settings["encoding"] = self.coding.inner  # a part of the documents must not choose another
         return type(base)(**settings)
 
-    def company(self, votes: Array, own: Array | None, index: Array) -> Array:
-        return told_tokens(self.templates, self.neighbourhood, votes, own, index)
+    def aggregates(self, votes: Array, own: Array | None, index: Array) -> Array:
+        return token_aggregates(self.templates, self.neighbourhood, votes, own, index)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,21 +86,21 @@ class TokenLevel:
     tagger: Tagger
     instances: TokenInstances
 
-    def proba(self, index: Array, company: Array | None) -> Array:
-        return token_votes(self.tagger, _part(self.instances.batch, index, company), self.instances.coding, False)
+    def proba(self, index: Array, aggregates: Array | None) -> Array:
+        return token_votes(self.tagger, _part(self.instances.batch, index, aggregates), self.instances.coding, False)
 
 
-def _part(batch: Batch, index: Array, company: Array | None) -> Batch:
+def _part(batch: Batch, index: Array, aggregates: Array | None) -> Batch:
     """The documents that the tokens `index` are all of."""
     corpus = batch.corpus
     chosen = np.unique(corpus.token_documents[index])
     sentences = np.unique(corpus.token_sentences[index])
     items = None if batch.items is None else [batch.items[s] for s in sentences]
-    return Batch(corpus.select(chosen), items, extra=None if company is None else company.astype(np.float32))
+    return Batch(corpus.select(chosen), items, extra=None if aggregates is None else aggregates.astype(np.float32))
 
 
-def told_tokens(
-    templates: Company, neighbourhood: Neighbourhood, votes: Array, own: Array | None, index: Array
+def token_aggregates(
+    templates: TemplateSet, neighbourhood: Neighbourhood, votes: Array, own: Array | None, index: Array
 ) -> Array:
     """(m, q). Chances too small to matter count as none: most tokens then have little to tell, and rows stay short."""
     mine = None if own is None else np.where(own < FAINT, 0.0, own)
@@ -134,10 +134,10 @@ class Part(NamedTuple):
 @dataclass(frozen=True, eq=False)
 class TokenPredictor:
     """Trained levels, applied to one corpus. With `ceiling` neighbours give their true labels; with `base_alone` the
-    base answers for documents of one sentence, which have no company beyond it."""
+    base answers for documents of one sentence, which have no neighbours beyond it."""
 
     taggers: Sequence[Tagger]
-    templates: Company
+    templates: TemplateSet
     coding: LabelCoding
     ask: Ask
     ceiling: bool
@@ -171,8 +171,8 @@ class TokenPredictor:
             own = as_votes(table, self.ask, level, draw, 1)
             votes = true_votes(corpus, self.coding, own) if self.ceiling else own
             mine = own if self.ask.own else None
-            company = told_tokens(self.templates, neighbourhood, votes, mine, np.arange(n))
-            current = replace(current, extra=company.astype(np.float32))
+            aggregates = token_aggregates(self.templates, neighbourhood, votes, mine, np.arange(n))
+            current = replace(current, extra=aggregates.astype(np.float32))
         return current
 
 
@@ -233,13 +233,13 @@ class StackedTagger(TokenModel):
     Settings
     --------
     base           a kinfolk tagger such as LinearChainCRF(). A list of depth + 1 gives each level its own.
-    templates      what a token is told of others: Window(3), Count(SameWord()), a function, or a list of these. None: a
-                   window of 3 and the other tokens of the document with the same word
+    templates      what a token receives of others: Window(3), Count(SameWord()), a function, or a list of these. None:
+                   a window of 3 and the other tokens of the document with the same word
     depth          levels above the base's own; 0 is the base alone
     folds          number of folds of cross-fitting, or the fold of each document
     predictions    what others give: "proba" their probabilities, "label" the most probable label, "sample" one drawn
                    (the idealised learner of the paper)
-    own            whether a token is told its own prediction of the level before too
+    own            whether a token receives its own prediction of the level before too
     known          what others give in training and prediction: "crossfit" predictions, in training of models that have
                    not seen them; "ceiling": true labels, even those to be predicted: the most that could be gained, no
                    model
@@ -250,12 +250,12 @@ class StackedTagger(TokenModel):
     n_jobs         threads of each base
     verbose        1 = a line for each level, on a terminal or in a notebook
 
-    A document of one sentence has no company beyond it. Where less than half of the training sentences are such
+    A document of one sentence has no neighbours beyond it. Where less than half of the training sentences are such
     documents, the base answers for those (a level above would take their words for rare ones); where nine tenths are,
     and templates are the default, the base is all there is, and a warning says so.
 
-    Learned by `fit`: `classes_`, `levels_` (the trained taggers), `company_` (the templates), `folds_`, and `alone_`,
-    who answers for documents of one sentence, the "base" or the "last" level.
+    Learned by `fit`: `classes_`, `levels_` (the trained taggers), `template_set_`, `folds_`, and `alone_`, who
+    answers for documents of one sentence, the "base" or the "last" level.
     """
 
     OBJECTS: ClassVar[tuple[str, ...]] = ("base", "templates")
@@ -279,7 +279,7 @@ class StackedTagger(TokenModel):
     verbose: int = 0
 
     levels_: list[Tagger] = field(init=False)
-    company_: Company = field(init=False)
+    template_set_: TemplateSet = field(init=False)
     alone_: str = field(init=False)
     folds_: NDArray[np.int32] = field(init=False)
 
@@ -305,7 +305,7 @@ class StackedTagger(TokenModel):
         with self._all_or_nothing():
             training = trained(self, instances, self.known, depth)
             self.alone_ = "base" if instances.base_alone else "last"
-            self.folds_, self.coding_, self.company_ = instances.fold, instances.coding, instances.templates
+            self.folds_, self.coding_, self.template_set_ = instances.fold, instances.coding, instances.templates
             self.levels_ = [level.tagger for level in training.models]  # type: ignore[attr-defined]
         return self
 
@@ -346,25 +346,25 @@ class StackedTagger(TokenModel):
         coding = LabelCoding.learn(corpus, bases[0].encoding)
         labels, n, ceiling = coding.encode(corpus), corpus.n_tokens, self.known == "ceiling"
         templates = TEMPLATES if self.templates is None else as_templates(self.templates)
-        beyond = any(not isinstance(template, Window) or template.told is not None for template in templates)
+        beyond = any(not isinstance(template, Window) or template.template is not None for template in templates)
         depth = _depth(self, batch) if beyond and not ceiling else self.depth
         fold = self._document_folds(labels, corpus)
         unlabelled, jobs = corpus.with_labels(None, None), resolve_jobs(self.n_jobs)
         neighbourhood = Neighbourhood(n, len(coding.classes), {}, corpus=unlabelled, n_jobs=jobs)
-        company = Company.learn(
+        template_set = TemplateSet.learn(
             templates, replace(neighbourhood, corpus=corpus)
         )  # what is learned of words may look at labels
-        if len(company.told) < len(company.templates):
+        if len(template_set.of_predictions) < len(template_set.templates):
             raise SettingError.saying(
                 "`of='features'` is for nodes: tokens have features of their neighbours by their own templates"
             )
         weights = None
         if sample_weight is not None:
             weights = token_weights(batch, labels, coding.classes, None, sample_weight)
-        told = labels if ceiling else np.full(n, -1, np.int32)
+        revealed = labels if ceiling else np.full(n, -1, np.int32)
         base_alone = beyond and not ceiling and alone_share(corpus) < FEW
         return TokenInstances(
-            labels, told, fold, weights, 1, neighbourhood, company, bases, batch, coding, base_alone
+            labels, revealed, fold, weights, 1, neighbourhood, template_set, bases, batch, coding, base_alone
         ), depth
 
     def _document_folds(self, labels: Array, corpus: Corpus) -> NDArray[np.int32]:
@@ -388,34 +388,34 @@ class StackedTagger(TokenModel):
     def _predictor(self) -> TokenPredictor:
         ceiling, by_base = self.known == "ceiling", self.alone_ == "base"
         return TokenPredictor(
-            self.levels_, self.company_, self.coding_, self._ask, ceiling, by_base, resolve_jobs(self.n_jobs)
+            self.levels_, self.template_set_, self.coding_, self._ask, ceiling, by_base, resolve_jobs(self.n_jobs)
         )
 
     def explain(
         self, X: Any, document: int | None = None, token: int | None = None, *, report: PathLike | None = None
     ) -> Any:
-        """Why a token has its label: what its features, what it was told of others, and the labels beside it add to the
+        """Why a token has its label: what its features, what it received of others, and the labels beside it add to the
         score of the answer, as `Tagger.explain`, in the last level."""
         self._require_fitted()
         ((tagger, batch, _),) = self._predictor().parts(one_document(Batch.of(X), document, token), False)
-        batch = replace(batch, extra_names=() if batch.extra is None else self._told_names())
+        batch = replace(batch, extra_names=() if batch.extra is None else self._aggregate_names())
         return explain_document(tagger, batch, document, token, report, type(self).__name__)
 
-    def _told_names(self) -> list[str]:
-        """Of what a token is told beside its features."""
+    def _aggregate_names(self) -> list[str]:
+        """Of what a token receives beside its features."""
         names = self.coding_.classes.names
-        return self.company_.names(names, ()) + [f"own prediction={name}" for name in names if self.own]
+        return self.template_set_.names(names, ()) + [f"own prediction={name}" for name in names if self.own]
 
     # -- model files ----------------------------------------------------------------------------------
 
     def to_state(self) -> ModelFile:
         """The taggers are models within the model."""
-        company = company_state(self.company_)
-        state = ModelFile({**self.head(), "labels": self.coding_.to_state()}, {}, company.strings)
+        kept = templates_state(self.template_set_)
+        state = ModelFile({**self.head(), "labels": self.coding_.to_state()}, {}, kept.strings)
         levels = [state.add(f"level.{i}", level.to_state()) for i, level in enumerate(self.levels_)]
         several = isinstance(self.base, list | tuple)
         state.header["stacked"] = {
-            **company.header, "known": self.known, "alone": self.alone_, "levels": levels, "bases": several,
+            **kept.header, "known": self.known, "alone": self.alone_, "levels": levels, "bases": several,
         }  # fmt: skip
         if not isinstance(self.folds, int | np.integer):
             state.header["settings"]["folds"] = int(self.folds_.max()) + 1  # given by document: of the training data
@@ -426,16 +426,16 @@ class StackedTagger(TokenModel):
         self.levels_ = [
             restored(file.part(f"level.{i}", level), functions, trusted) for i, level in enumerate(spec["levels"])
         ]
-        self.company_ = restored_company(file, functions, learned_skips)
-        self.templates, self.known = list(self.company_.templates), spec["known"]
+        self.template_set_ = restored_templates(file, functions, learned_skips)
+        self.templates, self.known = list(self.template_set_.templates), spec["known"]
         self.alone_ = spec.get("alone", "last")  # files of an earlier make do not say
         n_labels = len(self.coding_.classes)
-        fits(self.company_.n_votes == n_labels and len(self.levels_) >= 1 and self.alone_ in ("base", "last"))
-        told = self.company_.width + (n_labels if self.own else 0)
+        fits(self.template_set_.n_votes == n_labels and len(self.levels_) >= 1 and self.alone_ in ("base", "last"))
+        received = self.template_set_.width + (n_labels if self.own else 0)
         for number, level in enumerate(self.levels_):
             fits(isinstance(level, Tagger) and {*level.coding_.classes.names} <= {*self.coding_.classes.names})
-            if isinstance(level, ChainTagger):  # levels above the first have weights for what they are told
-                fits(level.weights_.node.shape[0] == level.features_.n_features + (told if number else 0))
+            if isinstance(level, ChainTagger):  # levels above the first have weights for aggregates
+                fits(level.weights_.node.shape[0] == level.features_.n_features + (received if number else 0))
         bases = [type(level)(**level.get_params()) for level in self.levels_]
         self.base = bases if spec["bases"] else bases[-1]
 
@@ -446,15 +446,15 @@ class StackedTagger(TokenModel):
 
 def _depth(model: StackedTagger, batch: Batch) -> int:
     """0 where there is nothing to tell: votes of the same sentence alone say little that its features did not."""
-    if not model.depth or not without_company(batch.corpus):
+    if not model.depth or not without_neighbours(batch.corpus):
         return int(model.depth)
-    told = "a token has no company beyond its sentence"
+    reason = "a token has no neighbours beyond its sentence"
     dicts = batch.items is not None
     if model.templates is None:
-        warn_without_company(
-            batch.corpus, f"{told}, and the base alone is trained", dicts=dicts,
+        warn_without_neighbours(
+            batch.corpus, f"{reason}, and the base alone is trained", dicts=dicts,
             otherwise=", or name templates, such as Window(3), to stack within sentences",
         )  # fmt: skip
         return 0
-    warn_without_company(batch.corpus, told, dicts=dicts)
+    warn_without_neighbours(batch.corpus, reason, dicts=dicts)
     return int(model.depth)

@@ -114,7 +114,7 @@ kinfolk.kinds.nodes = (data, root) => {
 
   function tale(node, level) { // what it told the node in question
     return (node.links || []).map((link) => {
-      const said = link.told[data.shares ? 0 : level - 1];
+      const said = link.votes[data.shares ? 0 : level - 1];
       if (!said || !said.some((p) => p > 0)) return el("p", {}, data.relations[link.relation], ": tells nothing at this level");
       const c = best(said);
       return el("p", {}, data.relations[link.relation], data.shares ? " predicts " : " tells ", chip(c, said[c]), el("span", {class: "note"}, " ", link.source));
@@ -130,7 +130,7 @@ kinfolk.kinds.nodes = (data, root) => {
 
   const titleAt = (drawn) => (drawn !== null && nodes[drawn].title ? "\n" + nodes[drawn].title : "");
 
-  function company(node) {
+  function neighbours(node) {
     const one = ([name, relation, drawn, known, says]) => {
       const [c, p] = says[state.level];
       const button = el("span", {class: "chip", vars: colour(c), title: `${relation}: ${classes[c]} ${percent(p)}${known ? ", label known" : ""}${titleAt(drawn)}`}, short(name, 18), known && " •");
@@ -152,7 +152,7 @@ kinfolk.kinds.nodes = (data, root) => {
       levels.length > 1 ? stack(node) : el("span"),
       tales.length ? el("h4", {}, "To " + nodes[0].name) : el("span"), ...tales,
       el("h4", {}, "Its features, the largest first"), features(node),
-      el("h4", {}, "Whom it looks at"), company(node));
+      el("h4", {}, "Whom it looks at"), neighbours(node));
   }
 
   /* A row a level: how the distribution moves. A row can be clicked. */
@@ -192,9 +192,9 @@ kinfolk.kinds.nodes = (data, root) => {
     return wins ? null : el("span", {class: "note"}, ` and ${data.label} ${percent(without[answer])}`);
   }
 
-  function toldBy(one) {
-    const faint = 0.005 * Math.max(...one.told.map(([, value]) => Math.abs(value)), 0);
-    const shown = one.told.filter(([, value]) => Math.abs(value) > faint).slice(0, 6);
+  function valuesOf(one) {
+    const faint = 0.005 * Math.max(...one.values.map(([, value]) => Math.abs(value)), 0);
+    const shown = one.values.filter(([, value]) => Math.abs(value) > faint).slice(0, 6);
     const number = (value) => Number(Math.abs(value) < 1 ? value.toPrecision(2) : value.toFixed(2));
     return [el("span", {class: "note"}, one.meaning, ": "),
       shown.length ? shown.map(([name, value]) => [namedChip(name, " " + number(value)), " "]) : "nothing",
@@ -211,7 +211,7 @@ kinfolk.kinds.nodes = (data, root) => {
     const widest = Math.max(0.01, Math.abs(found.together || 0), ...found.all.map((one) => Math.abs(one.effect)));
     moved.append(
       el("p", {class: "note"}, "To the right: it adds to the probability of ", namedChip(data.label), ". Each time the model was asked again as if the node had no such neighbours, all else as it is. Effects need not add up."),
-      found.all.map((one) => effectRow(one.name, toldBy(one), one.effect, one.without, widest)).reduce((box, row) => (box.append(row), box), el("div", {class: "effects"})));
+      found.all.map((one) => effectRow(one.name, valuesOf(one), one.effect, one.without, widest)).reduce((box, row) => (box.append(row), box), el("div", {class: "effects"})));
     if (found.all.length > 1 && found.together !== null) {
       moved.lastChild.append(effectRow("all that neighbours told", null, found.together, found.without_all, widest));
     }
