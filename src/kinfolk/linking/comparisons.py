@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -41,7 +40,7 @@ from kinfolk.linking.pairs import (
     where_known,
     written_kind,
 )
-from kinfolk.linking.strings import BITS, WORTHWHILE, Letters, edit_similarities, jaro_winkler_similarities, letters_of
+from kinfolk.linking.strings import SHORT, Letters, edit_similarities, jaro_winkler_similarities, letters_of
 
 # -- Comparisons of whole values: the same or not, numbers and dates apart, and a user's own function ---
 
@@ -318,13 +317,18 @@ class _Characters(Comparison):
     Of longer strings the first 2,000 characters are compared; comparisons of tokens suit such texts better.
     """
 
+    KERNEL: ClassVar[Callable[..., None]]  # for short strings
+    SCORER: ClassVar[str]  # of rapidfuzz, for the others
+
     def learn(self, items: Mentions) -> Self:
         values = texts_of(items, self.fields, self.normalise).values
         long = sum(len(text) > MOST for text in values)
         if long:
-            told = "%s: %d of %d texts have more than %s characters and are compared by the first %s"
             remedy = f"for long texts take token_overlap({self.field}) or tfidf_cosine({self.field})"
-            log.warning(f"{told}; {remedy}", self.name, long, len(values), f"{MOST:,}", f"{MOST:,}")
+            log.warning(
+                "%s: %d of %d texts have more than %s characters and are compared by the first %s; %s",
+                *(self.name, long, len(values), f"{MOST:,}", f"{MOST:,}", remedy),
+            )
         return self
 
     def of(self, items: Mentions) -> Answer:
@@ -332,57 +336,42 @@ class _Characters(Comparison):
         if any(len(text) > MOST for text in texts.values):
             texts = texts.renamed([text[:MOST] for text in texts.values])
         letters = letters_of(texts.values)
-        lengths = np.diff(letters.starts)
+        is_long = np.diff(letters.starts) > SHORT
 
         def answer(left: Items, right: Items) -> Array:
             a, b, known = where_known(texts.codes, left, right)
             out = np.full(len(a), np.nan)
             out[known & (a == b)] = 1.0
-            asked = np.flatnonzero(known & (a != b))
-            a, b = a[asked], b[asked]
-            long = self._is_long(lengths[a], lengths[b])
-            found = np.empty(len(asked))
-            found[~long] = self._short(letters, a[~long], b[~long])
-            found[long] = distinct_pairs(a[long], b[long], lambda p, q: self._long(texts.values, p, q))
-            out[asked] = found
+            different = np.flatnonzero(known & (a != b))
+            long = is_long[a[different]] | is_long[b[different]]
+            for chosen, similarities in ((different[~long], self._short), (different[long], self._long)):
+                out[chosen] = similarities(letters, texts.values, a[chosen], b[chosen])
             return as_column(out)
 
         return answer
 
-    def _long(self, values: Any, a: Array, b: Array) -> Array:
-        """By rapidfuzz, for strings that are too long for the kernel."""
-        from rapidfuzz.process import cpdist
+    def _short(self, letters: Letters, values: Sequence[str], a: Array, b: Array) -> Array:
+        out = np.empty(len(a))
+        type(self).KERNEL(*letters, a, b, out)
+        return out
 
-        left, right = ([values[code] for code in codes.tolist()] for codes in (a, b))
-        return np.asarray(cpdist(left, right, scorer=self._scorer(), dtype=np.float64))
+    def _long(self, letters: Letters, values: Sequence[str], a: Array, b: Array) -> Array:
+        from rapidfuzz import distance, process
 
-    @abstractmethod
-    def _is_long(self, left: Array, right: Array) -> Array:
-        """Which pairs of lengths the kernel does not take."""
+        def similarities(p: Array, q: Array) -> Any:
+            left, right = ([values[code] for code in codes.tolist()] for codes in (p, q))
+            scorer = getattr(distance, self.SCORER).normalized_similarity
+            return process.cpdist(left, right, scorer=scorer, dtype=np.float64)
 
-    @abstractmethod
-    def _short(self, letters: Letters, a: Array, b: Array) -> Array: ...
-
-    @abstractmethod
-    def _scorer(self) -> Any: ...
+        return distinct_pairs(a, b, similarities)
 
 
 @dataclass(frozen=True)
 class JaroWinkler(_Characters):
     """Jaro-Winkler similarity: made for names of persons, where the first letters are seldom wrong."""
 
-    def _is_long(self, left: Array, right: Array) -> Array:
-        return np.maximum(left, right) > WORTHWHILE
-
-    def _short(self, letters: Letters, a: Array, b: Array) -> Array:
-        out = np.empty(len(a))
-        jaro_winkler_similarities(*letters, a, b, out)
-        return out
-
-    def _scorer(self) -> Any:
-        from rapidfuzz.distance import JaroWinkler as Scorer
-
-        return Scorer.normalized_similarity
+    KERNEL: ClassVar[Callable[..., None]] = staticmethod(jaro_winkler_similarities)
+    SCORER: ClassVar[str] = "JaroWinkler"
 
 
 @dataclass(frozen=True)
@@ -390,18 +379,8 @@ class Edit(_Characters):
     """1 - d/n with n the length of the longer string and d the insertions, deletions, changes and swaps of neighbours
     that lead from one to the other (Damerau-Levenshtein, each place edited once)."""
 
-    def _is_long(self, left: Array, right: Array) -> Array:
-        return np.minimum(left, right) > BITS
-
-    def _short(self, letters: Letters, a: Array, b: Array) -> Array:
-        out = np.empty(len(a))
-        edit_similarities(*letters, a, b, out)
-        return out
-
-    def _scorer(self) -> Any:
-        from rapidfuzz.distance import OSA
-
-        return OSA.normalized_similarity
+    KERNEL: ClassVar[Callable[..., None]] = staticmethod(edit_similarities)
+    SCORER: ClassVar[str] = "OSA"
 
 
 # -- Comparisons of texts as sets of tokens, numbers or codes, and as vectors of weighted words or characters ---

@@ -1,8 +1,9 @@
 """Jaro-Winkler and edit similarity of many pairs of short strings: nogil kernels over characters as numbers.
 
-rapidfuzz takes a list of Python strings for each side; without them a pair of surnames costs a third of the CPU time.
-One of the strings, the pattern, fits into the bits of a word: seen[c] has a bit for each of its places with character c
-(as in rapidfuzz, whose numbers these are but for the last digit).
+The numbers are those of rapidfuzz, which takes a list of Python strings for each side: of 190,000 pairs of surnames
+(7.8 characters) its `process.cpdist` takes 46 and 50 ms of one thread, these kernels 27 and 22; of addresses (14.6) 55
+and 62 ms, these 69 and 44; of full names (22) 71 and 67 ms, these 182 and 105. So longer strings than SHORT go there.
+One string, the pattern, fits into the bits of a word: seen[c] has a bit for each of its places with character c.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from kinfolk.core.kernels import njit
 
 Array = NDArray[Any]
 BITS = 64
-WORTHWHILE = 32  # beyond so many characters rapidfuzz is the faster for Jaro-Winkler, not for edits
+SHORT = 16  # characters, beyond which rapidfuzz is the faster
 ONE, ZERO, ALL = np.uint64(1), np.uint64(0), np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
