@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from kinfolk.inference.chain import KINDS, NEGLIGIBLE, chain_residuals, run_epoch
+from kinfolk.core.kernels import Csr
+from kinfolk.inference.chain import KINDS, NEGLIGIBLE, Parts, Sequences, chain_residuals, run_epoch
 from kinfolk.learning.loglinear import LogLinear
 from kinfolk.learning.sparse import SparseRows
 from kinfolk.learning.warm_start import SHARDS, warm_start
@@ -48,13 +49,11 @@ class Toy(NamedTuple):
 
     def epoch(self, kind: str, flat: Array, order: Array, rates: Array, shrink: float) -> float:
         rows, part = self.rows, self.objective(kind, 0.0).shape.split(flat)
-        return float(
-            run_epoch(
-                KINDS[kind], rows.indptr, rows.indices, rows.values, self.labels, self.weights, self.starts,
-                np.asarray(order), int(np.diff(self.starts).max()), part.node, part.start, part.pair,
-                np.asarray(rates, np.float64), shrink,
-            )
-        )  # fmt: skip
+        weights = Parts(part.node, part.pair, part.start)
+        sequences = Sequences.of(self.labels, self.weights, self.starts)
+        features = Csr(rows.indptr, rows.indices, rows.values)
+        steps = np.asarray(rates, np.float64)
+        return float(run_epoch(KINDS[kind], features, sequences, weights, np.asarray(order), steps, shrink))
 
 
 def toy(

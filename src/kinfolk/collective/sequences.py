@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.core.data import BOUNDS, LARGEST_VALUE
+from kinfolk.core.kernels import Csr
 from kinfolk.core.threads import release_free_memory
 from kinfolk.core.training import Callback, Convergence, TrainingPlan
 from kinfolk.errors import InputError
-from kinfolk.inference.chain import KINDS, chain_residuals, run_epoch
+from kinfolk.inference.chain import KINDS, Parts, Sequences, chain_residuals, run_epoch
 from kinfolk.learning.lbfgs import Watch, optimise
 from kinfolk.learning.loglinear import LogLinear, Weights
 from kinfolk.learning.sparse import SparseRows
@@ -80,17 +81,15 @@ def _starting_point(kind: str, data: TrainingData, objective: LogLinear, plan: T
     squares = data.rows.values.astype(np.float64) ** 2 if len(data.rows.values) else None
     mean_square = (len(data.rows.indices) if squares is None else squares.sum()) / max(1, data.rows.n_rows)
     shrink = plan.l2 / n
-    longest = int(np.diff(data.starts).max())
+    rows = Csr(data.rows.indptr, data.rows.indices, data.rows.values)
+    sequences = Sequences.of(data.labels, data.token_weights, data.starts)
     met: list[float] = []
     largest_weight = max(1.0, float(data.token_weights.max()))
 
     def epoch(flat: Array, order: Array, rates: Array) -> float:
-        part, rows = objective.shape.split(flat), data.rows
-        loss = run_epoch(
-            KINDS[kind], rows.indptr, rows.indices, rows.values, data.labels, data.token_weights, data.starts,
-            order, longest, part.node, part.start, part.pair, rates, shrink,
-        )  # fmt: skip
-        return float(loss)
+        part = objective.shape.split(flat)
+        weights = Parts(part.node, part.pair, part.start)
+        return float(run_epoch(KINDS[kind], rows, sequences, weights, order, rates, shrink))
 
     def after_pass(number: int, loss: float) -> bool:
         met.append(loss)

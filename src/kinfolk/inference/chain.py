@@ -2,10 +2,8 @@
 and CRF with their residuals.
 
 All kernels stand in this one file because they call each other: the losses run the recursions, the stochastic pass the
-losses. Many sequences at once: `starts` (S + 1,) cuts the n tokens into sequences of at least one token.
-Potentials: node (n, L), pair (L, L) or (n, L, L), start (L,), end (L,), logarithms, -inf
-forbids. For a table a token, pair[t] holds the step from t - 1 to t (unused at a first token).
-Sequences are independent, so chunks of them run on threads.
+losses. Many sequences at once: `starts` (S + 1,) cuts the n tokens into sequences of at least one token. Sequences are
+independent, so chunks of them run on threads.
 """
 
 from __future__ import annotations
@@ -17,24 +15,42 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.core.kernels import FAST, njit
+from kinfolk.core.kernels import FAST, log_sum, njit, softmax
 from kinfolk.core.threads import even_bounds, run_chunks
 
 # -- Recursions over one sequence, as nogil kernels that call each other -------------------------------
-#
-# A sequence of m tokens with L labels has potentials
-#
-#     node   (m, L)         score of a label at a token
-#     pair   (1 or n, L, L) score of a label after another; one table for all tokens, or one a token
-#     start  (L,)           score of the first label
-#     end    (L,)           score of the last label
-#
-# all as logarithms; -inf forbids. With `one table for all`, pair[0] serves every token; else pair[t].
 #
 # The scaled recursions work on exponentials and rescale at every token; they cost L exponentials a
 # token. They report failure (NaN) when a token's total leaves the range of float64, or when a label's share
 # becomes so faint that float64 would lose it, though later tokens may speak for it (labels that exclude each
 # other for good). The caller then turns to the logarithmic recursions, which lose nothing.
+
+Array = NDArray[Any]
+CHUNKS = 32
+
+
+class Chain(NamedTuple):
+    """Scores of n tokens with L labels, as logarithms; -inf forbids.
+
+    node   (n, L)           of a label at a token
+    pair   (1 or n, L, L)   of a label after another: one table for all tokens, or pair[t] for the step to token t
+    start  (L,)             of the first label of a sequence
+    end    (L,)             of the last
+    """
+
+    node: Array
+    pair: Array
+    start: Array
+    end: Array
+
+
+class Factors(NamedTuple):
+    """Exponentials of the pair, start and end scores, by `exp_table`."""
+
+    pair: Array
+    start: Array
+    end: Array
+
 
 # Totals outside (TINY, 1 / TINY) are too near the ends of float64 to go on with.
 TINY = 1e-200
@@ -57,13 +73,12 @@ def exp_table(scores: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def forward_scaled(node, first, m, exp_pair, exp_start, exp_end, alpha, local):
+def forward_scaled(node, first, m, factors, alpha, local):
     """Fill alpha (m, L), each row summing to 1, and local (m, L) with
 
-        local[t, k] = exp(node[t, k] - max) / scale_t,   alpha[t] = (alpha[t-1] · exp_pair) ∘ local[t]
+        local[t, k] = exp(node[t, k] - max) / scale_t,   alpha[t] = (alpha[t-1] · exp(pair)) ∘ local[t]
 
-    and return log Z, or NaN for failure. The end potential is part of local[m-1]. exp_pair, exp_start and
-    exp_end are from `exp_table`.
+    and return log Z, or NaN for failure. The end score is part of local[m-1].
     """
     n_labels = node.shape[1]
     reached = np.empty(n_labels)
@@ -81,9 +96,9 @@ def forward_scaled(node, first, m, exp_pair, exp_start, exp_end, alpha, local):
                 local[t, k] = math.exp(np.float64(node[row, k]) - top)
         if t == 0:
             for k in range(n_labels):
-                alpha[0, k] = exp_start[k]
+                alpha[0, k] = factors.start[k]
         else:
-            table = exp_pair[row if len(exp_pair) > 1 else 0]
+            table = factors.pair[row if len(factors.pair) > 1 else 0]
             for k in range(n_labels):
                 alpha[t, k] = 0.0
             for i in range(n_labels):
@@ -96,7 +111,7 @@ def forward_scaled(node, first, m, exp_pair, exp_start, exp_end, alpha, local):
                 return math.nan
         if t == m - 1:
             for k in range(n_labels):
-                local[t, k] *= exp_end[k]
+                local[t, k] *= factors.end[k]
         scale = 0.0
         for k in range(n_labels):
             alpha[t, k] *= local[t, k]
@@ -129,22 +144,9 @@ def step_back(table, message, beta):
 
 
 @njit(nogil=True, cache=True)
-def log_sum(values):
-    """log Σ exp(values); -inf for no mass."""
-    top = -math.inf
-    for value in values:
-        top = max(top, value)
-    if top == -math.inf:
-        return -math.inf
-    total = 0.0
-    for value in values:
-        total += math.exp(value - top)
-    return top + math.log(total)
-
-
-@njit(nogil=True, cache=True)
-def log_forward(node, first, m, pair, start, end, alpha):
+def log_forward(chain, first, m, alpha):
     """alpha[t, k] = log of the total weight of prefixes that end in label k at t; returns log Z."""
+    node, pair, start, end = chain
     n_labels = node.shape[1]
     terms = np.empty(n_labels)
     for t in range(m):
@@ -163,11 +165,12 @@ def log_forward(node, first, m, pair, start, end, alpha):
 
 
 @njit(nogil=True, cache=True)
-def log_backward(node, first, m, pair, end, beta):
+def log_backward(chain, first, m, beta):
     """beta[t, k] = log of the total weight of what may follow label k at t (0 at the last token).
 
-    The end potential stands in alpha's last row and in the step from the last token here.
+    The end score stands in alpha's last row and in the step from the last token here.
     """
+    node, pair, _, end = chain
     n_labels = node.shape[1]
     terms = np.empty(n_labels)
     for k in range(n_labels):
@@ -187,8 +190,9 @@ def log_backward(node, first, m, pair, end, beta):
 
 
 @njit(nogil=True, cache=True)
-def best_path(node, first, m, pair, start, end, best, back, path):
+def best_path(chain, first, m, best, back, path):
     """Viterbi: fill path (m,) and return the score; -inf (and path -1) if every labelling is forbidden."""
+    node, pair, start, end = chain
     n_labels = node.shape[1]
     for k in range(n_labels):
         best[0, k] = start[k] + node[first, k]
@@ -221,12 +225,9 @@ def best_path(node, first, m, pair, start, end, best, back, path):
 
 # -- many sequences, on threads ------------------------------------------------------------------------
 
-Array = NDArray[Any]
-CHUNKS = 32
-
 
 class Potentials(NamedTuple):
-    """A batch of chains. `pair` has shape (1, L, L) for one table, (n, L, L) for a table a token."""
+    """A batch of sequences, with the scores of a `Chain`."""
 
     node: Array
     pair: Array
@@ -249,27 +250,31 @@ class Potentials(NamedTuple):
         )
 
     @property
+    def chain(self) -> Chain:
+        return Chain(*self[:4])
+
+    @property
     def chunks(self) -> NDArray[np.int64]:
         return even_bounds(self.starts, CHUNKS)
 
-
-def _longest(starts: NDArray[np.int64]) -> int:
-    return int(np.diff(starts).max(initial=1))
+    @property
+    def longest(self) -> int:
+        return int(np.diff(self.starts).max(initial=1))
 
 
 # -- sums ---------------------------------------------------------------------------------------------
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def _marginals(node, pair, exp_pair, start, exp_start, end, exp_end, starts, longest, first_seq, last_seq, out, log_z):
-    n_labels = node.shape[1]
+def _marginals(chain, factors, starts, longest, first_seq, last_seq, out, log_z):
+    n_labels = chain.node.shape[1]
     alpha, local = np.empty((longest, n_labels)), np.empty((longest, n_labels))
     beta, message = np.empty(n_labels), np.empty(n_labels)
     for s in range(first_seq, last_seq):
         first, m = starts[s], starts[s + 1] - starts[s]
-        log_z[s] = forward_scaled(node, first, m, exp_pair, exp_start, exp_end, alpha, local)
+        log_z[s] = forward_scaled(chain.node, first, m, factors, alpha, local)
         if math.isnan(log_z[s]):
-            log_z[s] = _log_marginals(node, first, m, pair, start, end, out)
+            log_z[s] = _log_marginals(chain, first, m, out)
             continue
         for k in range(n_labels):
             beta[k] = 1.0
@@ -280,16 +285,16 @@ def _marginals(node, pair, exp_pair, start, exp_start, end, exp_end, starts, lon
                 out[first + t, k] = alpha[t, k] * beta[k]
                 message[k] = local[t, k] * beta[k]
             if t > 0:
-                step_back(exp_pair[first + t if len(exp_pair) > 1 else 0], message, beta)
+                step_back(factors.pair[first + t if len(factors.pair) > 1 else 0], message, beta)
 
 
 @njit(nogil=True, cache=True)
-def _log_marginals(node, first, m, pair, start, end, out):
+def _log_marginals(chain, first, m, out):
     """The slow twin of the scaled recursion, for scores beyond its range."""
-    n_labels = node.shape[1]
+    n_labels = chain.node.shape[1]
     alpha, beta = np.empty((m, n_labels)), np.empty((m, n_labels))
-    log_z = log_forward(node, first, m, pair, start, end, alpha)
-    log_backward(node, first, m, pair, end, beta)
+    log_z = log_forward(chain, first, m, alpha)
+    log_backward(chain, first, m, beta)
     for t in range(m):
         for k in range(n_labels):
             out[first + t, k] = math.exp(alpha[t, k] + beta[t, k] - log_z) if log_z > -math.inf else math.nan
@@ -305,27 +310,12 @@ class ChainMarginals(NamedTuple):
 
 def marginals(potentials: Potentials, n_jobs: int = 1) -> ChainMarginals:
     """Posterior of every label at every token, and log Z of every sequence. NaN where nothing is allowed."""
-    p, bounds = potentials, potentials.chunks
-    out, log_z = np.empty(p.node.shape), np.empty(len(p.starts) - 1)
-    exp_pair, exp_start, exp_end = exp_table(p.pair), exp_table(p.start), exp_table(p.end)
-    longest = _longest(p.starts)
+    chain, bounds, longest = potentials.chain, potentials.chunks, potentials.longest
+    out, log_z = np.empty(chain.node.shape), np.empty(len(potentials.starts) - 1)
+    factors = Factors(*map(exp_table, chain[1:]))
 
     def run(chunk: int) -> None:
-        _marginals(
-            p.node,
-            p.pair,
-            exp_pair,
-            p.start,
-            exp_start,
-            p.end,
-            exp_end,
-            p.starts,
-            longest,
-            bounds[chunk],
-            bounds[chunk + 1],
-            out,
-            log_z,
-        )
+        _marginals(chain, factors, potentials.starts, longest, bounds[chunk], bounds[chunk + 1], out, log_z)
 
     run_chunks(run, len(bounds) - 1, n_jobs)
     return ChainMarginals(out, log_z)
@@ -335,32 +325,33 @@ def marginals(potentials: Potentials, n_jobs: int = 1) -> ChainMarginals:
 
 
 @njit(nogil=True, cache=True)
-def _viterbi(node, pair, start, end, starts, longest, first_seq, last_seq, path, scores):
-    n_labels = node.shape[1]
+def _viterbi(chain, starts, longest, first_seq, last_seq, path, scores):
+    n_labels = chain.node.shape[1]
     best, back = np.empty((longest, n_labels)), np.zeros((longest, n_labels), np.int32)
     for s in range(first_seq, last_seq):
         first, m = starts[s], starts[s + 1] - starts[s]
-        scores[s] = best_path(node, first, m, pair, start, end, best, back, path)
+        scores[s] = best_path(chain, first, m, best, back, path)
 
 
 def viterbi(potentials: Potentials, n_jobs: int = 1) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
     """The best labelling (n,) and its score for every sequence; -1 and -inf where nothing is allowed."""
-    p, bounds, longest = potentials, potentials.chunks, _longest(potentials.starts)
-    path, scores = np.empty(len(p.node), np.int32), np.empty(len(p.starts) - 1)
+    chain, bounds, longest = potentials.chain, potentials.chunks, potentials.longest
+    path, scores = np.empty(len(chain.node), np.int32), np.empty(len(potentials.starts) - 1)
 
     def run(chunk: int) -> None:
-        _viterbi(p.node, p.pair, p.start, p.end, p.starts, longest, bounds[chunk], bounds[chunk + 1], path, scores)
+        _viterbi(chain, potentials.starts, longest, bounds[chunk], bounds[chunk + 1], path, scores)
 
     run_chunks(run, len(bounds) - 1, n_jobs)
     return path, scores
 
 
 @njit(nogil=True, cache=True)
-def _k_best(node, pair, start, end, first, m, k_best, paths, scores):
+def _k_best(chain, first, m, k_best, paths, scores):
     """List Viterbi: the k best prefixes for each label at each token. Returns how many labellings exist.
 
     A prefix is (label, rank); its predecessor is coded as label · k + rank.
     """
+    node, pair, start, end = chain
     n_labels = node.shape[1]
     best = np.full((m, n_labels * k_best), -math.inf)
     back = np.full((m, n_labels * k_best), -1, np.int32)
@@ -396,14 +387,14 @@ def _k_best(node, pair, start, end, first, m, k_best, paths, scores):
 
 def k_best(potentials: Potentials, k: int, n_jobs: int = 1) -> list[tuple[NDArray[np.int32], NDArray[np.float64]]]:
     """For every sequence its k best labellings (≤ k, m) and their scores, falling; fewer if fewer exist."""
-    p, bounds = potentials, potentials.chunks
+    chain, starts, bounds = potentials.chain, potentials.starts, potentials.chunks
 
     def run(chunk: int) -> list[tuple[NDArray[np.int32], NDArray[np.float64]]]:
         answers = []
         for s in range(bounds[chunk], bounds[chunk + 1]):
-            first, m = int(p.starts[s]), int(p.starts[s + 1] - p.starts[s])
+            first, m = int(starts[s]), int(starts[s + 1] - starts[s])
             paths, scores = np.empty((k, m), np.int32), np.empty(k)
-            found = _k_best(p.node, p.pair, p.start, p.end, first, m, k, paths, scores)
+            found = _k_best(chain, first, m, k, paths, scores)
             answers.append((paths[:found], scores[:found]))
         return answers
 
@@ -419,8 +410,10 @@ def k_best(potentials: Potentials, k: int, n_jobs: int = 1) -> list[tuple[NDArra
 
 
 @njit(nogil=True, cache=True)
-def _span_probabilities(node, pair, start, end, starts, sequence, first_token, last_token, labels, continues, out):
+def _span_probabilities(chain, starts, spans, continues, out):
     """Spans stand in sentence order; alpha and beta are worked out once a sequence that has any."""
+    node, pair, _, end = chain
+    sequence, first_token, last_token, labels = spans
     n_labels = node.shape[1]
     done = -1
     alpha, beta = np.empty((1, n_labels)), np.empty((1, n_labels))
@@ -431,8 +424,8 @@ def _span_probabilities(node, pair, start, end, starts, sequence, first_token, l
         first, m = starts[s], starts[s + 1] - starts[s]
         if s != done:
             alpha, beta = np.empty((m, n_labels)), np.empty((m, n_labels))
-            log_z = log_forward(node, first, m, pair, start, end, alpha)
-            log_backward(node, first, m, pair, end, beta)
+            log_z = log_forward(chain, first, m, alpha)
+            log_backward(chain, first, m, beta)
             done = s
         a, b = first_token[i] - first, last_token[i] - first
         # alpha at the first token, then one step a token inside the span
@@ -469,12 +462,9 @@ def span_probabilities(
     labels     the labels of all spans, one after the other
     continues  (L, L), True where label k behind a span that ends in label i would carry the span on
     """
-    p, out = potentials, np.empty(len(sequence))
-    as_int = lambda array: np.asarray(array, np.int64)  # noqa: E731
-    _span_probabilities(
-        p.node, p.pair, p.start, p.end, p.starts,
-        as_int(sequence), as_int(first_token), as_int(last_token), as_int(labels), continues, out,
-    )  # fmt: skip
+    out = np.empty(len(sequence))
+    spans = tuple(np.asarray(array, np.int64) for array in (sequence, first_token, last_token, labels))
+    _span_probabilities(potentials.chain, potentials.starts, spans, continues, out)
     return out
 
 
@@ -505,103 +495,130 @@ def expected_correct(
 # memm); a loss that is of a whole sequence (crf, or memm with unknown labels) is multiplied by the mean
 # weight of its labelled tokens.
 #
-# The kernels see one sequence: node (m, L), labels and weights (m,), pair (1 or m, L, L), start (L,). They write the
-# node residuals (m, L) and add to those of pairs (1 or m, L, L) and start (L,).
+# The kernels see one sequence: a Chain of m tokens, labels and weights (m,). They write the node residuals (m, L) and
+# add to those of pairs (1 or m, L, L) and start (L,).
+
+MAXENT, MEMM, CRF = 0, 1, 2
+KINDS = {"maxent": MAXENT, "memm": MEMM, "crf": CRF}
+
+
+class Parts(NamedTuple):
+    """Weights, or derivatives of a loss by scores: of labels at tokens, of pairs of labels, of first labels."""
+
+    node: Array
+    pair: Array
+    start: Array
+
+
+class Sequences(NamedTuple):
+    """labels int (n,), -1 = unknown; weights float (n,), one a token; starts (S + 1,); tokens of the longest."""
+
+    labels: Array
+    weights: Array
+    starts: NDArray[np.int64]
+    longest: int
+
+    @classmethod
+    def of(cls, labels: Array, weights: Array, starts: NDArray[np.int64]) -> Sequences:
+        return cls(labels, weights, starts, int(np.diff(starts).max(initial=1)))
+
+
+class Work(NamedTuple):
+    """Scratch of one thread: alpha, local, node scores (longest, L); beta, message (L,); outer sums (L, L)."""
+
+    alpha: Array
+    local: Array
+    scores: Array
+    beta: Array
+    message: Array
+    outer: Array
+
+
+@njit(nogil=True, cache=True)
+def _workspace(longest, n_labels):
+    tables, rows = np.empty((3, longest, n_labels)), np.empty((2, n_labels))
+    return Work(tables[0], tables[1], tables[2], rows[0], rows[1], np.zeros((n_labels, n_labels)))
+
 
 # -- Expected counts of a chain: how often each label and each pair of labels is expected, by forward-backward ---
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def add_expectations(scores, pair, exp_pair, start, exp_start, scale, residual, pair_residual, start_residual, work):
-    """Add scale · p(k at t) to residual, scale · p(i, k at t) to pair_residual; return log Z."""
-    table, rows, outer = work
-    alpha, local = table[0], table[1]
-    beta, message = rows[0], rows[1]
-    m, n_labels = scores.shape
-    log_z = forward_scaled(scores, np.int64(0), m, exp_pair, exp_start, np.ones(n_labels), alpha, local)
+def _add_expectations(chain, factors, scale, out, work):
+    """Add scale · p(k at t) to the node residuals, scale · p(i, k at t) to those of pairs; return log Z."""
+    alpha, local, beta, message, outer = work.alpha, work.local, work.beta, work.message, work.outer
+    m, n_labels = chain.node.shape
+    log_z = forward_scaled(chain.node, np.int64(0), m, factors, alpha, local)
     if math.isnan(log_z):
-        return _add_log_expectations(scores, pair, start, scale, residual, pair_residual, start_residual)
+        return _add_log_expectations(chain, scale, out)
     for k in range(n_labels):
         beta[k] = 1.0
     for t in range(m - 1, -1, -1):
         for k in range(n_labels):
             if alpha[t, k] == 0:  # out of reach, so beta is of no use and free to overflow
                 beta[k] = 0.0
-            residual[t, k] += scale * alpha[t, k] * beta[k]
+            out.node[t, k] += scale * alpha[t, k] * beta[k]
             message[k] = local[t, k] * beta[k]
         if t == 0:
             for k in range(n_labels):
-                start_residual[k] += scale * exp_start[k] * message[k]
-        elif len(pair) == 1:  # p(i, k) = alpha_i · exp_pair_ik · message_k: the factor exp_pair waits for the end
+                out.start[k] += scale * factors.start[k] * message[k]
+        elif len(factors.pair) == 1:  # p(i, k) = alpha_i · exp(pair_ik) · message_k: exp(pair) waits for the end
             for i in range(n_labels):
                 weight = scale * alpha[t - 1, i]
                 for k in range(n_labels):
                     outer[i, k] += weight * message[k]
-            step_back(exp_pair[0], message, beta)
+            step_back(factors.pair[0], message, beta)
         else:
             for i in range(n_labels):
                 weight = scale * alpha[t - 1, i]
                 for k in range(n_labels):
-                    pair_residual[t, i, k] += weight * exp_pair[t, i, k] * message[k]
-            step_back(exp_pair[t], message, beta)
+                    out.pair[t, i, k] += weight * factors.pair[t, i, k] * message[k]
+            step_back(factors.pair[t], message, beta)
     return log_z
 
 
 @njit(nogil=True, cache=True)
-def _add_log_expectations(scores, pair, start, scale, residual, pair_residual, start_residual):
+def _add_log_expectations(chain, scale, out):
     """The slow twin, for scores beyond the scaled recursion."""
+    scores, pair = chain.node, chain.pair
     m, n_labels = scores.shape
-    zeros = np.zeros(n_labels)
     alpha, beta = np.empty((m, n_labels)), np.empty((m, n_labels))
-    log_z = log_forward(scores, np.int64(0), m, pair, start, zeros, alpha)
-    log_backward(scores, np.int64(0), m, pair, zeros, beta)
+    log_z = log_forward(chain, np.int64(0), m, alpha)
+    log_backward(chain, np.int64(0), m, beta)
     for t in range(m):
         at = t if len(pair) > 1 else 0
         for k in range(n_labels):
             p = math.exp(alpha[t, k] + beta[t, k] - log_z)
-            residual[t, k] += scale * p
+            out.node[t, k] += scale * p
             if t == 0:
-                start_residual[k] += scale * p
+                out.start[k] += scale * p
                 continue
             for i in range(n_labels):
                 joint = math.exp(alpha[t - 1, i] + pair[at, i, k] + scores[t, k] + beta[t, k] - log_z)
-                pair_residual[at, i, k] += scale * joint
+                out.pair[at, i, k] += scale * joint
     return log_z
 
 
-MAXENT, MEMM, CRF = 0, 1, 2
-KINDS = {"maxent": MAXENT, "memm": MEMM, "crf": CRF}
-
-
 @njit(nogil=True, cache=True)
-def workspace(longest, n_labels):
-    """Scratch of one thread: alpha, local, node scores (longest, L); beta, message (L,); outer sums (L, L)."""
-    table = np.empty((3, longest, n_labels))
-    return table, np.empty((2, n_labels)), np.zeros((n_labels, n_labels))
-
-
-@njit(nogil=True, cache=True)
-def sequence_residuals(
-    kind, node, labels, weights, pair, exp_pair, start, exp_start, residual, pair_residual, start_residual, work
-):
+def _sequence_residuals(kind, chain, factors, labels, weights, out, work):
     """The loss of one sequence; fills and adds to its residuals.
 
-    With one pair table for all tokens, a crf leaves part of the pair residuals in the workspace: `add_outer`.
+    With one pair table for all tokens, a crf leaves part of the pair residuals in the workspace: `_add_outer`.
     """
     if kind == MAXENT:
-        return _maxent(node, labels, weights, residual)
+        return _maxent(chain.node, labels, weights, out.node)
     if kind == MEMM:
-        return _memm(node, labels, weights, pair, start, residual, pair_residual, start_residual, work)
-    return _crf(node, labels, weights, pair, exp_pair, start, exp_start, residual, pair_residual, start_residual, work)
+        return _memm(chain, labels, weights, out, work)
+    return _crf(chain, factors, labels, weights, out, work)
 
 
 @njit(nogil=True, cache=True)
-def add_outer(outer, exp_pair, pair_residual):
-    """Give the sums of alpha · message their common factor exp_pair, and clear them."""
+def _add_outer(outer, exp_pair, out):
+    """Give the sums of alpha · message their common factor exp(pair), and clear them."""
     for i in range(outer.shape[0]):
         for k in range(outer.shape[1]):
             if outer[i, k] != 0:
-                pair_residual[0, i, k] += outer[i, k] * exp_pair[0, i, k]
+                out[0, i, k] += outer[i, k] * exp_pair[0, i, k]
                 outer[i, k] = 0
 
 
@@ -631,24 +648,15 @@ def _forbid_others(scores, labels):
 
 @njit(nogil=True, cache=True, fastmath=FAST)
 def _maxent(node, labels, weights, residual):
-    n_labels = node.shape[1]
     loss = 0.0
     for t in range(len(node)):
         label = labels[t]
         if label < 0:
-            for k in range(n_labels):
-                residual[t, k] = 0
+            residual[t] = 0
             continue
-        top = node[t, 0]
-        for k in range(1, n_labels):
-            top = max(top, node[t, k])
-        total = 0.0
-        for k in range(n_labels):
-            residual[t, k] = math.exp(node[t, k] - top)
-            total += residual[t, k]
-        loss += weights[t] * (top + math.log(total) - node[t, label])
-        for k in range(n_labels):
-            residual[t, k] *= weights[t] / total
+        loss += weights[t] * (softmax(node[t], residual[t]) - node[t, label])
+        for k in range(node.shape[1]):
+            residual[t, k] *= weights[t]
         residual[t, label] -= weights[t]
     return loss
 
@@ -657,35 +665,32 @@ def _maxent(node, labels, weights, residual):
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def _crf(node, labels, weights, pair, exp_pair, start, exp_start, residual, pair_residual, start_residual, work):
-    m, n_labels = node.shape
+def _crf(chain, factors, labels, weights, out, work):
+    pair = chain.pair
+    m, n_labels = chain.node.shape
     weight, known = _mean_weight(labels, weights)
-    scores = work[0][2, :m]
+    scores = work.scores[:m]
     for t in range(m):
         for k in range(n_labels):
-            residual[t, k] = 0
-            scores[t, k] = node[t, k]
+            out.node[t, k] = 0
+            scores[t, k] = chain.node[t, k]
     if known == 0 or weight == 0:
         return 0.0
-    log_z = add_expectations(
-        scores, pair, exp_pair, start, exp_start, weight, residual, pair_residual, start_residual, work
-    )
+    copied = Chain(scores, pair, chain.start, chain.end)
+    log_z = _add_expectations(copied, factors, weight, out, work)
     if known < m:
         _forbid_others(scores, labels)
-        log_agreeing = add_expectations(
-            scores, pair, exp_pair, start, exp_start, -weight, residual, pair_residual, start_residual, work
-        )
-        return weight * (log_z - log_agreeing)
-    gold = start[labels[0]]
-    start_residual[labels[0]] -= weight
+        return weight * (log_z - _add_expectations(copied, factors, -weight, out, work))
+    gold = chain.start[labels[0]]
+    out.start[labels[0]] -= weight
     for t in range(m):
         label = labels[t]
         gold += scores[t, label]
-        residual[t, label] -= weight
+        out.node[t, label] -= weight
         if t > 0:
             at = t if len(pair) > 1 else 0
             gold += pair[at, labels[t - 1], label]
-            pair_residual[at, labels[t - 1], label] -= weight
+            out.pair[at, labels[t - 1], label] -= weight
     return weight * (log_z - gold)
 
 
@@ -693,42 +698,37 @@ def _crf(node, labels, weights, pair, exp_pair, start, exp_start, residual, pair
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def _memm(node, labels, weights, pair, start, residual, pair_residual, start_residual, work):
+def _memm(chain, labels, weights, out, work):
+    node, pair = chain.node, chain.pair
     m, n_labels = node.shape
     mean_weight, known = _mean_weight(labels, weights)
     if known < m:
-        return _memm_partial(node, labels, mean_weight, known, pair, start, residual, pair_residual, start_residual)
-    p = work[1][0]
+        return _memm_partial(chain, labels, mean_weight, known, out)
+    p = work.beta
     loss = 0.0
     for t in range(m):
         label, weight = labels[t], weights[t]
         at = t if len(pair) > 1 else 0
-        row = start if t == 0 else pair[at, labels[t - 1]]
-        top = -math.inf
+        row = chain.start if t == 0 else pair[at, labels[t - 1]]
         for k in range(n_labels):
             p[k] = node[t, k] + row[k]
-            top = max(top, p[k])
-        score, total = p[label], 0.0
+        score = p[label]
+        loss += weight * (softmax(p, p) - score)
+        sums = out.start if t == 0 else out.pair[at, labels[t - 1]]
         for k in range(n_labels):
-            p[k] = math.exp(p[k] - top)
-            total += p[k]
-        loss += weight * (top + math.log(total) - score)
-        out = start_residual if t == 0 else pair_residual[at, labels[t - 1]]
-        for k in range(n_labels):
-            p[k] *= weight / total
-        p[label] -= weight
-        for k in range(n_labels):
-            residual[t, k] = p[k]
-            out[k] += p[k]
+            change = weight * (p[k] - (k == label))
+            out.node[t, k] = change
+            sums[k] += change
     return loss
 
 
 @njit(nogil=True, cache=True)
-def log_conditionals(node, pair, start, log_start, log_pair):
+def _log_conditionals(chain, log_start, log_pair):
     """log p(y_t | y_{t-1}, x) as tables (m, L, L), and log p(y_1 | x) as (L,).
 
     A label that nothing may follow keeps a row of -inf.
     """
+    node, pair, start, _ = chain
     m, n_labels = node.shape
     for k in range(n_labels):
         log_start[k] = start[k] + node[0, k]
@@ -746,35 +746,36 @@ def log_conditionals(node, pair, start, log_start, log_pair):
 
 
 @njit(nogil=True, cache=True)
-def _memm_partial(node, labels, weight, known, pair, start, residual, pair_residual, start_residual):
+def _memm_partial(chain, labels, weight, known, out):
     """-log Σ_{y agrees} Π p(y_t | y_{t-1}). With q the posterior over labellings that agree,
 
     residual of (i, k at t) = q(i at t-1) · p(k | i) - q(i, k at t)
     """
-    m, n_labels = node.shape
-    residual[:] = 0
+    m, n_labels = chain.node.shape
+    out.node[:] = 0
     if known == 0 or weight == 0:
         return 0.0
     log_start, log_pair = np.empty(n_labels), np.zeros((max(m, 2), n_labels, n_labels))
-    log_conditionals(node, pair, start, log_start, log_pair)
-    agree, zeros = np.zeros((m, n_labels)), np.zeros(n_labels)
+    _log_conditionals(chain, log_start, log_pair)
+    agree = np.zeros((m, n_labels))
     _forbid_others(agree, labels)
     alpha, beta = np.empty((m, n_labels)), np.empty((m, n_labels))
-    log_q = log_forward(agree, np.int64(0), m, log_pair, log_start, zeros, alpha)
-    log_backward(agree, np.int64(0), m, log_pair, zeros, beta)
+    agreeing = Chain(agree, log_pair, log_start, np.zeros(n_labels))
+    log_q = log_forward(agreeing, np.int64(0), m, alpha)
+    log_backward(agreeing, np.int64(0), m, beta)
     for k in range(n_labels):
         change = weight * (math.exp(log_start[k]) - math.exp(alpha[0, k] + beta[0, k] - log_q))
-        residual[0, k] += change
-        start_residual[k] += change
+        out.node[0, k] += change
+        out.start[k] += change
     for t in range(1, m):
-        at = t if len(pair) > 1 else 0
+        at = t if len(chain.pair) > 1 else 0
         for i in range(n_labels):
             q_before = math.exp(alpha[t - 1, i] + beta[t - 1, i] - log_q)
             for k in range(n_labels):
                 joint = math.exp(alpha[t - 1, i] + log_pair[t, i, k] + agree[t, k] + beta[t, k] - log_q)
                 change = weight * (q_before * math.exp(log_pair[t, i, k]) - joint)
-                residual[t, k] += change
-                pair_residual[at, i, k] += change
+                out.node[t, k] += change
+                out.pair[at, i, k] += change
     return -weight * log_q
 
 
@@ -791,21 +792,19 @@ class Residuals(NamedTuple):
 
 
 @njit(nogil=True, cache=True)
-def _chunk(
-    kind, node, labels, weights, pair, exp_pair, start, exp_start, starts, longest, first_seq, last_seq,
-    residual, pair_residual, start_residual,
-):  # fmt: skip
-    work = workspace(longest, node.shape[1])
+def _chunk(kind, chain, factors, sequences, first_seq, last_seq, out):
+    node, pair, start, end = chain
+    work = _workspace(sequences.longest, node.shape[1])
     loss = 0.0
     for s in range(first_seq, last_seq):
-        a, b = starts[s], starts[s + 1]
+        a, b = sequences.starts[s], sequences.starts[s + 1]
         c, d = (a, b) if len(pair) > 1 else (np.int64(0), np.int64(1))
-        loss += sequence_residuals(
-            kind, node[a:b], labels[a:b], weights[a:b], pair[c:d], exp_pair[c:d], start, exp_start,
-            residual[a:b], pair_residual[c:d], start_residual, work,
-        )  # fmt: skip
+        one = Chain(node[a:b], pair[c:d], start, end)
+        exponentials = Factors(factors.pair[c:d], factors.start, factors.end)
+        mine = Parts(out.node[a:b], out.pair[c:d], out.start)
+        loss += _sequence_residuals(kind, one, exponentials, sequences.labels[a:b], sequences.weights[a:b], mine, work)
     if len(pair) == 1:
-        add_outer(work[2], exp_pair, pair_residual)
+        _add_outer(work.outer, factors.pair, out.pair)
     return loss
 
 
@@ -818,9 +817,7 @@ def chain_residuals(
     labels   int (n,), -1 = unknown       weights  float (n,), one a token      starts  (S + 1,)
     The node residuals are written into one array that is used again at the next call.
     """
-    bounds = even_bounds(starts, CHUNKS)
-    longest = int(np.diff(starts).max(initial=1))
-    code = KINDS[kind]
+    bounds, sequences = even_bounds(starts, CHUNKS), Sequences.of(labels, weights, starts)
     kept: dict[str, Array] = {}
 
     def evaluate(node: Array, pair: Array, start: Array) -> Residuals:
@@ -828,24 +825,19 @@ def chain_residuals(
         if residual is None or residual.dtype != node.dtype:
             residual = kept["node"] = np.empty_like(node)
         shared = len(pair) == 1
-        pair, start = pair.astype(np.float64), start.astype(np.float64)
-        exp_pair, exp_start = exp_table(pair), exp_table(start)
+        chain = Chain(node, pair.astype(np.float64), start.astype(np.float64), np.zeros(len(start)))
+        factors = Factors(*map(exp_table, chain[1:]))
         pair_residual = np.zeros(pair.shape)
 
-        def run(chunk: int) -> tuple[float, Array, Array]:
-            mine = np.zeros(pair.shape) if shared else pair_residual
-            start_residual = np.zeros(len(start))
-            loss = _chunk(
-                code, node, labels, weights, pair, exp_pair, start, exp_start, starts, longest,
-                bounds[chunk], bounds[chunk + 1], residual, mine, start_residual,
-            )  # fmt: skip
-            return loss, mine, start_residual
+        def run(chunk: int) -> tuple[float, Parts]:
+            out = Parts(residual, np.zeros(pair.shape) if shared else pair_residual, np.zeros(len(start)))
+            return _chunk(KINDS[kind], chain, factors, sequences, bounds[chunk], bounds[chunk + 1], out), out
 
         parts = run_chunks(run, len(bounds) - 1, n_jobs)
         if shared:
-            pair_residual = sum((part[1] for part in parts), pair_residual)
-        start_residual = sum((part[2] for part in parts), np.zeros(len(start)))
-        return Residuals(float(sum(part[0] for part in parts)), residual, pair_residual, start_residual)
+            pair_residual = sum((out.pair for _, out in parts), pair_residual)
+        start_residual = sum((out.start for _, out in parts), np.zeros(len(start)))
+        return Residuals(float(sum(loss for loss, _ in parts)), residual, pair_residual, start_residual)
 
     return evaluate
 
@@ -859,11 +851,12 @@ def chain_residuals(
 
 
 @njit(nogil=True, cache=True)
-def _tables(node, pair, start, starts, first_seq, last_seq, first_scores, tables):
+def _tables(chain, starts, first_seq, last_seq, first_scores, tables):
+    node, pair, start, end = chain
     for s in range(first_seq, last_seq):
         a, b = starts[s], starts[s + 1]
         c, d = (a, b) if len(pair) > 1 else (np.int64(0), np.int64(1))
-        log_conditionals(node[a:b], pair[c:d], start, first_scores[a], tables[a:b])
+        _log_conditionals(Chain(node[a:b], pair[c:d], start, end), first_scores[a], tables[a:b])
 
 
 def conditional_potentials(
@@ -872,11 +865,11 @@ def conditional_potentials(
     """Potentials (node (n, L), a table a token (n, L, L)) whose sum over labellings is 1."""
     n, n_labels = node.shape
     first_scores, tables = np.zeros((n, n_labels)), np.zeros((max(n, 2), n_labels, n_labels))
-    pair, start = np.asarray(pair, np.float64), np.asarray(start, np.float64)
+    chain = Chain(node, np.asarray(pair, np.float64), np.asarray(start, np.float64), np.zeros(n_labels))
     bounds = even_bounds(starts, CHUNKS)
 
     def run(chunk: int) -> None:
-        _tables(node, pair, start, starts, bounds[chunk], bounds[chunk + 1], first_scores, tables)
+        _tables(chain, starts, bounds[chunk], bounds[chunk + 1], first_scores, tables)
 
     run_chunks(run, len(bounds) - 1, n_jobs)
     return Potentials.of(first_scores, tables, starts)
@@ -893,72 +886,74 @@ NEGLIGIBLE = 1e-4
 
 
 @njit(nogil=True, cache=True)
-def _update_row(indices, values, begin, end, change, table):
-    for p in range(begin, end):
-        feature = indices[p]
-        value = values[p] if len(values) else 1
+def _update_row(rows, t, change, table):
+    for p in range(rows.indptr[t], rows.indptr[t + 1]):
+        feature = rows.indices[p]
+        value = rows.values[p] if len(rows.values) else 1
         for k in range(len(change)):
             table[feature, k] -= value * change[k]
 
 
 @njit(nogil=True, cache=True)
-def _score_row(indices, values, begin, end, table, out):
+def _score_row(rows, t, table, out):
     for k in range(len(out)):
         out[k] = 0
-    for p in range(begin, end):
-        feature = indices[p]
-        value = values[p] if len(values) else 1
+    for p in range(rows.indptr[t], rows.indptr[t + 1]):
+        feature = rows.indices[p]
+        value = rows.values[p] if len(rows.values) else 1
         for k in range(len(out)):
             out[k] += value * table[feature, k]
 
 
 @njit(nogil=True, cache=True)
-def run_epoch(kind, indptr, indices, values, labels, weights, starts, order, longest, node, start, pair, rates, shrink):
-    """Visit sequences in `order` with step sizes `rates`; changes node (F, L), start (L,), pair (L, L) in place.
+def run_epoch(kind, rows, sequences, weights, order, rates, shrink):
+    """Visit sequences in `order` with step sizes `rates`; changes the weights, Parts of (F, L), (L, L) and (L,), in
+    place. `rows`: the features of tokens, as Csr.
 
     Returns the summed loss met on the way.
     """
-    n_labels = node.shape[1]
-    scores, residual = np.empty((longest, n_labels), node.dtype), np.empty((longest, n_labels), node.dtype)
-    change = np.empty(n_labels, node.dtype)
-    pair64, exp_pair = np.empty((1, n_labels, n_labels)), np.empty((1, n_labels, n_labels))
-    pair_residual, start_residual = np.empty((1, n_labels, n_labels)), np.empty(n_labels)
-    work = workspace(longest, n_labels)
+    node, pair, start = weights
+    starts, n_labels = sequences.starts, node.shape[1]
+    both = np.empty((2, sequences.longest, n_labels), node.dtype)
+    scores, residual = both[0], both[1]
+    change, tables = np.empty(n_labels, node.dtype), np.empty((3, 1, n_labels, n_labels))
+    pair64, exp_pair, sums = tables[0], tables[1], Parts(residual, tables[2], np.empty(n_labels))
+    zeros, ones = np.zeros(n_labels), np.ones(n_labels)
+    work = _workspace(sequences.longest, n_labels)
     loss, scale = 0.0, 1.0
     for visit in range(len(order)):
-        first, m = starts[order[visit]], starts[order[visit] + 1] - starts[order[visit]]
+        first, last = starts[order[visit]], starts[order[visit] + 1]
+        m = last - first
         for t in range(m):
-            _score_row(indices, values, indptr[first + t], indptr[first + t + 1], node, scores[t])
+            _score_row(rows, first + t, node, scores[t])
             for k in range(n_labels):
                 scores[t, k] *= scale
         for i in range(n_labels):
-            start_residual[i] = 0.0
+            sums.start[i] = 0.0
             for k in range(n_labels):
                 pair64[0, i, k] = pair[i, k] * scale
-                pair_residual[0, i, k] = 0.0
-        start64 = start.astype(np.float64) * scale
-        for i in range(n_labels):
-            for k in range(n_labels):
                 exp_pair[0, i, k] = np.exp(pair64[0, i, k])
-        loss += sequence_residuals(
-            kind, scores[:m], labels[first : first + m], weights[first : first + m], pair64, exp_pair,
-            start64, np.exp(start64), residual[:m], pair_residual, start_residual, work,
-        )  # fmt: skip
-        add_outer(work[2], exp_pair, pair_residual)
+                sums.pair[0, i, k] = 0.0
+        start64 = start.astype(np.float64) * scale
+        chain, factors = Chain(scores[:m], pair64, start64, zeros), Factors(exp_pair, np.exp(start64), ones)
+        out = Parts(residual[:m], sums.pair, sums.start)
+        labels, token_weights = sequences.labels[first:last], sequences.weights[first:last]
+        loss += _sequence_residuals(kind, chain, factors, labels, token_weights, out, work)
+        _add_outer(work.outer, exp_pair, sums.pair)
         rate = rates[visit]
         scale *= 1 - rate * shrink
         step = rate / scale
         for i in range(n_labels):
-            start[i] -= step * start_residual[i]
+            start[i] -= step * sums.start[i]
             for k in range(n_labels):
-                pair[i, k] -= step * pair_residual[0, i, k]
+                pair[i, k] -= step * sums.pair[0, i, k]
         for t in range(m):
             largest = 0.0
             for k in range(n_labels):
                 largest = max(largest, abs(residual[t, k]))
                 change[k] = step * residual[t, k]
             if largest > NEGLIGIBLE:
-                _update_row(indices, values, indptr[first + t], indptr[first + t + 1], change, node)
+                _update_row(rows, first + t, change, node)
     for f in range(len(node)):
         for k in range(n_labels):
             node[f, k] *= scale
