@@ -109,8 +109,8 @@ def test_options_of_a_mixture_are_refused_for_other_models(kinfolk: Any, world: 
 
 @pytest.mark.parametrize(("options", "message"), [
     (["--decode", "posterior"], "--decode posterior is for --model memm"),
-    (["--most-recent", "-1"], "most_recent must be a whole number of 1 or more"),
-    (["--max-document-frequency", "-1"], "max_document_frequency must be"),
+    (["--most-recent", "-1"], "--most-recent must be a whole number of 1 or more"),
+    (["--max-document-frequency", "-1"], "--max-document-frequency must be"),
     (["--skip", "none", "--most-recent", "3"], "--most-recent is for --skip same-word"),
 ])  # fmt: skip
 def test_settings_of_a_mixture_that_do_not_hold(kinfolk: Any, world: Path, tmp_path: Path, options: Any, message: str):

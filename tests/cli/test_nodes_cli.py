@@ -213,8 +213,8 @@ def test_pages_of_webkb(kinfolk: Any, tmp_path: Path):
 BAD_SETTINGS = {
     "a negative ridge": (["--l2", "-1"], "l2"),
     "no orders": (["--orders", "0"], "orders"),
-    "a negative seed": (["--seed", "-1"], "random_state"),
-    "no threads": (["--jobs", "0"], "n_jobs"),
+    "a negative seed": (["--seed", "-1"], "--seed must be"),
+    "no threads": (["--jobs", "0"], "--jobs must be"),
     "a relation that is not there": (["--relations", "likes"], "there is no relation 'likes' here"),
     "a weight without number": (["--class-weight", "X"], "--class-weight takes label=number"),
     "a weight of no class": (["--class-weight", "Z=2"], "'Z'"),

@@ -134,10 +134,10 @@ def test_options_of_other_token_models_are_refused(
 
 
 @pytest.mark.parametrize(("options", "message"), [
-    (["--decode", "viterbi"], "SkipChainCRF(decode=...) must be 'posterior' or 'map'; got 'viterbi'"),
-    (["--damping", "1"], "SkipChainCRF(damping=...) must be a number from 0 to below 1"),
-    (["--max-rounds", "0"], "SkipChainCRF(max_rounds=...) must be a whole number of 1 or more"),
-    (["--most-recent", "-1"], "most_recent must be a whole number of 1 or more"),
+    (["--decode", "viterbi"], "--decode must be 'posterior' or 'map'; got 'viterbi'"),
+    (["--damping", "1"], "--damping must be a number from 0 to below 1"),
+    (["--max-rounds", "0"], "--max-rounds must be a whole number of 1 or more"),
+    (["--most-recent", "-1"], "--most-recent must be a whole number of 1 or more"),
     (["--skip", "none", "--max-document-frequency", "3"], "--max-document-frequency is for --skip same-word"),
 ])  # fmt: skip
 def test_settings_of_a_skip_chain_that_do_not_hold(

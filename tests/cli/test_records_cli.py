@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 
 import kinfolk as kf
-from kinfolk.cli.options import in_shell_words
+from kinfolk.cli.options import ShellWords
 from kinfolk.linking.blocking import blocked
-from kinfolk.linking.cli_files import SETTINGS
 
 NAMES = "ann bob carla dmitri emma farid grete hana ivan julia karl lena".split()
 TOWNS = "bonn delft evora ghent leiden parma siena turku".split()
@@ -170,7 +169,7 @@ def test_labels_that_a_shell_cannot_use(
     assert_refused(kinfolk("records", "evaluate", world / "people", *data, *page, *ONE), "needs true clusters")
     few = write(tmp_path / "few.csv", [["a0", "b0"]], "one,two")
     assert train(kinfolk, *data, "--truth", few, *out).status == 0
-    warned = in_shell_words(caplog.text, SETTINGS)
+    warned = ShellWords({"pairs": "--pairs"}).text(caplog.text)
     assert "1 matches name 2 of 80 records" in warned and "give them to fit, --pairs" in warned
 
 
@@ -484,8 +483,8 @@ BAD_TRAINING: dict[str, tuple[list[str], str]] = {
         ["--records", "train.csv", "--cluster", "entity", "--clusterer", "one-to-one"], "give the second with --other",
     ),
     "no file": (["--records", "none.csv", "--cluster", "y"], "none.csv: no such file"),
-    "no rounds": (["--records", "train.csv", "--cluster", "entity", "--rounds", "0"], "rounds must be"),
-    "no ridge": (["--records", "train.csv", "--cluster", "entity", "--l2", "-1"], "l2 must be"),
+    "no rounds": (["--records", "train.csv", "--cluster", "entity", "--rounds", "0"], "--rounds must be"),
+    "no ridge": (["--records", "train.csv", "--cluster", "entity", "--l2", "-1"], "--l2 must be"),
     "an option of records": (["--documents", "train.conll", "--block", "key(a)"], "--block is for records"),
     "a comparison for documents": (
         ["--documents", "train.conll", "--compare", "exact(text)"], "--compare is for records",

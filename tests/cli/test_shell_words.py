@@ -7,6 +7,7 @@ import logging
 import subprocess
 import sys
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,9 @@ from typer.main import get_command
 
 import kinfolk as kf
 from kinfolk.cli.main import ORDER, app
-from kinfolk.cli.options import InShellWords, counted_warnings, hushed, in_options, in_shell_words
+from kinfolk.cli.options import RUNNING, InShellWords, ShellWords, counted_warnings, hushed
 from kinfolk.cli.output import link_outcome
-from kinfolk.errors import InputError
+from kinfolk.errors import InputError, SettingError, UntrustedError
 from kinfolk.text.cli import label_line, label_summary, question_of_labels
 
 TAGS = "NNP VBZ DT NN IN JJ".split()
@@ -93,38 +94,55 @@ def test_entities_in_the_summary(kinfolk: Any, world: Path, tmp_path: Path):
 # -- settings as options ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("text", "told"), [
-    ("text=['title'] does, and features=[...] without it", "--text title does, and --features without it"),
-    ("text=['a', 'b']", "--text a,b"), ("correct columns=... or separator=...", "correct columns=... or separator=..."),
-    ("give labels by forced=True (--known-ids on the command line)", "give labels by --known-ids"),
-    ("name them: load_model(path, trusted=['a.B', 'c.D'])", "say --trust a.B --trust c.D"),
+@pytest.fixture
+def words() -> Iterator[ShellWords]:
+    """Those of a command with four options."""
+    options = {"text": "--text", "features": "--features", "separator": "--separator", "tolerance": "--tolerance"}
+    token = RUNNING.set(ShellWords(options))
+    yield RUNNING.get()
+    RUNNING.reset(token)
+
+
+@pytest.mark.parametrize(("text", "shown"), [
+    ("`text=['title']` does, and `features=[...]` without it", "--text title does, and --features without it"),
+    ("`text=['a', 'b']`", "--text a,b"), ("`separator='; '`", "--separator ; "),
+    ("correct `columns=...` or `separator=...`", "correct `columns=...` or --separator"),
+    ("raise `tolerance`, or say `tolerance=0.1`", "raise --tolerance, or say --tolerance 0.1"),
+    ("features=[...] of `Graph(text=...)`", "features=[...] of `Graph(text=...)`"),
+    ("a ` in `text=...", "a ` in `text=..."),
 ], ids=str)  # fmt: skip
-def test_settings_become_options(text: str, told: str):
-    assert in_shell_words(text, ["text", "features"]) == told
+def test_settings_become_options(words: ShellWords, text: str, shown: str):
+    assert words.text(text) == shown
 
 
-def test_other_words_for_what_is_no_option_here():
-    with (
-        pytest.raises(InputError, match=r"^correct the file or --separator$"),
-        in_options("separator", columns="the file"),
-    ):
-        raise InputError("correct columns=... or separator=...")
+def test_errors_name_options(words: ShellWords):
+    wrong = SettingError("tolerance", -1, "0 or more", "say `text='a'`", owner="LinearChainCRF")
+    assert str(wrong) == "LinearChainCRF(tolerance=...) must be 0 or more; got -1; say `text='a'`"
+    assert words.error(wrong) == "--tolerance must be 0 or more; got -1; say --text a"
+    assert words.error(SettingError("l2", -1, "0 or more")) == "l2 must be 0 or more; got -1"
+    strange = UntrustedError("types not known", ["a.B", "c.D"])
+    assert str(strange).endswith("name them: `load_model(path, trusted=['a.B', 'c.D'])`")
+    assert words.error(strange) == "types not known. If you trust the file, say --trust a.B --trust c.D"
 
 
-def test_only_warnings_are_called_so():
-    form = InShellWords(["text"])
-    for level, told in ((logging.WARNING, "warning: say --text a"), (logging.INFO, "say --text a")):
-        record = logging.LogRecord("kinfolk", level, "", 0, "say text=[%r]", ("a",), None)
-        assert form.format(record) == told
+def test_other_words_for_what_is_no_option_here(words: ShellWords):
+    words.instead["columns"] = "the file"
+    assert words.error(InputError("correct `columns=...` or `separator=...`")) == "correct the file or --separator"
 
 
-@pytest.mark.filterwarnings("default")
-def test_advice_after_training_names_options(capsys: pytest.CaptureFixture[str]):
+def test_only_warnings_are_called_so(words: ShellWords):
+    form = InShellWords("%(message)s")
+    for level, shown in ((logging.WARNING, "warning: say --text a"), (logging.INFO, "say --text a")):
+        record = logging.LogRecord("kinfolk", level, "", 0, "say `text=[%r]`", ("a",), None)
+        assert form.format(record) == shown
+
+
+@pytest.mark.filterwarnings("always")
+def test_advice_after_training_names_options(words: ShellWords, capsys: pytest.CaptureFixture[str]):
     with counted_warnings():
-        warnings.warn("training stalled. Raise max_iterations, damping or tolerance.", UserWarning, stacklevel=1)
-        warnings.warn("Raise your voice.", UserWarning, stacklevel=1)
-    told = "warning: training stalled. Raise --max-iterations, --damping or --tolerance.\nwarning: Raise your voice.\n"
-    assert capsys.readouterr().err == told
+        for _ in range(2):
+            warnings.warn("training stalled. Raise `tolerance`.", UserWarning, stacklevel=1)
+    assert capsys.readouterr().err == "warning: training stalled. Raise --tolerance. (2 times)\n"
 
 
 def test_some_warnings_are_hushed(caplog: pytest.LogCaptureFixture):

@@ -565,7 +565,7 @@ def test_settings_that_cannot_be(name: str, kind: Any):
         ({"skip_edges": [kf.SameWord(), kf.SameWord(most_recent=1)]}, "two skip edges are named 'same word'"),
         ({"edge_features": ["same colour"]}, "an edge feature is edge_feature.*got 'same colour'"),
         ({"edge_features": 3}, "edge features must be a list of names"),
-        ({"mixing": "given"}, "mixing='given' takes the weights of a Relational; for tokens give a share"),
+        ({"mixing": "given"}, "`mixing='given'` takes the weights of a Relational; for tokens give a share"),
         ({"n_jobs": 0}, "n_jobs must be a positive number"),
         ({"templates": "best"}, "templates must be 'sentence' or 'document'"),
     ],

@@ -89,7 +89,9 @@ def test_links_that_are_dropped_are_counted_in_one_warning(read: Any, caplog: py
 
 
 def test_dangling_links_may_be_refused(read: Any):
-    with pytest.raises(InputError, match=r"g.cites, line 4: 'z' is not in .*g.content, and 2 links .* dangling='drop'"):
+    with pytest.raises(
+        InputError, match=r"g.cites, line 4: 'z' is not in .*g.content, and 2 links .* `dangling='drop'"
+    ):
         read(cites=CITES + "a z\nz z\n", dangling="refuse")
     assert read(cites=CITES + "b b\n", dangling="refuse").relations["cites"].nnz == 3
     with pytest.raises(SettingError, match="dangling must be one of drop, refuse; got 'keep'"):

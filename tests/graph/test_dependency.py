@@ -463,7 +463,7 @@ def test_what_the_kernel_cannot_do_is_done_plainly_or_refused(base: Any, templat
     for mode in ("auto", "plain"):
         tables.append(network(base, templates=templates, mode=mode, sweeps=5).fit(graph).predict_proba(other))
     np.testing.assert_array_equal(*tables)
-    with pytest.raises(SettingError, match=r"mode='fast' needs LogisticRegression as base.*use mode='plain'"):
+    with pytest.raises(SettingError, match=r"`mode='fast'` needs LogisticRegression as base.*use `mode='plain'`"):
         network(base, templates=templates, mode="fast").fit(graph).predict(other)
 
 

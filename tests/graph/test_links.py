@@ -136,7 +136,7 @@ def test_names_of_relations():
     assert list(build(rows, relation="kind", inverse=None).relations) == ["cites", "likes"]
     assert list(build(rows, link="cites", inverse="cited_by").relations) == ["cites", "cited_by"]
     assert list(build(rows, inverse={"links_to": "back"}).relations) == ["links_to", "back"]
-    with pytest.raises(SettingError, match=r"links with names need inverse={'cites': ...}.* got inverse='cited_by'"):
+    with pytest.raises(SettingError, match=r"links with names need `inverse={'cites': ...}.* got `inverse='cited_by'"):
         build(rows, relation="kind", inverse="cited_by")
     with pytest.raises(SettingError, match="two relations would be named 'likes'"):
         build(rows, relation="kind", inverse={"cites": "likes"})
@@ -161,7 +161,7 @@ def test_several_tables(caplog: pytest.LogCaptureFixture):
     ):
         build({"cites": one}, relation="source")
     with pytest.raises(
-        InputError, match=r"edges\[1\], row 0: a link that was told before, one of 1; .* duplicates='merge'"
+        InputError, match=r"edges\[1\], row 0: a link that was told before, one of 1; .* `duplicates='merge'"
     ):
         build((one, two), duplicates="refuse")
     assert build({}).relations == {}
@@ -177,9 +177,9 @@ REFUSED: dict[str, tuple[list[Any], dict[str, Any], str]] = {
     "an end is no node": ([("a", "b"), ("a", "z"), ("y", "z")], {"dangling": "refuse"},
                           "^edges, row 1: 'z' is not in nodes, and 2 links have such an end; add the nodes, or drop"),
     "to itself": ([("a", "b"), ("c", "c")], {"self_loops": "refuse"},
-                  "^edges, row 1: a link from 'c' to itself, one of 1; .* drop them with self_loops='drop'"),
+                  "^edges, row 1: a link from 'c' to itself, one of 1; .* drop them with `self_loops='drop'"),
     "again": ([("a", "b"), ("c", "c"), ("b", "a"), ("a", "b")], {"duplicates": "refuse"},
-              "^edges, row 3: a link that was told before, one of 1; .* merge them with duplicates='merge'"),
+              "^edges, row 3: a link that was told before, one of 1; .* merge them with `duplicates='merge'"),
     "again from the other end": ([("a", "b"), ("b", "c"), ("b", "a")], {"duplicates": "refuse", "directed": False},
                                  "^edges, row 2: a link that was told before"),
     "none joins": ([("x", "y"), ("a", "z")], {}, "^edges: none of the 2 links joins two nodes of nodes; a node is 'a', "

@@ -1230,7 +1230,7 @@ def test_weights_of_sentences():
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"base": LR()}, "a kinfolk tagger such as .*; got LogisticRegression"),
+        ({"base": LR()}, "a kinfolk tagger such as .*; got LogisticRegression.*StackedNodes"),
         ({"known": "true"}, "must be 'crossfit' or 'ceiling'; got 'true'"),
         ({"folds": 1}, "folds must be 2 or more"),
         ({"folds": [0, 1]}, r"one fold an instance \(8\)"),

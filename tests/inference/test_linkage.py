@@ -515,10 +515,14 @@ def test_clusterers_say_what_is_wrong():
         (AverageLink(of="odds"), {}, 'of must be "probability" or "log-odds"'),
         (Correlation(threshold=0), {}, "Correlation needs a threshold above 0"),
         (OneToOne(threshold=0), {}, "OneToOne needs a threshold above 0"),
-        (SingleLink(), {"must_link": [[0, 3]]}, "must_link must hold pairs of .*different items among 3"),
-        (SingleLink(), {"cannot_link": [[1, 1]]}, "cannot_link must hold pairs"),
-        (SingleLink(), {"must_link": [[0, 1], [1, 2]], "cannot_link": [[2, 0]]}, "items 2 and 0 must not be linked"),
-        (SingleLink(max_size=2), {"must_link": [[0, 1], [1, 2]]}, "must_link makes a cluster of 3 items"),
+        (SingleLink(), {"must_link": [[0, 3]]}, "`must_link` must hold pairs of .*different items among 3"),
+        (SingleLink(), {"cannot_link": [[1, 1]]}, "`cannot_link` must hold pairs"),
+        (
+            SingleLink(),
+            {"must_link": [[0, 1], [1, 2]], "cannot_link": [[2, 0]]},
+            "`cannot_link` must be free of items that `must_link` puts together, and holds 2 and 0",
+        ),
+        (SingleLink(max_size=2), {"must_link": [[0, 1], [1, 2]]}, "`must_link` makes a cluster of 3 items"),
     ]
     for clusterer, given_rules, message in wrong:
         with pytest.raises(SettingError, match=message):

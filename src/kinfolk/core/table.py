@@ -186,7 +186,9 @@ class Table:
         if name not in self.columns:
             listed = ", ".join(map(repr, self.columns)) or "none at all"
             index = "; a pandas index becomes a column by reset_index()" if role == "id" and self._path is None else ""
-            raise self.fault(f"no column {name!r} ({role}); the columns are {listed}: name one with {role}=...{index}")
+            raise self.fault(
+                f"no column {name!r} ({role}); the columns are {listed}: name one with `{role}=...`{index}"
+            )
         return self.columns[name]()
 
     def names(self, name: str, role: str) -> list[str | None]:

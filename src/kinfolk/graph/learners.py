@@ -36,14 +36,12 @@ Aggregates = Callable[[slice], Array]  # a run of rows to the aggregates of thei
 def check_base(base: Any) -> None:
     """Raise unless it is a classifier, not yet fitted or not."""
     if isinstance(base, type) or not (hasattr(base, "fit") and hasattr(base, "predict")):
-        got = f"the class {base.__name__}: call it, as in {base.__name__}()" if isinstance(base, type) else repr(base)
-        raise SettingError("base", got, "a scikit-learn classifier, such as LogisticRegression()")
+        remedy = f"it is a class: call it, as in {base.__name__}()" if isinstance(base, type) else ""
+        raise SettingError("base", base, "a scikit-learn classifier, such as LogisticRegression()", remedy)
     from sklearn.base import is_classifier
 
     if hasattr(base, "__sklearn_tags__") and not is_classifier(base):
-        raise SettingError.saying(
-            f"base must be a classifier, such as LogisticRegression(); {type(base).__name__} is none"
-        )
+        raise SettingError("base", base, "a classifier, such as LogisticRegression()")
 
 
 def speaks_by(base: Any) -> str:
