@@ -447,11 +447,7 @@ def test_templates_as_the_command_line_takes_them(text: str, meant: NeighbourTem
             "logcount:cites",
         )),
         ("count:cites @", "cannot read the relation 'cites @'"),
-<<<<<<< HEAD
         ("max:cites:features", r"Max\(of=...\) must be one of predictions; got 'features'"),
-=======
-        ("max:cites:features", "Max: of must be one of predictions; got 'features'"),
->>>>>>> 1324572 (Tests of messages follow: settings in backticks, options in the shell)
         *((text, r"Window\(size=...\) must be a whole number of 1 or more") for text in (
             "window", "window:", "window:0", "window:-1", "window:2.5", "window:two", "window:²", "window:3:hard",
         )),
