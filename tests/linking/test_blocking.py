@@ -275,7 +275,7 @@ def test_too_many_giant_blocks_are_summed_up(caplog: pytest.LogCaptureFixture):
 
 
 def test_more_pairs_than_allowed():
-    with pytest.raises(InputError, match=r"up to 10 pairs \(key\(x\): 10\), where max_pairs allows 9"):
+    with pytest.raises(InputError, match=r"up to 10 pairs \(key\(x\): 10\), where `max_pairs` allows 9"):
         block(records({"x": ["a"] * 5}), "key(x)", max_pairs=9)
 
 

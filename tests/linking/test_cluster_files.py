@@ -117,7 +117,7 @@ def test_crossing_mentions_of_a_cluster_are_warned_of(tmp_path: Path, caplog: py
         write_coref(str(tmp_path / "out"), tmp_path / "x.conll", items, np.array([0, 1]))
         assert not caplog.messages
         write_coref(str(tmp_path / "out"), tmp_path / "x.conll", items, np.array([0, 0]))
-    assert "brackets cannot tell 2 mentions" in caplog.text
+    assert "brackets cannot express 2 mentions" in caplog.text
 
 
 def test_documents_that_changed_meanwhile(tmp_path: Path):

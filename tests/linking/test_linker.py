@@ -266,9 +266,9 @@ def test_must_and_cannot_link(model: kf.Linker):
     joined = next((i, j) for i, j in itertools.combinations(range(items.n_items), 2) if free[i] == free[j])
     told = model.predict(items, must_link=[apart], cannot_link=[joined])
     assert told[apart[0]] == told[apart[1]] and told[joined[0]] != told[joined[1]]
-    with pytest.raises(SettingError, match="must not be linked, but must_link puts them together"):
+    with pytest.raises(SettingError, match="free of items that `must_link` puts together"):
         model.predict(items, must_link=[apart], cannot_link=[apart[::-1]])
-    with pytest.raises(SettingError, match="must_link must hold pairs"):
+    with pytest.raises(SettingError, match="`must_link` must hold pairs"):
         model.predict(items, must_link=[(0, items.n_items)])
     np.testing.assert_array_equal(model.predict(items, must_link=[], cannot_link=[]), free)
 
@@ -277,7 +277,7 @@ def test_max_size(model: kf.Linker):
     items = world(1)
     small = clone(model).set_params(clusterer=kf.SingleLink(max_size=2)).fit(world())
     assert np.bincount(small.predict(items)).max() == 2
-    with pytest.raises(SettingError, match="must_link makes a cluster of 3"):
+    with pytest.raises(SettingError, match="`must_link` makes a cluster of 3"):
         small.predict(items, must_link=[(0, 1), (1, 2)])
 
 

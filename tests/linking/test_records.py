@@ -209,7 +209,7 @@ def test_a_few_matches_are_warned_of(write: Any, caplog: pytest.LogCaptureFixtur
     """Every pair that is not listed is taken for none, which is right only of a whole list."""
     read_records(write(MANY), truth=write("r1,r2\nr3,r4\n", "truth.csv"))
     assert "truth.csv: 2 matches name 4 of 40 records, and every other pair is taken for none" in caplog.text
-    assert "give them to fit, pairs=..." in caplog.text
+    assert "give them to fit, `pairs=...`" in caplog.text
     caplog.clear()
     whole = "".join(f"r{i},r{i + 20}\n" for i in range(12))
     read_records(write(MANY), truth=write(whole, "truth.csv"))

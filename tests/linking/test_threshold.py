@@ -29,12 +29,12 @@ from kinfolk.linking.training import (
     at_threshold,
     best_round,
     best_threshold,
+    clusters_of,
     item_folds,
     rounds_of,
     sigmoid,
     slack,
     supervision_of_clusters,
-    unseen_score,
     unseen_scores,
 )
 
@@ -323,7 +323,7 @@ def test_as_good_as_the_best(own: float):
         decided = [1 / (1 + math.exp(-s)) > threshold for s in score]
         clusters = oracle.single_link(items.n_items, items.left, items.right, decided)
         assert found == value(np.array(clusters))
-        assert found == unseen_score(items, score, kf.SingleLink(threshold), value)
+        assert found == value(clusters_of(items, score, kf.SingleLink(threshold)))
     assert len(set(choice.tried.values())) == 3, "some are best, some within the slack, some below it"
     most = max(choice.tried.values())
     good = [threshold for threshold, found in choice.tried.items() if found >= most - slack(items)]
@@ -409,7 +409,7 @@ def test_a_linker_with_folds(documents: int, keep_local: bool):
     assert told.clusterer_.get_params() == {"threshold": threshold, "max_size": 6, "of": "probability"}
     assert told.clusterer.threshold == 0.6, "the setting is as it was"
     clusterer = kf.AverageLink(threshold, 6)
-    scores = [unseen_score(items, s, clusterer, value) for s in unseen_scores(by_hand, clusterer, "nearest", 3, fold)]
+    scores = [value(clusters_of(items, s, clusterer)) for s in unseen_scores(by_hand, clusterer, "nearest", 3, fold)]
     assert told.best_round_ == best_round(scores[: len(told.rounds_)], keep_local, slack(items))
     final = list(rounds_of(by_hand, clusterer, "nearest", 3))
     assert len(final) == len(told.rounds_) > 1

@@ -251,7 +251,7 @@ def test_a_calibration_at_two_places_is_left_out():
     sharp = np.where(items.pair_labels == 1, 0.999, 0.001)
     scores = all_scores(items, clusters, sharp > 0.5)
     (uncertainty,) = pair_part(items, sharp, clusters, scores).data["calibration"]
-    assert uncertainty["title"] == "Pairs in doubt"
+    assert uncertainty["title"] == "Uncertain pairs"
     spread = np.linspace(0.01, 0.99, items.n_pairs)
     assert len(pair_part(items, spread, clusters, scores).data["calibration"]) == 2
 

@@ -38,6 +38,11 @@ def read_bytes(source: Source) -> tuple[bytes, str]:
 def read_utf8(source: Source) -> tuple[bytes, str]:
     """The bytes of a text, checked to be UTF-8, without a byte order mark; and a name for messages."""
     data, name = read_bytes(source)
+    return checked_utf8(data, name), name
+
+
+def checked_utf8(data: bytes, name: str) -> bytes:
+    """The bytes of a text without a byte order mark."""
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -47,7 +52,7 @@ def read_utf8(source: Source) -> tuple[bytes, str]:
             name,
             data.count(b"\n", 0, error.start) + 1,
         ) from None
-    return data.removeprefix(BYTE_ORDER_MARK), name
+    return data.removeprefix(BYTE_ORDER_MARK)
 
 
 def write_utf8(target: str | os.PathLike[str], pieces: Iterable[str]) -> None:

@@ -407,33 +407,46 @@ ROWS = 512  # fewer than set the garbage collector going, which would then look 
 TRUTH = {"true": 1.0, "false": 0.0}
 
 
-def csv_table(data: bytes, name: str, as_written: Collection[str], delimiter: str | None = None) -> Table:
-    """The table in a text; the columns `as_written` are strings whatever they look like."""
-    divider = _divider(data, delimiter)
+def csv_table(
+    data: bytes,
+    name: str,
+    as_written: Collection[str] | None,
+    delimiter: str | None = None,
+    names: Sequence[str] | None = None,
+) -> Table:
+    """The table in a text; the columns `as_written` are strings whatever they look like; None: all of them are, without
+    blanks around names and cells. `names` are those of the columns, if the first line has none."""
+    divider = divider_of(data, delimiter)
     with _long_cells():
         try:
-            header, columns = _read(data, name, divider)
+            header, columns = _read(data, name, divider, as_written is None, names)
         except csv.Error as error:
             raise InputError(f"not a table: {error}; correct the quotes", name, _last_line(data, divider)) from None
     named = {title: column for title, column in zip(header, columns, strict=True) if title}
     if len(named) < len(header) and "" in header:
         # pandas writes its index so; the numbers of rows would be a feature
         log.warning("%s: column %d has no name and is left out", name, header.index("") + 1)
-    line = partial(_line, data, divider)
+    line = partial(_line, data, divider, names is None)
     made = {
-        title: partial(_strings, cells) if title in as_written else partial(_typed, cells, title, name, line)
+        title: partial(_strings, cells, as_written is None)
+        if as_written is None or title in as_written
+        else partial(_typed, cells, title, name, line)
         for title, cells in named.items()
     }
     return Table(name, made, len(columns[0]), path=name, line=line)
 
 
-def _divider(data: bytes, given: str | None) -> str:
+def divider_of(data: bytes, given: str | None, tried: str = DELIMITERS) -> str:
+    """The delimiter that was given, or the first of those tried that the first line has."""
     if given is not None:
         if len(given) != 1 or given in '"\r\n':
             raise SettingError("delimiter", given, "one character, and no quote or line end")
         return given
-    first = data.lstrip().partition(b"\n")[0].decode()
-    return next((one for one in DELIMITERS if one in first), ",")
+    return next((one for one in tried if one in first_line(data)), ",")
+
+
+def first_line(data: bytes) -> str:
+    return data.lstrip(b"\r\n").partition(b"\n")[0].decode()
 
 
 def _records(data: bytes, divider: str) -> Any:
@@ -451,12 +464,15 @@ def _long_cells() -> Iterator[None]:
         csv.field_size_limit(before)
 
 
-def _read(data: bytes, name: str, divider: str) -> tuple[list[str], list[list[str]]]:
+def _read(
+    data: bytes, name: str, divider: str, stripped: bool, names: Sequence[str] | None
+) -> tuple[list[str], list[list[str]]]:
     """Names of the columns, and their cells."""
     records = _records(data, divider)
-    header = next((cells for cells in records if cells), None)
+    header = next((cells for cells in records if cells), None) if names is None else list(names)
     if header is None:
         raise InputError("no columns: expected a line with their names, found nothing", name)
+    header = [title.strip() for title in header] if stripped else header
     twice = next((title for title in header if title and header.count(title) > 1), None)
     if twice is not None:
         raise InputError(f"two columns are named {twice!r}; rename one", name, records.line_num)
@@ -466,23 +482,24 @@ def _read(data: bytes, name: str, divider: str) -> tuple[list[str], list[list[st
             rows = [cells for cells in rows if cells]
             for row, cells in enumerate(rows, len(columns[0])):
                 if len(cells) != len(header):
-                    wanted = f"expected {len(header)} cells, as many as columns in the first line"
+                    where = "the first line" if names is None else "header"
+                    wanted = f"expected {len(header)} cells, as many as columns in {where}"
                     what = f"{wanted}, got {len(cells)}; complete the line, and quote cells that hold {divider!r}"
                     if len(header) == 1:
                         what += ", or name the delimiter if it is not one of tab, comma and semicolon"
-                    raise InputError(what, name, _line(data, divider, row))
+                    raise InputError(what, name, _line(data, divider, names is None, row))
         for column, added in zip(columns, zip(*rows, strict=True), strict=False):
             column.extend(added)
     return header, columns
 
 
-def _line(data: bytes, divider: str, row: int) -> int:
+def _line(data: bytes, divider: str, has_header: bool, row: int) -> int:
     """The line in which a row begins. Found by reading again: it is asked for once, and quoted cells may hold lines."""
     records, before = _records(data, divider), 0
     with _long_cells():
         for cells in records:
             row -= bool(cells)
-            if row < -1:  # the header is a row too
+            if row < -has_header:  # which is a row too
                 break
             before = records.line_num
     return before + 1
@@ -499,8 +516,8 @@ def _last_line(data: bytes, divider: str) -> int:
     return int(records.line_num)
 
 
-def _strings(cells: list[str]) -> TableColumn:
-    return TableColumn("text", cells, "strings")
+def _strings(cells: list[str], stripped: bool) -> TableColumn:
+    return TableColumn("text", [cell.strip() for cell in cells] if stripped else cells, "strings")
 
 
 def _typed(cells: list[str], title: str, name: str, line: Callable[[int], int]) -> TableColumn:

@@ -17,7 +17,7 @@ from kinfolk.core.threads import even_bounds, resolve_jobs, run_chunks
 from kinfolk.errors import InputError, SettingError
 from kinfolk.linking.comparisons import bags_of_tokens
 from kinfolk.linking.keys import keys_of, parse_key
-from kinfolk.linking.mentions import Mentions, pairs_within
+from kinfolk.linking.mentions import Mentions, pair_keys, pairs_of, pairs_within
 from kinfolk.linking.pairs import joint_codes, one_of, texts_of
 
 # -- Pairs that one blocking rule makes, as ranges that are spread out a piece at a time ---------------
@@ -69,8 +69,7 @@ class Candidates:
         kept = left < right
         if self.first_table is not None:
             kept &= (left < self.first_table) & (right >= self.first_table)
-        keys: Array = (right[kept].astype(np.int64) << 32) | left[kept]
-        return distinct(keys, self.min_shared)
+        return distinct(pair_keys(left[kept], right[kept]), self.min_shared)
 
 
 def distinct(keys: Array, least: int = 1) -> Array:
@@ -118,10 +117,9 @@ def _warn(rule: str, blocks: list[tuple[str, int, int]], limits: Limits) -> None
     for key, size, pairs in blocks[:NAMED]:
         log.warning("%s: the block %r has %s items and makes %s pairs; %s", rule, key, f"{size:,}", f"{pairs:,}", what)
     if len(blocks) > NAMED:
-        rest = sum(pairs for _, _, pairs in blocks[NAMED:])
-        told = "%s: %s more blocks have over %s pairs each, together %s; %s"
-        count = f"{len(blocks) - NAMED:,}"
-        log.warning(told, rule, count, f"{limits.max_block:,}", f"{rest:,}", what.replace("it is", "they are"))
+        rest = f"{sum(pairs for _, _, pairs in blocks[NAMED:]):,}"
+        sizes = f"{len(blocks) - NAMED:,}", f"{limits.max_block:,}", rest, what.replace("it is", "they are")
+        log.warning("%s: %s more blocks have over %s pairs each, together %s; %s", rule, *sizes)
 
 
 def within_windows(items: Mentions, codes: Array, window: int) -> Candidates:
@@ -367,9 +365,9 @@ class BlockingReport:
         return rule.n_true / self.n_matches if self.n_matches else 1.0
 
     def __str__(self) -> str:
-        told = f"{self.n_pairs:,} of {self.n_possible:,} pairs are candidates ({self.reduction_ratio:.4%} left out)"
+        head = f"{self.n_pairs:,} of {self.n_possible:,} pairs are candidates ({self.reduction_ratio:.4%} left out)"
         if self.n_matches is not None:
-            told += f", with {self.union.n_true:,} of {self.n_matches:,} true pairs ({self.pair_completeness:.2%})"
+            head += f", with {self.union.n_true:,} of {self.n_matches:,} true pairs ({self.pair_completeness:.2%})"
         rows = [("rule", "pairs", "left out", "true pairs", "completeness")]
         for rule in (*self.rules, self.union):
             share = self._completeness(rule)
@@ -378,7 +376,7 @@ class BlockingReport:
         shown = rows if self.n_matches is not None else [row[:3] for row in rows]
         widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
         lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in shown]
-        return "\n".join([told, *lines])
+        return "\n".join([head, *lines])
 
 
 def block(items: Mentions, rules: Any = None, **settings: Any) -> Mentions:
@@ -431,8 +429,8 @@ def blocked(
 def _every_pair(items: Mentions) -> tuple[Mentions, BlockingReport]:
     possible, first = items.n_possible_pairs, items.first_table
     if possible > ALL_PAIRS:
-        told = f"{possible:,} pairs are possible, too many to compare all of them"
-        raise InputError(f"{told}; give blocking rules, such as 'key(surname[:3])' or 'rare(name, 50)'")
+        remedy = "give blocking rules, such as 'key(surname[:3])' or 'rare(name, 50)'"
+        raise InputError(f"{possible:,} pairs are possible, too many to compare all of them; {remedy}")
     if first is None:
         left, right = pairs_within(items.groups)
     else:
@@ -446,13 +444,13 @@ def _every_pair(items: Mentions) -> tuple[Mentions, BlockingReport]:
 def _merged(found: Sequence[Candidates], first: int, last: int, items: Mentions) -> tuple[Array, Array, Array]:
     """Pairs whose right item is in a range, in order; and pairs and true pairs, by rule and of all of them."""
     counts = np.zeros((len(found) + 1, 2), np.int64)
-    merged = np.empty(0, np.int64)
+    merged: Array = np.empty(0, np.int64)
     for row, one in enumerate(found):
         keys = one.pairs(first, last)
         counts[row] = len(keys), _n_true(keys, items)
         merged = distinct(np.concatenate([merged, keys])) if len(merged) else keys
     counts[-1] = counts[0] if len(found) == 1 else (len(merged), _n_true(merged, items))
-    return (merged & 0xFFFFFFFF).astype(np.int32), (merged >> 32).astype(np.int32), counts
+    return *pairs_of(merged), counts
 
 
 def _n_true(keys: Array, items: Mentions) -> int:

@@ -79,9 +79,9 @@ def write_pairs(target: Target, items: Mentions, probability: Array, clusters: A
     chosen = np.flatnonzero(probability >= least)
     left, right = items.left[chosen], items.right[chosen]
     linked = (clusters[left] == clusters[right]).astype(int)
-    told = (f"{p:.6f}" for p in probability[chosen])
-    rows = zip((ids[i] for i in left), (ids[j] for j in right), told, linked.tolist(), strict=True)
-    write_utf8(target, _csv_lines(["left", "right", "probability", "linked"], rows))
+    rows = zip(left, right, probability[chosen], linked.tolist(), strict=True)
+    cells = ((ids[i], ids[j], f"{p:.6f}", together) for i, j, p, together in rows)
+    write_utf8(target, _csv_lines(["left", "right", "probability", "linked"], cells))
 
 
 def _csv_lines(names: Sequence[str], rows: Iterable[Iterable[Any]]) -> Iterator[str]:
@@ -143,10 +143,10 @@ def _new_cells(
         typed = _TYPED.match(span.label)
         new.append(LabelledSpan(span.start, span.end, f"{typed['type']}-{number}" if typed else str(number)))
     cells = bracket_cells(new, len(document.words), "_" if "_" in document.cells else "-")
-    apart = len({*new} - {*parse_brackets(cells).spans})
-    if apart:
-        told = "%s, %s: brackets cannot tell %d mentions that cross others of their cluster"
-        log.warning(told, file.name, document.name, apart)
+    lost = len({*new} - {*parse_brackets(cells).spans})
+    if lost:
+        message = "%s, %s: brackets cannot express %d mentions that cross others of their cluster"
+        log.warning(message, file.name, document.name, lost)
     return cells
 
 
@@ -194,17 +194,16 @@ def read_id_pairs(source: Source, items: Mentions) -> NDArray[np.int64]:
         if pair[0] == pair[1]:
             raise InputError(f"expected two different items; got {cells[0]!r} twice", name, line)
         if items.groups[pair[0]] != items.groups[pair[1]]:
-            told = f"{cells[0]!r} and {cells[1]!r} are in different documents, whose mentions are never linked"
-            raise InputError(f"{told}; leave the line out", name, line)
+            wrong = f"{cells[0]!r} and {cells[1]!r} are in different documents, whose mentions are never linked"
+            raise InputError(f"{wrong}; leave the line out", name, line)
         found.append(pair)
     return np.array(found, np.int64).reshape(-1, 2)
 
 
 def item_places(items: Mentions) -> dict[str, int]:
     """Id -> number of the item; of a single document also the tokens alone. -1: several items have the id."""
-    ids = item_ids(items)
     place: dict[str, int] = {}
-    for i, key in enumerate(ids):
+    for i, key in enumerate(item_ids(items)):
         place[key] = -1 if key in place else i
     if items.group_names is not None and len(items.group_names) == 1:
         place |= {items.name(i): i for i in range(items.n_items)}

@@ -1,4 +1,4 @@
-"""Comparisons as a set: how they are written, made again from a model file, and chosen for fields nobody spoke of."""
+"""Comparisons of two records: of whole values, characters, tokens and vectors; how they are written, and chosen."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from itertools import chain
 from numbers import Integral, Real
@@ -48,12 +48,19 @@ Array = NDArray[Any]
 _NAMES = "january february march april may june july august september october november december".split()
 MONTHS = {word: i for i, name in enumerate(_NAMES, 1) for word in (name, name[:3])} | {"sept": 9}
 PIVOT = 69  # a year of two digits is 19.. from here on, 20.. below, as in strptime
-YEAR_FIRST = re.compile(r"(\d{4})(?:([-/.])(\d{1,2})\2(\d{1,2})|(\d\d)(\d\d))(?:[T ].*)?")
-YEAR_LAST = re.compile(r"(\d{1,2})([-/.])(\d{1,2})\2(\d{4}|\d\d)(?: .*)?")
-DAY_NAMED = re.compile(r"(\d{1,2})(?:st|nd|rd|th)?[-./ ]*([a-z]+)\.?,?[-./ ]*(\d{4}|\d\d)")  # 3 March 1999, 3-Mar-99
-MONTH_NAMED = re.compile(r"([a-z]+)\.? +(\d{1,2})(?:st|nd|rd|th)?,? +(\d{4}|\d\d)")  # March 3, 1999
-YEAR_AND_MONTH = re.compile(r"(\d{4})[-/](\d{1,2})")  # 1999-03
-MONTH_AND_YEAR = re.compile(r"(\d{1,2}|[a-z]+)\.?,?[-/ ]+(\d{4})")  # 3/1999, March 1999
+# ways to write a date; of `first` and `second` one is the month, which of them is told by the others of the column
+YEAR_LAST = re.compile(r"(?P<first>\d{1,2})(?P<sign>[-/.])(?P<second>\d{1,2})\2(?P<year>\d{4}|\d\d)(?: .*)?")
+DATES = (
+    re.compile(r"(?P<year>\d{4})(?P<month>\d\d)(?P<day>\d\d)(?:[t ].*)?"),
+    re.compile(r"(?P<year>\d{4})([-/.])(?P<month>\d{1,2})\2(?P<day>\d{1,2})(?:[t ].*)?"),
+    YEAR_LAST,
+    # 3 March 1999, 3-Mar-99
+    re.compile(r"(?P<day>\d{1,2})(?:st|nd|rd|th)?[-./ ]*(?P<month>[a-z]+)\.?,?[-./ ]*(?P<year>\d{4}|\d\d)"),
+    # March 3, 1999
+    re.compile(r"(?P<month>[a-z]+)\.? +(?P<day>\d{1,2})(?:st|nd|rd|th)?,? +(?P<year>\d{4}|\d\d)"),
+    re.compile(r"(?P<year>\d{4})[-/](?P<month>\d{1,2})"),  # 1999-03
+    re.compile(r"(?P<month>\d{1,2}|[a-z]+)\.?,?[-/ ]+(?P<year>\d{4})"),  # 3/1999, March 1999
+)
 
 
 @dataclass(frozen=True)
@@ -140,18 +147,13 @@ class DateDifference(Comparison):
     def learn(self, items: Mentions) -> Self:
         if self.format is not None:
             return self
-        return self._that_knows(is_day_first(texts_of(items, self.fields, normalise=False).values))
+        return self._knowing(day_first=is_day_first(texts_of(items, self.fields, normalise=False).values))
 
     def statistics(self) -> Statistics | None:
         return None if self.day_first is None else Statistics({"day_first": self.day_first}, {}, {})
 
     def with_statistics(self, kept: Statistics) -> Self:
-        return self._that_knows(bool(kept.numbers["day_first"]))
-
-    def _that_knows(self, day_first: bool) -> Self:
-        learned = replace(self)
-        object.__setattr__(learned, "day_first", day_first)
-        return learned
+        return self._knowing(day_first=bool(kept.numbers["day_first"]))
 
 
 class Date(NamedTuple):
@@ -171,7 +173,7 @@ def dates_of(texts: Sequence[str], format: str | None = None, day_first: bool | 
         found = [_by_format(text.strip(), format) for text in texts]
     else:
         first = is_day_first(texts) if day_first is None else day_first
-        found = [_date(text.strip(), first) for text in texts]
+        found = [_date(text.strip().lower(), first) for text in texts]
     return np.array([*found, NO_DATE])
 
 
@@ -179,8 +181,8 @@ def is_day_first(texts: Sequence[str]) -> bool:
     """Whether the day stands before the month in most dates that can be read in one way only."""
     ends = Counter[bool]()
     for found in filter(None, (YEAR_LAST.fullmatch(text.strip()) for text in texts)):
-        if found[2] != "." and (int(found[1]) > 12) != (int(found[3]) > 12):
-            ends[int(found[1]) > 12] += 1
+        if found["sign"] != "." and (int(found["first"]) > 12) != (int(found["second"]) > 12):
+            ends[int(found["first"]) > 12] += 1
     return ends[True] > ends[False]
 
 
@@ -189,36 +191,29 @@ def _by_format(text: str, format: str) -> Date:
         found = datetime.strptime(text, format)
     except ValueError:
         return NO_DATE
-    return _made(f"{found.year:04}", found.month, found.day)
+    return _made(found.year, found.month, found.day)
 
 
 def _date(text: str, day_first: bool) -> Date:
-    if found := YEAR_FIRST.fullmatch(text):
-        return _made(found[1], found[3] or found[5], found[4] or found[6])
-    if found := YEAR_LAST.fullmatch(text):
-        first, second = int(found[1]), int(found[3])
-        is_day = second <= 12 and (day_first or found[2] == "." or first > 12)
-        return _made(found[4], second if is_day else first, first if is_day else second)
-    plain = text.lower()
-    if found := DAY_NAMED.fullmatch(plain):
-        return _made(found[3], MONTHS.get(found[2], 0), found[1])
-    if found := MONTH_NAMED.fullmatch(plain):
-        return _made(found[3], MONTHS.get(found[1], 0), found[2])
-    if found := YEAR_AND_MONTH.fullmatch(plain):
-        return _made(found[1], found[2])
-    if found := MONTH_AND_YEAR.fullmatch(plain):
-        return _made(found[2], found[1] if found[1].isdecimal() else MONTHS.get(found[1], 0))
-    return NO_DATE
+    found = next(filter(None, (pattern.fullmatch(text) for pattern in DATES)), None)
+    if found is None:
+        return NO_DATE
+    parts = found.groupdict()
+    if "first" in parts:
+        ends = [int(parts["first"]), int(parts["second"])]
+        is_day = ends[1] <= 12 and (day_first or parts["sign"] == "." or ends[0] > 12)
+        parts["day"], parts["month"] = ends if is_day else ends[::-1]
+    year, month = int(parts["year"]), parts["month"]
+    if len(parts["year"]) == 2:
+        year += 1900 if year >= PIVOT else 2000
+    return _made(year, MONTHS.get(month, month), parts.get("day"))
 
 
-def _made(year: Any, month: Any, day: Any = None) -> Date:
-    number = int(year)
-    if len(str(year)) == 2:
-        number += 1900 if number >= PIVOT else 2000
+def _made(year: int, month: Any, day: Any) -> Date:
     try:
-        first = date(number, int(month), 1).toordinal()
-        whole = first if day is None else date(number, int(month), int(day)).toordinal()
-    except ValueError:  # a thirteenth month
+        first = date(year, int(month), 1).toordinal()
+        whole = first if day is None else date(year, int(month), int(day)).toordinal()
+    except ValueError:  # a thirteenth month, or a word that is none
         return NO_DATE
     return Date(float(whole), float(first), float(day is not None))
 
@@ -249,8 +244,8 @@ class PairFunction(PairFeature):
         listed = (fields,) if isinstance(fields, str) else tuple(fields)
         if not listed or not all(isinstance(one, str) and one for one in listed):
             raise SettingError.saying(f"PairFunction takes the name of a field or a list of names; got {fields!r}")
-        told = str(name or getattr(function, "__name__", type(function).__name__))
-        values = {"function": function, "fields": listed, "name": told, "columns": (PairColumn(told),)}
+        title = str(name or getattr(function, "__name__", type(function).__name__))
+        values = {"function": function, "fields": listed, "name": title, "columns": (PairColumn(title),)}
         for key, value in values.items():
             object.__setattr__(self, key, value)
 
@@ -272,10 +267,8 @@ class PairFunction(PairFeature):
         try:
             given = self.function(left, right)
         except Exception as error:  # whatever a user's function raises, with what it was asked
-            told = f"{type(error).__name__}: {error}"
-            raise InputError(
-                f"{self.name!r} failed for {left!r} and {right!r}: {told}; correct the function"
-            ) from error
+            reason = f"{type(error).__name__}: {error}; correct the function"
+            raise InputError(f"{self.name!r} failed for {left!r} and {right!r}: {reason}") from error
         if given is None:
             return float("nan")
         if not isinstance(given, Real | np.bool_) or np.isinf(float(given)):
@@ -619,7 +612,7 @@ class TfidfCosine(Comparison):
         entities = np.arange(items.n_items) if items.clusters is None else _owners(items.clusters)
         n, frequency = _entities_with(bags, n_tokens, texts.codes, entities)
         often = np.flatnonzero(frequency > 1)  # a token of one entity is as good as one that none has
-        return self._that_counted(n, written(often), frequency[often])
+        return self._knowing(counted=TokenCounts(n, written(often), frequency[often]))
 
     def statistics(self) -> Statistics | None:
         known = self.counted
@@ -632,12 +625,7 @@ class TfidfCosine(Comparison):
             raise ValueError(f"{self.name}: expected distinct tokens with a count each")
         if ((counts < 2) | (counts > n)).any():
             raise ValueError(f"{self.name}: expected counts from 2 to {n}, the number of entities")
-        return self._that_counted(n, tokens, counts)
-
-    def _that_counted(self, n: int, tokens: Sequence[str], counts: Array) -> Self:
-        learned = type(self)(self.fields, self.ngram, normalise=self.normalise)
-        object.__setattr__(learned, "counted", TokenCounts(n, tokens, counts))
-        return learned
+        return self._knowing(counted=TokenCounts(n, tokens, counts))
 
 
 def _owners(clusters: Array) -> Array:
@@ -674,6 +662,7 @@ def _weighted(bags: Bags, frequency: Array, n: int) -> Bags:
 CHUNK = 1 << 18
 
 
+@dataclass(frozen=True)
 class BestOf(PairFeature):
     """How far the value of a comparison lies below the best among the candidates of either item.
 
@@ -682,26 +671,28 @@ class BestOf(PairFeature):
     training, and ask about a part of a table only with all candidates of its items.
     """
 
-    def __init__(self, comparison: PairFeature) -> None:
-        if not isinstance(comparison, PairFeature) or len(comparison.columns) != 1:
+    comparison: PairFeature
+    columns: tuple[PairColumn, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.comparison, PairFeature) or len(self.comparison.columns) != 1:
             raise SettingError.saying(
-                f"BestOf takes a comparison of one column, such as TfidfCosine('name'); got {comparison!r}"
+                f"BestOf takes a comparison of one column, such as TfidfCosine('name'); got {self.comparison!r}"
             )
-        self.comparison = comparison
-        name = comparison.columns[0].name
-        self.columns = (PairColumn(f"best_of({name})"), PairColumn(f"best_of({name}), both"))
+        name = f"best_of({self.comparison.columns[0].name})"
+        object.__setattr__(self, "columns", (PairColumn(name), PairColumn(f"{name}, both")))
 
     def of(self, items: Mentions) -> Answer:
         answer = self.comparison.of(items)
         best = np.full(items.n_items, -np.inf)
         for start in range(0, items.n_pairs, CHUNK):
             part = slice(start, start + CHUNK)
-            value = _known(answer(items.left[part], items.right[part]))
-            np.maximum.at(best, items.left[part], value)
-            np.maximum.at(best, items.right[part], value)
+            value = answer(items.left[part], items.right[part])[:, 0]
+            for side in (items.left[part], items.right[part]):
+                np.fmax.at(best, side, value)  # a missing value is none
 
         def gaps(left: Items, right: Items) -> NDArray[np.float64]:
-            value = answer(left, right)[:, 0].astype(np.float64)
+            value = answer(left, right)[:, 0]
             below = np.stack([np.minimum(value - best[left], 0.0), np.minimum(value - best[right], 0.0)])
             return np.stack([below.max(axis=0), below.min(axis=0)], axis=1)
 
@@ -719,39 +710,8 @@ class BestOf(PairFeature):
     def with_statistics(self, kept: Statistics) -> Self:
         return type(self)(self.comparison.with_statistics(kept))
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, BestOf) and self.comparison == other.comparison
 
-    def __hash__(self) -> int:
-        return hash(("BestOf", self.comparison))
-
-    def __repr__(self) -> str:
-        return f"BestOf({self.comparison!r})"
-
-
-def _known(answers: NDArray[Any]) -> NDArray[np.float64]:
-    return np.nan_to_num(answers[:, 0].astype(np.float64), nan=-np.inf)
-
-
-# -- comparisons -----------------------------------------------------------------------------------
-
-__all__ = [
-    "BestOf",
-    "DateDifference",
-    "Edit",
-    "Exact",
-    "JaroWinkler",
-    "NumberDifference",
-    "Numbers",
-    "PairFunction",
-    "SharedCodes",
-    "TfidfCosine",
-    "TokenOverlap",
-    "as_comparisons",
-    "default_comparisons",
-    "parse_comparison",
-    "rebuilt_comparison",
-]
+# -- Comparisons as a set: how they are written, and made again from a model file ----------------------
 
 KINDS: dict[str, type[Comparison]] = {
     kind.__name__: kind
@@ -911,5 +871,5 @@ def _is_long(values: Sequence[str]) -> bool:
 
 def _digit_share(values: Sequence[str]) -> float:
     """Digits among all letters and digits."""
-    told = "".join(values)
-    return sum(map(str.isdecimal, told)) / max(1, sum(map(str.isalnum, told)))
+    text = "".join(values)
+    return sum(map(str.isdecimal, text)) / max(1, sum(map(str.isalnum, text)))

@@ -18,7 +18,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,11 +33,9 @@ from kinfolk.text.corpus import Corpus
 # A cell holds the brackets of one token: "(7" opens a span labelled 7, "7)" closes one, "(7)" is a span of one token.
 # Several stand in a row, with "|" between them or without; "-", "_" and an empty cell hold none. A label is any text
 # without parentheses, "|" and blanks: a number, or "person-10-Charles_Bolden"; GUM writes parentheses of a label as %28
-# and %29, and they are left so. Spans may cross, so a closing bracket is matched by its label, to the latest open one
-# of
-# that label. Brackets of a cell are taken from left to right. Without a bar "(a" before "b)" looks like "(ab)", a
-# span of
-# one token, and is read as one.
+# and %29, and they are left so. Spans may cross, so a closing bracket goes with the latest open one of its label.
+# Brackets of a cell are taken from left to right. Without a bar "(a" before "b)" looks like "(ab)", a span
+# of one token, and is read as one.
 
 NO_BRACKETS = frozenset(("", "-", "_"))
 UNMATCHED = ("raise", "drop")
@@ -90,6 +88,7 @@ def parse_brackets(
         )
     if lines is not None and len(lines) != len(cells):
         raise InputError(f"expected a line number a cell, {len(cells)}; got {len(lines)}", path)
+    line_of = dict(enumerate(map(int, () if lines is None else lines)))
     starts: list[tuple[int, str]] = []  # token and label of every opening bracket
     ends: dict[int, int] = {}  # which opening bracket ends where
     pending: defaultdict[str, list[int]] = defaultdict(list)  # opening brackets by label, the latest last
@@ -97,7 +96,7 @@ def parse_brackets(
     for token, cell in enumerate(cells):
         if cell in NO_BRACKETS:
             continue
-        for opened, at_once, closed in _brackets(cell, path, _line(lines, token)):
+        for opened, at_once, closed in _brackets(cell, path, line_of.get(token)):
             if opened:
                 pending[opened].append(len(starts))
                 starts.append((token, opened))
@@ -109,10 +108,21 @@ def parse_brackets(
                     unopened.append((token, label))
     unclosed = [start for i, start in enumerate(starts) if i not in ends]
     if unmatched == "raise" and (unopened or unclosed):
-        _raise_first(unopened, unclosed, path, lines)
+        token, label = min(unopened + unclosed)
+        closing = (token, label) in unopened
+        bracket, lack = (f"{label})", "is never opened before") if closing else (f"({label}", "is never closed")
+        others = len(unopened) + len(unclosed) - 1
+        more = f" (and {others} more)" if others else ""
+        place = "" if lines is not None else f", token {token}"
+        remedy = "correct it, or pass `unmatched='drop'`"
+        raise InputError(
+            f"the bracket {bracket}{place} {lack} in its document{more}; {remedy}", path, line_of.get(token)
+        )
     spans = [LabelledSpan(start, ends[i], label) for i, (start, label) in enumerate(starts) if i in ends]
-    first, repeated = _told_apart(spans)
-    return BracketSpans(tuple(spans if duplicates == "keep" else first), tuple(repeated), len(unopened) + len(unclosed))
+    first: dict[tuple[int, int], LabelledSpan] = {}
+    repeated = [span for span in spans if first.setdefault(span[:2], span) is not span]
+    kept = spans if duplicates == "keep" else first.values()
+    return BracketSpans(tuple(kept), tuple(repeated), len(unopened) + len(unclosed))
 
 
 def _brackets(cell: str, path: str | None, line: int | None) -> list[tuple[str, str, str]]:
@@ -128,39 +138,7 @@ def _brackets(cell: str, path: str | None, line: int | None) -> list[tuple[str, 
     return [(match["opened"] or "", match["at_once"] or "", match["closed"] or "") for match in found]
 
 
-def _raise_first(
-    unopened: list[tuple[int, str]], unclosed: list[tuple[int, str]], path: str | None, lines: Sequence[int] | None
-) -> NoReturn:
-    """Tell of the first bracket without counterpart."""
-    token, label = min(unopened + unclosed)
-    closing = (token, label) in unopened
-    bracket, lack = (f"{label})", "is never opened before") if closing else (f"({label}", "is never closed")
-    others = len(unopened) + len(unclosed) - 1
-    more = f" (and {others} more)" if others else ""
-    place = "" if lines is not None else f", token {token}"
-    raise InputError(
-        f"the bracket {bracket}{place} {lack} in its document{more}; correct it, or pass `unmatched='drop'`",
-        path,
-        _line(lines, token),
-    )
-
-
-def _line(lines: Sequence[int] | None, token: int) -> int | None:
-    return None if lines is None else int(lines[token])
-
-
-def _told_apart(spans: Sequence[LabelledSpan]) -> tuple[list[LabelledSpan], list[LabelledSpan]]:
-    """Spans whose tokens no earlier one has, and the others."""
-    seen: set[tuple[int, int]] = set()
-    first: list[LabelledSpan] = []
-    repeated: list[LabelledSpan] = []
-    for span in spans:
-        (repeated if span[:2] in seen else first).append(span)
-        seen.add(span[:2])
-    return first, repeated
-
-
-# -- coref -----------------------------------------------------------------------------------------
+# -- Documents ---------------------------------------------------------------------------------------
 
 log = logging.getLogger("kinfolk")
 
@@ -192,11 +170,11 @@ def read_coref(path: Place, *, unmatched: str = "raise", duplicates: str = "drop
     wanted = (*SUFFIXES, ".conllu", ".ann")
     files = files_in(path, lambda inner: inner.name.endswith(wanted))
     beside = {(f.inner.suffix, f.inner.stem): f for f in files if f.inner.suffix in (".conllu", ".ann")}
-    told = [f for f in files if f.inner.suffix not in (".conllu", ".ann")]
-    if not told:
+    texts = [f for f in files if f.inner.suffix not in (".conllu", ".ann")]
+    if not texts:
         raise InputError(f"no coreference file here; expected names that end in {', '.join(SUFFIXES)}", str(path))
     documents, mentions, extra = [], [], []
-    for file in sorted(told, key=lambda f: str(f.inner)):
+    for file in sorted(texts, key=lambda f: str(f.inner)):
         stem = _stem(file.inner)
         parse, notes = beside.get((".conllu", stem)), beside.get((".ann", stem))
         for document in _documents(file):
@@ -205,7 +183,7 @@ def read_coref(path: Place, *, unmatched: str = "raise", duplicates: str = "drop
             found = parse_brackets(
                 document.cells, unmatched=unmatched, duplicates=duplicates, path=document.path, lines=document.lines
             )
-            _tell(document, found, duplicates)
+            _warn_of(document, found, duplicates)
             documents.append(document)
             mentions.append(sorted(found.spans, key=lambda s: (s.start, -s.end)))
             extra.append({} if notes is None else _notes(notes, document))
@@ -298,15 +276,15 @@ def _notes(file: File, document: _Document) -> dict[tuple[int, int], tuple[str, 
     return found
 
 
-def _tell(document: _Document, found: BracketSpans, duplicates: str) -> None:
+def _warn_of(document: _Document, found: BracketSpans, duplicates: str) -> None:
     if found.n_unmatched:
         log.warning("%s: %d brackets without counterpart are left out", document.path, found.n_unmatched)
     if found.duplicates and duplicates == "drop":
         one = found.duplicates[0]
-        words = " ".join(document.words[one.start : one.end])
-        place = f"{document.path}, line {document.lines[one.start]}"
         log.warning(
-            "%s: %d mentions repeat the tokens of another (%r) and are left out", place, len(found.duplicates), words
+            "%s, line %d: %d mentions repeat the tokens of another (%r) and are left out",
+            *(document.path, document.lines[one.start], len(found.duplicates)),
+            " ".join(document.words[one.start : one.end]),
         )
 
 
@@ -315,32 +293,25 @@ def _mentions(
 ) -> Mentions:
     corpus = _corpus(documents)
     first = corpus.sentence_starts[corpus.document_starts].tolist()
-    groups, spans, clusters, names = [], [], [], []
-    texts: list[str | None] = []
-    types: list[str | None] = []
-    forms: list[str | None] = []
+    rows = []
     numbers: dict[tuple[int, str], int] = {}
     for g, (document, found, notes) in enumerate(zip(documents, mentions, extra, strict=True)):
-        for span in found:
-            typed = _TYPED.match(span.label)
-            kind, form = notes.get((span.start, span.end), (typed["type"] if typed else None, None))
-            label = typed["cluster"] if typed else span.label
-            groups.append(g)
-            spans.append((first[g] + span.start, first[g] + span.end))
-            clusters.append(numbers.setdefault((g, label), len(numbers)))
-            names.append(f"{span.start}-{span.end - 1}")
-            texts.append(" ".join(document.words[span.start : span.end]))
-            types.append(kind)
-            forms.append(form)
-    columns: dict[str, list[str | None]] = {"text": texts, "type": types, "form": forms}
+        for start, end, label in found:
+            typed = _TYPED.match(label)
+            kind, form = notes.get((start, end), (typed["type"] if typed else None, None))
+            cluster = numbers.setdefault((g, typed["cluster"] if typed else label), len(numbers))
+            text = " ".join(document.words[start:end])
+            rows.append((g, first[g] + start, first[g] + end, cluster, f"{start}-{end - 1}", text, kind, form))
+    groups, starts, ends, clusters, names, *texts = zip(*rows, strict=True) if rows else [()] * 8
+    columns = dict(zip(("text", "type", "form"), texts, strict=True))
     return Mentions.from_groups(
         np.array(groups, np.int32),
         {name: Column.from_strings(c) for name, c in columns.items() if name == "text" or any(c)},
         clusters=np.array(clusters, np.int32),
-        names=names,
+        names=list(names),
         group_names=[document.name for document in documents],
         corpus=corpus,
-        spans=np.array(spans, np.int64).reshape(-1, 2),
+        spans=np.array([starts, ends], np.int64).T,
     )
 
 

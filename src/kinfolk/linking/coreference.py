@@ -66,26 +66,15 @@ COLUMNS = (
     PairColumn("mentions of i's text", _ranges(_TIMES)),
     PairColumn("mentions of j's text", _ranges(_TIMES)),
 )
-CONJUNCTIONS = (
-    ("forms", "sentences apart"),
-    ("forms", "mentions between"),
-    ("forms", "words"),
-    ("forms", "gender"),
-    ("forms", "number"),
-    ("forms", "entity type"),
-    ("forms", "roles"),
-    ("forms", "quotation"),
-    ("forms", "determiner of j"),
-    ("pronouns", "quotation"),
-    ("pronouns", "sentences apart"),
-    ("pronouns", "same pronoun between"),
-    ("same text", "mentions of i's text"),
-    ("same text", "determiner of j"),
-    ("same head", "determiner of j"),
-    ("same head", "words"),
-    ("words", "gender"),
-    ("agreeing mentions between", "gender"),
-)
+_JOINED = {
+    "forms": "sentences apart/mentions between/words/gender/number/entity type/roles/quotation/determiner of j",
+    "pronouns": "quotation/sentences apart/same pronoun between",
+    "same text": "mentions of i's text/determiner of j",
+    "same head": "determiner of j/words",
+    "words": "gender",
+    "agreeing mentions between": "gender",
+}
+CONJUNCTIONS = tuple((first, second) for first, others in _JOINED.items() for second in others.split("/"))
 
 
 class CoreferencePairs(PairFeature):

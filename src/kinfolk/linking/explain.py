@@ -13,6 +13,7 @@ from kinfolk.core.data import Column
 from kinfolk.errors import InputError
 from kinfolk.linking.mentions import Mentions
 from kinfolk.linking.pair_table import PairSet
+from kinfolk.linking.records import connected
 from kinfolk.linking.training import sigmoid
 
 Array = NDArray[Any]
@@ -76,14 +77,8 @@ class ClusterExplanation:
         return "\n".join([*lines, *(["    ..."] if len(self.holding) > 10 else [])])
 
 
-def contributions(shares: Array, weights_on: Array, names: list[str]) -> tuple[Contribution, ...]:
-    """Shares (M,) of the weights that are on for one pair, the largest first."""
-    order = np.argsort(-np.abs(shares), kind="stable")
-    return tuple(Contribution(names[weights_on[m]], float(shares[m])) for m in order)
-
-
 def verdict(probability: float, threshold: float, candidate: bool, together: bool, reason: str = "") -> str:
-    """What became of a pair, in words. `reason`: why the clustering kept it apart, where it did."""
+    """What became of a pair, in words. `reason`: why the clustering did not join it, where it is likely."""
     if not candidate:
         why = "no candidate pair: no blocking rule brings them together"
         return f"{why}; {'in one cluster by way of others' if together else 'in different clusters'}"
@@ -97,21 +92,15 @@ def verdict(probability: float, threshold: float, candidate: bool, together: boo
 def weakest_link(members: Array, left: Array, right: Array, probability: Array) -> tuple[int, NDArray[np.bool_]] | None:
     """The least probable pair of a cluster's maximum spanning tree, and which members are on one side of it.
 
-    Pairs are those among `members`. None if they do not connect the members. Joining pairs from the most probable on,
-    the pair that makes the last join is the one: whatever is dropped below it leaves two parts.
+    Pairs are those among `members`, which rise. None if they do not connect the members.
     """
-    place = {int(item): k for k, item in enumerate(members)}
-    part = np.arange(len(members))
-    last = None
-    before = part
-    for pair in np.argsort(-probability, kind="stable"):
-        a, b = part[place[int(left[pair])]], part[place[int(right[pair])]]
-        if a != b:
-            last, before = int(pair), part.copy()
-            part[part == max(a, b)] = min(a, b)
-    if last is None or (part != part[0]).any():
+    n, a, b = len(members), np.searchsorted(members, left), np.searchsorted(members, right)
+    tree = spanning_pairs(n, a, b, probability)
+    if n < 2 or len(tree) < n - 1:
         return None
-    return last, before == before[place[int(left[last])]]
+    weakest, rest = int(tree[0]), tree[1:]
+    part = connected(a[rest], b[rest], n)
+    return weakest, part == part[a[weakest]]
 
 
 def _few(names: tuple[str, ...], limit: int = 8) -> str:
@@ -149,11 +138,12 @@ def explain_link(
     """`shares` is the share of training pairs for which each weight is on."""
     low, high = two_items(items, left, right)
     found = pair_shares(learned, weights, shares, items, np.array([low]), np.array([high]))
-    told = contributions(found.shares[0], found.on[0], learned.weight_names())
-    score = float(found.score[0])
+    names, score = learned.weight_names(), float(found.score[0])
+    order = np.argsort(-np.abs(found.shares[0]), kind="stable")
+    largest = tuple(Contribution(names[found.on[0, m]], float(found.shares[0, m])) for m in order)
     values = () if items.corpus is not None else field_values(items, low, high, "-")
     return LinkExplanation(
-        items.title(low), items.title(high), float(sigmoid(np.array(score))), score, found.base, told, values
+        items.title(low), items.title(high), float(sigmoid(np.array(score))), score, found.base, largest, values
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import logging
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
@@ -24,7 +23,7 @@ from kinfolk.linking.explain import ClusterExplanation, LinkExplanation, explain
 from kinfolk.linking.mentions import Mentions
 from kinfolk.linking.objective import Bias, row_scores
 from kinfolk.linking.page import Linked, evaluate_pairs
-from kinfolk.linking.pair_table import CodedColumn, GroupedRows, PairSet, distinct_rows
+from kinfolk.linking.pair_table import CodedColumn, GroupedRows, PairRows, PairSet, distinct_rows
 from kinfolk.linking.pairs import PairColumn, PairFeature, Statistics
 from kinfolk.linking.records import pair_labels
 from kinfolk.linking.scores import Metric, labelled_scores, metric
@@ -39,6 +38,7 @@ from kinfolk.linking.training import (
     check_linker,
     check_linker_settings,
     closed,
+    clusters_of,
     item_folds,
     item_pairs,
     learned_shares,
@@ -48,88 +48,14 @@ from kinfolk.linking.training import (
     supervision_of_clusters,
     supervision_of_pairs,
     train_rounds,
-    unseen_score,
     unseen_scores,
     warn_of_blocking,
     warn_of_one_answer,
 )
 from kinfolk.report.page import PathLike, check_report
 
-# -- What a fitted linker can be asked: why two items are linked, and what holds a cluster together ----
-
 Array = NDArray[Any]
-
-
-class LinkAnswers(Saved, ABC):
-    """Abstract; Linker is its final class.
-
-    pair_set_   the columns of a pair, as learned
-    weights_    a weight for each value of each column
-    shares_     for which share of the training pairs each weight is on
-    """
-
-    pair_set_: PairSet
-    weights_: Array
-    shares_: Array
-
-    @abstractmethod
-    def candidates(self, items: Mentions) -> Mentions:
-        """The items with candidate pairs."""
-
-    def explain(
-        self,
-        items: Mentions,
-        left: int | str,
-        right: int | str,
-        probability: Array | None = None,
-        clusters: Array | None = None,
-        report: PathLike | None = None,
-    ) -> LinkExplanation:
-        """Why two items, by number or name, are linked or not, candidates or not; `report`: also write a page.
-
-        `probability` and `clusters` save the page working them out again.
-        """
-        self._require_fitted()
-        check_report(report)
-        paired = self.candidates(items)
-        told = explain_link(self.pair_set_, self.weights_, self.shares_, paired, left, right)
-        if report is not None:
-            Linked.of(self, paired, probability, clusters).write_pair(left, right, report)
-        return told
-
-    def explain_cluster(
-        self,
-        items: Mentions,
-        item: int | str,
-        probability: Array | None = None,
-        clusters: Array | None = None,
-        must_link: ArrayLike | None = None,
-        cannot_link: ArrayLike | None = None,
-        report: PathLike | None = None,
-    ) -> ClusterExplanation:
-        """The weakest link of the cluster an item is in, and what would split it; `report`: also write a page.
-
-        `probability` and `clusters` save working them out again.
-        """
-        self._require_fitted()
-        check_report(report)
-        return Linked.of(self, items, probability, clusters, must_link, cannot_link).explain(item, report)
-
-    def explain_clusters(
-        self,
-        items: Mentions,
-        most: int = 50,
-        probability: Array | None = None,
-        clusters: Array | None = None,
-        must_link: ArrayLike | None = None,
-        cannot_link: ArrayLike | None = None,
-        report: PathLike | None = None,
-    ) -> list[ClusterExplanation]:
-        """The same of many: by turns the most doubtful cluster, the largest, the most nearly joined to another."""
-        self._require_fitted()
-        check_report(report)
-        return Linked.of(self, items, probability, clusters, must_link, cannot_link).explain_many(most, report)
-
+log = logging.getLogger("kinfolk")
 
 # -- What a Linker takes where nothing was chosen: it depends on whether the items are mentions of a text or records ---
 
@@ -179,10 +105,8 @@ def _across_tables(items: Mentions) -> Clusterer:
 
 # -- linker ----------------------------------------------------------------------------------------
 
-log = logging.getLogger("kinfolk")
 
-
-class Linker(LinkAnswers):
+class Linker(Saved):
     """Decides which items belong together: mentions of an entity, records of a customer.
 
     features      pair features, or words for them ("jaro_winkler(name)"); None: those of coreference for mentions of a
@@ -212,6 +136,10 @@ class Linker(LinkAnswers):
     conjunctions  "default", "all", None, or pairs of column names whose values have a weight together
     tolerance     an M-step ends when five iterations lower its objective by a smaller share than this
     """
+
+    pair_set_: PairSet  # the columns of a pair, as learned
+    weights_: Array  # a weight for each value of each column
+    shares_: Array  # for which share of the training pairs each weight is on
 
     KIND: ClassVar[str] = "mentions"
     OBJECTS: ClassVar[tuple[str, ...]] = ("features", "blocking", "bias", "clusterer", "conjunctions")
@@ -429,6 +357,60 @@ class Linker(LinkAnswers):
             return labelled_scores(labels, paired, self.cluster(paired, probability), probability > 0.5)
         return evaluate_pairs(self, paired, probability, self.cluster(paired, probability), report)
 
+    def explain(
+        self,
+        items: Mentions,
+        left: int | str,
+        right: int | str,
+        probability: Array | None = None,
+        clusters: Array | None = None,
+        report: PathLike | None = None,
+    ) -> LinkExplanation:
+        """Why two items, by number or name, are linked or not, candidates or not; `report`: also write a page.
+
+        `probability` and `clusters` save the page working them out again.
+        """
+        self._require_fitted()
+        check_report(report)
+        paired = self.candidates(items)
+        answer = explain_link(self.pair_set_, self.weights_, self.shares_, paired, left, right)
+        if report is not None:
+            Linked.of(self, paired, probability, clusters).write_pair(left, right, report)
+        return answer
+
+    def explain_cluster(
+        self,
+        items: Mentions,
+        item: int | str,
+        probability: Array | None = None,
+        clusters: Array | None = None,
+        must_link: ArrayLike | None = None,
+        cannot_link: ArrayLike | None = None,
+        report: PathLike | None = None,
+    ) -> ClusterExplanation:
+        """The weakest link of the cluster an item is in, and what would split it; `report`: also write a page.
+
+        `probability` and `clusters` save working them out again.
+        """
+        self._require_fitted()
+        check_report(report)
+        return Linked.of(self, items, probability, clusters, must_link, cannot_link).explain(item, report)
+
+    def explain_clusters(
+        self,
+        items: Mentions,
+        most: int = 50,
+        probability: Array | None = None,
+        clusters: Array | None = None,
+        must_link: ArrayLike | None = None,
+        cannot_link: ArrayLike | None = None,
+        report: PathLike | None = None,
+    ) -> list[ClusterExplanation]:
+        """The same of many: by turns the most doubtful cluster, the largest, the most nearly joined to another."""
+        self._require_fitted()
+        check_report(report)
+        return Linked.of(self, items, probability, clusters, must_link, cannot_link).explain_many(most, report)
+
     @property
     def _closes(self) -> bool:
         """Whether pairs that blocking left out are compared where they would count as "no" inside a likely cluster."""
@@ -451,18 +433,21 @@ class Linker(LinkAnswers):
         if not rounds:
             return [choice.tried[threshold]]
         scores = unseen_scores(trainer, self.clusterer_, self.e_step, rounds, fold, learned)
-        return [unseen_score(items, score, self.clusterer_, value) for score in scores]
+        return [value(clusters_of(items, score, self.clusterer_)) for score in scores]
+
+    def _rows(self, items: Mentions, n_jobs: int) -> tuple[PairRows, NDArray[np.int32]]:
+        """The distinct rows of the pairs, and the weights that are on in each."""
+        learned = self.pair_set_
+        rows = distinct_rows(learned.coder(items), items.left, items.right, learned.sizes, n_jobs)
+        return rows, learned.weights_on(rows.codes)
 
     def _scores(self, weights: Array, items: Mentions, n_jobs: int) -> NDArray[np.float64]:
-        learned = self.pair_set_
-        rows = distinct_rows(learned.coder(items), items.left, items.right, learned.sizes, n_jobs)
-        return row_scores(weights, learned.weights_on(rows.codes), n_jobs)[rows.row]
+        rows, on = self._rows(items, n_jobs)
+        return row_scores(weights, on, n_jobs)[rows.row]
 
     def _data(self, items: Mentions, labels: NDArray[np.int8], n_jobs: int) -> PairData:
-        learned = self.pair_set_
-        rows = distinct_rows(learned.coder(items), items.left, items.right, learned.sizes, n_jobs)
-        on = GroupedRows.of(learned.weights_on(rows.codes), learned.n_weights)
-        return PairData(items, rows, on, labels)
+        rows, on = self._rows(items, n_jobs)
+        return PairData(items, rows, GroupedRows.of(on, self.pair_set_.n_weights), labels)
 
     # -- model files ----------------------------------------------------------------------------------
 
@@ -471,9 +456,8 @@ class Linker(LinkAnswers):
         statistics = [feature.statistics() for feature in learned.features]
         clusterer = self.clusterer_
         if CLUSTERERS.get(type(clusterer).__name__) is not type(clusterer):
-            raise ModelFileError(
-                f"a file cannot hold a clusterer of your own, {type(clusterer).__name__}; save without it"
-            )
+            own = type(clusterer).__name__
+            raise ModelFileError(f"a file cannot hold a clusterer of your own, {own}; save without it")
         header = {
             "features": [feature.spec() for feature in learned.features],
             "statistics": [None if one is None else dict(one.numbers) for one in statistics],
@@ -486,30 +470,31 @@ class Linker(LinkAnswers):
             "rounds": [{**vars(r), "convergence": r.convergence.for_file()} for r in self.rounds_],
         }
         arrays = {"weights": self.weights_, "shares": self.shares_}
+        strings: dict[str, Any] = {"column_names": [column.name for column in learned.columns]}
         for k, column in enumerate(learned.columns):
             if column.edges is not None:
                 arrays[f"edges.{k}"] = column.edges
-        strings: dict[str, Any] = {"column_names": [column.name for column in learned.columns]}
-        for k, column in enumerate(learned.columns):
-            if column.edges is None:
+            else:
                 strings[f"values.{k}"] = list(column.values)
         for k, one in enumerate(statistics):
-            arrays |= {} if one is None else {f"statistics.{k}.{name}": array for name, array in one.arrays.items()}
-            strings |= {} if one is None else {f"statistics.{k}.{name}": texts for name, texts in one.strings.items()}
+            if one is not None:
+                arrays |= {f"statistics.{k}.{name}": array for name, array in one.arrays.items()}
+                strings |= {f"statistics.{k}.{name}": texts for name, texts in one.strings.items()}
         return ModelFile({**self.head(), "linker": header}, arrays, strings)
 
     def _restore(self, file: ModelFile, functions: Functions, trusted: Sequence[str]) -> None:
         spec = file.header["linker"]
-        features = [_feature(one, functions) for one in spec["features"]]
+        features = [
+            CoreferencePairs() if "coreference" in one else rebuilt_comparison(one, functions)
+            for one in spec["features"]
+        ]
         if "statistics" in spec:  # files of before have none: their features go by the items at hand
-            told = zip(features, spec["statistics"], strict=True)
-            features = [
-                one if kept is None else _with_statistics(one, kept, file, k) for k, (one, kept) in enumerate(told)
-            ]
+            learned = enumerate(zip(features, spec["statistics"], strict=True))
+            features = [one if kept is None else _with_statistics(one, kept, file, k) for k, (one, kept) in learned]
         names = file.strings["column_names"]
         answered = [column for feature in features for column in feature.columns]
         fits([column.name for column in answered] == list(names))  # codes must be those that the weights are for
-        columns = [_column(file, k, *told) for k, told in enumerate(zip(answered, spec["columns"], strict=True))]
+        columns = [_column(file, k, *both) for k, both in enumerate(zip(answered, spec["columns"], strict=True))]
         joined = [(int(a), int(b)) for a, b in spec["joined"]]
         fits(all(0 <= k < len(columns) for pair in joined for k in pair))
         fits(all(a.values == (c.values if c.edges is None else None) for a, c in zip(answered, columns, strict=True)))
@@ -534,10 +519,6 @@ class Linker(LinkAnswers):
         check_linker_settings(self)
         self.clusterer_.check()
         self._check_jobs()
-
-
-def _feature(spec: Mapping[str, Any], functions: Functions) -> PairFeature:
-    return CoreferencePairs() if "coreference" in spec else rebuilt_comparison(spec, functions)
 
 
 def _with_statistics(feature: PairFeature, numbers: Mapping[str, Any], file: ModelFile, k: int) -> PairFeature:

@@ -9,11 +9,15 @@ from numpy.typing import NDArray
 
 from kinfolk.core.data import Column
 from kinfolk.errors import InputError
-from kinfolk.linking import mention_table as lists
 from kinfolk.linking.mentions import Mentions
 from kinfolk.text.corpus import Corpus
 
 # -- What English words tell about a mention: pronouns, determiners, titles, words and names that have a gender ---
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
 
 MALE, FEMALE, NEUTER = 1, 2, 3  # 0 = not known, as for the rest
 SINGULAR, PLURAL = 1, 2
@@ -38,7 +42,7 @@ PRONOUNS = {word: PRONOUN_CLASSES.index(name) for name, words in _FORMS.items() 
 PERSON = (0, 1, 2, 3, 3, 3, 1, 3, 0, 3, 3)
 PRONOUN_NUMBER = (0, 1, 0, 1, 1, 1, 2, 2, 0, 0, 0)
 PRONOUN_GENDER = (0, 0, 0, MALE, FEMALE, NEUTER, 0, 0, 0, 0, 0)
-PLURAL_PRONOUNS = frozenset("these those yourselves others both all some many several few".split())
+PLURAL_PRONOUNS = _words("these those yourselves others both all some many several few")
 
 DEFINITE, DEMONSTRATIVE, INDEFINITE, POSSESSIVE, QUANTIFIED = 1, 2, 3, 4, 5
 _DETERMINERS = {
@@ -49,46 +53,31 @@ _DETERMINERS = {
     QUANTIFIED: "every each all both many few several two three four five six seven eight nine ten most such",
 }
 DETERMINERS = {word: kind for kind, words in _DETERMINERS.items() for word in words.split()}
-PLURAL_DETERMINERS = frozenset(
-    """
-    these those many few several two three four five six seven eight nine ten both all
-    """.split()
-)
+PLURAL_DETERMINERS = _words("these those many few several two three four five six seven eight nine ten both all")
 
-MALE_TITLES = frozenset("mr mr. mister sir lord king prince duke count baron master monsieur m. father uncle".split())
-FEMALE_TITLES = frozenset(
-    """
-    mrs mrs. miss ms ms. lady madam madame mme. mademoiselle queen princess duchess aunt
-    """.split()
-)
+MALE_TITLES = _words("mr mr. mister sir lord king prince duke count baron master monsieur m. father uncle")
+FEMALE_TITLES = _words("mrs mrs. miss ms ms. lady madam madame mme. mademoiselle queen princess duchess aunt")
 TITLES = (
     MALE_TITLES
     | FEMALE_TITLES
-    | frozenset("dr dr. doctor professor prof. captain capt. colonel col. general major president senator rev.".split())
+    | _words("dr dr. doctor professor prof. captain capt. colonel col. general major president senator rev.")
 )
-MALE_NOUNS = frozenset(
-    """
+MALE_NOUNS = _words("""
     man men boy boys father son sons brother brothers husband uncle nephew grandfather gentleman gentlemen king
     prince lord sir fellow lad lads boyfriend papa dad daddy grandson god priest monk bridegroom widower actor
     waiter emperor duke count baron knight clergyman policeman businessman chairman guy guys bloke landlord master
-    """.split()
-)
-FEMALE_NOUNS = frozenset(
-    """
+""")
+FEMALE_NOUNS = _words("""
     woman women girl girls mother daughter daughters sister sisters wife wives aunt niece grandmother lady ladies
     queen princess madam miss maid mistress widow lass girlfriend mamma mama mum mom mommy granddaughter goddess
     nun bride actress waitress empress duchess countess housekeeper governess landlady heroine nurse
-    """.split()
-)
-PERSON_NOUNS = frozenset(
-    """
+""")
+PERSON_NOUNS = _words("""
     person people child children friend friends doctor teacher student students servant servants stranger soldier
     soldiers officer captain author writer president minister director scientist researchers players player user
     users parent parents baby cousin guest guests neighbour neighbor speaker members member leader
-    """.split()
-)
-MALE_NAMES = frozenset(
-    """
+""")
+MALE_NAMES = _words("""
     john william james george charles thomas henry robert edward richard joseph frank samuel david peter paul
     michael daniel andrew walter arthur fred frederick albert alfred harry jack tom bill bob jim joe sam ben louis
     philip stephen steven mark luke matthew simon martin hugh ralph edgar edmund ernest oliver oscar adam
@@ -96,10 +85,8 @@ MALE_NAMES = frozenset(
     joshua julian laurence lawrence leonard lewis nathaniel nicholas patrick percy roger roland rupert sidney
     silas stanley theodore timothy victor vincent archibald bernard brian kevin eric donald ronald kenneth gary
     scott barack vladimir ivan
-    """.split()
-)
-FEMALE_NAMES = frozenset(
-    """
+""")
+FEMALE_NAMES = _words("""
     mary elizabeth anne ann anna jane margaret sarah emma alice catherine katherine kate charlotte caroline helen
     ellen emily lucy martha maria marie julia rose ruth susan susanna rebecca rachel rosa dorothea dorothy diana
     eleanor eliza ella esther eva eve fanny florence frances georgiana gertrude grace hannah harriet hester isabel
@@ -107,20 +94,15 @@ FEMALE_NAMES = frozenset(
     minnie miriam molly nancy nell nora olivia pamela patricia penelope peggy polly sally sophia sophie stella
     sylvia teresa ursula victoria viola virginia winifred barbara carol jennifer jessica karen linda lisa michelle
     amy angela hillary
-    """.split()
-)
-PREPOSITIONS = frozenset(
-    """
+""")
+PREPOSITIONS = _words("""
     of in on at by for with from to into upon about over under between among against before behind near who whom
     whose which that where , ; : - -- ( as
-    """.split()
-)
+""")
 PERSONAL_TYPES = frozenset({"per", "person"})  # entity types of the corpora read
-OPENING_QUOTES, CLOSING_QUOTES, EITHER_QUOTES = (
-    frozenset({"“", "``", "«"}),
-    frozenset({"”", "''", "»"}),
-    frozenset({'"'}),
-)
+OPENING_QUOTES, CLOSING_QUOTES, EITHER_QUOTES = _words("“ `` «"), _words("” '' »"), _words('"')
+OPENING_WORDS = _words('and but that when if because as , ; ” " while for')  # before the subject of a clause
+COPULAS = _words("is was are were be been am 's 'm")
 
 
 # -- mention table ---------------------------------------------------------------------------------
@@ -175,8 +157,7 @@ class _Reader:
         self.sentences = corpus.token_sentences
         self.sentence_starts = corpus.sentence_starts
         self.heads = _dependency_heads(corpus)
-        self.roles, self.tags = _strings(corpus, "deprel"), _strings(corpus, "upos")
-        self.features = _strings(corpus, "feats")
+        self.roles, self.tags, self.features = (_strings(corpus, name) for name in ("deprel", "upos", "feats"))
         self.quotes = _quotes(self.words, corpus)
         self.forms, self.types = _codes(items, "form"), _codes(items, "type")
         self.content: list[set[int]] = []
@@ -193,20 +174,21 @@ class _Reader:
         if form != PRONOUN:
             pronoun = 0
         kind = self.types[item]
-        core = [w for w in low if w not in lists.DETERMINERS] or low
-        content = {self._number(w) for w in core if w not in lists.PREPOSITIONS and w[:1].isalnum()}
+        core = [w for w in low if w not in DETERMINERS] or low
+        content = {self._number(w) for w in core if w not in PREPOSITIONS and w[:1].isalnum()}
         self.content.append(content if form != PRONOUN else set())
         personal = self._personal(kind, pronoun, low, head)
         capitals = [w for w in words if w[:1].isupper()]
         acronym = words[0].replace(".", "") if len(words) == 1 and words[0].isupper() and len(words[0]) > 1 else ""
         initials = "".join(w[0] for w in capitals) if len(capitals) > 1 else ""
+        before = self.lower[start - 1] if start else ""
         return [
             form,
             pronoun,
             self._plural(low, head, pronoun),
             self._gender(low, head, pronoun, personal),
             personal,
-            lists.DETERMINERS.get(low[0], 0) if form != PRONOUN else 0,
+            DETERMINERS.get(low[0], 0) if form != PRONOUN else 0,
             -1 if kind is None else self._number("\0" + kind),
             int(self.sentences[start]),
             start,
@@ -220,8 +202,8 @@ class _Reader:
             self.quotes[start],
             self._role(start, head),
             0,
-            self._after_comma(start),
-            self._after_copula(start),
+            int(before == ","),
+            int(before in COPULAS),
         ]
 
     def _head(self, start: int, end: int) -> int:
@@ -230,7 +212,7 @@ class _Reader:
             inside = [t for t in range(start, end) if not start <= self.heads[t] < end]
             return inside[0] if inside else end - 1
         for t in range(start + 1, end):
-            if self.lower[t] in lists.PREPOSITIONS:
+            if self.lower[t] in PREPOSITIONS:
                 return t - 1
         return end - 2 if end - start > 1 and self.lower[end - 1] in ("'s", "’s", "'") else end - 1
 
@@ -239,7 +221,7 @@ class _Reader:
             return 0
         if low[0] == "i" and self.words[start] == "i":
             return 0
-        return lists.PRONOUNS.get(low[0], 0)
+        return PRONOUNS.get(low[0], 0)
 
     def _form(self, item: int, words: list[str], head: int, pronoun: int) -> int:
         given = self.forms[item]
@@ -255,35 +237,34 @@ class _Reader:
     def _personal(self, kind: str | None, pronoun: int, low: list[str], head: int) -> int:
         """1 a person, 2 none, 0 not known."""
         if kind is not None:
-            return 1 if kind.lower() in lists.PERSONAL_TYPES else 2
+            return 1 if kind.lower() in PERSONAL_TYPES else 2
         if pronoun:
-            return 2 if lists.PRONOUN_GENDER[pronoun] == lists.NEUTER else 1 if lists.PERSON[pronoun] else 0
-        named = self.lower[head] in lists.PERSON_NOUNS | lists.MALE_NOUNS | lists.FEMALE_NOUNS
-        return 1 if named or low[0] in lists.TITLES else 0
+            return 2 if PRONOUN_GENDER[pronoun] == NEUTER else 1 if PERSON[pronoun] else 0
+        named = self.lower[head] in PERSON_NOUNS | MALE_NOUNS | FEMALE_NOUNS
+        return 1 if named or low[0] in TITLES else 0
 
     def _plural(self, low: list[str], head: int, pronoun: int) -> int:
         if pronoun:
-            plural = low[0] in lists.PLURAL_PRONOUNS
-            return lists.PLURAL if plural else lists.PRONOUN_NUMBER[pronoun]
+            return PLURAL if low[0] in PLURAL_PRONOUNS else PRONOUN_NUMBER[pronoun]
         if self.features is not None and "Number=" in self.features[head]:
-            return lists.PLURAL if "Number=Plur" in self.features[head] else lists.SINGULAR
+            return PLURAL if "Number=Plur" in self.features[head] else SINGULAR
         word = self.lower[head]
-        if "and" in low or low[0] in lists.PLURAL_DETERMINERS or word in ("men", "women", "children", "people"):
-            return lists.PLURAL
+        if "and" in low or low[0] in PLURAL_DETERMINERS or word in ("men", "women", "children", "people"):
+            return PLURAL
         if word.endswith("s") and not word.endswith(("ss", "us", "is")) and not self.words[head][:1].isupper():
-            return lists.PLURAL
-        return lists.SINGULAR
+            return PLURAL
+        return SINGULAR
 
     def _gender(self, low: list[str], head: int, pronoun: int, personal: int) -> int:
         if pronoun:
-            return lists.PRONOUN_GENDER[pronoun]
+            return PRONOUN_GENDER[pronoun]
         word = self.lower[head]
-        given = low[1] if low[0] in lists.TITLES and len(low) > 1 else low[0]
-        if low[0] in lists.MALE_TITLES or word in lists.MALE_NOUNS or given in lists.MALE_NAMES:
-            return lists.MALE
-        if low[0] in lists.FEMALE_TITLES or word in lists.FEMALE_NOUNS or given in lists.FEMALE_NAMES:
-            return lists.FEMALE
-        return lists.NEUTER if personal == 2 else 0
+        given = low[1] if low[0] in TITLES and len(low) > 1 else low[0]
+        if low[0] in MALE_TITLES or word in MALE_NOUNS or given in MALE_NAMES:
+            return MALE
+        if low[0] in FEMALE_TITLES or word in FEMALE_NOUNS or given in FEMALE_NAMES:
+            return FEMALE
+        return NEUTER if personal == 2 else 0
 
     def _role(self, start: int, head: int) -> int:
         """Of the parse; without one, a mention that opens its sentence or clause is taken for a subject."""
@@ -291,15 +272,7 @@ class _Reader:
             return ROLES.get(self.roles[head].split(":")[0], OTHER_ROLE)
         opens = start == self.sentence_starts[self.sentences[start]]
         before = "" if opens else self.lower[start - 1]
-        if opens or before in ("and", "but", "that", "when", "if", "because", "as", ",", ";", "”", '"', "while", "for"):
-            return SUBJECT
-        return OTHER_ROLE
-
-    def _after_comma(self, start: int) -> int:
-        return int(start > 0 and self.words[start - 1] == ",")
-
-    def _after_copula(self, start: int) -> int:
-        return int(start > 0 and self.lower[start - 1] in ("is", "was", "are", "were", "be", "been", "am", "'s", "'m"))
+        return SUBJECT if opens or before in OPENING_WORDS else OTHER_ROLE
 
 
 def _strings(corpus: Corpus, name: str) -> list[str] | None:
@@ -328,9 +301,9 @@ def _quotes(words: list[str], corpus: Corpus) -> list[int]:
     for t, word in enumerate(words):
         if t in bounds:
             inside = False
-        if word in lists.OPENING_QUOTES or (word in lists.EITHER_QUOTES and not inside):
+        if word in OPENING_QUOTES or (word in EITHER_QUOTES and not inside):
             inside, number = True, number + 1
-        elif word in lists.CLOSING_QUOTES or word in lists.EITHER_QUOTES:
+        elif word in CLOSING_QUOTES or word in EITHER_QUOTES:
             inside = False
         found.append(number if inside else 0)
     return found

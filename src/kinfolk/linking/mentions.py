@@ -292,5 +292,14 @@ def pairs_within(groups: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[
 def ordered_pairs(left: ArrayLike, right: ArrayLike) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Pairs in the order of `Mentions`, the smaller item to the left, each once."""
     a, b = np.asarray(left, np.int64), np.asarray(right, np.int64)
-    keys = np.unique((np.maximum(a, b) << 32) | np.minimum(a, b))
+    return pairs_of(np.unique(pair_keys(np.minimum(a, b), np.maximum(a, b))))
+
+
+def pair_keys(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.int64]:
+    """A number for each pair; they rise in the order of `Mentions`."""
+    return np.asarray(right.astype(np.int64) << 32 | left)
+
+
+def pairs_of(keys: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Left and right of pairs with these numbers."""
     return (keys & 0xFFFFFFFF).astype(np.int32), (keys >> 32).astype(np.int32)

@@ -38,7 +38,6 @@ from kinfolk.linking.training import item_pairs, sigmoid
 from kinfolk.report.page import Part, PathLike, write_report
 from kinfolk.report.scores import (
     MOST_MISTAKES,
-    Calibration,
     Confusion,
     calibration,
     chart,
@@ -72,7 +71,7 @@ def link_payload(linked: Linked, splits: Sequence[Split], pair: tuple[int, ...] 
         "fields": page.fields,
         "tables": items.first_table is not None,
         "threshold": linked.threshold,
-        "total": int(linked.clusters.max()) + 1 if items.n_items else 0,
+        "total": linked.n_clusters,
         "opened": 0 if pair else None,  # the number of the pair
         "clusters": clusters,
         "items": [page.item_data(i) for i in page.items],
@@ -106,7 +105,9 @@ class LinkPage:
     def cluster(self, split: Split, most_items: int, most_pairs: int, asked: tuple[int, ...]) -> dict[str, Any]:
         linked, items = self.linked, self.linked.items
         refused = refused_pairs(items, split, linked.probability, REFUSED)
-        must, cannot = (_touching(links, split.members)[:GIVEN] for links in (linked.must, linked.cannot))
+        must, cannot = (
+            links[np.isin(links, split.members).any(axis=1)][:GIVEN] for links in (linked.must, linked.cannot)
+        )
         wanted = (*asked, *items.left[refused], *items.right[refused], *must.ravel(), *cannot.ravel())
         shown = shown_items(items, split, most_items, wanted)
         inside = shown_pairs(items, split, linked.probability, shown, most_pairs)
@@ -136,15 +137,20 @@ class LinkPage:
 
     def item_data(self, number: int) -> dict[str, Any]:
         items = self.linked.items
-        told: dict[str, Any] = {"id": items.name(number)}
-        told["values"] = [_short(field_value(items, name, number)) for name in self.fields]
+        values = [field_value(items, name, number) for name in self.fields]
+        data: dict[str, Any] = {"id": items.name(number)}
+        data["values"] = [None if value is None else short(value, LETTERS) for value in values]
         if items.group_names is not None:
-            told["document"] = items.group_name(int(items.groups[number]))
+            data["document"] = items.group_name(int(items.groups[number]))
         if items.first_table is not None:
-            told["table"] = 1 + int(number >= items.first_table)
+            data["table"] = 1 + int(number >= items.first_table)
         if items.clusters is not None and items.clusters[number] >= 0:
-            told["truth"] = int(items.clusters[number])
-        return told | _in_its_sentence(items, number)
+            data["truth"] = int(items.clusters[number])
+        if items.corpus is not None and items.spans is not None:  # a mention within its sentence
+            start, end = map(int, items.spans[number])
+            before, mention, after = in_context(items.corpus, start, end, AROUND)
+            data |= {"before": before, "mention": short(mention, 2 * LETTERS), "after": after}
+        return data
 
     def pair_data(self) -> dict[str, Any]:
         """base, features (the names of weights), pairs: score = base + Σ steps + rest."""
@@ -166,35 +172,14 @@ class LinkPage:
         return {"base": found.base, "features": [names[w] for w in numbers], "pairs": pairs}
 
 
-def _touching(links: Array, members: Array) -> Array:
-    """The links (m, 2) that have an end among the members."""
-    return links[np.isin(links, members).any(axis=1)]
-
-
-def _short(text: str | None) -> str | None:
-    return None if text is None else short(text, LETTERS)
-
-
-def _in_its_sentence(items: Mentions, number: int) -> dict[str, str]:
-    """The words before and behind a mention, within its sentence."""
-    corpus, spans = items.corpus, items.spans
-    if corpus is None or spans is None:
-        return {}
-    start, end = map(int, spans[number])
-    before, mention, after = in_context(corpus, start, end, AROUND)
-    return {"before": before, "mention": short(mention, 2 * LETTERS), "after": after}
-
-
 def _cluster_name(items: Mentions, members: Array) -> str:
     """Mentions: the text that most of them have, pronouns aside; records: what most have in the first two fields."""
     text = items.columns.get("text")
     if items.corpus is not None and isinstance(text, Column):
         return short(_commonest([text.values[code] for code in text.codes[members] if code >= 0], PRONOUNS))
-    told = []
-    for name in [*items.columns][:2]:
-        values = [field_value(items, name, int(i)) for i in members]
-        told.append(short(_commonest([value for value in values if value is not None])))
-    return " ".join(filter(None, told)) or items.name(int(members[0]))
+    fields = ([field_value(items, name, int(i)) for i in members] for name in [*items.columns][:2])
+    common = (short(_commonest([value for value in values if value is not None])) for values in fields)
+    return " ".join(filter(None, common)) or items.name(int(members[0]))
 
 
 def _commonest(texts: list[str], but: Any = ()) -> str:
@@ -231,6 +216,10 @@ class Linked:
         numbered = np.unique(found, return_inverse=True)[1]
         given = (item_pairs(paired, () if links is None else links) for links in (must, cannot))
         return cls(linker, paired, p, numbered, *given)
+
+    @property
+    def n_clusters(self) -> int:
+        return int(self.clusters.max(initial=-1)) + 1
 
     @property
     def threshold(self) -> float:
@@ -294,15 +283,15 @@ def _write(path: PathLike, title: str, linked: Linked, splits: Sequence[Split], 
     items, linker = linked.items, linked.linker
     documents = f"{items.n_groups:,} document{'s' * (items.n_groups != 1)}"
     kind = "records" if items.corpus is None else f"mentions in {documents}"
-    count = int(linked.clusters.max()) + 1 if items.n_items else 0
-    about = f"{items.n_items:,} {kind}, {items.n_pairs:,} candidate pairs, {count:,} clusters by {linker.clusterer_!r}."
+    pairs, clusters = f"{items.n_pairs:,} candidate pairs", f"{linked.n_clusters:,} clusters by {linker.clusterer_!r}"
+    about = f"{items.n_items:,} {kind}, {pairs}, {clusters}."
     heading = "Clusters" if len(splits) > 1 else "The cluster"
     write_report(path, title, [Part("links", heading, link_payload(linked, splits, pair))], about)
 
 
 # -- scores -------------------------------------------------------------------------------------------
 
-IN_DOUBT = 0.01  # pairs with a probability from here to 1 minus this are shown by themselves
+UNCERTAIN = 0.01  # pairs with a probability from here to 1 minus this are shown by themselves
 FEW_PAIRS = 4  # pairs shown of each kind but the first
 LARGEST = 300  # items of a cluster among whose pairs examples are looked for
 
@@ -322,12 +311,14 @@ def evaluate_pairs(
 def pair_part(items: Mentions, probability: Array, clusters: Array, scores: dict[str, Any]) -> Part:
     labels = items.pair_labels
     known = labels >= 0
-    uncertainty = known & (probability >= IN_DOUBT) & (probability <= 1 - IN_DOUBT)
-    found = [calibration(probability[chosen], labels[chosen] == 1) for chosen in (uncertainty, known)]
+    uncertain = known & (probability >= UNCERTAIN) & (probability <= 1 - UNCERTAIN)
+    found = [calibration(probability[chosen], labels[chosen] == 1) for chosen in (uncertain, known)]
     charts = [
-        chart("Pairs in doubt", "each candidate pair with a probability from 1 % to 99 %", found[0]),
+        chart("Uncertain pairs", "each candidate pair with a probability from 1 % to 99 %", found[0]),
         chart("All candidate pairs", "each candidate pair", found[1]),
-    ][: 1 + (_places(found[1]) > 2)]  # nearly all pairs at 0 tell nothing
+    ]
+    if len(np.unique(np.round(50 * found[1].predicted))) <= 2:  # with nearly all pairs at 0 there is nothing to see
+        charts.pop()
     charts = [{**curve, "right": "belong together"} for curve in charts]
     after, before = pairs_after(items, clusters), pairs_before(items, probability > 0.5)
     matrices = [
@@ -342,8 +333,8 @@ def pair_part(items: Mentions, probability: Array, clusters: Array, scores: dict
         ["recall", after.recall, f"of {after.true_positives + after.false_negatives} true pairs"],
         ["cluster F1", scores["clusters"]["f1"], "clusters that are right as a whole"],
     ]
-    told = {name: found if isinstance(found, dict) else {"f1": found} for name, found in scores.items()}  # means of F1
-    rows = [[name, *(found.get(key) for key in ("recall", "precision", "f1"))] for name, found in told.items()]
+    rates = {name: found if isinstance(found, dict) else {"f1": found} for name, found in scores.items()}  # means of F1
+    rows = [[name, *(found.get(key) for key in ("recall", "precision", "f1"))] for name, found in rates.items()]
     headings = ["metric", "recall", "precision", "F1"]
     table = {"title": "By metric", "headings": headings, "rows": rows, "share": [1, 2, 3]}
     mistakes = pair_mistakes(items, probability, clusters)
@@ -354,11 +345,6 @@ def _two_by_two(scores: Any) -> Confusion:
     right, wrong, missed = scores.true_positives, scores.false_positives, scores.false_negatives
     counts = np.array([[scores.pairs - right - wrong - missed, wrong], [missed, right]], np.int64)
     return Confusion(("apart", "together"), counts)
-
-
-def _places(found: Calibration) -> int:
-    """How many points of a chart can be told apart."""
-    return len(np.unique(np.round(50 * found.predicted)))
 
 
 def pair_mistakes(items: Mentions, probability: Array, clusters: Array) -> dict[str, Any]:
@@ -373,10 +359,10 @@ def pair_mistakes(items: Mentions, probability: Array, clusters: Array) -> dict[
     wrong = (truth >= 0) & ((truth == 1) != linked)
     after = pairs_after(items, clusters)
     split = (truth == 1) & linked & ~together
-    refused = int(((truth == 1) & ~linked & ~together).sum())
-    accepted = int(((truth == 0) & linked & together).sum())
-    unseen = after.false_negatives - int(split.sum()) - refused
-    joined = after.false_positives - accepted
+    n_split, refused, accepted = (
+        int(chosen.sum()) for chosen in (split, (truth == 1) & ~linked & ~together, (truth == 0) & linked & together)
+    )
+    unseen, joined = after.false_negatives - n_split - refused, after.false_positives - accepted
     sure = np.maximum(probability, 1 - probability)
     keys = items.left.astype(np.int64) * items.n_items + items.right  # of candidates
 
@@ -390,16 +376,21 @@ def pair_mistakes(items: Mentions, probability: Array, clusters: Array) -> dict[
         given = [probability[keys == a * items.n_items + b] for a, b in pairs]
         return [_row(items, clusters, a, b, p[0] if len(p) else None) for (a, b), p in zip(pairs, given, strict=True)]
 
-    numbers = (unseen, refused, int(split.sum()), accepted, joined)
-    right_after = int((wrong & ((truth == 1) == together)).sum())
     others = [
         ("True pairs that were never candidates", unseen and found(true, clusters, keys)),
         ("True pairs that were accepted, and split by the clustering", rows(split, FEW_PAIRS)),
         ("Different ones, joined by way of others", joined and found(clusters, true, keys[linked])),
     ]
-    told = [_told(items.n_pairs, int(wrong.sum()), right_after), _after(*numbers)]
     shown = [{"title": title, "rows": pairs} for title, pairs in others if pairs]
-    return {"told": " ".join(told), "rows": rows(wrong, MOST_MISTAKES), "others": shown}
+    before = _before(items.n_pairs, int(wrong.sum()), int((wrong & ((truth == 1) == together)).sum()))
+    missed = {
+        "never candidates, as blocking left them out": unseen,
+        "decided wrongly": refused,
+        "accepted, but split by the clustering": n_split,
+    }
+    mixed = {"decided wrongly": accepted, "joined by way of others": joined}
+    counts = f"{_sum('true pair', 'missed', missed)}, and {_sum('pair', 'wrongly together', mixed)}"
+    return {"told": f"{before} After clustering {counts}.", "rows": rows(wrong, MOST_MISTAKES), "others": shown}
 
 
 def _row(items: Mentions, clusters: Array, low: int, high: int, probability: float | None) -> dict[str, Any]:
@@ -432,29 +423,19 @@ def _examples(items: Mentions, one: Array, other: Array, but: Array) -> list[tup
     return found
 
 
-def _told(pairs: int, wrong: int, right_after: int) -> str:
+def _before(pairs: int, wrong: int, right_after: int) -> str:
     if not wrong:
         return f"All {pairs:,} candidate pairs are decided rightly, each on its own."
-    told = f"Of {pairs:,} candidate pairs {wrong:,} {'are' if wrong > 1 else 'is'} decided wrongly, each on its own"
-    return f"{told}; clustering set {right_after:,} right."
-
-
-def _after(unseen: int, refused: int, split: int, accepted: int, joined: int) -> str:
-    missed = {
-        "never candidates, as blocking left them out": unseen,
-        "decided wrongly": refused,
-        "accepted, but split by the clustering": split,
-    }
-    wrong = {"decided wrongly": accepted, "joined by way of others": joined}
-    return f"After clustering {_sum('true pair', 'missed', missed)}, and {_sum('pair', 'wrongly together', wrong)}."
+    decided = f"{wrong:,} {'are' if wrong > 1 else 'is'} decided wrongly, each on its own"
+    return f"Of {pairs:,} candidate pairs {decided}; clustering set {right_after:,} right."
 
 
 def _sum(what: str, word: str, parts: dict[str, int]) -> str:
     total = sum(parts.values())
     if not total:
         return f"no {what} is {word}"
-    told = "; ".join(f"{count:,} {name}" for name, count in parts.items() if count)
-    return f"{total:,} {what}{'s are' if total > 1 else ' is'} {word} ({told})"
+    counts = "; ".join(f"{count:,} {name}" for name, count in parts.items() if count)
+    return f"{total:,} {what}{'s are' if total > 1 else ' is'} {word} ({counts})"
 
 
 def both_items(items: Mentions, low: int, high: int) -> dict[str, Any]:

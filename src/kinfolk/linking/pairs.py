@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import re
 import unicodedata
@@ -128,12 +129,17 @@ class Comparison(PairFeature):
     @property
     def name(self) -> str:
         """As `parse_comparison` reads it: jaro_winkler(surname)."""
-        shown = [str(getattr(self, name)) for name in self.SETTINGS if self._is_changed(name)]
+        given = {name: (getattr(self, name), type(self).__dataclass_fields__[name].default) for name in self.SETTINGS}
+        shown = [str(value) for value, default in given.values() if value != default]
         raw = [] if self.normalise else ["raw"]
         return f"{written_kind(type(self).__name__)}({', '.join([' + '.join(self.fields), *shown, *raw])})"
 
-    def _is_changed(self, setting: str) -> bool:
-        return bool(getattr(self, setting) != type(self).__dataclass_fields__[setting].default)
+    def _knowing(self, **learned: Any) -> Self:
+        """The same comparison with what it learned of the training items."""
+        made = copy.copy(self)
+        for name, value in learned.items():
+            object.__setattr__(made, name, value)
+        return made
 
     def spec(self) -> dict[str, Any]:
         rest = {name: getattr(self, name) for name in (*self.SETTINGS, "normalise")}
@@ -190,10 +196,8 @@ def texts_of(items: Mentions, fields: Sequence[str], normalise: bool = True) -> 
     codes, _ = joint_codes([part.codes for part in parts])
     first = first_items(codes)
     tables = [[*part.values, ""] for part in parts]
-    told = [
-        " ".join(filter(None, (table[part.codes[i]] for part, table in zip(parts, tables, strict=True)))) for i in first
-    ]
-    return _renumbered(codes, told)
+    rows = ([table[part.codes[i]] for part, table in zip(parts, tables, strict=True)] for i in first)
+    return _renumbered(codes, [" ".join(filter(None, row)) for row in rows])
 
 
 # Several comparisons look at one field, in training and again in prediction: its texts are kept while the column is.
@@ -207,19 +211,15 @@ def _texts(items: Mentions, name: str, normalise: bool) -> Texts:
         return Texts(codes, [f"{value:.15g}" for value in numbers.tolist()])
     known = _KNOWN.setdefault(column, {})
     if normalise not in known:
-        known[normalise] = _column_texts(column, normalise)
+        clean = normalised if normalise else str.strip
+        known[normalise] = _renumbered(column.codes, [clean(text) for text in column.values])
     return known[normalise]
 
 
-def _column_texts(column: Column, normalise: bool) -> Texts:
-    told = [normalised(text) for text in column.values] if normalise else [text.strip() for text in column.values]
-    return _renumbered(column.codes, told)
-
-
-def _renumbered(codes: Array, told: Sequence[str]) -> Texts:
+def _renumbered(codes: Array, texts: Sequence[str]) -> Texts:
     """Numbers of distinct texts, -1 for empty ones, from numbers of texts that may be alike."""
     numbers: dict[str, int] = {}
-    new = [numbers.setdefault(text, len(numbers)) if text else -1 for text in told]
+    new = [numbers.setdefault(text, len(numbers)) if text else -1 for text in texts]
     return Texts(np.array([*new, -1], np.int32)[codes], list(numbers))
 
 

@@ -7,10 +7,9 @@ only one of them has is left out, with a warning. Texts are taken without blanks
 from __future__ import annotations
 
 import csv
-import io
 import logging
 import re
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import combinations
@@ -21,13 +20,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.core.data import Column
-from kinfolk.core.files import Source, read_bytes, read_utf8
+from kinfolk.core.files import Source, checked_utf8, read_bytes
 from kinfolk.core.table import (
     PARQUET_MAGIC,
     NodeIds,
     Table,
     TableColumn,
     csv_table,
+    divider_of,
+    first_line,
     frame_table,
     id_column,
     in_memory,
@@ -39,7 +40,7 @@ from kinfolk.core.table import (
     written,
 )
 from kinfolk.errors import InputError, SettingError
-from kinfolk.linking.mentions import Attribute, Mentions
+from kinfolk.linking.mentions import Attribute, Mentions, pair_keys, pairs_of
 
 # -----------------------------------------------------------------------------------------------------
 # Labels of pairs of records: yes, no or not known, each pair for itself. What nobody said of a pair stays unknown.
@@ -53,6 +54,10 @@ WORDS = {
     **dict.fromkeys(["no match", "not a match", "no link"], NO),
     **dict.fromkeys(["unknown", "unsure", "uncertain", "?"], UNKNOWN),
 }  # in small letters; an empty cell is unknown too
+NO_LABEL = (
+    "a score is no label: choose a threshold yourself, such as match = score >= 0.5, and leave out uncertain pairs",
+    "write one of these",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,12 +112,9 @@ def pair_labels(
         )
     table = _as_table(pairs)
     names = _columns(table, (left, right, match))
-    told = yes_or_no(table, names[2])
-    sides = [
-        id_column(table, name, role) if table.n_rows else None for name, role in zip(names, COLUMNS[:2], strict=False)
-    ]
-    a, b = (np.empty(0, np.int64) if side is None else _items(items, side, table, k) for k, side in enumerate(sides))
-    return _labels(items, a, b, told, table)
+    labels = yes_or_no(table, names[2])
+    a, b = (_items(items, table, names[side], side) for side in (0, 1))
+    return _labels(items, a, b, labels, table)
 
 
 def _as_table(pairs: Any) -> Table:
@@ -150,7 +152,11 @@ def yes_or_no(table: Table, name: str) -> NDArray[np.int8]:
     known: dict[str | None, int] = {None: UNKNOWN}
     for row, cell in enumerate(cells):
         if cell not in known:
-            known[cell] = _label(str(cell), table, name, row)
+            found = label_of(str(cell))
+            if not isinstance(found, int):
+                wanted = "expected yes or no (1 or 0, true or false, empty for not known)"
+                raise table.fault(f"column {name!r} (match): {wanted}, got {cell!r}; {NO_LABEL[found is None]}", row)
+            known[cell] = found
     return np.array([known[cell] for cell in cells], np.int8)
 
 
@@ -166,24 +172,12 @@ def label_of(cell: str) -> int | float | None:
     return int(number) if number in (0.0, 1.0) else UNKNOWN if np.isnan(number) else number
 
 
-def _label(cell: str, table: Table, name: str, row: int) -> int:
-    found = label_of(cell)
-    if isinstance(found, int):
-        return found
-    got = f"column {name!r} (match): expected yes or no (1 or 0, true or false, empty for not known), got {cell!r}"
-    if found is None:
-        raise table.fault(f"{got}; write one of these", row)
-    remedy = (
-        "a score is no label: choose a threshold yourself, such as match = score >= 0.5, and leave out what is in doubt"
-    )
-    raise table.fault(f"{got}; {remedy}", row)
-
-
 # -- ids ----------------------------------------------------------------------------------------------
 
 
-def _items(items: Mentions, ids: TableColumn, table: Table, side: int) -> NDArray[np.int64]:
+def _items(items: Mentions, table: Table, column: str, side: int) -> NDArray[np.int64]:
     """The item of each id: its name or, where two tables share ids and names are "first:id", the id alone."""
+    ids = written(id_column(table, column, COLUMNS[side])) if table.n_rows else None
     numbers = {items.name(i): i for i in range(items.n_items)}
     first = items.first_table
     own: dict[str, int] = {}
@@ -193,44 +187,38 @@ def _items(items: Mentions, ids: TableColumn, table: Table, side: int) -> NDArra
         if all(items.name(i).startswith(begin) for i in here):
             own = {items.name(i).removeprefix(begin): i for i in here}
     found = []
-    for row, key in enumerate(written(ids) or ()):
+    for row, key in enumerate(ids or ()):
         item = numbers.get(str(key), own.get(str(key)))
         if item is None:
             raise table.fault(f"no record has the id {key!r}; correct it or take the row out", row)
         if first is not None and (item < first) != (side == 0):
-            told = f"{key!r} is no record of the {('first', 'second')[side]} table"
-            raise table.fault(f"{told}; the ids of the first table belong into the left column", row)
+            wrong = f"{key!r} is no record of the {('first', 'second')[side]} table"
+            raise table.fault(f"{wrong}; the ids of the first table belong into the left column", row)
         found.append(item)
     return np.array(found, np.int64)
 
 
-def _labels(items: Mentions, a: Any, b: Any, told: NDArray[np.int8], table: Table) -> PairLabels:
+def _labels(items: Mentions, a: Any, b: Any, match: NDArray[np.int8], table: Table) -> PairLabels:
     alone = int((a == b).sum())
     if alone:
         log.warning("%s: %d rows pair a record with itself and are left out", table.name, alone)
-    rows = np.flatnonzero((a != b) & (told != UNKNOWN))
-    keys = (np.maximum(a, b) << 32 | np.minimum(a, b))[rows]
+    rows = np.flatnonzero((a != b) & (match != UNKNOWN))
+    keys = pair_keys(np.minimum(a, b), np.maximum(a, b))[rows]
     distinct, at, inverse = np.unique(keys, return_index=True, return_inverse=True)
-    against = np.flatnonzero(told[rows] != told[rows][at][inverse])
+    against = np.flatnonzero(match[rows] != match[rows][at][inverse])
     if len(against):
         row, before = int(rows[against[0]]), int(rows[at[inverse[against[0]]]])
         pair = f"{items.name(int(a[row]))!r} and {items.name(int(b[row]))!r}"
         raise table.fault(f"{pair} are a match and none: {table.place(before)} says otherwise; keep one of them", row)
-    found = PairLabels(
-        (distinct & 0xFFFFFFFF).astype(np.int32), (distinct >> 32).astype(np.int32), told[rows][at].astype(np.int8)
-    )
-    _warn_of_chains(items, found, table)
-    return found
-
-
-def _warn_of_chains(items: Mentions, labels: PairLabels, table: Table) -> None:
-    """a = b and b = c, but a and c are said to differ: no clusters can be so."""
-    joined = labels.joined(items.n_items)
-    odd = np.flatnonzero((labels.match == NO) & (joined[labels.left] == joined[labels.right]))
+    found = PairLabels(*pairs_of(distinct), match[rows][at])
+    joined = found.joined(items.n_items)  # where a = b and b = c, a and c cannot differ
+    odd = np.flatnonzero((found.match == NO) & (joined[found.left] == joined[found.right]))
     if len(odd):
-        a, b = (items.name(int(side[odd[0]])) for side in (labels.left, labels.right))
-        told = "%s: %r and %r are no match, but others join them, and so with %d pairs: no clusters fit these labels"
-        log.warning(told, table.name, a, b, len(odd))
+        log.warning(
+            "%s: %r and %r are no match, but others join them, and so with %d pairs: no clusters fit these labels",
+            *(table.name, *(items.name(int(side[odd[0]])) for side in (found.left, found.right)), len(odd)),
+        )
+    return found
 
 
 # -----------------------------------------------------------------------------------------------------
@@ -271,10 +259,8 @@ class RecordIds:
         found = self.numbers[side].get(key)
         if found is not None:
             return found
-        other = any(key in own for own in self.numbers)
-        remedy = (
-            "the ids of the first table belong into the first column" if other else "correct it or take the row out"
-        )
+        first = "the ids of the first table belong into the first column"
+        remedy = first if key in self else "correct it or take the row out"
         raise truth.fault(f"no record of {self.tables[side].name} has the id {key!r}; {remedy}", row)
 
     def anywhere(self, key: str, truth: Table, row: int) -> int:
@@ -283,8 +269,8 @@ class RecordIds:
         if len(found) == 1:
             return found[0]
         if found:
-            told = f"both tables have a record with the id {key!r}"
-            raise truth.fault(f"{told}; make ids distinct, or give the truth as matches, a column a table", row)
+            remedy = "make ids distinct, or give the truth as matches, a column a table"
+            raise truth.fault(f"both tables have a record with the id {key!r}; {remedy}", row)
         raise truth.fault(f"no record has the id {key!r}; correct it or take the row out", row)
 
     def name(self, record: int) -> str:
@@ -297,8 +283,8 @@ def numbered(names: Sequence[str | None]) -> NDArray[np.int32]:
     return np.array([numbers.setdefault(name, len(numbers) - 1) for name in names], np.int32)
 
 
-def clusters_told(names: Sequence[str | None]) -> NDArray[np.int32]:
-    """The clusters that columns tell; where all are whole numbers -1 is not known, as `Mentions.clusters` has it."""
+def clusters_named(names: Sequence[str | None]) -> NDArray[np.int32]:
+    """Clusters by the names in columns; where all are whole numbers -1 is not known, as `Mentions.clusters` has it."""
     whole = all(WHOLE.fullmatch(name) for name in {*names} if name is not None)
     return numbered([None if whole and name == str(NOT_KNOWN) else name for name in names])
 
@@ -335,7 +321,7 @@ def clusters_in_table(ids: RecordIds, truth: Table, id: str | None, cluster: str
             before = truth.place(placed[record])
             raise truth.fault(f"the record {key!r} was in {before} already; keep one of the rows", row)
         names[record] = name
-    return clusters_told(names)
+    return clusters_named(names)
 
 
 # -- matches ------------------------------------------------------------------------------------------
@@ -348,9 +334,9 @@ def clusters_of_matches(ids: RecordIds, truth: Table, columns: Sequence[str] | N
     named = list(truth.columns) if columns is None else list(columns)
     if len(named) != 2:
         listed = ", ".join(map(repr, truth.columns))
-        told = f"expected two columns with the ids of matches, got {listed}; name two with `match_columns=...`"
         labels = "; if a column says yes or no, it is a table of labels, for fit: `pairs=...`" if len(named) > 2 else ""
-        raise truth.fault(told + labels)
+        remedy = f"name two with `match_columns=...`{labels}"
+        raise truth.fault(f"expected two columns with the ids of matches, got {listed}; {remedy}")
     for name in truth.columns:
         if name not in named:
             _check_says_yes(truth, name)
@@ -359,13 +345,11 @@ def clusters_of_matches(ids: RecordIds, truth: Table, columns: Sequence[str] | N
             id_column(truth, name, "match_columns")
     sides = [truth.full_names(name, "match_columns") for name in named]
     last = len(ids.tables) - 1
-    pairs = np.array(
-        [
-            (ids.in_table(0, a, truth, row), ids.in_table(last, b, truth, row))
-            for row, (a, b) in enumerate(zip(*sides, strict=True))
-        ],
-        np.int64,
-    ).reshape(-1, 2)
+    found = [
+        (ids.in_table(0, a, truth, row), ids.in_table(last, b, truth, row))
+        for row, (a, b) in enumerate(zip(*sides, strict=True))
+    ]
+    pairs = np.array(found, np.int64).reshape(-1, 2)
     alone = int(np.count_nonzero(pairs[:, 0] == pairs[:, 1]))
     if alone:
         log.warning("%s: %d rows match a record with itself and are left out", truth.name, alone)
@@ -389,12 +373,10 @@ def _check_says_yes(truth: Table, name: str) -> None:
     others = [row for row, cell in enumerate(cells) if labels[cell] != 1]
     if not others or (scores and not OF_SCORES.search(name)):
         return
-    told = (
-        f"the column {name!r} says {cells[others[0]] or ''!r}, so this is no match, like {len(others) - 1:,} other rows"
-    )
+    wrong = f"says {cells[others[0]] or ''!r}, so this is no match, like {len(others) - 1:,} other rows"
     remedy = "make it yes or no and give" if scores else "give"
     as_labels = f"{remedy} the table to fit as labels of pairs, `pairs=...`"
-    raise truth.fault(f"{told}; leave out such rows and the column, or {as_labels}", others[0])
+    raise truth.fault(f"the column {name!r} {wrong}; leave out such rows and the column, or {as_labels}", others[0])
 
 
 def _warn_of_few(pairs: Array, ids: RecordIds, truth: Table) -> None:
@@ -404,9 +386,11 @@ def _warn_of_few(pairs: Array, ids: RecordIds, truth: Table) -> None:
     side = (named >= sizes[0]).astype(np.int64) if len(sizes) == 2 else np.zeros(len(named), np.int64)
     shares = np.bincount(side, minlength=len(sizes)) / np.maximum(sizes, 1)
     if len(pairs) and shares.max() < FEW:
-        told = "%s: %s matches name %s of %s records, and every other pair is taken for none"
-        remedy = "if there are more matches, label some pairs yes and some no and give them to fit, `pairs=...`"
-        log.warning(f"{told}; {remedy}", truth.name, f"{len(pairs):,}", f"{len(named):,}", f"{ids.n_records:,}")
+        log.warning(
+            "%s: %s matches name %s of %s records, and every other pair is taken for none; "
+            "if there are more matches, label some pairs yes and some no and give them to fit, `pairs=...`",
+            *(truth.name, f"{len(pairs):,}", f"{len(named):,}", f"{ids.n_records:,}"),
+        )
 
 
 def _check_closed(pairs: Array, clusters: Array, ids: RecordIds, truth: Table, closure: str) -> None:
@@ -425,10 +409,10 @@ def _check_closed(pairs: Array, clusters: Array, ids: RecordIds, truth: Table, c
     given = set(map(tuple, pairs[clusters[pairs[:, 0]] == cluster].tolist()))
     possible = (pair for pair in combinations(members, 2) if not across or pair[0] < n_first <= pair[1])
     a, b = next(pair for pair in possible if pair not in given)
-    told = f"{ids.name(a)!r} and {ids.name(b)!r} match by way of others but are not listed, and so with {added:,} pairs"
+    lack = f"{ids.name(a)!r} and {ids.name(b)!r} match by way of others but are not listed, and so with {added:,} pairs"
     if closure == "refuse":
-        raise InputError(f'{truth.name}: {told}; list them, or take them for matches with truth_closure="close"')
-    log.warning("%s: %s; they are taken for matches", truth.name, told)
+        raise InputError(f'{truth.name}: {lack}; list them, or take them for matches with truth_closure="close"')
+    log.warning("%s: %s; they are taken for matches", truth.name, lack)
 
 
 # -- records ---------------------------------------------------------------------------------------
@@ -544,7 +528,7 @@ class Gathered(NamedTuple):
             return clusters_of_matches(self.ids, truth, given.match_columns, given.truth_closure)
         if given.cluster is not None:
             columns = (table.answers(given.cluster, "cluster") for table in self.ids.tables)
-            return clusters_told([name for column in columns for name in column])
+            return clusters_named([name for column in columns for name in column])
         return None if given.cluster_from_id is None else clusters_in_ids(self.ids, given.cluster_from_id)
 
 
@@ -566,8 +550,8 @@ def gathered(tables: Sequence[tuple[str, Table]], columns: RecordColumns, has_tr
 
 def _names(words: Sequence[str], ids: Sequence[Sequence[str]]) -> list[str]:
     if len(ids) == 2 and not set(ids[0]).isdisjoint(ids[1]):
-        told = words if words[0] != words[1] else ("1", "2")
-        return [f"{word}:{key}" for word, own in zip(told, ids, strict=True) for key in own]
+        prefixes = words if words[0] != words[1] else ("1", "2")
+        return [f"{word}:{key}" for word, own in zip(prefixes, ids, strict=True) for key in own]
     return [key for own in ids for key in own]
 
 
@@ -578,8 +562,8 @@ def _divided(table: Table, column: str) -> list[tuple[str, Table]]:
         return [("first", table), ("second", table)]
     words = list(dict.fromkeys(names))
     if len(words) != 2:
-        told = ", ".join(map(repr, words[:5])) or "none"
-        raise table.fault(f"column {column!r} (table) must have two values, one a table; got {len(words)}: {told}")
+        got = f"{len(words)}: {', '.join(map(repr, words[:5])) or 'none'}"
+        raise table.fault(f"column {column!r} (table) must have two values, one a table; got {got}")
     numbers = np.array([words.index(name) for name in names])
     return [(word, _some_rows(table, np.flatnonzero(numbers == side))) for side, word in enumerate(words)]
 
@@ -623,16 +607,17 @@ def _field_names(tables: Sequence[Table], columns: RecordColumns, has_truth: boo
     if columns.fields is not None:
         for name in listed(columns.fields):
             if name in roles:
-                raise SettingError.saying(
-                    f"the field {name!r} is the {roles[name]} as well, which tells the answer; drop it"
-                )
+                wrong = f"is the {roles[name]} as well, which gives the answer away"
+                raise SettingError.saying(f"the field {name!r} {wrong}; drop it")
         return dict.fromkeys(listed(columns.fields))
     shared = [name for name in tables[0].columns if all(name in table.columns for table in tables)]
     for table in tables:
         single = [name for name in table.columns if name not in shared and name not in roles]
         if single:
-            told = "%s: the other table has no column %s, so it is left out; give both the same names to compare them"
-            log.warning(told, table.name, " or ".join(map(repr, single)))
+            log.warning(
+                "%s: the other table has no column %s, so it is left out; give both the same names to compare them",
+                *(table.name, " or ".join(map(repr, single))),
+            )
     return [name for name in shared if name not in roles]
 
 
@@ -684,14 +669,13 @@ def read_records(
     if sum(isinstance(file, str) and file == "-" for file in files) > 1:
         raise SettingError.saying("only one of the files can be standard input; name the others")
     columns = RecordColumns(id, fields, cluster, cluster_from_id, table, match_columns, truth_closure)
-    tables = [_read(file, delimiter, header) for file in (source, other) if file is not None]
-    found = gathered([(_stem(one.name), one) for one in tables], columns, truth is not None)
-    return found.mentions(None if truth is None else _truth(truth, delimiter, columns, found.ids))
-
-
-def _stem(name: str) -> str:
-    """data/abt.csv.gz -> abt, for ids that two files have in common."""
-    return PurePath(name).name.partition(".")[0] or name
+    tables = [_table(file, delimiter, header) for file in (source, other) if file is not None]
+    stems = [PurePath(one.name).name.partition(".")[0] or one.name for one in tables]  # data/abt.csv.gz -> abt
+    found = gathered(list(zip(stems, tables, strict=True)), columns, truth is not None)
+    if truth is None:
+        return found.mentions(None)
+    named = cluster is not None or match_columns is not None
+    return found.mentions(_table(truth, delimiter, ids=None if named else found.ids))
 
 
 def read_pair_labels(
@@ -706,105 +690,25 @@ def read_pair_labels(
     """A file of pairs of ids with yes, no or nothing, as `Linker.fit` takes them; with or without a line of names."""
     named = not (left is None and right is None and match is None)
     ids = {name.rpartition(":")[2] for name in items.names or ()} | set(items.names or ())
-    return pair_labels(items, _pairs(source, delimiter, None if named else ids), left, right, match)
+    return pair_labels(items, _table(source, delimiter, ids=None if named else ids), left, right, match)
 
 
-def _truth(source: Source, delimiter: str | None, columns: RecordColumns, ids: RecordIds) -> Table:
-    named = columns.cluster is not None or columns.match_columns is not None
-    return _pairs(source, delimiter, None if named else ids)
-
-
-def _pairs(source: Source, delimiter: str | None, ids: Container[str] | None) -> Table:
-    """A first line with the id of a record is a pair, not names; `ids` None: columns are asked for by name."""
+def _table(
+    source: Source,
+    delimiter: str | None,
+    header: Sequence[str] | None = None,
+    ids: Container[str] | None = None,
+) -> Table:
+    """A file as a table. A first line with one of `ids` is a row, without names; None: its columns are named."""
     data, name = read_bytes(source)
-    if ids is None or data.startswith(PARQUET_MAGIC):
-        return _table(data, name, delimiter, None)
-    first = _first_cells(data, name, delimiter)
-    header = [f"column {i}" for i in range(1, len(first) + 1)] if any(cell in ids for cell in first) else None
-    return _table(data, name, delimiter, header)
-
-
-def _read(source: Source, delimiter: str | None, header: Sequence[str] | None) -> Table:
-    data, name = read_bytes(source)
-    return _table(data, name, delimiter, header)
-
-
-def _table(data: bytes, name: str, delimiter: str | None, header: Sequence[str] | None) -> Table:
     if data.startswith(PARQUET_MAGIC):
         return parquet_table(data, name)
-    text = _text(data, name)
-    divider = _divider(text, delimiter)
-    if header is None:
-        return _stripped(csv_table(text, name, _Every(), divider), name, 0)
-    if isinstance(header, str) or len(set(header)) < len(header) or not all(header):
+    if header is not None and (isinstance(header, str) or len(set(header)) < len(header) or not all(header)):
         raise SettingError("header", header, "a list of distinct names of columns")
-    line = io.StringIO()
-    csv.writer(line, delimiter=divider, lineterminator="\n").writerow(header)
-    try:
-        return _stripped(csv_table(line.getvalue().encode() + text, name, _Every(), divider), name, 1)
-    except InputError as error:
-        if error.line is None:
-            raise
-        told = str(error).removeprefix(f"{name}, line {error.line}: ").replace("in the first line", "in header")
-        raise InputError(told, name, error.line - 1) from None
-
-
-class _Every(Collection[str]):
-    """All names there are: every column is kept as it is written."""
-
-    def __contains__(self, name: object) -> bool:
-        return True
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(())
-
-    def __len__(self) -> int:
-        return 0
-
-
-def _text(data: bytes, name: str) -> bytes:
-    file = io.BytesIO(data)
-    file.name = name  # type: ignore[attr-defined]
-    return read_utf8(file)[0]
-
-
-def _first_line(text: bytes) -> str:
-    return text.lstrip(b"\r\n").partition(b"\n")[0].decode()
-
-
-def _divider(text: bytes, given: str | None) -> str:
-    if given is None:
-        return next((one for one in DELIMITERS if one in _first_line(text)), ",")
-    if len(given) != 1 or given in '"\r\n':
-        raise SettingError("delimiter", given, "one character, and no quote or line end")
-    return given
-
-
-def _first_cells(data: bytes, name: str, delimiter: str | None) -> list[str]:
-    text = _text(data, name)
-    cells = next(csv.reader([_first_line(text)], delimiter=_divider(text, delimiter)), [])
-    return [cell.strip() for cell in cells]
-
-
-def _stripped(table: Table, name: str, lines_added: int) -> Table:
-    """The same table without blanks around names and cells."""
-    columns: dict[str, Callable[[], TableColumn]] = {}
-    for title, make in table.columns.items():
-        if title.strip() in columns:
-            raise InputError(f"two columns are named {title.strip()!r}; rename one", name)
-        if title.strip():
-            columns[title.strip()] = _without_blanks(make)
-
-    def line(row: int) -> int:
-        return (table.fault("", row).line or 0) - lines_added
-
-    return Table(name, columns, table.n_rows, path=name, line=line)
-
-
-def _without_blanks(make: Callable[[], TableColumn]) -> Callable[[], TableColumn]:
-    def column() -> TableColumn:
-        given = make()
-        cells = [(cell or "").strip() for piece in strings(given) for cell in piece]
-        return TableColumn("text", cells, given.told)
-
-    return column
+    text = checked_utf8(data, name)
+    divider = divider_of(text, delimiter, DELIMITERS)
+    if ids is not None:
+        first = next(csv.reader([first_line(text)], delimiter=divider), [])
+        if any(cell.strip() in ids for cell in first):
+            header = [f"column {i}" for i in range(1, len(first) + 1)]
+    return csv_table(text, name, None, divider, header)

@@ -22,7 +22,7 @@ from kinfolk.inference.clustering import LARGEST, e_step, log_odds, missing_pair
 from kinfolk.learning.lbfgs import Watch, optimise
 from kinfolk.linking.blocking import BlockingReport, as_rules
 from kinfolk.linking.clusterers import Clusterer
-from kinfolk.linking.mentions import Mentions
+from kinfolk.linking.mentions import Mentions, pair_keys, pairs_of
 from kinfolk.linking.objective import Bias, PairObjective, Tilt, grouped_scores
 from kinfolk.linking.pair_table import MAX_BINS, GroupedRows, PairRows
 from kinfolk.linking.records import PairLabels
@@ -139,10 +139,9 @@ def rounds_of(
     data, items = trainer.data, trainer.data.items
     mask = np.ones(len(data.truth), bool) if used is None else used
     chosen = np.flatnonzero(mask)
-    left, right = items.left[chosen], items.right[chosen]
 
     def cluster(score: Array) -> Array:
-        return clusterer.cluster(items.n_items, left, right, sigmoid(score[chosen]), first_table=items.first_table)
+        return clusters_of(items, score, clusterer, chosen)
 
     labels, weights = np.where(mask, data.truth, np.int8(-1)), np.zeros(data.n_weights)
     for number in range(rounds + 1):
@@ -172,15 +171,15 @@ def _wanted(trainer: PairTrainer, threshold: float, kind: str, found: Learned, u
 def train_rounds(
     trainer: PairTrainer, clusterer: Clusterer, kind: str, rounds: int, measure: Callable[[Array], dict[str, float]]
 ) -> tuple[list[Array], list[Round]]:
-    """The weights of every round and their story; `measure` takes clusters of the training items to scores."""
-    explained: list[Round] = []
+    """The weights of every round, and how it went; `measure` takes clusters of the training items to scores."""
+    report: list[Round] = []
     weights: list[Array] = []
     for number, found in enumerate(rounds_of(trainer, clusterer, kind, rounds)):
         weights.append(found.weights)
         scores = measure(found.clusters) if rounds else {}
-        explained.append(Round(number, int((found.labels == 1).sum()), scores, found.convergence))
-        log.info("round %d: %.4f on the training data; %s", number, explained[-1].score, found.convergence)
-    return weights, explained
+        report.append(Round(number, int((found.labels == 1).sum()), scores, found.convergence))
+        log.info("round %d: %.4f on the training data; %s", number, report[-1].score, found.convergence)
+    return weights, report
 
 
 def best_round(scores: Sequence[float], keep_local: bool, slack: float = 0.0) -> int:
@@ -201,10 +200,9 @@ def sigmoid(score: Array) -> NDArray[np.float64]:
 # The threshold of a clusterer and the round of training, chosen by models that have not seen the pairs they score.
 #
 # A model is far too sure of the pairs it was trained on, so a choice by its own scores would be wrong. Entities
-# (or documents, where there are enough) are dealt into folds; model k learns from pairs that touch no item of fold k
-# and
-# scores those that do; a pair across two folds has the mean of two such scores. Where bins end was learned from all
-# training pairs, once: what little that tells is not kept from the models.
+# (or documents, where there are enough) are dealt into folds; model k learns from pairs without an item of fold k and
+# scores the others; a pair across two folds has the mean of two such scores. Where bins end was learned from all
+# training pairs, once.
 
 LOG_ODDS = np.arange(-6.0, 4.1, 0.5)
 PARTS = 20  # of the jackknife
@@ -223,11 +221,11 @@ class ThresholdChoice:
     half_width: float
 
     def __str__(self) -> str:
-        told = f"threshold {self.own:.3f} has {self.tried[self.own]:.4f} on unseen training pairs"
+        own = f"threshold {self.own:.3f} has {self.tried[self.own]:.4f} on unseen training pairs"
         if self.best == self.own:
-            return f"{told}, the best of those tried"
+            return f"{own}, the best of those tried"
         verdict = "taken" if self.gain > self.half_width else "not enough to leave it"
-        return f"{told}, {self.best:.3f} has {self.gain:+.4f} ± {self.half_width:.4f}: {verdict}"
+        return f"{own}, {self.best:.3f} has {self.gain:+.4f} ± {self.half_width:.4f}: {verdict}"
 
 
 def item_folds(items: Mentions, folds: int, seed: int) -> NDArray[np.int64]:
@@ -258,20 +256,21 @@ def unseen_scores(
     totals = np.zeros((rounds + 1, len(a)))
     times = np.zeros(len(a))
     for k in range(int(fold.max(initial=0)) + 1):
-        asked = (a == k) | (b == k)
+        unseen = (a == k) | (b == k)
         score = np.empty(0)
-        for number, found in enumerate(rounds_of(trainer, clusterer, kind, rounds, ~asked, known.get(k))):
+        for number, found in enumerate(rounds_of(trainer, clusterer, kind, rounds, ~unseen, known.get(k))):
             known.setdefault(k, (found.weights, found.convergence))
             score = found.score
-            totals[number, asked] += score[asked]
-        totals[number + 1 :, asked] += score[asked]  # settled: later rounds are the same
-        times += asked
+            totals[number, unseen] += score[unseen]
+        totals[number + 1 :, unseen] += score[unseen]  # settled: later rounds are the same
+        times += unseen
     return list(totals / np.maximum(times, 1))
 
 
-def unseen_score(items: Mentions, score: Array, clusterer: Clusterer, metric: Metric) -> float:
-    pairs = items.n_items, items.left, items.right, sigmoid(score)
-    return metric(clusterer.cluster(*pairs, first_table=items.first_table))
+def clusters_of(items: Mentions, score: Array, clusterer: Clusterer, pairs: Any = slice(None)) -> Array:
+    """The clusters by the log-odds of some of the pairs."""
+    left, right, probability = items.left[pairs], items.right[pairs], sigmoid(score[pairs])
+    return clusterer.cluster(items.n_items, left, right, probability, first_table=items.first_table)
 
 
 def slack(items: Mentions) -> float:
@@ -290,8 +289,7 @@ def best_threshold(
     """
     own = float(clusterer.threshold)
     grid = [own, *(t for t in map(float, sigmoid(LOG_ODDS)) if abs(t - own) > 1e-9)]
-    pairs = items.n_items, items.left, items.right, sigmoid(score)
-    clusters = {t: at_threshold(clusterer, t).cluster(*pairs, first_table=items.first_table) for t in grid}
+    clusters = {t: clusters_of(items, score, at_threshold(clusterer, t)) for t in grid}
     tried = {t: metric(found) for t, found in clusters.items()}
     most = max(tried.values())
     good = np.array([t for t, value in tried.items() if value >= most - slack(items)])
@@ -343,16 +341,16 @@ def closed(
     if items.n_pairs > before:
         log.info("%s", closure_line(before, items.n_pairs))
     if too_large:
-        told = "%d likely clusters have over %d records; pairs in them that blocking left out count as no"
-        log.warning(told, too_large, LARGEST)
+        message = "%d likely clusters have over %d records; pairs in them that blocking left out count as no"
+        log.warning(message, too_large, LARGEST)
     return items, score
 
 
 def closure_line(candidates: int, compared: int) -> str:
     """What closure did, in a line."""
     more = compared - candidates
-    told = f"{more:,} pair{'s' * (more != 1)} inside likely clusters that blocking left out"
-    return f"{told} {'are' if more != 1 else 'is'} compared too ({100 * more / candidates:.1f} % more)"
+    pairs = f"{more:,} pair{'s' * (more != 1)} inside likely clusters that blocking left out"
+    return f"{pairs} {'are' if more != 1 else 'is'} compared too ({100 * more / candidates:.1f} % more)"
 
 
 # -- What a Linker may be set to, and what it can learn from -------------------------------------------
@@ -360,9 +358,8 @@ def closure_line(candidates: int, compared: int) -> str:
 
 def check_items(items: Any) -> None:
     if not isinstance(items, Mentions):
-        told = f"expected Mentions (read_coref, read_records); got {type(items).__name__}"
-        is_frame = hasattr(items, "columns")
-        raise InputError(told + ("; for a data frame: `kf.records_from_frames(df, cluster=...)`" if is_frame else ""))
+        remedy = "; for a data frame: `kf.records_from_frames(df, cluster=...)`" if hasattr(items, "columns") else ""
+        raise InputError(f"expected Mentions (read_coref, read_records); got {type(items).__name__}{remedy}")
 
 
 def check_linker(linker: Any, items: Any) -> None:
@@ -442,22 +439,20 @@ def supervision_of_clusters(items: Mentions) -> Supervision:
 def supervision_of_pairs(items: Mentions, labels: PairLabels) -> Supervision:
     """Labelled pairs alone teach, candidates or not; clusters are those that matches join."""
     _check_both(labels)
-    keys, own = (
-        right.astype(np.int64) << 32 | left for left, right in ((items.left, items.right), (labels.left, labels.right))
-    )
+    keys, own = pair_keys(items.left, items.right), pair_keys(labels.left, labels.right)
     added = int((~np.isin(own, keys)).sum())
     if added:
         log.info("%d of %d labelled pairs are no candidates; for training they are added to them", added, len(labels))
     if items.clusters is not None:
         log.warning("the records have clusters, but only the %d labelled pairs teach", len(labels))
     every = np.union1d(keys, own)
-    told = "%d matches and %d others teach; of %d other candidate pairs nothing is known"
-    log.info(told, labels.n_yes, len(labels) - labels.n_yes, len(every) - len(labels))
-    left, right = (every & 0xFFFFFFFF).astype(np.int32), (every >> 32).astype(np.int32)
+    message = "%d matches and %d others teach; of %d other candidate pairs nothing is known"
+    log.info(message, labels.n_yes, len(labels) - labels.n_yes, len(every) - len(labels))
+    left, right = pairs_of(every)
     known = replace(items, left=left, right=right, blocked=True, clusters=labels.joined(items.n_items))
 
     def labels_of(items: Mentions) -> NDArray[np.int8]:
-        keys = items.right.astype(np.int64) << 32 | items.left
+        keys = pair_keys(items.left, items.right)
         at = np.minimum(np.searchsorted(own, keys), len(own) - 1)
         return np.where(own[at] == keys, labels.match[at], -1).astype(np.int8)
 
@@ -480,14 +475,12 @@ def _check_both(labels: PairLabels) -> None:
     if not n:
         raise InputError("no labelled pair says yes or no, so there is nothing to learn from; label some")
     if not yes:
-        raise InputError(
-            f"none of {n} labelled pairs is a match; label some that are, candidates that look alike first"
-        )
+        remedy = "label some that are, candidates that look alike first"
+        raise InputError(f"none of {n} labelled pairs is a match; {remedy}")
     if yes == n:
-        told = f"all {n} labelled pairs are matches, so nothing tells them from others"
         remedy = "label candidates that are no matches too, those that look alike first"
         whole = "should these be all the matches there are, read the records with them, `truth=...`"
-        raise InputError(f"{told}; {remedy}; {whole}")
+        raise InputError(f"all {n} labelled pairs are matches, so nothing tells them from others; {remedy}; {whole}")
 
 
 def trainable(items: Mentions) -> Mentions:
@@ -522,11 +515,11 @@ def warn_of_blocking(items: Mentions, rules: Any, report: BlockingReport | None)
         return
     if report is not None:
         parts = [f"{one.rule} {100 * (one.n_true or 0) / items.n_true_pairs:.1f} %" for one in report.rules]
-        told = f" ({', '.join(parts)} by itself)" if len(parts) == 1 else f" ({', '.join(parts)} each by itself)"
+        named = f" ({', '.join(parts)}{' each' * (len(parts) > 1)} by itself)"
     else:
-        told = "" if rules is None else f" ({', '.join(map(str, as_rules(rules)))})"
+        named = "" if rules is None else f" ({', '.join(map(str, as_rules(rules)))})"
     warn(
-        f"blocking{told} puts only {100 * share:.1f} % of the true pairs of the training data within reach, directly "
+        f"blocking{named} puts only {100 * share:.1f} % of the true pairs of the training data within reach, directly "
         "or through other records; no model can link the rest: add a rule for them, such as "
         "'sorted(name, 10)' or 'rare(name, 50)'",
         DataWarning,
@@ -537,7 +530,7 @@ ALIKE = 0.1  # log-odds that lie within so little are the same for all that matt
 
 
 def warn_of_one_answer(score: Array) -> None:
-    """Warn where a trained model tells no pairs apart; `score` are log-odds of the pairs."""
+    """Warn where a trained model does not distinguish pairs; `score` are log-odds of the pairs."""
     if len(score) > 1 and np.ptp(score) < ALIKE:
         warn(
             f"the trained model gives all {len(score):,} pairs of the training data practically the same probability, "
@@ -551,6 +544,5 @@ def item_pairs(items: Mentions, given: Any) -> Any:
     """Pairs of item numbers from pairs of numbers or names; None stays None."""
     if given is None:
         return None
-    return np.array([[items.number(one) for one in pair] for pair in np.asarray(given).tolist()], np.int64).reshape(
-        -1, 2
-    )
+    numbers = [[items.number(one) for one in pair] for pair in np.asarray(given).tolist()]
+    return np.array(numbers, np.int64).reshape(-1, 2)
