@@ -1,4 +1,4 @@
-"""`kinfolk demo` in small worlds: the company gains in each, and the figures come as a table or as JSON."""
+"""`kinfolk demo` on small data: the company gains in each, and the figures come as a table or as JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 import typer
 
 from kinfolk.cli import demo as demo_module
-from kinfolk.cli.demo import TINY, TRY, Comparison, DemoWorlds, Sizes, Summary, demo_worlds
+from kinfolk.cli.demo import TINY, TRY, Comparison, Sizes, Summary, Trained, trained
 from kinfolk.cli.main import app
 
 SMALL = Sizes(16, 400, 300)
@@ -20,43 +20,43 @@ RUN = Comparison("tokens", "entity F1", "one", "other", 80.0, 84.0, 1.0)
 
 
 @pytest.fixture(scope="module")
-def worlds() -> DemoWorlds:
-    return demo_worlds(1, SMALL)
+def models() -> Trained:
+    return trained(1, SMALL)
 
 
 @pytest.fixture
-def ready(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, worlds: DemoWorlds) -> list[int]:
-    """A folder of its own, and worlds that are there already; the seeds that were asked for."""
+def ready(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, models: Trained) -> list[int]:
+    """A folder of its own, and models that are trained already; the seeds that were asked for."""
     asked: list[int] = []
 
-    def found(seed: int, *_: Any) -> DemoWorlds:
+    def found(seed: int, *_: Any) -> Trained:
         asked.append(seed)
-        return worlds
+        return models
 
-    monkeypatch.setattr(demo_module, "demo_worlds", found)
+    monkeypatch.setattr(demo_module, "trained", found)
     monkeypatch.chdir(tmp_path)
     return asked
 
 
-def test_the_company_gains_in_every_world(worlds: DemoWorlds) -> None:
-    assert [run.task for run in worlds.comparisons] == ["tokens", "nodes", "records"]
-    for run in worlds.comparisons:
-        assert 50 < run.local_score < run.company_score <= 100, run
+def test_the_collective_model_gains_in_every_task(models: Trained) -> None:
+    assert [run.task for run in models.comparisons] == ["tokens", "nodes", "records"]
+    for run in models.comparisons:
+        assert 50 < run.local_score < run.collective_score <= 100, run
 
 
-def test_figures_are_those_of_the_models_kept(worlds: DemoWorlds) -> None:
-    tokens, nodes, records = worlds.comparisons
-    assert 100 * worlds.tagger.score(worlds.corpus) == pytest.approx(tokens.company_score)
-    asked = [i for i, label in enumerate(worlds.graph.labels) if label is None]
-    found = worlds.stacked.predict(worlds.graph)
-    right = sum(found[i] == worlds.truth.labels[i] for i in asked)
-    assert 100 * right / len(asked) == pytest.approx(nodes.company_score) and len(asked) == 200
-    assert 100 * worlds.linker.score(worlds.records) == pytest.approx(records.company_score)
+def test_figures_are_those_of_the_models_kept(models: Trained) -> None:
+    tokens, nodes, records = models.comparisons
+    assert 100 * models.tagger.score(models.corpus) == pytest.approx(tokens.collective_score)
+    asked = [i for i, label in enumerate(models.graph.labels) if label is None]
+    found = models.stacked.predict(models.graph)
+    right = sum(found[i] == models.truth.labels[i] for i in asked)
+    assert 100 * right / len(asked) == pytest.approx(nodes.collective_score) and len(asked) == 200
+    assert 100 * models.linker.score(models.records) == pytest.approx(records.collective_score)
 
 
-def test_nobody_is_tested_on_what_was_trained_on(worlds: DemoWorlds) -> None:
-    assert worlds.records.clusters is not None
-    assert {*(worlds.records.clusters % 2).tolist()} == {1}
+def test_nobody_is_tested_on_what_was_trained_on(models: Trained) -> None:
+    assert models.records.clusters is not None
+    assert {*(models.records.clusters % 2).tolist()} == {1}
 
 
 def test_a_table_for_readers(kinfolk: Any, ready: list[int]) -> None:
@@ -73,12 +73,12 @@ def test_several_seeds_show_the_spread(kinfolk: Any, ready: list[int]) -> None:
     assert "mean gain" in told.out and "max - min" in told.out and "st. dev." in told.out
 
 
-def test_json(kinfolk: Any, ready: list[int], worlds: DemoWorlds, tmp_path: Path) -> None:
+def test_json(kinfolk: Any, ready: list[int], models: Trained, tmp_path: Path) -> None:
     told = kinfolk("demo", "--json", "--seed", "4", "--report", tmp_path / "page.html")
     answer = json.loads(told.out)
     assert told.status == 0 and answer["seeds"] == [4] and answer["report"] == str(tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    named = zip(worlds.graph.ids, worlds.truth.titles or (), strict=True)
+    named = zip(models.graph.ids, models.truth.titles or (), strict=True)
     assert any(f"paper {key}, \\u201c{title}\\u201d" in page for key, title in named)
     assert [task["task"] for task in answer["tasks"]] == ["tokens", "nodes", "records"]
     for task in answer["tasks"]:
@@ -87,18 +87,18 @@ def test_json(kinfolk: Any, ready: list[int], worlds: DemoWorlds, tmp_path: Path
 
 
 def test_the_same_seed_gives_the_same_figures(kinfolk: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    found: list[DemoWorlds] = []
+    found: list[Trained] = []
 
-    def kept(*settings: Any) -> DemoWorlds:
-        found.append(demo_worlds(*settings))
+    def kept(*settings: Any) -> Trained:
+        found.append(trained(*settings))
         return found[-1]
 
-    monkeypatch.setattr(demo_module, "demo_worlds", kept)
-    monkeypatch.setattr(demo_module, "SIZES", TINY)  # so what compiles kernels first has the same worlds
+    monkeypatch.setattr(demo_module, "trained", kept)
+    monkeypatch.setattr(demo_module, "SIZES", TINY)  # so what compiles kernels first trains on the same data
     monkeypatch.chdir(tmp_path)
     told = kinfolk("demo", "--json")
     assert told.status == 0 and len(json.loads(told.out)["tasks"]) == 3
-    first, again = ([replace(run, seconds=0.0) for run in worlds.comparisons] for worlds in found)
+    first, again = ([replace(run, seconds=0.0) for run in models.comparisons] for models in found)
     assert first == again
 
 
@@ -109,7 +109,7 @@ def test_mistakes_are_told_before_anything_is_trained(kinfolk: Any, ready: list[
 
 
 def test_spread_over_seeds() -> None:
-    summary = Summary([RUN, replace(RUN, company_score=86.0), replace(RUN, local_score=81.0, company_score=86.0)])
+    summary = Summary([RUN, replace(RUN, collective_score=86.0), replace(RUN, local_score=81.0, collective_score=86.0)])
     assert summary.gains == [4.0, 6.0, 5.0] and summary.spread == 2.0 and summary.deviation == 1.0
     assert summary.mean("gain") == 5.0 and Summary([RUN]).deviation == 0.0
 

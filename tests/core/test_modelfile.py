@@ -23,7 +23,7 @@ from safetensors import safe_open
 from safetensors.numpy import load as safetensors_load
 from safetensors.numpy import save as safetensors_save
 
-from kinfolk.core import modelfile
+from kinfolk.core import files, modelfile
 from kinfolk.core.modelfile import ModelFile, read_model_file, write_model_file
 from kinfolk.errors import ModelFileError
 
@@ -315,7 +315,7 @@ def test_a_disk_that_fills_while_writing(saved: Path, monkeypatch: pytest.Monkey
 
     if not os.path.exists("/dev/full"):
         pytest.skip("no /dev/full here")
-    monkeypatch.setattr(modelfile, "open", open_on_full_disk, raising=False)
+    monkeypatch.setattr(files, "open", open_on_full_disk, raising=False)
     for size in (1, 10**6):  # within the buffer, so that only the flush fails, and beyond it
         with pytest.raises(ModelFileError, match="No space left on device: free some space"):
             write_model_file(saved, {}, {"a": np.ones(size)})
@@ -381,7 +381,7 @@ def test_no_permission(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: Any, *_: Any, **__: Any) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
 
-    monkeypatch.setattr(modelfile, "open", refuse, raising=False)  # a superuser would pass a real chmod
+    monkeypatch.setattr(files, "open", refuse, raising=False)  # a superuser would pass a real chmod
     monkeypatch.setattr(modelfile, "safe_open", refuse)
     for action in (lambda: write_model_file(saved, {}, {}), lambda: read_model_file(saved)):
         with pytest.raises(ModelFileError, match="Permission denied: change the rights"):

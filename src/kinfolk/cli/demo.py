@@ -1,4 +1,12 @@
-"""`kinfolk demo`: three generated worlds, each with and without the company, in one table."""
+"""`kinfolk demo`: three generated data sets, each with and without the company things keep, in one table and on a page.
+
+In each, a local model, which looks at things one by one, and a collective model, which also looks at what they are
+related to, learn from the same part, with the same features, and are scored on the rest.
+
+tokens    names in newswire. A name is introduced clearly once and repeated where the sentence does not show its type.
+nodes     topics of papers that cite each other; the topics of half of them are known.
+records   customers who filled in a short form several times, in a hurry: typos, blank fields, no number of a passport.
+"""
 
 from __future__ import annotations
 
@@ -25,26 +33,14 @@ if TYPE_CHECKING:
     from kinfolk.text.corpus import Corpus
     from kinfolk.text.mixture import MixtureTagger
 
-# -- examples at the end of help pages -----------------------------------------------------------------
-
 DEMO = examples("kinfolk demo")
-
-
-# -----------------------------------------------------------------------------------------------------
-# The three generated worlds of `kinfolk demo`: in each, a model that looks at things one by one and a model that also.
-#
-# looks at their company learn from the same part, with the same features, and are scored on the rest.
-#
-# tokens    names in newswire. A name is introduced clearly once and repeated where the sentence does not tell its type.
-# nodes     topics of papers that cite each other; the topics of half of them are known.
-# records   customers who filled in a short form several times, in a hurry: typos, blank fields, no number of a
-# passport.
-
 FORM = ("given_name", "surname", "address", "postcode")
 CARELESS = {"duplicates": 0.8, "typos": 5.0, "missing": 0.2}  # five records a customer on average
 RIDGE = 0.3  # C of the logistic regression: the best of 0.1, 0.3, 1 and 3 for the one that stands alone
 
-Tell = Callable[[str], None]
+Log = Callable[[str], None]
+
+# -- Training and scoring ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -61,24 +57,24 @@ SIZES, TINY = Sizes(), Sizes(3, 40, 40)
 
 @dataclass(frozen=True)
 class Comparison:
-    """What the company adds in one world: scores in percent on what neither model has seen, seconds for both models."""
+    """The local and the collective model of a task: scores in percent on what neither has seen, seconds for both."""
 
     task: str
     measured: str
     local: str
-    company: str
+    collective: str
     local_score: float
-    company_score: float
+    collective_score: float
     seconds: float
 
     @property
     def gain(self) -> float:
-        return self.company_score - self.local_score
+        return self.collective_score - self.local_score
 
 
 @dataclass(frozen=True)
-class DemoWorlds:
-    """The trained models with what they were tested on, for a report.
+class Trained:
+    """The collective models with what they were tested on, for a report.
 
     tagger, corpus    the mixture of parents, and documents it has not seen, with their true labels
     stacked, graph    the stacked model, and the papers as it saw them: without the topics of those to be predicted
@@ -96,53 +92,51 @@ class DemoWorlds:
     comparisons: tuple[Comparison, ...]
 
 
-def demo_worlds(seed: int = 0, sizes: Sizes = SIZES, tell: Tell = lambda text: None) -> DemoWorlds:
-    """Generate, train and compare, telling what happens."""
-    tagger, corpus, tokens = _tokens(seed, sizes.documents, tell)
-    stacked, graph, truth, nodes = _nodes(seed, sizes.papers, tell)
-    linker, customers, links = _records(seed, sizes.records, tell)
-    return DemoWorlds(tagger, corpus, stacked, graph, truth, linker, customers, (tokens, nodes, links))
+def trained(seed: int = 0, sizes: Sizes = SIZES, log: Log = lambda text: None) -> Trained:
+    """Generate, train and compare."""
+    tagger, corpus, tokens = _tokens(seed, sizes.documents, log)
+    stacked, graph, truth, nodes = _nodes(seed, sizes.papers, log)
+    linker, customers, links = _records(seed, sizes.records, log)
+    return Trained(tagger, corpus, stacked, graph, truth, linker, customers, (tokens, nodes, links))
 
 
-def _tokens(seed: int, documents: int, tell: Tell) -> tuple[MixtureTagger, Corpus, Comparison]:
+def _tokens(seed: int, documents: int, log: Log) -> tuple[MixtureTagger, Corpus, Comparison]:
     from kinfolk.datasets.newswire import newswire_split
     from kinfolk.text.chain import LinearChainCRF
     from kinfolk.text.mixture import MixtureTagger
 
     train, test = newswire_split(documents, documents, seed=seed)
-    tell(f"tokens: {train.n_tokens:,} words of newswire to train on")
+    log(f"tokens: {train.n_tokens:,} words of newswire to train on")
     began = time.perf_counter()
-    alone, company = LinearChainCRF(verbose=1), MixtureTagger(mixing="learned", verbose=1)
-    before, after = (100 * model.fit(train).score(test) for model in (alone, company))
-    told = ("tokens", "entity F1", "linear-chain CRF", "mixture of parents")
-    return company, test, Comparison(*told, before, after, time.perf_counter() - began)
+    local, collective = LinearChainCRF(verbose=1), MixtureTagger(mixing="learned", verbose=1)
+    before, after = (100 * model.fit(train).score(test) for model in (local, collective))
+    names = ("tokens", "entity F1", "linear-chain CRF", "mixture of parents")
+    return collective, test, Comparison(*names, before, after, time.perf_counter() - began)
 
 
-def _nodes(seed: int, papers: int, tell: Tell) -> tuple[StackedNodes, Graph, Graph, Comparison]:
-    import numpy as np
+def _nodes(seed: int, papers: int, log: Log) -> tuple[StackedNodes, Graph, Graph, Comparison]:
     from sklearn.linear_model import LogisticRegression
 
-    from kinfolk.datasets.citations import citation_graph, citation_tables
+    from kinfolk.datasets.citations import generate_citations
     from kinfolk.graph.stacked import StackedNodes
 
-    tables = citation_tables(papers, seed=seed)
-    truth = citation_graph(tables)
-    tell(f"nodes: {papers:,} papers, {len(tables.cites['source']):,} citations")
+    truth = generate_citations(papers, seed=seed)
+    log(f"nodes: {papers:,} papers, {truth.relations['cites'].nnz:,} citations")
     began = time.perf_counter()
-    asked = np.zeros(papers, bool)
-    asked[np.random.default_rng(seed).permutation(papers)[: papers // 2]] = True
-    graph = truth.with_labels(np.where(asked, -1, truth.label_codes))
+    hidden = np.zeros(papers, bool)
+    hidden[np.random.default_rng(seed).permutation(papers)[: papers // 2]] = True
+    graph = truth.with_labels(np.where(hidden, -1, truth.label_codes))
     gold = np.array(truth.labels, object)
-    base = LogisticRegression(C=RIDGE, max_iter=1000)
-    alone = LogisticRegression(C=RIDGE, max_iter=1000).fit(truth.features[~asked], gold[~asked].astype(str))
-    company = StackedNodes(base, depth=2, random_state=seed).fit(graph)
-    answers = alone.predict(truth.features[asked]), company.predict(graph)[asked]
-    before, after = (100 * float((answer == gold[asked]).mean()) for answer in answers)
-    told = ("nodes", "accuracy", "logistic regression", "stacked, 2 levels")
-    return company, graph, truth, Comparison(*told, before, after, time.perf_counter() - began)
+    local, base = (LogisticRegression(C=RIDGE, max_iter=1000) for _ in range(2))
+    local.fit(truth.features[~hidden], gold[~hidden].astype(str))
+    collective = StackedNodes(base, depth=2, random_state=seed).fit(graph)
+    answers = local.predict(truth.features[hidden]), collective.predict(graph)[hidden]
+    before, after = (100 * float((answer == gold[hidden]).mean()) for answer in answers)
+    names = ("nodes", "accuracy", "logistic regression", "stacked, 2 levels")
+    return collective, graph, truth, Comparison(*names, before, after, time.perf_counter() - began)
 
 
-def _records(seed: int, records: int, tell: Tell) -> tuple[Linker, Mentions, Comparison]:
+def _records(seed: int, records: int, log: Log) -> tuple[Linker, Mentions, Comparison]:
     from kinfolk.datasets.customers import generate_customers
     from kinfolk.linking.linker import Linker
 
@@ -150,77 +144,74 @@ def _records(seed: int, records: int, tell: Tell) -> tuple[Linker, Mentions, Com
     people = replace(drawn, columns={name: drawn.columns[name] for name in FORM})
     assert people.clusters is not None
     train, test = (people.take(people.clusters % 2 == half) for half in (0, 1))  # no customer is in both
-    alone = Linker(training="local", verbose=1)
-    test = alone.candidates(test)  # all pairs: what blocking misses is not the question here
-    tell(f"records: {train.n_items:,} to train on, {test.n_pairs:,} pairs to decide")
+    local, collective = Linker(training="local", verbose=1), Linker(folds=5, random_state=seed, verbose=1)
+    test = local.candidates(test)  # all pairs: what blocking misses is not the question here
+    log(f"records: {train.n_items:,} to train on, {test.n_pairs:,} pairs to decide")
     began = time.perf_counter()
-    company = Linker(folds=5, random_state=seed, verbose=1)
-    before: dict[str, Any] = alone.fit(train).evaluate(test)["pairs before"]  # each pair by itself
-    after: dict[str, Any] = company.fit(train).evaluate(test)["pairs"]
-    told = ("records", "pairwise F1", "pairs one by one", "clustered pairs")
-    return company, test, Comparison(*told, 100 * before["f1"], 100 * after["f1"], time.perf_counter() - began)
+    before = 100 * local.fit(train).evaluate(test)["pairs before"]["f1"]  # each pair by itself
+    after = 100 * collective.fit(train).evaluate(test)["pairs"]["f1"]
+    names = ("records", "pairwise F1", "pairs one by one", "clustered pairs")
+    return collective, test, Comparison(*names, before, after, time.perf_counter() - began)
 
 
-# -- The page that `kinfolk demo` writes about its three worlds: what the company adds, and a case of each ---
+# -- The page: what the company adds, and a case of each -----------------------------------------------
 
 ABOUT_PAGE = (
-    "Three generated worlds. In each, one model looks at things one by one, another also at the company they keep; "
+    "Three generated data sets. In each, one model looks at things one by one, another also at the company they keep; "
     "both learned from the same part with the same features, and are scored on the rest."
 )
 CLUSTERS = 12
 DOCUMENTS = 10  # among the first so many the one with the most long edges is shown
 
 
-def write_demo_report(path: Path, worlds: DemoWorlds) -> Path:
+def write_demo_report(path: Path, models: Trained) -> Path:
     """Write one page about the trained models and what they say of their test data; its path."""
     from kinfolk.report.page import write_report
     from kinfolk.report.training import training_part
 
-    parts = [_gains(worlds.comparisons), _document(worlds), _node(worlds), _clusters(worlds)]
-    trained = training_part(worlds.tagger)
-    write_report(path, "What the company adds", [*parts, *([trained] if trained else [])], ABOUT_PAGE)
+    parts = [_gains(models.comparisons), _document(models), _node(models), _clusters(models)]
+    training = training_part(models.tagger)
+    write_report(path, "What the company adds", [*parts, *([training] if training else [])], ABOUT_PAGE)
     return path
 
 
 def _gains(comparisons: tuple[Comparison, ...]) -> Part:
     from kinfolk.report.page import Part
 
-    headings = ["task", "gain", "alone", "with company", "measured by"]
     rows = [
-        [one.task, f"{one.gain:+.1f}", f"{one.local_score:.1f}, {one.local}", f"{one.company_score:.1f}, {one.company}",
-         f"{one.measured}; {one.seconds:.0f} s"]
+        [one.task, f"{one.gain:+.1f}", f"{one.local_score:.1f}, {one.local}",
+         f"{one.collective_score:.1f}, {one.collective}", f"{one.measured}; {one.seconds:.0f} s"]
         for one in comparisons
     ]  # fmt: skip
-    note = "Percent, on what neither model has seen. kinfolk demo --seeds 5 tells how much the gains differ by world."
+    note = "Percent, on what neither model has seen. kinfolk demo --seeds 5 shows how much the gains differ by seed."
+    headings = ["task", "gain", "alone", "with company", "measured by"]
     data = {"headings": headings, "rows": rows, "number": [1], "note": note}
     return Part("table", "Alone and with company", data)
 
 
-def _document(worlds: DemoWorlds) -> Part:
+def _document(models: Trained) -> Part:
     """The text with the most names that look at each other."""
     from kinfolk.text.batch import Batch
     from kinfolk.text.explain import document_part, label_document, one_document
 
-    batch, tagger = Batch.of(worlds.corpus), worlds.tagger
-    first = [one_document(batch, d, None) for d in range(min(DOCUMENTS, worlds.corpus.n_documents))]
+    batch, tagger = Batch.of(models.corpus), models.tagger
+    first = [one_document(batch, d, None) for d in range(min(DOCUMENTS, models.corpus.n_documents))]
     chosen = max(range(len(first)), key=lambda d: len(tagger._long_edges(first[d])))
     labelled = label_document(tagger, first[chosen], range(first[chosen].corpus.n_tokens))
     return document_part(labelled, f"Tokens: document {chosen} of the newswire")
 
 
-def _node(worlds: DemoWorlds) -> Part:
-    """A paper whose words alone mislead, and whose company sets it right; failing that, the first one asked about."""
-    from dataclasses import replace
-
+def _node(models: Trained) -> Part:
+    """A paper whose words alone mislead, and which its neighbours set right; failing that, the first unlabelled one."""
     from kinfolk.graph.explain import explained_part
     from kinfolk.graph.stacked import explained_levels
 
-    stacked, graph, truth = worlds.stacked, worlds.graph, worlds.truth
+    stacked, graph, truth = models.stacked, models.graph, models.truth
     levels = stacked.predict_levels(graph)
     gold = np.array(truth.labels, object)
-    alone, company = (stacked.classes_[level.argmax(axis=1)] for level in (levels[0], levels[-1]))
+    local, collective = (stacked.classes_[level.argmax(axis=1)] for level in (levels[0], levels[-1]))
     unknown = graph.label_codes < 0
-    changed = np.flatnonzero(unknown & (alone != gold) & (company == gold))
+    changed = np.flatnonzero(unknown & (local != gold) & (collective == gold))
     sure = levels[-1].max(axis=1)
     node = int(changed[sure[changed].argmax()]) if len(changed) else int(np.flatnonzero(unknown)[0])
     nodes = stacked._nodes(graph)
@@ -229,15 +220,15 @@ def _node(worlds: DemoWorlds) -> Part:
     return replace(part, title=f"Nodes: paper {graph.ids[node]}, “{part.data['nodes'][0]['title']}”")
 
 
-def _clusters(worlds: DemoWorlds) -> Part:
+def _clusters(models: Trained) -> Part:
     from kinfolk.linking.page import Linked
     from kinfolk.report.page import Part
 
-    linked = Linked.of(worlds.linker, worlds.records)
-    return Part("links", "Records: the most doubtful and the largest clusters of customers", linked.payload(CLUSTERS))
+    linked = Linked.of(models.linker, models.records)
+    return Part("links", "Records: the most uncertain and the largest clusters of customers", linked.payload(CLUSTERS))
 
 
-# -- demo ------------------------------------------------------------------------------------------
+# -- The command ---------------------------------------------------------------------------------------
 
 ABOUT = (
     "tokens   names in newswire: clear where they are introduced, unclear where they come again",
@@ -284,7 +275,7 @@ class Summary:
             "task": run.task,
             "measured": run.measured,
             "local": {"model": run.local, "score": self.mean("local_score")},
-            "company": {"model": run.company, "score": self.mean("company_score")},
+            "company": {"model": run.collective, "score": self.mean("collective_score")},
             "gain": self.mean("gain"),
             "gains": self.gains,
             "spread": self.spread,
@@ -292,52 +283,46 @@ class Summary:
             "seconds": self.mean("seconds"),
         }
 
+    def row(self) -> list[str]:
+        """Of the table for readers."""
+        run, over = self.runs[0], [self.spread, self.deviation] if len(self.runs) > 1 else []
+        scores = [f"{value:.1f}" for value in (self.mean("local_score"), self.mean("collective_score"))]
+        gains = [f"{self.mean('gain'):+.1f}", *(f"{value:.1f}" for value in over), f"{self.mean('seconds'):.1f}"]
+        return [run.task, run.measured, run.local, run.collective, *scores, *gains]
+
 
 def demo(
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the worlds, and the first of several.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the data, and the first of several.")] = 0,
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds to run, to see by how much gains differ.")] = 1,
     report: Annotated[Path, typer.Option(help="Page to write, about the first seed.")] = Path("kinfolk-demo.html"),
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
-    """Generate three small worlds, train with and without the company things keep, and show what it adds."""
+    """Generate three small data sets, train with and without the company things keep, and show what it adds."""
     from kinfolk.core.modelfile import check_writable
 
     check_writable(report)
-    _tell("getting ready: the first time, numeric kernels are compiled, which takes about a minute")
-    demo_worlds(0, TINY)
+    _log("getting ready: the first time, numeric kernels are compiled, which takes about a minute")
+    trained(0, TINY)
     found: list[tuple[Comparison, ...]] = []
     for number in range(seed, seed + seeds):
-        worlds = demo_worlds(number, SIZES, _tell)
-        found.append(worlds.comparisons)
+        models = trained(number, SIZES, _log)
+        found.append(models.comparisons)
         if number == seed:
-            write_demo_report(report, worlds)
+            write_demo_report(report, models)
     summaries = [Summary(runs) for runs in zip(*found, strict=True)]
     if as_json:
         tasks = [summary.as_dict() for summary in summaries]
         show_json({"seeds": [*range(seed, seed + seeds)], "tasks": tasks, "report": str(report)})
         return
-    told = "What the company adds: scores in percent, on what the models have not seen"
-    show([*ABOUT, "", told], _table(summaries))
+    over = ["mean gain", "max - min", "st. dev."] if seeds > 1 else ["gain"]
+    head = ["task", "measured", "alone", "with company", "alone", "company", *over, "seconds"]
+    heading = "What the company adds: scores in percent, on what the models have not seen"
+    show([*ABOUT, "", heading], Table(head, [summary.row() for summary in summaries], words=4))
     commands = [f"  {line}" for command in TRY for line in command.splitlines()]
     show(["", f"To look closer, open {report}", "", "On your own files:", *commands, EXAMPLES])
 
 
-def _table(summaries: Sequence[Summary]) -> Table:
-    several = len(summaries[0].runs) > 1
-    over = ["mean gain", "max - min", "st. dev."] if several else ["gain"]
-    head = ["task", "measured", "alone", "with company", "alone", "company", *over, "seconds"]
-    rows = []
-    for summary in summaries:
-        run = summary.runs[0]
-        figures = [f"{summary.mean('local_score'):.1f}", f"{summary.mean('company_score'):.1f}"]
-        figures.append(f"{summary.mean('gain'):+.1f}")
-        figures += [f"{summary.spread:.1f}", f"{summary.deviation:.1f}"] if several else []
-        words = [run.task, run.measured, run.local, run.company]
-        rows.append([*words, *figures, f"{summary.mean('seconds'):.1f}"])
-    return Table(head, rows, words=4)
-
-
-def _tell(text: str) -> None:
+def _log(text: str) -> None:
     """Progress, for somebody who is looking."""
     if sys.stderr.isatty():
         typer.echo(text, err=True)

@@ -50,7 +50,7 @@ EXAMPLES = {
     "tokens": "FILE --document 0 --token 3, or --report why.html in place of --token",
     "nodes": "--nodes NODES.csv --edges LINKS.csv --node ID",
 }
-TOP = 15  # contributions to a link that are told
+TOP = 15  # contributions to a link that are shown
 
 
 @spread
@@ -78,7 +78,7 @@ def explain(
         int | None, typer.Option(min=1, help="Links: so many contributions; the rest is summed up. Default: 15.")
     ] = None,
     format: Annotated[
-        Format | None, typer.Option(help="Default: conll for tokens; as the names of the files tell for nodes.")
+        Format | None, typer.Option(help="Default: conll for tokens; by the names of the files for nodes.")
     ] = None,
     scheme: tokens.Scheme = "auto",
     separator: tokens.Separator = None,
@@ -112,8 +112,8 @@ def explain(
         if task == "nodes":
             form = None if format is None else graphs.Format(format)
             graph = graphs.read_graph(node_files or [], edges, form, tables, labeller, bool(known_ids))
-            told = nodes.known_argument(known, known_ids, graph)
-            answer = labeller.explain(graph, node=node, report=report, known=told)
+            labels = nodes.known_argument(known, known_ids, graph)
+            answer = labeller.explain(graph, node=node, report=report, known=labels)
         else:
             (file,) = what or ["-"]
             corpus = tokens.read_corpus(labeller, file, tokens.Format(format or "conll"), scheme, separator)
@@ -133,8 +133,8 @@ def _check_given(
     does = "links mentions or records" if task == "mentions" else f"labels {task}"
     usage = f"{model} {does}; give {', '.join(NEEDED[task])}"
     for other in given.keys() - {task}:
-        told = (name for name, value in given[other].items() if value is not None and name not in shared)
-        if (strange := next(told, None)) is not None:
+        foreign = (name for name, value in given[other].items() if value is not None and name not in shared)
+        if (strange := next(foreign, None)) is not None:
             raise SettingError.saying(f"{usage}, not {strange}")
     if task == "nodes" and what:
         raise SettingError.saying(f"{usage}, not FILE")
@@ -156,7 +156,7 @@ def _check_given(
 
 
 def _plain(answer: Any, classes: Sequence[str] = ()) -> Any:
-    """An explanation in plain numbers; a distribution over the classes is told by their names."""
+    """An explanation in plain numbers; a distribution over the classes has their names."""
     classes = getattr(answer, "classes", classes)
     if is_dataclass(answer):
         return {f.name: _plain(getattr(answer, f.name), classes) for f in fields(answer) if f.name != "classes"}

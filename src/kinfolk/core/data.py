@@ -45,7 +45,7 @@ class Vocabulary:
 
     @property
     def _index(self) -> dict[str, int]:
-        """Made when first asked for: training never looks names up, and the map is most of the memory."""
+        """Made when first used: training never looks names up, and the map is most of the memory."""
         if self._numbers is None:
             self._numbers = {name: i for i, name in enumerate(self._names)}
         return self._numbers
@@ -91,8 +91,7 @@ class Vocabulary:
 # Models, tag schemes and reports work with names, which are strings; a label of another type is written as one and read
 # back where answers leave the library, so that what comes out is of the type of what went in. One set of labels has one
 # type. A number has one name whatever holds it: 1, 1.0 and numpy's 1 are all "1", so that a column that became
-# fractional
-# because a value is missing still has the labels a model was trained on.
+# fractional because a value is missing still has the labels a model was trained on.
 
 TYPES = ("str", "int", "float", "bool")
 LARGEST_WHOLE = 1e15  # numbers below it are written without a fraction where they have none; float64 holds them exactly
@@ -117,7 +116,7 @@ def label_type(labels: Iterable[Any]) -> str:
 
 
 def common_type(types: Iterable[str]) -> str:
-    """The type of labels of several types; a mapping tells an example of each."""
+    """The type of labels of several types; a mapping has an example of each."""
     known = dict.fromkeys(types)
     if not known:
         return "str"
@@ -125,8 +124,8 @@ def common_type(types: Iterable[str]) -> str:
         return "float"
     if len(known) > 1:
         shown = {one: f" ({types[one]!r})" if isinstance(types, dict) else "" for one in known}
-        told = " and ".join(one + shown[one] for one in known)
-        raise InputError(f"labels must be of one type; got {told}: turn them all into one, such as strings")
+        found = " and ".join(one + shown[one] for one in known)
+        raise InputError(f"labels must be of one type; got {found}: turn them all into one, such as strings")
     return next(iter(known))
 
 
@@ -173,7 +172,7 @@ def label_of(name: str, kind: str) -> Any:
 
 
 class Classes(Vocabulary):
-    """The labels a model tells apart: names numbered 0, 1, 2, ..., and their type.
+    """The labels of a model: names numbered 0, 1, 2, ..., and their type.
 
     Iterating and indexing give labels as they were written, `names` are strings. Labels and names are both found.
 
@@ -267,9 +266,7 @@ def class_weights(
     weights = np.ones(len(classes))
     if class_weight is None:
         return weights
-    if isinstance(class_weight, str):
-        if class_weight != "balanced":
-            raise SettingError("class_weight", class_weight, "a dict, 'balanced' or None")
+    if isinstance(class_weight, str) and class_weight == "balanced":
         counts = np.bincount(labels[labels >= 0], minlength=len(classes))
         return np.where(counts > 0, counts.sum() / (np.count_nonzero(counts) * np.maximum(counts, 1)), 1.0)
     if not isinstance(class_weight, Mapping):
@@ -287,7 +284,7 @@ def class_weights(
     return weights
 
 
-def tell_unseen(names: Sequence[str]) -> None:
+def warn_unseen(names: Sequence[str]) -> None:
     if names:
         log.warning("labels that training never saw count as misses: %s", ", ".join(map(repr, names)))
 
@@ -310,7 +307,7 @@ class Coded(NamedTuple):
 
 
 class Relational:
-    """n instances, each labelled by itself and by the company it keeps.
+    """n instances, with features, labels, relations and groups.
 
     features   CSR (n, F) or dense (n, F), finite numbers
     labels     int32 (n,), -1 = unknown, else an index into `classes`
@@ -425,30 +422,27 @@ def _not_finite(value: float, row: int, column: int) -> str:
     )
 
 
+def _whole_numbers(name: str, values: ArrayLike, n: int, note: str = "") -> NDArray[Any]:
+    array = np.asarray(values if np.size(values) else np.empty(0, np.int32))
+    if array.shape != (n,) or array.dtype.kind not in "iu":
+        got = f"got shape {array.shape} and type {array.dtype}"
+        raise InputError(f"{name} must be {n} whole numbers, one an instance{note}; {got}")
+    return array
+
+
 def _checked_labels(labels: ArrayLike | None, n: int, classes: Classes) -> NDArray[np.int32]:
     if labels is None:
         return read_only(np.full(n, -1, np.int32))
-    array = np.asarray(labels if np.size(labels) else np.empty(0, np.int32))
-    if array.shape != (n,) or array.dtype.kind not in "iu":
-        raise InputError(
-            f"labels must be {n} whole numbers, one an instance (-1 = unknown); "
-            f"got shape {array.shape} and type {array.dtype}"
-        )
+    array = _whole_numbers("labels", labels, n, " (-1 = unknown)")
     wrong = np.flatnonzero((array < -1) | (array >= len(classes)))
     if len(wrong):
-        raise InputError(
-            f"labels must lie between -1 and {len(classes) - 1} (the classes); "
-            f"instance {wrong[0]} has {array[wrong[0]]}"
-        )
+        limits = f"labels must lie between -1 and {len(classes) - 1} (the classes)"
+        raise InputError(f"{limits}; instance {wrong[0]} has {array[wrong[0]]}")
     return read_only(array.astype(np.int32, copy=False))
 
 
 def _checked_groups(groups: ArrayLike | None, n: int) -> NDArray[np.int32]:
-    if groups is None:
-        return read_only(np.zeros(n, np.int32))
-    array = np.asarray(groups if np.size(groups) else np.empty(0, np.int32))
-    if array.shape != (n,) or array.dtype.kind not in "iu":
-        raise InputError(f"groups must be {n} whole numbers, one an instance; got shape {array.shape}")
+    array = _whole_numbers("groups", np.zeros(n, np.int32) if groups is None else groups, n)
     if n and (array.min() < 0 or (np.diff(array) < 0).any()):
         raise InputError("groups must be numbered from 0 and stand in order: sort the instances by group")
     return read_only(array.astype(np.int32, copy=False))
@@ -468,8 +462,7 @@ def _checked_relation(name: str, relation: Any, n: int) -> Any:
 # -- A column of strings, one a token; of labels of any type, their names ------------------------------
 #
 # It stores each distinct string once and a number per token, so whatever depends on the string alone (lower case,
-# shape,
-# affixes) is computed once a word type and spread by indexing.
+# shape, affixes) is computed once a word type and spread by indexing.
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,6 @@ import io
 import os
 import re
 import secrets
-import shutil
 import stat
 import sys
 import tarfile
@@ -123,13 +122,20 @@ def _replace(path: Path, data: bytes) -> None:
     mode = path.stat().st_mode if path.exists() else None
     if mode is not None and not stat.S_ISREG(mode):
         path.write_bytes(data)
-        return
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    else:
+        replace_file(path, data, mode)
+
+
+def replace_file(path: Path, data: bytes, mode: int | None = None) -> None:
+    """All or nothing, by a temporary file beside it. The umask decides who may read it, where no mode is given."""
+    temporary = path.with_name(f".kinfolk-{secrets.token_hex(8)}.tmp")
     try:
-        with temporary.open("xb") as file:
-            file.write(data)
+        with open(temporary, "xb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
         if mode is not None:
-            shutil.copymode(path, temporary)
+            os.chmod(temporary, stat.S_IMODE(mode))
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)

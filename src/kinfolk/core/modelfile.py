@@ -15,16 +15,17 @@ import itertools
 import json
 import math
 import os
-import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from safetensors import safe_open
 from safetensors.numpy import save as encode_tensors
 
+from kinfolk.core.files import replace_file
 from kinfolk.core.settings import Settings, check_settings
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.errors import ModelFileError, SettingError
@@ -85,7 +86,10 @@ def write_model_file(
 ) -> None:
     """Write all or nothing: whatever goes wrong, a file already at `path` stays as it was."""
     with _naming(path, "cannot save the model"):
-        _replace_file(os.path.realpath(path), _encode(dict(header), arrays, strings or {}))
+        target = os.path.realpath(path)
+        data = _encode(dict(header), arrays, strings or {})
+        _refuse_irregular(target)
+        replace_file(Path(target), data)
 
 
 def fits(finite: bool | np.bool_) -> None:
@@ -162,21 +166,6 @@ def _pack_strings(name: str, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarr
     offsets = np.zeros(len(encoded) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)), out=offsets[1:])
     return np.frombuffer(b"".join(encoded), np.uint8), offsets
-
-
-def _replace_file(target: str, data: bytes) -> None:
-    _refuse_irregular(target)
-    temporary = os.path.join(os.path.dirname(target), f".kinfolk-{secrets.token_hex(8)}.tmp")
-    stream = open(temporary, "xb")  # not mkstemp: the umask decides who may read the model
-    try:
-        with stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
-        raise
 
 
 def _refuse_irregular(path: str | os.PathLike[str]) -> None:
@@ -363,8 +352,8 @@ def load_model(
     trusted  names of types in a scikit-learn base that are not looked over on loading, and that you trust
     """
     if functions is not None and not isinstance(functions, Mapping):
-        told = type(functions).__name__
-        raise SettingError.saying(f"functions must map names to functions, {{'name': function}}; got a {told}")
+        given = type(functions).__name__
+        raise SettingError.saying(f"functions must map names to functions, {{'name': function}}; got a {given}")
     file = read_model_file(path, expected_kind=kind)
     try:
         return restored(file, functions or {}, trusted)
@@ -372,7 +361,7 @@ def load_model(
         raise ModelFileError(f"{os.fspath(path)}: {error}") from None
     except MemoryError:
         raise
-    except Exception as error:  # the file is sound, what it holds is not: whatever comes of that is its fault
+    except Exception as error:  # the file is whole, but its parts do not fit: whatever comes of that
         raise ModelFileError(
             f"{os.fspath(path)}: the parts of the model do not fit together ({type(error).__name__}: {error}); "
             "save the model again with this version of kinfolk"

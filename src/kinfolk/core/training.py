@@ -18,7 +18,7 @@ from kinfolk.errors import ConvergenceWarning, warn
 
 # -- How training went, iteration by iteration: curves short enough to be kept in a model file ---------
 
-MOST = 200  # points kept of a curve: more cannot be told apart on a screen
+MOST = 200  # points kept of a curve: more cannot be distinguished on a screen
 STATUSES = ("converged", "stopped", "stalled", "limit")  # from the best end of training to the worst
 Points = tuple[tuple[int, float], ...]
 
@@ -47,20 +47,22 @@ class Stage:
 
     def for_file(self) -> dict[str, Any]:
         """As JSON can hold it; a curve is two lists side by side."""
-        told: dict[str, Any] = {"name": self.name, "status": self.status, "seconds": self.seconds}
-        for name, points in (("objective", self.objective), ("held_out", self.held_out)):
-            told[name] = [list(column) for column in zip(*points, strict=True)]
-        return {**told, "warm": list(self.warm), "best": self.best}
+        curves = {
+            name: [list(column) for column in zip(*points, strict=True)]
+            for name, points in (("objective", self.objective), ("held_out", self.held_out))
+        }
+        ended = {"name": self.name, "status": self.status, "seconds": self.seconds}
+        return {**ended, **curves, "warm": list(self.warm), "best": self.best}
 
     @classmethod
-    def from_file(cls, told: Mapping[str, Any]) -> Stage:
+    def from_file(cls, kept: Mapping[str, Any]) -> Stage:
         """The stage again; whatever does not look like one is a ValueError."""
-        curves = {name: _points(told[name]) for name in ("objective", "held_out")}
-        if told["status"] not in STATUSES:
-            raise ValueError(f"expected one of {', '.join(STATUSES)}; got {told['status']!r}")
-        best = None if told["best"] is None else int(told["best"])
-        warm = tuple(float(loss) for loss in told["warm"])
-        return cls(str(told["name"]), told["status"], float(told["seconds"]), warm=warm, best=best, **curves)
+        curves = {name: _points(kept[name]) for name in ("objective", "held_out")}
+        if kept["status"] not in STATUSES:
+            raise ValueError(f"expected one of {', '.join(STATUSES)}; got {kept['status']!r}")
+        best = None if kept["best"] is None else int(kept["best"])
+        warm = tuple(float(loss) for loss in kept["warm"])
+        return cls(str(kept["name"]), kept["status"], float(kept["seconds"]), warm=warm, best=best, **curves)
 
 
 def thinned(points: Sequence[tuple[int, float]], keep: int | None = None) -> Points:
@@ -96,7 +98,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Progress:
-    """What a callback is told; it may return True to stop training with what there is."""
+    """What a callback receives; it may return True to stop training with what there is."""
 
     stage: str  # "warm start" or "optimise"
     iteration: int
@@ -125,7 +127,7 @@ class UntilStopped:
 class Convergence:
     """How training ended. `status`: converged, limit, stopped (by a callback or by held-out patience), stalled.
 
-    `stages` tell how it went, iteration by iteration; a model file keeps them, with at most 200 points of each curve.
+    `stages` have how it went, iteration by iteration; a model file keeps them, with at most 200 points of each curve.
     """
 
     status: str
@@ -152,12 +154,11 @@ class Convergence:
         }
 
     @classmethod
-    def from_file(cls, told: Mapping[str, Any]) -> Convergence:
+    def from_file(cls, kept: Mapping[str, Any]) -> Convergence:
         """From what a model file keeps; older files have no curves."""
-        kept = dict(told)
-        scores = {int(iteration): float(score) for iteration, score in kept.pop("dev_scores", ())}
-        stages = tuple(Stage.from_file(stage) for stage in kept.pop("stages", ()))
-        return cls(**kept, dev_scores=scores, stages=stages)
+        scores = {int(iteration): float(score) for iteration, score in kept.get("dev_scores", ())}
+        stages = tuple(Stage.from_file(stage) for stage in kept.get("stages", ()))
+        return cls(**{**kept, "dev_scores": scores, "stages": stages})
 
     def after(self, stages: Sequence[Stage]) -> Convergence:
         """The same with what went before it."""
@@ -204,7 +205,7 @@ class TrainingPlan:
     dev_every: int
     seed: int | None
     n_jobs: int
-    stage: str = "optimise"  # what a callback is told is going on
+    stage: str = "optimise"  # its name in what a callback receives
     warns: bool = True  # whether an end without convergence is a warning
     stall: str = "Usually harmless: rounding. Scale down very large feature values if accuracy is poor."
 
@@ -219,14 +220,12 @@ def warn_unless_converged(convergence: Convergence, stall: str = TrainingPlan.st
     """`stall`: what to say where no step lowers the objective."""
     if convergence.status in ("limit", "stalled"):
         remedy = "Raise `max_iterations` or `tolerance`." if convergence.status == "limit" else stall
-        message = f"training {convergence}. {remedy}"
-        warn(message, ConvergenceWarning)
+        warn(f"training {convergence}. {remedy}", ConvergenceWarning)
 
 
-# -----------------------------------------------------------------------------------------------------
-# Progress of training, where somebody is looking: a bar on a terminal, a line that is written over in a notebook, and.
+# -- Progress where somebody is looking: a bar on a terminal, a line written over in a notebook, nothing in a pipe ---
 #
-# nothing in a pipe. Objective, held-out score, time, and an honest guess at the rest.
+# Objective, held-out score, time, and an honest guess at the rest.
 
 WINDOW = 5  # iterations between the objectives that the tolerance compares
 SECONDS = 0.5  # between two states of a notebook's line: each travels to the browser
@@ -245,16 +244,16 @@ def looking() -> str | None:
 
 
 def speaker(verbose: int) -> Callable[[str], None]:
-    """Tells a line: to the logger and, if `verbose`, to whom is looking."""
+    """Writes a line: to the logger and, if `verbose`, to whom is looking."""
     if not verbose or looking() is None or log.isEnabledFor(logging.INFO):
         return log.info if verbose else log.debug
 
-    def tell(line: str) -> None:
+    def write(line: str) -> None:
         log.info(line)
         sys.stderr.write(line + "\n")
         sys.stderr.flush()
 
-    return tell
+    return write
 
 
 @contextmanager
@@ -266,10 +265,10 @@ def observed(callback: Callback | None, verbose: int, tolerance: float) -> Itera
         yield None if callback is None else UntilStopped(callback)
         return
     with _bar() if place == "terminal" else _line() as show:
-        remaining, told = RemainingTime(tolerance), Description()
+        remaining, description = RemainingTime(tolerance), Description()
 
         def watch(progress: Progress) -> bool | None:
-            show(told(progress), progress.seconds, remaining(progress))
+            show(description(progress), progress.seconds, remaining(progress))
             return None if callback is None else callback(progress)
 
         yield UntilStopped(watch)
@@ -285,13 +284,10 @@ def _bar() -> Iterator[Show]:
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[eta]}"),
-    )
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+    named, left_over = TextColumn("{task.description}"), TextColumn("{task.fields[eta]}")
+    with Bar(
+        named, BarColumn(bar_width=24), TimeElapsedColumn(), left_over, console=Console(stderr=True), transient=True
+    ) as bar:
         task = bar.add_task("training", total=1.0, eta="")
 
         def show(what: str, seconds: float, left: float | None) -> None:
@@ -347,7 +343,7 @@ class Description:
 
 
 class RemainingTime:
-    """Seconds until the tolerance is met, from how fast the improvements shrink; None while that cannot be told.
+    """Seconds until the tolerance is met, from how fast the improvements shrink; None while that is not known.
 
     Improvements of a converging run fall geometrically: with d₁ > d₂ over the last two windows, `tolerance`
     is met after log(tolerance / d₂) / log(d₂ / d₁) more windows, unless the iteration limit comes first.

@@ -23,9 +23,9 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from kinfolk.datasets import checked_number
 from kinfolk.datasets.webkb import bag_rows
 from kinfolk.datasets.words import ANY, CITATION_FILLERS, SUBJECTS, TEMPLATES, TOPICS
-from kinfolk.errors import SettingError
 from kinfolk.graph.graph import Graph
 
 T = TypeVar("T")
@@ -60,11 +60,11 @@ def citation_tables(
     n_papers: int, *, homophily: float = 0.8, citations: float = 2.0, ambiguity: float = 0.4, seed: int = 0
 ) -> CitationTables:
     """The papers of `generate_citations` as tables, with their titles as they are written."""
-    _check("n_papers", n_papers, whole=True)
-    _check("seed", seed, whole=True)
-    _check("citations", citations, 100)
-    _check("homophily", homophily, 1)
-    _check("ambiguity", ambiguity, 1)
+    checked_number("n_papers", n_papers, whole=True)
+    checked_number("seed", seed, whole=True)
+    checked_number("citations", citations, 100)
+    checked_number("homophily", homophily, 1)
+    checked_number("ambiguity", ambiguity, 1)
     library = _Library(np.random.default_rng(seed), homophily, citations)
     papers: dict[str, list[str]] = {"id": [], "title": [], "topic": []}
     cites: dict[str, list[str]] = {"source": [], "target": []}
@@ -100,7 +100,7 @@ def citation_graph(tables: CitationTables) -> Graph:
 def silent_share(ambiguity: float = 0.4) -> float:
     """The expected share of papers whose title says nothing of their topic: the mean over templates of
     ambiguity ** subjects."""
-    _check("ambiguity", ambiguity, 1)
+    checked_number("ambiguity", ambiguity, 1)
     return float(np.mean([ambiguity ** template.count("%subject") for template in TEMPLATES]))
 
 
@@ -149,9 +149,3 @@ def _filled(slot: str, topic: str, ambiguity: float, rng: np.random.Generator) -
 
 def _pick(choices: Sequence[T], rng: np.random.Generator) -> T:
     return choices[int(rng.random() * len(choices))]
-
-
-def _check(name: str, value: float, most: float = np.inf, whole: bool = False) -> None:
-    if not 0 <= value <= most or (whole and not isinstance(value, int | np.integer)):
-        limits = "a whole number, at least 0" if whole else f"a number from 0 to {most:g}"
-        raise SettingError(name, value, f"{limits}")

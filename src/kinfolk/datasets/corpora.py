@@ -20,7 +20,7 @@ from kinfolk.text.tokenise import line_spans, sentence_spans
 
 # -- XML as a stream of starts, texts and ends, each element with its line; nothing is fetched, nothing expanded ---
 #
-# This is the parser beneath xml.etree, used directly because it tells the line of every element and lets entity
+# This is the parser beneath xml.etree, used directly because it has the line of every element and lets entity
 # declarations be refused the moment they appear. A DOCTYPE is allowed, and the DTD it points to is never opened.
 
 CHUNK = 1 << 16
@@ -121,8 +121,8 @@ def _chosen(files: Iterable[File], split: str | None, name: str) -> PurePosixPat
         raise InputError(f"no mails: expected {LAYOUT}; found none", name)
     fitting = [s for s in splits if split is None or split in (s.name, s.name.rpartition("-")[2])]
     if len(fitting) != 1:
-        told = "several splits" if split is None else f"{len(fitting)} splits fit {split!r}"
-        raise InputError(f"{told}: pass split= one of {', '.join(s.name or '.' for s in splits)}", name)
+        found = "several splits" if split is None else f"{len(fitting)} splits fit {split!r}"
+        raise InputError(f"{found}: pass split= one of {', '.join(s.name or '.' for s in splits)}", name)
     return fitting[0]
 
 
@@ -154,9 +154,8 @@ def _mark(text: str, element: Start, fields: dict[str, str], name: str) -> Mark:
     numbers = [fields.get(key, "").strip() for key in ("start", "end")]
     if not all(NUMBER.fullmatch(number) for number in numbers):
         got = " and ".join(map(repr, numbers))
-        raise InputError(
-            f"expected whole numbers in <start> and <end> of <{element.tag}>; got {got}", name, element.line
-        )
+        wanted = f"expected whole numbers in <start> and <end> of <{element.tag}>"
+        raise InputError(f"{wanted}; got {got}", name, element.line)
     mark = Mark(int(numbers[0]), int(numbers[1]), element.tag)
     return checked_mark(text, mark, fields.get("annotation"), name, element.line)
 
@@ -216,7 +215,7 @@ class InlineText:
 
 
 def inline_texts(file: File, tags: Tags, kind: Callable[[Start], str | None]) -> Iterator[InlineText]:
-    """The documents of a file, blocks joined by line ends; `kind` tells the type of a name, None for no name."""
+    """The documents of a file, blocks joined by line ends; `kind` gives the type of a name, None for no name."""
     text, inside, whole, line = InlineText(), False, False, 0
     for event in xml_events(file.data, file.name):
         if isinstance(event, str):
@@ -327,7 +326,7 @@ def _genia_articles(file: File, types: Sequence[str], coordinated: bool) -> Iter
 
 
 def _genia_type(sem: str, types: Sequence[str], coordinated: bool) -> str | None:
-    """The type of a term, from G#class or (AND G#class G#class); None if it is none of those asked for."""
+    """The type of a term, from G#class or (AND G#class G#class); None if it is none of those wanted."""
     if sem.startswith("("):
         parts = {_genia_type(part, types, False) for part in re.findall(r"G#[^\s()]+", sem)}
         return parts.pop() if coordinated and len(parts) == 1 else None

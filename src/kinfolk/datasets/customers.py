@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.core.data import Column
-from kinfolk.errors import SettingError
+from kinfolk.datasets import checked_number
 from kinfolk.linking.mentions import Mentions
 
 Array = NDArray[Any]
@@ -90,11 +90,11 @@ def generate_customers(
     swapped      the share of the duplicates whose names are in each other's field
     missing      the share of the values that are not there
     """
-    _check("n_records", n_records, IDS, whole=True)
-    _check("seed", seed, whole=True)
-    _check("typos", typos, 100)
+    checked_number("n_records", n_records, IDS, whole=True)
+    checked_number("seed", seed, whole=True)
+    checked_number("typos", typos, 100)
     for name, share in (("duplicates", duplicates), ("swapped", swapped), ("missing", missing)):
-        _check(name, share, 1)
+        checked_number(name, share, 1)
     rng = np.random.default_rng(seed)
     repeated = min(round(duplicates * n_records), max(n_records - 1, 0))
     people = n_records - repeated
@@ -212,10 +212,3 @@ def _names(person: Array, people: int, order: Array) -> list[str]:
     names = [f"rec-{i}-org" for i in range(people)]
     names += [f"rec-{i}-dup-{k}" for i, k in zip(again.tolist(), number.tolist(), strict=True)]
     return [names[i] for i in order.tolist()]
-
-
-def _check(name: str, value: float, most: float = np.inf, whole: bool = False) -> None:
-    if not 0 <= value <= most or (whole and not isinstance(value, int | np.integer)):
-        kind = "a whole number" if whole else "a number"
-        limits = f"from 0 to {most:,g}" if most < np.inf else "from 0 on"
-        raise SettingError(name, value, f"{kind} {limits}")

@@ -128,7 +128,7 @@ def _binary_row(cells: bytes, width: int) -> Cells | None:
 
 
 def _number_row(line: bytes, cells: bytes, rest: bytes, width: int, table: _Content, number: int) -> Cells:
-    """Any numbers; what is wrong with the line is told here."""
+    """Any numbers; what is wrong with the line is found here."""
     if b"\t" not in line or rest.count(b"\t") != width:
         wanted = "expected columns <id>, features, <class> with tabs between them"
         if table.lines:

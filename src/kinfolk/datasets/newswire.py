@@ -34,8 +34,8 @@ from typing import TypeVar
 
 import numpy as np
 
+from kinfolk.datasets import checked_number
 from kinfolk.datasets import words as wire
-from kinfolk.errors import SettingError
 from kinfolk.text.corpus import Corpus
 
 TYPE_PRIOR = {"PER": 0.4, "LOC": 0.3, "ORG": 0.3}
@@ -91,16 +91,16 @@ def generate_newswire(
 
 def newswire_split(train: int = 200, test: int = 100, *, seed: int = 0, **settings: float) -> tuple[Corpus, Corpus]:
     """The first `train` documents and the `test` after them; `settings` as in `generate_newswire`."""
-    _check("train", train, whole=True)
-    _check("test", test, whole=True)
+    checked_number("train", train, whole=True)
+    checked_number("test", test, whole=True)
     drawn = list(newswire_documents(train + test, seed=seed, **settings))
     return _corpus(drawn[:train]), _corpus(drawn[train:])
 
 
 def newswire_documents(documents: int, *, seed: int = 0, **settings: float) -> Iterator[list[WireSentence]]:
     """The documents `generate_newswire` makes a corpus of, with the places of the silent mentions."""
-    _check("documents", documents, whole=True)
-    _check("seed", seed, whole=True)
+    checked_number("documents", documents, whole=True)
+    checked_number("seed", seed, whole=True)
     reporter = _Reporter(np.random.default_rng(seed), **settings)
     return (_document(reporter) for _ in range(documents))
 
@@ -113,8 +113,8 @@ def silent_share(ambiguity: float = 0.5, repeats: float = 2.0) -> float:
     mentions right in expectation; whoever reads documents can get them all.
     """
     entities = sum(ENTITY_COUNTS) / len(ENTITY_COUNTS)
-    unclear = entities * _check("repeats", repeats, 100) + HEADLINED
-    return _check("ambiguity", ambiguity, 1) * unclear / (entities + unclear)
+    unclear = entities * checked_number("repeats", repeats, 100) + HEADLINED
+    return checked_number("ambiguity", ambiguity, 1) * unclear / (entities + unclear)
 
 
 def _document(reporter: _Reporter) -> list[WireSentence]:
@@ -149,9 +149,9 @@ class _Reporter:
     unknown: float = 0.4
 
     def __post_init__(self) -> None:
-        _check("repeats", self.repeats, 100)
+        checked_number("repeats", self.repeats, 100)
         for name in ("ambiguity", "introduction_first", "unknown"):
-            _check(name, getattr(self, name), 1)
+            checked_number(name, getattr(self, name), 1)
 
     def pick(self, choices: Sequence[T]) -> T:
         return choices[int(self.rng.random() * len(choices))]
@@ -239,10 +239,3 @@ def _corpus(drawn: Sequence[list[WireSentence]]) -> Corpus:
         "BIO",
         pos=[sentence.tags for sentence in sentences],
     )
-
-
-def _check(name: str, value: float, most: float = np.inf, whole: bool = False) -> float:
-    if not 0 <= value <= most or (whole and not isinstance(value, int | np.integer)):
-        limits = "a whole number, at least 0" if whole else f"a number from 0 to {most:g}"
-        raise SettingError(name, value, f"{limits}")
-    return value

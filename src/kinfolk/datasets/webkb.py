@@ -207,7 +207,7 @@ def _join(address: str, reference: str) -> str:
 
 
 def plain_address(address: str) -> str:
-    """The address as written, but for what no server tells apart: case of the host, :80, %7E for ~, the fragment."""
+    """The address as written, but for what no server distinguishes: case of the host, :80, %7E for ~, the fragment."""
     try:
         parts = urlsplit(address)
     except ValueError:

@@ -16,7 +16,7 @@ from scipy import sparse
 
 from kinfolk.collective.relations import Neighbourhood, Relation
 from kinfolk.collective.templates import Count, NeighbourTemplate, Over, TemplateSet, as_templates
-from kinfolk.core.data import BOUNDS, LARGEST_VALUE, Classes, Relational, class_weights, tell_unseen
+from kinfolk.core.data import BOUNDS, LARGEST_VALUE, Classes, Relational, class_weights, warn_unseen
 from kinfolk.core.modelfile import ModelFile, fits
 from kinfolk.errors import DataWarning, InputError, SettingError, warn
 from kinfolk.graph.graph import Graph, tell_by_position
@@ -120,7 +120,7 @@ class Nodes:
         table[:-1][table[:-1] < 0] = len(classes)
         codes = table[self.labels]
         strange = np.unique(self.labels[codes == len(classes)])
-        tell_unseen([self.classes.names[i] for i in strange])
+        warn_unseen([self.classes.names[i] for i in strange])
         return codes
 
     def codes(

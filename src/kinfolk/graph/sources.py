@@ -318,7 +318,7 @@ def _blocks(table: Table, name: str, ids: Sequence[str], flag: bool) -> list[_Bl
     if column.kind in ("other", "mixed"):
         wanted = "expected numbers, strings or truth values"
         remedy = "turn it into one of these, or leave it out with `features=[...]`"
-        raise table.fault(f"column {name!r}: {wanted}, got {column.told}; {remedy}")
+        raise table.fault(f"column {name!r}: {wanted}, got {column.dtype}; {remedy}")
     gaps = without_value(column)
     if gaps.any() and not flag:
         row = int(gaps.argmax())
@@ -366,7 +366,7 @@ def _words(table: Table, name: str) -> _Block:
     """A bag of words: whether a word is there, not how often. No text is a text without words."""
     column = table.column(name, "text")
     if column.kind != "text" and (column.kind in ("other", "mixed") or not without_value(column).all()):
-        raise table.fault(f"column {name!r} (text): expected strings, got {column.told}; list it in features instead")
+        raise table.fault(f"column {name!r} (text): expected strings, got {column.dtype}; list it in features instead")
     number: dict[str, int] = {}
     found: list[int] = []
     sizes = np.zeros(table.n_rows + 1, np.int64)
@@ -511,7 +511,7 @@ def link_weights(table: Table, name: str | None) -> NDArray[np.float64] | None:
         return None
     column = table.column(name, "weight")
     if column.kind not in ("whole", "number", "truth"):
-        raise table.fault(f"column {name!r} (weight): expected numbers, got {column.told}; correct it or name another")
+        raise table.fault(f"column {name!r} (weight): expected numbers, got {column.dtype}; correct it or name another")
     weights: NDArray[np.float64] = column.values.astype(np.float64)
     wrong = np.flatnonzero(~np.isfinite(weights))
     if len(wrong):

@@ -148,7 +148,7 @@ def yes_or_no(table: Table, name: str) -> NDArray[np.int8]:
     """int8 1, 0 or -1 = not known, from a column of truth values, of 0 and 1, or of words."""
     cells = written(table.column(name, "match"))
     if cells is None:
-        raise table.fault(f"column {name!r} (match): expected yes or no, got {table.column(name, 'match').told}")
+        raise table.fault(f"column {name!r} (match): expected yes or no, got {table.column(name, 'match').dtype}")
     known: dict[str | None, int] = {None: UNKNOWN}
     for row, cell in enumerate(cells):
         if cell not in known:

@@ -136,7 +136,7 @@ class Problem(NamedTuple):
 
 
 def slif(data: Path) -> Problem:
-    """Text regions; the neighbour on each side has a slot, competitors of the panel are asked whether any is one."""
+    """Text regions; the neighbour on each side has a slot, competitors of the panel count if any is text."""
     graph = read_slif(data / "nodes" / "slif_sgm_minorthird")
     templates = [*(Concat(side, slots=1) for side in SIDES), Exists("competitor")]
     return Problem("slif", graph, templates, list(by_instance(graph)))

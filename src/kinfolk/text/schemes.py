@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kinfolk.core.data import Classes, Column, tell_unseen
+from kinfolk.core.data import Classes, Column, warn_unseen
 from kinfolk.core.modelfile import fits
 from kinfolk.core.settings import SCHEMES
 from kinfolk.errors import InputError, SettingError
@@ -423,7 +423,7 @@ class LabelCoding:
         strange = np.unique(labels.codes[(codes < 0) & (labels.codes >= 0)])
         unseen = tuple(labels.values[i] for i in strange)
         if tell:
-            tell_unseen(unseen)
+            warn_unseen(unseen)
         number = np.full(len(labels.values) + 1, -1, np.int32)
         number[strange] = np.arange(n, n + len(strange))
         return Column(np.where(codes < 0, number[labels.codes], codes), (*self.classes.names, *unseen))
