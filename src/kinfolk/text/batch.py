@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from kinfolk.collective.aggregate import side_by_side
-from kinfolk.core.data import Classes, Column, Relational, class_weights
+from kinfolk.core.data import Classes, Column, class_weights
 from kinfolk.errors import InputError
 from kinfolk.text import schemes
-from kinfolk.text.corpus import TOO_DEEP, Corpus, as_list, one_row, too_deep
+from kinfolk.text.corpus import TOO_DEEP, Corpus, as_list, one_row, starts_of, too_deep
 from kinfolk.text.dicts import FOR_VECTORS, DictFeatures, check_items
 from kinfolk.text.extraction import TokenFeatures
 from kinfolk.text.schemes import TAG, LabelCoding
@@ -44,15 +44,17 @@ class Answers(list[T]):
 class Batch:
     """Tokens with labels, and where features come as dicts, those dicts.
 
-    A corpus has no sentence without tokens. Lists may: `filled` then tells which of the sentences given have any.
-    Where a list of corpora was given, `sizes` tells how many sentences each of them has.
+    A corpus has no sentence without tokens. Lists may: `filled` then says which of the sentences given have any.
+    Where a list of corpora was given, `sizes` says how many sentences each of them has.
     """
 
     corpus: Corpus
     items: Sequence[Sequence[Any]] | None = None
     filled: NDArray[np.bool_] | None = None
-    kept_rows: dict[int, sparse.csr_array] | None = None  # rows by feature set, where they are asked for again
-    extra: NDArray[np.float32] | None = None  # (n, q) beside the features of a token: what stacking tells it
+    kept_rows: dict[int, sparse.csr_array] | None = None  # rows by feature set, where they are needed twice
+    extra: NDArray[np.float32] | None = (
+        None  # (n, q) beside the features of a token: aggregates of its neighbours, in stacking
+    )
     extra_names: Sequence[str] = ()  # of its columns, where they are to be explained
     sizes: Sequence[int] | None = None
 
@@ -87,13 +89,13 @@ class Batch:
         return self._beside(features.learn(self._source(features), n_jobs), pairs)
 
     def rows(self, features: FeatureSet, n_jobs: int, pairs: bool = False) -> sparse.csr_array:
-        if not self.corpus.n_tokens:  # nothing, whether of words or of dicts
-            return self._beside(sparse.csr_array((0, features.n_features), dtype=np.float32), pairs)
-        if self.kept_rows is None:
-            return self._beside(features.rows(self._source(features), n_jobs), pairs)
-        if id(features) not in self.kept_rows:
-            self.kept_rows[id(features)] = self._beside(features.rows(self._source(features), n_jobs), pairs)
-        return self.kept_rows[id(features)]
+        kept = {} if self.kept_rows is None else self.kept_rows
+        if id(features) not in kept:
+            rows = sparse.csr_array((0, features.n_features), dtype=np.float32)
+            if self.corpus.n_tokens:  # else nothing, whether of words or of dicts
+                rows = features.rows(self._source(features), n_jobs)
+            kept[id(features)] = self._beside(rows, pairs)
+        return kept[id(features)]
 
     def _beside(self, rows: sparse.csr_array, pairs: bool) -> sparse.csr_array:
         """The rows of the features of tokens with the extra columns after them."""
@@ -110,13 +112,6 @@ class Batch:
         if self.filled is None:
             return Answers(answers)
         return Answers(next(known) if has_tokens else without_tokens() for has_tokens in self.filled)
-
-    @property
-    def sentences_of_each(self) -> Sequence[int]:
-        """How many sentences of the corpus each thing given has."""
-        if self.sizes is not None:
-            return self.sizes
-        return [1] * self.corpus.n_sentences if self.filled is None else self.filled.astype(int).tolist()
 
     def _source(self, features: FeatureSet) -> Any:
         if isinstance(features, DictFeatures) != (self.items is not None):
@@ -172,27 +167,6 @@ def _with_labels(corpus: Corpus, y: Any, scheme: str | None, X: Any = None) -> C
     return corpus.with_labels(labels, None).with_scheme(scheme, np.flatnonzero(lengths))
 
 
-def relational(corpus: Corpus, rows: sparse.csr_array, labels: NDArray[np.int32], classes: Classes) -> Relational:
-    """The corpus as instances: tokens, each looking at the one before it; documents are the groups."""
-    n = corpus.n_tokens
-    has_previous = np.ones(n, bool)
-    has_previous[corpus.sentence_starts[:-1]] = False
-    indptr = np.concatenate([[0], np.cumsum(has_previous)]).astype(np.int32)
-    previous = (np.flatnonzero(has_previous) - 1).astype(np.int32)
-    chain = sparse.csr_array((np.ones(len(previous), np.float32), previous, indptr), shape=(n, n))
-    return Relational(rows, labels, classes, {"previous": chain}, corpus.token_documents)
-
-
-def chain_starts(data: Relational) -> NDArray[np.int64]:
-    """(S + 1,), where the sequences of the relation "previous" begin: the instances that look at nobody."""
-    relation = data.relations["previous"]
-    first = np.flatnonzero(np.diff(relation.indptr) == 0)
-    follow = np.delete(np.arange(len(data)), first)
-    if len(relation.indices) != len(follow) or (relation.indices != follow - 1).any():
-        raise InputError("relation 'previous' must link each instance to the one just before it, or to none")
-    return np.append(first, len(data)).astype(np.int64)
-
-
 # -- Weights of tokens in training: of their class, of their sentence, or both -------------------------
 
 
@@ -208,7 +182,10 @@ def token_weights(
     if sample_weight is None:
         return by_class
     corpus = batch.corpus
-    sizes, unit = batch.sentences_of_each, "sentence" if batch.sizes is None else "document"
+    sizes, unit = batch.sizes, "document"  # how many sentences of the corpus each thing given has
+    if sizes is None:
+        unit = "sentence"
+        sizes = [1] * corpus.n_sentences if batch.filled is None else batch.filled.astype(int).tolist()
     try:
         weights: NDArray[np.float64] = np.asarray(sample_weight, np.float64)
     except (TypeError, ValueError):
@@ -286,8 +263,9 @@ def _placed(entity: Entity, document: int, words: Sequence[str], place: Sequence
     """The entity with the characters of its tokens; no blank between words that touch."""
     gaps = ["", *("" if start == end else " " for (_, end), (start, _) in pairwise(place))]
     text = "".join(gap + word for gap, word in zip(gaps, words, strict=True))
-    told = {**vars(entity), "text": text}
-    return PlacedEntity(**told, document=document, start_char=place[0][0], end_char=place[-1][1])
+    return PlacedEntity(
+        **{**vars(entity), "text": text}, document=document, start_char=place[0][0], end_char=place[-1][1]
+    )
 
 
 def entity_scores(gold: Any, predicted: Any) -> EntityScores:
@@ -298,7 +276,7 @@ def entity_scores(gold: Any, predicted: Any) -> EntityScores:
                       Lists of such for each document, as `cross_val_predict` gives them for a Corpus, are taken too. Or
                       entities as (start, end, type), with offsets into the same tokens.
     """
-    both = [_told(name, given) for name, given in (("gold", gold), ("predicted", predicted))]
+    both = [_listed(name, given) for name, given in (("gold", gold), ("predicted", predicted))]
     if any(_is_span(things) for things in both):
         strange = next((one for things in both for one in things if not _is_span([one])), None)
         if strange is not None:
@@ -310,11 +288,11 @@ def entity_scores(gold: Any, predicted: Any) -> EntityScores:
     for number, (true, guess) in enumerate(zip(*rows, strict=True)):
         if len(true) != len(guess):
             raise InputError(f"sentence {number} has {len(true)} labels in gold, {len(guess)} in predicted")
-    starts = np.concatenate([[0], np.cumsum([len(row) for row in rows[0] if len(row)])]).astype(np.int64)
+    starts = starts_of([len(row) for row in rows[0] if len(row)])
     return span_scores(*(schemes.spans(_tags(row), starts, "BIO") for row in rows))
 
 
-def _told(name: str, given: Any) -> list[Any]:
+def _listed(name: str, given: Any) -> list[Any]:
     if isinstance(given, Corpus):
         return given.label_rows()
     if isinstance(given, str) or not isinstance(given, Iterable):
@@ -331,8 +309,8 @@ def _sentences(name: str, things: list[Any]) -> list[Any]:
     """The labels of each sentence; those of documents one after the other."""
     flat = next((one for one in things if isinstance(one, str) or not isinstance(one, Sequence | np.ndarray)), None)
     if flat is not None:
-        told = f"{name}: expected a list of labels for each sentence; got {flat!r} in the place of a sentence"
-        raise InputError(f"{told}. One sentence is a list of one: [labels]")
+        expected = f"{name}: expected a list of labels for each sentence; got {flat!r} in the place of a sentence"
+        raise InputError(f"{expected}. One sentence is a list of one: [labels]")
     nested = any(isinstance(label, list | np.ndarray) for row in things for label in row)
     return [sentence for document in things for sentence in document] if nested else things
 

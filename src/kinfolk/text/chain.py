@@ -20,7 +20,7 @@ from kinfolk.inference.chain import Potentials, conditional_potentials, expected
 from kinfolk.learning.loglinear import Shape, Weights, inherit
 from kinfolk.learning.sparse import SparseRows
 from kinfolk.text import schemes
-from kinfolk.text.batch import Batch, Entity, FeatureSet, chain_starts, entity_list, found_spans
+from kinfolk.text.batch import Batch, Entity, entity_list, found_spans
 from kinfolk.text.corpus import Corpus
 from kinfolk.text.schemes import LabelCoding
 from kinfolk.text.tagger import Tagger, TrainingSet
@@ -66,141 +66,138 @@ class ChainMethod:
     conditions: bool
 
 
-@dataclass(frozen=True)
-class Decoder:
-    """A fitted model seen from the side of prediction."""
+@dataclass(frozen=True, eq=False)
+class FittedDecoder:
+    """What decoders share: labels that are forced, the tag scheme, entities by the probabilities of spans."""
 
-    method: ChainMethod
-    features: FeatureSet
-    pair_features: FeatureSet | None
-    coding: LabelCoding
-    weights: Weights
-    constrain: bool
+    model: Any  # the tagger
     n_jobs: int
 
+    @property
+    def coding(self) -> LabelCoding:
+        return self.model.coding_  # type: ignore[no-any-return]
+
+    def forced_labels(self, batch: Batch, forced: bool) -> NDArray[np.int32] | None:
+        """Class numbers (n,), -1 where the label is not known; None where none is forced."""
+        return self.coding.encode(batch.corpus, repair=False) if forced else None
+
+    def allowed(self) -> tuple[Array, Array, Array]:
+        """Which label may follow which, begin and end a sentence: by the tag scheme, or all."""
+        return schemes.transitions(self.coding.classes.names, self.coding.inner if self.model.constrain else None)
+
+    def best_valid(self, batch: Batch, beliefs: Array, forced: bool) -> NDArray[np.int32]:
+        """The valid labelling, forced labels kept, whose beliefs (n, L) add up to most; an error if there is none."""
+        labels, starts = self.forced_labels(batch, forced), batch.corpus.sentence_starts
+        potentials = expected_correct(beliefs, starts, *self.allowed())
+        path, scores = chain.viterbi(only_known(potentials, labels), self.n_jobs)
+        check_possible(scores, 0, starts, batch.corpus)
+        return path
+
+    def entities(self, batch: Batch, path: NDArray[np.int32], forced: bool) -> list[Entity]:
+        """The entities of a labelling, each with the probability that exactly it is there."""
+        found = found_spans(batch, self.coding, path)
+        if not found:
+            return []
+        continues = schemes.continuations(self.coding.classes.names)
+        return entity_list(batch, found, self.span_probabilities(batch, path, found, continues, forced))
+
+    def span_probabilities(
+        self, batch: Batch, path: NDArray[np.int32], found: Sequence[schemes.Span], continues: Array, forced: bool
+    ) -> Array:
+        """(m,) of the spans `found`, whose labels are those of the path; `continues`: see `schemes.continuations`."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class Decoder(FittedDecoder):
+    """A chain from the side of prediction."""
+
+    weights: Weights
+
     def blocks(self, batch: Batch) -> Iterator[Block]:
-        rows = SparseRows(batch.rows(self.features, self.n_jobs))
-        if rows.n_columns != len(self.weights.node):
-            raise InputError(f"the model has weights for {len(self.weights.node)} features; got {rows.n_columns}")
-        node = finite(rows.scores(self.weights.node, self.n_jobs), "the model")
-        n_labels = len(self.coding.classes)
-        pair_rows = (
-            None if self.pair_features is None else SparseRows(batch.rows(self.pair_features, self.n_jobs, pairs=True))
-        )
+        model, weights, n_labels = self.model, self.weights, len(self.coding.classes)
+        rows, pair_rows = SparseRows(batch.rows(model.features_, self.n_jobs)), None
+        if rows.n_columns != len(weights.node):
+            raise InputError(f"the model has weights for {len(weights.node)} features; got {rows.n_columns}")
+        node = finite(rows.scores(weights.node, self.n_jobs), "the model")
+        if model.transition_features_ is not None:
+            pair_rows = SparseRows(batch.rows(model.transition_features_, self.n_jobs, pairs=True))
         for first_seq, last_seq in _runs(batch.corpus.sentence_starts):
             starts = batch.corpus.sentence_starts[first_seq : last_seq + 1]
             a, b = int(starts[0]), int(starts[-1])
-            pair = self.weights.pair[None]
+            pair = weights.pair[None]
             if pair_rows is not None:
-                scores = pair_rows.scores(self.weights.pair_features, self.n_jobs, rows=(a, b))
+                scores = pair_rows.scores(weights.pair_features, self.n_jobs, rows=(a, b))
                 pair = scores.reshape(-1, n_labels, n_labels) + pair
-            yield Block(node[a:b], finite(pair, "the model"), self.weights.start, a, starts - a)
+            yield Block(node[a:b], finite(pair, "the model"), weights.start, a, starts - a)
+
+    def chains(self, batch: Batch, forced: bool, constrained: bool) -> Iterator[tuple[Block, slice, Potentials]]:
+        """Each block, where its tokens are, and its chain given the labels that are forced."""
+        labels, method = self.forced_labels(batch, forced), self.model._method()
+        for block in self.blocks(batch):
+            span = slice(block.first, block.first + len(block.node))
+            own = only_known(method.potentials(block, self.n_jobs), None if labels is None else labels[span])
+            yield block, span, self._constrained(own) if constrained else own
 
     def paths(self, batch: Batch, forced: bool) -> NDArray[np.int32]:
         """Class numbers (n,) of the predicted labels."""
-        labels = self.coding.encode(batch.corpus, repair=False) if forced else None
+        if self.model._method().decode == "posterior":
+            return self.best_valid(batch, self.marginals(batch, forced), forced)
         path = np.empty(batch.corpus.n_tokens, np.int32)
-        for block in self.blocks(batch):
-            span = slice(block.first, block.first + len(block.node))
-            potentials = self._forced(self.method.potentials(block, self.n_jobs), labels, span)
-            if self.method.decode == "posterior":
-                known = chain.marginals(potentials, self.n_jobs).node
-                allowed = allowed_steps(self.coding, self.constrain)
-                potentials = self._forced(expected_correct(known, block.starts, *allowed), labels, span)
-            else:
-                potentials = self._constrained(potentials)
+        for block, span, potentials in self.chains(batch, forced, constrained=True):
             path[span], scores = chain.viterbi(potentials, self.n_jobs)
             check_possible(scores, block.first, block.starts, batch.corpus)
         return path
 
     def marginals(self, batch: Batch, forced: bool) -> Array:
         """(n, L) probability of each class at each token."""
-        labels = self.coding.encode(batch.corpus, repair=False) if forced else None
         out = np.empty((batch.corpus.n_tokens, len(self.coding.classes)))
-        for block in self.blocks(batch):
-            span = slice(block.first, block.first + len(block.node))
-            potentials = self._forced(self.method.potentials(block, self.n_jobs), labels, span)
-            if self.method.conditions:
-                potentials = self._constrained(potentials)
+        for block, span, potentials in self.chains(batch, forced, self.model._method().conditions):
             out[span], log_z = chain.marginals(potentials, self.n_jobs)
             check_possible(log_z, block.first, block.starts, batch.corpus)
         return out
 
     def k_best(self, batch: Batch, k: int, forced: bool) -> list[list[tuple[Array, float]]]:
         """For each sentence up to k labellings and their log-probabilities, best first."""
-        labels = self.coding.encode(batch.corpus, repair=False) if forced else None
-        answers = []
-        for block in self.blocks(batch):
-            span = slice(block.first, block.first + len(block.node))
-            own = self._forced(self.method.potentials(block, self.n_jobs), labels, span)
+        answers, conditions = [], self.model._method().conditions
+        for block, _, own in self.chains(batch, forced, constrained=False):
             allowed = self._constrained(own)
-            log_z = chain.marginals(allowed if self.method.conditions else own, self.n_jobs).log_partition
+            log_z = chain.marginals(allowed if conditions else own, self.n_jobs).log_partition
             found = chain.k_best(allowed, k, self.n_jobs)
-            check_possible(
-                np.array([max(scores, default=-np.inf) for _, scores in found]), block.first, block.starts, batch.corpus
-            )
+            best = np.array([max(scores, default=-np.inf) for _, scores in found])
+            check_possible(best, block.first, block.starts, batch.corpus)
             for (paths, scores), z in zip(found, log_z, strict=True):
                 answers.append([(path, float(score - z)) for path, score in zip(paths, scores, strict=True)])
         return answers
 
-    def entities(self, batch: Batch, path: NDArray[np.int32], forced: bool) -> list[Entity]:
-        """The entities of a labelling, each with the probability that exactly it is there."""
-        labels = self.coding.encode(batch.corpus, repair=False) if forced else None
-        found = found_spans(batch, self.coding, path)
-        if not found:
-            return []
-        continues = schemes.continuations(self.coding.classes.names)
-        confidence = np.empty(len(found))
-        firsts = np.array([s.start for s in found], np.int64)
-        for block in self.blocks(batch):
-            own = np.flatnonzero((firsts >= block.first) & (firsts < block.first + len(block.node)))
-            if not len(own):
-                continue
-            span = slice(block.first, block.first + len(block.node))
-            potentials = self._forced(self.method.potentials(block, self.n_jobs), labels, span)
-            potentials = self._constrained(potentials) if self.method.conditions else potentials
-            spans = [found[i] for i in own]
-            local = np.searchsorted(block.starts, firsts[own] - block.first, side="right") - 1
-            confidence[own] = span_probabilities(
-                potentials, local, firsts[own] - block.first, np.array([s.end for s in spans]) - 1 - block.first,
-                np.concatenate([path[s.start : s.end] for s in spans]), continues,
-            )  # fmt: skip
-        return entity_list(batch, found, confidence)
+    def span_probabilities(
+        self, batch: Batch, path: NDArray[np.int32], found: Sequence[schemes.Span], continues: Array, forced: bool
+    ) -> Array:
+        confidence, (firsts, ends) = np.empty(len(found)), np.array([span[:2] for span in found]).T
+        for block, span, potentials in self.chains(batch, forced, self.model._method().conditions):
+            own = np.flatnonzero((firsts >= span.start) & (firsts < span.stop))
+            if len(own):
+                first, last = firsts[own] - block.first, ends[own] - 1 - block.first
+                sentence = np.searchsorted(block.starts, first, side="right") - 1
+                labels = np.concatenate([path[found[i].start : found[i].end] for i in own.tolist()])
+                confidence[own] = span_probabilities(potentials, sentence, first, last, labels, continues)
+        return confidence
 
     def _constrained(self, potentials: Potentials) -> Potentials:
         """Forbid what the tag scheme forbids."""
-        if not self.constrain or self.coding.inner is None:
-            return potentials
-        pair, start, end = (np.where(mask, 0.0, -np.inf) for mask in allowed_steps(self.coding, self.constrain))
+        pair, start, end = (np.where(mask, 0.0, -np.inf) for mask in self.allowed())
         return potentials._replace(
             pair=potentials.pair + pair, start=potentials.start + start, end=potentials.end + end
         )
 
-    def _forced(self, potentials: Potentials, labels: NDArray[np.int32] | None, span: slice) -> Potentials:
-        """Forbid all labels but the known one where a token's label is known."""
-        return potentials if labels is None else only_known(potentials, labels[span])
 
-
-def allowed_steps(coding: LabelCoding, constrain: bool) -> tuple[Array, Array, Array]:
-    """Which label may follow which, begin and end a sentence: by the tag scheme, or all."""
-    return schemes.transitions(coding.classes.names, coding.inner if constrain else None)
-
-
-def only_known(potentials: Potentials, labels: NDArray[np.int32]) -> Potentials:
+def only_known(potentials: Potentials, labels: NDArray[np.int32] | None) -> Potentials:
     """Forbid all labels but the known one where one is known."""
+    if labels is None:
+        return potentials
     known = labels[:, None]
     kept = (known < 0) | (known == np.arange(potentials.node.shape[1]))
     return potentials._replace(node=np.where(kept, potentials.node, -np.inf))
-
-
-def most_expected(
-    corpus: Corpus, beliefs: Array, allowed: tuple[Array, Array, Array], labels: NDArray[np.int32] | None, n_jobs: int
-) -> NDArray[np.int32]:
-    """The valid labelling whose beliefs (n, L) add up to most; known labels are kept. An error if there is none."""
-    potentials = expected_correct(beliefs, corpus.sentence_starts, *allowed)
-    path, scores = chain.viterbi(potentials if labels is None else only_known(potentials, labels), n_jobs)
-    check_possible(scores, 0, corpus.sentence_starts, corpus)
-    return path
 
 
 def check_possible(scores: Array, first: int, starts: NDArray[np.int64], corpus: Corpus) -> None:
@@ -243,7 +240,8 @@ class ChainTagger(Tagger):
         rows = SparseRows(training_set.data.features)
         pair_rows = None if training_set.pair_rows is None else SparseRows(training_set.pair_rows)
         labels, n_labels = training_set.data.labels, len(training_set.data.classes)
-        data = TrainingData(rows, pair_rows, labels, training_set.weights, chain_starts(training_set.data), n_labels)
+        starts = training_set.corpus.sentence_starts
+        data = TrainingData(rows, pair_rows, labels, training_set.weights, starts, n_labels)
         shape = Shape(rows.n_columns, n_labels, pair_rows.n_columns if pair_rows else 0)
         start = None if training_set.before is None else inherit(training_set.before, self, shape)
         score = self._dev_scorer(training_set.held_out)
@@ -253,10 +251,7 @@ class ChainTagger(Tagger):
         self.weights_ = shape.split(flat)
 
     def _decoder(self, weights: Any = None) -> Decoder:
-        return Decoder(
-            self._method(), self.features_, self.transition_features_, self.coding_,
-            self.weights_ if weights is None else weights, self.constrain, resolve_jobs(self.n_jobs),
-        )  # fmt: skip
+        return Decoder(self, resolve_jobs(self.n_jobs), self.weights_ if weights is None else weights)
 
     def to_state(self) -> ModelFile:
         state = super().to_state()
@@ -271,13 +266,10 @@ class ChainTagger(Tagger):
         shapes = Weights((width, n), (n,), (n, n), (g, n * n))._asdict()  # type: ignore[arg-type]
         self.weights_ = Weights(**{name: file.array(f"weights.{name}", shape) for name, shape in shapes.items()})
 
-    def _own_weights(self) -> Any:
-        return self.weights_.node
-
-    def _steps(self) -> tuple[Any, Any]:
+    def _score_parts(self) -> tuple[Array, Array | None, Array | None]:
         """A MEMM asks the label before alone; in a CRF the label behind has the same say."""
         kind, pair = self._method().kind, self.weights_.pair
-        return (None if kind == "maxent" else pair), (pair.T if kind == "crf" else None)
+        return self.weights_.node, (None if kind == "maxent" else pair), (pair.T if kind == "crf" else None)
 
     def _k_best(self, X: Any, k: int, forced: bool) -> list[list[tuple[list[str], float]]]:
         self._require_fitted()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import PurePath
 from typing import Any
 
@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from kinfolk.core.data import Column
 from kinfolk.core.files import Source, read_utf8, write_utf8
+from kinfolk.core.settings import SCHEMES
 from kinfolk.errors import InputError, SettingError
 from kinfolk.text.corpus import Corpus
-from kinfolk.text.schemes import SCHEMES
 from kinfolk.text.tokenise import pieces, token_spans
 
 MARKER = "-DOCSTART-"
@@ -53,7 +53,12 @@ def read_conll(
     separator  what stands between cells; by default any run of spaces and tabs
     unknown    how the file writes a label that is not known; None if it knows all
     """
-    _check_settings(columns, scheme, documents)
+    if documents not in DOCUMENTS:
+        raise SettingError("documents", documents, f"one of {', '.join(DOCUMENTS)}")
+    if scheme not in (None, "auto", *SCHEMES):
+        raise SettingError("scheme", scheme, f"auto, None or one of {', '.join(SCHEMES)}")
+    if columns is not None and ("word" not in columns or len(set(columns)) < len(columns)):
+        raise SettingError("columns", list(columns), "distinct names with 'word' among them")
     _check_separator(separator)
     data, name = read_utf8(path)
     rows, markers = _split(data, separator)
@@ -62,23 +67,23 @@ def read_conll(
     if not len(lines):
         raise InputError("no tokens: expected one token a line, found none", name)
     width, line = int(widths[lines[0]]), int(lines[0]) + 1
-    if label == "optional" and columns is not None:
-        columns, label = _with_optional_label(columns, width)
+    if label == "optional" and columns is not None:  # it is one column more than the names
+        columns, label = ([*columns, "label"], "label") if width == len(columns) + 1 else (columns, None)
     names = _column_names(columns, width, name, line)
-    _check_widths(widths, lines, names, name)
+    ragged = lines[widths[lines] != width]
+    if len(ragged):
+        raise InputError(
+            f"expected {width} columns ({', '.join(names)}) as in line {line}, got {widths[ragged[0]]}; "
+            "complete the line, or pass `separator=...` if cells hold blanks",
+            name,
+            int(ragged[0]) + 1,
+        )
     cells = list(chain.from_iterable(rows))
     table = {key: _coded(cells[i :: len(names)], name, lines) for i, key in enumerate(names)}
     labels = _labels(table, label, unknown)
     sentences = np.concatenate([[0], np.flatnonzero(np.diff(lines) > 1) + 1, [len(lines)]])
-    corpus = Corpus(
-        table,
-        sentences,
-        _document_starts(lines, sentences, markers, documents),
-        labels,
-        source=name,
-        lines=(lines + 1).astype(np.int32),
-    )
-    return corpus.with_scheme(scheme)
+    starts = sentences, _document_starts(lines, sentences, markers, documents)
+    return Corpus(table, *starts, labels, source=name, lines=(lines + 1).astype(np.int32)).with_scheme(scheme)
 
 
 def write_conll(
@@ -114,15 +119,6 @@ def write_conll(
     write_utf8(path, _blocks(corpus, tokens, marker if marked else None))
 
 
-def _check_settings(columns: Sequence[str] | None, scheme: str | None, documents: str) -> None:
-    if documents not in DOCUMENTS:
-        raise SettingError("documents", documents, f"one of {', '.join(DOCUMENTS)}")
-    if scheme not in (None, "auto", *SCHEMES):
-        raise SettingError("scheme", scheme, f"auto, None or one of {', '.join(SCHEMES)}")
-    if columns is not None and ("word" not in columns or len(set(columns)) < len(columns)):
-        raise SettingError("columns", list(columns), "distinct names with 'word' among them")
-
-
 def _check_separator(separator: str | None) -> None:
     if separator is not None and (len(separator) != 1 or separator in "\r\n"):
         raise SettingError("separator", separator, "one character, not a line end")
@@ -153,22 +149,6 @@ def _column_names(columns: Sequence[str] | None, width: int, name: str, line: in
         return ["word"]
     middle = {3: ["pos"], 4: ["pos", "chunk"]}.get(width, [f"c{i}" for i in range(2, width)])
     return ["word", *middle, "label"]
-
-
-def _with_optional_label(columns: Sequence[str], width: int) -> tuple[list[str], str | None]:
-    """One column more than the names is the label; as many as the names means there is none."""
-    return ([*columns, "label"], "label") if width == len(columns) + 1 else (list(columns), None)
-
-
-def _check_widths(widths: Ints, lines: Ints, names: Sequence[str], name: str) -> None:
-    ragged = lines[widths[lines] != len(names)]
-    if len(ragged):
-        raise InputError(
-            f"expected {len(names)} columns ({', '.join(names)}) as in line {lines[0] + 1}, got "
-            f"{widths[ragged[0]]}; complete the line, or pass `separator=...` if cells hold blanks",
-            name,
-            int(ragged[0]) + 1,
-        )
 
 
 def _coded(cells: list[bytes], name: str, lines: Ints) -> Column:
@@ -221,13 +201,10 @@ def _strings(column: Column, separator: str, name: str) -> list[str | None]:
 
 
 def _blocks(corpus: Corpus, tokens: list[str], marker: str | None) -> Iterable[str]:
-    sentence_starts = corpus.sentence_starts.tolist()
-    documents = corpus.document_starts.tolist()
-    for d in range(corpus.n_documents):
-        if marker is not None:
-            yield marker + "\n\n"
-        for s in range(documents[d], documents[d + 1]):
-            yield "\n".join(tokens[sentence_starts[s] : sentence_starts[s + 1]]) + "\n\n"
+    sentences = ["\n".join(tokens[a:b]) + "\n\n" for a, b in pairwise(corpus.sentence_starts.tolist())]
+    for first, last in pairwise(corpus.document_starts.tolist()):
+        yield from [] if marker is None else [f"{marker}\n\n"]
+        yield from sentences[first:last]
 
 
 # -- Running text: one sentence a line, a blank line ends a document -----------------------------------
@@ -236,13 +213,10 @@ def _blocks(corpus: Corpus, tokens: list[str], marker: str | None) -> Iterable[s
 def read_text(path: Source, *, tokenise: bool | str = True) -> Corpus:
     """Read plain text as a corpus without labels; `path` may be "-" or an open file, gzip is unpacked.
 
-    Words are what stands between blanks. With `tokenise`, quotes, brackets and .,;:!?% at the ends of a
-    word become tokens of their own; a full stop stays with U.S., e.g. and J., a row of stops (...) and a
-    word of nothing but marks stay whole. Nothing inside a word is touched. `tokenise` may also name a way
-    of `kinfolk.text.tokenise`: "words" is True, "blanks" is False, "fine" is how the readers of protein names
-    and e-mail cut, and so what text for models trained on those needs.
-
-    `offsets` count the characters of the whole file, line ends included, a byte order mark not.
+    `tokenise` is a way of `kinfolk.text.tokenise`: "blanks" (False) cuts at blanks; "words" (True) cuts quotes,
+    brackets and .,;:!?% off the ends of words too; "fine" is how the readers of protein names and e-mail cut, and so
+    what text for models trained on those needs. `offsets` count the characters of the whole file, line ends included,
+    a byte order mark not.
     """
     way = tokenise if isinstance(tokenise, str) else "words" if tokenise else "blanks"
     data, name = read_utf8(path)
@@ -254,14 +228,9 @@ def read_text(path: Source, *, tokenise: bool | str = True) -> Corpus:
     lines = np.searchsorted(line_ends, offsets[:, 0])  # of the tokens; no token holds a line end
     sentences = np.flatnonzero(np.diff(lines, prepend=-1))
     documents = np.flatnonzero(np.diff(lines[sentences]) > 1) + 1
-    return Corpus(
-        {"word": Column.from_strings(pieces(text, offsets))},
-        np.append(sentences, len(offsets)),
-        np.concatenate([[0], documents, [len(sentences)]]),
-        source=name,
-        lines=(lines + 1).astype(np.int32),
-        offsets=offsets,
-    )
+    words, numbers = {"word": Column.from_strings(pieces(text, offsets))}, (lines + 1).astype(np.int32)
+    starts = np.append(sentences, len(offsets)), np.concatenate([[0], documents, [len(sentences)]])
+    return Corpus(words, *starts, source=name, lines=numbers, offsets=offsets)
 
 
 # -- Lists of names in text files, one entry a line ----------------------------------------------------

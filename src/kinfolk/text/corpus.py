@@ -129,15 +129,14 @@ class Corpus:
 
     def rows(self, column: str = "word") -> list[list[str]]:
         """One list of strings a sentence."""
-        strings = self.columns[column].strings()
-        return [strings[a:b] for a, b in _pairs(self.sentence_starts)]  # type: ignore[misc]
+        return self._by_sentence(self.columns[column].strings())
 
     def label_rows(self) -> list[list[Any]]:
         """One list of labels a sentence, of the type they came in; None where a token has none."""
-        if self.labels is None:
-            return [[None] * int(b - a) for a, b in _pairs(self.sentence_starts)]
-        labels = self.labels.labels()
-        return [labels[a:b] for a, b in _pairs(self.sentence_starts)]
+        return self._by_sentence([None] * self.n_tokens if self.labels is None else self.labels.labels())
+
+    def _by_sentence(self, values: list[Any]) -> list[list[Any]]:
+        return [values[a:b] for a, b in pairwise(self.sentence_starts.tolist())]
 
     def with_labels(self, labels: Column | None, scheme: str | None) -> Corpus:
         return replace(self, labels=labels, scheme=scheme)
@@ -187,17 +186,8 @@ class Corpus:
         if not 0 <= start <= stop <= self.n_documents:
             raise InputError(f"documents go from 0 to {self.n_documents}; asked for {start} to {stop}")
         first, last = self.document_starts[start], self.document_starts[stop]
-        a, b = int(self.sentence_starts[first]), int(self.sentence_starts[last])
-        return Corpus(
-            {name: column.slice(a, b) for name, column in self.columns.items()},
-            self.sentence_starts[first : last + 1] - a,
-            self.document_starts[start : stop + 1] - first,
-            None if self.labels is None else self.labels.slice(a, b),
-            self.scheme,
-            self.source,
-            None if self.lines is None else self.lines[a:b],
-            None if self.offsets is None else self.offsets[a:b],
-        )
+        sentences, documents = self.sentence_starts[first : last + 1], self.document_starts[start : stop + 1]
+        return self._part(slice(sentences[0], sentences[-1]), sentences - sentences[0], documents - first)
 
     def select(self, documents: ArrayLike) -> Corpus:
         """The documents of a list of numbers, in that order, as a corpus of their own."""
@@ -207,13 +197,17 @@ class Corpus:
                 f"documents are numbered 0 to {self.n_documents - 1}; got {chosen.min()} to {chosen.max()}"
             )
         sentences = _runs(self.document_starts, chosen)
-        tokens = _runs(self.sentence_starts, sentences)
-        pick = lambda column: replace(column, codes=column.codes[tokens])  # noqa: E731
+        per_sentence, per_document = np.diff(self.sentence_starts)[sentences], np.diff(self.document_starts)[chosen]
+        return self._part(_runs(self.sentence_starts, sentences), starts_of(per_sentence), starts_of(per_document))
+
+    def _part(self, tokens: Any, sentence_starts: NDArray[np.int64], document_starts: NDArray[np.int64]) -> Corpus:
+        """Some tokens, by a slice or by their numbers."""
+        parts = {name: replace(column, codes=column.codes[tokens]) for name, column in self.columns.items()}
         return Corpus(
-            {name: pick(column) for name, column in self.columns.items()},
-            np.concatenate([[0], np.cumsum(np.diff(self.sentence_starts)[sentences])]),
-            np.concatenate([[0], np.cumsum(np.diff(self.document_starts)[chosen])]),
-            None if self.labels is None else pick(self.labels),
+            parts,
+            sentence_starts,
+            document_starts,
+            None if self.labels is None else replace(self.labels, codes=self.labels.codes[tokens]),
             self.scheme,
             self.source,
             None if self.lines is None else self.lines[tokens],
@@ -325,21 +319,13 @@ def _sizes(documents: list[Any], n_sentences: int) -> list[int]:
 
 def one_row(things: Iterable[Any]) -> NDArray[Any]:
     """An array of objects: lists of one length do not become a table, and lists of several are no error."""
-    listed = list(things)
-    array = np.empty(len(listed), object)
-    for i, thing in enumerate(listed):
-        array[i] = thing
-    return array
-
-
-def _pairs(starts: NDArray[np.int64]) -> Iterable[tuple[int, int]]:
-    return pairwise(starts.tolist())
+    return np.fromiter(things, object)
 
 
 def _runs(starts: NDArray[np.int64], chosen: NDArray[np.int64]) -> NDArray[np.int64]:
     """The numbers starts[i], ..., starts[i + 1] - 1 for each chosen i, one run after the other."""
     lengths = np.diff(starts)[chosen]
-    before = np.concatenate([[0], np.cumsum(lengths)])
+    before = starts_of(lengths)
     return np.asarray(np.arange(before[-1]) + np.repeat(starts[chosen] - before[:-1], lengths))
 
 

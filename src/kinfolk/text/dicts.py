@@ -13,7 +13,7 @@ Anything else, a vector above all, is refused by `check_items`, which sees every
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -136,8 +136,7 @@ def check_items(sentences: Iterable[Iterable[Any]]) -> None:
     """Refuses what is no item, with its sentence, token and feature."""
     for s, sentence in enumerate(sentences):
         for t, item in enumerate(sentence):
-            fault = _fault_of_item(item)
-            if fault is not None:
+            if (fault := _fault_of_item(item)) is not None:
                 raise InputError(f"sentence {s}, token {t}: {fault}")
 
 
@@ -150,7 +149,7 @@ def _fault_of_item(item: Any) -> str | None:
     expected = "expected a dict of features or a list of strings"
     if isinstance(item, str) or not isinstance(item, Iterable):
         return f"{expected}; got {_described(item)}"
-    return _fault_of_list(item, lambda got: f"{expected}; got {got}")
+    return _fault_of_list(item, expected)
 
 
 def _fault_of_value(name: object, value: Any) -> str | None:
@@ -167,10 +166,10 @@ def _fault_of_value(name: object, value: Any) -> str | None:
             return None
         return f"{BOUNDS}; {_text(name)!r} is {value}. Scale them down, and leave out what is missing"
     if isinstance(value, bytes):
-        return _fault_of_list([value], lambda got: f"{expected}; got {got}")
+        return _fault_of_list([value], expected)
     if not isinstance(value, Iterable):
         return f"{expected}; got {_described(value)}" + (". Leave the feature out" if value is None else "")
-    return _fault_of_list(value, lambda got: f"{expected}; got {got}")
+    return _fault_of_list(value, expected)
 
 
 def _is_within(value: Any) -> bool:
@@ -180,9 +179,9 @@ def _is_within(value: Any) -> bool:
         return False
 
 
-def _fault_of_list(value: Iterable[Any], says: Callable[[str], str]) -> str | None:
+def _fault_of_list(value: Iterable[Any], expected: str) -> str | None:
     if isinstance(value, Iterator):
-        return f"{says(_described(value))}, which can be read but once; make it a list"
+        return f"{expected}; got {_described(value)}, which can be read but once; make it a list"
     for inner in value:
         if isinstance(inner, str):
             continue
@@ -190,11 +189,11 @@ def _fault_of_list(value: Iterable[Any], says: Callable[[str], str]) -> str | No
             try:
                 inner.decode("utf-8")
             except UnicodeDecodeError:
-                return f"{says(f'bytes that are not UTF-8: {inner[:20]!r}')}; decode them"
+                return f"{expected}; got bytes that are not UTF-8: {inner[:20]!r}; decode them"
         elif _is_number(inner) or getattr(inner, "shape", ()) != ():
-            return f"{says(f'a vector: {_described(value)}')}. {FOR_VECTORS}"
+            return f"{expected}; got a vector: {_described(value)}. {FOR_VECTORS}"
         else:
-            return f"{says(_described(value))} with {_described(inner)} in it"
+            return f"{expected}; got {_described(value)} with {_described(inner)} in it"
     return None
 
 

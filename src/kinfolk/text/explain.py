@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,9 @@ from kinfolk.errors import InputError
 from kinfolk.report.page import Part, PathLike, check_report, write_report
 from kinfolk.text.batch import Batch, Entity
 from kinfolk.text.schemes import LabelCoding
+
+if TYPE_CHECKING:
+    from kinfolk.text.tagger import Tagger
 
 # -- What the features of a token (and the labels beside it) say for its label, in a log-linear model ---
 #
@@ -59,45 +62,13 @@ class FeatureExplanation(Answer):
 SHOWN = 12  # contributions that are printed
 
 
-def feature_shares(
-    columns: Array, values: Array, weights: Array, label: int, names: Sequence[str]
-) -> list[FeatureShare]:
-    """Shares of the features that are on; `weights` (F, L), `columns` and `values` their numbers and values."""
-    on = weights[columns].astype(np.float64)
-    shares = values * (on[:, label] - on.mean(axis=1))
-    return [FeatureShare(names[f], float(share)) for f, share in zip(columns, shares, strict=True) if share]
-
-
-def step_share(name: str, beside: Array, step: Array, label: int) -> FeatureShare:
-    """The share of a label beside, with distribution `beside` (L,); `step` (L, L) scores it (rows) and the answer."""
-    return FeatureShare(name, float(beside @ (step[:, label] - step.mean(axis=1))))
-
-
-def largest_first(shares: list[FeatureShare]) -> tuple[FeatureShare, ...]:
-    return tuple(sorted(shares, key=lambda one: -abs(one.share)))
-
-
 # -- explain ---------------------------------------------------------------------------------------
-
-
-class Explaining(Protocol):
-    """A tagger from the side of explanations."""
-
-    coding_: LabelCoding
-
-    def _decoder(self) -> Any: ...
-
-    def _explanations(self, batch: Batch, path: NDArray[np.int32], marginals: Array, tokens: Sequence[int]) -> Any:
-        """One explanation a token of `tokens`."""
-
-    def _long_edges(self, batch: Batch) -> list[tuple[int, int, str]]:
-        """(token, token it looks at, relation), beyond the chain."""
 
 
 def one_document(batch: Batch, document: Any, token: Any) -> Batch:
     """The document to be explained; numbers count from 0, and a token of None stands for all."""
     corpus = batch.corpus
-    whole = _is_number(document) and (token is None or _is_number(token))
+    whole = isinstance(document, int | np.integer) and isinstance(token, int | np.integer | None)
     if not whole or not 0 <= document < corpus.n_documents:
         last = corpus.n_documents - 1
         raise InputError(f"give a document from 0 to {last} and a token; got `document={document}`, `token={token}`")
@@ -110,87 +81,80 @@ def one_document(batch: Batch, document: Any, token: Any) -> Batch:
     return Batch(one, batch.items[first:last])
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | np.integer)
-
-
 def explain_document(
-    tagger: Explaining, batch: Batch, document: Any, token: Any, report: PathLike | None, method: str
+    tagger: Tagger, batch: Batch, document: Any, token: Any, report: PathLike | None, method: str
 ) -> Any:
     """The explanation of a token, or of all as a list; with `report` the document is written as a page too."""
-
     check_report(report)
     labelled = label_document(tagger, batch, range(batch.corpus.n_tokens) if token is None or report else [int(token)])
     if report is not None:
-        write_token_report(report, labelled, document, method, token)
-    if token is None:
-        return [tagger.coding_.classes.as_written(answer) for answer in labelled.answers]
-    return tagger.coding_.classes.as_written(labelled.answers[int(token) if report is not None else 0])
+        about = f"{method}: {batch.corpus.n_tokens} tokens, {len(labelled.entities)} entities. Click a word to see why."
+        part = document_part(labelled, f"The text of document {document}", token)
+        write_report(report, f"Why these labels: document {document}", [part], about)
+    answers = [tagger.coding_.classes.as_written(answer) for answer in labelled.answers]
+    return answers if token is None else answers[int(token) if report is not None else 0]
 
 
 @dataclass(frozen=True, eq=False)
 class LabelledDocument:
     """One document, labelled, with all that is known of why; what a page alone shows is worked out when asked for."""
 
+    tagger: Tagger
     batch: Batch
-    coding: LabelCoding
     path: NDArray[np.int32]
     marginals: Array
     answers: Sequence[Any]
-    tagger: Explaining
 
     @cached_property
     def entities(self) -> Sequence[Entity]:
-        found: Sequence[Entity] = self.tagger._decoder().entities(self.batch, self.path, False)
-        return found
+        return self.tagger._decoder().entities(self.batch, self.path, False)
 
     @cached_property
     def long_edges(self) -> Sequence[tuple[int, int, str]]:
         return self.tagger._long_edges(self.batch)
 
 
-def label_document(tagger: Explaining, batch: Batch, tokens: Sequence[int]) -> LabelledDocument:
+def label_document(tagger: Tagger, batch: Batch, tokens: Sequence[int]) -> LabelledDocument:
     """`tokens` are those to explain."""
     batch, decoder = replace(batch, kept_rows={}), tagger._decoder()
     path, marginals = decoder.paths(batch, False), decoder.marginals(batch, False)
     answers = tagger._explanations(batch, path, marginals, tokens)
-    return LabelledDocument(batch, tagger.coding_, path, marginals, answers, tagger)
+    return LabelledDocument(tagger, batch, path, marginals, answers)
 
 
 class NamedFeatures(NamedTuple):
-    """What a log-linear model says of tokens.
-
-    rows     features of tokens, CSR (n, F)
-    weights  (F, L)
-    names    of the features
-    steps    scores (L, L) of the label before and the answer, and of the label behind and the answer; None: no say
-    """
+    """What a log-linear model scores tokens by: features (n, F) and their names, weights (F, L), scores (L, L) of the
+    label before or behind (rows) with the answer; None: it has no say."""
 
     rows: Any
-    weights: Array
     names: Sequence[str]
-    steps: tuple[Array | None, Array | None]
+    weights: Array
+    before: Array | None
+    behind: Array | None
 
 
 def by_features(
-    batch: Batch, path: NDArray[np.int32], marginals: Array, tokens: Sequence[int], said: NamedFeatures,
+    batch: Batch, path: NDArray[np.int32], marginals: Array, tokens: Sequence[int], model: NamedFeatures,
     coding: LabelCoding,
 ) -> list[FeatureExplanation]:  # fmt: skip
     """By the features of each token, and by the labels beside it."""
     words, classes = batch.corpus.columns["word"].strings(), coding.classes.names
-    first = {*batch.corpus.sentence_starts[:-1].tolist()}
-    last = {*(batch.corpus.sentence_starts[1:] - 1).tolist()}
-    (rows, weights, names, (before, behind)) = said
+    sentence = [-1, *batch.corpus.token_sentences.tolist(), -1]
     answers = []
     for t in tokens:
-        label, on = int(path[t]), slice(rows.indptr[t], rows.indptr[t + 1])
-        shares = feature_shares(rows.indices[on], rows.data[on], weights, label, names)
-        if before is not None and t not in first:
-            shares.append(step_share("the label before", marginals[t - 1], before, label))
-        if behind is not None and t not in last:
-            shares.append(step_share("the label behind", marginals[t + 1], behind, label))
-        sure, told = float(marginals[t, label]), largest_first(shares)
-        answers.append(FeatureExplanation(t, f"{words[t]} ({t})", classes[label], sure, classes, marginals[t], told))
+        label, on = int(path[t]), slice(model.rows.indptr[t], model.rows.indptr[t + 1])
+        columns, weights = model.rows.indices[on], model.weights[model.rows.indices[on]].astype(np.float64)
+        added = model.rows.data[on] * (weights[:, label] - weights.mean(axis=1))
+        shares = [FeatureShare(model.names[f], float(share)) for f, share in zip(columns, added, strict=True) if share]
+        for name, beside, step in (
+            ("the label before", t - 1, model.before),
+            ("the label behind", t + 1, model.behind),
+        ):
+            if step is not None and sentence[beside + 1] == sentence[t + 1]:
+                share = marginals[beside] @ (step[:, label] - step.mean(axis=1))
+                shares.append(FeatureShare(name, float(share)))
+        ordered, sure = tuple(sorted(shares, key=lambda one: -abs(one.share))), float(marginals[t, label])
+        answers.append(FeatureExplanation(t, f"{words[t]} ({t})", classes[label], sure, classes, marginals[t], ordered))
     return answers
 
 
@@ -199,23 +163,13 @@ def by_features(
 MOST_FEATURES = 8  # of a token, shown on a click
 
 
-def write_token_report(
-    path: PathLike, labelled: LabelledDocument, document: int, method: str, chosen: int | None = None
-) -> None:
-    """`chosen` is the token that is explained when the page opens."""
-    n_tokens, n_entities = labelled.batch.corpus.n_tokens, len(labelled.entities)
-    about = f"{method}: {n_tokens} tokens, {n_entities} entities. Click a word to see why."
-    part = document_part(labelled, f"The text of document {document}", chosen)
-    write_report(path, f"Why these labels: document {document}", [part], about)
-
-
 def document_part(labelled: LabelledDocument, title: str, chosen: int | None = None) -> Part:
     """All of it as numbers: words and classes are named once. Every token has to be explained."""
-    corpus, coding, answers = labelled.batch.corpus, labelled.coding, labelled.answers
+    corpus, coding, answers = labelled.batch.corpus, labelled.tagger.coding_, labelled.answers
     starts, edges = corpus.sentence_starts, labelled.long_edges
-    relations = {name: None for answer in answers for name in _relations(answer)}
-    relations |= {name: None for _, _, name in edges}
-    number = {name: i for i, name in enumerate(relations)}
+    by_parents = [answer.contributions if isinstance(answer, Explanation) else () for answer in answers]
+    relations = [*(one.relation for parents in by_parents for one in parents), *(name for _, _, name in edges)]
+    number = {name: i for i, name in enumerate(dict.fromkeys(relations))}
     has_gold = corpus.labels is not None and bool((corpus.labels.codes >= 0).any())
     gold = coding.gold(corpus) if has_gold else Column(labelled.path, coding.classes.names)
     impossible = np.zeros((corpus.n_tokens, len(gold.values) - len(coding.classes)))  # labels training never saw
@@ -227,10 +181,16 @@ def document_part(labelled: LabelledDocument, title: str, chosen: int | None = N
         "gold": gold.codes if has_gold else None,
         "marginals": np.round(np.hstack([labelled.marginals, impossible]), 4),
         "entities": [_placed(entity, starts) for entity in labelled.entities],
-        "relations": list(relations),
+        "relations": list(number),
         "edges": [[child, parent, number[name]] for child, parent, name in edges],
-        "voices": [_voices(answer, number) for answer in answers],
-        "features": [_features(answer) for answer in answers],
+        "voices": [
+            [_parent(one, number, answer.classes.index(answer.label)) for one in parents]
+            for answer, parents in zip(answers, by_parents, strict=True)
+        ],
+        "features": [
+            [[one.feature, one.share] for one in answer.contributions[:MOST_FEATURES] if isinstance(one, FeatureShare)]
+            for answer in answers
+        ],
         "chosen": _worth_a_look(labelled) if chosen is None else int(chosen),
     }
     return Part("tokens", title, data)
@@ -254,26 +214,9 @@ def _placed(entity: Entity, starts: NDArray[np.int64]) -> list[Any]:
     return [first + entity.start, first + entity.end, entity.type, entity.confidence]
 
 
-def _relations(answer: Explanation | FeatureExplanation) -> list[str]:
-    return [one.relation for one in answer.contributions] if isinstance(answer, Explanation) else []
-
-
-def _voices(answer: Explanation | FeatureExplanation, number: dict[str, int]) -> list[list[Any]]:
-    """[parent or -1, relation, share, weight, what it predicts and how surely, what it is itself and how surely,
-    how surely it predicts the answer] of each parent."""
-    if not isinstance(answer, Explanation):
-        return []
-    label = answer.classes.index(answer.label)
-    return [[*_voice(one, number), float(one.predicted[label])] for one in answer.contributions]
-
-
-def _voice(one: Contribution, number: dict[str, int]) -> list[Any]:
+def _parent(one: Contribution, number: dict[str, int], label: int) -> list[Any]:
+    """[parent or -1, relation, share, weight, what it predicts and how surely, what it is itself and how surely, how
+    surely it predicts the label]."""
     own = (-1, 0.0) if one.marginal is None else (int(one.marginal.argmax()), float(one.marginal.max()))
-    said = int(one.predicted.argmax()), float(one.predicted.max())
-    return [-1 if one.parent is None else one.parent, number[one.relation], one.share, one.weight, *said, *own]
-
-
-def _features(answer: Explanation | FeatureExplanation) -> list[list[Any]]:
-    if isinstance(answer, Explanation):
-        return []
-    return [[one.feature, one.share] for one in answer.contributions[:MOST_FEATURES]]
+    predicted = int(one.predicted.argmax()), float(one.predicted.max()), *own, float(one.predicted[label])
+    return [-1 if one.parent is None else one.parent, number[one.relation], one.share, one.weight, *predicted]

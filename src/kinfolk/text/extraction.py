@@ -134,12 +134,9 @@ class KeyTable:
         top = int(flat.max(initial=-1)) + 1
         if top <= len(flat):  # few possible keys, as with a single attribute: count them all
             return cls.of(np.flatnonzero(np.bincount(flat[flat >= 0], minlength=top) >= min_count).astype(np.int64))
-        slots = np.full(_capacity(len(keys)), EMPTY)
-        found = np.empty(len(keys), np.int64)
-        counts = np.zeros(len(keys), np.int32)
-        n = _number_keys(keys, slots, found, counts)
-        if min_count <= 1:
-            return cls.of(found[:n].copy())
+        slots = np.full(_capacity(len(flat)), EMPTY)
+        found, counts = np.empty(len(flat), np.int64), np.zeros(len(flat), np.int32)
+        n = _number_keys(flat, slots, found, counts)
         return cls.of(found[:n][counts[:n] >= min_count])
 
     def find(self, queries: NDArray[np.integer], offset: int = 0) -> NDArray[np.int32]:
@@ -203,31 +200,25 @@ class TokenFeatures:
     def learn(self, corpus: Corpus, n_jobs: int = 1) -> sparse.csr_array:
         """Freeze the vocabulary on `corpus` and return its rows (n, F)."""
         self.vocabularies, self.tables = {}, []
-        view = self._view(corpus, learning=True)
-
-        def learn_one(i: int) -> tuple[KeyTable, Keys]:
-            keys = self.templates[i].keys(view)
-            table = KeyTable.learn(keys.keys.reshape(-1), self.min_count)
-            return table, Keys(table.find(keys.keys), keys.indptr)
-
-        learned = run_chunks(learn_one, len(self.templates), n_jobs)
-        self.tables = [table for table, _ in learned]
-        return self._assemble([numbers for _, numbers in learned], corpus.n_tokens, n_jobs)
+        return self._rows(corpus, n_jobs, learning=True)
 
     def rows(self, corpus: Corpus, n_jobs: int = 1) -> sparse.csr_array:
         """Rows (n, F) of any corpus; features never met in training are left out."""
-        view = self._view(corpus, learning=False)
+        return self._rows(corpus, n_jobs, learning=False)
 
-        def find_one(i: int) -> Keys:
-            keys = self.templates[i].keys(view)
-            return Keys(self.tables[i].find(keys.keys), keys.indptr)
-
-        return self._assemble(run_chunks(find_one, len(self.templates), n_jobs), corpus.n_tokens, n_jobs)
-
-    def _view(self, corpus: Corpus, learning: bool) -> TokenView:
+    def _rows(self, corpus: Corpus, n_jobs: int, learning: bool) -> sparse.csr_array:
         view = TokenView(corpus, self.vocabularies, learning)
         view.prepare([a for template in self.templates for a in template.attributes()])
-        return view
+
+        def numbered(i: int) -> tuple[KeyTable, Keys]:
+            keys = self.templates[i].keys(view)
+            table = KeyTable.learn(keys.keys, self.min_count) if learning else self.tables[i]
+            return table, Keys(table.find(keys.keys), keys.indptr)
+
+        found = run_chunks(numbered, len(self.templates), n_jobs)
+        if learning:
+            self.tables = [table for table, _ in found]
+        return self._assemble([numbers for _, numbers in found], corpus.n_tokens, n_jobs)
 
     def _assemble(self, blocks: list[Keys], n: int, n_jobs: int) -> sparse.csr_array:
         """CSR from one block of numbers a template: count each row, then write block after block."""

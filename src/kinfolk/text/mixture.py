@@ -6,7 +6,7 @@ one with the same word, so labels far apart in a document reach each other, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, final
@@ -15,44 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from kinfolk.collective import mixture as collective
 from kinfolk.collective.explain import Component, Explanation, explanation
-from kinfolk.collective.mixture import (
-    PARENT_FEATURES,
-    EdgeData,
-    Examples,
-    Layout,
-    LocalModel,
-    MixtureSettings,
-    RelationLayout,
-    Sample,
-    checked_shares,
-    folds_by_group,
-    gate_names,
-    gate_rows,
-    put_mixture,
-    shape_of,
-    shared_weights,
-    taken_local,
-    taken_shares,
-    taken_weights,
-    train_local,
-    train_mixture,
-    untrained_relations,
-    wire,
-)
+from kinfolk.collective.mixture import PARENT_FEATURES, LocalModel, MixtureSettings, Sample
 from kinfolk.collective.templates import set_known
 from kinfolk.core.modelfile import Functions, ModelFile, fits
 from kinfolk.core.threads import resolve_jobs
-from kinfolk.core.training import Convergence, combined, warn_unless_converged
+from kinfolk.core.training import combined, warn_unless_converged
 from kinfolk.errors import SettingError
 from kinfolk.inference.mixture import Dag, LabelledSpan, beliefs, build_dag, mixture_span_probabilities
 from kinfolk.learning.loglinear import TableWeights, inherit_mixture
-from kinfolk.report.page import PathLike
-from kinfolk.text import schemes
-from kinfolk.text.batch import Batch, Entity, FeatureSet, entity_list, found_spans
-from kinfolk.text.chain import allowed_steps, most_expected
+from kinfolk.text.batch import Batch
+from kinfolk.text.chain import FittedDecoder
 from kinfolk.text.corpus import Corpus
-from kinfolk.text.schemes import LabelCoding
+from kinfolk.text.schemes import Span
 from kinfolk.text.skip_edges import (
     SAME_WORD,
     EdgeFeature,
@@ -60,8 +36,8 @@ from kinfolk.text.skip_edges import (
     LearnedSkips,
     as_builders,
     edge_feature_set,
+    edge_features,
     put_skips,
-    restored_edge_features,
     restored_skips,
     skip_settings,
     warn_without_edges,
@@ -102,19 +78,19 @@ class TokenParents:
         return (CHAIN[self.backward], *(skip.name for skip in self.skips))
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> collective.Layout:
         """Sentence starts share the table of the chain: a token's features mean the same there."""
         n_edge = 0 if self.edge_features is None else len(self.edge_features.names())
-        chain = RelationLayout(self.names[0], "none", self.n_pair_features)
-        rest = (RelationLayout(name, self.parent_features, n_edge) for name in self.names[1:])
-        return Layout((chain, *rest), start_table=0)
+        chain = collective.RelationLayout(self.names[0], "none", self.n_pair_features)
+        rest = (collective.RelationLayout(name, self.parent_features, n_edge) for name in self.names[1:])
+        return collective.Layout((chain, *rest), start_table=0)
 
     @property
     def n_gates(self) -> int:
         """Weights of the gate."""
         if self.gate_features is None:
             return 0
-        return len(gate_names(self.names, [[], *([self.gate_features.names()] * len(self.skips))]))
+        return len(collective.gate_names(self.names, [[], *([self.gate_features.names()] * len(self.skips))]))
 
     def spec(self) -> dict[str, Any]:
         """What a model file says of the rule; `skips` keep words beside it."""
@@ -131,9 +107,9 @@ class TokenParents:
 
     @classmethod
     def from_spec(cls, file: ModelFile, d: int, spec: Mapping[str, Any], functions: Functions) -> TokenParents:
-        edge, gate = (restored_edge_features(spec[name], functions) for name in ("edge_features", "gate_features"))
+        edge, gate = (edge_features(spec[name], functions) for name in ("edge_features", "gate_features"))
         skips = restored_skips(file.part(f"mixture.{d}"), spec["skips"], functions)
-        flags, shares = (spec["backward"], spec["parent_features"]), taken_shares(file, d, spec)
+        flags, shares = (spec["backward"], spec["parent_features"]), collective.taken_shares(file, d, spec)
         return cls(skips, *flags, edge, gate, shares, spec["pair_features"], tuple(spec["untrained"]))
 
     def edges(self, corpus: Corpus) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
@@ -147,7 +123,7 @@ class TokenParents:
 
     def compile(
         self, corpus: Corpus, rows: sparse.csr_array, pair_rows: sparse.csr_array | None, uncertainty: Array | None
-    ) -> tuple[Sample, list[EdgeData], NDArray[np.int64]]:
+    ) -> tuple[Sample, list[collective.EdgeData], NDArray[np.int64]]:
         """A sample; and for separate training the edges of each relation, and the starts."""
         edges, first = self.edges(corpus)
         start = np.zeros(corpus.n_tokens, bool)
@@ -157,10 +133,10 @@ class TokenParents:
         pairs = [on_chain, *(self._on_edges(self.edge_features, corpus, e) for e in edges[1:])]
         layout = self.layout
         gates = self._gates(corpus, dag, edges, pairs, uncertainty)
-        given = None if self.shares is None else [shared_weights(dag, self.shares)]
-        sample = Sample(layout, rows, wire(layout, [dag], [pairs]), [gates], given)
+        given = None if self.shares is None else [collective.shared_weights(dag, self.shares)]
+        sample = Sample(layout, rows, collective.wire(layout, [dag], [pairs]), [gates], given)
         data = [
-            EdgeData(e, relation.parent_features, p)
+            collective.EdgeData(e, relation.parent_features, p)
             for e, relation, p in zip(edges, layout.relations, pairs, strict=True)
         ]
         return sample, data, first
@@ -175,7 +151,7 @@ class TokenParents:
         else:
             by_relation = [None, *(self._on_edges(self.gate_features, corpus, e) for e in edges[1:])]
         uncertain = np.zeros(corpus.n_tokens) if uncertainty is None else uncertainty
-        return gate_rows(dag, len(edges), uncertain, by_relation)
+        return collective.gate_rows(dag, len(edges), uncertain, by_relation)
 
     @staticmethod
     def _on_edges(features: EdgeFeatures | None, corpus: Corpus, edges: Array) -> Any:
@@ -185,8 +161,7 @@ class TokenParents:
 # -- A fitted mixture of parents seen from the side of prediction, for tokens --------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class Direction:
+class Direction(NamedTuple):
     """One model of one direction: its rule for parents, its weights."""
 
     parents: TokenParents
@@ -194,21 +169,16 @@ class Direction:
 
 
 @dataclass(frozen=True, eq=False)
-class MixtureDecoder:
+class MixtureDecoder(FittedDecoder):
     """Marginals are the mean over directions; labels are read off them."""
 
     directions: tuple[Direction, ...]
     local: LocalModel | None
-    features: FeatureSet
-    pair_features: FeatureSet | None
-    coding: LabelCoding
-    constrain: bool
-    n_jobs: int
 
     def samples(self, batch: Batch) -> Iterator[tuple[Direction, Sample]]:
         """For each direction the compiled tokens."""
-        rows = batch.rows(self.features, self.n_jobs)
-        pair_rows = None if self.pair_features is None else batch.rows(self.pair_features, self.n_jobs, pairs=True)
+        rows, pair_features = batch.rows(self.model.features_, self.n_jobs), self.model.transition_features_
+        pair_rows = None if pair_features is None else batch.rows(pair_features, self.n_jobs, pairs=True)
         uncertainty = None if self.local is None else self.local.uncertainty(rows, self.n_jobs)
         for direction in self.directions:
             sample, _, _ = direction.parents.compile(batch.corpus, rows, pair_rows, uncertainty)
@@ -216,7 +186,7 @@ class MixtureDecoder:
 
     def marginals(self, batch: Batch, forced: bool) -> Array:
         """(n, L). Forced labels are certain, and are seen by whoever looks at their token; others are not revised."""
-        labels = self.coding.encode(batch.corpus, repair=False) if forced else None
+        labels = self.forced_labels(batch, forced)
         table = np.zeros((batch.corpus.n_tokens, len(self.coding.classes)))
         for direction, sample in self.samples(batch):
             table += sample.beliefs(direction.weights, labels, self.n_jobs)[0].marginals / len(self.directions)
@@ -226,22 +196,14 @@ class MixtureDecoder:
 
     def paths(self, batch: Batch, forced: bool) -> NDArray[np.int32]:
         """The valid labelling with the greatest expected number of right labels; without `constrain`, the arg-max."""
-        labels = self.coding.encode(batch.corpus, repair=False) if forced else None
-        allowed = allowed_steps(self.coding, self.constrain)
-        return most_expected(batch.corpus, self.marginals(batch, forced), allowed, labels, self.n_jobs)
+        return self.best_valid(batch, self.marginals(batch, forced), forced)
 
-    def entities(self, batch: Batch, path: NDArray[np.int32], forced: bool) -> list[Entity]:
-        """The entities of a labelling, each with the probability that exactly it is there (mean over directions)."""
-        labels = self.coding.encode(batch.corpus, repair=False) if forced else None
-        found = found_spans(batch, self.coding, path)
-        if not found:
-            return []
-        continues = schemes.continuations(self.coding.classes.names)
-        ends = batch.corpus.sentence_starts[1:]
-        last = ends[np.searchsorted(ends, [s.start for s in found], side="right")]
-        spans = [
-            LabelledSpan(s.start, path[s.start : s.end], bool(s.end < end)) for s, end in zip(found, last, strict=True)
-        ]
+    def span_probabilities(
+        self, batch: Batch, path: NDArray[np.int32], found: Sequence[Span], continues: Array, forced: bool
+    ) -> Array:
+        """The mean over directions."""
+        labels, ends = self.forced_labels(batch, forced), {*batch.corpus.sentence_starts.tolist()}
+        spans = [LabelledSpan(s.start, path[s.start : s.end], s.end not in ends) for s in found]
         confidence = np.zeros(len(found))
         for direction, sample in self.samples(batch):
             wirings, scores = sample.wired.wirings, sample.scores(direction.weights, self.n_jobs)
@@ -249,16 +211,14 @@ class MixtureDecoder:
             (known,) = beliefs(wirings, scores, alphas, labels, self.n_jobs)
             part = mixture_span_probabilities(wirings[0], scores, alphas[0], known, spans, continues, labels)
             confidence += part / len(self.directions)
-        return entity_list(batch, found, confidence)
+        return confidence
 
     def components(self, batch: Batch, tokens: Sequence[int]) -> list[list[Component]]:
         """Who speaks for each token, in every direction; weights of all sum to 1."""
         spoken: list[list[Component]] = [[] for _ in tokens]
         for direction, sample in self.samples(batch):
-            names = direction.parents.names
-            for components, own in zip(
-                spoken, sample.components(direction.weights, names, tokens, self.n_jobs), strict=True
-            ):
+            shares = sample.components(direction.weights, direction.parents.names, tokens, self.n_jobs)
+            for components, own in zip(spoken, shares, strict=True):
                 components += [replace(component, weight=component.weight / len(self.directions)) for component in own]
         return spoken
 
@@ -277,15 +237,6 @@ class MixtureDecoder:
 BACKWARD = {"forward": (False,), "backward": (True,), "both": (False, True)}
 
 
-class FittedTokens(NamedTuple):
-    """What training on tokens learns: a rule for parents and weights for each direction."""
-
-    parents: tuple[TokenParents, ...]
-    weights: tuple[TableWeights, ...]
-    local: LocalModel | None
-    convergence: Convergence
-
-
 def token_parents(model: Any, corpus: Corpus, n_pair_features: int) -> tuple[TokenParents, ...]:
     """The rules for parents that the settings of a model ask for, one a direction."""
     if model.mixing == "given":
@@ -293,16 +244,14 @@ def token_parents(model: Any, corpus: Corpus, n_pair_features: int) -> tuple[Tok
             "`mixing='given'` takes the weights of a Relational; for tokens give a share for each relation"
         )
     skips = tuple(builder.learn(corpus) for builder in as_builders(model.skip_edges))
-    edge, gate = model.edge_features, None
-    if model.mixing == "learned":
-        gate = edge_feature_set(edge or "default")
+    edge = edge_feature_set(model.edge_features)
+    gate = edge_feature_set(model.edge_features or "default") if model.mixing == "learned" else None
     return tuple(
         TokenParents(
-            skips, backward, model.parent_features, None if edge is None else edge_feature_set(edge), gate,
-            _shares(model.mixing, skips, backward), n_pair_features,
+            skips, backward, model.parent_features, edge, gate, _shares(model.mixing, skips, backward), n_pair_features
         )
         for backward in BACKWARD[model.order]
-    )  # fmt: skip
+    )
 
 
 def _shares(mixing: Any, skips: tuple[LearnedSkips, ...], backward: bool) -> Any:
@@ -312,41 +261,9 @@ def _shares(mixing: Any, skips: tuple[LearnedSkips, ...], backward: bool) -> Any
     if {*CHAIN.values()} <= {*mixing}:
         raise SettingError.saying("mixing names 'previous' and 'next'; name one of them, it serves both orders")
     names = [CHAIN[backward], *(skip.name for skip in skips)]
-    return checked_shares({names[0] if n in CHAIN.values() else n: s for n, s in mixing.items()}, names, names[0])
-
-
-def fit_tokens(
-    model: Any, training_set: TrainingSet, settings: MixtureSettings,
-    scorer: Callable[[TokenParents, LocalModel | None], Callable[[TableWeights], float] | None],
-) -> FittedTokens:  # fmt: skip
-    """One direction after the other; with a learned gate first a local model that tells how sure one can be."""
-    data, n_labels = training_set.data, len(training_set.data.classes)
-    rules = token_parents(
-        model, training_set.corpus, 0 if training_set.pair_rows is None else training_set.pair_rows.shape[1]
+    return collective.checked_shares(
+        {names[0] if n in CHAIN.values() else n: s for n, s in mixing.items()}, names, names[0]
     )
-    callback = training_set.callback
-    fold, local, uncertainty = None, None, None
-    if model.mixing == "learned":
-        fold = folds_by_group(data.groups, max(2, settings.gate_folds), training_set.plan.seed)
-        local, uncertainty = train_local(
-            data.features, data.labels, training_set.weights, fold, n_labels, training_set.plan, callback
-        )
-    weights, outcomes, learned = [], [], []
-    for number, parents in enumerate(rules):
-        sample, edges, starts = parents.compile(training_set.corpus, data.features, training_set.pair_rows, uncertainty)
-        if number == 0:
-            warn_without_edges(parents.names[1:], [d.edges for d in edges[1:]], training_set.corpus, training_set.dicts)
-        examples = Examples(sample, data.labels, training_set.weights, n_labels, edges, starts)
-        start = None
-        if training_set.before is not None:
-            names, shape = model.features_.names(), shape_of(sample, n_labels)
-            start = inherit_mixture(training_set.before, number, names, data.classes, shape)
-        score = scorer(parents, local)
-        found, outcome = train_mixture(examples, settings, fold, start, training_set.plan, score, callback)
-        weights.append(found)
-        outcomes.append(outcome)
-        learned.append(replace(parents, untrained=untrained_relations(parents.names, edges, data.labels)))
-    return FittedTokens(tuple(learned), tuple(weights), local, combined(outcomes, ("forward: {}", "backward: {}")))
 
 
 # -- the model ----------------------------------------------------------------------------------------
@@ -407,52 +324,59 @@ class MixtureTagger(Tagger):
     # -- learning -------------------------------------------------------------------------------------
 
     def _train(self, training_set: TrainingSet) -> None:
-        held_out = training_set.held_out
-        stages = MixtureSettings.of(self, held_out)
-        fitted = fit_tokens(self, training_set, stages, partial(self._scorer, held_out))
-        self.parents_, self.weights_, self.local_, self.convergence_ = fitted
-        if held_out is not None and len(self.weights_) > 1:  # each direction was stopped by its own score
-            score = self._score_path(held_out, self._decoder().paths(held_out, forced=False))
+        """One direction after the other; with a learned gate first a local model that says how sure one can be."""
+        data, pair_rows, plan, callback = (
+            training_set.data, training_set.pair_rows, training_set.plan, training_set.callback,
+        )  # fmt: skip
+        held_out, n_labels = training_set.held_out, len(data.classes)
+        settings, jobs = MixtureSettings.of(self, held_out), resolve_jobs(self.n_jobs)
+        rules = token_parents(self, training_set.corpus, 0 if pair_rows is None else pair_rows.shape[1])
+        fold, local, uncertainty = None, None, None
+        if self.mixing == "learned":
+            fold = collective.folds_by_group(data.groups, max(2, settings.gate_folds), plan.seed)
+            local, uncertainty = collective.train_local(
+                data.features, data.labels, training_set.weights, fold, n_labels, plan, callback
+            )
+        directions, outcomes = [], []
+        for number, parents in enumerate(rules):
+            sample, edges, starts = parents.compile(training_set.corpus, data.features, pair_rows, uncertainty)
+            if number == 0:
+                joined = [relation.edges for relation in edges[1:]]
+                warn_without_edges(parents.names[1:], joined, training_set.corpus, training_set.dicts)
+            examples = collective.Examples(sample, data.labels, training_set.weights, n_labels, edges, starts)
+            start, score = None, None
+            if training_set.before is not None:
+                names, shape = self.features_.names(), collective.shape_of(sample, n_labels)
+                start = inherit_mixture(training_set.before, number, names, data.classes, shape)
+            if held_out is not None:  # each direction is stopped by its own score
+                score = partial(self._score_direction, held_out, jobs, parents, local)
+            weights, outcome = collective.train_mixture(examples, settings, fold, start, plan, score, callback)
+            untrained = collective.untrained_relations(parents.names, edges, data.labels)
+            directions.append(Direction(replace(parents, untrained=untrained), weights))
+            outcomes.append(outcome)
+        self.parents_, self.weights_ = zip(*directions, strict=True)
+        self.local_, self.convergence_ = local, combined(outcomes, ("forward: {}", "backward: {}"))
+        if held_out is not None and len(directions) > 1:
+            score_of_both = self._score_path(held_out, self._decoder().paths(held_out, forced=False))
             last = self.convergence_.iterations
-            self.convergence_ = replace(self.convergence_, dev_scores={last: score}, best_iteration=last)
+            self.convergence_ = replace(self.convergence_, dev_scores={last: score_of_both}, best_iteration=last)
         warn_unless_converged(self.convergence_)
 
-    def _scorer(self, held_out: Batch | None, parents: TokenParents, local: LocalModel | None) -> Any:
-        """F1 on held-out data of one direction for given weights; None without such data."""
-        if held_out is None:
-            return None
-
-        def score(weights: TableWeights) -> float:
-            decoder = self._mixture_decoder((Direction(parents, weights),), local)
-            return self._score_path(held_out, decoder.paths(held_out, forced=False))
-
-        return score
+    def _score_direction(
+        self, held_out: Batch, jobs: int, parents: TokenParents, local: LocalModel | None, weights: TableWeights
+    ) -> float:
+        """F1 of one direction on held-out data, for given weights."""
+        decoder = MixtureDecoder(self, jobs, (Direction(parents, weights),), local)
+        return self._score_path(held_out, decoder.paths(held_out, forced=False))
 
     # -- prediction -----------------------------------------------------------------------------------
 
     def _decoder(self, weights: Any = None) -> MixtureDecoder:
         found = self.weights_ if weights is None else weights
-        directions = tuple(Direction(p, w) for p, w in zip(self.parents_, found, strict=True))
-        return self._mixture_decoder(directions, self.local_)
-
-    def _mixture_decoder(self, directions: tuple[Direction, ...], local: LocalModel | None) -> MixtureDecoder:
-        return MixtureDecoder(
-            directions, local, self.features_, self.transition_features_, self.coding_, self.constrain,
-            resolve_jobs(self.n_jobs),
-        )  # fmt: skip
+        directions = tuple(map(Direction, self.parents_, found))
+        return MixtureDecoder(self, resolve_jobs(self.n_jobs), directions, self.local_)
 
     # -- explanation ----------------------------------------------------------------------------------
-
-    def explain(
-        self, X: Any, document: int | None = None, token: int | None = None, *, report: PathLike | None = None
-    ) -> Any:
-        """Why a token has its label: each parent, its weight, what it predicts, its exact share of the answer.
-
-        document, token   numbers from 0, the token within its document (None: all of them, as a list); parents are
-                          numbered the same way
-        report            also write a page about the document, to look at and click through
-        """
-        return super().explain(X, document, token, report=report)
 
     def _explanations(self, batch: Batch, path: Any, marginals: Any, tokens: Sequence[int]) -> list[Explanation]:
         words, names = batch.corpus.columns["word"].strings(), self.coding_.classes.names
@@ -469,7 +393,7 @@ class MixtureTagger(Tagger):
     def to_state(self) -> ModelFile:
         state = super().to_state()
         state.header["mixture"] = {"parents": [rule.spec() for rule in self.parents_], "local": self.local_ is not None}
-        put_mixture(state, self.parents_, self.weights_, self.local_)
+        collective.put_mixture(state, self.parents_, self.weights_, self.local_)
         for d, rule in enumerate(self.parents_):
             put_skips(state, f"mixture.{d}", rule.skips)
         return state
@@ -481,7 +405,7 @@ class MixtureTagger(Tagger):
         fits(len(specs) == len(BACKWARD[self.order]))
         self.parents_ = tuple(TokenParents.from_spec(file, d, spec, functions) for d, spec in enumerate(specs))
         self.weights_ = tuple(
-            taken_weights(file, d, rule, n_features, n_labels) for d, rule in enumerate(self.parents_)
+            collective.taken_weights(file, d, rule, n_features, n_labels) for d, rule in enumerate(self.parents_)
         )
-        self.local_ = taken_local(file, n_features, n_labels)
+        self.local_ = collective.taken_local(file, n_features, n_labels)
         self.skip_edges, self.edge_features = skip_settings(self.parents_[0].skips, self.parents_[0].edge_features)

@@ -11,16 +11,6 @@ from numpy.typing import NDArray
 from kinfolk.core.data import Column
 from kinfolk.report import scores
 from kinfolk.report.page import Part, PathLike
-from kinfolk.report.scores import (
-    MOST_MISTAKES,
-    brier_score,
-    calibration,
-    chart,
-    class_rows,
-    confusion,
-    matrix_part,
-    score_part,
-)
 from kinfolk.text import schemes
 from kinfolk.text.batch import Batch, found_spans
 from kinfolk.text.corpus import AROUND, Corpus, words_in_context
@@ -43,29 +33,31 @@ def token_part(
     coding: Any, batch: Batch, path: Array, marginals: Array, confidence: Array, answer: tuple[Any, float]
 ) -> Part:
     """`confidence` has a probability for each predicted entity, in order."""
-    true, (scores, accuracy) = coding.gold(batch.corpus), answer
+    true, (found, accuracy) = coding.gold(batch.corpus), answer
     names, gold = list(true.values), true.codes
     known, sure = gold >= 0, marginals[np.arange(len(path)), path]
-    tokens = calibration(sure[known], (gold == path)[known])
-    charts = [chart("Tokens", "each token's label", tokens, brier=brier_score(marginals, gold))]
-    matrix = confusion(gold, path, names)
-    if scores is None:
-        classes = class_rows(matrix)
+    tokens = scores.calibration(sure[known], (gold == path)[known])
+    charts = [scores.chart("Tokens", "each token's label", tokens, brier=scores.brier_score(marginals, gold))]
+    matrix = scores.confusion(gold, path, names)
+    if found is None:
+        classes = scores.class_rows(matrix)
         headline = [["accuracy", accuracy / 100, f"of {int(known.sum())} tokens"]]
     else:
-        found, right = _entities(coding, batch, true, path)
-        charts.insert(0, chart("Entities", "each predicted entity", calibration(confidence[found], right)))
+        whole, right = _entities(coding, batch, true, path)
+        entities = scores.calibration(confidence[whole], right)
+        charts.insert(0, scores.chart("Entities", "each predicted entity", entities))
         matrix = matrix.merged([_type_of(name) for name in names])
-        classes = _entity_rows(scores)
+        classes = _entity_rows(found)
         headline = [
-            ["entity F1", scores.f1 / 100, f"{scores.correct} of {scores.gold} found"],
-            ["precision", scores.precision / 100, f"of {scores.predicted} predicted entities"],
-            ["recall", scores.recall / 100, f"of {scores.gold} true entities"],
+            ["entity F1", found.f1 / 100, f"{found.correct} of {found.gold} found"],
+            ["precision", found.precision / 100, f"of {found.predicted} predicted entities"],
+            ["recall", found.recall / 100, f"of {found.gold} true entities"],
             ["token accuracy", accuracy / 100, f"of {int(known.sum())} tokens"],
         ]
-    what = "Tokens by label." if scores is None else "Tokens by type of entity; O is none."
+    what = "Tokens by label." if found is None else "Tokens by type of entity; O is none."
     mistakes = token_mistakes(batch.corpus, gold, path, marginals, names)
-    return score_part(headline, classes, charts, [matrix_part("Confusion", what, matrix)], "tokens", mistakes)
+    matrices = [scores.matrix_part("Confusion", what, matrix)]
+    return scores.score_part(headline, classes, charts, matrices, "tokens", mistakes)
 
 
 def _entities(coding: Any, batch: Batch, gold: Column, path: Array) -> tuple[Array, Array]:
@@ -80,10 +72,10 @@ def _type_of(tag: str) -> str:
     return "O" if tag == "O" else tag.partition("-")[2] or "entity"
 
 
-def _entity_rows(scores: EntityScores) -> dict[str, Any]:
+def _entity_rows(found: EntityScores) -> dict[str, Any]:
     rows = [
         [name, *(getattr(one, rate) / 100 for rate in ("precision", "recall", "f1")), one.gold, one.predicted]
-        for name, one in {**scores.types, "all": scores}.items()
+        for name, one in {**found.types, "all": found}.items()
     ]
     headings = ["type", "precision", "recall", "F1", "true", "predicted"]
     return {"title": "By type of entity", "headings": headings, "rows": rows, "share": [1, 2, 3]}
@@ -109,7 +101,7 @@ def token_mistakes(
     np.maximum.at(confidence, run[wrong], sure[wrong])
     words = corpus.columns["word"].strings()
     found = []
-    for number in np.argsort(-confidence, kind="stable")[:MOST_MISTAKES].tolist():
+    for number in np.argsort(-confidence, kind="stable")[: scores.MOST_MISTAKES].tolist():
         tokens = np.flatnonzero(wrong & (run == number))
         found.append(
             {

@@ -9,7 +9,7 @@ Every tag is O (outside) or a letter and a type, such as B-PER; a bare letter is
 
 Reading is conlleval's: lenient, and the same for all four, as no letter means two things. A chunk is a
 run of tags of one type, cut before B, S, U, after E, S, L, U, and between sentences. An unknown label
-(code -1) counts as O where entities are read; what stands beside it may be part of an entity that is not told in
+(code -1) counts as O where entities are read; what stands beside it may be part of an entity that is not given in
 full, so it says nothing of the scheme and breaks none: in BIO, I-PER after an unknown label says that the label is
 B-PER or I-PER.
 """
@@ -124,11 +124,6 @@ def checked(scheme: str) -> str:
 
 
 # -- schemes ---------------------------------------------------------------------------------------
-
-__all__ = [
-    "LETTERS", "SCHEMES", "Fault", "Span", "TagError",
-    "continuations", "convert", "detect", "not_tags", "slips", "spans", "tag", "transitions",
-]  # fmt: skip
 
 TOLERANCE = 0.01  # share of entities that may open with B in IOB1 where none touches them (two do in eng.train)
 
@@ -333,7 +328,7 @@ def _marked(labels: Column, test: Callable[[str], bool]) -> Bools:
 
 
 def _are_tags(labels: Column) -> bool:
-    """Whether these are span tags at all. Bare letters are only in company of O and of B or I."""
+    """Whether these are span tags at all. Bare letters are only beside O and B or I."""
     used = {labels.values[code] for code in np.unique(labels.codes[labels.codes >= 0])}
     bare = "O" in used and not used.isdisjoint("BI")
     strange = _marked(labels, lambda name: not TAG.fullmatch(name) or (len(name) == 1 and name != "O" and not bare))
@@ -389,7 +384,10 @@ class LabelCoding:
             inner = "BIO"
         labels = _inner_labels(corpus, outer, inner)
         used = np.unique(labels.codes[labels.codes >= 0])
-        names = _completed([labels.values[c] for c in used], inner)
+        names = {labels.values[code] for code in used}
+        if inner is not None:  # every letter of each type: one seen only as single tokens may yet be long
+            types = {name[1:] for name in names if name != "O"}  # "-PER", or "" for a bare letter
+            names = {"O", *(letter + name for name in types for letter in LETTERS[inner])}
         return cls(outer, inner, Classes.sorted(names, labels.type))
 
     def encode(self, corpus: Corpus, repair: bool = True) -> NDArray[np.int32]:
@@ -413,16 +411,16 @@ class LabelCoding:
         """Class numbers (n,), -1 where the label is unknown or training never saw it."""
         return self._numbers(self._labels(corpus, True))
 
-    def gold(self, corpus: Corpus, tell: bool = False) -> Column:
+    def gold(self, corpus: Corpus, warns: bool = False) -> Column:
         """Labels to compare predictions with: the classes first, then labels training never saw, which no prediction
-        can be: they count as misses, which is told where asked for."""
+        can be: they count as misses, of which the log warns if `warns`."""
         if corpus.labels is None or not (corpus.labels.codes >= 0).any():
             raise InputError("scoring needs labels, and there are none", corpus.source)
         labels = self._labels(corpus, True)
         codes, n = self._numbers(labels), len(self.classes)
         strange = np.unique(labels.codes[(codes < 0) & (labels.codes >= 0)])
         unseen = tuple(labels.values[i] for i in strange)
-        if tell:
+        if warns:
             warn_unseen(unseen)
         number = np.full(len(labels.values) + 1, -1, np.int32)
         number[strange] = np.arange(n, n + len(strange))
@@ -468,12 +466,3 @@ def _inner_labels(corpus: Corpus, outer: str | None, inner: str | None) -> Colum
         f"Set `encoding={outer!r}`, or write the file in {inner}.",
         corpus.source, None if corpus.lines is None else int(corpus.lines[gap]),
     )  # fmt: skip
-
-
-def _completed(classes: list[str], scheme: str | None) -> set[str]:
-    """The classes with every letter of each type: a type seen only as single tokens may yet be long."""
-    if scheme is None:
-        return set(classes)
-    letters = LETTERS[scheme]
-    names = {c[1:] for c in classes if c != "O"}  # "-PER", or "" for a bare letter
-    return {"O", *(letter + name for name in names for letter in letters)}

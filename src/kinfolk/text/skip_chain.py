@@ -1,7 +1,7 @@
 """The skip-chain conditional random field (Sutton and McCallum, 2004).
 
 A linear chain with further edges between tokens that should agree, such as two occurrences of the same word. The graph
-has loops, so inference is loopy belief propagation: approximate, and not sure to settle; what did not is told.
+has loops, so inference is loopy belief propagation: approximate, and not sure to settle; what did not is reported.
 """
 
 from __future__ import annotations
@@ -13,18 +13,8 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.collective.pairwise import (
-    REMEDY,
-    TRAININGS,
-    InferenceReport,
-    PairSample,
-    PairTraining,
-    infer,
-    pair_sample,
-    put_pairwise,
-    taken_pairwise,
-    train_pairwise,
-)
+from kinfolk.collective import pairwise
+from kinfolk.collective.pairwise import REMEDY, TRAININGS, InferenceReport, PairSample
 from kinfolk.collective.sequences import TrainingData, train
 from kinfolk.core.modelfile import Functions, ModelFile
 from kinfolk.core.threads import resolve_jobs
@@ -33,17 +23,17 @@ from kinfolk.errors import SettingError
 from kinfolk.inference.loopy import Propagation, edge_beliefs
 from kinfolk.learning.loglinear import Shape, TableWeights, inherit_mixture
 from kinfolk.learning.sparse import SparseRows
-from kinfolk.text import schemes
-from kinfolk.text.batch import Batch, Entity, chain_starts, entity_list, found_spans
-from kinfolk.text.chain import allowed_steps, most_expected
+from kinfolk.text.batch import Batch
+from kinfolk.text.chain import FittedDecoder
+from kinfolk.text.schemes import Span
 from kinfolk.text.skip_edges import (
     SAME_WORD,
     EdgeFeatures,
     LearnedSkips,
     as_builders,
     edge_feature_set,
+    edge_features,
     put_skips,
-    restored_edge_features,
     restored_skips,
     skip_settings,
     warn_without_edges,
@@ -99,31 +89,20 @@ class SkipChainCRF(Tagger):
                 "SkipChainCRF takes no transition_templates; features of skip edges are edge_features"
             )
         self.skips_ = tuple(builder.learn(training_set.corpus) for builder in as_builders(self.skip_edges))
-        self.edge_features_ = None if self.edge_features is None else edge_feature_set(self.edge_features)
-        sample, n_labels = (
-            self._sample(training_set.corpus, training_set.data.features, training_set),
-            len(training_set.data.classes),
-        )
+        self.edge_features_, data = edge_feature_set(self.edge_features), training_set.data
+        sample, n_labels = self._sample(training_set.corpus, data.features, training_set), len(data.classes)
         shape, start = sample.shape(n_labels), None
         if training_set.before is not None:
             before = training_set.before._replace(weights=(training_set.before.weights,))
-            start = inherit_mixture(before, 0, self.features_.names(), training_set.data.classes, shape)
+            start = inherit_mixture(before, 0, self.features_.names(), data.classes, shape)
         first: tuple[Stage, ...] = ()
         if start is None:
             start, first = self._chain_start(training_set, shape, n_labels)
         plan = replace(training_set.plan, stage=self.training)
         score = self._dev_scorer(training_set.held_out)
-        how = PairTraining(self.training, self._propagation())
-        self.weights_, self.convergence_, self.training_report_ = train_pairwise(
-            sample,
-            training_set.data.labels,
-            training_set.weights,
-            n_labels,
-            how,
-            start,
-            plan,
-            score,
-            training_set.callback,
+        how = pairwise.PairTraining(self.training, self._propagation())
+        self.weights_, self.convergence_, self.training_report_ = pairwise.train_pairwise(
+            sample, data.labels, training_set.weights, n_labels, how, start, plan, score, training_set.callback
         )
         self.convergence_ = self.convergence_.after(first)
         if self.training_report_ is not None:
@@ -133,10 +112,8 @@ class SkipChainCRF(Tagger):
         self, training_set: TrainingSet, shape: Any, n_labels: int
     ) -> tuple[TableWeights, tuple[Stage, ...]]:
         """Weights of a linear-chain CRF, and no opinion on skip edges; and how it was trained."""
-        rows = SparseRows(training_set.data.features)
-        data = TrainingData(
-            rows, None, training_set.data.labels, training_set.weights, chain_starts(training_set.data), n_labels
-        )
+        rows, labels = SparseRows(training_set.data.features), training_set.data.labels
+        data = TrainingData(rows, None, labels, training_set.weights, training_set.corpus.sentence_starts, n_labels)
         plan: TrainingPlan = replace(training_set.plan, stage="linear chain", warns=False)
         flat, outcome = train("crf", data, plan, None, None, training_set.callback)
         linear = Shape(rows.n_columns, n_labels).split(flat)
@@ -158,7 +135,7 @@ class SkipChainCRF(Tagger):
             features.append(None if own is None else own.rows(corpus, pairs[:, 0], pairs[:, 1]))
         if learning is not None:
             warn_without_edges([skip.name for skip in self.skips_], edges[1:], corpus, learning.dicts)
-        return pair_sample(rows, edges, features, corpus.token_documents, first)
+        return pairwise.pair_sample(rows, edges, features, corpus.token_documents, first)
 
     # -- prediction -----------------------------------------------------------------------------------
 
@@ -167,18 +144,14 @@ class SkipChainCRF(Tagger):
         self._require_fitted()
         return self._decoder().run(Batch.of(X), False)[1]
 
-    def _own_weights(self) -> Array:
-        return self.weights_.tables[0]
-
-    def _steps(self) -> tuple[Array, Array]:
-        return self.weights_.pair[0], self.weights_.pair[0].T
+    def _score_parts(self) -> tuple[Array, Array | None, Array | None]:
+        return self.weights_.tables[0], self.weights_.pair[0], self.weights_.pair[0].T
 
     def _long_edges(self, batch: Batch) -> list[tuple[int, int, str]]:
-        found = [(skip.name, skip.edges(batch.corpus).tolist()) for skip in self.skips_]
-        return [(child, parent, name) for name, pairs in found for child, parent in pairs]
+        return [(child, parent, s.name) for s in self.skips_ for child, parent in s.edges(batch.corpus).tolist()]
 
     def _decoder(self, weights: Any = None) -> SkipChainDecoder:
-        return SkipChainDecoder(self, self.weights_ if weights is None else weights, resolve_jobs(self.n_jobs))
+        return SkipChainDecoder(self, resolve_jobs(self.n_jobs), self.weights_ if weights is None else weights)
 
     # -- model files ----------------------------------------------------------------------------------
 
@@ -187,41 +160,40 @@ class SkipChainCRF(Tagger):
         skips = [skip.spec() for skip in self.skips_]
         state.header["pairwise"] = {"skips": skips, "edge_features": None if edge is None else edge.spec()}
         put_skips(state, "pairwise", self.skips_)
-        put_pairwise(state, self.weights_)
+        pairwise.put_pairwise(state, self.weights_)
         return state
 
     def _restore(self, file: ModelFile, functions: Functions, trusted: Sequence[str]) -> None:
         super()._restore(file, functions, trusted)
         spec = file.header["pairwise"]
         self.skips_ = restored_skips(file.part("pairwise"), spec["skips"], functions)
-        self.edge_features_ = edge = restored_edge_features(spec["edge_features"], functions)
+        self.edge_features_ = edge = edge_features(spec["edge_features"], functions)
         self.skip_edges, self.edge_features = skip_settings(self.skips_, edge)
         n_edge = 0 if edge is None or not self.skips_ else len(edge.names())
         sizes = (self.features_.n_features, len(self.coding_.classes), 1 + len(self.skips_), n_edge)
-        self.weights_, self.training_report_ = taken_pairwise(file, *sizes), None
+        self.weights_, self.training_report_ = pairwise.taken_pairwise(file, *sizes), None
 
 
 @dataclass(frozen=True, eq=False)
-class SkipChainDecoder:
+class SkipChainDecoder(FittedDecoder):
     """The model from the side of prediction."""
 
-    model: SkipChainCRF
     weights: TableWeights
-    n_jobs: int
 
     def run(self, batch: Batch, forced: bool, maximise: bool = False) -> tuple[Any, InferenceReport, Any, PairSample]:
         """Beliefs, given that the tag sequence is valid and that forced labels are as they are."""
         model, corpus = self.model, batch.corpus
         sample = model._sample(corpus, batch.rows(model.features_, self.n_jobs))
-        pair, start, end = (np.where(m, 0.0, -np.inf) for m in allowed_steps(model.coding_, model.constrain))
+        pair, start, end = (np.where(mask, 0.0, -np.inf) for mask in self.allowed())
         node = np.zeros((corpus.n_tokens, len(start)))
         if corpus.n_tokens:
             node[corpus.sentence_starts[:-1]] += start
             node[corpus.sentence_starts[1:] - 1] += end
-        if forced:
-            known = model.coding_.encode(corpus, repair=False)[:, None]
-            node[(known >= 0) & (known != np.arange(len(start)))] = -np.inf
-        found, report, scores = infer(sample, self.weights, model._propagation(), self.n_jobs, maximise, (node, pair))
+        if (labels := self.forced_labels(batch, forced)) is not None:
+            node[(labels[:, None] >= 0) & (labels[:, None] != np.arange(len(start)))] = -np.inf
+        found, report, scores = pairwise.infer(
+            sample, self.weights, model._propagation(), self.n_jobs, maximise, (node, pair)
+        )
         report = report.by_document(np.bincount(corpus.token_documents, minlength=corpus.n_documents) > 0)
         if batch.filled is not None:  # sentences of a list are documents, also those without tokens
             report = report.by_document(batch.filled)
@@ -229,46 +201,38 @@ class SkipChainDecoder:
         return found, report, scores, sample
 
     def marginals(self, batch: Batch, forced: bool) -> Array:
-        if forced:
-            self._best_valid(batch, np.zeros((batch.corpus.n_tokens, len(self.model.coding_.classes))), forced)
+        if forced:  # an error where no valid labelling keeps the labels
+            self.best_valid(batch, np.zeros((batch.corpus.n_tokens, len(self.coding.classes))), forced)
         return np.asarray(np.exp(self.run(batch, forced)[0]))
 
     def paths(self, batch: Batch, forced: bool) -> NDArray[np.int32]:
         """The valid labelling that the beliefs speak for most."""
-        model = self.model
-        beliefs = self.run(batch, forced, maximise=model.decode == "map")[0]
-        if model.decode == "posterior":  # of max-product they are best scores with a label fixed, and stay logarithms
-            beliefs = np.exp(beliefs)
-        return self._best_valid(batch, beliefs, forced)
+        decode = self.model.decode
+        beliefs = self.run(batch, forced, maximise=decode == "map")[0]
+        # of max-product they are best scores with a label fixed, and stay logarithms
+        return self.best_valid(batch, np.exp(beliefs) if decode == "posterior" else beliefs, forced)
 
-    def _best_valid(self, batch: Batch, beliefs: Array, forced: bool) -> NDArray[np.int32]:
-        labels = self.model.coding_.encode(batch.corpus, repair=False) if forced else None
-        allowed = allowed_steps(self.model.coding_, self.model.constrain)
-        return most_expected(batch.corpus, beliefs, allowed, labels, self.n_jobs)
-
-    def entities(self, batch: Batch, path: NDArray[np.int32], forced: bool) -> list[Entity]:
-        """Each with its probability along the chain, Π b(y_t, y_t+1) / Π b(y_t): exact without skip edges."""
-        spans = found_spans(batch, self.model.coding_, path)
-        if not spans:
-            return []
-        found, _, (_, tables, fixed), sample = self.run(batch, forced)
-        continues = schemes.continuations(self.model.coding_.classes.names)
+    def span_probabilities(
+        self, batch: Batch, path: NDArray[np.int32], found: Sequence[Span], continues: Array, forced: bool
+    ) -> Array:
+        """The probability along the chain, Π b(y_t, y_t+1) / Π b(y_t): exact without skip edges."""
+        beliefs, _, (_, tables, fixed), sample = self.run(batch, forced)
         last = set((batch.corpus.sentence_starts[1:] - 1).tolist())
-        confidence = np.empty(len(spans))
-        for i, span in enumerate(spans):
+        confidence = np.empty(len(found))
+        for i, span in enumerate(found):
             stop = span.end if span.end - 1 not in last else span.end - 1  # one step beyond, unless the sentence ends
             second = np.arange(span.start + 1, stop + 1)
             steps = sample.find_edges(second - 1, second)
-            joint = edge_beliefs(sample.graph, tables, found, fixed.messages, steps)
+            joint = edge_beliefs(sample.graph, tables, beliefs, fixed.messages, steps)
             labels = path[span.start : span.end]
-            value = float(np.exp(found[span.start, labels[0]]))
+            value = float(np.exp(beliefs[span.start, labels[0]]))
             for t in range(len(labels) - 1):
                 value *= _share(joint[t][labels[t], labels[t + 1]], joint[t][labels[t]].sum())
             if stop == span.end:
                 after = joint[-1][labels[-1]]
                 value *= _share(after[~continues[labels[-1]]].sum(), after.sum())
             confidence[i] = value
-        return entity_list(batch, spans, confidence)
+        return confidence
 
 
 def _share(part: float, whole: float) -> float:

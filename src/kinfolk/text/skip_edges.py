@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import pairwise
 from numbers import Integral
 from typing import Any
@@ -25,13 +24,13 @@ from kinfolk.collective.relations import LinkRule
 from kinfolk.core.data import read_only
 from kinfolk.core.modelfile import Functions, ModelFile, given_again
 from kinfolk.errors import DataWarning, InputError, ModelFileError, SettingError, warn
-from kinfolk.text.attributes import Context, capitalised, lower
-from kinfolk.text.corpus import Corpus
-from kinfolk.text.templates import Attribute, TokenView
+from kinfolk.text.attributes import capitalised, is_capitalised, lower, sentence_all_caps
+from kinfolk.text.corpus import Corpus, shifted
+from kinfolk.text.templates import TokenView
 
 log = logging.getLogger("kinfolk")
 MOSTLY = 0.8  # from this share of capitalised words on, entities are names
-OFTEN, HALF = 5, 0.5  # uses of a word that suffice to tell, and the share of them within entities
+OFTEN, HALF = 5, 0.5  # uses of a word that suffice to judge it, and the share of them within entities
 RESERVED = ("previous", "next", "start")  # relations that every model of tokens has
 Pairs = NDArray[np.int64]  # (E, 2)
 PairFunction = Callable[[Corpus], Iterable[tuple[int, int]]]
@@ -135,28 +134,24 @@ class SameWord(SkipBuilder):
             inside = entity_tokens(corpus)
             share = capitalised_share(corpus, inside)
             found = share is None or share >= MOSTLY
-            told = "no entities" if share is None else f"{100 * share:.0f} % of the words of entities capitalised"
-            log.info("same word: %s, so %s are linked", told, "capitalised words" if found else "words of any case")
+            reason = "no entities" if share is None else f"{100 * share:.0f} % of the words of entities capitalised"
+            log.info("same word: %s, so %s are linked", reason, "capitalised words" if found else "words of any case")
             if not found:
                 common = self._outside(corpus, inside)
         everything = LearnedSkips(self, capitalised=found)
         words = corpus.columns["word"]
         if self.max_document_frequency is not None:
-            frequency = self._document_frequency(corpus, everything)
+            n_words, pairs = len(words.values), np.unique(self._groups(corpus, everything)[0])  # (document, word)
+            frequency = np.bincount(pairs % max(1, n_words), minlength=n_words)
             common = np.union1d(common, np.flatnonzero(frequency > self.max_document_frequency))
         return replace(everything, left_out=frozenset(self._key(words.values[i]) for i in common))
 
     def _outside(self, corpus: Corpus, inside: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Numbers of the words that are mostly outside entities, where they were seen often enough to tell."""
+        """Numbers of the words that are mostly outside entities, where they were seen often enough to judge."""
         numbers, words = self._numbers(corpus), corpus.columns["word"].values
         uses, within = (np.bincount(n, minlength=len(words)) for n in (numbers, numbers[inside]))
         linked = np.array([_has_letter(word) for word in words], bool)
         return np.flatnonzero(linked & (uses >= OFTEN) & (within < HALF * uses))
-
-    def _document_frequency(self, corpus: Corpus, learned: LearnedSkips) -> NDArray[np.int64]:
-        """In how many documents each word that may be linked is found; by number of the word."""
-        n_words = len(corpus.columns["word"].values)
-        return np.bincount(np.unique(self._groups(corpus, learned)[0]) % max(1, n_words), minlength=n_words)
 
     def pairs(self, corpus: Corpus, learned: LearnedSkips) -> Pairs:
         """The r-th nearest earlier occurrence stands r places before in a list ordered by (group, offset)."""
@@ -179,7 +174,7 @@ class SameWord(SkipBuilder):
         words = corpus.columns["word"]
         test: Callable[[str], bool] = bool if learned.capitalised is None else _has_letter
         if learned.capitalised or (learned.capitalised is None and self.capitalised):
-            test = _is_capitalised
+            test = is_capitalised
         usable = [test(v) and self._key(v) not in learned.left_out for v in words.values]
         tokens = np.flatnonzero(np.array(usable, bool)[words.codes])
         documents = corpus.token_documents[tokens].astype(np.int64)
@@ -194,11 +189,9 @@ class SameWord(SkipBuilder):
 
     def _phrases(self, corpus: Corpus, groups: NDArray[np.int64], tokens: NDArray[np.int64]) -> NDArray[np.int64]:
         """The groups, divided by the words around; beyond a sentence there is none, which counts as a word."""
-        numbers, sentences = self._numbers(corpus), corpus.token_sentences
+        numbers = self._numbers(corpus) + 1
         for offset in [*range(-self.before, 0), *range(1, self.after + 1)]:
-            there = np.clip(tokens + offset, 0, max(0, corpus.n_tokens - 1))
-            inside = (there == tokens + offset) & (sentences[there] == sentences[tokens])
-            around = np.where(inside, numbers[there], -1)
+            around = shifted(numbers, corpus, offset)[tokens]
             groups = np.unique(np.stack([groups, around]), axis=1, return_inverse=True)[1].reshape(-1)
         return groups
 
@@ -206,12 +199,8 @@ class SameWord(SkipBuilder):
         return word.lower() if self.ignore_case else word
 
     def spec(self) -> dict[str, Any]:
-        limits = {"max_document_frequency": self.max_document_frequency, "most_recent": self.most_recent}
-        numbers = {setting: value if value is None else int(value) for setting, value in limits.items()}
-        which = self.capitalised if isinstance(self.capitalised, str) else bool(self.capitalised)
-        flags = {"capitalised": which, "ignore_case": bool(self.ignore_case)}
-        around = {"before": int(self.before), "after": int(self.after)}
-        return {"same_word": {**flags, **numbers, **around}}
+        plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in vars(self).items()}
+        return {"same_word": plain}
 
 
 @dataclass(frozen=True, init=False)
@@ -297,12 +286,8 @@ def capitalised_share(corpus: Corpus, tokens: NDArray[np.bool_]) -> float | None
     words = corpus.columns["word"]
     codes = words.codes[tokens]
     codes = codes[np.array([*map(_has_letter, words.values), False], bool)[codes]]
-    upper = np.array([*map(_is_capitalised, words.values), False], bool)
+    upper = np.array([*map(is_capitalised, words.values), False], bool)
     return float(upper[codes].mean()) if len(codes) else None
-
-
-def _is_capitalised(word: str) -> bool:
-    return word[:1].isupper()
 
 
 def _has_letter(word: str) -> bool:
@@ -334,9 +319,7 @@ def as_builders(skip_edges: Any) -> list[SkipBuilder]:
     return list(builders.values())
 
 
-def learned_skips(
-    spec: Mapping[str, Any], strings: Sequence[str], functions: Mapping[str, Callable[..., Any]]
-) -> LearnedSkips:
+def learned_skips(spec: Mapping[str, Any], strings: Sequence[str], functions: Functions) -> LearnedSkips:
     """What `LearnedSkips.spec` and `state` describe; `functions` gives a user's functions again, by name."""
     if "same_word" in spec:
         return LearnedSkips(SameWord(**spec["same_word"]), frozenset(strings), spec.get("capitalised"))
@@ -365,59 +348,18 @@ EdgeFunction = Callable[[Corpus, Offsets, Offsets], ArrayLike]
 
 
 class _Text:
-    """What the built-in features ask of tokens, each worked out once and only if asked; arrays (n,)."""
+    """What the built-in features ask of tokens: arrays (n,)."""
 
     def __init__(self, corpus: Corpus) -> None:
-        self._corpus = corpus
-        self._view = TokenView(corpus, {}, learning=True)
-
-    def _has(self, attribute: Attribute, offset: int = 0) -> Mask:
-        return self._view.codes(attribute, offset) > 0
-
-    @cached_property
-    def previous(self) -> NDArray[np.int32]:
-        return self._view.codes(lower, -1)
-
-    @cached_property
-    def next(self) -> NDArray[np.int32]:
-        return self._view.codes(lower, 1)
-
-    @cached_property
-    def capital_before(self) -> Mask:
-        return self._has(capitalised, -1)
-
-    @cached_property
-    def capital_after(self) -> Mask:
-        return self._has(capitalised, 1)
-
-    @cached_property
-    def capital_beside(self) -> Mask:
-        return self.capital_before | self.capital_after
-
-    @cached_property
-    def upper(self) -> Mask:
-        words = self._corpus.columns["word"]
-        return np.array([v.isupper() for v in words.values], bool)[words.codes]
-
-    @cached_property
-    def in_upper_sentence(self) -> Mask:
-        return self._has(Context("sentence_all_caps"))
-
-    @cached_property
-    def sentence(self) -> Offsets:
-        lengths = np.diff(self._corpus.sentence_starts)
-        return np.repeat(np.arange(len(lengths)), lengths)
-
-    @cached_property
-    def starts_sentence(self) -> Mask:
-        starts = np.zeros(self._corpus.n_tokens, bool)
-        starts[self._corpus.sentence_starts[:-1]] = True
-        return starts
-
-    @cached_property
-    def in_first_sentence(self) -> Mask:
-        first: Mask = self.sentence == self._corpus.document_starts[self._corpus.token_documents]
-        return first
+        view, words = TokenView(corpus, {}, learning=True), corpus.columns["word"]
+        self.previous, self.next = view.codes(lower, -1), view.codes(lower, 1)
+        self.capital_before, self.capital_after = (view.codes(capitalised, offset) > 0 for offset in (-1, 1))
+        self.capital_beside = self.capital_before | self.capital_after
+        self.upper = np.array([v.isupper() for v in words.values], bool)[words.codes]
+        self.in_upper_sentence = view.codes(sentence_all_caps, 0) > 0
+        self.sentence = corpus.token_sentences
+        self.starts_sentence = np.diff(self.sentence, prepend=-1) > 0
+        self.in_first_sentence = self.sentence == corpus.document_starts[corpus.token_documents]
 
     def apart(self, child: Offsets, parent: Offsets) -> Offsets:
         sentences: Offsets = np.abs(self.sentence[child] - self.sentence[parent])
@@ -425,7 +367,7 @@ class _Text:
 
     def nearest(self, child: Offsets, parent: Offsets) -> Mask:
         distance = np.abs(child - parent)
-        least = np.full(self._corpus.n_tokens, self._corpus.n_tokens)
+        least = np.full(len(self.sentence), len(self.sentence))
         np.minimum.at(least, child, distance)
         is_nearest: Mask = distance == least[child]
         return is_nearest
@@ -494,14 +436,12 @@ class EdgeFeature:
         return values
 
 
-def edge_feature(name: str, function: EdgeFunction) -> EdgeFeature:
-    """A user's function of edges as a feature."""
-    return EdgeFeature(name, function)
+edge_feature = EdgeFeature  # as settings are written: edge_features=[edge_feature("same title", function)]
 
 
 @dataclass(frozen=True, init=False)
 class EdgeFeatures:
-    """A list of edge features: names of built-in ones (all of them unless told) and a user's own."""
+    """A list of edge features: names of built-in ones (all of them by default) and a user's own."""
 
     features: tuple[str | EdgeFeature, ...]
 
@@ -526,13 +466,13 @@ class EdgeFeatures:
         return [feature if isinstance(feature, str) else feature.name for feature in self.features]
 
     def rows(self, corpus: Corpus, child: ArrayLike, parent: ArrayLike) -> sparse.csr_array:
-        """CSR float32 (E, G): row e tells of the edge from token child[e] to token parent[e]."""
+        """CSR float32 (E, G): row e has the features of the edge from token child[e] to token parent[e]."""
         ends = _checked_offsets(child, corpus.n_tokens), _checked_offsets(parent, corpus.n_tokens)
         if len(ends[0]) != len(ends[1]):
             raise InputError(f"each edge has a child and a parent; got {len(ends[0])} and {len(ends[1])}")
-        unlabelled, text = corpus.with_labels(None, None), _Text(corpus)
         table = np.zeros((len(ends[0]), len(self.features)), np.float32)
         if len(table):
+            unlabelled, text = corpus.with_labels(None, None), _Text(corpus)
             for g, feature in enumerate(self.features):
                 if isinstance(feature, str):
                     table[:, g] = _BUILT_IN[feature](text, *ends)
@@ -546,8 +486,10 @@ class EdgeFeatures:
         return {"edge_features": shown}
 
 
-def edge_features(spec: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> EdgeFeatures:
-    """What `EdgeFeatures.spec` describes; `functions` gives a user's functions again, by name."""
+def edge_features(spec: Mapping[str, Any] | None, functions: Functions) -> EdgeFeatures | None:
+    """What `EdgeFeatures.spec` describes, None for none; `functions` gives a user's functions again, by name."""
+    if spec is None:
+        return None
     features: list[str | EdgeFeature] = []
     for one in spec["edge_features"]:
         if "edge_function" in one:
@@ -631,7 +573,10 @@ def warn_without_edges(names: Sequence[str], edges: Sequence[NDArray[Any]], corp
 # -- skip edges of models: settings to rules, and to files and back -------------------------------------
 
 
-def edge_feature_set(wanted: Any) -> EdgeFeatures:
+def edge_feature_set(wanted: Any) -> EdgeFeatures | None:
+    """What the setting `edge_features` asks for."""
+    if wanted is None:
+        return None
     return EdgeFeatures(DEFAULT if isinstance(wanted, str) and wanted == "default" else wanted)
 
 
@@ -644,10 +589,6 @@ def restored_skips(
     file: ModelFile, specs: Sequence[Mapping[str, Any]], functions: Functions
 ) -> tuple[LearnedSkips, ...]:
     return tuple(learned_skips(spec, file.strings[f"skip.{s}"], functions) for s, spec in enumerate(specs))
-
-
-def restored_edge_features(spec: Mapping[str, Any] | None, functions: Functions) -> EdgeFeatures | None:
-    return None if spec is None else edge_features(spec, functions)
 
 
 def skip_settings(skips: Sequence[LearnedSkips], features: EdgeFeatures | None) -> tuple[Any, Any]:

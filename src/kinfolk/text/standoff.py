@@ -18,11 +18,11 @@ from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kinfolk.core.data import Column
 from kinfolk.errors import InputError
-from kinfolk.text.corpus import Corpus
+from kinfolk.text.corpus import Corpus, starts_of
+from kinfolk.text.schemes import tag
 from kinfolk.text.tokenise import Ints, pieces, sentence_spans, token_spans
 
 log = logging.getLogger("kinfolk")
@@ -93,8 +93,8 @@ def fitted_corpus(
         known |= document.marks is not None
     corpus = Corpus(
         {"word": Column.from_strings(words)},
-        _starts(np.concatenate(sentence_lengths)),
-        _starts(np.array(per_document, np.int64)),
+        starts_of(np.concatenate(sentence_lengths)),
+        starts_of(per_document),
         Column.from_strings(labels) if known else None,
         "BIO" if known else None,
         source,
@@ -133,12 +133,10 @@ def _tags(document: Marked, number: int, spans: Ints, lengths: Ints, counts: Mar
     for mark in document.marks:
         if not 0 <= mark.start < mark.end <= len(document.text):
             raise InputError(f"document {number}: {mark} is empty or leaves the {len(document.text)} characters")
-    tags: list[str | None] = ["O"] * len(spans)
-    for first, last, mark in _placed(_outermost(document.marks, counts), spans, _starts(lengths), counts):
-        ending = f"-{mark.type}" if mark.type else ""
-        tags[first:last] = ["B" + ending] + ["I" + ending] * (last - first - 1)
-        counts.widened += bool(spans[first, 0] < mark.start or spans[last - 1, 1] > mark.end)
-    return tags
+    starts = starts_of(lengths)
+    placed = _placed(_outermost(document.marks, counts), spans, starts, counts)
+    counts.widened += sum(bool(spans[a, 0] < mark.start or spans[b - 1, 1] > mark.end) for a, b, mark in placed)
+    return tag(((first, last, mark.type) for first, last, mark in placed), starts, "BIO").strings()
 
 
 def _outermost(marks: Sequence[Mark], counts: MarkCounts) -> list[Mark]:
@@ -171,7 +169,3 @@ def _placed(marks: Sequence[Mark], spans: Ints, sentences: Ints, counts: MarkCou
             taken.update(range(first, last))
             placed.append((first, last, mark))
     return placed
-
-
-def _starts(lengths: NDArray[np.int64]) -> Ints:
-    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)

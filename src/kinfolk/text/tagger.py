@@ -19,7 +19,7 @@ from kinfolk.errors import InputError
 from kinfolk.learning.loglinear import NamedWeights, named_weights
 from kinfolk.report.page import PathLike, check_report
 from kinfolk.text import schemes
-from kinfolk.text.batch import Batch, Entity, FeatureSet, relational, token_weights
+from kinfolk.text.batch import Batch, Entity, FeatureSet, token_weights
 from kinfolk.text.corpus import Corpus
 from kinfolk.text.dicts import DictFeatures
 from kinfolk.text.explain import NamedFeatures, by_features, explain_document, one_document
@@ -46,7 +46,7 @@ class TokenDecoder(Protocol):
 @dataclass(frozen=True, eq=False)
 class TrainingSet:
     """What a method learns from: tokens as instances, rows of label-pair features, weights of tokens; how; with what
-    to start from, what to be scored on, and whom to tell."""
+    to start from, what to be scored on, and whom to report to."""
 
     corpus: Corpus
     data: Relational
@@ -120,7 +120,7 @@ class TokenModel(Saved):
         training never saw count as misses, with a warning of the logger "kinfolk"."""
         self._require_fitted()
         batch = Batch.of(X, y, self._scheme)
-        return self._score_path(batch, self._decoder().paths(batch, forced=False), tell=True)
+        return self._score_path(batch, self._decoder().paths(batch, forced=False), warns=True)
 
     def evaluate(self, X: Any, y: Any = None, report: PathLike | None = None) -> tuple[EntityScores | None, float]:
         """Entity scores (None when labels are not spans) and token accuracy, in percent.
@@ -132,20 +132,20 @@ class TokenModel(Saved):
         batch, decoder = Batch.of(X, y, self._scheme), self._decoder()
         batch = batch if report is None else replace(batch, kept_rows={})
         path = decoder.paths(batch, forced=False)
-        answer = self._evaluate_path(batch, path, tell=True)
+        answer = self._evaluate_path(batch, path, warns=True)
         if report is not None:
             write_scores(report, self, batch, decoder, path, answer)
         return answer
 
-    def _score_path(self, batch: Batch, path: NDArray[np.int32], tell: bool = False) -> float:
-        entities, accuracy = self._evaluate_path(batch, path, tell)
+    def _score_path(self, batch: Batch, path: NDArray[np.int32], warns: bool = False) -> float:
+        entities, accuracy = self._evaluate_path(batch, path, warns)
         return (accuracy if entities is None else entities.f1) / 100
 
     def _evaluate_path(
-        self, batch: Batch, path: NDArray[np.int32], tell: bool = False
+        self, batch: Batch, path: NDArray[np.int32], warns: bool = False
     ) -> tuple[EntityScores | None, float]:
-        """`tell`: of labels that training never saw."""
-        gold = self.coding_.gold(batch.corpus, tell)
+        """`warns`: of labels that training never saw."""
+        gold = self.coding_.gold(batch.corpus, warns)
         accuracy = token_accuracy(gold.codes, path)
         if self.coding_.inner is None:
             return None, accuracy
@@ -213,7 +213,7 @@ class Tagger(TokenModel):
 
     @abstractmethod
     def _train(self, training_set: TrainingSet) -> None:
-        """Learn `weights_`, and tell in `convergence_` how it went."""
+        """Learn `weights_`, and say in `convergence_` how it went."""
 
     @property
     def _scheme(self) -> str | None:
@@ -237,7 +237,7 @@ class Tagger(TokenModel):
                         scores without a new best, and the best weights are kept. Labels that are not in X count as
                         misses
         sample_weight   one number a sentence; one a corpus, of a list of corpora
-        callback        told a Progress after each pass and iteration; returning True stops
+        callback        receives a Progress after each pass and iteration; returning True stops
         """
         check_settings(self)
         jobs = resolve_jobs(self.n_jobs)
@@ -246,11 +246,11 @@ class Tagger(TokenModel):
         before = named_weights(self) if self.warm_start and self.__sklearn_is_fitted__() else None
         coding = LabelCoding.learn(batch.corpus, self.encoding)
         if held_out is not None:
-            coding.gold(held_out.corpus, tell=True)  # what cannot be scored is told now, not in the midst of training
+            coding.gold(held_out.corpus, warns=True)  # what cannot be scored is said now, not in the midst of training
         features, pair_features = self._new_features(batch)
         rows = batch.learn(features, jobs)
         pair_rows = None if pair_features is None else batch.learn(pair_features, jobs, pairs=True)
-        data = relational(batch.corpus, rows, coding.encode(batch.corpus), coding.classes)
+        data = Relational(rows, coding.encode(batch.corpus), coding.classes, {}, batch.corpus.token_documents)
         weights = token_weights(batch, data.labels, coding.classes, self.class_weight, sample_weight)
         plan = TrainingPlan.of(self, jobs)
         with self._all_or_nothing(), observed(callback, self.verbose, self.tolerance) as watcher:
@@ -283,9 +283,11 @@ class Tagger(TokenModel):
     def explain(
         self, X: Any, document: int | None = None, token: int | None = None, *, report: PathLike | None = None
     ) -> Any:
-        """Why a token has its label: what its features, and the labels beside it, add to the score of the answer.
+        """Why a token has its label: what its features, and the labels beside it, add to the score of the answer; of a
+        mixture each parent, its weight, what it predicts, and its exact share of the answer.
 
-        document, token   numbers from 0, the token within its document; without a token all of them, as a list
+        document, token   numbers from 0, the token within its document (None: all of them, as a list); parents are
+                          numbered the same way
         report            also write a page about the document, to look at and click through
         """
         self._require_fitted()
@@ -294,16 +296,13 @@ class Tagger(TokenModel):
 
     def _explanations(self, batch: Batch, path: Any, marginals: Array, tokens: Sequence[int]) -> Sequence[Any]:
         rows, names = batch.rows(self.features_, resolve_jobs(self.n_jobs)), self.features_.names()
-        weights = NamedFeatures(rows, self._own_weights(), [*names, *batch.extra_names], self._steps())
+        weights = NamedFeatures(rows, [*names, *batch.extra_names], *self._score_parts())
         return by_features(batch, path, marginals, tokens, weights, self.coding_)
 
-    def _own_weights(self) -> Array:
-        """(F, L), what features of a token say for its label."""
+    def _score_parts(self) -> tuple[Array, Array | None, Array | None]:
+        """Weights (F, L) of the features of a token, and scores (L, L) of the labels before and behind it (rows) with
+        its own; None: they have no say."""
         raise NotImplementedError
-
-    def _steps(self) -> tuple[Any, Any]:
-        """What the labels before and behind say, (L, L) each, or None."""
-        return None, None
 
     def _long_edges(self, batch: Batch) -> list[tuple[int, int, str]]:
         """(token, token it looks at, relation), beyond the chain."""

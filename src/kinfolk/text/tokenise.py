@@ -1,4 +1,4 @@
-"""Text into sentences and tokens, told by where they begin and end.
+"""Text into sentences and tokens, as where they begin and end.
 
 Every function gives rows (start, end), end exclusive, in the order of the text: text[start:end] is the piece, so
 what is found in tokens leads back to characters. Three ways to cut tokens:
@@ -7,7 +7,7 @@ what is found in tokens leads back to characters. Three ways to cut tokens:
     words   as blanks, but quotes, brackets and .,;:!?% at the ends of a word are tokens of their own; a full stop
             stays with U.S., e.g. and J., a row of stops (...) and a word of nothing but marks stay whole, and
             nothing inside a word is touched
-    fine    words, numbers and every mark by itself, so that names inside compounds can be told: IL - 2 - induced,
+    fine    words, numbers and every mark by itself, so that names inside compounds can be labelled: IL - 2 - induced,
             NF - kappa B / Rel, john . smith @ enron . com; 3.5 and 10,000 stay whole, as do rows of -=_*.~#<>
 """
 
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import chain
 
 import numpy as np
@@ -95,14 +96,10 @@ def line_spans(text: str) -> Ints:
     return _trimmed(text, (match.span() for match in _LINE.finditer(text)))
 
 
-def _blanks(text: str) -> Ints:
-    return _matches(_BLANKS, text)
-
-
 def _words(text: str) -> Ints:
     """Each distinct word is cut once; the pieces of a word follow each other without a gap."""
     found = text.split()
-    outer = _blanks(text)
+    outer = _matches(_BLANKS, text)
     lengths_of = {word: tuple(map(len, _parts(word))) for word in set(found)}
     cut = list(map(lengths_of.__getitem__, found))
     lengths = np.fromiter(chain.from_iterable(cut), np.int64)
@@ -112,16 +109,16 @@ def _words(text: str) -> Ints:
     return np.column_stack([ends - lengths, ends])
 
 
-def _fine(text: str) -> Ints:
-    return _matches(_FINE, text)
-
-
-WAYS: dict[str, Callable[[str], Ints]] = {"blanks": _blanks, "words": _words, "fine": _fine}
-
-
 def _matches(pattern: re.Pattern[str], text: str) -> Ints:
     flat = chain.from_iterable(match.span() for match in pattern.finditer(text))
     return np.fromiter(flat, np.int64).reshape(-1, 2)
+
+
+WAYS: dict[str, Callable[[str], Ints]] = {
+    "blanks": partial(_matches, _BLANKS),
+    "words": _words,
+    "fine": partial(_matches, _FINE),
+}
 
 
 def _parts(word: str) -> list[str]:
