@@ -68,7 +68,6 @@ from kinfolk.linking.objective import Bias as Bias
 from kinfolk.linking.records import read_records as read_records
 from kinfolk.linking.records import records_from_frames as records_from_frames
 from kinfolk.linking.scores import coreference_scores as coreference_scores
-from kinfolk.text.batch import entity_scores as entity_scores
 from kinfolk.text.chain import MEMM as MEMM
 from kinfolk.text.chain import LinearChainCRF as LinearChainCRF
 from kinfolk.text.chain import MaxEnt as MaxEnt
@@ -79,6 +78,7 @@ from kinfolk.text.conll import write_conll as write_conll
 from kinfolk.text.corpus import Corpus as Corpus
 from kinfolk.text.mixture import MixtureTagger as MixtureTagger
 from kinfolk.text.scores import EntityScores as EntityScores
+from kinfolk.text.scores import entity_scores as entity_scores
 from kinfolk.text.skip_chain import SkipChainCRF as SkipChainCRF
 from kinfolk.text.skip_edges import SameWord as SameWord
 from kinfolk.text.skip_edges import SkipFunction as SkipFunction

@@ -18,7 +18,7 @@ from kinfolk.graph.page import node_mistakes
 from kinfolk.linking.page import pair_mistakes, pair_part
 from kinfolk.linking.scores import all_scores, pairs_after
 from kinfolk.report.training import _learned
-from kinfolk.text.page import token_mistakes
+from kinfolk.text.scores import token_mistakes
 from small_world import TEST, TRAIN
 
 

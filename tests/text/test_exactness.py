@@ -144,7 +144,7 @@ def test_forced_labels_of_another_scheme():
     model = small_model("LinearChainCRF", "IOBES")
     whole = sentence_of(["Kim", "Kim"], ["B-PER", "I-PER"])
     assert model.predict(whole, forced=True) == [["B-PER", "I-PER"]]
-    with pytest.raises(InputError, match=r"gaps cannot be rewritten from BIO to IOBES. Set encoding='BIO'"):
+    with pytest.raises(InputError, match=r"gaps cannot be rewritten from BIO to IOBES. Set `encoding='BIO'`"):
         model.predict(sentence_of(["Kim", "Kim"], ["B-PER", None]), forced=True)
 
 

@@ -315,7 +315,7 @@ def test_a_function_is_saved_by_name_and_passed_in_again():
     spec = json.loads(json.dumps(learned.spec()))
     again = learned_skips(spec, learned.state(), {"letters": by_first_letter})
     assert again == learned and again.edges(corpus).tolist() == [[1, 0]]
-    with pytest.raises(ModelFileError, match=r"'letters'.*functions=\{'letters': \.\.\.\}\)\. Given: other"):
+    with pytest.raises(ModelFileError, match=r"'letters'.*functions=\{'letters': \.\.\.\}\)`\. Given: other"):
         learned_skips(spec, [], {"other": by_first_letter})
 
 

@@ -1,7 +1,6 @@
 """Tokens in documents: corpora, readers, templates, taggers, their scores, explanations and commands."""
 
 from kinfolk.collective.templates import Window as Window
-from kinfolk.text.batch import entity_scores as entity_scores
 from kinfolk.text.chain import MEMM as MEMM
 from kinfolk.text.chain import LinearChainCRF as LinearChainCRF
 from kinfolk.text.chain import MaxEnt as MaxEnt
@@ -12,6 +11,7 @@ from kinfolk.text.conll import write_conll as write_conll
 from kinfolk.text.corpus import Corpus as Corpus
 from kinfolk.text.mixture import MixtureTagger as MixtureTagger
 from kinfolk.text.scores import EntityScores as EntityScores
+from kinfolk.text.scores import entity_scores as entity_scores
 from kinfolk.text.skip_chain import SkipChainCRF as SkipChainCRF
 from kinfolk.text.skip_edges import SameWord as SameWord
 from kinfolk.text.skip_edges import SkipFunction as SkipFunction

@@ -8,10 +8,9 @@ documents                              a list of corpora, which is what scikit-l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from numbers import Integral
 from typing import Any, TypeVar
 
 import numpy as np
@@ -22,11 +21,10 @@ from kinfolk.collective.aggregate import side_by_side
 from kinfolk.core.data import Classes, Column, class_weights
 from kinfolk.errors import InputError
 from kinfolk.text import schemes
-from kinfolk.text.corpus import TOO_DEEP, Corpus, as_list, one_row, starts_of, too_deep
+from kinfolk.text.corpus import TOO_DEEP, Corpus, as_list, one_row, too_deep
 from kinfolk.text.dicts import FOR_VECTORS, DictFeatures, check_items
 from kinfolk.text.extraction import TokenFeatures
-from kinfolk.text.schemes import TAG, LabelCoding
-from kinfolk.text.scores import EntityScores, span_scores
+from kinfolk.text.schemes import LabelCoding
 
 FeatureSet = TokenFeatures | DictFeatures
 T = TypeVar("T")
@@ -199,7 +197,7 @@ def token_weights(
     return by_class * by_sentence
 
 
-# -- Entities, for people: those predicted, where, what, and how sure; and how many of them are right ---
+# -- Entities, for people: those predicted, where, what, and how sure --------------------------------
 
 
 @dataclass(frozen=True)
@@ -266,59 +264,3 @@ def _placed(entity: Entity, document: int, words: Sequence[str], place: Sequence
     return PlacedEntity(
         **{**vars(entity), "text": text}, document=document, start_char=place[0][0], end_char=place[-1][1]
     )
-
-
-def entity_scores(gold: Any, predicted: Any) -> EntityScores:
-    """Precision, recall and F1 over whole entities, in percent, as conlleval counts them; `types` has those of each.
-
-    gold, predicted   a list of labels for each sentence, as `predict` gives them, or a Corpus; in any tag scheme, which
-                      need not be the same: an entity is what conlleval reads as one, and an unknown label counts as O.
-                      Lists of such for each document, as `cross_val_predict` gives them for a Corpus, are taken too. Or
-                      entities as (start, end, type), with offsets into the same tokens.
-    """
-    both = [_listed(name, given) for name, given in (("gold", gold), ("predicted", predicted))]
-    if any(_is_span(things) for things in both):
-        strange = next((one for things in both for one in things if not _is_span([one])), None)
-        if strange is not None:
-            raise InputError(f"expected entities (start, end, type) on both sides; got {strange!r}")
-        return span_scores(*both)
-    rows = [_sentences(name, things) for name, things in zip(("gold", "predicted"), both, strict=True)]
-    if len(rows[0]) != len(rows[1]):
-        raise InputError(f"gold has {len(rows[0])} sentences, predicted has {len(rows[1])}: give the same ones")
-    for number, (true, guess) in enumerate(zip(*rows, strict=True)):
-        if len(true) != len(guess):
-            raise InputError(f"sentence {number} has {len(true)} labels in gold, {len(guess)} in predicted")
-    starts = starts_of([len(row) for row in rows[0] if len(row)])
-    return span_scores(*(schemes.spans(_tags(row), starts, "BIO") for row in rows))
-
-
-def _listed(name: str, given: Any) -> list[Any]:
-    if isinstance(given, Corpus):
-        return given.label_rows()
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        raise InputError(f"{name}: expected a list of labels for each sentence, or a Corpus; got {given!r}")
-    return list(given)
-
-
-def _is_span(things: Sequence[Any]) -> bool:
-    first = things[0] if things else None
-    return isinstance(first, tuple) and len(first) == 3 and isinstance(first[0], Integral)
-
-
-def _sentences(name: str, things: list[Any]) -> list[Any]:
-    """The labels of each sentence; those of documents one after the other."""
-    flat = next((one for one in things if isinstance(one, str) or not isinstance(one, Sequence | np.ndarray)), None)
-    if flat is not None:
-        expected = f"{name}: expected a list of labels for each sentence; got {flat!r} in the place of a sentence"
-        raise InputError(f"{expected}. One sentence is a list of one: [labels]")
-    nested = any(isinstance(label, list | np.ndarray) for row in things for label in row)
-    return [sentence for document in things for sentence in document] if nested else things
-
-
-def _tags(rows: list[Any]) -> Column:
-    column = Column.from_labels(label for row in rows for label in row)
-    strange = next((value for value in column.values if not TAG.fullmatch(value)), None)
-    if strange is not None:
-        remedy = "labels that are no spans are compared one by one, as by sklearn.metrics.accuracy_score"
-        raise InputError(f"label {strange!r} is no entity tag, such as B-PER or O; {remedy}")
-    return column

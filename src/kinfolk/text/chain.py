@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, final
 
@@ -47,23 +47,6 @@ class Block:
 def from_the_top(node: Array) -> Array:
     """Scores less the best one of their token: the same probabilities, however large the scores are."""
     return np.asarray(node - node.max(axis=1, keepdims=True)) if node.size else node
-
-
-@dataclass(frozen=True)
-class ChainMethod:
-    """What sets one chain model apart from another.
-
-    kind        the loss it is trained with: "maxent", "memm" or "crf"
-    potentials  scores of a block to the chain whose labellings have the model's probabilities
-    decode      "viterbi": the best labelling; "posterior": the one with most expected right labels
-    conditions  whether probabilities are given that the tag sequence is valid (a globally normalised model
-                can say so; a directed one keeps its forward marginals and is constrained when decoding)
-    """
-
-    kind: str
-    potentials: Callable[[Block, int], Potentials]
-    decode: str
-    conditions: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,15 +116,15 @@ class Decoder(FittedDecoder):
 
     def chains(self, batch: Batch, forced: bool, constrained: bool) -> Iterator[tuple[Block, slice, Potentials]]:
         """Each block, where its tokens are, and its chain given the labels that are forced."""
-        labels, method = self.forced_labels(batch, forced), self.model._method()
+        labels = self.forced_labels(batch, forced)
         for block in self.blocks(batch):
             span = slice(block.first, block.first + len(block.node))
-            own = only_known(method.potentials(block, self.n_jobs), None if labels is None else labels[span])
+            own = only_known(self.model._potentials(block, self.n_jobs), None if labels is None else labels[span])
             yield block, span, self._constrained(own) if constrained else own
 
     def paths(self, batch: Batch, forced: bool) -> NDArray[np.int32]:
         """Class numbers (n,) of the predicted labels."""
-        if self.model._method().decode == "posterior":
+        if self.model._by_posterior():
             return self.best_valid(batch, self.marginals(batch, forced), forced)
         path = np.empty(batch.corpus.n_tokens, np.int32)
         for block, span, potentials in self.chains(batch, forced, constrained=True):
@@ -152,17 +135,17 @@ class Decoder(FittedDecoder):
     def marginals(self, batch: Batch, forced: bool) -> Array:
         """(n, L) probability of each class at each token."""
         out = np.empty((batch.corpus.n_tokens, len(self.coding.classes)))
-        for block, span, potentials in self.chains(batch, forced, self.model._method().conditions):
+        for block, span, potentials in self.chains(batch, forced, self.model.CONDITIONS):
             out[span], log_z = chain.marginals(potentials, self.n_jobs)
             check_possible(log_z, block.first, block.starts, batch.corpus)
         return out
 
     def k_best(self, batch: Batch, k: int, forced: bool) -> list[list[tuple[Array, float]]]:
         """For each sentence up to k labellings and their log-probabilities, best first."""
-        answers, conditions = [], self.model._method().conditions
+        answers = []
         for block, _, own in self.chains(batch, forced, constrained=False):
             allowed = self._constrained(own)
-            log_z = chain.marginals(allowed if conditions else own, self.n_jobs).log_partition
+            log_z = chain.marginals(allowed if self.model.CONDITIONS else own, self.n_jobs).log_partition
             found = chain.k_best(allowed, k, self.n_jobs)
             best = np.array([max(scores, default=-np.inf) for _, scores in found])
             check_possible(best, block.first, block.starts, batch.corpus)
@@ -174,7 +157,7 @@ class Decoder(FittedDecoder):
         self, batch: Batch, path: NDArray[np.int32], found: Sequence[schemes.Span], continues: Array, forced: bool
     ) -> Array:
         confidence, (firsts, ends) = np.empty(len(found)), np.array([span[:2] for span in found]).T
-        for block, span, potentials in self.chains(batch, forced, self.model._method().conditions):
+        for block, span, potentials in self.chains(batch, forced, self.model.CONDITIONS):
             own = np.flatnonzero((firsts >= span.start) & (firsts < span.stop))
             if len(own):
                 first, last = firsts[own] - block.first, ends[own] - 1 - block.first
@@ -228,13 +211,25 @@ def _runs(starts: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ChainTagger(Tagger):
-    """Abstract; MaxEnt, MEMM and LinearChainCRF are its final classes."""
+    """Abstract; MaxEnt, MEMM and LinearChainCRF are its final classes.
+
+    LOSS        what it is trained with: "maxent", "memm" or "crf"
+    CONDITIONS  whether probabilities are given that the tag sequence is valid (a globally normalised model can say so;
+                a directed one keeps its forward marginals and is constrained when decoding)
+    """
+
+    LOSS: ClassVar[str]
+    CONDITIONS: ClassVar[bool] = False
 
     weights_: Weights = field(init=False)
 
     @abstractmethod
-    def _method(self) -> ChainMethod:
-        """What sets a chain model apart: its loss, its chain and its way of decoding."""
+    def _potentials(self, block: Block, n_jobs: int) -> Potentials:
+        """Scores of a block to the chain whose labellings have the model's probabilities."""
+
+    def _by_posterior(self) -> bool:
+        """Whether the labelling with most expected right labels is predicted, in the place of the best one."""
+        return False
 
     def _train(self, training_set: TrainingSet) -> None:
         rows = SparseRows(training_set.data.features)
@@ -245,9 +240,7 @@ class ChainTagger(Tagger):
         shape = Shape(rows.n_columns, n_labels, pair_rows.n_columns if pair_rows else 0)
         start = None if training_set.before is None else inherit(training_set.before, self, shape)
         score = self._dev_scorer(training_set.held_out)
-        flat, self.convergence_ = train(
-            self._method().kind, data, training_set.plan, start, score, training_set.callback
-        )
+        flat, self.convergence_ = train(self.LOSS, data, training_set.plan, start, score, training_set.callback)
         self.weights_ = shape.split(flat)
 
     def _decoder(self, weights: Any = None) -> Decoder:
@@ -268,8 +261,8 @@ class ChainTagger(Tagger):
 
     def _score_parts(self) -> tuple[Array, Array | None, Array | None]:
         """A MEMM asks the label before alone; in a CRF the label behind has the same say."""
-        kind, pair = self._method().kind, self.weights_.pair
-        return self.weights_.node, (None if kind == "maxent" else pair), (pair.T if kind == "crf" else None)
+        pair = self.weights_.pair
+        return self.weights_.node, (None if self.LOSS == "maxent" else pair), (pair.T if self.LOSS == "crf" else None)
 
     def _k_best(self, X: Any, k: int, forced: bool) -> list[list[tuple[list[str], float]]]:
         self._require_fitted()
@@ -296,16 +289,15 @@ class LinearChainCRF(ChainTagger):
     `sample_weight`). Probabilities are given that the tag sequence is valid, unless `constrain` is False.
     """
 
-    def _method(self) -> ChainMethod:
-        return ChainMethod("crf", _potentials, "viterbi", conditions=True)
+    LOSS: ClassVar[str] = "crf"
+    CONDITIONS: ClassVar[bool] = True
+
+    def _potentials(self, block: Block, n_jobs: int) -> Potentials:
+        return Potentials.of(from_the_top(block.node), block.pair, block.starts, block.start)
 
     def predict_k_best(self, X: Any, k: int, forced: bool = False) -> list[list[tuple[list[str], float]]]:
         """For each sentence its k most probable labellings, (labels, log-probability), best first."""
         return self._k_best(X, k, forced)
-
-
-def _potentials(block: Block, n_jobs: int) -> Potentials:
-    return Potentials.of(from_the_top(block.node), block.pair, block.starts, block.start)
 
 
 # -- The maximum entropy Markov model (McCallum, Freitag and Pereira, 2000) ----------------------------
@@ -328,16 +320,17 @@ class MEMM(ChainTagger):
 
     decode: str = "viterbi"
 
-    def _method(self) -> ChainMethod:
-        return ChainMethod("memm", _memm_potentials, self.decode, conditions=False)
+    LOSS: ClassVar[str] = "memm"
+
+    def _potentials(self, block: Block, n_jobs: int) -> Potentials:
+        return conditional_potentials(block.node, block.pair, block.start, block.starts, n_jobs)
+
+    def _by_posterior(self) -> bool:
+        return self.decode == "posterior"
 
     def predict_k_best(self, X: Any, k: int, forced: bool = False) -> list[list[tuple[list[str], float]]]:
         """For each sentence its k most probable valid labellings, (labels, log-probability), best first."""
         return self._k_best(X, k, forced)
-
-
-def _memm_potentials(block: Block, n_jobs: int) -> Potentials:
-    return conditional_potentials(block.node, block.pair, block.start, block.starts, n_jobs)
 
 
 # -- The maximum entropy classifier: each token by itself ----------------------------------------------
@@ -353,12 +346,13 @@ class MaxEnt(ChainTagger):
     With `constrain`, the labels are the most probable valid sequence under independent tokens.
     """
 
-    def _method(self) -> ChainMethod:
+    LOSS: ClassVar[str] = "maxent"
+
+    def _train(self, training_set: TrainingSet) -> None:
         if self.transition_templates is not None:
             raise SettingError.saying("MaxEnt has no transitions: transition_templates must be None")
-        return ChainMethod("maxent", _maxent_potentials, "viterbi", conditions=False)
+        super()._train(training_set)
 
-
-def _maxent_potentials(block: Block, n_jobs: int) -> Potentials:
-    n_labels = block.node.shape[1]
-    return Potentials.of(from_the_top(block.node), np.zeros((n_labels, n_labels)), block.starts)
+    def _potentials(self, block: Block, n_jobs: int) -> Potentials:
+        n_labels = block.node.shape[1]
+        return Potentials.of(from_the_top(block.node), np.zeros((n_labels, n_labels)), block.starts)

@@ -222,15 +222,6 @@ class MixtureDecoder(FittedDecoder):
                 components += [replace(component, weight=component.weight / len(self.directions)) for component in own]
         return spoken
 
-    def long_edges(self, batch: Batch) -> list[tuple[int, int, str]]:
-        """(token, token it looks at, relation) of all skip edges."""
-        found = []
-        for direction in self.directions:
-            edges, _ = direction.parents.edges(batch.corpus)
-            for name, pairs in zip(direction.parents.names[1:], edges[1:], strict=True):
-                found += [(child, parent, name) for child, parent in pairs.tolist()]
-        return found
-
 
 # -- Training a mixture of parents on tokens, from the left, from the right, or both -------------------
 
@@ -386,7 +377,11 @@ class MixtureTagger(Tagger):
         ]
 
     def _long_edges(self, batch: Batch) -> list[tuple[int, int, str]]:
-        return self._decoder().long_edges(batch)
+        found = []
+        for rule in self.parents_:
+            for name, pairs in zip(rule.names[1:], rule.edges(batch.corpus)[0][1:], strict=True):
+                found += [(child, parent, name) for child, parent in pairs.tolist()]
+        return found
 
     # -- model files ----------------------------------------------------------------------------------
 

@@ -24,9 +24,8 @@ from kinfolk.text.corpus import Corpus
 from kinfolk.text.dicts import DictFeatures
 from kinfolk.text.explain import NamedFeatures, by_features, explain_document, one_document
 from kinfolk.text.extraction import Templates, TokenFeatures, for_corpus, restored_features
-from kinfolk.text.page import write_scores
 from kinfolk.text.schemes import LabelCoding, check_encoding
-from kinfolk.text.scores import EntityScores, span_scores, token_accuracy
+from kinfolk.text.scores import EntityScores, span_scores, token_accuracy, write_scores
 
 # -- what a tagger and its method say to each other: what is learned from, and what is asked after training ---
 
