@@ -150,7 +150,7 @@ def test_threads_change_nothing_however_many_links_there_are():
         true = AGGREGATES[kind](links.toarray(), votes)
         np.testing.assert_allclose(told(kind("r"), one, votes), true, rtol=1e-12, atol=1e-14)
     for kind in (Count, Mean):
-        a, b = (kind("r", "features").of_features(neighbourhood) for neighbourhood in (one, two))
+        a, b = (kind("r", "features").aggregated_features(neighbourhood) for neighbourhood in (one, two))
         np.testing.assert_array_equal(a.toarray(), b.toarray())
         np.testing.assert_allclose(a.toarray(), AGGREGATES[kind](links.toarray(), features.toarray()), rtol=1e-12)
 
@@ -201,13 +201,14 @@ def test_features_of_neighbours_dense_and_sparse(kind: Any, dtype: Any, world: W
     table = (rng.integers(-3, 4, (world.n, width)) * (rng.random((world.n, width)) < 0.6)).astype(dtype)
     true = AGGREGATES[kind](PATHS[path](world.r, world.s), table.astype(np.float64))
     dense, thin = (
-        kind(path, "features").of_features(world.neighbourhood(features=f)) for f in (table, sparse.csr_array(table))
+        kind(path, "features").aggregated_features(world.neighbourhood(features=f))
+        for f in (table, sparse.csr_array(table))
     )
     assert isinstance(dense, np.ndarray) and isinstance(thin, sparse.csr_array)
     assert dense.dtype.kind == thin.dtype.kind == "f" and dense.shape == thin.shape == table.shape
     np.testing.assert_allclose(dense, true, rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(thin.toarray(), true, rtol=1e-6, atol=1e-6)
-    two = kind(path, "features").of_features(world.neighbourhood(2, features=sparse.csr_array(table)))
+    two = kind(path, "features").aggregated_features(world.neighbourhood(2, features=sparse.csr_array(table)))
     np.testing.assert_array_equal(two.toarray(), thin.toarray())
 
 

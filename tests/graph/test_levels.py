@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kinfolk.graph.page import LABEL, PREDICTION, Measured, Neighbour, level_answer, node_explanation
+from kinfolk.graph.page import LABEL, PREDICTION, Aggregate, Neighbour, level_answer, node_explanation
 
 CLASSES = ("ant", "bee", "cat")
 
 
-def told(name: str, without: list[float], values: list[float] | None = None) -> Measured:
-    return Measured(name, "predictions", CLASSES, np.array(values or [2.0, 0.0, 0.5]), np.array(without))
+def told(name: str, without: list[float], values: list[float] | None = None) -> Aggregate:
+    return Aggregate(name, "predictions", CLASSES, np.array(values or [2.0, 0.0, 0.5]), np.array(without))
 
 
 def neighbour(node: int, relation: str, last: list[float], source: str = PREDICTION) -> Neighbour:

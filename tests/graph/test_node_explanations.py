@@ -20,7 +20,7 @@ import kinfolk as kf
 from kinfolk.errors import InputError, KinfolkError
 from kinfolk.graph.page import (
     MOST_DRAWN,
-    Measured,
+    Aggregate,
     Neighbour,
     Surroundings,
     level_answer,
@@ -326,7 +326,7 @@ def test_a_page_draws_so_many_and_counts_the_rest() -> None:
 
 def test_the_page_begins_with_the_story_in_words() -> None:
     def lead(one: list[float], both: list[float]) -> str:
-        told = [Measured("count(r)", "predictions", NAMES, np.ones(3), np.array(one))]
+        told = [Aggregate("count(r)", "predictions", NAMES, np.ones(3), np.array(one))]
         own = level_answer("own features alone", np.array([0.2, 0.7, 0.1]), 0)
         level = level_answer("level 1", np.array([0.8, 0.1, 0.1]), 0, told, np.array(both))
         around = [Neighbour(1, "n1", "r", 1.0, np.ones((1, 3)), "prediction")]

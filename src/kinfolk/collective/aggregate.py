@@ -15,9 +15,6 @@ from scipy import sparse
 from kinfolk.core.kernels import njit
 from kinfolk.core.threads import even_bounds, run_chunks
 
-# -----------------------------------------------------------------------------------------------------
-# What neighbours say, added up: sums, means, shares, largest and "at least one", as products with a sparse relation.
-
 Array = NDArray[Any]
 SUM, MEAN, SHARE, ANY, LARGEST = range(5)
 CHUNKS = 64

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from kinfolk.collective.templates import (
     rebuilt_template,
     set_known,
 )
-from kinfolk.core.modelfile import Functions, ModelFile
+from kinfolk.core.modelfile import Functions, ModelFile, Saved
 from kinfolk.core.training import speaker
 from kinfolk.errors import InputError, SettingError
 from kinfolk.learning.crossfit import NOTHING, CrossFitting, Hidden, assign_folds
@@ -182,49 +182,81 @@ class Training:
         return self.votes(self.depth, NOTHING, true_labels=False)
 
 
-# -- what fitting a stack needs, whatever is stacked -----------------------------------------------------
+# -- what stacked models share, whatever is stacked ------------------------------------------------------
 
 
-def first_levels(model: Any, depth: int) -> Any:
-    """A fitted stack with its first levels alone, up to `depth`: 0 is the base."""
-    if not 0 <= depth < len(model.levels_):
-        raise SettingError("depth", depth, f"from 0 to {len(model.levels_) - 1}, the levels there are")
-    shallow = copy(model)
-    shallow.depth, shallow.levels_ = depth, model.levels_[: depth + 1]
-    shallow.base = list(model.base)[: depth + 1] if isinstance(model.base, list | tuple) else model.base
-    return shallow
+class StackedModel(Saved):
+    """Abstract: levels of bases, each above the first with what templates give it of the predictions of the one before.
 
+    Learned by `fit`: `levels_` (trained bases), `folds_`.
+    """
 
-def check_kept_folds(folds: Any) -> None:
-    """Of a model file, which keeps their number."""
-    if not (isinstance(folds, int) and folds >= 1):
-        raise SettingError("folds", folds, "a whole number of 1 or more")
+    OBJECTS: ClassVar[tuple[str, ...]] = ("base", "templates")
 
+    base: Any
+    depth: int
+    folds: int | Sequence[int]
+    predictions: str
+    own: bool
+    cross_fitting: str
+    random_state: int | None
+    levels_: list[Any]
+    folds_: NDArray[np.int32]
 
-def bases_of(base: Any, depth: int) -> list[Any]:
-    """The base of each level: one for all, or a list of depth + 1."""
-    if not isinstance(base, list | tuple):
-        return [base] * (depth + 1)
-    if len(base) != depth + 1:
-        raise SettingError("base", len(base), f"one, or a list of depth + 1 = {depth + 1}")
-    return list(base)
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "levels_")
 
+    @property
+    def _ask(self) -> Ask:
+        return Ask(self.predictions, bool(self.own), self.random_state)
 
-def trained(model: Any, instances: Instances, known: str, depth: int, estimate: bool = False) -> Training:
-    """All levels, by the settings of a model. `known`: what labelled neighbours give, "true" (or "ceiling") labels or
-    "crossfit" predictions; `estimate`: for predictions on the training instances, too."""
-    kind = "none" if known == "ceiling" else model.cross_fitting
-    n_folds = int(instances.fold.max(initial=0)) + 1
-    crossing = _looks_across(instances) if kind == "strict" else True
-    scheme = CrossFitting(kind, n_folds, known in ("true", "ceiling"), crossing, estimate)
-    most = scheme.most_hidden(depth)
-    if most >= n_folds and kind != "none":
-        raise SettingError.saying(
-            f"`depth={depth}` with {kind} cross-fitting hides {most} folds at a time, and there are {n_folds}; set "
-            f"`folds={most + 1}` or more"
-            + (", `cross_fitting='paper'` or `split='instance'`" if kind == "strict" else "")
-        )
-    return Training(instances, scheme, depth, model._ask, speaker(model.verbose)).run()
+    def _bases(self) -> list[Any]:
+        """The base of each level: one for all, or a list of depth + 1."""
+        if not isinstance(self.base, list | tuple):
+            return [self.base] * (self.depth + 1)
+        if len(self.base) != self.depth + 1:
+            raise SettingError("base", len(self.base), f"one, or a list of depth + 1 = {self.depth + 1}")
+        return list(self.base)
+
+    def _trained(self, instances: Instances, known: str, depth: int, estimate: bool = False) -> Training:
+        """All levels. `known`: what labelled neighbours give, "true" (or "ceiling") labels or "crossfit" predictions;
+        `estimate`: for predictions on the training instances, too."""
+        if estimate and known == "ceiling":
+            raise SettingError.saying("a ceiling knows the labels it is scored on: cross_fit needs `known='crossfit'`")
+        kind = "none" if known == "ceiling" else self.cross_fitting
+        n_folds = int(instances.fold.max(initial=0)) + 1
+        crossing = _looks_across(instances) if kind == "strict" else True
+        scheme = CrossFitting(kind, n_folds, known in ("true", "ceiling"), crossing, estimate)
+        most = scheme.most_hidden(depth)
+        if most >= n_folds and kind != "none":
+            raise SettingError.saying(
+                f"`depth={depth}` with {kind} cross-fitting hides {most} folds at a time, and there are {n_folds}; set "
+                f"`folds={most + 1}` or more"
+                + (", `cross_fitting='paper'` or `split='instance'`" if kind == "strict" else "")
+            )
+        return Training(instances, scheme, depth, self._ask, speaker(self.verbose)).run()
+
+    def at_depth(self, depth: int) -> Self:
+        """The model with its first levels alone, up to `depth`: 0 is the base."""
+        self._require_fitted()
+        if not 0 <= depth < len(self.levels_):
+            raise SettingError("depth", depth, f"from 0 to {len(self.levels_) - 1}, the levels there are")
+        shallow = copy(self)
+        shallow.depth, shallow.levels_ = depth, self.levels_[: depth + 1]
+        shallow.base = list(self.base)[: depth + 1] if isinstance(self.base, list | tuple) else self.base
+        return shallow
+
+    def head(self) -> dict[str, Any]:
+        """A file keeps the number of folds, also of those given by instance."""
+        head = super().head()
+        if not isinstance(self.folds, int | np.integer):
+            head["settings"]["folds"] = int(self.folds_.max()) + 1
+        return head
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        if not (isinstance(self.folds, int) and self.folds >= 1):
+            raise SettingError("folds", self.folds, "a whole number of 1 or more")
 
 
 def _looks_across(instances: Any) -> bool:
@@ -281,12 +313,11 @@ def _given_folds(folds: Any, labelled: Array, order: Array | None) -> NDArray[np
 # -- model files --------------------------------------------------------------------------------------
 
 
-def templates_state(template_set: TemplateSet) -> ModelFile:
-    """Templates after training."""
-    strings = {f"template.{i}": learned_strings(t) for i, t in enumerate(template_set.templates)}
-    return ModelFile(
-        {"templates": [t.spec() for t in template_set.templates], "votes": template_set.n_votes}, {}, strings
-    )
+def put_templates(state: ModelFile, template_set: TemplateSet, **more: Any) -> None:
+    """Add what a model file keeps of templates after training, and `more` about the levels over them."""
+    templates = template_set.templates
+    state.strings.update({f"template.{i}": learned_strings(t) for i, t in enumerate(templates)})
+    state.header["stacked"] = {"templates": [t.spec() for t in templates], "votes": template_set.n_votes, **more}
 
 
 def restored_templates(file: ModelFile, functions: Functions, rules: RestoredRule | None = None) -> TemplateSet:

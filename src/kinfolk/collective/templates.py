@@ -25,7 +25,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kinfolk.collective import templates as neighbours
 from kinfolk.collective.aggregate import ANY, LARGEST, MEAN, SHARE, SUM, aggregate, lay_out, padded, sparse_aggregate
 from kinfolk.collective.relations import LinkRule, Neighbourhood, Relation, Rule
 from kinfolk.core.modelfile import Functions, given_again
@@ -123,7 +122,7 @@ class Over(NeighbourTemplate):
             neighbourhood.n_jobs,
         )
 
-    def of_features(self, neighbourhood: Neighbourhood) -> Any:
+    def aggregated_features(self, neighbourhood: Neighbourhood) -> Any:
         """CSR or dense (n, F) for of="features"."""
         links, table = neighbourhood.links(self.rule), neighbourhood.features
         if sparse.issparse(table):
@@ -311,7 +310,7 @@ class Window(NeighbourTemplate):
 # -- Relational templates as a set: a user's functions among them, names, and the rows they make together ---
 
 KINDS: dict[str, type[Over]] = {
-    name: getattr(neighbours, name) for name in ("Count", "LogCount", "Exists", "Proportion", "Mean", "Max", "Concat")
+    kind.__name__: kind for kind in (Count, LogCount, Exists, Proportion, Mean, Max, Concat)
 }
 WRITTEN = "count:cites, log-count:cites, mean:cites @ cites, mean:cites:features, max:cites:hard or window:3"
 
@@ -391,6 +390,11 @@ class TemplateSet:
         return [template for template in self.templates if template.of == "predictions"]
 
     @property
+    def of_features(self) -> list[NeighbourTemplate]:
+        """The templates of features, which are the same at every level."""
+        return [template for template in self.templates if template.of == "features"]
+
+    @property
     def width(self) -> int:
         """Columns of predictions."""
         return sum(template.width(self.n_votes) for template in self.of_predictions)
@@ -407,7 +411,7 @@ class TemplateSet:
 
     def names(self, votes: Sequence[str], features: Sequence[str]) -> list[str]:
         """Of all columns: first of features, as `fixed` gives them, then of predictions."""
-        fixed = [t for t in self.templates if t.of == "features"]
+        fixed = self.of_features
         return [
             name
             for t in [*fixed, *self.of_predictions]
@@ -416,7 +420,7 @@ class TemplateSet:
 
     def fixed(self, neighbourhood: Neighbourhood) -> list[Any]:
         """Tables (n, F) of the neighbours' features, CSR or dense as the features are."""
-        return [t.of_features(neighbourhood) for t in self.templates if isinstance(t, Over) and t.of == "features"]
+        return [t.aggregated_features(neighbourhood) for t in self.of_features if isinstance(t, Over)]
 
     def prepare(self, neighbourhood: Neighbourhood) -> None:
         """Work out the links that templates ask for, before threads do."""

@@ -175,7 +175,7 @@ class DependencyNetwork(NeighbourModel):
         if sample_weight is not None:
             weights = node_weights(nodes, labels, classes, None, sample_weight)[index]
         templates = default_templates(self.templates, nodes, Proportion)
-        ready = ReadyGraph.learn(nodes, templates, len(classes), True, jobs)
+        ready = ReadyGraph.of(nodes, templates, len(classes), True, jobs)
         if self.templates is not None:
             _tell_sums(ready, labels)
         votes = np.zeros((len(labels), len(classes)))

@@ -20,8 +20,8 @@ from kinfolk.graph.page import (
     CROSS_FITTED,
     LABEL,
     PREDICTION,
+    Aggregate,
     LevelAnswer,
-    Measured,
     Neighbour,
     NodeExplanation,
     Surroundings,
@@ -61,7 +61,7 @@ class Ablation:
     def spans(self) -> list[Span]:
         """The aggregates, those of features first."""
         template_set, n_features = self.ready.template_set, self.ready.nodes.table.shape[1]
-        fixed = [t for t in template_set.templates if t.of == "features"]
+        fixed = template_set.of_features
         at = self.ready.wide.shape[1] - n_features * len(fixed)
         found = [
             Span(f"{t.name} of features", "features", at + i * n_features, at + (i + 1) * n_features, t)
@@ -142,7 +142,7 @@ class Ablation:
 
     def measured(
         self, blocks: Sequence[Array], answers: Array, classes: Sequence[str], features: Sequence[str]
-    ) -> list[Measured]:
+    ) -> list[Aggregate]:
         """Each aggregate with its values, the mean over `blocks`, and what is said without it."""
         row, first = np.mean([block[0] for block in blocks], axis=0), self.columns_before[[0]]
         fixed = (first.toarray() if sparse.issparse(first) else np.asarray(first))[0]
@@ -153,7 +153,7 @@ class Ablation:
             if span.of == "features":
                 on = np.flatnonzero(values)
                 values, names = values[on], [names[i] for i in on]
-            found.append(Measured(span.name, span.of, tuple(names), values, without))
+            found.append(Aggregate(span.name, span.of, tuple(names), values, without))
         return found
 
 
@@ -178,14 +178,10 @@ EACH_ALONE = "Each node by its own features alone."
 
 
 class ExplainedNode(NamedTuple):
-    """An explanation with what a report shows around it: predictions (n, L) of all nodes by level, labels that were
-    known beforehand (n,), -1 for none, the links that were looked along, by name, and what each level listens to."""
+    """An explanation with what a report shows around it, and what each level receives, in words."""
 
-    nodes: Nodes
     answer: NodeExplanation
-    tables: list[Array]
-    known: NDArray[np.int32]
-    links: dict[str, Any]
+    around: Surroundings
     notes: list[str]
 
 
@@ -235,7 +231,7 @@ def explained_node(
 
     around = neighbours(ready.nodes, node, links, votes, len(classes), source)
     explained = node_explanation(node, ready.nodes.ids[node], classes, answer, levels, around, source(node))
-    return ExplainedNode(ready.nodes, explained, tables, known, links, notes)
+    return ExplainedNode(explained, Surroundings(ready.nodes, classes, tables, known, links), notes)
 
 
 def looked_along(ready: ReadyGraph) -> dict[str, Any]:
@@ -266,15 +262,10 @@ def finished(explained: ExplainedNode, report: PathLike | None, method: str, cla
     """The explanation as the caller counts nodes and writes labels; and the page about it where one is asked for."""
     if report is not None:
         write_node_report(report, explained_part(explained), method)
-    answer, nodes = explained.answer, explained.nodes
+    answer, nodes = explained.answer, explained.around.nodes
     around = tuple(replace(one, node=nodes.node_at(one.node)) for one in answer.neighbours)
     return classes.as_written(replace(answer, node=nodes.node_at(answer.node), neighbours=around))
 
 
 def explained_part(explained: ExplainedNode) -> Part:
-    around = Surroundings(explained.nodes, explained.answer.classes, explained.tables, explained.known, explained.links)
-    return level_part(explained.answer, around, explained.notes)
-
-
-def feature_names(columns: Sequence[str] | int) -> Sequence[str]:
-    return [f"feature {i}" for i in range(columns)] if isinstance(columns, int | np.integer) else columns
+    return level_part(*explained)

@@ -45,7 +45,15 @@ from kinfolk.graph.nodes import (
     tell_unused_weights,
     used_links,
 )
-from kinfolk.graph.page import LABEL, PREDICTION, Measured, NodeExplanation, level_answer, node_explanation
+from kinfolk.graph.page import (
+    LABEL,
+    PREDICTION,
+    Aggregate,
+    NodeExplanation,
+    Surroundings,
+    level_answer,
+    node_explanation,
+)
 from kinfolk.inference.loopy import Propagation
 from kinfolk.learning.loglinear import TableWeights
 from kinfolk.report.page import PathLike
@@ -53,9 +61,8 @@ from kinfolk.report.page import PathLike
 # -- Why a link model gives a node its label: what it believes with links cut --------------------------
 #
 # Belief propagation has no levels and no aggregates, but the same questions can be asked: what the features say without
-# any link, what neighbours are thought to be when the links of the node are cut (so that nobody hears his own echo),
-# and
-# what is believed of the node without its links of one relation. Each is inference run again on the graph so changed.
+# any link, what neighbours are predicted to be when the links of the node are cut (so that nothing comes back to it),
+# and what is believed of the node without its links of one relation. Each is inference on the graph so changed.
 
 Array = NDArray[Any]
 Cut = Callable[[str, Array], Array]  # name of a relation and its pairs (E, 2) to which of them are cut (E,)
@@ -71,8 +78,8 @@ def explained_beliefs(
     together, alone = beliefs(None), beliefs(lambda _, pairs: np.ones(len(pairs), bool))
     apart = beliefs(lambda _, pairs: (pairs == node).any(axis=1))
     answer = int(together[node].argmax())
-    measured = [_measured(name, table, node, apart, beliefs, classes) for name, table in links.items()]
-    heard = [one for one in measured if one is not None]
+    found = [_aggregate(name, table, node, apart, beliefs, classes) for name, table in links.items()]
+    heard = [one for one in found if one is not None]
     levels = [
         level_answer(ALONE, alone[node], answer),
         level_answer("belief propagation", together[node], answer, heard, apart[node] if heard else None),
@@ -84,19 +91,19 @@ def explained_beliefs(
     ]
     around = neighbours(nodes, node, links, [apart], len(classes), lambda j: LABEL if known[j] >= 0 else PREDICTION)
     explained = node_explanation(node, nodes.ids[node], classes, answer, levels, around)
-    return ExplainedNode(nodes, explained, [alone, together], known, links, notes)
+    return ExplainedNode(explained, Surroundings(nodes, classes, [alone, together], known, links), notes)
 
 
-def _measured(
+def _aggregate(
     name: str, links: Any, node: int, apart: Array, beliefs: Beliefs, classes: Sequence[str]
-) -> Measured | None:
+) -> Aggregate | None:
     """What neighbours by one relation are believed to be, added up by the number of links; None without any."""
     at = slice(links.indptr[node], links.indptr[node + 1])
     if at.start == at.stop:
         return None
     values = links.data[at] @ apart[links.indices[at]]
     without = beliefs(lambda other, pairs: (pairs == node).any(axis=1) & (other == name))
-    return Measured(f"links({name})", "predictions", tuple(classes), values, without[node])
+    return Aggregate(f"links({name})", "predictions", tuple(classes), values, without[node])
 
 
 def _both_ways(links: Any) -> sparse.csr_array:

@@ -10,14 +10,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.collective.relations import Neighbourhood
-from kinfolk.collective.stacking import restored_templates, templates_state
+from kinfolk.collective.stacking import put_templates, restored_templates
 from kinfolk.collective.templates import TemplateSet
 from kinfolk.core.data import Classes, class_weights, label_name
 from kinfolk.core.modelfile import Functions, ModelFile, Saved, fits
 from kinfolk.core.settings import check_settings
 from kinfolk.core.threads import resolve_jobs
-from kinfolk.graph.explain import feature_names
 from kinfolk.graph.learners import Learner, put_learner, restored_learner
 from kinfolk.graph.nodes import (
     TRAIN,
@@ -257,24 +255,19 @@ class NeighbourModel(NodeModel):
         return self.template_set_.relation_names(), self.unused_
 
     def _ready(self, nodes: Nodes, features: bool = True) -> ReadyGraph:
-        relations, paths = nodes.relations, nodes.data.paths
-        n, n_votes, jobs = len(nodes.labels), len(self.labels_), resolve_jobs(self.n_jobs)
-        neighbourhood = Neighbourhood(n, n_votes, relations, nodes.table, None, jobs, paths, nodes.order)
-        return ReadyGraph.of(nodes, neighbourhood, self.template_set_, features)
+        return ReadyGraph.of(nodes, self.template_set_, len(self.labels_), features, resolve_jobs(self.n_jobs))
 
     def _feature_names(self) -> Sequence[str]:
-        return feature_names(self.node_columns_)
+        columns = self.node_columns_
+        return [f"feature {i}" for i in range(columns)] if isinstance(columns, int | np.integer) else columns
 
     def to_state(self) -> ModelFile:
         """scikit-learn estimators go through skops, which runs no code on load."""
-        state, templates = super().to_state(), templates_state(self.template_set_)
-        state.strings.update(templates.strings)
+        state, several = super().to_state(), isinstance(self.base, list | tuple)
+        levels, unused = len(self._learners), list(self.unused_)
+        put_templates(state, self.template_set_, levels=levels, unused=unused, bases=several)
         for i, learner in enumerate(self._learners):
             put_learner(state, i, learner)
-        several = isinstance(self.base, list | tuple)
-        state.header["stacked"] = {
-            **templates.header, "levels": len(self._learners), "unused": list(self.unused_), "bases": several,
-        }  # fmt: skip
         return state
 
     def _restored_learners(self, file: ModelFile, trusted: Sequence[str], own: bool, features: bool) -> list[Learner]:
@@ -288,11 +281,7 @@ class NeighbourModel(NodeModel):
         template_set = self.template_set_
         fits(template_set.n_votes == n_labels)
         received = template_set.width + (n_labels if own else 0)
-        above = (
-            (n_features if features else 0)
-            + n_features * (len(template_set.templates) - len(template_set.of_predictions))
-            + received
-        )
+        above = n_features * (features + len(template_set.of_features)) + received
         for level, learner in enumerate(learners):
             width = getattr(learner.estimator, "n_features_in_", None)
             fits(width is None or width == (above if level else n_features))

@@ -116,12 +116,10 @@ class Nodes:
 
     def gold(self, classes: Classes) -> NDArray[np.int32]:
         """Labels to compare predictions with. One the model does not know cannot be right: it counts as a miss."""
-        table = np.append(classes.encode(self.classes.names), np.int32(-1)).astype(np.int32)
-        table[:-1][table[:-1] < 0] = len(classes)
-        codes = table[self.labels]
-        strange = np.unique(self.labels[codes == len(classes)])
-        warn_unseen([self.classes.names[i] for i in strange])
-        return codes
+        codes = self.codes(classes, lenient=True)
+        unseen = (codes < 0) & (self.labels >= 0)
+        warn_unseen([self.classes.names[i] for i in np.unique(self.labels[unseen])])
+        return np.where(unseen, np.int32(len(classes)), codes)
 
     def codes(
         self, classes: Classes, chosen: NDArray[np.bool_] | None = None, lenient: bool = False
@@ -617,27 +615,19 @@ class ReadyGraph(NamedTuple):
     wide: Any
 
     @classmethod
-    def learn(
-        cls, nodes: Nodes, templates: Iterable[NeighbourTemplate], n_votes: int, features: bool, n_jobs: int
-    ) -> ReadyGraph:
-        """The templates with what they need to know of the training graph, and that graph."""
-        relations, paths = nodes.relations, nodes.data.paths
-        neighbourhood = Neighbourhood(
-            len(nodes.labels), n_votes, relations, nodes.table, None, n_jobs, paths, nodes.order
-        )
-        return cls.of(nodes, neighbourhood, TemplateSet.learn(templates, neighbourhood), features)
-
-    @classmethod
-    def of(cls, nodes: Nodes, neighbourhood: Neighbourhood, template_set: TemplateSet, features: bool) -> ReadyGraph:
-        """`features`: whether levels above see a node's own too."""
-        parts = [nodes.table] * features + template_set.fixed(neighbourhood)
-        return cls(
-            nodes,
-            neighbourhood,
-            template_set,
-            nodes.table,
-            one_table(parts) if parts else np.zeros((neighbourhood.n, 0)),
-        )
+    def of(
+        cls, nodes: Nodes, templates: TemplateSet | Iterable[NeighbourTemplate], n_votes: int, features: bool,
+        n_jobs: int,
+    ) -> ReadyGraph:  # fmt: skip
+        """Templates that are no set yet learn what they need to know of the graph; `features`: whether levels above the
+        base see a node's own too."""
+        n, paths = len(nodes.labels), nodes.data.paths
+        neighbourhood = Neighbourhood(n, n_votes, nodes.relations, nodes.table, None, n_jobs, paths, nodes.order)
+        if not isinstance(templates, TemplateSet):
+            templates = TemplateSet.learn(templates, neighbourhood)
+        parts = [nodes.table] * features + templates.fixed(neighbourhood)
+        wide = one_table(parts) if parts else np.zeros((n, 0))
+        return cls(nodes, neighbourhood, templates, nodes.table, wide)
 
 
 def default_templates(given: Any, nodes: Nodes, kind: type[Over]) -> list[NeighbourTemplate]:

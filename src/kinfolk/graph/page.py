@@ -1,4 +1,4 @@
-"""Why a node has its label, level by level: what each level says, what neighbours told it, and what that changed.
+"""Why a node has its label, level by level: what each level says, what it received of neighbours, what that changed.
 
 A level is a classifier on a node's own features and on aggregates: columns that say what its neighbours are thought to
 be. What an aggregate did is found by asking the level once more, with the columns of this aggregate as a node without
@@ -15,8 +15,8 @@ there is the effect of all together.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,11 +53,11 @@ class Aggregate:
     """What one aggregate gave a level, and what that changed.
 
     name      as templates are named: "count(cites)"
-    of        of what it tells: "predictions" of the neighbours, their "features", or the node's "own" prediction
+    of        of what it is: "predictions" of the neighbours, their "features", or the node's "own" prediction
     columns   what the values are of: class names; of features only those that are not 0
     values    what was given
     without   (L,), what the level says without it
-    effect    what it adds to the probability of the answer
+    effect    what it adds to the probability of the answer, once that is known
     """
 
     name: str
@@ -65,7 +65,7 @@ class Aggregate:
     columns: tuple[str, ...]
     values: Array
     without: Array
-    effect: float
+    effect: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -160,25 +160,11 @@ class NodeExplanation:
         return lines + ["    ..."] * (len(self.neighbours) > SHOWN)
 
 
-@dataclass(frozen=True)
-class Measured:
-    """An aggregate before its effect is known: see `Aggregate`."""
-
-    name: str
-    of: str
-    columns: tuple[str, ...]
-    values: Array
-    without: Array
-
-
 def level_answer(
-    name: str, distribution: Array, answer: int, measured: Iterable[Measured] = (), without_all: Array | None = None
+    name: str, distribution: Array, answer: int, aggregates: Iterable[Aggregate] = (), without_all: Array | None = None
 ) -> LevelAnswer:
     """What a level says, with effects on the probability of the class number `answer`."""
-    found = [
-        Aggregate(t.name, t.of, t.columns, t.values, t.without, float(distribution[answer] - t.without[answer]))
-        for t in measured
-    ]
+    found = [replace(one, effect=float(distribution[answer] - one.without[answer])) for one in aggregates]
     found.sort(key=lambda one: -abs(one.effect))
     together = None if without_all is None else float(distribution[answer] - without_all[answer])
     return LevelAnswer(name, distribution, tuple(found), together, without_all)
@@ -202,7 +188,7 @@ def node_explanation(
     return NodeExplanation(node, name, classes[answer], probability, tuple(classes), found, tuple(around), source)
 
 
-# -- The words of a report about a node: its title, the story in a few sentences, and what an aggregate tells ---
+# -- The words of a report about a node: its title, a summary, and what an aggregate is of --------------
 
 LONGEST_TITLE = 120  # characters of the title of a node
 LEAST_EFFECT = 0.005  # on the probability of the answer, to be worth a sentence
@@ -223,7 +209,7 @@ MEANINGS = {
 
 
 def meaning(one: Aggregate) -> str:
-    """What an aggregate tells, in words; templates over a relation are named "kind(relation)"."""
+    """What an aggregate is of, in words; templates over a relation are named "kind(relation)"."""
     if one.of == "own":
         return "what the level before says of the node itself"
     kind, bracket, relation = one.name.removesuffix(" of features").removesuffix(")").partition("(")
@@ -248,7 +234,7 @@ def title_of(nodes: Nodes, node: int) -> str:
 
 
 def lead(answer: NodeExplanation) -> list[str]:
-    """The story in a few sentences."""
+    """A summary in a few sentences."""
     first, last = answer.levels[0], answer.levels[-1]
     lines = [f"The model says {answer.label} ({percent(answer.probability)})."]
     if len(answer.levels) > 1:
@@ -352,22 +338,27 @@ class Surroundings:
                 yield j, name
 
 
+class Link(NamedTuple):
+    """A link of the node in question as it is drawn, `size` giving its width."""
+
+    node: int
+    relation: str
+    weight: float
+    size: float
+    votes: Any
+    source: str
+
+
 def level_part(answer: NodeExplanation, around: Surroundings, notes: Sequence[str] = ()) -> Part:
-    """Of a model that goes level by level; `notes` say what each level listens to."""
-    by_node: dict[int, list[Neighbour]] = {}
+    """Of a model that goes level by level; `notes` say what each level receives."""
+    groups: dict[str, list[int]] = {}
     for one in answer.neighbours:
-        by_node.setdefault(one.node, []).append(one)
-    relations = list(dict.fromkeys(one.relation for one in answer.neighbours))
-    order = _by_turns([[n.node for n in answer.neighbours if n.relation == name] for name in relations])
-    data = _drawing(answer.node, order, around, relations)
-    largest = max((abs(one.weight) for one in answer.neighbours), default=0.0) or 1.0
-    for node, shown in zip(order, data["nodes"][1:], strict=False):
-        shown["links"] = [
-            {"relation": relations.index(one.relation), "weight": one.weight, "width": abs(one.weight) / largest,
-             "votes": np.round(one.votes, 4), "source": SOURCES[one.source]}
-            for one in by_node[node]
-        ]  # fmt: skip
-    data |= {
+        groups.setdefault(one.relation, []).append(one.node)
+    links = [
+        Link(one.node, one.relation, one.weight, abs(one.weight), one.votes, SOURCES[one.source])
+        for one in answer.neighbours
+    ]
+    data = {
         "label": answer.label,
         "lead": lead(answer),
         "levels": [level.name for level in answer.levels],
@@ -375,29 +366,24 @@ def level_part(answer: NodeExplanation, around: Surroundings, notes: Sequence[st
         "aggregates": [_aggregates(level) for level in answer.levels],
         "shares": None,
     }
-    return Part("nodes", f"{answer.name} and its neighbours", data)
+    drawing = _drawing(answer.node, _by_turns([*groups.values()]), around, links)
+    return Part("nodes", f"{answer.name} and its neighbours", drawing | data)
 
 
 def mixture_node_part(
     nodes: Nodes, answer: Explanation, marginals: Array, known: NDArray[np.int32] | None = None
 ) -> Part:
     """Of a mixture of parents: `marginals` (n, L) of all nodes, labels that were `known`."""
-    parents = [one for one in answer.contributions if one.parent is not None]
     around = Surroundings(nodes, answer.classes, [marginals], known, nodes.relations)
-    relations = list(dict.fromkeys(one.relation for one in parents))
-    order = list(dict.fromkeys(int(one.parent) for one in parents if one.parent is not None))
-    data = _drawing(answer.instance, order, around, relations)
-    largest = max((one.share for one in parents), default=0.0) or 1.0
-    for node, shown in zip(order, data["nodes"][1:], strict=False):
-        shown["links"] = [
-            {"relation": relations.index(one.relation), "weight": one.weight, "width": one.share / largest,
-             "votes": [np.round(one.predicted, 4)], "source": f"{percent(one.share)} of the answer"}
-            for one in parents
-            if one.parent == node
-        ]  # fmt: skip
+    links = [
+        Link(one.parent, one.relation, one.weight, one.share, [one.predicted], f"{percent(one.share)} of the answer")
+        for one in answer.contributions
+        if one.parent is not None
+    ]
+    order = list(dict.fromkeys(one.node for one in links))
     place = {node: i + 1 for i, node in enumerate(order[:MOST_DRAWN])}
     label = answer.classes.index(answer.label)
-    data |= {
+    data = {
         "label": answer.label,
         "lead": mixture_lead(answer),
         "levels": ["mixture of parents"],
@@ -406,17 +392,26 @@ def mixture_node_part(
         "shares": [_share(one, place, label) for one in answer.contributions[:MOST_SHARES]],
         "rest_share": sum(one.share for one in answer.contributions[MOST_SHARES:]),
     }
-    return Part("nodes", f"{answer.name} and its neighbours", data)
+    drawing = _drawing(answer.instance, order, around, links)
+    return Part("nodes", f"{answer.name} and its neighbours", drawing | data)
 
 
-def _drawing(node: int, order: list[int], around: Surroundings, relations: list[str]) -> dict[str, Any]:
-    """The node itself, the neighbours that are drawn, and the others in brief."""
+def _drawing(node: int, order: list[int], around: Surroundings, links: Sequence[Link]) -> dict[str, Any]:
+    """The node itself, the neighbours that are drawn with their links to it, and the others in brief."""
     places = {j: i for i, j in enumerate([node, *order[:MOST_DRAWN]])}
-    rest = order[MOST_DRAWN:]
+    rest, relations = order[MOST_DRAWN:], list(dict.fromkeys(one.relation for one in links))
+    nodes = [around.seen(j, places) for j in places]
+    largest = max((one.size for one in links), default=0.0) or 1.0
+    for one in links:
+        if one.node in places:
+            nodes[places[one.node]].setdefault("links", []).append(
+                {"relation": relations.index(one.relation), "weight": one.weight, "width": one.size / largest,
+                 "votes": np.round(one.votes, 4), "source": one.source}
+            )  # fmt: skip
     return {
         "classes": list(around.classes),
         "relations": relations,
-        "nodes": [around.seen(j, places) for j in places],
+        "nodes": nodes,
         "rest": [[around.nodes.ids[j], *around.brief(j)] for j in rest[:MOST_LISTED]],
         "n_rest": len(rest),
     }

@@ -19,13 +19,10 @@ from kinfolk.collective.stacking import (
     PREDICTIONS,
     Ask,
     Instances,
+    StackedModel,
     Training,
     as_votes,
-    bases_of,
-    check_kept_folds,
-    first_levels,
     folds_of,
-    trained,
 )
 from kinfolk.collective.templates import Count, set_known
 from kinfolk.core.data import Classes
@@ -183,7 +180,7 @@ log = logging.getLogger("kinfolk")
 
 @final
 @dataclass(eq=False, repr=False)
-class StackedNodes(NeighbourModel):
+class StackedNodes(StackedModel, NeighbourModel):
     """Nodes of a Graph, labelled with an eye to their neighbours by a classifier of your own.
 
     Settings
@@ -239,16 +236,9 @@ class StackedNodes(NeighbourModel):
     folds_: NDArray[np.int32] = field(init=False)
     known_: str = field(init=False)
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "levels_")
-
     @property
     def _learners(self) -> list[Learner]:
         return self.levels_
-
-    @property
-    def _ask(self) -> Ask:
-        return Ask(self.predictions, bool(self.own), self.random_state)
 
     # -- learning -------------------------------------------------------------------------------------
 
@@ -260,7 +250,7 @@ class StackedNodes(NeighbourModel):
         """
         instances, known = self._prepared(X, y, sample_weight, train)
         with self._all_or_nothing():
-            training = trained(self, instances, known, self.depth)
+            training = self._trained(instances, known, self.depth)
             nodes = instances.ready.nodes
             self.known_, self.folds_ = known, nodes.to_nodes(instances.fold)
             self.levels_ = [level.learner for level in training.models]  # type: ignore[attr-defined]
@@ -274,11 +264,7 @@ class StackedNodes(NeighbourModel):
         nodes are predictions too. Nothing is learned.
         """
         instances, known = self._prepared(X, y, sample_weight, train)
-        if known == "ceiling":
-            raise SettingError.saying(
-                "a ceiling knows the labels it is scored on: cross_fit needs `known='true'` or 'crossfit'"
-            )
-        found = trained(self, instances, known, self.depth, estimate=True).estimate()
+        found = self._trained(instances, known, self.depth, estimate=True).estimate()
         return instances.ready.nodes.to_nodes(found)
 
     def _prepared(self, X: Any, y: Any, sample_weight: Any, train: Any) -> tuple[NodeInstances, str]:
@@ -286,7 +272,7 @@ class StackedNodes(NeighbourModel):
         if self.base is None:
             raise SettingError.saying("base is missing: `StackedNodes(LogisticRegression(), templates=[...])`")
         nodes, labels, classes = self._begin(X, y, train)
-        bases, jobs = bases_of(self.base, self.depth), resolve_jobs(self.n_jobs)
+        bases, jobs = self._bases(), resolve_jobs(self.n_jobs)
         for base in bases:
             if isinstance(base, Saved):
                 raise SettingError(
@@ -299,13 +285,13 @@ class StackedNodes(NeighbourModel):
         weights = None if sample_weight is None else node_weights(nodes, labels, classes, None, sample_weight)
         fold = folds_of(self, labels, nodes.groups, self.split, nodes.order)
         templates = default_templates(self.templates, nodes, Count) if self.depth or self.templates is not None else []
-        ready = ReadyGraph.learn(nodes, templates, len(classes), self.features, jobs)
+        ready = ReadyGraph.of(nodes, templates, len(classes), self.features, jobs)
         known = self.known
         if known == "auto":
             known = "true" if (labels < 0).any() else "crossfit"
         revealed = labels if known == "true" else np.full(len(labels), -1, np.int32)
         if known == "ceiling":
-            revealed = np.append(classes.encode(nodes.classes.names), np.int32(-1)).astype(np.int32)[nodes.labels]
+            revealed = nodes.codes(classes, lenient=True)
         check_enough(classes)
         if self.depth:
             tell_fallback(bases[0])
@@ -321,10 +307,8 @@ class StackedNodes(NeighbourModel):
         found = self._levels(self._predictor(nodes, self._known(nodes, known, forced), forced))
         return [nodes.to_nodes(table) for table in found]
 
-    def at_depth(self, depth: int) -> StackedNodes:
-        """The model with its first levels alone, up to `depth`: 0 is the base."""
-        self._require_fitted()
-        shallow: StackedNodes = first_levels(self, depth)
+    def at_depth(self, depth: int) -> Self:
+        shallow = super().at_depth(depth)
         if self.memory_ is not None:
             shallow.memory_ = replace(self.memory_, votes=self.memory_.votes[:depth])
         return shallow
@@ -374,8 +358,6 @@ class StackedNodes(NeighbourModel):
     def to_state(self) -> ModelFile:
         state = super().to_state()
         state.header["stacked"]["known"] = self.known_
-        if not isinstance(self.folds, int | np.integer):
-            state.header["settings"]["folds"] = int(self.folds_.max()) + 1  # given by node: those of the training data
         return state
 
     def _restore(self, file: ModelFile, functions: Functions, trusted: Sequence[str]) -> None:
@@ -384,7 +366,3 @@ class StackedNodes(NeighbourModel):
         fits(self.known_ in {*self.CHOICES["known"]} - {"auto"})
         self.levels_ = self._restored_learners(file, trusted, bool(self.own), self.features)
         fits(self.memory_ is None or len(self.memory_.votes) in (0, len(self.levels_) - 1))
-
-    def _check_settings(self) -> None:
-        super()._check_settings()
-        check_kept_folds(self.folds)

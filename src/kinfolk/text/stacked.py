@@ -19,14 +19,11 @@ from kinfolk.collective.stacking import (
     PREDICTIONS,
     Ask,
     Instances,
+    StackedModel,
     as_votes,
-    bases_of,
-    check_kept_folds,
-    first_levels,
     folds_of,
+    put_templates,
     restored_templates,
-    templates_state,
-    trained,
 )
 from kinfolk.collective.templates import Count, TemplateSet, Window, as_templates, set_known
 from kinfolk.core.modelfile import Functions, ModelFile, fits, restored
@@ -227,7 +224,7 @@ TEMPLATES = (
 
 @final
 @dataclass(eq=False, repr=False)
-class StackedTagger(TokenModel):
+class StackedTagger(StackedModel, TokenModel):
     """Tokens labelled with an eye to others of their document, by a tagger of your choice.
 
     Settings
@@ -258,7 +255,6 @@ class StackedTagger(TokenModel):
     answers for documents of one sentence, the "base" or the "last" level.
     """
 
-    OBJECTS: ClassVar[tuple[str, ...]] = ("base", "templates")
     GONE: ClassVar[tuple[str, ...]] = ("features", "split", "samples")
     CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "predictions": PREDICTIONS,
@@ -283,13 +279,6 @@ class StackedTagger(TokenModel):
     alone_: str = field(init=False)
     folds_: NDArray[np.int32] = field(init=False)
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "levels_")
-
-    @property
-    def _ask(self) -> Ask:
-        return Ask(self.predictions, bool(self.own), self.random_state)
-
     @property
     def _scheme(self) -> str | None:
         return self.levels_[-1].scheme
@@ -303,7 +292,7 @@ class StackedTagger(TokenModel):
         """
         instances, depth = self._prepared(X, y, sample_weight)
         with self._all_or_nothing():
-            training = trained(self, instances, self.known, depth)
+            training = self._trained(instances, self.known, depth)
             self.alone_ = "base" if instances.base_alone else "last"
             self.folds_, self.coding_, self.template_set_ = instances.fold, instances.coding, instances.templates
             self.levels_ = [level.tagger for level in training.models]  # type: ignore[attr-defined]
@@ -314,9 +303,7 @@ class StackedTagger(TokenModel):
         honest score without a held-out part. (n, L), columns in the order `classes_` would have. Nothing is learned.
         """
         instances, depth = self._prepared(X, y, sample_weight)
-        if self.known == "ceiling":
-            raise SettingError.saying("a ceiling knows the labels it is scored on: cross_fit needs `known='crossfit'`")
-        training = trained(self, instances, self.known, depth, estimate=True)
+        training = self._trained(instances, self.known, depth, estimate=True)
         found = training.estimate()
         if instances.base_alone:
             lonely = alone(instances.batch.corpus)[instances.batch.corpus.token_documents]
@@ -328,7 +315,7 @@ class StackedTagger(TokenModel):
         check_settings(self)
         if self.base is None:
             raise SettingError.saying("base is missing: `StackedTagger(LinearChainCRF(), templates=[...])`")
-        bases = bases_of(self.base, self.depth)
+        bases = self._bases()
         for base in bases:
             if not isinstance(base, Tagger):
                 raise SettingError(
@@ -351,9 +338,8 @@ class StackedTagger(TokenModel):
         fold = self._document_folds(labels, corpus)
         unlabelled, jobs = corpus.with_labels(None, None), resolve_jobs(self.n_jobs)
         neighbourhood = Neighbourhood(n, len(coding.classes), {}, corpus=unlabelled, n_jobs=jobs)
-        template_set = TemplateSet.learn(
-            templates, replace(neighbourhood, corpus=corpus)
-        )  # what is learned of words may look at labels
+        labelled = replace(neighbourhood, corpus=corpus)  # what is learned of words may look at labels
+        template_set = TemplateSet.learn(templates, labelled)
         if len(template_set.of_predictions) < len(template_set.templates):
             raise SettingError.saying(
                 "`of='features'` is for nodes: tokens have features of their neighbours by their own templates"
@@ -375,12 +361,6 @@ class StackedTagger(TokenModel):
         return folds_of(self, by_document, np.arange(corpus.n_documents), "auto")[documents]
 
     # -- prediction -----------------------------------------------------------------------------------
-
-    def at_depth(self, depth: int) -> StackedTagger:
-        """The model with its first levels alone, up to `depth`: 0 is the base."""
-        self._require_fitted()
-        shallow: StackedTagger = first_levels(self, depth)
-        return shallow
 
     def _decoder(self, weights: Any = None) -> StackedDecoder:
         return StackedDecoder(self._predictor())
@@ -410,15 +390,10 @@ class StackedTagger(TokenModel):
 
     def to_state(self) -> ModelFile:
         """The taggers are models within the model."""
-        kept = templates_state(self.template_set_)
-        state = ModelFile({**self.head(), "labels": self.coding_.to_state()}, {}, kept.strings)
+        state = ModelFile({**self.head(), "labels": self.coding_.to_state()})
         levels = [state.add(f"level.{i}", level.to_state()) for i, level in enumerate(self.levels_)]
         several = isinstance(self.base, list | tuple)
-        state.header["stacked"] = {
-            **kept.header, "known": self.known, "alone": self.alone_, "levels": levels, "bases": several,
-        }  # fmt: skip
-        if not isinstance(self.folds, int | np.integer):
-            state.header["settings"]["folds"] = int(self.folds_.max()) + 1  # given by document: of the training data
+        put_templates(state, self.template_set_, known=self.known, alone=self.alone_, levels=levels, bases=several)
         return state
 
     def _restore(self, file: ModelFile, functions: Functions, trusted: Sequence[str]) -> None:
@@ -438,10 +413,6 @@ class StackedTagger(TokenModel):
                 fits(level.weights_.node.shape[0] == level.features_.n_features + (received if number else 0))
         bases = [type(level)(**level.get_params()) for level in self.levels_]
         self.base = bases if spec["bases"] else bases[-1]
-
-    def _check_settings(self) -> None:
-        super()._check_settings()
-        check_kept_folds(self.folds)
 
 
 def _depth(model: StackedTagger, batch: Batch) -> int:
