@@ -24,7 +24,6 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 import kinfolk as kf
-from kinfolk.collective.stacking import bases_of
 from kinfolk.core.modelfile import read_model_file, write_model_file
 from kinfolk.errors import ModelFileError
 from kinfolk.text.attributes import lower, shape
@@ -270,7 +269,7 @@ def test_tokens_come_back(settings: dict[str, Any], tmp_path: Path):
     loaded = kf.load_model(tmp_path / FILE, kind="tokens")
     assert_same_tags(model, loaded, TEST)
     assert loaded.classes_.tolist() == model.classes_.tolist() and loaded.score(TEST) == model.score(TEST)
-    bases = [bases_of(one.base, one.depth) for one in (loaded, model)]
+    bases = [one._bases() for one in (loaded, model)]
     assert list(map(type, bases[0])) == list(map(type, bases[1]))
     assert [base.tolerance for base in bases[0]] == [1e-2] * len(loaded.levels_)
     assert loaded.templates == list(model.template_set_.templates)

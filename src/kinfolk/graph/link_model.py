@@ -26,7 +26,6 @@ from kinfolk.collective.pairwise import (
     taken_pairwise,
     train_pairwise,
 )
-from kinfolk.core.data import Classes
 from kinfolk.core.modelfile import Functions, ModelFile
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.core.training import Callback, Convergence, Stage, TrainingPlan, observed
@@ -38,7 +37,6 @@ from kinfolk.graph.nodes import (
     Known,
     Memory,
     Nodes,
-    check_relations,
     check_within_groups,
     node_accuracy,
     node_weights,
@@ -179,8 +177,8 @@ class LinkModel(NodeModel):
             tell_unused_weights(nodes, self.links_, type(self).__name__)
             self.node_columns_, self.labels_ = nodes.columns, classes
             sample, n_labels = self._sample(nodes), len(classes)
-            self.memory_ = memory = Memory.of(nodes, labels, self.links_)
-            score = self._dev_scorer(X_dev, classes, memory)
+            self.memory_ = Memory.of(nodes, labels, self.links_)
+            score = None if X_dev is None else self._scorer(X_dev)
             start, first = self._node_start(sample, labels, weights, n_labels, plan, watcher)
             how = PairTraining(self.training, self._propagation())
             self.weights_, self.convergence_, self.training_report_ = train_pairwise(
@@ -225,17 +223,11 @@ class LinkModel(NodeModel):
         check_within_groups(nodes, self.links_)
         return edges
 
-    def _dev_scorer(self, X_dev: Any, classes: Classes, memory: Memory) -> Any:
-        if X_dev is None:
-            return None
-        dev = Nodes.of(X_dev, self.node_columns_)
-        check_relations(dev, *self.relations_used())
-        known = memory.scored(dev)
-        gold, sample, jobs = np.where(known >= 0, -1, dev.gold(classes)), self._sample(dev), resolve_jobs(self.n_jobs)
-        if not (gold >= 0).any():
-            raise InputError("scoring needs labels, and X_dev has none")
-        given = self._certain(known)
-        settings = self._propagation()
+    def _scorer(self, X_dev: Any) -> Callable[[TableWeights], float]:
+        """Accuracy on a held-out graph for given weights."""
+        dev, known, gold = self._held_out(X_dev)
+        sample, given, settings = self._sample(dev), self._certain(known.labels), self._propagation()
+        jobs = resolve_jobs(self.n_jobs)
         return lambda weights: node_accuracy(gold, infer(sample, weights, settings, jobs, False, given)[0]) / 100
 
     # -- prediction -----------------------------------------------------------------------------------

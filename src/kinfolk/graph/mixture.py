@@ -9,8 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any, ClassVar, NamedTuple, Self, final
+from typing import Any, ClassVar, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,18 +41,15 @@ from kinfolk.collective.mixture import (
     wire,
 )
 from kinfolk.collective.templates import set_known
-from kinfolk.core.data import Classes, Relational
 from kinfolk.core.modelfile import Functions, ModelFile
 from kinfolk.core.threads import resolve_jobs
-from kinfolk.core.training import Callback, Convergence, TrainingPlan, UntilStopped, observed, warn_unless_converged
+from kinfolk.core.training import Callback, Convergence, TrainingPlan, observed, warn_unless_converged
 from kinfolk.errors import InputError, SettingError
-from kinfolk.graph.graph import Graph
 from kinfolk.graph.model import NodeModel
 from kinfolk.graph.nodes import (
     Known,
     Memory,
     Nodes,
-    check_relations,
     check_within_groups,
     node_accuracy,
     node_weights,
@@ -62,16 +58,15 @@ from kinfolk.graph.nodes import (
 )
 from kinfolk.graph.page import mixture_node_part, write_node_report
 from kinfolk.inference.mixture import Dag, build_dag, check_weights
-from kinfolk.learning.loglinear import NamedWeights, TableWeights, inherit_mixture, named_by
+from kinfolk.learning.loglinear import TableWeights, inherit_mixture, named_by
 from kinfolk.report.page import PathLike
 
 log = logging.getLogger("kinfolk")
 
 # -- Who the parents of a node are: its neighbours that come before it in an order of the nodes --------
 #
-# Links may run in circles, so the nodes are put in random orders, and in each order a link leads from the earlier
-# node to
-# the later one. Two models serve one kind of link (section 5.2 of the paper): the child has the link to its parent
+# Links may run in circles, so the nodes are put in random orders, and in each order a link leads from the earlier node
+# to the later one. Two models serve one kind of link (section 5.2 of the paper): the child has the link to its parent
 # ("outgoing"), or the parent has it to the child ("incoming"). Marginals are the mean over many orders.
 #
 # Relations that are a DAG already (a `Relational`) are taken as they are: row i lists the parents of i.
@@ -119,33 +114,23 @@ class NodeParents:
         return len(gate_names(self.names, [[]] * len(self.names))) if self.gated else 0
 
     def spec(self) -> dict[str, Any]:
-        """What a model file says of the rule."""
-        return {
-            "links": list(self.links),
-            "ordered": self.ordered,
-            "parent_features": self.parent_features,
-            "everybody_starts": self.everybody_starts,
-            "gated": self.gated,
-            "given": self.given,
-            "not_used": list(self.not_used),
-            "untrained": list(self.untrained),
-            "shares": self.shares is not None,
-        }
+        """What a model file says of the rule; shares are an array beside it."""
+        return {**vars(self), "shares": self.shares is not None}
 
     @classmethod
     def from_spec(cls, file: ModelFile, spec: Mapping[str, Any]) -> NodeParents:
-        flags = (spec["ordered"], spec["parent_features"], spec["everybody_starts"], spec["gated"])
-        rest = (taken_shares(file, 0, spec), spec["given"], tuple(spec["not_used"]), tuple(spec["untrained"]))
-        return cls(tuple(spec["links"]), *flags, *rest)
+        flags = ("ordered", "parent_features", "everybody_starts", "gated", "given")
+        names: dict[str, Any] = {name: tuple(spec[name]) for name in ("links", "not_used", "untrained")}
+        return cls(shares=taken_shares(file, 0, spec), **names, **{name: spec[name] for name in flags})
 
     def edges(self, relations: Mapping[str, Any]) -> list[Pairs]:
         """All (child, parent) pairs of each of `names`, whatever the order."""
         found = []
         for name in self.links:
             links = relations[name].tocoo()
-            told = slice(None) if self.given else links.data != 0  # an entry of 0 is no link, unless it is a weight
-            rows, columns = links.coords[0][told], links.coords[1][told]
-            pairs = np.stack([rows, columns], axis=1).astype(np.int64)
+            pairs = np.stack(links.coords, axis=1).astype(np.int64)
+            if not self.given:  # an entry of 0 is no link, unless it is a weight
+                pairs = pairs[links.data != 0]
             found += [pairs, pairs[:, ::-1]] if self.ordered else [pairs]
         found = [p[:0] if name in self.untrained else p for name, p in zip(self.names, found, strict=True)]
         return [pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))] for pairs in found]
@@ -168,14 +153,10 @@ class NodeParents:
                 rank = rank if first is None else rank + np.where(first, 0, n)
                 kept = [pairs[rank[pairs[:, 1]] < rank[pairs[:, 0]]] for pairs in edges]
             dags.append(build_dag(kept, groups, start, self.names))
-        layout = self.layout
-        uncertain = np.zeros(n) if uncertainty is None else uncertainty
-        no_edge_features = [None] * len(edges)
-        width = len(edges)
-        gates = [
-            gate_rows(dag, width, uncertain, no_edge_features) if self.gated else np.zeros((dag.n_components, 0))
-            for dag in dags
-        ]
+        layout, uncertain = self.layout, np.zeros(n) if uncertainty is None else uncertainty
+        gates = [np.zeros((dag.n_components, 0)) for dag in dags]
+        if self.gated:
+            gates = [gate_rows(dag, len(edges), uncertain, [None] * len(edges)) for dag in dags]
         sample = Sample(layout, rows, wire(layout, dags), gates, self._given(dags, relations))
         return sample, [EdgeData(pairs, self.parent_features) for pairs in edges]
 
@@ -192,38 +173,10 @@ class NodeParents:
         return [check_weights(dag, alpha)]
 
 
-# -- orders and their mean ------------------------------------------------------------------------------
-
-
-def node_sample(
-    parents: NodeParents, nodes: Nodes, local: LocalModel | None, n_orders: int, seed: int | None, n_jobs: int,
-    first: NDArray[np.bool_] | None = None,
-) -> Sample:  # fmt: skip
-    """A new graph ready for inference, in orders of its own; nodes of `first` come before the others."""
-    check_within_groups(nodes, parents.links)
-    uncertainty = None if local is None else local.uncertainty(nodes.rows, n_jobs)
-    rng = np.random.default_rng(None if seed is None else [seed, 1])  # not the orders of training
-    sample, _ = parents.compile(nodes.rows, nodes.relations, nodes.groups, uncertainty, n_orders, rng, first)
-    return sample
-
-
 def mean_marginals(sample: Sample, weights: TableWeights, labels: NDArray[np.int32] | None, n_jobs: int) -> Array:
     """(n, L), the mean over the orders of a sample."""
     found = sample.beliefs(weights, labels, n_jobs)
     return np.asarray(sum(one.marginals for one in found) / len(found))
-
-
-# -- Training a mixture of parents on nodes, over several random orders of them ------------------------
-
-
-class FittedNodes(NamedTuple):
-    """What training on nodes learns; `memory` are the nodes trained on."""
-
-    parents: NodeParents
-    weights: TableWeights
-    local: LocalModel | None
-    convergence: Convergence
-    memory: Memory
 
 
 def node_parents(model: MixtureNodes, nodes: Nodes) -> NodeParents:
@@ -257,66 +210,6 @@ def node_parents(model: MixtureNodes, nodes: Nodes) -> NodeParents:
         given.update(dict.fromkeys(both, share))
     shares = checked_shares(given, rule.names, None)
     return replace(rule, shares=shares)
-
-
-def fit_nodes(
-    model: MixtureNodes, nodes: Nodes, labels: NDArray[np.int32], classes: Classes, settings: MixtureSettings,
-    plan: TrainingPlan, sample_weight: Any,
-    scorer: Callable[[NodeParents, LocalModel | None, Classes, Memory], Callable[[TableWeights], float] | None],
-    callback: UntilStopped | None, before: NamedWeights | None,
-) -> FittedNodes:  # fmt: skip
-    """Separate training uses every link in both directions; the rest works on `model.orders` random orders."""
-    if settings.training == "joint" and not nodes.table.shape[1]:
-        # Without features all nodes have the same marginals, which then say nothing of links, not even their sign.
-        log.warning("nodes have no features, so links are learned from labels: `training='conditional'`, not 'joint'")
-        settings = replace(settings, training="conditional")
-    weights = node_weights(nodes, labels, classes, model.class_weight, sample_weight)
-    parents = node_parents(model, nodes)
-    check_within_groups(nodes, parents.links)
-    if not parents.given:
-        tell_unused_weights(nodes, parents.links, type(model).__name__)
-    local, uncertainty, fold = None, None, None
-    if parents.gated:
-        fold = folds_by_group(nodes.groups, max(2, settings.gate_folds), plan.seed)
-        local, uncertainty = train_local(nodes.rows, labels, weights, fold, len(classes), plan, callback)
-    rng = np.random.default_rng(None if plan.seed is None else [plan.seed, 0])
-    sample, edges = parents.compile(nodes.rows, nodes.relations, nodes.groups, uncertainty, model.orders, rng)
-    examples = Examples(sample, labels, weights, len(classes), edges, np.arange(len(labels)))
-    memory = Memory.of(nodes, labels, parents.links)
-    score = scorer(parents, local, classes, memory)
-    start = None if before is None else inherit_mixture(before, 0, nodes.names, classes, shape_of(sample, len(classes)))
-    found, convergence = train_mixture(examples, settings, fold, start, plan, score, callback)
-    parents = replace(parents, untrained=untrained_relations(parents.names, edges, labels))
-    return FittedNodes(parents, found, local, convergence, memory)
-
-
-def node_scorer(
-    X_dev: Any,
-    nodes: Nodes,
-    model: MixtureNodes,
-    parents: NodeParents,
-    local: LocalModel | None,
-    classes: Classes,
-    memory: Memory,
-) -> Callable[[TableWeights], float] | None:
-    """Accuracy on a held-out graph for given weights; None without one. The orders are drawn once. Nodes of the graph
-    that are trained on are known, as they will be later, and do not count."""
-    if X_dev is None:
-        return None
-    if not isinstance(X_dev, Graph | Relational):
-        raise InputError(f"X_dev must be a graph, as the training data is; got {type(X_dev).__name__}")
-    dev, jobs = Nodes.of(X_dev, nodes.columns), resolve_jobs(model.n_jobs)
-    check_relations(dev, parents.links, parents.not_used)
-    known = memory.scored(dev)
-    labels = known if (known >= 0).any() else None
-    gold = np.where(known >= 0, -1, dev.gold(classes))
-    first = None if labels is None else labels >= 0
-    sample = node_sample(parents, dev, local, model.predict_orders, model.random_state, jobs, first)
-
-    def score(weights: TableWeights) -> float:
-        return node_accuracy(gold, mean_marginals(sample, weights, labels, jobs)) / 100
-
-    return score
 
 
 # -- the model ----------------------------------------------------------------------------------------
@@ -402,18 +295,40 @@ class MixtureNodes(NodeModel):
         train           a mask or numbers of the nodes whose labels may be used; None: all labelled ones
         """
         nodes, labels, classes = self._begin(X, y, train)
-        stages = MixtureSettings.of(self, X_dev)
-        plan = TrainingPlan.of(self, resolve_jobs(self.n_jobs))
+        settings, plan = MixtureSettings.of(self, X_dev), TrainingPlan.of(self, resolve_jobs(self.n_jobs))
+        if settings.training == "joint" and not nodes.table.shape[1]:
+            # All nodes then have the same marginals, which say nothing of links, not even their sign.
+            log.warning(
+                "nodes have no features, so links are learned from labels: `training='conditional'`, not 'joint'"
+            )
+            settings = replace(settings, training="conditional")
+        weights = node_weights(nodes, labels, classes, self.class_weight, sample_weight)
         before = None
         if self.warm_start and self.__sklearn_is_fitted__():
             columns = self.node_columns_
             names = list(map(str, range(columns))) if isinstance(columns, int) else list(columns)
             before = named_by((self.weights_,), names, self.labels_)
         with self._all_or_nothing(), observed(callback, self.verbose, self.tolerance) as watcher:
-            scorer = partial(node_scorer, X_dev, nodes, self)
-            fitted = fit_nodes(self, nodes, labels, classes, stages, plan, sample_weight, scorer, watcher, before)
             self.labels_, self.node_columns_ = classes, nodes.columns
-            self.parents_, self.weights_, self.local_, self.convergence_, self.memory_ = fitted
+            self.parents_ = parents = node_parents(self, nodes)
+            check_within_groups(nodes, parents.links)
+            if not parents.given:
+                tell_unused_weights(nodes, parents.links, type(self).__name__)
+            self.memory_ = Memory.of(nodes, labels, parents.links)
+            self.local_, uncertainty, fold = None, None, None
+            if parents.gated:
+                fold = folds_by_group(nodes.groups, max(2, settings.gate_folds), plan.seed)
+                self.local_, uncertainty = train_local(nodes.rows, labels, weights, fold, len(classes), plan, watcher)
+            # Separate training uses every link in both directions; the rest works on so many random orders.
+            rng = np.random.default_rng(None if plan.seed is None else [plan.seed, 0])
+            sample, edges = parents.compile(nodes.rows, nodes.relations, nodes.groups, uncertainty, self.orders, rng)
+            examples = Examples(sample, labels, weights, len(classes), edges, np.arange(len(labels)))
+            shape, start = shape_of(sample, len(classes)), None
+            if before is not None:
+                start = inherit_mixture(before, 0, nodes.names, classes, shape)
+            score = None if X_dev is None else self._scorer(X_dev)
+            self.weights_, self.convergence_ = train_mixture(examples, settings, fold, start, plan, score, watcher)
+            self.parents_ = replace(parents, untrained=untrained_relations(parents.names, edges, labels))
         warn_unless_converged(self.convergence_)
         return self
 
@@ -422,17 +337,25 @@ class MixtureNodes(NodeModel):
     def relations_used(self) -> tuple[Sequence[str], Sequence[str]]:
         return self.parents_.links, self.parents_.not_used
 
+    def _scorer(self, X_dev: Any) -> Callable[[TableWeights], float]:
+        """Accuracy on a held-out graph for given weights. Its orders are drawn once."""
+        dev, known, gold = self._held_out(X_dev)
+        sample, labels, jobs = self._sample(dev, known), known.or_none, resolve_jobs(self.n_jobs)
+        return lambda weights: node_accuracy(gold, mean_marginals(sample, weights, labels, jobs)) / 100
+
     def _sample(self, nodes: Nodes, known: Known) -> Sample:
         """The graph in orders of its own; nodes whose labels are known come first."""
-        first = known.labels >= 0 if known.any else None
-        jobs = resolve_jobs(self.n_jobs)
-        return node_sample(self.parents_, nodes, self.local_, self.predict_orders, self.random_state, jobs, first)
+        check_within_groups(nodes, self.parents_.links)
+        uncertainty = None if self.local_ is None else self.local_.uncertainty(nodes.rows, resolve_jobs(self.n_jobs))
+        rng = np.random.default_rng(None if self.random_state is None else [self.random_state, 1])  # not of training
+        first, orders = known.labels >= 0 if known.any else None, self.predict_orders
+        return self.parents_.compile(nodes.rows, nodes.relations, nodes.groups, uncertainty, orders, rng, first)[0]
 
     def _probabilities(self, nodes: Nodes, known: Known) -> Array:
         """The mean over orders. A DAG as given keeps its order: there a label is known to those that look at it, and
         nothing flows back from it to its parents."""
-        labels = known.labels if known.any else None
-        table = mean_marginals(self._sample(nodes, known), self.weights_, labels, resolve_jobs(self.n_jobs))
+        sample, jobs = self._sample(nodes, known), resolve_jobs(self.n_jobs)
+        table = mean_marginals(sample, self.weights_, known.or_none, jobs)
         set_known(table, known.labels)
         return table
 
@@ -441,7 +364,7 @@ class MixtureNodes(NodeModel):
     def _explanation(self, nodes: Nodes, node: int, known: Known, report: PathLike | None) -> Explanation:
         """Each parent, its weight, what it predicts, its exact share of the answer, in every order."""
         known = known.without(node)
-        labels = known.labels if known.any else None
+        labels = known.or_none
         sample, names = self._sample(nodes, known), self.labels_.names
         (components,) = sample.components(self.weights_, self.parents_.names, [node], resolve_jobs(self.n_jobs), labels)
         answer = explanation(node, components, names, lambda i: nodes.ids[i])

@@ -16,6 +16,7 @@ from kinfolk.core.data import Classes, class_weights, label_name
 from kinfolk.core.modelfile import Functions, ModelFile, Saved, fits
 from kinfolk.core.settings import check_settings
 from kinfolk.core.threads import resolve_jobs
+from kinfolk.errors import InputError
 from kinfolk.graph.learners import Learner, put_learner, restored_learner
 from kinfolk.graph.nodes import (
     TRAIN,
@@ -105,6 +106,18 @@ class NodeModel(Saved):
         check_settings(self)
         nodes = Nodes.of(X)
         return nodes, *training_labels(nodes, train)
+
+    def _held_out(self, X_dev: Any) -> tuple[Nodes, Known, Array]:
+        """A held-out graph and the labels to score by, -1 for none. Nodes trained on are known, as they will be later,
+        and do not count."""
+        dev = Nodes.of(X_dev, self.node_columns_)
+        check_relations(dev, *self.relations_used())
+        assert self.memory_ is not None
+        known = Known(self.memory_.scored(dev), trained=True)
+        gold = np.where(known.labels >= 0, -1, dev.gold(self.labels_))
+        if not (gold >= 0).any():
+            raise InputError("scoring needs labels, and X_dev has none")
+        return dev, known, gold
 
     # -- prediction -----------------------------------------------------------------------------------
 

@@ -497,6 +497,11 @@ class Known(NamedTuple):
     def any(self) -> bool:
         return bool((self.labels >= 0).any())
 
+    @property
+    def or_none(self) -> NDArray[np.int32] | None:
+        """The labels; None where none is known."""
+        return self.labels if self.any else None
+
     def without(self, row: int) -> Known:
         """All but that of one node."""
         labels = self.labels.copy()
