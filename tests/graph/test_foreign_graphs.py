@@ -81,7 +81,7 @@ def test_attributes_of_edges_name_and_weigh_them(caplog: pytest.LogCaptureFixtur
     told = "links dropped: 1 from a node to itself; links merged: 1 repeated, their weights added"
     assert [record.getMessage() for record in caplog.records] == [told]
     assert links(Graph.from_networkx(net)) == {("a", "b"): 1, ("b", "a"): 1}
-    with pytest.raises(InputError, match="graph, edge 'a' to 'b': a link that was told before"):
+    with pytest.raises(InputError, match="graph, edge 'a' to 'b': a link that was there before"):
         Graph.from_networkx(net, duplicates="refuse")
     with pytest.raises(InputError, match="graph, edge 'b' to 'b': a link from 'b' to itself"):
         Graph.from_networkx(net, self_loops="refuse")

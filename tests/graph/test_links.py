@@ -161,7 +161,7 @@ def test_several_tables(caplog: pytest.LogCaptureFixture):
     ):
         build({"cites": one}, relation="source")
     with pytest.raises(
-        InputError, match=r"edges\[1\], row 0: a link that was told before, one of 1; .* `duplicates='merge'"
+        InputError, match=r"edges\[1\], row 0: a link that was there before, one of 1; .* `duplicates='merge'"
     ):
         build((one, two), duplicates="refuse")
     assert build({}).relations == {}
@@ -179,9 +179,9 @@ REFUSED: dict[str, tuple[list[Any], dict[str, Any], str]] = {
     "to itself": ([("a", "b"), ("c", "c")], {"self_loops": "refuse"},
                   "^edges, row 1: a link from 'c' to itself, one of 1; .* drop them with `self_loops='drop'"),
     "again": ([("a", "b"), ("c", "c"), ("b", "a"), ("a", "b")], {"duplicates": "refuse"},
-              "^edges, row 3: a link that was told before, one of 1; .* merge them with `duplicates='merge'"),
+              "^edges, row 3: a link that was there before, one of 1; .* merge them with `duplicates='merge'"),
     "again from the other end": ([("a", "b"), ("b", "c"), ("b", "a")], {"duplicates": "refuse", "directed": False},
-                                 "^edges, row 2: a link that was told before"),
+                                 "^edges, row 2: a link that was there before"),
     "none joins": ([("x", "y"), ("a", "z")], {}, "^edges: none of the 2 links joins two nodes of nodes; a node is 'a', "
                    r"a link goes from 'x' \('source'\) to 'y' \('target'\); do the tables belong together"),
     "none joins, numbers": ([(1, 2)], {}, "a node is 'a', a link goes from '1'"),

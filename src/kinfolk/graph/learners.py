@@ -10,13 +10,14 @@ import io
 import json
 import logging
 import zipfile
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.special import expit, softmax
 
 from kinfolk.collective.aggregate import SUM, aggregate, padded, run_of, side_by_side
 from kinfolk.core.data import Classes, finite
@@ -153,11 +154,12 @@ class Learner:
         weights, bias = self.softmax
         if table.shape[1] != len(weights):
             raise InputError(f"the base was trained on {len(weights)} columns; got {table.shape[1]}")
-        if not (sparse.issparse(table) and table.dtype.kind == "f"):
-            return _shares(np.asarray(run_of(table, index) @ weights, np.float64) + bias)
         scores = np.empty((len(index), self.n_labels))
-        aggregate(SUM, table, weights, index, scores, 1)
-        return _shares(scores + bias)
+        if sparse.issparse(table) and table.dtype.kind == "f":
+            aggregate(SUM, table, weights, index, scores, 1)
+        else:
+            scores[:] = run_of(table, index) @ weights
+        return np.asarray(softmax(scores + bias, axis=1))
 
     def proba(self, rows: Any) -> Array:
         """(m, L), each row summing to 1."""
@@ -179,19 +181,10 @@ class Learner:
         elif way == "predict_proba":
             table[:, self.columns] = said
         else:
-            from scipy.special import expit
-
-            shares = _shares(said) if said.ndim == 2 else np.stack([expit(-said), expit(said)], axis=1)
-            table[:, self.columns] = shares
+            table[:, self.columns] = (
+                softmax(said, axis=1) if said.ndim == 2 else np.stack([expit(-said), expit(said)], axis=1)
+            )
         return table
-
-
-def _shares(scores: Array) -> Array:
-    """exp s / Σ exp s along each row, from the top so that nothing overflows; in place where it can be."""
-    scores = scores - scores.max(axis=1, keepdims=True)
-    np.exp(scores, out=scores)
-    scores /= scores.sum(axis=1, keepdims=True)
-    return scores
 
 
 def _weight_argument(estimator: Any, weights: Array | None) -> dict[str, Any]:
@@ -256,72 +249,52 @@ def check_enough(classes: Any) -> None:
 # themselves (NUMPY_ALONE), or if everything that compiled code follows is checked here (CHECKED).
 
 _TREE = "sklearn.tree._tree.Tree"
-_DUMMY = "sklearn.dummy.DummyClassifier"
 NUMPY_ALONE = {
-    "sklearn.compose._column_transformer.ColumnTransformer",
-    "sklearn.decomposition._pca.PCA",
-    "sklearn.decomposition._truncated_svd.TruncatedSVD",
-    "sklearn.discriminant_analysis.LinearDiscriminantAnalysis",
-    "sklearn.discriminant_analysis.QuadraticDiscriminantAnalysis",
-    _DUMMY,
-    "sklearn.ensemble._bagging.BaggingClassifier",
-    "sklearn.ensemble._forest.ExtraTreesClassifier",  # a forest asks its trees, and these are checked
-    "sklearn.ensemble._forest.RandomForestClassifier",
-    "sklearn.ensemble._stacking.StackingClassifier",
-    "sklearn.ensemble._voting.VotingClassifier",
-    "sklearn.ensemble._weight_boosting.AdaBoostClassifier",
-    "sklearn.feature_extraction.text.TfidfTransformer",
-    "sklearn.feature_selection._from_model.SelectFromModel",
-    "sklearn.feature_selection._univariate_selection.SelectKBest",
-    "sklearn.feature_selection._univariate_selection.SelectPercentile",
-    "sklearn.feature_selection._univariate_selection.chi2",
-    "sklearn.feature_selection._univariate_selection.f_classif",
-    "sklearn.feature_selection._variance_threshold.VarianceThreshold",
-    "sklearn.impute._base.SimpleImputer",
-    "sklearn.linear_model._passive_aggressive.PassiveAggressiveClassifier",
-    "sklearn.linear_model._perceptron.Perceptron",
-    "sklearn.linear_model._ridge.RidgeClassifier",
-    "sklearn.linear_model._ridge.RidgeClassifierCV",
-    "sklearn.linear_model._stochastic_gradient.SGDClassifier",
-    "sklearn.multiclass.OneVsOneClassifier",
-    "sklearn.multiclass.OneVsRestClassifier",
-    "sklearn.naive_bayes.BernoulliNB",
-    "sklearn.naive_bayes.CategoricalNB",
-    "sklearn.naive_bayes.ComplementNB",
-    "sklearn.naive_bayes.GaussianNB",
-    "sklearn.naive_bayes.MultinomialNB",
-    "sklearn.neural_network._multilayer_perceptron.MLPClassifier",
-    "sklearn.pipeline.FeatureUnion",
-    "sklearn.pipeline.Pipeline",
-    "sklearn.preprocessing._data.Binarizer",
-    "sklearn.preprocessing._data.MaxAbsScaler",
-    "sklearn.preprocessing._data.MinMaxScaler",
-    "sklearn.preprocessing._data.Normalizer",
-    "sklearn.preprocessing._data.PowerTransformer",
-    "sklearn.preprocessing._data.QuantileTransformer",
-    "sklearn.preprocessing._data.RobustScaler",
-    "sklearn.preprocessing._data.StandardScaler",
-    "sklearn.preprocessing._function_transformer.FunctionTransformer",
-    "sklearn.preprocessing._label.LabelBinarizer",
-    "sklearn.preprocessing._label.LabelEncoder",
-    "sklearn.svm._classes.LinearSVC",
-    # what those hold
-    "numpy.dtype",
-    "scipy.sparse._csr.csr_array",
-    "scipy.sparse._csr.csr_matrix",
-    "sklearn._loss.link.HalfLogitLink",
-    "sklearn._loss.link.Interval",
-    "sklearn._loss.link.LogitLink",
-    "sklearn._loss.link.MultinomialLogit",
-    "sklearn._loss.loss.ExponentialLoss",
-    "sklearn._loss.loss.HalfBinomialLoss",
-    "sklearn._loss.loss.HalfMultinomialLoss",
-    "sklearn.ensemble._hist_gradient_boosting.binning._BinMapper",
-    "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
-    "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
-    "sklearn.utils._bunch.Bunch",
+    f"{module}.{name}"
+    for module, names in {
+        "sklearn.compose._column_transformer": "ColumnTransformer",
+        "sklearn.decomposition._pca": "PCA",
+        "sklearn.decomposition._truncated_svd": "TruncatedSVD",
+        "sklearn.discriminant_analysis": "LinearDiscriminantAnalysis QuadraticDiscriminantAnalysis",
+        "sklearn.dummy": "DummyClassifier",
+        "sklearn.ensemble._bagging": "BaggingClassifier",
+        "sklearn.ensemble._forest": "ExtraTreesClassifier RandomForestClassifier",  # asks trees, which are checked
+        "sklearn.ensemble._stacking": "StackingClassifier",
+        "sklearn.ensemble._voting": "VotingClassifier",
+        "sklearn.ensemble._weight_boosting": "AdaBoostClassifier",
+        "sklearn.feature_extraction.text": "TfidfTransformer",
+        "sklearn.feature_selection._from_model": "SelectFromModel",
+        "sklearn.feature_selection._univariate_selection": "SelectKBest SelectPercentile chi2 f_classif",
+        "sklearn.feature_selection._variance_threshold": "VarianceThreshold",
+        "sklearn.impute._base": "SimpleImputer",
+        "sklearn.linear_model._passive_aggressive": "PassiveAggressiveClassifier",
+        "sklearn.linear_model._perceptron": "Perceptron",
+        "sklearn.linear_model._ridge": "RidgeClassifier RidgeClassifierCV",
+        "sklearn.linear_model._stochastic_gradient": "SGDClassifier",
+        "sklearn.multiclass": "OneVsOneClassifier OneVsRestClassifier",
+        "sklearn.naive_bayes": "BernoulliNB CategoricalNB ComplementNB GaussianNB MultinomialNB",
+        "sklearn.neural_network._multilayer_perceptron": "MLPClassifier",
+        "sklearn.pipeline": "FeatureUnion Pipeline",
+        "sklearn.preprocessing._data": (
+            "Binarizer MaxAbsScaler MinMaxScaler Normalizer PowerTransformer QuantileTransformer "
+            "RobustScaler StandardScaler"
+        ),
+        "sklearn.preprocessing._function_transformer": "FunctionTransformer",
+        "sklearn.preprocessing._label": "LabelBinarizer LabelEncoder",
+        "sklearn.svm._classes": "LinearSVC",
+        # what those hold
+        "numpy": "dtype",
+        "scipy.sparse._csr": "csr_array csr_matrix",
+        "sklearn._loss.link": "HalfLogitLink Interval LogitLink MultinomialLogit",
+        "sklearn._loss.loss": "ExponentialLoss HalfBinomialLoss HalfMultinomialLoss",
+        "sklearn.ensemble._hist_gradient_boosting.binning": "_BinMapper",
+        "sklearn.neural_network._stochastic_optimizers": "AdamOptimizer SGDOptimizer",
+        "sklearn.utils._bunch": "Bunch",
+    }.items()
+    for name in names.split()
 }
 MOST_PARTS = 1_000_000
+NO = object()  # an attribute that is not there
 STATE_WORDS = 624  # of a Mersenne Twister
 
 
@@ -331,15 +304,9 @@ def built(data: bytes, trusted: Collection[str]) -> Any:
     unknown = sorted(_unknown(root) - {*trusted})
     if unknown:
         raise UntrustedError(f"the base holds types that are not known to be safe: {', '.join(unknown)}", unknown)
-    for node in _nodes(root):
-        _check_scalar(node)
-    for node in _nodes(root):
-        if _type_of(node) == _TREE and _loader(node) != "TypeNode":  # that is the class, which every tree names
-            _check_tree(node)
-    for node in _nodes(root):
-        if _loader(node) == "RandomGeneratorNode" and "seed_seq_state" in node.children:
-            pool = node.children["seed_seq_state"].construct().get("pool_size", 0)  # words to be mixed with each other
-            _require(type(pool) is int and pool <= STATE_WORDS, "a random state is none")
+    for check in (_check_scalar, _check_tree, _check_generator):
+        for node in _nodes(root):
+            check(node)
     estimator = root.construct()
     check_sound(estimator, trusted)
     return estimator
@@ -370,16 +337,24 @@ def _opened(data: bytes) -> Any:
 
 
 def _nodes(root: Any) -> Iterator[Any]:
-    waiting, seen = [root], set()
-    while waiting:
-        node = waiting.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        yield node
+    def inside(node: Any) -> Iterator[Any]:
         for child in node.children.values():
-            inside = child if isinstance(child, list) else [*child.values()] if isinstance(child, dict) else [child]
-            waiting += [one for one in inside if hasattr(one, "children")]
+            found = child if isinstance(child, list) else child.values() if isinstance(child, dict) else [child]
+            yield from (one for one in found if hasattr(one, "children"))
+
+    return _reached(root, inside)
+
+
+def _reached(first: Any, inside: Callable[[Any], Iterable[Any]]) -> Iterator[Any]:
+    """What can be reached by `inside`, the first included, each once."""
+    waiting, seen = [first], set()
+    while waiting:
+        one = waiting.pop()
+        if id(one) not in seen:
+            seen.add(id(one))
+            _require(len(seen) < MOST_PARTS, "the base has too many parts")
+            yield one
+            waiting += inside(one)
 
 
 def _unknown(root: Any) -> set[str]:
@@ -404,16 +379,25 @@ def _check_scalar(node: Any) -> None:
         _require(array.ndim == 0 and array.dtype.kind in "biufcUS", "a number is an array")
 
 
+def _check_generator(node: Any) -> None:
+    """The words of a random state to be mixed with each other."""
+    if _loader(node) == "RandomGeneratorNode" and "seed_seq_state" in node.children:
+        pool = node.children["seed_seq_state"].construct().get("pool_size", 0)
+        _require(type(pool) is int and pool <= STATE_WORDS, "a random state is none")
+
+
 def _check_tree(node: Any) -> None:
     """Built from (features, classes by output, outputs) and a state, which it copies as if they were right."""
+    if _type_of(node) != _TREE or _loader(node) == "TypeNode":  # that is the class, which every tree names
+        return
     _require(_loader(node) == "TreeNode", "a tree is none")
     args, state = node.children["args"], node.children["attrs"]
     _require(_loader(args) == "TupleNode" and _loader(state) == "DictNode", "a tree is none")
     parts = [*args.children["content"], *state.children["content"].values()]
     _require({_loader(part) for part in parts} <= {"JsonNode", "NdArrayNode"}, "a tree is none")
     n_features, n_classes, n_outputs = args.construct()
-    told: Mapping[str, Any] = state.construct()
-    nodes, values, count, depth = (told[name] for name in ("nodes", "values", "node_count", "max_depth"))
+    parts = state.construct()
+    nodes, values, count, depth = (parts[name] for name in ("nodes", "values", "node_count", "max_depth"))
     _require(all(type(number) is int for number in (n_features, n_outputs, count, depth)), "a tree is none")
     _require(all(type(array) is np.ndarray for array in (n_classes, nodes, values)), "a tree is none")
     _require(n_classes.dtype.kind == "i" and n_classes.shape == (n_outputs,) and n_outputs >= 1, "a tree is none")
@@ -446,11 +430,12 @@ def _depth(left: Any, right: Any) -> int:
 def check_sound(estimator: Any, trusted: Collection[str] = ()) -> None:
     """Raise a ModelFileError if a part points outside itself, or the parts are not about the same things."""
     for part in _parts(estimator):
-        name = f"{type(part).__module__}.{type(part).__qualname__}"
+        name = _name_of(part)
         if name in trusted:
             continue
         if name.startswith("sklearn.") and hasattr(part, "__dict__"):
-            own = next((key for key in vars(part) if _is_of_class(part, key)), None)
+            # Methods, properties and constants of a class: an object of its own by that name would stand in for them.
+            own = next((key for key in vars(part) if inspect.getattr_static(type(part), key, NO) is not NO), None)
             _require(own is None, f"{type(part).__name__} has another {own}")
         if isinstance(part, np.ndarray):
             _require(part.dtype.kind in "biufcUSO", "an array of records")
@@ -460,31 +445,24 @@ def check_sound(estimator: Any, trusted: Collection[str] = ()) -> None:
             CHECKED[name](part)
 
 
-def _is_of_class(part: Any, name: str) -> bool:
-    """Methods, properties and constants of a class: an object of its own by that name would stand in for them."""
-    missing = object()
-    return inspect.getattr_static(type(part), name, missing) is not missing
-
-
 def _parts(whole: Any) -> Iterator[Any]:
     """Everything an object holds, itself first, each once; but the records of boosted trees, checked with these."""
-    waiting, seen = [whole], set()
-    while waiting:
-        part = waiting.pop()
-        if id(part) in seen or isinstance(part, str | bytes | int | float | bool | type(None)):
-            continue
-        seen.add(id(part))
-        _require(len(seen) < MOST_PARTS, "the base has too many parts")
-        yield part
+    plain = str | bytes | int | float | bool | None
+
+    def inside(part: Any) -> list[Any]:
+        found: Iterable[Any] = ()
         if isinstance(part, dict):
-            waiting += [*part.keys(), *part.values()]
+            found = [*part.keys(), *part.values()]
         elif isinstance(part, list | tuple | set | frozenset):
-            waiting += [*part]
+            found = part
         elif isinstance(part, np.ndarray):
-            waiting += part.ravel().tolist() if part.dtype == object else []
+            found = part.ravel().tolist() if part.dtype == object else ()
         elif hasattr(part, "__dict__") and not isinstance(part, type):
             records = "nodes" if type(part).__name__ == "TreePredictor" else None
-            waiting += [one for key, one in vars(part).items() if key != records]
+            found = [one for key, one in vars(part).items() if key != records]
+        return [one for one in found if not isinstance(one, plain)]
+
+    return _reached(whole, inside)
 
 
 def _check_matrix(matrix: Any) -> None:
@@ -496,8 +474,10 @@ def _check_matrix(matrix: Any) -> None:
 
 def _check_random_state(state: Any) -> None:
     """How far the words of the state are used up."""
-    told = state.get_state(legacy=False)
-    _require(told["bit_generator"] == "MT19937" and 0 <= told["state"]["pos"] <= STATE_WORDS, "a random state is none")
+    words = state.get_state(legacy=False)
+    _require(
+        words["bit_generator"] == "MT19937" and 0 <= words["state"]["pos"] <= STATE_WORDS, "a random state is none"
+    )
 
 
 def _check_logistic(model: Any) -> None:
@@ -518,7 +498,7 @@ def _check_tree_model(model: Any) -> None:
 
 
 def _is_tree(model: Any) -> bool:
-    return f"{type(model.tree_).__module__}.{type(model.tree_).__qualname__}" == _TREE and model.tree_.node_count >= 1
+    return _name_of(model.tree_) == _TREE and bool(model.tree_.node_count >= 1)
 
 
 def _check_boosting(model: Any) -> None:
@@ -538,7 +518,7 @@ def _check_boosting(model: Any) -> None:
     if isinstance(first, str):
         _require(first == "zero" and model.n_trees_per_iteration_ == columns, "first guesses are for other classes")
         return
-    if f"{type(first).__module__}.{type(first).__qualname__}" != _DUMMY:
+    if _name_of(first) != "sklearn.dummy.DummyClassifier":
         _refuse_unchecked(model, "a first guess of its own")
     _require((first.strategy, first._strategy, first.n_outputs_) == ("prior", "prior", 1), "first guesses are none")
     prior = first.class_prior_
@@ -650,8 +630,12 @@ def _require(finite: bool | np.bool_, what: str) -> None:
         raise ModelFileError(f"{what}: the file was altered or is broken; save the model again")
 
 
+def _name_of(part: Any) -> str:
+    return f"{type(part).__module__}.{type(part).__qualname__}"
+
+
 def _refuse_unchecked(model: Any, what: str) -> None:
-    name = f"{type(model).__module__}.{type(model).__qualname__}"
+    name = _name_of(model)
     raise UntrustedError(f"the base has {what}, which is not known to be safe: {name}", [name])
 
 
