@@ -44,22 +44,17 @@ class Traces:
         behind = np.eye(self.n_votes)[self.fold[index]].max(axis=0)
         if aggregates is not None:
             behind = np.maximum(behind, aggregates.reshape(len(index), -1, self.n_votes).max(axis=(0, 1)))
-        return Trace(behind)
+        return behind
+
+    def proba(self, behind: Any, index: Any, aggregates: Any) -> Any:
+        table = np.tile(behind, (len(index), 1))
+        if aggregates is not None:
+            table = np.maximum(table, aggregates.reshape(len(index), -1, len(behind)).max(axis=1))
+        return table
 
     def aggregates(self, votes: Any, own: Any, index: Any) -> Any:
         told = (self.links[index][:, :, None] * votes).max(axis=1, initial=0.0)
         return told if own is None else np.concatenate([told, own[index]], axis=1)
-
-
-@dataclass
-class Trace:
-    behind: Any
-
-    def proba(self, index: Any, aggregates: Any) -> Any:
-        table = np.tile(self.behind, (len(index), 1))
-        if aggregates is not None:
-            table = np.maximum(table, aggregates.reshape(len(index), -1, len(self.behind)).max(axis=1))
-        return table
 
 
 def traced(rng: Any, kind: str, depth: int, told: bool, own: bool, within: bool) -> tuple[Traces, list[Any], Any]:

@@ -48,7 +48,7 @@ class Relation:
                 f"a relation is named by a string such as 'cites' or 'cites @ cites'; got {text!r}"
             )
         words = [word.strip() for word in _WORDS.findall(text) if word.strip()]
-        found, rest = _union(words, text)
+        found, rest = _read(words, text)
         if rest:
             raise SettingError.saying(f"cannot read the relation {text!r}: {rest[0]!r} was not expected there")
         return found
@@ -110,19 +110,14 @@ class Relation:
         return sparse.csr_array(reduce(lambda a, b: a.maximum(b), parts))
 
 
-def _union(words: list[str], text: str) -> tuple[Relation, list[str]]:
-    found, words = _path(words, text)
-    while words and words[0] == "|":
-        other, words = _path(words[1:], text)
-        found = found | other
-    return found, words
-
-
-def _path(words: list[str], text: str) -> tuple[Relation, list[str]]:
-    found, words = _one(words, text)
-    while words and words[0] == "@":
-        other, words = _one(words[1:], text)
-        found = found @ other
+def _read(words: list[str], text: str, marks: str = "|@") -> tuple[Relation, list[str]]:
+    """A relation at the head of the words, and the words after it; each of the marks binds before those to its left."""
+    if not marks:
+        return _one(words, text)
+    found, words = _read(words, text, marks[1:])
+    while words and words[0] == marks[0]:
+        other, words = _read(words[1:], text, marks[1:])
+        found = Relation(marks[0], (found, other))
     return found, words
 
 
@@ -131,7 +126,7 @@ def _one(words: list[str], text: str) -> tuple[Relation, list[str]]:
         inner, rest = _one(words[1:], text)
         return ~inner, rest
     if words and words[0] == "(":
-        inner, rest = _union(words[1:], text)
+        inner, rest = _read(words[1:], text)
         if not rest or rest[0] != ")":
             raise SettingError.saying(f"cannot read the relation {text!r}: a closing bracket is missing")
         return inner, rest[1:]

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,14 +34,6 @@ Array = NDArray[Any]
 PREDICTIONS = ("proba", "label", "sample")
 
 
-class Level(Protocol):
-    """A trained base."""
-
-    def proba(self, index: Array, aggregates: Array | None) -> Array:
-        """(m, L) for instances by number; `aggregates` (m, q) are those of their neighbours."""
-        ...
-
-
 @dataclass(eq=False)
 class Instances:
     """Abstract, what is learned from: n instances with labels (-1 unknown), labels that their neighbours receive (-1:
@@ -61,8 +53,12 @@ class Instances:
     def n_votes(self) -> int:
         return self.templates.n_votes
 
-    def learn(self, level: int, index: Array, aggregates: Array | None) -> Level:
+    def learn(self, level: int, index: Array, aggregates: Array | None) -> Any:
         """The base of a level, trained on instances by number with their aggregates (m, q)."""
+        raise NotImplementedError
+
+    def proba(self, model: Any, index: Array, aggregates: Array | None) -> Array:
+        """(m, L), what a trained base says of instances by number, with their aggregates (m, q)."""
         raise NotImplementedError
 
     def aggregates(self, votes: Array, own: Array | None, index: Array) -> Array:
@@ -106,7 +102,7 @@ class Training:
     depth: int
     ask: Ask
     tell: Callable[[str], None]
-    models: list[Level] = field(default_factory=list)
+    models: list[Any] = field(default_factory=list)
     pieces: list[dict[Hidden, tuple[Array, Array]]] = field(default_factory=list)
 
     def run(self) -> Training:
@@ -123,7 +119,7 @@ class Training:
             self.tell(f"level {level} of {self.depth}: {len(sets)} models in {time.perf_counter() - began:.1f} s")
         return self
 
-    def _one(self, level: int, hidden: Hidden) -> tuple[Level, tuple[Array, Array]]:
+    def _one(self, level: int, hidden: Hidden) -> tuple[Any, tuple[Array, Array]]:
         """M(level, hidden), and what it says of the instances that it may speak for."""
         fold = self.instances.fold
         unseen = np.isin(fold, list(hidden))
@@ -135,7 +131,7 @@ class Training:
         votes = NOTHING if self.scheme.kind == "paper" else hidden
         table = np.zeros((0, self.instances.n_votes))
         if len(asked):
-            table = model.proba(asked, self._aggregates(level, votes, asked))
+            table = self.instances.proba(model, asked, self._aggregates(level, votes, asked))
         if level < self.depth and len(asked):
             table = as_votes(table, self.ask, level, *sorted(hidden))
         return model, (asked, table)

@@ -254,28 +254,35 @@ FEW_VALUES = 100  # so many features of one column are never spoken of
 WORD = re.compile(r"\w+")
 
 
-class FeatureColumns(NamedTuple):
-    """Which columns become features: `features` None = all but `text` and those with another part to play."""
+class NodeColumns(NamedTuple):
+    """The parts that columns of the table of nodes play; `features` None: all but those with another part to play."""
 
-    features: Sequence[str] | None
-    text: Sequence[str]
-    missing: str
-    taken: dict[str, str]  # the part that other columns play: id, label, group
+    id: str | None = "id"
+    label: str | None = None
+    features: str | Sequence[str] | None = None
+    text: str | Sequence[str] | None = None
+    group: str | None = None
+    missing: str = "refuse"
 
     def chosen(self, table: Table) -> list[str]:
+        """The columns that become features as they are, text apart."""
+        parts = {"id": self.id, "label": self.label, "group": self.group}
+        taken = {column: part for part, column in parts.items() if column is not None}
+        if len(taken) < sum(column is not None for column in parts.values()):
+            raise SettingError.saying(
+                f"id, label and group must be three columns; got {', '.join(map(repr, parts.values()))}"
+            )
         if self.missing not in MISSING:
             raise SettingError("missing", self.missing, f"one of {', '.join(MISSING)}")
-        named = [*(self.features or ()), *self.text]
+        named = [*listed(self.features), *listed(self.text)]
         for name in named:
-            if self.taken.get(name) in ("id", "label"):
-                raise SettingError.saying(
-                    f"column {name!r} is the {self.taken[name]} and cannot be a feature; leave it out"
-                )
+            if taken.get(name) in ("id", "label"):
+                raise SettingError.saying(f"column {name!r} is the {taken[name]} and cannot be a feature; leave it out")
             if named.count(name) > 1:
                 raise SettingError.saying(f"column {name!r} is listed twice among features and text; list it once")
         if self.features is not None:
-            return list(self.features)
-        return [name for name in table.columns if name not in self.taken and name not in self.text]
+            return list(listed(self.features))
+        return [name for name in table.columns if name not in taken and name not in named]
 
 
 class _Block(NamedTuple):
@@ -283,12 +290,12 @@ class _Block(NamedTuple):
     rows: Any  # dense or CSR (n, len(names))
 
 
-def feature_table(table: Table, ids: Sequence[str], which: FeatureColumns) -> tuple[Any, list[str]]:
+def feature_table(table: Table, ids: Sequence[str], which: NodeColumns) -> tuple[Any, list[str]]:
     """Features of the rows, dense float64 if all columns are numbers and else CSR, and their names."""
     blocks: list[_Block] = []
     for name in which.chosen(table):
         blocks += _blocks(table, name, ids, which.missing == "flag")
-    blocks += [_words(table, name) for name in which.text]
+    blocks += [_words(table, name) for name in listed(which.text)]
     names = [name for block in blocks for name in block.names]
     if len(set(names)) < len(names):
         seen: set[str] = set()
@@ -377,28 +384,6 @@ FLOAT = re.compile(r"-?\d+\.0+")
 LONGEST_TITLE = 500  # characters; a text may be a whole page, and a title is only looked at
 
 
-class NodeColumns(NamedTuple):
-    """The parts that columns of the table of nodes play."""
-
-    id: str | None = "id"
-    label: str | None = None
-    features: str | Sequence[str] | None = None
-    text: str | Sequence[str] | None = None
-    group: str | None = None
-    missing: str = "refuse"
-
-    def features_of(self) -> FeatureColumns:
-        parts = {"id": self.id, "label": self.label, "group": self.group}
-        taken = {column: part for part, column in parts.items() if column is not None}
-        if len(taken) < sum(column is not None for column in parts.values()):
-            raise SettingError.saying(
-                f"id, label and group must be three columns; got {', '.join(map(repr, parts.values()))}"
-            )
-        return FeatureColumns(
-            None if self.features is None else listed(self.features), listed(self.text), self.missing, taken
-        )
-
-
 class LinkColumns(NamedTuple):
     """The parts that columns of a table of links play."""
 
@@ -432,17 +417,18 @@ def graph_parts(
 
 def node_parts(nodes: Table, ids: Sequence[str], columns: NodeColumns) -> dict[str, Any]:
     """Arguments of `Graph` but its links."""
-    which = columns.features_of()
+    columns.chosen(nodes)  # mistakes in what columns are come first
     labels = _labels(nodes, columns.label)
     groups = None if columns.group is None else nodes.full_names(columns.group, "group")
-    features, names = feature_table(nodes, ids, which)
+    features, names = feature_table(nodes, ids, columns)
+    titles = _titles(nodes, listed(columns.text))
     return {
         "features": features,
         "labels": labels,
         "ids": ids,
         "groups": groups,
         "feature_names": names,
-        "titles": _titles(nodes, which.text),
+        "titles": titles,
     }
 
 

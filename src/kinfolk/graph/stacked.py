@@ -49,22 +49,16 @@ class NodeInstances(Instances):
     ready: ReadyGraph
     classes: Classes
 
-    def learn(self, level: int, index: Array, aggregates: Array | None) -> NodeLevel:
+    def learn(self, level: int, index: Array, aggregates: Array | None) -> Learner:
         table = self.ready.alone if aggregates is None else self.ready.wide
-        learner = Learner(self.bases[level], self.classes)
         weights = None if self.weights is None else self.weights[index]
-        return NodeLevel(learner.fit(side_by_side(table, index, aggregates), self.labels[index], weights), table)
+        rows = side_by_side(table, index, aggregates)
+        return Learner(self.bases[level], self.classes).fit(rows, self.labels[index], weights)
 
-
-@dataclass(frozen=True, eq=False)
-class NodeLevel:
-    learner: Learner
-    table: Any
-
-    def proba(self, index: Array, aggregates: Array | None) -> Array:
-        return predict_in_blocks(
-            self.learner, self.table, index, None if aggregates is None else aggregates.__getitem__, 1
-        )
+    def proba(self, model: Learner, index: Array, aggregates: Array | None) -> Array:
+        if aggregates is None:
+            return predict_in_blocks(model, self.ready.alone, index, None, 1)
+        return predict_in_blocks(model, self.ready.wide, index, aggregates.__getitem__, 1)
 
 
 def remembered(training: Training, instances: NodeInstances, revealed: bool) -> Memory:
@@ -253,7 +247,7 @@ class StackedNodes(StackedModel, NeighbourModel):
             training = self._trained(instances, known, self.depth)
             nodes = instances.ready.nodes
             self.known_, self.folds_ = known, nodes.to_nodes(instances.fold)
-            self.levels_ = [level.learner for level in training.models]  # type: ignore[attr-defined]
+            self.levels_ = training.models
             memory = None if known == "ceiling" else remembered(training, instances, known == "true")
             self._keep(nodes, instances.templates, instances.classes, memory)
         return self

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from kinfolk.collective.relations import Neighbourhood
 from kinfolk.collective.stacking import (
     PREDICTIONS,
-    Ask,
     Instances,
     StackedModel,
     as_votes,
@@ -60,31 +59,22 @@ class TokenInstances(Instances):
     coding: LabelCoding
     base_alone: bool  # whether the base answers for documents of one sentence
 
-    def learn(self, level: int, index: Array, aggregates: Array | None) -> TokenLevel:
+    def learn(self, level: int, index: Array, aggregates: Array | None) -> Tagger:
         part = _part(self.batch, index, aggregates)
         sentences = self.batch.corpus.token_sentences[index]
         first = np.unique(sentences, return_index=True)[1]
         weights = None if self.weights is None else self.weights[index][np.sort(first)]
-        return TokenLevel(self.clone(level).fit(part, sample_weight=weights), self)
-
-    def clone(self, level: int) -> Tagger:
         base: Tagger = self.bases[level]
         settings = base.get_params()
         if self.coding.inner is not None:
             settings["encoding"] = self.coding.inner  # a part of the documents must not choose another
-        return type(base)(**settings)
+        return type(base)(**settings).fit(part, sample_weight=weights)
+
+    def proba(self, model: Tagger, index: Array, aggregates: Array | None) -> Array:
+        return token_votes(model, _part(self.batch, index, aggregates), self.coding, False)
 
     def aggregates(self, votes: Array, own: Array | None, index: Array) -> Array:
         return token_aggregates(self.templates, self.neighbourhood, votes, own, index)
-
-
-@dataclass(frozen=True, eq=False)
-class TokenLevel:
-    tagger: Tagger
-    instances: TokenInstances
-
-    def proba(self, index: Array, aggregates: Array | None) -> Array:
-        return token_votes(self.tagger, _part(self.instances.batch, index, aggregates), self.instances.coding, False)
 
 
 def _part(batch: Batch, index: Array, aggregates: Array | None) -> Batch:
@@ -113,13 +103,6 @@ def token_votes(tagger: Tagger, batch: Batch, coding: LabelCoding, forced: bool)
     return table
 
 
-def true_votes(corpus: Corpus, coding: LabelCoding, table: Array) -> Array:
-    """The votes with certainty where the corpus has a label that the model knows."""
-    table = table.copy()
-    set_known(table, coding.known(corpus))
-    return table
-
-
 class Part(NamedTuple):
     """Documents of a batch, by the numbers of their tokens, and the tagger that labels them."""
 
@@ -128,23 +111,18 @@ class Part(NamedTuple):
     tokens: Array
 
 
-@dataclass(frozen=True, eq=False)
-class TokenPredictor:
-    """Trained levels, applied to one corpus. With `ceiling` neighbours give their true labels; with `base_alone` the
-    base answers for documents of one sentence, which have no neighbours beyond it."""
+class StackedDecoder:
+    """Trained levels as one tagger asks its method. In a ceiling neighbours give their true labels; the base may answer
+    for documents of one sentence, which have no neighbours beyond it."""
 
-    taggers: Sequence[Tagger]
-    templates: TemplateSet
-    coding: LabelCoding
-    ask: Ask
-    ceiling: bool
-    base_alone: bool
-    n_jobs: int
+    def __init__(self, model: StackedTagger) -> None:
+        self.model, self.coding = model, model.coding_
+        self._made: tuple[Batch, bool, list[Part]] | None = None
 
     def parts(self, batch: Batch, forced: bool) -> list[Part]:
         """The batch as those see it who answer, together all of its tokens."""
-        corpus, (base, last) = batch.corpus, (self.taggers[0], self.taggers[-1])
-        by_base = alone(corpus) & (self.base_alone and last is not base)
+        corpus, (base, last) = batch.corpus, (self.model.levels_[0], self.model.levels_[-1])
+        by_base = alone(corpus) & (self.model.alone_ == "base" and last is not base)
         tokens = np.arange(corpus.n_tokens)
         if not by_base.any():
             return [Part(last, self.extended(batch, forced), tokens)]
@@ -157,28 +135,22 @@ class TokenPredictor:
             Part(last, self.extended(_part(batch, most, None), forced), most),
         ]
 
-    def extended(self, batch: Batch, forced: bool, draw: int = 0) -> Batch:
+    def extended(self, batch: Batch, forced: bool) -> Batch:
         """The batch as the last level sees it."""
-        corpus, n = batch.corpus, batch.corpus.n_tokens
+        model, corpus, n, jobs = self.model, batch.corpus, batch.corpus.n_tokens, resolve_jobs(self.model.n_jobs)
         unlabelled = corpus.with_labels(None, None)
-        neighbourhood = Neighbourhood(n, len(self.coding.classes), {}, corpus=unlabelled, n_jobs=self.n_jobs)
+        neighbourhood = Neighbourhood(n, len(self.coding.classes), {}, corpus=unlabelled, n_jobs=jobs)
         current = replace(batch, kept_rows=None, extra=None)
-        for level, tagger in enumerate(self.taggers[:-1]):
+        for level, tagger in enumerate(model.levels_[:-1]):
             table = token_votes(tagger, current, self.coding, forced)
-            own = as_votes(table, self.ask, level, draw, 1)
-            votes = true_votes(corpus, self.coding, own) if self.ceiling else own
-            mine = own if self.ask.own else None
-            aggregates = token_aggregates(self.templates, neighbourhood, votes, mine, np.arange(n))
+            votes = own = as_votes(table, model._ask, level, 0, 1)
+            if model.known == "ceiling":
+                votes = own.copy()
+                set_known(votes, self.coding.known(corpus))
+            mine = own if model.own else None
+            aggregates = token_aggregates(model.template_set_, neighbourhood, votes, mine, np.arange(n))
             current = replace(current, extra=aggregates.astype(np.float32))
         return current
-
-
-class StackedDecoder:
-    """Trained levels as one tagger asks its method."""
-
-    def __init__(self, predictor: TokenPredictor) -> None:
-        self.predictor, self.coding = predictor, predictor.coding
-        self._made: tuple[Batch, bool, list[Part]] | None = None
 
     def paths(self, batch: Batch, forced: bool) -> NDArray[np.int32]:
         found = np.empty(batch.corpus.n_tokens, np.int32)
@@ -208,7 +180,7 @@ class StackedDecoder:
     def _parts(self, batch: Batch, forced: bool) -> list[Part]:
         """Made once for a batch, which is asked for labels and then for more."""
         if self._made is None or self._made[0] is not batch or self._made[1] != forced:
-            made = self.predictor.parts(batch, forced)
+            made = self.parts(batch, forced)
             kept = [part._replace(batch=replace(part.batch, kept_rows={})) for part in made]
             self._made = batch, forced, kept
         return self._made[2]
@@ -295,7 +267,7 @@ class StackedTagger(StackedModel, TokenModel):
             training = self._trained(instances, self.known, depth)
             self.alone_ = "base" if instances.base_alone else "last"
             self.folds_, self.coding_, self.template_set_ = instances.fold, instances.coding, instances.templates
-            self.levels_ = [level.tagger for level in training.models]  # type: ignore[attr-defined]
+            self.levels_ = training.models
         return self
 
     def cross_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Array:
@@ -363,13 +335,7 @@ class StackedTagger(StackedModel, TokenModel):
     # -- prediction -----------------------------------------------------------------------------------
 
     def _decoder(self, weights: Any = None) -> StackedDecoder:
-        return StackedDecoder(self._predictor())
-
-    def _predictor(self) -> TokenPredictor:
-        ceiling, by_base = self.known == "ceiling", self.alone_ == "base"
-        return TokenPredictor(
-            self.levels_, self.template_set_, self.coding_, self._ask, ceiling, by_base, resolve_jobs(self.n_jobs)
-        )
+        return StackedDecoder(self)
 
     def explain(
         self, X: Any, document: int | None = None, token: int | None = None, *, report: PathLike | None = None
@@ -377,7 +343,7 @@ class StackedTagger(StackedModel, TokenModel):
         """Why a token has its label: what its features, what it received of others, and the labels beside it add to the
         score of the answer, as `Tagger.explain`, in the last level."""
         self._require_fitted()
-        ((tagger, batch, _),) = self._predictor().parts(one_document(Batch.of(X), document, token), False)
+        ((tagger, batch, _),) = StackedDecoder(self).parts(one_document(Batch.of(X), document, token), False)
         batch = replace(batch, extra_names=() if batch.extra is None else self._aggregate_names())
         return explain_document(tagger, batch, document, token, report, type(self).__name__)
 
