@@ -69,7 +69,7 @@ def test_a_neighbour_is_clicked(open_page: Any, tmp_path: Path) -> None:
     panel = page.locator(".panel")
     assert panel.locator("h3").text_content() == one.name
     told = int(one.votes[-1].argmax())
-    assert f"{one.relation} tells {answer.classes[told]} {percent(one.votes[-1, told])}" in panel.text_content()
+    assert f"{one.relation} gives {answer.classes[told]} {percent(one.votes[-1, told])}" in panel.text_content()
     assert neighbour_at(page, one).get_attribute("aria-pressed") == "true"
     page.locator(".node.centre").click()
     assert "the node in question" in panel.text_content()
@@ -85,7 +85,7 @@ def test_levels_are_switched(open_page: Any, tmp_path: Path) -> None:
         assert page.locator(".node.centre").get_attribute("data-class") == answer.classes[best]
         assert percent(level.distribution[best]) in page.locator(".panel .bars").text_content()
         names = page.locator(".effect-name").all_text_contents()
-        assert names == [one.name for one in level.aggregates] + ["all that neighbours told"] * bool(level.aggregates)
+        assert names == [one.name for one in level.aggregates] + ["all aggregates"] * bool(level.aggregates)
     shown = page.locator(".effect-value").all_text_contents()
     effects = [*(one.effect for one in answer.levels[-1].aggregates), answer.levels[-1].together]
     assert shown == [f"{'−' if x < 0 else '+'}{abs(100 * x):.1f} points" for x in effects]

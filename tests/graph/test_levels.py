@@ -62,10 +62,10 @@ def test_the_text_tells_the_whole_story() -> None:
     text = str(node_explanation(0, "n0", CLASSES, 0, levels, around)).splitlines()
     assert text[0] == "n0: ant with probability 0.800"
     assert text[1] == "  own features alone: bee 0.700, ant 0.200, cat 0.100"
-    assert text[3] == "    +0.500  count(r) told ant 2, cat 0.5; without it bee 0.600"
-    assert text[4] == "    +0.000  max(r) told nothing; without it ant 0.800"
+    assert text[3] == "    +0.500  count(r) gave ant 2, cat 0.5; without it bee 0.600"
+    assert text[4] == "    +0.000  max(r) gave nothing; without it ant 0.800"
     assert text[5] == "    +0.700  all of these together; without any of them bee 0.800"
-    assert text[6] == "  14 neighbours, and what they told last"
+    assert text[6] == "  14 neighbours, and their last votes"
     assert text[7] == "    n1   r: ant 0.900, predicted" and text[-1] == "    ..."
 
 

@@ -285,9 +285,9 @@ def _tell_sums(ready: ReadyGraph, labels: Array) -> None:
     """A word about sums over neighbours some of whom have no label: they are larger in sampling than in training."""
     sums = [one for one in ready.template_set.of_predictions if isinstance(one, Count | LogCount)]
     seen = [labels[ready.neighbourhood.links(one.rule)[labels >= 0].indices] >= 0 for one in sums]
-    silent, heard = sum(int((~one).sum()) for one in seen), sum(map(len, seen))
+    silent, all_ = sum(int((~one).sum()) for one in seen), sum(map(len, seen))
     if silent:
-        names, some = ", ".join(one.name for one in sums), f"{silent} of the {heard} links of training nodes"
+        names, some = ", ".join(one.name for one in sums), f"{silent} of the {all_} links of training nodes"
         warn(
             f"{names}: {some} lead to nodes without a label, which add nothing in training and something in sampling; "
             "Proportion (proportion:...) means the same in both",

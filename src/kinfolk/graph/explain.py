@@ -1,4 +1,4 @@
-"""Why models of nodes that listen to their neighbours give a node its label: levels, aggregates, neighbours."""
+"""Why models over aggregates of neighbours give a node its label: levels, aggregates, neighbours."""
 
 from __future__ import annotations
 
@@ -195,20 +195,20 @@ def explained_sampling(
     states   the labels (n,) of all nodes each time the node was drawn anew; while they come, `sums` (n, L) gathers the
              conditionals of all
     """
-    again, eye = Ablation(ready, node, False), np.eye(len(classes))
+    ablation, eye = Ablation(ready, node, False), np.eye(len(classes))
     blocks, votes = [], np.zeros_like(local)
     for labels in states:
-        blocks.append(again.aggregates(eye[labels], None))
+        blocks.append(ablation.aggregates(eye[labels], None))
         votes[np.arange(len(labels)), labels] += 1.0
     votes, marginals = votes / len(blocks), sums / len(blocks)
     set_known(marginals, known)
-    said = again.answers(conditional, blocks)
+    said = ablation.answers(conditional, blocks)
     marginals[node] = said[0]
     answer = int(said[0].argmax())
-    heard = again.measured(blocks, said, classes, features)
+    found = ablation.measured(blocks, said, classes, features)
     levels = [
         level_answer(ALONE, local[node], answer),
-        level_answer("Gibbs sampling", said[0], answer, heard, said[-1]),
+        level_answer("Gibbs sampling", said[0], answer, found, said[-1]),
     ]
     notes = [
         EACH_ALONE,

@@ -76,15 +76,15 @@ def explained_beliefs(
     together, alone = beliefs(None), beliefs(lambda _, pairs: np.ones(len(pairs), bool))
     apart = beliefs(lambda _, pairs: (pairs == node).any(axis=1))
     answer = int(together[node].argmax())
-    found = [_aggregate(name, table, node, apart, beliefs, classes) for name, table in links.items()]
-    heard = [one for one in found if one is not None]
+    each = (_aggregate(name, table, node, apart, beliefs, classes) for name, table in links.items())
+    found = [one for one in each if one is not None]
     levels = [
         level_answer(ALONE, alone[node], answer),
-        level_answer("belief propagation", together[node], answer, heard, apart[node] if heard else None),
+        level_answer("belief propagation", together[node], answer, found, apart[node] if found else None),
     ]
     notes = [
         EACH_ALONE,
-        f"All nodes and links together. What a neighbour tells is what is believed of it with the links of "
+        f"All nodes and links together. The vote of a neighbour is what is believed of it with the links of "
         f"{nodes.ids[node]} cut.",
     ]
     around = neighbours(nodes, node, links, [apart], len(classes), lambda j: LABEL if known[j] >= 0 else PREDICTION)
@@ -105,7 +105,7 @@ def _aggregate(
 
 
 def _both_ways(links: Any) -> sparse.csr_array:
-    """How many links there are between two nodes, whichever way: they are heard at both ends."""
+    """How many links there are between two nodes, whichever way: they count at both ends."""
     there = sparse.csr_array(links != 0).astype(np.float64)
     return sparse.csr_array(there + there.T)
 

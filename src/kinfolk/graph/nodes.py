@@ -604,9 +604,7 @@ def restored_memory(file: ModelFile, n_labels: int) -> Memory | None:
     return Memory(ids, nodes, labels, looks, tuple(header["relations"]), votes)
 
 
-# -- What models of nodes that listen to their neighbours share: templates as a graph teaches them, and any graph ---
-#
-# made ready for inference.
+# -- What models of nodes with templates share: a graph made ready for learning or inference -----------
 
 
 class ReadyGraph(NamedTuple):

@@ -1,8 +1,8 @@
 """Why a node has its label, level by level: what each level says, what it received of neighbours, what that changed.
 
-A level is a classifier on a node's own features and on aggregates: columns that say what its neighbours are thought to
-be. What an aggregate did is found by asking the level once more, with the columns of this aggregate as a node without
-neighbours has them, and all else as it is:
+A level is a classifier on a node's own features and on aggregates: columns that say what its neighbours are predicted
+to be. What an aggregate did is found by one more prediction of the level, with the columns of this aggregate as a node
+without neighbours has them, and all else as it is:
 
     effect = P(answer | all columns) - P(answer | this aggregate as without neighbours)
 
@@ -146,14 +146,14 @@ class NodeExplanation:
     def _aggregate(self, one: Aggregate) -> str:
         order = [i for i in np.argsort(-np.abs(one.values), kind="stable")[:3] if one.values[i]]
         values = ", ".join(f"{one.columns[i]} {one.values[i]:.3g}" for i in order) or "nothing"
-        return f"{one.name} told {values}; without it {self._says(one.without, 1)}"
+        return f"{one.name} gave {values}; without it {self._says(one.without, 1)}"
 
     def _neighbour_lines(self) -> list[str]:
         if not self.neighbours:
             return ["  no neighbours"]
         shown = self.neighbours[:SHOWN]
         width = max(len(one.name) for one in shown)
-        lines = [f"  {len(self.neighbours)} neighbour{'s' * (len(self.neighbours) != 1)}, and what they told last"]
+        lines = [f"  {len(self.neighbours)} neighbour{'s' * (len(self.neighbours) != 1)}, and their last votes"]
         for one in shown:
             said = f"{self._says(one.votes[-1], 1)}, {SOURCES[one.source]}" if len(one.votes) else "nothing"
             lines.append(f"    {one.name:<{width}}  {one.relation}: {said}")
@@ -214,7 +214,7 @@ def meaning(one: Aggregate) -> str:
         return "what the level before says of the node itself"
     kind, bracket, relation = one.name.removesuffix(" of features").removesuffix(")").partition("(")
     if not bracket or kind not in MEANINGS:
-        return "tells"
+        return "of neighbours"
     return f"{'features of ' * (one.of == 'features')}neighbours by {relation.removesuffix(', hard')}, {MEANINGS[kind]}"
 
 
@@ -239,7 +239,7 @@ def lead(answer: NodeExplanation) -> list[str]:
     lines = [f"The model says {answer.label} ({percent(answer.probability)})."]
     if len(answer.levels) > 1:
         own = answer.classes[int(first.distribution.argmax())]
-        differs = "With what its neighbours told, the answer is another." if own != answer.label else ""
+        differs = "With its neighbours the answer is another." if own != answer.label else ""
         lines.append(f"{first.name.capitalize()} say {_most(answer.classes, first.distribution)}. {differs}".strip())
     if not answer.neighbours:
         lines.append("It has no neighbours.")
@@ -284,7 +284,7 @@ MOST_SHARES = 60
 def write_node_report(path: PathLike, part: Part, method: str) -> None:
     """One page about a node, its title in a line under the heading; `method` is the name of the model."""
     node = part.data["nodes"][0]
-    about = f"{method}. Touch a node to see what is thought of it."
+    about = f"{method}. Touch a node to see what is predicted of it."
     if node["title"]:
         about = f"“{node['title']}”\n{about}"
     write_report(path, f"Why {node['name']} is {part.data['label']}", [part], about)

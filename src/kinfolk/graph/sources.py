@@ -421,15 +421,8 @@ def node_parts(nodes: Table, ids: Sequence[str], columns: NodeColumns) -> dict[s
     labels = _labels(nodes, columns.label)
     groups = None if columns.group is None else nodes.full_names(columns.group, "group")
     features, names = feature_table(nodes, ids, columns)
-    titles = _titles(nodes, listed(columns.text))
-    return {
-        "features": features,
-        "labels": labels,
-        "ids": ids,
-        "groups": groups,
-        "feature_names": names,
-        "titles": titles,
-    }
+    parts = {"features": features, "labels": labels, "ids": ids, "groups": groups, "feature_names": names}
+    return {**parts, "titles": _titles(nodes, listed(columns.text))}
 
 
 def _labels(table: Table, column: str | None) -> Coded:

@@ -82,13 +82,13 @@ class NodePredictor(NamedTuple):
 
     def levels(self, draw: int = 0, whole: bool = True) -> list[Array]:
         """(n, L) probabilities by each level; `draw` numbers the draws of sampled votes. Unless the `whole` of it is
-        wanted, levels below the last are not asked about those whose word on themselves nobody hears."""
+        wanted, levels below the last leave out nodes whose predictions nobody receives."""
         asked = None
         if not whole and not self.ask.own and len(self.learners) > 1:
-            heard = self.known < 0
+            needed = self.known < 0
             if self.given is not None:
-                heard[self.given[0]] = False
-            asked = np.flatnonzero(heard)
+                needed[self.given[0]] = False
+            asked = np.flatnonzero(needed)
         return [found for found, _, _ in self.steps(draw, asked)]
 
     def steps(self, draw: int = 0, asked: Array | None = None) -> Iterator[tuple[Array, Array, Array]]:
@@ -141,7 +141,7 @@ def explained_levels(
 ) -> ExplainedNode:
     """Of stacked graphical learning. Where votes are sampled, all is the mean over so many runs."""
     ready, depth = predictor.ready, len(predictor.learners) - 1
-    again = Ablation(ready, node, predictor.ask.own)
+    ablation = Ablation(ready, node, predictor.ask.own)
     tables: list[Any] = [0.0] * (depth + 1)
     votes: list[Any] = [0.0] * depth
     blocks: list[list[Array]] = [[] for _ in range(depth)]
@@ -150,18 +150,18 @@ def explained_levels(
             tables[level] = tables[level] + found / runs
             if level < depth:
                 votes[level] = votes[level] + vote / runs
-                blocks[level].append(again.aggregates(vote, own))
+                blocks[level].append(ablation.aggregates(vote, own))
     answer = int(tables[-1][node].argmax())
     levels = [level_answer(ALONE, tables[0][node], answer)]
     for level in range(1, depth + 1):
-        said = again.answers(predictor.learners[level], blocks[level - 1])
-        heard = again.measured(blocks[level - 1], said, classes, features)
-        levels.append(level_answer(f"level {level}", tables[level][node], answer, heard, said[-1]))
+        said = ablation.answers(predictor.learners[level], blocks[level - 1])
+        measured = ablation.measured(blocks[level - 1], said, classes, features)
+        levels.append(level_answer(f"level {level}", tables[level][node], answer, measured, said[-1]))
     given = np.zeros(0, np.int64) if predictor.given is None else predictor.given[0]
     listens = "Own features and" if ready.wide.shape[1] else "Only"
     said_by = ["own features alone say", *(f"level {level} says" for level in range(1, depth))][:depth]
     notes = [EACH_ALONE] + [
-        f"{listens} what neighbours told: what {before} of them, or their label where it is known."
+        f"{listens} aggregates of neighbours: what {before} of them, or their label where it is known."
         for before in said_by
     ]
     return explained_node(ready, node, classes, answer, levels, tables, votes, predictor.known, given, notes)
@@ -342,7 +342,7 @@ class StackedNodes(StackedModel, NeighbourModel):
         return rows[kept], [votes[which[kept]] for votes in self.memory_.votes]
 
     def _explanation(self, nodes: Nodes, node: int, known: Known, report: PathLike | None) -> NodeExplanation:
-        """What each level says, what neighbours told it, and what each aggregate changed."""
+        """What each level says, what it received of neighbours, and what each aggregate changed."""
         predictor, runs = self._predictor(nodes, known), self.samples if self.predictions == "sample" else 1
         explained = explained_levels(predictor, runs, node, self.labels_.names, self._feature_names())
         return finished(explained, report, type(self).__name__, self.labels_)

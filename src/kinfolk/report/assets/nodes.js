@@ -112,12 +112,12 @@ kinfolk.kinds.nodes = (data, root) => {
   /* -- one node --------------------------------------------------------------------------------------- */
   const panel = el("div", {class: "card panel", "aria-live": "polite"});
 
-  function tale(node, level) { // what it told the node in question
+  function votes(node, level) { // what the node in question received of it
     return (node.links || []).map((link) => {
       const said = link.votes[data.shares ? 0 : level - 1];
-      if (!said || !said.some((p) => p > 0)) return el("p", {}, data.relations[link.relation], ": tells nothing at this level");
+      if (!said || !said.some((p) => p > 0)) return el("p", {}, data.relations[link.relation], ": gives nothing at this level");
       const c = best(said);
-      return el("p", {}, data.relations[link.relation], data.shares ? " predicts " : " tells ", chip(c, said[c]), el("span", {class: "note"}, " ", link.source));
+      return el("p", {}, data.relations[link.relation], data.shares ? " predicts " : " gives ", chip(c, said[c]), el("span", {class: "note"}, " ", link.source));
     });
   }
 
@@ -142,15 +142,15 @@ kinfolk.kinds.nodes = (data, root) => {
 
   function drawPanel() {
     const node = nodes[state.selected];
-    const tales = state.selected ? tale(node, state.level) : [];
+    const received = state.selected ? votes(node, state.level) : [];
     panel.replaceChildren(
       el("h3", {}, node.name, state.selected ? null : el("span", {class: "note"}, " the node in question")),
       titled(node) || "",
       el("p", {class: "note facts-line"}, levels.length > 1 ? `By ${levels[state.level]}. ` : null,
-        node.truth === null ? null : ["In the data its label is ", namedChip(node.truth), node.known ? "; neighbours are told so." : "."]),
+        node.truth === null ? null : ["In the data its label is ", namedChip(node.truth), node.known ? "; neighbours receive it." : "."]),
       distribution(node.proba[state.level]),
       levels.length > 1 ? stack(node) : el("span"),
-      tales.length ? el("h4", {}, "To " + nodes[0].name) : el("span"), ...tales,
+      received.length ? el("h4", {}, "To " + nodes[0].name) : el("span"), ...received,
       el("h4", {}, "Its features, the largest first"), features(node),
       el("h4", {}, "Whom it looks at"), neighbours(node));
   }
@@ -213,7 +213,7 @@ kinfolk.kinds.nodes = (data, root) => {
       el("p", {class: "note"}, "To the right: it adds to the probability of ", namedChip(data.label), ". Each time the model was asked again as if the node had no such neighbours, all else as it is. Effects need not add up."),
       found.all.map((one) => effectRow(one.name, valuesOf(one), one.effect, one.without, widest)).reduce((box, row) => (box.append(row), box), el("div", {class: "effects"})));
     if (found.all.length > 1 && found.together !== null) {
-      moved.lastChild.append(effectRow("all that neighbours told", null, found.together, found.without_all, widest));
+      moved.lastChild.append(effectRow("all aggregates", null, found.together, found.without_all, widest));
     }
   }
 
