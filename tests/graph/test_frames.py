@@ -270,7 +270,7 @@ WRONG_NODES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "no column of ids": ({}, {"id": "key"}, r"no column 'key' \(id\).* a pandas index becomes a column by reset_index"),
     "dates": ({"when": pd.to_datetime(["2020", "2021", "2022"])}, {}, "column 'when': expected numbers, strings or"),
     "dates as objects": ({"when": [datetime.date(2020, 1, 1)] * 3}, {}, "column 'when': .* got date; turn it into one"),
-    "lists": ({"v": [[1], [2], [3]]}, {}, r"column 'v': .* got list; .* or leave it out with features=\[...\]"),
+    "lists": ({"v": [[1], [2], [3]]}, {}, r"column 'v': .* got list; .* or leave it out with `features=\[...\]`"),
     "mixed": ({"v": [1, "a", 2.5]}, {}, "column 'v': expected .* got float and int and str"),
     "truth and numbers": ({"v": pd.Series([1, True, 2], dtype=object)}, {}, "got bool and int"),
     "endless": ({"v": [1, np.inf, 3]}, {}, "^nodes, row 1: 'v' of node 'b' is inf; features must be finite"),

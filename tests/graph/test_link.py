@@ -344,7 +344,7 @@ def test_a_callback_may_stop(stage: str):
 
 
 def test_the_limit_is_one_warning_at_the_line_that_called_fit():
-    with pytest.warns(ConvergenceWarning, match=r"hit the iteration limit.*Raise max_iterations") as told:
+    with pytest.warns(ConvergenceWarning, match=r"hit the iteration limit.*Raise `max_iterations") as told:
         model = link(max_iterations=2, tolerance=0).fit(GRAPH)
     assert [w.filename for w in told] == [__file__] and model.convergence_.status == "limit"
 

@@ -445,7 +445,7 @@ def test_weights_of_links_that_are_not_used_are_told():
 
 
 def test_given_weights_need_a_dag():
-    with pytest.raises(InputError, match="mixing='given' needs relations that are a DAG"):
+    with pytest.raises(InputError, match="`mixing='given'` needs relations that are a DAG"):
         mixture(mixing="given").fit(GRAPH)
 
 

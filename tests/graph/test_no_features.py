@@ -93,7 +93,7 @@ def test_a_mixture_learns_links_from_labels_where_marginals_say_nothing(seed: in
     graph = kf.Graph(None, [("cat", "dog")[k] if i < 40 else None for i, k in enumerate(kind)], relations)
     model = kf.MixtureNodes(n_jobs=1).fit(graph)
     assert (model.predict(graph, forced=True) == np.array(["cat", "dog"])[kind])[40:].mean() > 0.9
-    assert "nodes have no features, so links are learned from labels: training='conditional'" in caplog.text
+    assert "nodes have no features, so links are learned from labels: `training='conditional'`" in caplog.text
 
 
 def test_without_links_either_each_class_has_its_share():
