@@ -255,7 +255,7 @@ def test_many_records_of_one_table_belong_to_one_of_the_other():
 @given(world=worlds(max_items=7, tables=True), threshold=THRESHOLDS)
 def test_best_match_of_each_record(world, threshold, each):
     world, _ = world
-    found = BestMatch(each, threshold).cluster(*world.pairs, world.p)
+    found = BestMatch(threshold, each=each).cluster(*world.pairs, world.p)
     assert found.tolist() == oracle.best_match(*world.pairs, world.p, each, threshold)
 
 
@@ -264,7 +264,7 @@ def test_best_match_of_each_record(world, threshold, each):
 def test_best_match_keeps_constraints(world, each):
     world, _ = world
     must, cannot = (np.array(pairs, np.int32).reshape(-1, 2) for pairs in (world.must, world.cannot))
-    found = BestMatch(each, max_size=world.max_size).cluster(*world.pairs, world.p, must, cannot)
+    found = BestMatch(each=each, max_size=world.max_size).cluster(*world.pairs, world.p, must, cannot)
     assert_feasible(world, found)
 
 
@@ -273,7 +273,7 @@ def test_best_match_needs_two_tables():
     with pytest.raises(SettingError, match="BestMatch is for pairs across two tables, but item 1"):
         BestMatch().cluster(3, left, right, np.array([0.9, 0.9]))
     with pytest.raises(SettingError, match='each must be "first", "second" or "both"'):
-        BestMatch("third").cluster(3, left[:1], right[:1], np.array([0.9]))
+        BestMatch(each="third").cluster(3, left[:1], right[:1], np.array([0.9]))
 
 
 # -- closure of candidate pairs -----------------------------------------------------------------------
@@ -507,12 +507,12 @@ def test_clusterers_say_what_is_wrong():
     left, right = arrays([(0, 1), (0, 2), (1, 2)])
     p = np.full(3, 0.9)
     wrong = [
-        (SingleLink(threshold=1.0), {}, "threshold must be a probability"),
-        (SingleLink(threshold=-0.1), {}, "threshold must be a probability"),
-        (SingleLink(threshold=float("nan")), {}, "threshold must be a probability"),
-        (SingleLink(max_size=0), {}, "max_size must be 1 or more"),
-        (BestLink("last"), {}, 'kind must be "best" or "closest"'),
-        (AverageLink(of="odds"), {}, 'of must be "probability" or "log-odds"'),
+        (SingleLink(threshold=1.0), {}, r"\(threshold=...\) must be a number from 0 to below 1"),
+        (SingleLink(threshold=-0.1), {}, r"\(threshold=...\) must be a number from 0 to below 1"),
+        (SingleLink(threshold=float("nan")), {}, r"\(threshold=...\) must be a number from 0 to below 1"),
+        (SingleLink(max_size=0), {}, r"\(max_size=...\) must be a whole number of 1 or more"),
+        (BestLink(kind="last"), {}, r"BestLink\(kind=...\) must be 'best' or 'closest'"),
+        (AverageLink(of="odds"), {}, r"\(of=...\) must be 'probability' or 'log-odds'"),
         (Correlation(threshold=0), {}, "Correlation needs a threshold above 0"),
         (OneToOne(threshold=0), {}, "OneToOne needs a threshold above 0"),
         (SingleLink(), {"must_link": [[0, 3]]}, "`must_link` must hold pairs of .*different items among 3"),

@@ -147,7 +147,7 @@ def orders(copies: int = 3, swapped: bool = False, seed: int = 0) -> Mentions:
 def test_many_records_to_one_in_two_tables(swapped: bool, each: str):
     """Every order goes to its best customer; average link over all pairs lost a third of them."""
     model = kf.Linker(n_jobs=1).fit(orders(3, swapped))
-    assert repr(model.clusterer_) == repr(kf.BestMatch(each))
+    assert repr(model.clusterer_) == repr(kf.BestMatch(each=each))
     found = model.evaluate(orders(3, swapped, seed=1))["pairs"]
     assert found["recall"] > 0.95 and found["precision"] > 0.95
 
@@ -165,7 +165,7 @@ def test_several_on_both_sides_take_the_best_of_both():
     model = kf.Linker(n_jobs=1).fit(
         kf.Mentions(items.columns, items.groups, items.left, items.right, twice, first_table=items.first_table)
     )
-    assert repr(model.clusterer_) == repr(kf.BestMatch("both"))
+    assert repr(model.clusterer_) == repr(kf.BestMatch(each="both"))
 
 
 # -- blocking that misses -----------------------------------------------------------------------------

@@ -178,7 +178,7 @@ def test_why_the_clustering_kept_a_pair_apart(clusterer: Any, pairs: Any, cannot
 @pytest.mark.parametrize(("clusterer", "pairs", "asked", "reason"), [
     (kf.OneToOne(), [(0, 2, 0.99), (0, 3, 0.9)], (0, 3), "one-to-one gives every record one partner at most: 0 has 2"),
     (kf.BestLink(), [(0, 2, 0.8), (1, 2, 0.9)], (0, 2), "the most probable above 50 %: 2 goes with 1"),
-    (kf.BestLink("closest"), [(0, 2, 0.9), (1, 2, 0.8)], (0, 2), "the closest above 50 %: 2 goes with 1"),
+    (kf.BestLink(kind="closest"), [(0, 2, 0.9), (1, 2, 0.8)], (0, 2), "the closest above 50 %: 2 goes with 1"),
 ])  # fmt: skip
 def test_why_another_one_was_preferred(clusterer: Any, pairs: Any, asked: Any, reason: str):
     assert reason in apart_because(clusterer, 4, pairs, asked)
@@ -188,7 +188,7 @@ def test_two_tables_and_clusters_of_another_hand():
     pairs = [(0, 2, 0.9), (0, 3, 0.1), (1, 2, 0.8), (1, 3, 0.1)]
     told = apart_because(kf.AverageLink(), 4, pairs, (1, 2), first_table=2, clusters=[0, 1, 0, 1])
     assert "and it is 45.0 % over 2 pairs" in told, "pairs of one table do not count"
-    told = apart_because(kf.BestMatch("second"), 3, [(0, 2, 0.9), (1, 2, 0.8)], (1, 2), first_table=2)
+    told = apart_because(kf.BestMatch(each="second"), 3, [(0, 2, 0.9), (1, 2, 0.8)], (1, 2), first_table=2)
     assert "best match joins a record to its most probable partner alone: 2 has 0" in told
     assert apart_because(kf.AverageLink(), 2, [(0, 1, 0.9)], (0, 1), clusters=[0, 1]) == "kept apart by the clustering"
 

@@ -601,7 +601,7 @@ KEPT: dict[str, dict[str, Any]] = {
     "some conjunctions": {"conjunctions": [("exact(name)", "exact(city)")]},
     "bias and clusterer": {
         "bias": kf.Bias("closest", np.float64(2.0), "margin"),
-        "clusterer": kf.BestLink("closest", 0.4, 5),
+        "clusterer": kf.BestLink(0.4, 5, "closest"),
     },
     "default comparisons": {"features": None},
     "another metric": {"select": "b_cubed_f1", "e_step": "exact", "keep_local": False, "l2": np.float64(0.5)},

@@ -384,7 +384,7 @@ def test_the_interval_of_a_gain_is_the_jackknife_s():
 
 @pytest.mark.parametrize(
     "clusterer",
-    [kf.SingleLink(0.3, 4), kf.AverageLink(0.3, 5, "log-odds"), kf.BestLink("closest", 0.3), kf.Correlation(0.3)],
+    [kf.SingleLink(0.3, 4), kf.AverageLink(0.3, 5, "log-odds"), kf.BestLink(0.3, kind="closest"), kf.Correlation(0.3)],
     ids=lambda clusterer: type(clusterer).__name__,
 )
 def test_another_threshold_and_all_else_as_it_was(clusterer: Any):

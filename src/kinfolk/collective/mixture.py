@@ -22,6 +22,7 @@ from kinfolk.collective.templates import set_known
 from kinfolk.core.data import finite
 from kinfolk.core.kernels import Csr
 from kinfolk.core.modelfile import ModelFile
+from kinfolk.core.settings import NOT_NEGATIVE, ZERO, Settings, an_object, one_of, setting, whole
 from kinfolk.core.threads import release_free_memory
 from kinfolk.core.training import Callback, Convergence, Stage, TrainingPlan, UntilStopped, combined
 from kinfolk.errors import InputError, ModelFileError, SettingError
@@ -43,6 +44,36 @@ from kinfolk.learning.sparse import SparseRows
 
 Array = NDArray[Any]
 PARENT_FEATURES = ("none", "own", "shared")
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Mixes(Settings):
+    """Abstract: a model whose conditionals are mixtures over parents."""
+
+    training: str = setting(
+        "joint",
+        '"separate": each relation\'s model on its own edges; "conditional": then all together by the conditional '
+        'log-likelihood L_C; "joint": then all together by the marginal log-likelihood L_M',
+        one_of("separate", "conditional", "joint"),
+    )
+    parent_features: str = setting(
+        "own",
+        'features of the parent count with weights of their "own", with those of the child ("shared"), or not at all '
+        '("none"); of tokens, on skip edges',
+        one_of(*PARENT_FEATURES),
+    )
+    mixing: str | Mapping[str, float] = setting(
+        "uniform",
+        'weights of parents: "uniform"; "learned" by a gate; or a share for each relation, {"cites": 2, "start": 1}',
+        one_of("uniform", "learned", "given") | an_object("a dict of shares by relation", Mapping),
+    )
+    gate_l2: float = setting(1.0, "strength of the ridge that draws a learned gate to uniform weights", NOT_NEGATIVE)
+    gate_folds: int = setting(
+        3,
+        "a gate is learned on groups (documents) that the models of the relations have not seen, in so many folds; 0: "
+        "on the training data itself, together with them",
+        ZERO | whole(2),
+    )
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from scipy import sparse
 
 from kinfolk.core.data import finite
 from kinfolk.core.modelfile import ModelFile
+from kinfolk.core.settings import SMALLEST, Settings, number, one_of, setting, whole
 from kinfolk.core.training import Callback, Convergence, TrainingPlan
 from kinfolk.inference.loopy import Fixed, PairGraph, Propagation, node_beliefs, pair_graph, propagate
 from kinfolk.inference.loopy_losses import BetheLoss, PairResiduals, piecewise_loss, pseudo_loss
@@ -155,7 +156,25 @@ def pair_sample(
 
 log = logging.getLogger("kinfolk")
 TRAINING_TOLERANCE = 1e-8  # messages half at rest would make the objective rough; from a warm start it costs little
-TRAININGS = ("bethe", "pseudo", "piecewise")
+DAMPING = "share of an old message that is kept, from 0 to below 1"
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Propagates(Settings):
+    """Abstract: a pairwise model, whose sums belief propagation approximates."""
+
+    training: str = setting(
+        "bethe",
+        '"bethe": the likelihood with belief propagation in the place of exact sums; "pseudo": each label given its '
+        'neighbours\'; "piecewise": each factor on its own. All start from the model without links (the linear chain)',
+        one_of("bethe", "pseudo", "piecewise"),
+    )
+    schedule: str = setting(
+        "sequential", "of messages; sequential was measured 5 times as fast", one_of("sequential", "synchronous")
+    )
+    damping: float = setting(0.0, DAMPING, number(0, 1, below=True))
+    max_rounds: int = setting(100, "limit of rounds of belief propagation", whole(1))
+    message_tolerance: float = setting(1e-4, "messages have settled when they change by less", number(SMALLEST, 1))
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,12 +26,13 @@ from kinfolk.collective.templates import (
     set_known,
 )
 from kinfolk.core.modelfile import Functions, ModelFile, Saved
+from kinfolk.core.settings import FLAG, Rule, one_of, setting, whole
 from kinfolk.core.training import speaker
 from kinfolk.errors import InputError, SettingError
 from kinfolk.learning.crossfit import NOTHING, CrossFitting, Hidden, assign_folds
 
 Array = NDArray[Any]
-PREDICTIONS = ("proba", "label", "sample")
+FOLDS = Rule("a whole number of 2 or more, or the fold of each instance", lambda value: True, int)  # by the data
 
 
 @dataclass(eq=False)
@@ -181,23 +182,40 @@ class Training:
 # -- what stacked models share, whatever is stacked ------------------------------------------------------
 
 
+@dataclass(eq=False, repr=False)
 class StackedModel(Saved):
     """Abstract: levels of bases, each above the first with what templates give it of the predictions of the one before.
 
     Learned by `fit`: `levels_` (trained bases), `folds_`.
     """
 
-    OBJECTS: ClassVar[tuple[str, ...]] = ("base", "templates")
+    base: Any = setting(
+        None, "the model of an instance alone; a list of depth + 1 gives each level its own", in_file=False
+    )
+    templates: Any = setting(
+        None,
+        'what an instance receives of others: Count("cites"), Mean("cites @ cites"), Window(3), Count(SameWord()), a '
+        "function, or a list of these",
+        in_file=False,
+    )
+    depth: int = setting(1, "levels above the base's own; 0 is the base alone", whole(0))
+    folds: int | Sequence[int] = setting(5, "number of folds of cross-fitting, or the fold of each instance", FOLDS)
+    predictions: str = setting(
+        "proba",
+        'what others give: "proba" their probabilities, "label" the most probable label, "sample" one drawn (the '
+        "idealised learner of the paper)",
+        one_of("proba", "label", "sample"),
+    )
+    own: bool = setting(False, "whether an instance receives its own prediction of the level before too", FLAG)
+    cross_fitting: str = setting(
+        "strict",
+        '"strict": no label, nor a model trained on it, has a part in its own features; "paper": Figure 2 of the '
+        'paper, fewer models; "none": in-sample votes, to see what goes wrong. See docs/stacked.md',
+        one_of("strict", "paper", "none"),
+    )
 
-    base: Any
-    depth: int
-    folds: int | Sequence[int]
-    predictions: str
-    own: bool
-    cross_fitting: str
-    random_state: int | None
-    levels_: list[Any]
-    folds_: NDArray[np.int32]
+    levels_: list[Any] = field(init=False)
+    folds_: NDArray[np.int32] = field(init=False)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "levels_")

@@ -26,8 +26,7 @@ from safetensors import safe_open
 from safetensors.numpy import save as encode_tensors
 
 from kinfolk.core.files import replace_file
-from kinfolk.core.settings import Settings, check_settings
-from kinfolk.core.threads import resolve_jobs
+from kinfolk.core.settings import JOBS, NONE, VERBOSE, Settings, check_settings, setting, whole
 from kinfolk.errors import ModelFileError, SettingError
 
 FORMAT = "kinfolk-model"
@@ -280,20 +279,20 @@ def given_again(name: str, functions: Functions, kind: str) -> Callable[..., Any
     return functions[name]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Saved(Settings, ABC):
     """Abstract: a model that a file can hold, as settings and as what `fit` learned.
 
     KIND      what it labels: "tokens", "nodes" or "mentions"
-    OBJECTS   settings that are objects: a file keeps what they became
     GONE      settings that files of earlier versions have, and that mean nothing any more
     """
 
     KIND: ClassVar[str]
-    OBJECTS: ClassVar[tuple[str, ...]] = ()
     GONE: ClassVar[tuple[str, ...]] = ()
 
-    n_jobs: int | None
-    verbose: int
+    random_state: int | None = setting(0, "seed: the same one gives the same answers for every n_jobs", whole(0) | NONE)
+    n_jobs: int | None = setting(-1, "threads; -1: every core", JOBS)
+    verbose: int = setting(0, "1: progress, on a terminal or in a notebook", VERBOSE)
 
     @abstractmethod
     def to_state(self) -> ModelFile:
@@ -307,7 +306,7 @@ class Saved(Settings, ABC):
     def from_state(cls, file: ModelFile, functions: Functions, trusted: Sequence[str] = ()) -> Self:
         """The model that `to_state` described; `functions` are a user's own, by name."""
         kept = {name: value for name, value in file.header["settings"].items() if name not in cls.GONE}
-        strange = [name for name in kept if name in cls.OBJECTS or name not in cls._setting_names()]
+        strange = [name for name in kept if name not in cls.DECLARED or not cls.DECLARED[name].in_file]
         if strange:
             raise ModelFileError(f"{cls.__name__} keeps no setting {strange[0]!r} in a file: altered, or newer")
         model = cls().set_params(**kept)
@@ -319,19 +318,12 @@ class Saved(Settings, ABC):
         return model
 
     def head(self) -> dict[str, Any]:
-        settings = self.get_params(deep=False).items()
-        kept = {name: value for name, value in settings if name not in self.OBJECTS}
+        kept = {name: getattr(self, name) for name, one in self.DECLARED.items() if one.in_file}
         return {"kind": self.KIND, "method": type(self).__name__, "settings": kept}
 
     def _check_settings(self) -> None:
         """Settings from a file are checked as `fit` checks them."""
         check_settings(self)
-        self._check_jobs()
-
-    def _check_jobs(self) -> None:
-        resolve_jobs(self.n_jobs)
-        if not isinstance(self.verbose, int | None):
-            raise SettingError("verbose", self.verbose, "a whole number")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one model file; `kinfolk.load_model(path)` reads it back."""

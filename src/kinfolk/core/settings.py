@@ -1,5 +1,8 @@
 """Settings the way scikit-learn keeps them: arguments of `__init__`, stored untouched under their own names.
 
+Each is declared once, in its class, `l2: float = setting(0.1, "strength of the ridge", NUMBER)`: that is its default,
+its line in the docstring, its check when `fit` is called or a file is loaded, and its option in the shell.
+
 `get_params`, `set_params`, `sklearn.base.clone`, pipelines and grids work, and notebooks show models as they show those
 of scikit-learn; which itself is not imported for it: that would cost every start of the program most of a second.
 """
@@ -9,19 +12,112 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import Field, dataclass, field
 from numbers import Integral, Real
+from textwrap import fill
 from typing import Any, ClassVar, Self
 
 from kinfolk.errors import NotFittedError, SettingError
 
+# -- what a setting may be ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a setting may be: as the end of a sentence, as a check, and of what type a shell reads it, None: not at all.
+    `words` are those there are."""
+
+    expected: str
+    holds: Callable[[Any], bool]
+    reads: type | None = None
+    words: tuple[str, ...] = ()
+
+    def __or__(self, other: Rule) -> Rule:
+        mine, others = self.holds, other.holds
+        listed = f"{self.expected}{' or ' if self.words else ', or '}{other.expected}"
+        reads = self.reads if self.reads in (int, float) else other.reads or self.reads
+        return Rule(listed, lambda value: mine(value) or others(value), reads, self.words + other.words)
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)  # numpy's numbers too
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def whole(least: int) -> Rule:
+    return Rule(f"a whole number of {least} or more", lambda value: _is_int(value) and value >= least, int)
+
+
+def whole_to(least: int, most: int) -> Rule:
+    holds = whole(least).holds
+    return Rule(f"a whole number from {least} to {most}", lambda value: holds(value) and value <= most, int)
+
+
+def number(least: float, most: float, below: bool = False) -> Rule:
+    """From the least to the most, or to below it."""
+    limits = f"a number from {least:g} to {'below ' if below else ''}{most:g}"
+    return Rule(limits, lambda v: _is_number(v) and (least <= float(v) < most or (v == most and not below)), float)
+
+
+def one_of(*words: str) -> Rule:
+    listed = " or ".join(map(repr, words))
+    return Rule(listed, lambda value: isinstance(value, str) and value in words, str, words)
+
+
+def an_object(expected: str, *kinds: type) -> Rule:
+    """Something only Python can give."""
+    return Rule(expected, lambda value: isinstance(value, kinds or object))
+
+
+NONE = Rule("None", lambda value: value is None)
+FLAG = Rule("True or False", lambda value: isinstance(value, bool), bool)
+LARGEST, SMALLEST = 1e12, 1e-12  # beyond them weights in single precision lose all meaning
+ZERO = Rule("0", lambda value: _is_number(value) and value == 0, float)
+NOT_NEGATIVE = ZERO | number(SMALLEST, LARGEST)
+JOBS = Rule("a positive number, or -1 for every core", lambda v: v is None or v == -1 or (_is_int(v) and v >= 1), int)
+VERBOSE = Rule("a whole number", lambda value: value is None or isinstance(value, Integral))
+NAMES = Rule("a list of names", lambda v: isinstance(v, list | tuple) and all(isinstance(name, str) for name in v))
+SCHEMES = ("IOB1", "BIO", "IOBES", "BILOU")  # ways to write spans as tags
+
+
+# -- declarations ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What stands beside a setting; `in_file` says whether a model file keeps it as it is, or what it became."""
+
+    default: Any
+    help: str
+    rule: Rule | None
+    in_file: bool
+
+
+def setting(default: Any, help: str, rule: Rule | None = None, in_file: bool = True) -> Any:
+    """A field of a dataclass that is a setting. Without a rule its meaning is checked where it is used."""
+    return field(default=default, metadata={"declared": Declared(default, help, rule, in_file)})
+
 
 class Settings:
-    """Mixin: the arguments of `__init__` are the settings; what `fit` learns ends in an underscore.
+    """Mixin: the arguments of `__init__` are the settings; what `fit` learns ends in an underscore."""
 
-    CHOICES names settings whose words are the model's own.
-    """
+    DECLARED: ClassVar[Mapping[str, Declared]] = {}
 
-    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    def __init_subclass__(cls, **more: Any) -> None:
+        """Collects what is declared in the class and above it, and adds a table of it to the docstring."""
+        super().__init_subclass__(**more)
+        own = {name: value.metadata for name, value in vars(cls).items() if isinstance(value, Field)}
+        found = {name: facts["declared"] for name, facts in own.items() if "declared" in facts}
+        for base in cls.__mro__[1:]:
+            found |= {name: one for name, one in vars(base).get("DECLARED", {}).items() if name not in found}
+        cls.DECLARED = found
+        if cls.DECLARED:
+            width = max(map(len, cls.DECLARED)) + 2
+            lines = [_line(name, one, width) for name, one in cls.DECLARED.items()]
+            cls.__doc__ = "\n".join([inspect.cleandoc(cls.__doc__ or ""), "", "Settings", "--------", *lines])
 
     @classmethod
     def _setting_names(cls) -> list[str]:
@@ -96,78 +192,16 @@ class Settings:
         return {"text/plain": repr(self), **({} if html is None else {"text/html": html})}
 
 
-# -- Settings of the chain models, checked when `fit` is called: what each may be, as data -------------
+def _line(name: str, one: Declared, width: int) -> str:
+    """A setting in the table of a docstring."""
+    default = "" if one.default is None else f" (default: {one.default!r})"
+    text = f"{name.ljust(width)}{one.help}{default}"
+    return fill(text, 110, subsequent_indent=" " * width, break_long_words=False, break_on_hyphens=False)
 
 
-def _whole(least: int) -> tuple[str, Callable[[Any], bool]]:
-    return f"a whole number of {least} or more", lambda v: _is_int(v) and v >= least
-
-
-def _is_int(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)  # numpy's numbers too
-
-
-def _one_of(*words: str) -> tuple[str, Callable[[Any], bool]]:
-    return " or ".join(map(repr, words)), lambda v: isinstance(v, str) and v in words
-
-
-SCHEMES = ("IOB1", "BIO", "IOBES", "BILOU")  # ways to write spans as tags
-LARGEST, SMALLEST = 1e12, 1e-12  # beyond them weights in single precision lose all meaning
-_NOT_NEGATIVE = (
-    f"0, or a number from {SMALLEST:g} to {LARGEST:g}",
-    lambda v: isinstance(v, Real) and not isinstance(v, bool) and (v == 0 or SMALLEST <= float(v) <= LARGEST),
-)
-_YES_NO = ("True or False", lambda v: isinstance(v, bool))
-_RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "l2": _NOT_NEGATIVE,
-    "l1": _NOT_NEGATIVE,
-    "tolerance": _NOT_NEGATIVE,
-    "min_count": ("a whole number of 1 or more, or 'auto'", lambda v: v == "auto" or (_is_int(v) and v >= 1)),
-    "scheme": (
-        f"'auto', None or one of {', '.join(SCHEMES)}",
-        lambda v: v is None or (isinstance(v, str) and v in ("auto", *SCHEMES)),
-    ),
-    "max_iterations": _whole(1),
-    "patience": _whole(1),
-    "dev_every": _whole(1),
-    "constrain": _YES_NO,
-    "warm_start": _YES_NO,
-    "random_state": ("a whole number of 0 or more, or None", lambda v: v is None or (_is_int(v) and v >= 0)),
-    "schedule": _one_of("sequential", "synchronous"),
-    "damping": ("a number from 0 to below 1", lambda v: _NOT_NEGATIVE[1](v) and float(v) < 1),
-    "max_rounds": _whole(1),
-    "message_tolerance": (
-        f"a number from {SMALLEST:g} to 1",
-        lambda v: isinstance(v, Real) and not isinstance(v, bool) and SMALLEST <= float(v) <= 1,
-    ),
-    "gate_l2": _NOT_NEGATIVE,
-    "gate_folds": ("0, or a whole number of 2 or more", lambda v: _is_int(v) and (v == 0 or v >= 2)),
-    "relations": (
-        "a list of names, or None for all",
-        lambda v: v is None or (isinstance(v, list | tuple) and all(isinstance(name, str) for name in v)),
-    ),
-    "orders": _whole(1),
-    "depth": _whole(0),
-    "own": _YES_NO,
-    "features": _YES_NO,
-    "samples": _whole(1),
-    "burn_in": _whole(0),
-    "sweeps": _whole(1),
-    "chains": _whole(1),
-    "predict_orders": _whole(1),
-    "everybody_starts": _YES_NO,
-    "mixing": (
-        "'uniform', 'learned', 'given' or a dict of shares by relation",
-        lambda v: isinstance(v, Mapping) or v in ("uniform", "learned", "given"),
-    ),
-}
-
-
-def check_settings(model: Any) -> None:
+def check_settings(model: Settings) -> None:
     """Raise a SettingError for the first setting outside its range."""
-    for name, value in model.get_params().items():
-        rule = _RULES.get(name)
-        if name in type(model).CHOICES:
-            rule = _one_of(*type(model).CHOICES[name])
-        if rule is not None and not rule[1](value):
-            raise SettingError(name, value, f"{rule[0]}", owner=type(model).__name__)
+    for name, one in model.DECLARED.items():
+        value = getattr(model, name)
+        if one.rule is not None and not one.rule.holds(value):
+            raise SettingError(name, value, one.rule.expected, owner=type(model).__name__)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.core.settings import NOT_NEGATIVE, Settings, setting, whole
 from kinfolk.errors import ConvergenceWarning, warn
 
 # -- How training went, iteration by iteration: curves short enough to be kept in a model file ---------
@@ -191,6 +192,19 @@ def combined(outcomes: Sequence[Convergence], form: Sequence[str] | str = "{}") 
     forms = [form] * len(outcomes) if isinstance(form, str) else form
     stages = [renamed(outcome.stages, own) for outcome, own in zip(outcomes, forms, strict=True)]
     return Convergence(worst.status, *total).after([stage for part in stages for stage in part])
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Optimised(Settings):
+    """Abstract: a model whose weights an optimiser finds."""
+
+    l2: float = setting(0.1, "strength of the ridge, l2/2 · |w|²", NOT_NEGATIVE)
+    l1: float = setting(0.0, "strength of the lasso, l1 · |w|₁", NOT_NEGATIVE)
+    class_weight: Mapping[Any, float] | str | None = setting(None, 'label or entity type -> weight, or "balanced"')
+    max_iterations: int = setting(300, "limit of optimiser iterations", whole(1))
+    tolerance: float = setting(1.5e-4, "stop when 5 iterations lowered the objective by less, relative", NOT_NEGATIVE)
+    patience: int = setting(5, "held-out scores without a new best before stopping", whole(1))
+    dev_every: int = setting(5, "iterations from one held-out score to the next", whole(1))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, final
 
@@ -32,6 +32,7 @@ from kinfolk.collective.templates import (
 )
 from kinfolk.core.data import finite
 from kinfolk.core.modelfile import Functions, ModelFile
+from kinfolk.core.settings import one_of, setting, whole
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.core.training import speaker
 from kinfolk.errors import DataWarning, InputError, SettingError, warn
@@ -111,42 +112,39 @@ log = logging.getLogger("kinfolk")
 class DependencyNetwork(NeighbourModel):
     """Nodes of a Graph, each drawn again and again given its neighbours.
 
-    Settings
-    --------
-    base        any scikit-learn classifier: trained once on the nodes' own features, once with neighbours' true labels
-    templates   what a node receives of its neighbours, as in StackedNodes; None: Proportion over every relation,
-                which means the same in training, where only labelled neighbours speak, and in sampling, where all do
-                (Count where links have weights below 0)
-    start       labels to begin with: "local", those of the model of own features; or "random", as where there are none
-    burn_in     sweeps that are not counted
-    sweeps      sweeps after them; probabilities are the mean of the conditionals that labels were drawn from
-    chains      runs from different draws, averaged; they run in parallel
-    mode        "fast": a kernel that keeps scores up to date, each label drawn given the newest others; for
-                LogisticRegression and templates Count, Mean, Proportion, Exists, Max and Concat. "plain": asks the
-                conditional model anew for all nodes at every sweep, for any base (Definition 1 of the paper: all
-                labels at once, given the last sweep's). "auto": fast where it can be
-    random_state, n_jobs   as in StackedNodes
-    verbose     1 = a line for each chain, on a terminal or in a notebook
+    `base` is any scikit-learn classifier: trained once on the nodes' own features, once with neighbours' true labels.
 
     Learned by `fit`: `classes_`, `local_`, `conditional_`, `template_set_`.
     """
 
     GONE: ClassVar[tuple[str, ...]] = ("known",)  # what is known is said when predicting
-    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "start": ("local", "random"),
-        "mode": ("auto", "fast", "plain"),
-    }
 
-    base: Any = None
-    templates: Any = None
-    start: str = "local"
-    burn_in: int = 50
-    sweeps: int = 100
-    chains: int = 1
-    mode: str = "auto"
-    random_state: int | None = 0
-    n_jobs: int | None = -1
-    verbose: int = 0
+    base: Any = setting(None, "a scikit-learn classifier", in_file=False)
+    templates: Any = setting(
+        None,
+        "what a node receives of its neighbours, as in StackedNodes; None: Proportion over every relation, which means "
+        "the same in training, where only labelled neighbours count, and in sampling, where all do (Count where links "
+        "have weights below 0)",
+        in_file=False,
+    )
+    start: str = setting(
+        "local",
+        'labels to begin with: "local", those of the model of own features; or "random", as where there are none',
+        one_of("local", "random"),
+    )
+    burn_in: int = setting(50, "sweeps that are not counted", whole(0))
+    sweeps: int = setting(
+        100, "sweeps after them; probabilities are the mean of the conditionals that labels were drawn from", whole(1)
+    )
+    chains: int = setting(1, "runs from different draws, averaged; they run in parallel", whole(1))
+    mode: str = setting(
+        "auto",
+        '"fast": a kernel that keeps scores up to date, each label drawn given the newest others; for '
+        'LogisticRegression and templates Count, Mean, Proportion, Exists, Max and Concat. "plain": asks the '
+        "conditional model anew for all nodes at every sweep, for any base (Definition 1 of the paper: all labels at "
+        'once, given the last sweep\'s). "auto": fast where it can be',
+        one_of("auto", "fast", "plain"),
+    )
 
     local_: Learner = field(init=False)
     conditional_: Learner = field(init=False)

@@ -5,9 +5,9 @@ p(y | x) ∝ exp( Σ_i ( a + x_i · W )[y_i] + Σ_links T_r[y_source, y_target] 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self, final
+from typing import Any, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +15,12 @@ from scipy import sparse
 
 from kinfolk.collective.mixture import EdgeData, train_separately
 from kinfolk.collective.pairwise import (
+    DAMPING,
     REMEDY,
-    TRAININGS,
     InferenceReport,
     PairSample,
     PairTraining,
+    Propagates,
     infer,
     pair_sample,
     put_pairwise,
@@ -27,11 +28,12 @@ from kinfolk.collective.pairwise import (
     train_pairwise,
 )
 from kinfolk.core.modelfile import Functions, ModelFile
+from kinfolk.core.settings import NAMES, NONE, NOT_NEGATIVE, number, setting, whole
 from kinfolk.core.threads import resolve_jobs
-from kinfolk.core.training import Callback, Convergence, Stage, TrainingPlan, observed
+from kinfolk.core.training import Callback, Convergence, Optimised, Stage, TrainingPlan, observed
 from kinfolk.errors import InputError
 from kinfolk.graph.explain import ALONE, EACH_ALONE, ExplainedNode, finished, neighbours
-from kinfolk.graph.model import NodeModel
+from kinfolk.graph.model import RELATIONS, NodeModel
 from kinfolk.graph.nodes import (
     TRAIN,
     Known,
@@ -115,40 +117,16 @@ def _both_ways(links: Any) -> sparse.csr_array:
 
 @final
 @dataclass(kw_only=True, eq=False, repr=False)
-class LinkModel(NodeModel):
+class LinkModel(Propagates, NodeModel, Optimised):
     """Nodes of a Graph, labelled together with those they are linked to.
-
-    Settings
-    --------
-    l2, l1            strength of the ridge and of the lasso
-    training          "bethe": the likelihood with belief propagation in the place of exact sums; "pseudo": each label
-                      given its neighbours'; "piecewise": each factor on its own. All start from the node model.
-    relations         the links to use; None: all (of two that are each other's reverse, one)
-    class_weight      label -> weight, or "balanced"
-    schedule, damping, max_rounds, message_tolerance   of belief propagation: see `SkipChainCRF`
-    max_iterations, tolerance, patience, dev_every, random_state, n_jobs, verbose   see `Tagger`
 
     Learned by `fit`: `classes_`, `weights_`, `convergence_`, `training_report_` (where belief propagation settled).
     """
 
-    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {"training": TRAININGS}
-
-    l2: float = 1.0
-    l1: float = 0.0
-    training: str = "bethe"
-    relations: Sequence[str] | None = None
-    class_weight: Mapping[Any, float] | str | None = None
-    schedule: str = "sequential"
-    damping: float = 0.3
-    max_rounds: int = 200
-    message_tolerance: float = 1e-4
-    max_iterations: int = 300
-    tolerance: float = 1.5e-4
-    patience: int = 5
-    dev_every: int = 5
-    random_state: int | None = 0
-    n_jobs: int | None = -1
-    verbose: int = 0
+    l2: float = setting(1.0, "strength of the ridge, l2/2 · |w|²", NOT_NEGATIVE)
+    relations: Sequence[str] | None = setting(None, RELATIONS, NAMES | NONE)
+    damping: float = setting(0.3, DAMPING, number(0, 1, below=True))
+    max_rounds: int = setting(200, "limit of rounds of belief propagation", whole(1))
 
     links_: tuple[str, ...] = field(init=False)
     not_used_: tuple[str, ...] = field(init=False)

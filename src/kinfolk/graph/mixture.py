@@ -17,11 +17,11 @@ from scipy import sparse
 
 from kinfolk.collective.explain import Explanation, explanation
 from kinfolk.collective.mixture import (
-    PARENT_FEATURES,
     EdgeData,
     Examples,
     Layout,
     LocalModel,
+    Mixes,
     MixtureSettings,
     RelationLayout,
     Sample,
@@ -42,10 +42,18 @@ from kinfolk.collective.mixture import (
 )
 from kinfolk.collective.templates import set_known
 from kinfolk.core.modelfile import Functions, ModelFile
+from kinfolk.core.settings import FLAG, NAMES, NONE, setting, whole
 from kinfolk.core.threads import resolve_jobs
-from kinfolk.core.training import Callback, Convergence, TrainingPlan, observed, warn_unless_converged
+from kinfolk.core.training import (
+    Callback,
+    Convergence,
+    Optimised,
+    TrainingPlan,
+    observed,
+    warn_unless_converged,
+)
 from kinfolk.errors import InputError, SettingError
-from kinfolk.graph.model import NodeModel
+from kinfolk.graph.model import RELATIONS, NodeModel
 from kinfolk.graph.nodes import (
     Known,
     Memory,
@@ -217,64 +225,25 @@ def node_parents(model: MixtureNodes, nodes: Nodes) -> NodeParents:
 
 @final
 @dataclass(kw_only=True, eq=False, repr=False)
-class MixtureNodes(NodeModel):
+class MixtureNodes(Mixes, NodeModel, Optimised):
     """Nodes of a Graph labelled by the company they keep, with exact marginals in every order of them.
 
-    Settings
-    --------
-    l2, l1            strength of the ridge and of the lasso
-    training          "separate": each relation's model on its own links; "conditional": then all together by the
-                      conditional log-likelihood L_C; "joint": then all together by the marginal log-likelihood L_M
-    relations         the links to use; None: all (of two that are each other's reverse, one)
-    orders, predict_orders   how many random orders to train on, and to average marginals over
-    everybody_starts  whether a node with parents also keeps a component that looks at its own features alone
-    parent_features   features of the parent count with weights of their "own", with those of the child ("shared"), or
-                      not at all ("none")
-    mixing            weights of parents: "uniform"; "learned" by a gate; a share for each relation, e.g. {"cites": 2,
-                      "start": 1}; "given": the entries of a Relational
-    gate_l2           strength of the ridge that draws a learned gate towards uniform weights
-    gate_folds        the gate is learned on groups that the models of the relations have not seen, in so many folds; 0:
-                      on the training data itself, together with them
-    class_weight      label -> weight, or "balanced"
-    max_iterations, tolerance   stop when the objective fell by less than `tolerance` (relative) in 5 iterations
-    patience, dev_every   with held-out data in `fit`: score every `dev_every` iterations, give up after `patience`
-    warm_start        `fit` starts from the weights of the previous `fit`
-    random_state      seed; the same seed gives the same weights for every n_jobs
-    n_jobs            threads; -1 = every core
-    verbose           1 = progress, on a terminal or in a notebook
-
     Known labels come first in every order, so the others are exactly conditioned on them. In a DAG (a `Relational`) a
-    known label is seen by those that look at it and says nothing of its own parents.
+    known label is seen by those that look at it and says nothing of its own parents. There, mixing="given" takes the
+    entries of the relations.
 
     Learned by `fit`: `classes_`, `weights_`, `parents_` (the rule for parents), `convergence_`.
     """
 
     GONE: ClassVar[tuple[str, ...]] = ("min_count", "scheme", "encoding", "constrain", "order")
-    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "training": ("separate", "conditional", "joint"),
-        "parent_features": PARENT_FEATURES,
-    }
 
-    l2: float = 0.1
-    l1: float = 0.0
-    training: str = "joint"
-    relations: Sequence[str] | None = None
-    orders: int = 10
-    predict_orders: int = 50
-    everybody_starts: bool = False
-    parent_features: str = "own"
-    mixing: str | Mapping[str, float] = "uniform"
-    gate_l2: float = 1.0
-    gate_folds: int = 3
-    class_weight: Mapping[Any, float] | str | None = None
-    max_iterations: int = 300
-    tolerance: float = 1.5e-4
-    patience: int = 5
-    dev_every: int = 5
-    warm_start: bool = False
-    random_state: int | None = 0
-    n_jobs: int | None = -1
-    verbose: int = 0
+    relations: Sequence[str] | None = setting(None, RELATIONS, NAMES | NONE)
+    orders: int = setting(10, "random orders of the nodes to train on", whole(1))
+    predict_orders: int = setting(50, "random orders to average marginals over", whole(1))
+    everybody_starts: bool = setting(
+        False, "whether a node with parents also keeps a component that looks at its own features alone", FLAG
+    )
+    warm_start: bool = setting(False, "`fit` starts from the weights of the previous `fit`", FLAG)
 
     parents_: NodeParents = field(init=False)
     weights_: TableWeights = field(init=False)

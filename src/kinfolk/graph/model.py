@@ -72,6 +72,9 @@ class NodeScores:
         return f"accuracy {self.accuracy:.2f} % of {self.nodes} nodes"
 
 
+RELATIONS = "the links to use; None: all (of two that are each other's reverse, one)"
+
+
 class NodeModel(Saved):
     """Abstract: a model of the nodes of a graph.
 
@@ -244,8 +247,6 @@ class NeighbourModel(NodeModel):
 
     Learned by `fit`, besides: `template_set_` (templates), `unused_` (relations that no template names).
     """
-
-    OBJECTS: ClassVar[tuple[str, ...]] = ("base", "templates")
 
     base: Any
     templates: Any

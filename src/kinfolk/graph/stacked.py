@@ -7,16 +7,15 @@ the level before by relational templates; in training these are cross-fitted. In
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple, Self, final
+from typing import Any, NamedTuple, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.collective.aggregate import padded, side_by_side
 from kinfolk.collective.stacking import (
-    PREDICTIONS,
     Ask,
     Instances,
     StackedModel,
@@ -27,6 +26,7 @@ from kinfolk.collective.stacking import (
 from kinfolk.collective.templates import Count, set_known
 from kinfolk.core.data import Classes
 from kinfolk.core.modelfile import Functions, ModelFile, Saved, fits
+from kinfolk.core.settings import FLAG, one_of, setting, whole
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.errors import SettingError
 from kinfolk.graph.explain import ALONE, EACH_ALONE, Ablation, ExplainedNode, explained_node, finished
@@ -177,54 +177,29 @@ log = logging.getLogger("kinfolk")
 class StackedNodes(StackedModel, NeighbourModel):
     """Nodes of a Graph, labelled with an eye to their neighbours by a classifier of your own.
 
-    Settings
-    --------
-    base           any scikit-learn classifier or pipeline. A list of depth + 1 gives each level its own.
-    templates      what a node receives of its neighbours: Count("cites"), Mean("cites @ cites"), a function, or a list
-                   of these. None: Count over every relation
-    depth          levels above the base's own; 0 is the base alone
-    folds          number of folds of cross-fitting, or the fold of each node
-    predictions    what neighbours give: "proba" their probabilities, "label" the most probable label, "sample" one
-                   drawn (the idealised learner of the paper; prediction averages over `samples` runs)
-    own            whether a node receives its own prediction of the level before too
-    features       whether levels above the base see a node's own features too, or only what they receive
-    known          what a neighbour trained on gives: "true" its label, or "crossfit" the prediction of a model that has
-                   not seen it, as new nodes do. "auto": "true" if the training graph has nodes without label, which
-                   are then to be predicted, else "crossfit". "ceiling": true labels always, even those to be predicted:
-                   the most that could be gained, no model
-    cross_fitting  "strict": no label, nor a model trained on it, has a part in its own node's features; "paper":
-                   Figure 2 of the paper, fewer models; "none": in-sample votes, to see what goes wrong. See
-                   docs/stacked.md
-    split          folds by "group" (graph) or "instance"; "auto": by group where there are two or more
-    samples        runs that "sample" averages over
-    random_state   seed of folds and draws
-    n_jobs         threads: bases are trained in parallel (joblib; another backend with joblib.parallel_config)
-    verbose        1 = a line for each level, on a terminal or in a notebook
+    `base` is any scikit-learn classifier or pipeline. Without `templates`: Count over every relation. Bases are trained
+    in parallel (joblib; another backend with joblib.parallel_config).
 
     Learned by `fit`: `classes_`, `levels_` (trained bases), `template_set_`, `folds_`, `known_` (what "auto" came to).
     """
 
-    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "predictions": PREDICTIONS,
-        "known": ("auto", "true", "crossfit", "ceiling"),
-        "cross_fitting": ("strict", "paper", "none"),
-        "split": ("auto", "group", "instance"),
-    }
-
-    base: Any = None
-    templates: Any = None
-    depth: int = 1
-    folds: int | Sequence[int] = 5
-    predictions: str = "proba"
-    own: bool = False
-    features: bool = True
-    known: str = "auto"
-    cross_fitting: str = "strict"
-    split: str = "auto"
-    samples: int = 20
-    random_state: int | None = 0
-    n_jobs: int | None = -1
-    verbose: int = 0
+    features: bool = setting(
+        True, "whether levels above the base see a node's own features too, or only what they receive", FLAG
+    )
+    known: str = setting(
+        "auto",
+        'what a neighbour trained on gives: "true" its label, or "crossfit" the prediction of a model that has not '
+        'seen it, as new nodes do. "auto": "true" if the training graph has nodes without label, which are then to be '
+        'predicted, else "crossfit". "ceiling": true labels always, even those to be predicted: the most that could be '
+        "gained, no model",
+        one_of("auto", "true", "crossfit", "ceiling"),
+    )
+    split: str = setting(
+        "auto",
+        'folds by "group" (graph) or "instance"; "auto": by group where there are two or more',
+        one_of("auto", "group", "instance"),
+    )
+    samples: int = setting(20, 'runs that predictions="sample" averages over', whole(1))
 
     levels_: list[Learner] = field(init=False)
     folds_: NDArray[np.int32] = field(init=False)
@@ -357,6 +332,6 @@ class StackedNodes(StackedModel, NeighbourModel):
     def _restore(self, file: ModelFile, functions: Functions, trusted: Sequence[str]) -> None:
         super()._restore(file, functions, trusted)
         self.known_ = file.header["stacked"]["known"]
-        fits(self.known_ in {*self.CHOICES["known"]} - {"auto"})
+        fits(self.known_ in ("true", "crossfit", "ceiling"))
         self.levels_ = self._restored_learners(file, trusted, bool(self.own), self.features)
         fits(self.memory_ is None or len(self.memory_.votes) in (0, len(self.levels_) - 1))

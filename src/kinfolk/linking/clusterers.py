@@ -5,13 +5,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.core.settings import Settings
+from kinfolk.core.settings import NONE, Settings, check_settings, number, one_of, setting, whole
 from kinfolk.errors import InputError, KinfolkError, SettingError
 from kinfolk.inference.clustering import (
     Constraints,
@@ -28,27 +27,22 @@ from kinfolk.linking.mentions import Mentions
 Array = NDArray[Any]
 
 
+PROBABILITY = number(0, 1, below=True)
 SURE = 8.0  # log-odds beyond which a pair is no surer for AverageLink
 
 
+@dataclass(eq=False, repr=False)
 class Clusterer(Settings):
-    """threshold  the probability a pair (or what stands for it) has to exceed
-    max_size   the most items of a cluster; None: no limit
-    """
+    """Abstract: a rule that makes clusters of the probabilities of pairs."""
 
     every_pair: ClassVar[bool] = False  # whether all pairs of a cluster count, also those blocking left out
 
-    def __init__(self, threshold: float = 0.5, max_size: int | None = None) -> None:
-        self.threshold = threshold
-        self.max_size = max_size
+    threshold: float = setting(0.5, "the probability a pair (or what stands for it) has to exceed", PROBABILITY)
+    max_size: int | None = setting(None, "the most items of a cluster; None: no limit", whole(1) | NONE)
 
     def check(self) -> None:
         """Raise a SettingError for a setting outside its range."""
-        number = isinstance(self.threshold, Real) and not isinstance(self.threshold, bool)
-        if not number or not 0 <= self.threshold < 1:
-            raise SettingError("threshold", self.threshold, "a probability from 0 up to but not including 1")
-        if self.max_size is not None and not (isinstance(self.max_size, Integral) and self.max_size >= 1):
-            raise SettingError("max_size", self.max_size, "1 or more, or None for no limit")
+        check_settings(self)
 
     @abstractmethod
     def _cluster(self, n: int, left: Array, right: Array, probability: Array, rules: Constraints) -> Array: ...
@@ -80,6 +74,7 @@ class Clusterer(Settings):
         return np.asarray(self._cluster(n, left, right, probability, rules), np.int32)
 
 
+@dataclass(eq=False, repr=False)
 class SingleLink(Clusterer):
     """The transitive closure of the pairs above the threshold."""
 
@@ -87,25 +82,22 @@ class SingleLink(Clusterer):
         return single_link(n, left, right, probability, self.threshold, rules)
 
 
+@dataclass(eq=False, repr=False)
 class AverageLink(Clusterer):
     """Joins the clusters with the highest mean over their pairs, as long as it exceeds the threshold.
 
     Pairs are those that can be compared: all of one table, of two tables those that cross them.
 
-    of   "probability": pairs that are no candidates count as 0; "log-odds": the mean of log-odds between -8 and 8, -8
-         for pairs that are no candidates, so that a pair the model is sure of counts for more
     """
 
-    every_pair = True
+    every_pair: ClassVar[bool] = True
 
-    def __init__(self, threshold: float = 0.5, max_size: int | None = None, of: str = "probability") -> None:
-        super().__init__(threshold, max_size)
-        self.of = of
-
-    def check(self) -> None:
-        super().check()
-        if self.of not in ("probability", "log-odds"):
-            raise SettingError("of", self.of, '"probability" or "log-odds"')
+    of: str = setting(
+        "probability",
+        '"probability": pairs that are no candidates count as 0; "log-odds": the mean of log-odds between -8 and 8, -8 '
+        "for pairs that are no candidates, so that a pair the model is sure of counts for more",
+        one_of("probability", "log-odds"),
+    )
 
     def _cluster(self, n: int, left: Array, right: Array, probability: Array, rules: Constraints) -> Array:
         if self.of == "probability":
@@ -114,35 +106,33 @@ class AverageLink(Clusterer):
         return agglomerate(n, left, right, value, "average", float(least[0]), rules)
 
 
+@dataclass(eq=False, repr=False)
 class CompleteLink(Clusterer):
     """Joins the clusters with the highest smallest probability, as long as it exceeds the threshold."""
 
-    every_pair = True
+    every_pair: ClassVar[bool] = True
 
     def _cluster(self, n: int, left: Array, right: Array, probability: Array, rules: Constraints) -> Array:
         return agglomerate(n, left, right, probability, "complete", self.threshold, rules)
 
 
+@dataclass(eq=False, repr=False)
 class BestLink(Clusterer):
-    """Joins every item to one earlier item: the most probable ("best") or the closest above the threshold."""
+    """Joins every item to one earlier item above the threshold."""
 
-    def __init__(self, kind: str = "best", threshold: float = 0.5, max_size: int | None = None) -> None:
-        super().__init__(threshold, max_size)
-        self.kind = kind
-
-    def check(self) -> None:
-        super().check()
-        if self.kind not in ("best", "closest"):
-            raise SettingError("kind", self.kind, '"best" or "closest"')
+    kind: str = setting(
+        "best", '"best": the most probable; "closest": the nearest before it', one_of("best", "closest")
+    )
 
     def _cluster(self, n: int, left: Array, right: Array, probability: Array, rules: Constraints) -> Array:
         return best_link(n, left, right, probability, self.kind, self.threshold, rules)
 
 
+@dataclass(eq=False, repr=False)
 class Correlation(Clusterer):
     """Clusters with a large sum of log-odds within them: greedy joins, then single moves, to a local optimum."""
 
-    every_pair = True
+    every_pair: ClassVar[bool] = True
 
     def check(self) -> None:
         super().check()
@@ -153,27 +143,23 @@ class Correlation(Clusterer):
         return correlation(n, left, right, probability, self.threshold, rules)
 
 
+@dataclass(eq=False, repr=False)
 class BestMatch(Clusterer):
-    """For two tables: joins every record to its most probable match in the other table, if above the threshold.
+    """For two tables: joins every record to its most probable match in the other table, if above the threshold."""
 
-    each   "first": every record of the first table, so that many of them may belong to one of the second; "second":
-           the other way round; "both": every record of both tables
-    """
-
-    def __init__(self, each: str = "both", threshold: float = 0.5, max_size: int | None = None) -> None:
-        super().__init__(threshold, max_size)
-        self.each = each
-
-    def check(self) -> None:
-        super().check()
-        if self.each not in ("first", "second", "both"):
-            raise SettingError("each", self.each, '"first", "second" or "both"')
+    each: str = setting(
+        "both",
+        '"first": every record of the first table, so that many of them may belong to one of the second; "second": the '
+        'other way round; "both": every record of both tables',
+        one_of("first", "second", "both"),
+    )
 
     def _cluster(self, n: int, left: Array, right: Array, probability: Array, rules: Constraints) -> Array:
         _check_two_tables(self, left, right)
         return best_match(n, left, right, probability, self.each, self.threshold, rules)
 
 
+@dataclass(eq=False, repr=False)
 class OneToOne(Clusterer):
     """For two tables without duplicates of their own: the exact matching of largest total log-odds."""
 

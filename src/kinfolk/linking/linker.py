@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kinfolk.core.modelfile import Functions, ModelFile, Saved, fits
+from kinfolk.core.settings import FLAG, NONE, NOT_NEGATIVE, Rule, an_object, one_of, setting, whole, whole_to
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.core.training import Callback, Convergence, TrainingPlan, observed
 from kinfolk.errors import InputError, ModelFileError, SettingError
@@ -23,7 +25,7 @@ from kinfolk.linking.explain import ClusterExplanation, LinkExplanation, explain
 from kinfolk.linking.mentions import Mentions
 from kinfolk.linking.objective import Bias, row_scores
 from kinfolk.linking.page import Linked, evaluate_pairs
-from kinfolk.linking.pair_table import CodedColumn, GroupedRows, PairRows, PairSet, distinct_rows
+from kinfolk.linking.pair_table import MAX_BINS, CodedColumn, GroupedRows, PairRows, PairSet, distinct_rows
 from kinfolk.linking.pairs import PairColumn, PairFeature, Statistics
 from kinfolk.linking.records import pair_labels
 from kinfolk.linking.scores import Metric, labelled_scores, metric
@@ -100,94 +102,91 @@ def _across_tables(items: Mentions) -> Clusterer:
     several_of_first = second[matched & (first > 1)].sum() / max(second[matched].sum(), 1)
     if several_of_second <= ALONE and several_of_first <= ALONE:
         return OneToOne()
-    return BestMatch("first" if several_of_second <= ALONE else "second" if several_of_first <= ALONE else "both")
+    return BestMatch(each="first" if several_of_second <= ALONE else "second" if several_of_first <= ALONE else "both")
 
 
 # -- linker ----------------------------------------------------------------------------------------
 
 
+@final
+@dataclass(eq=False, repr=False)
 class Linker(Saved):
-    """Decides which items belong together: mentions of an entity, records of a customer.
+    """Decides which items belong together: mentions of an entity, records of a customer."""
 
-    features      pair features, or words for them ("jaro_winkler(name)"); None: those of coreference for mentions of a
-                  text, else comparisons that suit each column
-    blocking      rules ("key(postcode)") that make the candidate pairs of items that come without any; None: all pairs,
-                  up to two million
-    training      "local": learn to decide pairs; "structured": learn the decisions that the clustering needs (the
-                  paper's SLT)
-    e_step        "nearest" (Algorithm 2), "spanning" (Algorithm 1) or "exact": see `inference.clustering`
-    rounds        structured rounds after the local one
-    bias          a `Bias` towards linking; None: none
-    clusterer     how decisions become clusters: SingleLink(), AverageLink(), CompleteLink(), BestLink(), Correlation(),
-                  BestMatch() or OneToOne(); None: single link for mentions of a text, average link for records of one
-                  table; for two tables one to one where the true clusters are, else the best match of each record
-    closure       whether pairs inside likely clusters of records that blocking left out are compared too, so that they
-                  do not count as "no" (clusterers that look at all pairs of a cluster; up to 200 records each)
-    select        the metric, on the training data after clustering, by which the round kept is chosen; of several the
-                  first chooses, and the others are told in `rounds_`
-    keep_local    whether the local round may be the one kept; the paper leaves it out
-    folds         into how many folds training is dealt to choose the threshold of the clusterer (see `clusterer_`)
-                  and the round, by `select` on pairs that models have not seen; the clusterer's own threshold stays
-                  unless another is better with 90 % confidence. None: the clusterer's own threshold, and the round
-                  by the pairs trained on
-    l2            strength of the ridge ½ l2 |w|²
-    bins, binning into how many bins numbers go; "learned": where labels change (of fewer than 40 labelled pairs with
-                  a value, thirds and the best single cut), "quantile": equal numbers
-    conjunctions  "default", "all", None, or pairs of column names whose values have a weight together
-    tolerance     an M-step ends when five iterations lower its objective by a smaller share than this
-    """
-
-    pair_set_: PairSet  # the columns of a pair, as learned
-    weights_: Array  # a weight for each value of each column
-    shares_: Array  # for which share of the training pairs each weight is on
+    pair_set_: PairSet = field(init=False)  # the columns of a pair, as learned
+    weights_: Array = field(init=False)  # a weight for each value of each column
+    shares_: Array = field(init=False)  # for which share of the training pairs each weight is on
 
     KIND: ClassVar[str] = "mentions"
-    OBJECTS: ClassVar[tuple[str, ...]] = ("features", "blocking", "bias", "clusterer", "conjunctions")
-    CHOICES: ClassVar = {"training": ("local", "structured"), "e_step": E_STEPS, "binning": ("learned", "quantile")}
 
-    def __init__(
-        self,
-        features: Any = None,
-        blocking: Any = None,
-        training: str = "structured",
-        e_step: str = "nearest",
-        rounds: int = 5,
-        bias: Bias | None = None,
-        clusterer: Clusterer | None = None,
-        closure: bool = True,
-        select: str | Sequence[str] = "pair_f1",
-        keep_local: bool = True,
-        folds: int | None = None,
-        l2: float = 1.0,
-        bins: int = 8,
-        binning: str = "learned",
-        conjunctions: Any = "default",
-        max_iterations: int = 200,
-        tolerance: float = 1e-4,
-        random_state: int = 0,
-        n_jobs: int | None = -1,
-        verbose: int = 0,
-    ) -> None:
-        self.features = features
-        self.blocking = blocking
-        self.training = training
-        self.e_step = e_step
-        self.rounds = rounds
-        self.bias = bias
-        self.clusterer = clusterer
-        self.closure = closure
-        self.select = select
-        self.keep_local = keep_local
-        self.folds = folds
-        self.l2 = l2
-        self.bins = bins
-        self.binning = binning
-        self.conjunctions = conjunctions
-        self.max_iterations = max_iterations
-        self.tolerance = tolerance
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    features: Any = setting(
+        None,
+        'pair features, or words for them ("jaro_winkler(name)"); None: those of coreference for mentions of a text, '
+        "else comparisons that suit each column",
+        in_file=False,
+    )
+    blocking: Any = setting(
+        None,
+        'rules ("key(postcode)") that make the candidate pairs of items that come without any; None: all pairs, up to '
+        "two million",
+        in_file=False,
+    )
+    training: str = setting(
+        "structured",
+        '"local": learn to decide pairs; "structured": learn the decisions the clustering needs (SLT of the paper)',
+        one_of("local", "structured"),
+    )
+    e_step: str = setting(
+        "nearest",
+        '"nearest" (Algorithm 2), "spanning" (Algorithm 1) or "exact": see docs/structured.md',
+        one_of(*E_STEPS),
+    )
+    rounds: int = setting(5, "structured rounds after the local one", whole(1))
+    bias: Bias | None = setting(
+        None, "a lean towards linking", an_object("Bias('all' or 'closest', factor)", Bias) | NONE, in_file=False
+    )
+    clusterer: Clusterer | None = setting(
+        None,
+        "how decisions become clusters: SingleLink(), AverageLink(), CompleteLink(), BestLink(), Correlation(), "
+        "BestMatch() or OneToOne(); None: single link for mentions of a text, average link for records of one table; "
+        "for two tables one to one where the true clusters are, else the best match of each record",
+        in_file=False,
+    )
+    closure: bool = setting(
+        True,
+        "whether pairs inside likely clusters of records that blocking left out are compared too, so that they do not "
+        'count as "no" (clusterers that look at all pairs of a cluster; up to 200 records each)',
+        FLAG,
+    )
+    select: str | Sequence[str] = setting(
+        "pair_f1",
+        "the metric, on the training data after clustering, by which the round kept is chosen; of several the first "
+        "chooses, and the others are reported in `rounds_`",
+        Rule("the name of a metric, or several", lambda value: True, str),
+    )
+    keep_local: bool = setting(True, "whether the local round may be the one kept; the paper leaves it out", FLAG)
+    folds: int | None = setting(
+        None,
+        "into how many folds training is dealt to choose the threshold of the clusterer (see `clusterer_`) and the "
+        "round, by `select` on pairs that models have not seen; the clusterer's own threshold stays unless another is "
+        "better with 90 % confidence. None: the clusterer's own threshold, and the round by the pairs trained on",
+        whole(2) | NONE,
+    )
+    l2: float = setting(1.0, "strength of the ridge, l2/2 · |w|²", NOT_NEGATIVE)
+    bins: int = setting(8, "into how many bins numbers go", whole_to(1, MAX_BINS))
+    binning: str = setting(
+        "learned",
+        '"learned": bins where labels change (of fewer than 40 labelled pairs with a value, thirds and the best single '
+        'cut), "quantile": of equal numbers',
+        one_of("learned", "quantile"),
+    )
+    conjunctions: Any = setting(
+        "default", '"default", "all", None, or pairs of column names whose values have a weight together', in_file=False
+    )
+    max_iterations: int = setting(200, "limit of optimiser iterations of an M-step", whole(1))
+    tolerance: float = setting(
+        1e-4, "an M-step ends when five iterations lower its objective by a smaller share than this", NOT_NEGATIVE
+    )
 
     def fit(
         self,
@@ -518,7 +517,6 @@ class Linker(Saved):
     def _check_settings(self) -> None:
         check_linker_settings(self)
         self.clusterer_.check()
-        self._check_jobs()
 
 
 def _with_statistics(feature: PairFeature, numbers: Mapping[str, Any], file: ModelFile, k: int) -> PairFeature:

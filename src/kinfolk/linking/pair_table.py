@@ -66,7 +66,7 @@ class PairSet:
         bins: int | str = 8,
         binning: str = "learned",
         conjunctions: Any = None,
-        seed: int = 0,
+        seed: int | None = 0,
     ) -> PairSet:
         """Bins from (a sample of) the pairs of `items`, whose labels "learned" bins follow; None: those of clusters."""
         columns: list[CodedColumn] = []
@@ -153,7 +153,7 @@ def _codes(found: NDArray[Any], column: CodedColumn) -> NDArray[Any]:
     return codes
 
 
-def _sample(items: Mentions, labels: NDArray[np.int8], seed: int) -> tuple[Items, Items, NDArray[np.int8]]:
+def _sample(items: Mentions, labels: NDArray[np.int8], seed: int | None) -> tuple[Items, Items, NDArray[np.int8]]:
     """At most SAMPLE pairs; of the pairs of one cluster, which are few, up to half of them."""
     known = np.flatnonzero(labels >= 0) if items.clusters is not None else np.arange(items.n_pairs)
     if not len(known):

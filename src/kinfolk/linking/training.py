@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.core.settings import check_settings
 from kinfolk.core.training import Callback, Convergence, TrainingPlan
 from kinfolk.errors import DataWarning, InputError, SettingError, warn
 from kinfolk.inference.clustering import LARGEST, e_step, log_odds, missing_pairs, single_link
@@ -24,7 +25,7 @@ from kinfolk.linking.blocking import BlockingReport, as_rules
 from kinfolk.linking.clusterers import Clusterer
 from kinfolk.linking.mentions import Mentions, pair_keys, pairs_of
 from kinfolk.linking.objective import Bias, PairObjective, Tilt, grouped_scores
-from kinfolk.linking.pair_table import MAX_BINS, GroupedRows, PairRows
+from kinfolk.linking.pair_table import GroupedRows, PairRows
 from kinfolk.linking.records import PairLabels
 from kinfolk.linking.scores import METRICS_OF_PAIRS, Metric, labelled_pairs_after, metric
 
@@ -228,7 +229,7 @@ class ThresholdChoice:
         return f"{own}, {self.best:.3f} has {self.gain:+.4f} ± {self.half_width:.4f}: {verdict}"
 
 
-def item_folds(items: Mentions, folds: int, seed: int) -> NDArray[np.int64]:
+def item_folds(items: Mentions, folds: int, seed: int | None) -> NDArray[np.int64]:
     """The fold of each item: by document if there are twice as many as folds, else by true cluster."""
     parts = items.groups if items.n_groups >= 2 * folds else items.clusters
     assert parts is not None
@@ -279,7 +280,7 @@ def slack(items: Mentions) -> float:
 
 
 def best_threshold(
-    items: Mentions, score: Array, clusterer: Clusterer, metric: Metric, seed: int = 0
+    items: Mentions, score: Array, clusterer: Clusterer, metric: Metric, seed: int | None = 0
 ) -> tuple[float, ThresholdChoice]:
     """The threshold, as a probability, by the metric of clusters of unseen scores.
 
@@ -300,7 +301,7 @@ def best_threshold(
     return chosen, ThresholdChoice(own, best, tried, gain, WIDTH * error)
 
 
-def _gain(items: Mentions, one: Array, other: Array, metric: Metric, seed: int) -> tuple[float, float]:
+def _gain(items: Mentions, one: Array, other: Array, metric: Metric, seed: int | None) -> tuple[float, float]:
     """By how much the metric of clusters `one` exceeds that of `other`, and its standard error.
 
     The error is the jackknife's over PARTS parts of the entities (or documents): with g_k the gain without part k,
@@ -371,25 +372,9 @@ def check_linker(linker: Any, items: Any) -> None:
 
 def check_linker_settings(linker: Any) -> None:
     """Raise a SettingError for the first setting outside its range."""
-    for name, allowed in linker.CHOICES.items():
-        if getattr(linker, name) not in allowed:
-            raise SettingError(name, getattr(linker, name), f"one of {', '.join(allowed)}")
+    check_settings(linker)
     if linker.bias is not None:
-        if not isinstance(linker.bias, Bias):
-            raise SettingError("bias", linker.bias, 'None or Bias("all" or "closest", factor)')
         linker.bias.check()
-    if not isinstance(linker.rounds, int | np.integer) or linker.rounds < 1:
-        raise SettingError("rounds", linker.rounds, "1 or more")
-    if not isinstance(linker.bins, int | np.integer) or not 1 <= linker.bins <= MAX_BINS:
-        raise SettingError.saying(f"bins must lie between 1 and {MAX_BINS}; got {linker.bins!r}")
-    if linker.folds is not None and not (isinstance(linker.folds, int | np.integer) and linker.folds > 1):
-        raise SettingError("folds", linker.folds, "2 or more, or None")
-    for name, least in (("l2", 0), ("tolerance", 0), ("max_iterations", 1)):
-        value = getattr(linker, name)
-        if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not value >= least:
-            raise SettingError(name, value, f"a number, {least} or more")
-    if not isinstance(linker.closure, bool | np.bool_):
-        raise SettingError("closure", linker.closure, "True or False")
     if not selected(linker):
         raise SettingError.saying("select must name a metric, such as 'pair_f1'; got none")
     for name in selected(linker):

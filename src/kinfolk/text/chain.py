@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, final
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from kinfolk.collective.sequences import TrainingData, train
 from kinfolk.core.data import finite
 from kinfolk.core.modelfile import Functions, ModelFile
+from kinfolk.core.settings import one_of, setting
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.errors import InputError, SettingError
 from kinfolk.inference import chain
@@ -283,7 +284,7 @@ class ChainTagger(Tagger):
 @final
 @dataclass(kw_only=True, eq=False, repr=False)
 class LinearChainCRF(ChainTagger):
-    """Sequences of labels, with exact inference over the whole sentence. Settings: see `Tagger`.
+    """Sequences of labels, with exact inference over the whole sentence.
 
     In training a sentence counts with the mean weight of its labelled tokens (`class_weight`,
     `sample_weight`). Probabilities are given that the tag sequence is valid, unless `constrain` is False.
@@ -308,17 +309,17 @@ class LinearChainCRF(ChainTagger):
 @final
 @dataclass(kw_only=True, eq=False, repr=False)
 class MEMM(ChainTagger):
-    """Each label given the one before it, trained on the gold one. Settings: see `Tagger`, and
-
-    decode   "viterbi": the most probable valid labelling; "posterior": from the exact marginals p(y_t | x) the
-             valid labelling with the greatest expected number of right labels
+    """Each label given the one before it, trained on the gold one.
 
     `predict_proba` gives the forward marginals of the model; with forced labels, given those.
     """
 
-    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {"decode": ("viterbi", "posterior")}
-
-    decode: str = "viterbi"
+    decode: str = setting(
+        "viterbi",
+        '"viterbi": the most probable valid labelling; "posterior": from the exact marginals p(y_t | x) the valid '
+        "labelling with the greatest expected number of right labels",
+        one_of("viterbi", "posterior"),
+    )
 
     LOSS: ClassVar[str] = "memm"
 
@@ -341,7 +342,7 @@ class MEMM(ChainTagger):
 @final
 @dataclass(kw_only=True, eq=False, repr=False)
 class MaxEnt(ChainTagger):
-    """Labels that know nothing of each other, but for the tag scheme when decoding. Settings: see `Tagger`.
+    """Labels that know nothing of each other, but for the tag scheme when decoding.
 
     With `constrain`, the labels are the most probable valid sequence under independent tokens.
     """

@@ -17,9 +17,15 @@ from scipy import sparse
 
 from kinfolk.collective import mixture as collective
 from kinfolk.collective.explain import Component, Explanation, explanation
-from kinfolk.collective.mixture import PARENT_FEATURES, LocalModel, MixtureSettings, Sample
+from kinfolk.collective.mixture import (
+    LocalModel,
+    Mixes,
+    MixtureSettings,
+    Sample,
+)
 from kinfolk.collective.templates import set_known
 from kinfolk.core.modelfile import Functions, ModelFile, fits
+from kinfolk.core.settings import one_of, setting
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.core.training import combined, warn_unless_converged
 from kinfolk.errors import SettingError
@@ -30,7 +36,9 @@ from kinfolk.text.chain import FittedDecoder
 from kinfolk.text.corpus import Corpus
 from kinfolk.text.schemes import Span
 from kinfolk.text.skip_edges import (
+    EDGE_FEATURES,
     SAME_WORD,
+    SKIP_EDGES,
     EdgeFeature,
     EdgeFeatures,
     LearnedSkips,
@@ -264,44 +272,23 @@ EdgeFeatureList = list[str | EdgeFeature] | tuple[str | EdgeFeature, ...] | str 
 
 @final
 @dataclass(kw_only=True, eq=False, repr=False)
-class MixtureTagger(Tagger):
-    """Tokens labelled with an eye to others of their document, with exact marginals. Settings: see `Tagger`, and
-
-    training         "separate": each relation's model on its own edges; "conditional": then all together by the
-                     conditional log-likelihood L_C; "joint": then all together by the marginal log-likelihood L_M
-    skip_edges       which earlier tokens a token looks at besides its neighbour: `SameWord(...)`, a function of a
-                     one-document Corpus that returns (later, earlier) pairs, a list of these, or None
-    parent_features  on skip edges the features of the parent count with weights of their "own", with those of the
-                     child ("shared"), or not at all ("none")
-    edge_features    features of skip edges that speak of label pairs: "default", a list, or None
-    mixing           weights of parents: "uniform"; "learned" by a gate; or a share for each relation, e.g.
-                     {"previous": 2, "same word": 1}
-    gate_l2          strength of the ridge that draws a learned gate towards uniform weights
-    gate_folds       the gate is learned on documents that the models of the relations have not seen, in so many folds;
-                     0: on the training data itself, together with them
-    order            parents are earlier tokens ("forward") or later ones ("backward"); "both": the mean of two models
+class MixtureTagger(Mixes, Tagger):
+    """Tokens labelled with an eye to others of their document, with exact marginals.
 
     `predict` gives the valid labelling with the greatest expected number of right labels; with constrain=False the
     arg-max of each marginal. With forced labels, whoever looks at a labelled token sees its label; tokens before it
     are not revised.
     """
 
-    OBJECTS: ClassVar[tuple[str, ...]] = (*Tagger.OBJECTS, "skip_edges", "edge_features")
     GONE: ClassVar[tuple[str, ...]] = ("relations", "orders", "predict_orders", "everybody_starts")
-    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "training": ("separate", "conditional", "joint"),
-        "parent_features": PARENT_FEATURES,
-        "order": tuple(BACKWARD),
-    }
 
-    training: str = "joint"
-    skip_edges: Any = SAME_WORD
-    parent_features: str = "own"
-    edge_features: EdgeFeatureList = None
-    mixing: str | Mapping[str, float] = "uniform"
-    gate_l2: float = 1.0
-    gate_folds: int = 3
-    order: str = "forward"
+    skip_edges: Any = setting(SAME_WORD, SKIP_EDGES, in_file=False)
+    edge_features: EdgeFeatureList = setting(None, EDGE_FEATURES, in_file=False)
+    order: str = setting(
+        "forward",
+        'parents are earlier tokens ("forward") or later ones ("backward"); "both": the mean of two models',
+        one_of(*BACKWARD),
+    )
 
     parents_: tuple[TokenParents, ...] = field(init=False)
     local_: LocalModel | None = field(init=False)

@@ -6,17 +6,23 @@ has loops, so inference is loopy belief propagation: approximate, and not sure t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.collective import pairwise
-from kinfolk.collective.pairwise import REMEDY, TRAININGS, InferenceReport, PairSample
+from kinfolk.collective.pairwise import (
+    REMEDY,
+    InferenceReport,
+    PairSample,
+    Propagates,
+)
 from kinfolk.collective.sequences import TrainingData, train
 from kinfolk.core.modelfile import Functions, ModelFile
+from kinfolk.core.settings import one_of, setting
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.core.training import Stage, TrainingPlan
 from kinfolk.errors import SettingError
@@ -27,7 +33,9 @@ from kinfolk.text.batch import Batch
 from kinfolk.text.chain import FittedDecoder
 from kinfolk.text.schemes import Span
 from kinfolk.text.skip_edges import (
+    EDGE_FEATURES,
     SAME_WORD,
+    SKIP_EDGES,
     EdgeFeatures,
     LearnedSkips,
     as_builders,
@@ -45,33 +53,20 @@ Array = NDArray[Any]
 
 @final
 @dataclass(kw_only=True, eq=False, repr=False)
-class SkipChainCRF(Tagger):
-    """A linear-chain CRF with skip edges. Settings: see `Tagger`, and
-
-    training       "bethe": the likelihood with belief propagation in the place of exact sums; "pseudo": each label
-                   given its neighbours'; "piecewise": each factor on its own. All start from the linear chain.
-    skip_edges     as in `MixtureTagger`: `SameWord(...)`, a function, a list, None
-    edge_features  features of skip edges that speak of label pairs: "default", a list, or None
-                   In training a document counts with the mean weight of its tokens; a weight of 0 is no label.
-    decode         "posterior": the valid labelling with most expected right labels; "map": by max-product
-    schedule       of messages: "sequential" (measured 5 times as fast) or "synchronous"
-    damping        from 0 to below 1: the share of the old message that is kept
-    max_rounds, message_tolerance   when belief propagation stops
+class SkipChainCRF(Propagates, Tagger):
+    """A linear-chain CRF with skip edges. In training a document counts with the mean weight of its tokens; a weight of
+    0 is no label.
 
     `inference_report(X)` tells in which documents it settled; so does `training_report_` for the training data.
     """
 
-    OBJECTS: ClassVar[tuple[str, ...]] = (*Tagger.OBJECTS, "skip_edges", "edge_features")
-    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {"training": TRAININGS, "decode": ("posterior", "map")}
-
-    training: str = "bethe"
-    skip_edges: Any = SAME_WORD
-    edge_features: Any = None
-    decode: str = "posterior"
-    schedule: str = "sequential"
-    damping: float = 0.0
-    max_rounds: int = 100
-    message_tolerance: float = 1e-4
+    skip_edges: Any = setting(SAME_WORD, SKIP_EDGES, in_file=False)
+    edge_features: Any = setting(None, EDGE_FEATURES, in_file=False)
+    decode: str = setting(
+        "posterior",
+        '"posterior": the valid labelling with most expected right labels; "map": by max-product',
+        one_of("posterior", "map"),
+    )
 
     weights_: TableWeights = field(init=False)
     skips_: tuple[LearnedSkips, ...] = field(init=False)

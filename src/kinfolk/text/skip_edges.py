@@ -333,6 +333,11 @@ def _whole(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
+SKIP_EDGES = (
+    "which earlier tokens a token looks at besides its neighbour: `SameWord(...)`, a function of a one-document Corpus "
+    "that returns (later, earlier) pairs, a list of these, or None"
+)
+EDGE_FEATURES = 'features of skip edges that speak of label pairs: "default", a list, or None'
 SAME_WORD = SameWord()  # the default of models
 
 

@@ -7,7 +7,7 @@ by document. Inference is K + 1 passes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple, Self, final
 
@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from kinfolk.collective.relations import Neighbourhood
 from kinfolk.collective.stacking import (
-    PREDICTIONS,
     Instances,
     StackedModel,
     as_votes,
@@ -26,7 +25,7 @@ from kinfolk.collective.stacking import (
 )
 from kinfolk.collective.templates import Count, TemplateSet, Window, as_templates, set_known
 from kinfolk.core.modelfile import Functions, ModelFile, fits, restored
-from kinfolk.core.settings import check_settings
+from kinfolk.core.settings import check_settings, one_of, setting
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.errors import SettingError
 from kinfolk.learning.crossfit import NOTHING
@@ -199,25 +198,8 @@ TEMPLATES = (
 class StackedTagger(StackedModel, TokenModel):
     """Tokens labelled with an eye to others of their document, by a tagger of your choice.
 
-    Settings
-    --------
-    base           a kinfolk tagger such as LinearChainCRF(). A list of depth + 1 gives each level its own.
-    templates      what a token receives of others: Window(3), Count(SameWord()), a function, or a list of these. None:
-                   a window of 3 and the other tokens of the document with the same word
-    depth          levels above the base's own; 0 is the base alone
-    folds          number of folds of cross-fitting, or the fold of each document
-    predictions    what others give: "proba" their probabilities, "label" the most probable label, "sample" one drawn
-                   (the idealised learner of the paper)
-    own            whether a token receives its own prediction of the level before too
-    known          what others give in training and prediction: "crossfit" predictions, in training of models that have
-                   not seen them; "ceiling": true labels, even those to be predicted: the most that could be gained, no
-                   model
-    cross_fitting  "strict": no label, nor a model trained on it, has a part in its own token's features; "paper":
-                   Figure 2 of the paper, fewer models; "none": in-sample votes, to see what goes wrong. See
-                   docs/stacked.md
-    random_state   seed of folds and draws
-    n_jobs         threads of each base
-    verbose        1 = a line for each level, on a terminal or in a notebook
+    `base` is a kinfolk tagger such as LinearChainCRF(). Without `templates`: a window of 3, and the other tokens of the
+    document with the same word.
 
     A document of one sentence has no neighbours beyond it. Where less than half of the training sentences are such
     documents, the base answers for those (a level above would take their words for rare ones); where nine tenths are,
@@ -228,23 +210,13 @@ class StackedTagger(StackedModel, TokenModel):
     """
 
     GONE: ClassVar[tuple[str, ...]] = ("features", "split", "samples")
-    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "predictions": PREDICTIONS,
-        "known": ("crossfit", "ceiling"),
-        "cross_fitting": ("strict", "paper", "none"),
-    }
 
-    base: Any = None
-    templates: Any = None
-    depth: int = 1
-    folds: int | Sequence[int] = 5
-    predictions: str = "proba"
-    own: bool = False
-    known: str = "crossfit"
-    cross_fitting: str = "strict"
-    random_state: int | None = 0
-    n_jobs: int | None = -1
-    verbose: int = 0
+    known: str = setting(
+        "crossfit",
+        'what others give in training and prediction: "crossfit" predictions, in training of models that have not seen '
+        'them; "ceiling": true labels, even those to be predicted: the most that could be gained, no model',
+        one_of("crossfit", "ceiling"),
+    )
 
     levels_: list[Tagger] = field(init=False)
     template_set_: TemplateSet = field(init=False)

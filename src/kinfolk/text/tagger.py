@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from kinfolk.core.data import Column, Relational, class_weights, label_name
 from kinfolk.core.modelfile import Functions, ModelFile, Saved, fits
-from kinfolk.core.settings import check_settings
+from kinfolk.core.settings import FLAG, NONE, SCHEMES, check_settings, one_of, setting, whole
 from kinfolk.core.threads import resolve_jobs
-from kinfolk.core.training import Callback, Convergence, TrainingPlan, UntilStopped, observed
+from kinfolk.core.training import Callback, Convergence, Optimised, TrainingPlan, UntilStopped, observed
 from kinfolk.errors import InputError
 from kinfolk.learning.loglinear import NamedWeights, named_weights
 from kinfolk.report.page import PathLike, check_report
@@ -159,50 +159,36 @@ LARGE_CORPUS = 50_000  # tokens; beyond it features seen once are left out unles
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class Tagger(TokenModel):
+class Tagger(TokenModel, Optimised):
     """Abstract; MaxEnt, MEMM, LinearChainCRF, SkipChainCRF and MixtureTagger are its final classes.
-
-    Settings
-    --------
-    templates             "sentence" or "document" (the default sets), or a list of feature templates
-    min_count             features seen less often in training are left out; "auto": 1, or 2 for a corpus of more than
-                          50,000 tokens, where it halves the weights at the same accuracy
-    l2, l1                strength of the ridge, l2/2 · |w|², and of the lasso, l1 · |w|₁
-    scheme                tag scheme of labels given as lists: "BIO", "IOBES", "BILOU", "IOB1"; "auto" finds it; None:
-                          they are no spans. A Corpus knows its own
-    encoding              tag scheme to work in; "auto": the data's (BIO for IOB1 without unknown labels)
-    transition_templates  features that speak of a pair of labels instead of one
-    class_weight          label or entity type -> weight, or "balanced"
-    constrain             never emit a tag sequence that breaks the scheme
-    max_iterations, tolerance   stop when the objective fell by less than `tolerance` (relative) in 5 iterations
-    patience, dev_every   with held-out data in `fit`: score every `dev_every` iterations, give up after `patience`
-    warm_start            `fit` starts from the weights of the previous `fit`
-    random_state          seed; the same seed gives the same weights for every n_jobs
-    n_jobs                threads; -1 = every core
-    verbose               1 = progress, on a terminal or in a notebook
 
     Learned by `fit`: `classes_`, `weights_`, `convergence_` (status, objective, iterations), `features_`.
     """
 
-    OBJECTS: ClassVar[tuple[str, ...]] = ("templates", "transition_templates")
-
-    templates: str | Templates = "sentence"
-    min_count: int | str = "auto"
-    l2: float = 0.1
-    l1: float = 0.0
-    scheme: str | None = "auto"
-    encoding: str = "auto"
-    transition_templates: Templates | None = None
-    class_weight: Mapping[Any, float] | str | None = None
-    constrain: bool = True
-    max_iterations: int = 300
-    tolerance: float = 1.5e-4
-    patience: int = 5
-    dev_every: int = 5
-    warm_start: bool = False
-    random_state: int | None = 0
-    n_jobs: int | None = -1
-    verbose: int = 0
+    templates: str | Templates = setting(
+        "sentence", '"sentence" or "document" (the default sets), or a list of feature templates', in_file=False
+    )
+    min_count: int | str = setting(
+        "auto",
+        'features seen less often in training are left out; "auto": 1, or 2 for a corpus of more than 50,000 tokens, '
+        "where it halves the weights at the same accuracy",
+        whole(1) | one_of("auto"),
+    )
+    scheme: str | None = setting(
+        "auto",
+        'tag scheme of labels given as lists; "auto" finds it; None: they are no spans. A Corpus knows its own',
+        one_of("auto", *SCHEMES) | NONE,
+    )
+    encoding: str = setting(
+        "auto",
+        'tag scheme to work in; "auto": the data\'s (BIO for IOB1 without unknown labels)',
+        one_of("auto", *SCHEMES),
+    )
+    transition_templates: Templates | None = setting(
+        None, "features that speak of a pair of labels instead of one", in_file=False
+    )
+    constrain: bool = setting(True, "never emit a tag sequence that breaks the scheme", FLAG)
+    warm_start: bool = setting(False, "`fit` starts from the weights of the previous `fit`", FLAG)
 
     features_: FeatureSet = field(init=False)
     transition_features_: TokenFeatures | None = field(init=False)
