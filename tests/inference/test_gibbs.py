@@ -112,7 +112,7 @@ def test_scores_kept_up_to_date_are_those_of_the_labels(net: Network, seed: int,
     sums = np.zeros(net.own.shape)
     for _ in range(sweeps):
         chain.sweep(sums)
-    np.testing.assert_allclose(chain._scores, scores(net, chain.labels), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(chain._state.scores, scores(net, chain.labels), rtol=1e-9, atol=1e-9)
     np.testing.assert_array_equal(chain.labels[fixed], labels[fixed])
     np.testing.assert_allclose(sums.sum(axis=1), np.where(fixed, 0, sweeps), atol=1e-9)
 

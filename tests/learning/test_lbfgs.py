@@ -478,17 +478,18 @@ def test_vector_passes_equal_numpy(n: int, m: int, dtype: type, seed: int) -> No
     rng = np.random.default_rng(seed)
     steps, changes = rng.standard_normal((2, m, n)).astype(dtype)
     a, b, inverse = rng.standard_normal((3, n)).astype(dtype)
+    pairs = vectors.Pairs(steps, changes, inverse)
     tolerance = {"rtol": 0, "atol": (1e-3 if dtype == np.float32 else 1e-10) * max(1, n) ** 0.5}
     wide = [x.astype(np.float64) for x in (steps, changes, a, b, inverse)]
     S, Y, A, B, H = wide
     for jobs in (1, 2):
         assert_allclose(vectors.dot(a, b, jobs), A @ B, **tolerance)
-        assert_allclose(vectors.products(steps, changes, a, b, inverse, jobs), [S @ A, Y @ B, Y @ (H * A)], **tolerance)
-        none = vectors.products(steps, changes, a, None, inverse, jobs)
+        assert_allclose(vectors.products(pairs, a, b, jobs), [S @ A, Y @ B, Y @ (H * A)], **tolerance)
+        none = vectors.products(pairs, a, None, jobs)
         assert_allclose(none, [S @ A, np.zeros(m), Y @ (H * A)], **tolerance)
         assert_allclose(vectors.linear(a, -2.5, b, jobs), A - 2.5 * B, **tolerance)
         p, q = rng.standard_normal((2, m))
-        mixed = vectors.combine(steps, p, changes, q, a, 1.5, inverse, jobs, np.empty_like(a))
+        mixed = vectors.combine(pairs, p, q, 1.5, a, jobs, np.empty_like(a))
         assert mixed.dtype == dtype
         assert_allclose(mixed, p @ S + H * (q @ Y + 1.5 * A), **tolerance)
     assert_allclose(vectors.absolute_sum(a), np.abs(A).sum(), **tolerance)

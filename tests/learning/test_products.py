@@ -86,8 +86,8 @@ def test_scores_into_a_given_array() -> None:
 
 
 def test_ones_are_not_stored() -> None:
-    assert len(SparseRows(sp.csr_matrix(np.eye(3))).values) == 0
-    assert len(SparseRows(sp.csr_matrix(2 * np.eye(3))).values) == 3
+    assert len(SparseRows(sp.csr_matrix(np.eye(3))).csr.values) == 0
+    assert len(SparseRows(sp.csr_matrix(2 * np.eye(3))).csr.values) == 3
 
 
 def test_integers_and_booleans_are_numbers() -> None:

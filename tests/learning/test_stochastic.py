@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from kinfolk.core.kernels import Csr
 from kinfolk.inference.chain import KINDS, NEGLIGIBLE, Parts, Sequences, chain_residuals, run_epoch
 from kinfolk.learning.loglinear import LogLinear
 from kinfolk.learning.sparse import SparseRows
@@ -51,9 +50,8 @@ class Toy(NamedTuple):
         rows, part = self.rows, self.objective(kind, 0.0).shape.split(flat)
         weights = Parts(part.node, part.pair, part.start)
         sequences = Sequences.of(self.labels, self.weights, self.starts)
-        features = Csr(rows.indptr, rows.indices, rows.values)
         steps = np.asarray(rates, np.float64)
-        return float(run_epoch(KINDS[kind], features, sequences, weights, np.asarray(order), steps, shrink))
+        return float(run_epoch(KINDS[kind], rows.csr, sequences, weights, np.asarray(order), steps, shrink))
 
 
 def toy(

@@ -285,9 +285,8 @@ def _losses(
     # a group counts with the mean weight of its labelled instances; a weight of 0 is no label
     labels = np.where(weights > 0, labels, -1).astype(np.int32)
     known = labels >= 0
-    group_of = np.repeat(np.arange(len(graph.group_starts) - 1), np.diff(graph.group_starts))
-    counts = np.bincount(group_of[known], minlength=len(graph.group_starts) - 1)
-    sums = np.bincount(group_of[known], weights=weights[known], minlength=len(counts))
+    counts = np.bincount(graph.group_of[known], minlength=graph.n_groups)
+    sums = np.bincount(graph.group_of[known], weights=weights[known], minlength=graph.n_groups)
     settled = how.settings._replace(tolerance=min(how.settings.tolerance, TRAINING_TOLERANCE))
     return BetheLoss(graph, labels, sums / np.maximum(counts, 1), settled, n_jobs)
 

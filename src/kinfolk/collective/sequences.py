@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.core.data import BOUNDS, LARGEST_VALUE
-from kinfolk.core.kernels import Csr
 from kinfolk.core.threads import release_free_memory
 from kinfolk.core.training import Callback, Convergence, TrainingPlan
 from kinfolk.errors import InputError
@@ -57,7 +56,7 @@ def train(
     began = time.perf_counter()
     if not (data.labels >= 0).any():
         raise InputError("training needs at least one labelled token")
-    largest = float(np.abs(data.rows.values).max(initial=0.0))
+    largest = float(np.abs(data.rows.csr.values).max(initial=0.0))
     if largest > LARGEST_VALUE:
         raise InputError(f"{BOUNDS}; the largest is {largest:g}. Scale them down")
     release_free_memory()
@@ -78,10 +77,10 @@ def _starting_point(kind: str, data: TrainingData, objective: LogLinear, plan: T
         return zeros
     watch.passes = WARM_PASSES
     n = len(data.starts) - 1
-    squares = data.rows.values.astype(np.float64) ** 2 if len(data.rows.values) else None
-    mean_square = (len(data.rows.indices) if squares is None else squares.sum()) / max(1, data.rows.n_rows)
+    _, indices, values = data.rows.csr
+    squares = (values.astype(np.float64) ** 2).sum() if len(values) else len(indices)
+    mean_square = squares / max(1, data.rows.n_rows)
     shrink = plan.l2 / n
-    rows = Csr(data.rows.indptr, data.rows.indices, data.rows.values)
     sequences = Sequences.of(data.labels, data.token_weights, data.starts)
     met: list[float] = []
     largest_weight = max(1.0, float(data.token_weights.max()))
@@ -89,7 +88,7 @@ def _starting_point(kind: str, data: TrainingData, objective: LogLinear, plan: T
     def epoch(flat: Array, order: Array, rates: Array) -> float:
         part = objective.shape.split(flat)
         weights = Parts(part.node, part.pair, part.start)
-        return float(run_epoch(KINDS[kind], rows, sequences, weights, order, rates, shrink))
+        return float(run_epoch(KINDS[kind], data.rows.csr, sequences, weights, order, rates, shrink))
 
     def after_pass(number: int, loss: float) -> bool:
         met.append(loss)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.core.kernels import njit
+from kinfolk.core.kernels import Csr, njit
 
 Array = NDArray[Any]
 NO_PAIRS = np.empty((0, 2), np.int32)
@@ -26,12 +26,42 @@ class Constraints(NamedTuple):
     max_size: int = 0
     first_table: int = 0  # items of the first of two tables, whose pairs cross tables; 0: one table
 
-    def partners(self, n: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Whom each item must not be with, as starts (n + 1,) and items."""
+    def partners(self, n: int) -> Csr:
+        """Whom each item must not be with."""
         both = np.concatenate([self.cannot_link, self.cannot_link[:, ::-1]]).astype(np.int32).reshape(-1, 2)
         order = np.argsort(both[:, 0], kind="stable")
         starts = np.searchsorted(both[order, 0], np.arange(n + 1))
-        return starts.astype(np.int64), np.ascontiguousarray(both[order, 1])
+        return Csr(starts.astype(np.int64), np.ascontiguousarray(both[order, 1]), np.empty(0))
+
+
+class Partition(NamedTuple):
+    """Clusters that joins change in place, within the constraints.
+
+    parent    int32 (n,), towards the root of an item's cluster
+    follow    int32 (n,), the next item of its cluster, in a ring
+    size      int64 (n,), items of a cluster, at its root
+    partners  whom each item must not be with
+    max_size  items a cluster may have, 0: no limit
+    """
+
+    parent: NDArray[np.int32]
+    follow: NDArray[np.int32]
+    size: NDArray[np.int64]
+    partners: Csr
+    max_size: int
+
+    @classmethod
+    def of(cls, n: int, rules: Constraints) -> Partition:
+        """Every item by itself but for must-links."""
+        parent, follow = np.arange(n, dtype=np.int32), np.arange(n, dtype=np.int32)
+        for a, b in np.asarray(rules.must_link, np.int32).reshape(-1, 2):
+            _unite(parent, follow, find(parent, a), find(parent, b))
+        size = np.bincount(_roots(parent), minlength=n).astype(np.int64)
+        return cls(parent, follow, size, rules.partners(n), int(rules.max_size))
+
+    @property
+    def clusters(self) -> NDArray[np.int32]:
+        return numbered(_roots(self.parent))
 
 
 def single_link(
@@ -45,9 +75,13 @@ def single_link(
     """The transitive closure of the pairs above the threshold; under constraints the most probable pairs go first."""
     chosen = np.flatnonzero(probability > threshold)
     rules = constraints or Constraints()
+    partition = Partition.of(n, rules)
     if len(rules.cannot_link) or rules.max_size:
         chosen = chosen[np.argsort(-probability[chosen], kind="stable")]
-    return _joined(n, left[chosen], right[chosen], rules)
+        _join_allowed(partition, left[chosen], right[chosen])
+    else:
+        _join(partition.parent, left[chosen], right[chosen])
+    return partition.clusters
 
 
 def best_link(
@@ -67,12 +101,9 @@ def best_link(
     chosen = np.flatnonzero(probability > threshold)
     a, b, p = left[chosen], right[chosen], probability[chosen]
     order = np.lexsort((-a, b)) if kind == "closest" else np.lexsort((-a, -p, b))
-    rules = constraints or Constraints()
-    parent, follow = _start(n, rules)
-    starts, partners = rules.partners(n)
-    size = np.bincount(_roots(parent), minlength=n).astype(np.int64)
-    _link_once(parent, follow, size, a[order], b[order], starts, partners, rules.max_size)
-    return numbered(_roots(parent))
+    partition = Partition.of(n, constraints or Constraints())
+    _link_once(partition, a[order], b[order])
+    return partition.clusters
 
 
 def best_match(
@@ -91,42 +122,17 @@ def best_match(
     """
     chosen = np.flatnonzero(probability > threshold)
     a, b, p = left[chosen], right[chosen], probability[chosen]
-    rules = constraints or Constraints()
-    parent, follow = _start(n, rules)
-    starts, partners = rules.partners(n)
-    size = np.bincount(_roots(parent), minlength=n).astype(np.int64)
+    partition = Partition.of(n, constraints or Constraints())
     sides = {"first": [(b, a)], "second": [(a, b)], "both": [(b, a), (a, b)]}[each]
     for other, own in sides:
         order = np.lexsort((other, -p, own))
-        _link_once(parent, follow, size, other[order], own[order], starts, partners, rules.max_size)
-    return numbered(_roots(parent))
+        _link_once(partition, other[order], own[order])
+    return partition.clusters
 
 
 def forest(n: int, left: Array, right: Array) -> NDArray[np.bool_]:
     """Which pairs, taken in order, join what was apart: a spanning forest, minimal if the pairs come by rising cost."""
-    kept = np.zeros(len(left), np.bool_)
-    _forest(np.arange(n, dtype=np.int32), left, right, kept)
-    return kept
-
-
-def _joined(n: int, left: Array, right: Array, rules: Constraints) -> NDArray[np.int32]:
-    parent, follow = _start(n, rules)
-    if not len(rules.cannot_link) and not rules.max_size:
-        _join_all(parent, left, right)
-    else:
-        starts, partners = rules.partners(n)
-        size = np.bincount(_roots(parent), minlength=n).astype(np.int64)
-        _join_allowed(parent, follow, size, left, right, starts, partners, rules.max_size)
-    return numbered(_roots(parent))
-
-
-def _start(n: int, rules: Constraints) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Every item by itself but for must-links: the parent of each, and the next item of its cluster, in a ring."""
-    parent, follow = np.arange(n, dtype=np.int32), np.arange(n, dtype=np.int32)
-    must = np.asarray(rules.must_link, np.int32).reshape(-1, 2)
-    for a, b in must:
-        _unite(parent, follow, find(parent, a), find(parent, b))
-    return parent, follow
+    return np.asarray(_join(np.arange(n, dtype=np.int32), left, right))
 
 
 def numbered(roots: Array) -> NDArray[np.int32]:
@@ -135,12 +141,6 @@ def numbered(roots: Array) -> NDArray[np.int32]:
     rank = np.empty(len(first), np.int32)
     rank[np.argsort(first)] = np.arange(len(first), dtype=np.int32)
     return rank[inverse] if len(first) else np.empty(0, np.int32)
-
-
-def _roots(parent: NDArray[np.int32]) -> NDArray[np.int32]:
-    roots = np.empty_like(parent)
-    _all_roots(parent, roots)
-    return roots
 
 
 @njit(nogil=True, cache=True)
@@ -153,9 +153,11 @@ def find(parent, i):
 
 
 @njit(nogil=True, cache=True)
-def _all_roots(parent, roots):
+def _roots(parent):
+    roots = np.empty_like(parent)
     for i in range(len(parent)):
         roots[i] = find(parent, i)
+    return roots
 
 
 @njit(nogil=True, cache=True)
@@ -168,64 +170,60 @@ def _unite(parent, follow, a, b):
 
 
 @njit(nogil=True, cache=True)
-def _join_all(parent, left, right):
+def _join(parent, left, right):
+    """Join the clusters of all pairs; which pairs joined what was apart."""
+    joined = np.zeros(len(left), np.bool_)
     for k in range(len(left)):
         a, b = find(parent, left[k]), find(parent, right[k])
         if a != b:
             parent[max(a, b)] = min(a, b)
+            joined[k] = True
+    return joined
 
 
 @njit(nogil=True, cache=True)
-def _forest(parent, left, right, kept):
-    for k in range(len(left)):
-        a, b = find(parent, left[k]), find(parent, right[k])
-        if a != b:
-            parent[max(a, b)] = min(a, b)
-            kept[k] = True
-
-
-@njit(nogil=True, cache=True)
-def _forbidden(parent, follow, a, b, starts, partners):
+def _forbidden(partition, a, b):
     """Whether a member of the cluster of a must not be with one of the cluster of b."""
-    item = a
+    partners, item = partition.partners, a
     while True:
-        for k in range(starts[item], starts[item + 1]):
-            if find(parent, partners[k]) == b:
+        for k in range(partners.indptr[item], partners.indptr[item + 1]):
+            if find(partition.parent, partners.indices[k]) == b:
                 return True
-        item = follow[item]
+        item = partition.follow[item]
         if item == a:
             return False
 
 
 @njit(nogil=True, cache=True)
-def _joins(parent, follow, size, i, j, starts, partners, max_size):
+def _joins(partition, i, j):
     """Join the clusters of two items if the constraints allow; whether they are together afterwards."""
+    parent, size = partition.parent, partition.size
     a, b = find(parent, i), find(parent, j)
     if a == b:
         return True
-    if max_size > 0 and size[a] + size[b] > max_size:
+    total = size[a] + size[b]
+    if partition.max_size > 0 and total > partition.max_size:
         return False
     small, large = (a, b) if size[a] <= size[b] else (b, a)
-    if _forbidden(parent, follow, small, large, starts, partners):
+    if _forbidden(partition, small, large):
         return False
-    total = size[a] + size[b]
-    _unite(parent, follow, a, b)
+    _unite(parent, partition.follow, a, b)
     size[min(a, b)] = total
     return True
 
 
 @njit(nogil=True, cache=True)
-def _join_allowed(parent, follow, size, left, right, starts, partners, max_size):
+def _join_allowed(partition, left, right):
     for k in range(len(left)):
-        _joins(parent, follow, size, left[k], right[k], starts, partners, max_size)
+        _joins(partition, left[k], right[k])
 
 
 @njit(nogil=True, cache=True)
-def _link_once(parent, follow, size, left, right, starts, partners, max_size):
+def _link_once(partition, left, right):
     """Pairs come in order of right, the preferred antecedent first: the first that may be joined is taken."""
     done = -1
     for k in range(len(left)):
-        if right[k] != done and _joins(parent, follow, size, left[k], right[k], starts, partners, max_size):
+        if right[k] != done and _joins(partition, left[k], right[k]):
             done = right[k]
 
 
@@ -265,17 +263,44 @@ def agglomerate(
     a, b = start[left[inside]], start[right[inside]]
     p = np.asarray(value, np.float64)[inside]
     apart = a != b
-    first = np.unique(start, return_index=True)[1].astype(np.int64) if n else np.empty(0, np.int64)
-    sizes = np.bincount(start).astype(np.int64) if n else np.empty(0, np.int64)
-    ours = np.zeros_like(sizes)
-    if rules.first_table:
-        ours = np.bincount(start[: rules.first_table], minlength=len(sizes)).astype(np.int64)
+    first = np.unique(start, return_index=True)[1].astype(np.int64)
+    sizes = np.bincount(start).astype(np.int64)
+    ours = np.bincount(start[: rules.first_table], minlength=len(sizes)).astype(np.int64)
     forbidden = start[np.asarray(rules.cannot_link, np.int64).reshape(-1, 2)]
-    low, high = np.minimum(a, b)[apart], np.maximum(a, b)[apart]
-    parent = _agglomerate(
-        low, high, p[apart], first, sizes, ours, forbidden, KINDS[kind], float(threshold), int(rules.max_size)
-    )
-    return numbered(parent[start])
+    pairs = np.minimum(a, b)[apart], np.maximum(a, b)[apart], p[apart]
+    rule = JoinRule(KINDS[kind], float(threshold), int(rules.max_size), bool(rules.first_table))
+    return numbered(_agglomerate(pairs, forbidden, first, sizes, ours, rule)[start])
+
+
+class JoinRule(NamedTuple):
+    """kind of closeness, by number; the threshold it must exceed; items a cluster may have (0: no limit); whether pairs
+    cross two tables."""
+
+    kind: int
+    threshold: float
+    max_size: int
+    tables: bool
+
+
+class Joining(NamedTuple):
+    """n clusters, and at most as many that joins make, numbered on from n.
+
+    parent      (2n,), the cluster that one was joined into
+    alive       (2n,), False where it was
+    size, ours  (2n,), items, and those of the first of two tables
+    first       (2n,), the first item
+    begin, end  (2n,), where its neighbours stand in an array of entries
+    slot        (2n,), scratch: where the entry about a neighbour stands, else -1
+    """
+
+    parent: NDArray[np.int64]
+    alive: NDArray[np.bool_]
+    size: NDArray[np.int64]
+    ours: NDArray[np.int64]
+    first: NDArray[np.int64]
+    begin: NDArray[np.int64]
+    end: NDArray[np.int64]
+    slot: NDArray[np.int64]
 
 
 @njit(nogil=True, cache=True)
@@ -290,8 +315,9 @@ def _closeness(kind, total, least, count, pairs):
 
 
 @njit(nogil=True, cache=True)
-def _pairs(size, ours, a, b, tables):
-    """Pairs of two clusters that can be compared; `ours` are the items of the first of two tables."""
+def _pairs(clusters, a, b, tables):
+    """Pairs of two clusters that can be compared."""
+    size, ours = clusters.size, clusters.ours
     if tables:
         return ours[a] * (size[b] - ours[b]) + ours[b] * (size[a] - ours[a])
     return size[a] * size[b]
@@ -311,8 +337,10 @@ _ENTRY = np.dtype([("cluster", "i8"), ("total", "f8"), ("least", "f8"), ("count"
 
 
 @njit(nogil=True, cache=True)
-def _first_lists(left, right, value, forbidden, begin, end):
+def _first_lists(pairs, forbidden, clusters):
     """The entries of the first clusters, both directions of every pair: counted, then filled."""
+    left, right, value = pairs
+    begin, end = clusters.begin, clusters.end
     n = len(begin) // 2
     for k in range(len(left)):
         end[left[k]] += 1
@@ -343,12 +371,13 @@ def _put(entries, at, cluster, total, least, count, barred):
 
 
 @njit(nogil=True, cache=True)
-def _compact(entries, begin, end, c, parent, slot):
+def _compact(entries, c, clusters):
     """Entries of a cluster that are about the same neighbour by now become one."""
+    begin, end, slot = clusters.begin, clusters.end, clusters.slot
     write = begin[c]
     for at in range(begin[c], end[c]):
         entry = entries[at]
-        d = find(parent, entry.cluster)
+        d = find(clusters.parent, entry.cluster)
         if d == c:
             continue
         if slot[d] < 0:
@@ -367,41 +396,40 @@ def _compact(entries, begin, end, c, parent, slot):
 
 
 @njit(nogil=True, cache=True)
-def _push(heap, entries, begin, end, c, n, size, ours, tables, first, kind, threshold, max_size):
+def _push(heap, entries, c, clusters, rule):
     """Put the joins that cluster c may have onto the heap; of two first clusters the later one does it."""
-    for at in range(begin[c], end[c]):
+    n, size = len(clusters.size) // 2, clusters.size
+    for at in range(clusters.begin[c], clusters.end[c]):
         entry = entries[at]
         d = entry.cluster
-        if entry.barred or (d > c and c < n) or (max_size > 0 and size[c] + size[d] > max_size):
+        if entry.barred or (d > c and c < n) or (rule.max_size > 0 and size[c] + size[d] > rule.max_size):
             continue
-        pairs = _pairs(size, ours, c, d, tables)
-        if pairs == 0 or (kind == 3 and entry.count == 0):
+        pairs = _pairs(clusters, c, d, rule.tables)
+        if pairs == 0 or (rule.kind == 3 and entry.count == 0):
             continue
-        close = _closeness(kind, entry.total, entry.least, entry.count, pairs)
-        if close > threshold:
-            heapq.heappush(heap, _entry(close, first, c, d))
+        close = _closeness(rule.kind, entry.total, entry.least, entry.count, pairs)
+        if close > rule.threshold:
+            heapq.heappush(heap, _entry(close, clusters.first, c, d))
 
 
 @njit(nogil=True, cache=True)
-def _agglomerate(left, right, value, first_item, start_sizes, start_ours, forbidden, kind, threshold, max_size):
-    """The root of each starting cluster; the clusters that joins make are numbered on from n."""
-    n = len(start_sizes)
-    parent = np.arange(2 * n)
-    size, first = np.zeros(2 * n, np.int64), np.zeros(2 * n, np.int64)
-    size[:n], first[:n] = start_sizes, first_item
-    ours = np.zeros(2 * n, np.int64)
-    ours[:n] = start_ours
-    tables = ours.sum() > 0
-    alive = np.zeros(2 * n, np.bool_)
+def _agglomerate(pairs, forbidden, first_item, sizes, ours, rule):
+    """The root of each of the clusters to begin with."""
+    n = len(sizes)
+    numbers = np.zeros((5, 2 * n), np.int64)
+    numbers[0, :n], numbers[1, :n], numbers[2, :n] = sizes, ours, first_item
+    clusters = Joining(
+        np.arange(2 * n), np.zeros(2 * n, np.bool_), numbers[0], numbers[1], numbers[2], numbers[3], numbers[4],
+        np.full(2 * n, -1, np.int64),
+    )  # fmt: skip
+    parent, alive, begin, end = clusters.parent, clusters.alive, clusters.begin, clusters.end
     alive[:n] = True
-    begin, end = np.zeros(2 * n, np.int64), np.zeros(2 * n, np.int64)
-    entries, used = _first_lists(left, right, value, forbidden, begin, end)
-    slot = np.full(2 * n, -1, np.int64)
+    entries, used = _first_lists(pairs, forbidden, clusters)
     heap = [(0.0, np.int64(-1), np.int64(-1), np.int64(-1), np.int64(-1))]
     heap.pop()
     for c in range(n):
-        _compact(entries, begin, end, c, parent, slot)
-        _push(heap, entries, begin, end, c, n, size, ours, tables, first, kind, threshold, max_size)
+        _compact(entries, c, clusters)
+        _push(heap, entries, c, clusters, rule)
     made = n
     while len(heap) > 0:
         _, _, _, a, b = heapq.heappop(heap)
@@ -410,8 +438,9 @@ def _agglomerate(left, right, value, first_item, start_sizes, start_ours, forbid
         alive[a] = alive[b] = False
         parent[a] = parent[b] = made
         alive[made] = True
-        size[made], first[made] = size[a] + size[b], min(first[a], first[b])
-        ours[made] = ours[a] + ours[b]
+        clusters.first[made] = min(clusters.first[a], clusters.first[b])
+        for total in (clusters.size, clusters.ours):
+            total[made] = total[a] + total[b]
         need = end[a] - begin[a] + end[b] - begin[b]
         if used + need > len(entries):
             grown = np.empty(max(2 * len(entries), used + need), _ENTRY)
@@ -423,14 +452,11 @@ def _agglomerate(left, right, value, first_item, start_sizes, start_ours, forbid
                 entries[used] = entries[at]
                 used += 1
         end[made] = used
-        _compact(entries, begin, end, made, parent, slot)
+        _compact(entries, made, clusters)
         used = end[made]
-        _push(heap, entries, begin, end, made, n, size, ours, tables, first, kind, threshold, max_size)
+        _push(heap, entries, made, clusters, rule)
         made += 1
-    roots = np.empty(n, np.int64)
-    for c in range(n):
-        roots[c] = find(parent, c)
-    return roots
+    return _roots(parent)[:n]
 
 
 # -- Correlation clustering: clusters with the largest sum of log-odds within them, by joins and then single moves ---
@@ -468,13 +494,12 @@ def correlation(
     gain = log_odds(probability) - log_odds(np.array([threshold]))[0]
     fixed = np.zeros(n, bool)
     fixed[np.asarray(rules.must_link, np.int64).ravel()] = True  # items of must-links stay together by staying put
-    starts, partners = rules.partners(n)
     clusters = agglomerate(n, left, right, gain, "gain", 0.0, rules)
-    lists = _neighbours(n, left, right, gain)
+    near, cannot = _neighbours(n, left, right, gain), rules.partners(n)
     best = correlation_gain(clusters, left, right, gain)
     for _ in range(ROUNDS):
         moved = clusters.astype(np.int64)
-        _move(moved, fixed, *lists, starts, partners, rules.max_size, SWEEPS)
+        _move(moved, fixed, near, cannot, int(rules.max_size), SWEEPS)
         held = Constraints(_chains(moved), rules.cannot_link, rules.max_size)
         clusters = agglomerate(n, left, right, gain, "gain", 0.0, held)
         now = correlation_gain(clusters, left, right, gain)
@@ -491,17 +516,18 @@ def _chains(clusters: Array) -> NDArray[np.int32]:
     return np.stack([order[:-1][together], order[1:][together]], axis=1)
 
 
-def _neighbours(n: int, left: Array, right: Array, gain: Array) -> tuple[Array, Array, Array]:
-    """Both directions of every pair: starts (n + 1,), neighbours, gains."""
+def _neighbours(n: int, left: Array, right: Array, gain: Array) -> Csr:
+    """Both directions of every pair, with the gain as value."""
     a, b = np.concatenate([left, right]), np.concatenate([right, left])
     order = np.argsort(a, kind="stable")
     starts = np.concatenate([[0], np.cumsum(np.bincount(a, minlength=n))]).astype(np.int64)
-    return starts, b[order].astype(np.int64), np.concatenate([gain, gain])[order]
+    return Csr(starts, b[order].astype(np.int64), np.concatenate([gain, gain])[order])
 
 
 @njit(nogil=True, cache=True)
-def _move(cluster, fixed, starts, neighbours, gains, cannot_starts, cannot, max_size, sweeps):
+def _move(cluster, fixed, near, cannot, max_size, sweeps):
     """Move items, in order, until a sweep moves none. Cluster numbers below n are in use or free."""
+    starts, neighbours, gains = near
     n = len(cluster)
     size = np.zeros(n + 1, np.int64)
     for i in range(n):
@@ -516,8 +542,8 @@ def _move(cluster, fixed, starts, neighbours, gains, cannot_starts, cannot, max_
                 continue
             for k in range(starts[i], starts[i + 1]):
                 toward[cluster[neighbours[k]]] += gains[k]
-            for k in range(cannot_starts[i], cannot_starts[i + 1]):
-                barred[cluster[cannot[k]]] = True
+            for k in range(cannot.indptr[i], cannot.indptr[i + 1]):
+                barred[cluster[cannot.indices[k]]] = True
             here, best = cluster[i], toward[cluster[i]]
             to = here
             if best < -1e-12 and size[here] > 1:  # better alone
@@ -532,8 +558,8 @@ def _move(cluster, fixed, starts, neighbours, gains, cannot_starts, cannot, max_
                     to, best = c, toward[c]
             for k in range(starts[i], starts[i + 1]):
                 toward[cluster[neighbours[k]]] = 0.0
-            for k in range(cannot_starts[i], cannot_starts[i + 1]):
-                barred[cluster[cannot[k]]] = False
+            for k in range(cannot.indptr[i], cannot.indptr[i + 1]):
+                barred[cluster[cannot.indices[k]]] = False
             if to != here:
                 size[here] -= 1
                 size[to] += 1
@@ -543,9 +569,7 @@ def _move(cluster, fixed, starts, neighbours, gains, cannot_starts, cannot, max_
             return
 
 
-# -- One-to-one: every record of two clean tables has at most one partner, and the log-odds of all partners are ---
-#
-# largest.
+# -- One-to-one: every record of two clean tables has at most one partner, with the largest log-odds of all partners ---
 
 
 def one_to_one(

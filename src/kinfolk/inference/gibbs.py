@@ -17,13 +17,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.core.kernels import njit
+from kinfolk.core.kernels import njit, softmax
 
 Array = NDArray[Any]
 
 
 class Network(NamedTuple):
-    """Who hears of a change, and what it does to him.
+    """Whose scores the label of an instance has a part in, and which part.
 
     own      (n, L) scores of the instances' own features
     indptr   (n + 1,) links by the one who is looked at: those of j are indptr[j] to indptr[j + 1]
@@ -43,64 +43,63 @@ class Network(NamedTuple):
     any_: NDArray[np.bool_]
 
 
+class State(NamedTuple):
+    """scores s (n, L) and their softmax, which is out of date where `stale` (n,); neighbours by table and label
+    (n, B, L), for tables that ask whether there is any."""
+
+    scores: NDArray[np.float64]
+    probabilities: NDArray[np.float64]
+    stale: NDArray[np.bool_]
+    counts: NDArray[np.int64]
+
+
 @njit(cache=True, nogil=True)
-def _tell(j, label, sign, indptr, reader, table, weight, tables, any_, counts, scores, stale):
-    """Everyone who looks at j hears that it takes up (sign 1) or gives up (-1) a label."""
-    for e in range(indptr[j], indptr[j + 1]):
-        i, b = reader[e], table[e]
-        w = weight[e] * sign
-        if any_[b]:
-            before = counts[i, b, label]
-            counts[i, b, label] = before + sign
+def _update(j, label, sign, network, state):
+    """The scores of all who look at j, when it takes up (sign 1) or gives up (-1) a label."""
+    for e in range(network.indptr[j], network.indptr[j + 1]):
+        i, b = network.reader[e], network.table[e]
+        w = network.weight[e] * sign
+        if network.any_[b]:
+            before = state.counts[i, b, label]
+            state.counts[i, b, label] = before + sign
             if min(before, before + sign) > 0:
                 continue
             w = sign
-        for c in range(scores.shape[1]):
-            scores[i, c] += w * tables[b, label, c]
-        stale[i] = True
+        for c in range(state.scores.shape[1]):
+            state.scores[i, c] += w * network.tables[b, label, c]
+        state.stale[i] = True
 
 
 @njit(cache=True, nogil=True)
-def _tell_all(labels, indptr, reader, table, weight, tables, any_, counts, scores, stale):
+def _begin(labels, network, state):
     """The labels the chain begins with."""
     for j in range(len(labels)):
-        _tell(j, labels[j], 1, indptr, reader, table, weight, tables, any_, counts, scores, stale)
+        _update(j, labels[j], 1, network, state)
 
 
 @njit(cache=True, nogil=True)
-def _refresh(i, scores, chances):
-    """chances[i] = softmax of scores[i]."""
-    top = scores[i].max()
-    total = 0.0
-    for c in range(scores.shape[1]):
-        chances[i, c] = np.exp(scores[i, c] - top)
-        total += chances[i, c]
-    for c in range(scores.shape[1]):
-        chances[i, c] /= total
-
-
-@njit(cache=True, nogil=True)
-def _sweep(labels, fixed, draws, indptr, reader, table, weight, tables, any_, counts, scores, stale, chances, sums):
+def _sweep(labels, fixed, draws, network, state, sums):
     """One pass over all instances; `sums` gathers the conditionals each label was drawn from."""
-    n_labels = scores.shape[1]
+    n_labels = state.scores.shape[1]
     for i in range(len(labels)):
         if fixed[i]:
             continue
-        if stale[i]:
-            _refresh(i, scores, chances)
-            stale[i] = False
+        probabilities = state.probabilities[i]
+        if state.stale[i]:
+            softmax(state.scores[i], probabilities)
+            state.stale[i] = False
         left, new = draws[i], n_labels - 1
         for c in range(n_labels):
-            left -= chances[i, c]
+            left -= probabilities[c]
             if left < 0.0:
                 new = c
                 break
         for c in range(n_labels):
-            sums[i, c] += chances[i, c]
+            sums[i, c] += probabilities[c]
         old = labels[i]
         if new != old:
-            _tell(i, old, -1, indptr, reader, table, weight, tables, any_, counts, scores, stale)
-            _tell(i, new, 1, indptr, reader, table, weight, tables, any_, counts, scores, stale)
+            _update(i, old, -1, network, state)
+            _update(i, new, 1, network, state)
             labels[i] = new
 
 
@@ -111,14 +110,11 @@ class Chain:
         self.network, self.fixed, self._rng = network, fixed, rng
         self.labels = labels.astype(np.int64)
         n, n_labels = network.own.shape
-        self._scores = network.own.astype(np.float64)
-        self._counts = np.zeros((n, len(network.any_) if network.any_.any() else 0, n_labels), np.int64)
-        self._stale = np.ones(n, bool)
-        self._chances = np.empty((n, n_labels))
-        _tell_all(self.labels, *network[1:], self._counts, self._scores, self._stale)
+        counts = np.zeros((n, len(network.any_) if network.any_.any() else 0, n_labels), np.int64)
+        self._state = State(network.own.astype(np.float64), np.empty((n, n_labels)), np.ones(n, bool), counts)
+        _begin(self.labels, network, self._state)
 
     def sweep(self, sums: Array) -> None:
         """One pass; the conditional probabilities it drew from are added to `sums` (n, L)."""
         draws = self._rng.random(len(self.labels))
-        state = (self._counts, self._scores, self._stale, self._chances)
-        _sweep(self.labels, self.fixed, draws, *self.network[1:], *state, sums)
+        _sweep(self.labels, self.fixed, draws, self.network, self._state, sums)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.core.kernels import njit
+from kinfolk.core.kernels import log_sum, njit
 from kinfolk.core.threads import even_bounds, run_chunks
 
 # -- Loopy belief propagation, group by group: messages along the edges of a pairwise model ------------
@@ -28,36 +28,69 @@ from kinfolk.core.threads import even_bounds, run_chunks
 # B_a - log m_{b→a}: one sum a node, not one an edge; with E = exp(ψ) a message costs L exponentials and L² products.
 #
 # Schedules:
-#     sequential   nodes in order, each tells its later neighbours; then in reverse, each tells its earlier ones. On a
-#                  chain one round is forward-backward. A node speaks again only after it has heard something new, so
-# what
-#                  has settled costs nothing.
+#     sequential   nodes in order, each sends to its later neighbours; then in reverse, each to its earlier ones. On a
+#                  chain one round is forward-backward. A node sends again only after it has received something new, so
+#                  what has settled costs nothing.
 #     synchronous  all messages at once, from those of the round before
 
-SEQUENTIAL, SYNCHRONOUS = 0, 1
+Array = NDArray[Any]
+CHUNKS = 32
 TINY = 1e-290  # a smaller sum has lost its digits
 SLIGHT = 0.1  # share of the tolerance below which a change is not passed on
 
 
-@njit(nogil=True, cache=True)
-def _log_entry(belief, back, log_table, transposed, y):
-    """One entry of a message, with logarithms throughout."""
-    top = -math.inf
-    for x in range(len(belief)):
-        if belief[x] > -math.inf:
-            top = max(top, belief[x] - back[x] + (log_table[y, x] if transposed else log_table[x, y]))
-    if top == -math.inf:
-        return top
-    total = 0.0
-    for x in range(len(belief)):
-        if belief[x] > -math.inf:
-            total += math.exp(belief[x] - back[x] + (log_table[y, x] if transposed else log_table[x, y]) - top)
-    return top + math.log(total)
+class Links(NamedTuple):
+    """The graph by node: those of node k are starts[k], ..., starts[k + 1] - 1.
+
+    starts    (n + 1,)
+    incoming  the message that comes in by a link; 0..E-1 go from the first to the second end of an edge, E..2E-1 back
+    other     the neighbour
+    table     its table of pair scores
+    flipped   whether the node is the second end of the edge
+    n_later   (n,), links to later nodes
+    """
+
+    starts: Array
+    incoming: Array
+    other: Array
+    table: Array
+    flipped: Array
+    n_later: Array
+
+
+class Model(NamedTuple):
+    """Links, scores of nodes (n, L), tables ψ of pairs (.., L, L) and their exponentials."""
+
+    links: Links
+    node: Array
+    log_tables: Array
+    tables: Array
+
+
+class Rule(NamedTuple):
+    """How messages are sent, and when they have settled."""
+
+    synchronous: bool
+    maximise: bool
+    damping: float
+    tolerance: float
+    limit: int
+
+
+class State(NamedTuple):
+    """messages (2E, L), and as many as scratch of the synchronous schedule; fresh bool (2, n): who has something to
+    send to later and to earlier neighbours; by group the rounds and the largest change of the last."""
+
+    messages: Array
+    spare: Array
+    fresh: Array
+    rounds: Array
+    change: Array
 
 
 @njit(nogil=True, cache=True)
 def _message(belief, back, table, log_table, transposed, maximise, cavity, out):
-    """log of one message from the belief of its sender, less what the receiver had told; its best entry is 0.
+    """log of one message from the belief of its sender, less the message of the receiver; its best entry is 0.
 
     table, log_table  (L, L), exp(ψ) and ψ, as [label of the edge's first end, label of its second]
     """
@@ -67,7 +100,7 @@ def _message(belief, back, table, log_table, transposed, maximise, cavity, out):
         cavity[x] = belief[x] - back[x] if belief[x] > -math.inf else -math.inf
         top = max(top, cavity[x])
     best = -math.inf
-    if top == -math.inf:  # nothing is possible at the sender: say nothing
+    if top == -math.inf:  # nothing is possible at the sender: no information
         for y in range(n_labels):
             out[y] = 0.0
         return
@@ -94,8 +127,11 @@ def _message(belief, back, table, log_table, transposed, maximise, cavity, out):
         for y in range(n_labels):
             if out[y] > TINY:
                 out[y] = math.log(out[y])
-            else:  # impossible, or scores too far apart for exp
-                out[y] = _log_entry(belief, back, log_table, transposed, y) - top
+            else:  # impossible, or scores too far apart for exp: with logarithms throughout
+                for x in range(n_labels):
+                    score = log_table[y, x] if transposed else log_table[x, y]
+                    cavity[x] = belief[x] - back[x] + score if belief[x] > -math.inf else -math.inf
+                out[y] = log_sum(cavity) - top
     for y in range(n_labels):
         best = max(best, out[y])
     for y in range(n_labels):
@@ -106,13 +142,14 @@ def _message(belief, back, table, log_table, transposed, maximise, cavity, out):
 
 
 @njit(nogil=True, cache=True)
-def _add_up(k, node, starts, links, messages, belief):
-    """belief = node_k + all incoming messages. `links` names for each link of k the message that comes in by it."""
+def _add_up(k, model, messages, belief):
+    """belief = node_k + all incoming messages."""
+    links = model.links
     for y in range(len(belief)):
-        belief[y] = node[k, y]
-    for at in range(starts[k], starts[k + 1]):
+        belief[y] = model.node[k, y]
+    for link in range(links.starts[k], links.starts[k + 1]):
         for y in range(len(belief)):
-            belief[y] += messages[links[at], y]
+            belief[y] += messages[links.incoming[link], y]
 
 
 @njit(nogil=True, cache=True)
@@ -136,40 +173,37 @@ def _replace(old, new, damping):
 
 
 @njit(nogil=True, cache=True)
-def _tell(link, graph, tables, log_tables, maximise, messages, belief, cavity, out):
-    """The message that goes out by a link, into `out`; returns its number."""
-    links, table_of, flipped = graph[1], graph[3], graph[4]
-    half, incoming = len(messages) // 2, links[link]
-    t = table_of[link]
-    _message(belief, messages[incoming], tables[t], log_tables[t], flipped[link], maximise, cavity, out)
+def _send(link, model, maximise, messages, work):
+    """The message that goes out by a link, into the last row of `work` (belief, cavity, message); its number."""
+    half, incoming, t = len(messages) // 2, model.links.incoming[link], model.links.table[link]
+    back, flipped = messages[incoming], model.links.flipped[link]
+    _message(work[0], back, model.tables[t], model.log_tables[t], flipped, maximise, work[1], work[2])
     return incoming + half if incoming < half else incoming - half
 
 
 @njit(nogil=True, cache=True)
-def _round_at_once(first, last, node, graph, tables, log_tables, maximise, damping, messages, spare, work):
+def _round_at_once(first, last, model, rule, state, work):
     """One synchronous round; returns the largest change."""
-    starts, links = graph[0], graph[1]
-    belief, cavity, out = work
+    starts, incoming, messages, out = model.links.starts, model.links.incoming, state.messages, work[2]
     for k in range(first, last):
-        _add_up(k, node, starts, links, messages, belief)
+        _add_up(k, model, messages, work[0])
         for link in range(starts[k], starts[k + 1]):
-            sent = _tell(link, graph, tables, log_tables, maximise, messages, belief, cavity, out)
+            sent = _send(link, model, rule.maximise, messages, work)
             for y in range(len(out)):
-                spare[sent, y] = out[y]
+                state.spare[sent, y] = out[y]
     largest = 0.0
     for k in range(first, last):
         for link in range(starts[k], starts[k + 1]):
-            largest = max(largest, _change(spare[links[link]], messages[links[link]]))
-            _replace(messages[links[link]], spare[links[link]], damping)
+            old, new = messages[incoming[link]], state.spare[incoming[link]]
+            largest = max(largest, _change(new, old))
+            _replace(old, new, rule.damping)
     return largest
 
 
 @njit(nogil=True, cache=True)
-def _round_in_order(first, last, node, graph, tables, log_tables, maximise, damping, slight, messages, fresh, work):
-    """One round there and back; returns the largest change. fresh[0], fresh[1] (n,): who has something to tell to
-    later and to earlier neighbours."""
-    starts, links, other = graph[0], graph[1], graph[2]
-    belief, cavity, out = work
+def _round_in_order(first, last, model, rule, state, work):
+    """One round there and back; returns the largest change."""
+    starts, n_later, fresh, messages = model.links.starts, model.links.n_later, state.fresh, state.messages
     largest = 0.0
     for way in range(2):
         for step in range(last - first):
@@ -177,69 +211,54 @@ def _round_in_order(first, last, node, graph, tables, log_tables, maximise, damp
             if not fresh[way, k]:
                 continue
             fresh[way, k] = False
-            _add_up(k, node, starts, links, messages, belief)
+            _add_up(k, model, messages, work[0])
             for link in range(starts[k], starts[k + 1]):
-                j = other[link]
+                j = model.links.other[link]
                 if (j > k) != (way == 0):
                     continue
-                sent = _tell(link, graph, tables, log_tables, maximise, messages, belief, cavity, out)
-                change = _change(out, messages[sent])
+                sent = _send(link, model, rule.maximise, messages, work)
+                change = _change(work[2], messages[sent])
                 largest = max(largest, change)
-                _replace(messages[sent], out, damping)
-                if change > slight:
-                    # what j hears from k matters to j's other neighbours alone
-                    later = graph[5][j] - (k > j)
-                    fresh[0, j] = fresh[0, j] or later > 0
-                    fresh[1, j] = fresh[1, j] or starts[j + 1] - starts[j] - graph[5][j] - (k < j) > 0
-                    if damping > 0:  # not all of it was said: k has to say it again
+                _replace(messages[sent], work[2], rule.damping)
+                if change > SLIGHT * rule.tolerance:
+                    # what j receives from k matters to j's other neighbours alone
+                    fresh[0, j] = fresh[0, j] or n_later[j] - (k > j) > 0
+                    fresh[1, j] = fresh[1, j] or starts[j + 1] - starts[j] - n_later[j] - (k < j) > 0
+                    if rule.damping > 0:  # part of it was held back: k has to send again
                         fresh[way, k] = True
     return largest
 
 
 @njit(nogil=True, cache=True)
-def propagate_group(
-    first, last, node, graph, tables, log_tables, schedule, maximise, damping, tolerance, limit, messages, spare, fresh
-):
-    """Messages of the nodes first, ..., last - 1 to their fixed point; returns (rounds, largest change of the last).
-
-    graph     starts (n + 1,), and by link: links (the message that comes in), other (the neighbour), table_of, flipped
-              (whether the node is the second end of the edge); n_later (n,), links to later nodes.
-              Messages 0..E-1 go from first to second end, E..2E-1 back.
-    spare     like messages, scratch of the synchronous schedule
-    fresh     bool (2, n): who has something to tell, at first everybody
-    """
-    n_labels = node.shape[1]
-    work = np.empty(n_labels), np.empty(n_labels), np.empty(n_labels)
+def _propagate_group(first, last, model, rule, state):
+    """Messages of the nodes first, ..., last - 1 to their fixed point; returns (rounds, largest change of the last)."""
+    work = np.empty((3, model.node.shape[1]))
     change, rounds = 0.0, 0
-    while rounds < limit:
+    while rounds < rule.limit:
         rounds += 1
-        if schedule == SYNCHRONOUS:
-            change = _round_at_once(
-                first, last, node, graph, tables, log_tables, maximise, damping, messages, spare, work
-            )
-            if change <= tolerance:
+        if rule.synchronous:
+            change = _round_at_once(first, last, model, rule, state, work)
+            if change <= rule.tolerance:
                 break
         else:
-            slight = SLIGHT * tolerance
-            change = _round_in_order(
-                first, last, node, graph, tables, log_tables, maximise, damping, slight, messages, fresh, work
-            )
+            change = _round_in_order(first, last, model, rule, state, work)
             waiting = False
             for k in range(first, last):
-                waiting = waiting or fresh[0, k] or fresh[1, k]
+                waiting = waiting or state.fresh[0, k] or state.fresh[1, k]
             if not waiting:
-                change = 0.0  # nobody has anything to add: what the last messages changed was said to all
-            if not waiting or change <= tolerance:
+                change = 0.0  # nobody has anything to add: what the last messages changed was sent to all
+            if not waiting or change <= rule.tolerance:
                 break
     return rounds, change
 
 
-# -----------------------------------------------------------------------------------------------------
-# Pairwise models on any graph: marginals, the best labelling and the Bethe free energy by loopy belief propagation.
+@njit(nogil=True, cache=True)
+def _propagate_groups(group_starts, first, last, model, rule, state):
+    for g in range(first, last):
+        state.rounds[g], state.change[g] = _propagate_group(group_starts[g], group_starts[g + 1], model, rule, state)
 
-Array = NDArray[Any]
-CHUNKS = 32
-SCHEDULES = {"sequential": SEQUENTIAL, "synchronous": SYNCHRONOUS}
+
+# -- many groups, on threads --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,7 +274,7 @@ class PairGraph:
     table: NDArray[np.int64]
     groups: NDArray[np.integer]
     group_starts: NDArray[np.int64]
-    links: tuple[Array, ...]  # as the kernels take them
+    links: Links
     n_shared: int
 
     @property
@@ -264,7 +283,16 @@ class PairGraph:
 
     @property
     def degree(self) -> NDArray[np.int64]:
-        return np.diff(self.links[0])
+        return np.diff(self.links.starts)
+
+    @property
+    def n_groups(self) -> int:
+        return len(self.group_starts) - 1
+
+    @property
+    def group_of(self) -> NDArray[np.int64]:
+        """(n,), the number of each node's group."""
+        return np.repeat(np.arange(self.n_groups), np.diff(self.group_starts))
 
 
 def pair_graph(edges: Array, table: Array, groups: Array, n_shared: int | None = None) -> PairGraph:
@@ -282,7 +310,7 @@ def pair_graph(edges: Array, table: Array, groups: Array, n_shared: int | None =
     starts = np.concatenate([[0], np.cumsum(np.bincount(node, minlength=n))]).astype(np.int64)
     later = np.bincount(node[other > node], minlength=n).astype(np.int64)
     group_starts = np.append(np.flatnonzero(np.diff(groups, prepend=-1)), n).astype(np.int64)
-    links = (starts, incoming[by], other[by], tables[by], flipped[by], later)
+    links = Links(starts, incoming[by], other[by], tables[by], flipped[by], later)
     shared = int(np.max(table, initial=-1)) + 1 if n_shared is None else n_shared
     return PairGraph(edges, np.asarray(table, np.int64), groups, group_starts, links, shared)
 
@@ -311,45 +339,28 @@ class Fixed(NamedTuple):
         return self.change <= tolerance
 
 
-@njit(nogil=True, cache=True)
-def _propagate_groups(
-    group_starts, first, last, node, graph, tables, log_tables, schedule, maximise, damping, tolerance, limit,
-    messages, spare, fresh, rounds, change,
-):  # fmt: skip
-    for g in range(first, last):
-        rounds[g], change[g] = propagate_group(
-            group_starts[g], group_starts[g + 1], node, graph, tables, log_tables, schedule, maximise, damping,
-            tolerance, limit, messages, spare, fresh,
-        )  # fmt: skip
-
-
 def propagate(
     graph: PairGraph, node: Array, tables: Array, settings: Propagation = DEFAULT, maximise: bool = False,
     messages: Array | None = None, n_jobs: int = 1,
 ) -> Fixed:  # fmt: skip
     """Messages to their fixed point, groups in parallel. Those of an earlier call are a warm start, and are changed."""
-    n_labels, half = node.shape[1], len(graph.edges)
-    log_tables = np.asarray(tables, np.float64)
-    scores = np.asarray(node, np.float64)
-    tops, exp_tables = _exponentials(log_tables)  # what is common to a table changes no message
-    log_tables = log_tables - tops[:, None, None]
-    found = np.zeros((2 * half, n_labels)) if messages is None else messages
-    spare = np.empty_like(found) if settings.schedule == "synchronous" else found
-    fresh = np.ones((2, graph.n_nodes), bool)
-    n_groups = len(graph.group_starts) - 1
-    rounds, change = np.zeros(n_groups, np.int64), np.zeros(n_groups)
-    bounds = even_bounds(graph.links[0][graph.group_starts] + graph.group_starts, CHUNKS)
-    schedule = SCHEDULES[settings.schedule]
+    shape = 2 * len(graph.edges), node.shape[1]
+    tops, exp_tables = _exponentials(tables)  # what is common to a table changes no message
+    log_tables = np.asarray(tables, np.float64) - tops[:, None, None]
+    model = Model(graph.links, np.asarray(node, np.float64), log_tables, exp_tables)
+    synchronous = settings.schedule == "synchronous"
+    found = np.zeros(shape) if messages is None else messages
+    spare, fresh = np.empty_like(found) if synchronous else found, np.ones((2, graph.n_nodes), bool)
+    state = State(found, spare, fresh, np.zeros(graph.n_groups, np.int64), np.zeros(graph.n_groups))
+    rule = Rule(synchronous, maximise, float(settings.damping), float(settings.tolerance), settings.limit)
+    bounds = even_bounds(graph.links.starts[graph.group_starts] + graph.group_starts, CHUNKS)
 
     def run(chunk: int) -> None:
-        _propagate_groups(
-            graph.group_starts, bounds[chunk], bounds[chunk + 1], scores, graph.links, exp_tables, log_tables, schedule,
-            maximise, settings.damping, settings.tolerance, settings.limit, found, spare, fresh, rounds, change,
-        )  # fmt: skip
+        _propagate_groups(graph.group_starts, bounds[chunk], bounds[chunk + 1], model, rule, state)
 
-    if n_groups:
+    if graph.n_groups:
         run_chunks(run, len(bounds) - 1, n_jobs)
-    return Fixed(found, rounds, change)
+    return Fixed(found, state.rounds, state.change)
 
 
 class PairBeliefs(NamedTuple):
@@ -362,26 +373,20 @@ class PairBeliefs(NamedTuple):
 
 
 @njit(nogil=True, cache=True)
-def _node_beliefs(first, last, node, graph, messages, log_beliefs):
+def _node_beliefs(first, last, node, links, messages, log_beliefs):
     """log b_i, b_i ∝ exp(node_i + Σ messages)."""
-    starts, links = graph[0], graph[1]
     n_labels = node.shape[1]
     for k in range(first, last):
-        top = -np.inf
         for y in range(n_labels):
             log_beliefs[k, y] = node[k, y]
-            for link in range(starts[k], starts[k + 1]):
-                log_beliefs[k, y] += messages[links[link], y]
-            top = max(top, log_beliefs[k, y])
-        total = 0.0
+            for link in range(links.starts[k], links.starts[k + 1]):
+                log_beliefs[k, y] += messages[links.incoming[link], y]
+        total = log_sum(log_beliefs[k])
         for y in range(n_labels):
-            if top == -np.inf:
-                log_beliefs[k, y] = 0.0  # nothing is possible: everything is as likely
+            if total > -math.inf:
+                log_beliefs[k, y] -= total
             else:
-                log_beliefs[k, y] -= top
-            total += np.exp(log_beliefs[k, y])
-        for y in range(n_labels):
-            log_beliefs[k, y] -= np.log(total)
+                log_beliefs[k, y] = -math.log(n_labels)  # nothing is possible: everything is as likely
 
 
 @njit(nogil=True, cache=True)
@@ -396,54 +401,75 @@ def _cavity(log_belief, message, log_cavity, cavity):
         cavity[x] = np.exp(log_cavity[x])
 
 
+class AtRest(NamedTuple):
+    """Where messages ended: edges (E, 2), logarithms of node beliefs (n, L), messages (2E, L)."""
+
+    edges: Array
+    log_beliefs: Array
+    messages: Array
+
+
+class EdgeSums(NamedTuple):
+    """Edge beliefs b and b (1 - b) added up by table: of tables that many edges share (2, shared, L, L), of those with
+    one edge alone (tables, L, L) each; and what edges add to log Z by group."""
+
+    shared: Array
+    pair: Array
+    spread: Array
+    log_z: Array
+
+
 @njit(nogil=True, cache=True)
-def _edge_belief(e, edges, log_beliefs, messages, exp_table, work, out):
-    """b_e ∝ exp(ψ) · (cavity of first end) · (cavity of second end); returns log of what it was divided by."""
-    half, n_labels = len(edges), exp_table.shape[0]
-    a, b = edges[e]
-    log_first, first, log_second, second = work
-    _cavity(log_beliefs[a], messages[half + e], log_first, first)  # what each end had heard from the other
-    _cavity(log_beliefs[b], messages[e], log_second, second)
+def _edge_belief(e, rest, exp_table, work, out):
+    """b_e ∝ exp(ψ) · (cavity of first end) · (cavity of second end); returns log of what it was divided by.
+
+    work   (4, L): log and exp of the first cavity, then of the second
+    """
+    half, n_labels = len(rest.edges), exp_table.shape[0]
+    a, b = rest.edges[e]
+    _cavity(rest.log_beliefs[a], rest.messages[half + e], work[0], work[1])  # each end without the message of the other
+    _cavity(rest.log_beliefs[b], rest.messages[e], work[2], work[3])
     total = 0.0
     for x in range(n_labels):
         for y in range(n_labels):
-            out[x, y] = first[x] * second[y] * exp_table[x, y]
+            out[x, y] = work[1, x] * work[3, y] * exp_table[x, y]
             total += out[x, y]
     for x in range(n_labels):
         for y in range(n_labels):
-            out[x, y] = out[x, y] / total if total > 0 else np.exp(log_beliefs[a, x] + log_beliefs[b, y])
+            if total > 0:
+                out[x, y] = out[x, y] / total
+            else:
+                out[x, y] = np.exp(rest.log_beliefs[a, x] + rest.log_beliefs[b, y])
     return np.log(total) if total > 0 else -np.inf
 
 
 @njit(nogil=True, cache=True)
-def _edge_beliefs(
-    first, last, edges, table_of, group_of, weights, node, tops, exp_tables, log_beliefs, messages,
-    shared, pair, spread, log_z,
-):  # fmt: skip
-    """Beliefs added up by table: those of `shared` tables into it, those of one edge alone into `pair`; and by group
+def _edge_beliefs(first, last, rest, node, tables, of_edge, out):
+    """Adds to the sums over edges. `tables`: the best entry of each, and exp of the rest; `of_edge` (E,): the table,
+    the group and the weight of each edge. By group
 
     E_b[ψ + node_a + node_b] + H(b) = log total + Σ_x b(x) (node_a - log cavity_a)[x] + Σ_y b(y) (node_b - ...)[y]
     """
     n_labels = node.shape[1]
-    own = np.empty((n_labels, n_labels))
-    work = np.empty(n_labels), np.empty(n_labels), np.empty(n_labels), np.empty(n_labels)
+    own, work = np.empty((n_labels, n_labels)), np.empty((4, n_labels))
+    tops, exp_tables = tables
+    table, group, weights = of_edge
     for e in range(first, last):
-        t = table_of[e]
-        a, b = edges[e]
-        weight = weights[group_of[a]]
-        value = _edge_belief(e, edges, log_beliefs, messages, exp_tables[t], work, own) + tops[t]
+        t, weight = table[e], weights[e]
+        a, b = rest.edges[e]
+        value = _edge_belief(e, rest, exp_tables[t], work, own) + tops[t]
         for x in range(n_labels):
             for y in range(n_labels):
                 p = own[x, y]
                 if p > 0:
-                    value += p * (node[a, x] - work[0][x] + node[b, y] - work[2][y])
-                if t < shared.shape[1]:
-                    shared[0, t, x, y] += weight * p
-                    shared[1, t, x, y] += weight * p * (1 - p)
+                    value += p * (node[a, x] - work[0, x] + node[b, y] - work[2, y])
+                if t < out.shared.shape[1]:
+                    out.shared[0, t, x, y] += weight * p
+                    out.shared[1, t, x, y] += weight * p * (1 - p)
                 else:
-                    pair[t, x, y] = weight * p
-                    spread[t, x, y] = weight * p * (1 - p)
-        log_z[group_of[a]] += value
+                    out.pair[t, x, y] = weight * p
+                    out.spread[t, x, y] = weight * p * (1 - p)
+        out.log_z[group[e]] += value
 
 
 def node_beliefs(graph: PairGraph, node: Array, messages: Array, n_jobs: int = 1) -> Array:
@@ -466,34 +492,31 @@ def pair_beliefs(
 
     weights   (groups,), how often the edges of a group count; None: once
     """
-    scores = np.asarray(node, np.float64)
-    n_groups = len(graph.group_starts) - 1
-    counts = np.ones(n_groups) if weights is None else np.asarray(weights, np.float64)
-    group_of = np.repeat(np.arange(n_groups), np.diff(graph.group_starts))
+    scores, group_of = np.asarray(node, np.float64), graph.group_of
     log_beliefs = node_beliefs(graph, scores, messages, n_jobs)
     beliefs = np.exp(log_beliefs)
     # (1 - d_i) (E[node_i] + H(b_i)); a label that is impossible has no part in it
     possible = beliefs > 0
     inside = np.where(possible, scores - np.where(possible, log_beliefs, 0), 0)
     value = (beliefs * inside).sum(axis=1) * (1 - graph.degree)
-    log_z = np.bincount(group_of, weights=value, minlength=n_groups).astype(np.float64)  # integers for nobody
-    tops, exp_tables = _exponentials(tables)
-    total, spread = np.zeros(exp_tables.shape), np.zeros(exp_tables.shape)
+    log_z = np.bincount(group_of, weights=value, minlength=graph.n_groups).astype(np.float64)  # integers for nobody
+    by_table = _exponentials(tables)
+    total, spread = np.zeros((2, *by_table[1].shape))
     shape = (2, min(graph.n_shared, len(total)), *total.shape[1:])
+    group = group_of[graph.edges[:, 0]]
+    of_edge = graph.table, group, np.ones(len(group)) if weights is None else np.asarray(weights, np.float64)[group]
+    rest = AtRest(graph.edges, log_beliefs, messages)
     cuts = np.linspace(0, len(graph.edges), CHUNKS + 1).astype(np.int64)
 
-    def edges(chunk: int) -> tuple[Array, Array]:
-        shared, value = np.zeros(shape), np.zeros(n_groups)
-        _edge_beliefs(
-            cuts[chunk], cuts[chunk + 1], graph.edges, graph.table, group_of, counts, scores, tops, exp_tables,
-            log_beliefs, messages, shared, total, spread, value,
-        )  # fmt: skip
-        return shared, value
+    def edges(chunk: int) -> EdgeSums:
+        out = EdgeSums(np.zeros(shape), total, spread, np.zeros(graph.n_groups))
+        _edge_beliefs(cuts[chunk], cuts[chunk + 1], rest, scores, by_table, of_edge, out)
+        return out
 
-    for shared, value in run_chunks(edges, CHUNKS, n_jobs):
-        total[: shape[1]] += shared[0]
-        spread[: shape[1]] += shared[1]
-        log_z += value
+    for out in run_chunks(edges, CHUNKS, n_jobs):
+        total[: shape[1]] += out.shared[0]
+        spread[: shape[1]] += out.shared[1]
+        log_z += out.log_z
     return PairBeliefs(beliefs, total, log_z, spread)
 
 
@@ -510,7 +533,7 @@ def edge_beliefs(graph: PairGraph, tables: Array, log_beliefs: Array, messages: 
     n_labels = log_beliefs.shape[1]
     out = np.empty((len(wanted), n_labels, n_labels))
     _, exp_tables = _exponentials(np.asarray(tables)[graph.table[wanted]])
-    work = tuple(np.empty(n_labels) for _ in range(4))
+    rest, work = AtRest(graph.edges, log_beliefs, messages), np.empty((4, n_labels))
     for at, e in enumerate(wanted):
-        _edge_belief(int(e), graph.edges, log_beliefs, messages, exp_tables[at], work, out[at])
+        _edge_belief(int(e), rest, exp_tables[at], work, out[at])
     return out

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
 from kinfolk.inference.chain import chain_residuals
 from kinfolk.inference.loopy import Fixed, PairBeliefs, PairGraph, Propagation, pair_beliefs, propagate
@@ -90,8 +91,7 @@ class BetheLoss:
     def _gold(self, scores: Array, tables: Array) -> PairBeliefs:
         """Score of the labels by group, and what they show: nodes, pairs by table."""
         graph, labels = self.graph, self.labels
-        n_groups = len(graph.group_starts) - 1
-        group_of = np.repeat(np.arange(n_groups), np.diff(graph.group_starts))
+        n_groups, group_of = graph.n_groups, graph.group_of
         at = np.arange(len(labels))
         value = np.bincount(group_of, weights=scores[at, labels], minlength=n_groups)
         shown = np.zeros(scores.shape)
@@ -130,12 +130,10 @@ def piecewise_loss(
     (a, b), table = graph.edges[known].T, graph.table[known]
     counts = np.zeros(tables.shape)
     np.add.at(counts, (table, labels[a], labels[b]), (weights[a] + weights[b]) / 2)
-    flat = np.asarray(tables, np.float64).reshape(len(tables), tables.shape[1] * tables.shape[2])
-    total = counts.sum(axis=(1, 2))
-    top = flat.max(axis=1, keepdims=True) if flat.size else flat
-    log_z = (top + np.log(np.exp(flat - top).sum(axis=1, keepdims=True)))[:, 0] if flat.size else np.zeros(0)
-    loss += float(total @ log_z - (counts * tables).sum())
-    pair = total[:, None, None] * np.exp(flat - log_z[:, None]).reshape(tables.shape) - counts
+    total, scores = counts.sum(axis=(1, 2)), np.asarray(tables, np.float64)
+    log_z = special.logsumexp(scores, axis=(1, 2), keepdims=True) if scores.size else np.zeros((0, 1, 1))
+    loss += float(total @ log_z[:, 0, 0] - (counts * tables).sum())
+    pair = total[:, None, None] * np.exp(scores - log_z) - counts
     return PairResiduals(loss, residual.astype(node.dtype), pair)
 
 

@@ -17,15 +17,14 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.core.kernels import njit
+from kinfolk.core.kernels import FAST, njit
 from kinfolk.core.threads import run_chunks
 from kinfolk.core.training import Callback, Convergence, Progress, Stage, TrainingPlan, warn_unless_converged
-from kinfolk.learning import lbfgs as vectors
 
 # -- Passes over long vectors: inner products and combinations, in fixed chunks, on threads ------------
 #
@@ -36,7 +35,14 @@ Vector = NDArray[Any]
 Table = NDArray[Any]  # (m, n): m vectors
 CHUNKS = 32
 BLOCK = 2048
-FAST = {"reassoc", "contract", "nsz"}
+
+
+class Pairs(NamedTuple):
+    """The last m steps s and gradient changes y, (m, n) each, and the diagonal H (n,)."""
+
+    steps: Table
+    changes: Table
+    inverse: Vector
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
@@ -57,22 +63,25 @@ def _dots(table, vector, first, last, sums):
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def _products(left, on_left, right, on_right, inverse, first, last, sums):
-    """sums[0, j] = left_j · on_left, sums[1, j] = right_j · on_right, sums[2, j] = right_j · inverse on_left."""
-    weighted = np.empty(BLOCK, on_left.dtype)
+def _products(pairs, vector, other, first, last, sums):
+    """sums[0, j] = steps_j · vector, sums[1, j] = changes_j · other, sums[2, j] = changes_j · inverse vector."""
+    steps, changes, inverse = pairs
+    weighted = np.empty(BLOCK, vector.dtype)
     for begin in range(first, last, BLOCK):
         end = min(begin + BLOCK, last)
         for i in range(begin, end):
-            weighted[i - begin] = inverse[i] * on_left[i]
-        for j in range(len(left)):
-            sums[0, j] += _block_dot(left[j], on_left, begin, end)
-            if len(on_right):
-                sums[1, j] += _block_dot(right[j], on_right, begin, end)
-            sums[2, j] += _block_dot(right[j, begin:end], weighted, 0, end - begin)
+            weighted[i - begin] = inverse[i] * vector[i]
+        for j in range(len(steps)):
+            sums[0, j] += _block_dot(steps[j], vector, begin, end)
+            if len(other):
+                sums[1, j] += _block_dot(changes[j], other, begin, end)
+            sums[2, j] += _block_dot(changes[j, begin:end], weighted, 0, end - begin)
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def _combine(steps, on_steps, changes, on_changes, gradient, on_gradient, inverse, first, last, out):
+def _combine(pairs, weights, gradient, first, last, out):
+    steps, changes, inverse = pairs
+    on_steps, on_changes, on_gradient = weights
     for begin in range(first, last, BLOCK):
         end = min(begin + BLOCK, last)
         for i in range(begin, end):
@@ -107,18 +116,16 @@ def dot(a: Vector, b: Vector, n_jobs: int) -> float:
     return float(sum(_over_chunks(part, len(a), n_jobs)))
 
 
-def products(
-    steps: Table, changes: Table, vector: Vector, other: Vector | None, inverse: Vector, n_jobs: int
-) -> NDArray[np.float64]:
+def products(pairs: Pairs, vector: Vector, other: Vector | None, n_jobs: int) -> NDArray[np.float64]:
     """In one pass (3, m): steps_j · vector, changes_j · other (0 without), changes_j · inverse vector."""
-    by = np.empty(0, vector.dtype) if other is None else other
+    by, m = np.empty(0, vector.dtype) if other is None else other, len(pairs.steps)
 
     def part(first: int, last: int) -> NDArray[np.float64]:
-        sums = np.zeros((3, len(steps)))
-        _products(steps, vector, changes, by, inverse, first, last, sums)
+        sums = np.zeros((3, m))
+        _products(pairs, vector, by, first, last, sums)
         return sums
 
-    return np.asarray(sum(_over_chunks(part, len(vector), n_jobs), np.zeros((3, len(steps)))))
+    return np.asarray(sum(_over_chunks(part, len(vector), n_jobs), np.zeros((3, m))))
 
 
 def linear(a: Vector, scale: float, b: Vector, n_jobs: int, out: Vector | None = None) -> Vector:
@@ -130,17 +137,12 @@ def linear(a: Vector, scale: float, b: Vector, n_jobs: int, out: Vector | None =
 
 
 def combine(
-    steps: Table, on_steps: Vector, changes: Table, on_changes: Vector,
-    gradient: Vector, on_gradient: float, inverse: Vector, n_jobs: int, out: Vector,
-) -> Vector:  # fmt: skip
+    pairs: Pairs, on_steps: Vector, on_changes: Vector, on_gradient: float, gradient: Vector, n_jobs: int, out: Vector
+) -> Vector:
     """out = Σ on_steps_j steps_j + inverse · (Σ on_changes_j changes_j + on_gradient · gradient)."""
     kind = gradient.dtype
-    a, b, c = on_steps.astype(kind), on_changes.astype(kind), kind.type(on_gradient)
-    _over_chunks(
-        lambda first, last: _combine(steps, a, changes, b, gradient, c, inverse, first, last, out),
-        len(out),
-        n_jobs,
-    )
+    weights = on_steps.astype(kind), on_changes.astype(kind), kind.type(on_gradient)
+    _over_chunks(lambda first, last: _combine(pairs, weights, gradient, first, last, out), len(out), n_jobs)
     return out
 
 
@@ -172,7 +174,7 @@ REFRESH = (5, 10, 20)  # iterations after which the curvature is taken anew: the
 
 @dataclass(frozen=True)
 class Iteration:
-    """What a callback is told after each accepted step. `weights` is used again: copy it to keep it."""
+    """What a callback receives after each accepted step. `weights` is used again: copy it to keep it."""
 
     number: int
     objective: float
@@ -215,52 +217,41 @@ class Memory:
     def forget(self) -> None:
         self.filled = 0
 
+    def pairs(self, inverse: Vector) -> Pairs:
+        return Pairs(self._steps[: self.filled], self._changes[: self.filled], inverse)
+
     def add(
-        self,
-        after: Vector,
-        before: Vector,
-        gradient: Vector,
-        old_gradient: Vector,
-        inverse: Vector,
-        n_jobs: int,
+        self, after: Vector, before: Vector, gradient: Vector, old_gradient: Vector, inverse: Vector, n_jobs: int
     ) -> None:
         """Keep a pair if it has positive curvature s · y > 0, in the place of the oldest when full."""
-        size = len(self._steps)
-        slot = self.filled if self.filled < size else int(self._age.argmin())
+        slot = self.filled if self.filled < len(self._steps) else int(self._age.argmin())
         step, change = self._steps[slot], self._changes[slot]
-        vectors.linear(after, -1, before, n_jobs, out=step)
-        vectors.linear(gradient, -1, old_gradient, n_jobs, out=change)
-        usable = vectors.dot(step, change, n_jobs) > 0
-        if not usable:  # the slot now holds nothing of use: drop it (and what stood in it)
-            self._drop(slot)
+        linear(after, -1, before, n_jobs, out=step)
+        linear(gradient, -1, old_gradient, n_jobs, out=change)
+        if not dot(step, change, n_jobs) > 0:
+            if slot < self.filled:  # what stood in the slot is overwritten
+                self.forget()
             return
         self.filled = max(self.filled, slot + 1)
         self._clock += 1
         self._age[slot] = self._clock
         m = self.filled
-        products = vectors.products(self._steps[:m], self._changes[:m], change, step, inverse, n_jobs)
-        self.step_change[:m, slot] = products[0]
-        self.step_change[slot, :m] = products[1]
-        self.change_change[:m, slot] = self.change_change[slot, :m] = products[2]
+        found = products(self.pairs(inverse), change, step, n_jobs)
+        self.step_change[:m, slot], self.step_change[slot, :m] = found[:2]
+        self.change_change[:m, slot] = self.change_change[slot, :m] = found[2]
 
     def weigh_anew(self, inverse: Vector, n_jobs: int) -> None:
         """Take the inner products y_i · H y_j for another H."""
-        steps, changes = self._steps[: self.filled], self._changes[: self.filled]
+        pairs = self.pairs(inverse)
         for slot in range(self.filled):
-            products = vectors.products(steps, changes, changes[slot], None, inverse, n_jobs)
-            self.change_change[: self.filled, slot] = products[2]
-
-    def _drop(self, slot: int) -> None:
-        if slot < self.filled:
-            self.forget()
+            self.change_change[: self.filled, slot] = products(pairs, pairs.changes[slot], None, n_jobs)[2]
 
     def direction(self, gradient: Vector, inverse: Vector, n_jobs: int, out: Vector) -> Vector:
         """-(approximate inverse Hessian) · gradient, by the two-loop recursion on coefficients."""
-        m = self.filled
-        steps, changes = self._steps[:m], self._changes[:m]
+        m, pairs = self.filled, self.pairs(inverse)
         order = np.argsort(self._age[:m])  # oldest first
         sy, yy = self.step_change, self.change_change
-        sg, _, yg = vectors.products(steps, changes, gradient, None, inverse, n_jobs)  # s_i · g, y_i · H g
+        sg, _, yg = products(pairs, gradient, None, n_jobs)  # s_i · g, y_i · H g
         on_change, on_step, alpha = np.zeros(m), np.zeros(m), np.zeros(m)
         for i in order[::-1]:  # q = g + Σ on_change_j y_j
             alpha[i] = (sg[i] + sy[i, :m] @ on_change) / sy[i, i]
@@ -270,7 +261,7 @@ class Memory:
         for i in order:  # r = scale · H q + Σ on_step_j s_j
             projected = scale * yg[i] + yy[i, :m] @ on_change + on_step @ sy[:m, i]
             on_step[i] += alpha[i] - projected / sy[i, i]
-        return vectors.combine(steps, -on_step, changes, -on_change, gradient, -scale, inverse, n_jobs, out)
+        return combine(pairs, -on_step, -on_change, -scale, gradient, n_jobs, out)
 
 
 def minimise(
@@ -301,14 +292,14 @@ def minimise(
     pairs = Memory(memory, weights)
     at, gradient = weights, gradients[0]
     del weights  # so that it can go once `at` has moved on
-    value = objective(at, gradient) + l1 * vectors.absolute_sum(at)
+    value = objective(at, gradient) + l1 * absolute_sum(at)
     inverse = np.ones_like(at) if inverse_curvature is None else inverse_curvature()
     if not math.isfinite(value):
         raise FloatingPointError("the objective is not finite at the start: look for huge feature values")
     history, evaluations = [value], 1
     for number in range(1, max_iterations + 1):
-        slope = vectors.pseudo_gradient(at, gradient, l1) if l1 else gradient
-        norm = math.sqrt(vectors.dot(slope, slope, n_jobs))
+        slope = pseudo_gradient(at, gradient, l1) if l1 else gradient
+        norm = math.sqrt(dot(slope, slope, n_jobs))
         if norm <= 1e-12 * max(1.0, abs(value)):
             return Minimum(at, value, number - 1, evaluations, "converged")
         turn = number % 2
@@ -351,18 +342,18 @@ class _LineSearch:
     def along(self, direction: Vector, step: float) -> bool:
         """True if a point was found; it then stands in at, value, gradient, step."""
         if self._l1:
-            vectors.keep_descent(direction, self._slope)
+            keep_descent(direction, self._slope)
             orthant = np.sign(np.where(self._from != 0, self._from, -self._slope))
-        promised = vectors.dot(direction, self._slope, self._n_jobs)
+        promised = dot(direction, self._slope, self._n_jobs)
         if not promised < 0:  # rounding in the memory: this way leads nowhere, or up
             return False
         for tried in range(MAX_BACKTRACKS):
-            vectors.linear(self._from, step, direction, self._n_jobs, out=self.at)
+            linear(self._from, step, direction, self._n_jobs, out=self.at)
             gain = step * promised
             if self._l1:
                 self.at[self.at * orthant <= 0] = 0  # a step may not cross zero: the L1 slope flips there
-                gain = vectors.dot(self.at - self._from, self._slope, self._n_jobs)
-            self.value = self._objective(self.at, self.gradient) + self._l1 * vectors.absolute_sum(self.at)
+                gain = dot(self.at - self._from, self._slope, self._n_jobs)
+            self.value = self._objective(self.at, self.gradient) + self._l1 * absolute_sum(self.at)
             self.evaluations += 1
             if self.value <= self._value + SUFFICIENT_DECREASE * gain:
                 self.step = step
@@ -372,7 +363,6 @@ class _LineSearch:
 
 
 log = logging.getLogger("kinfolk")
-Array = NDArray[Any]
 
 # -- under watch: held-out data, callbacks, and an honest word at the end --------------------------------
 
@@ -380,20 +370,20 @@ Array = NDArray[Any]
 class Shape(Protocol):
     """How a flat vector of weights falls apart."""
 
-    def split(self, flat: Array) -> Any: ...
+    def split(self, flat: Vector) -> Any: ...
 
 
 class WithCurvature(Protocol):
     """A smooth objective with an estimate of its curvature."""
 
-    def __call__(self, flat: Array, gradient: Array) -> float: ...
+    def __call__(self, flat: Vector, gradient: Vector) -> float: ...
 
-    def inverse_curvature(self) -> Array: ...
+    def inverse_curvature(self) -> Vector: ...
 
 
 def optimise(
-    objective: WithCurvature, start: Array, plan: TrainingPlan, watch: Watch, began: float
-) -> tuple[Array, Convergence]:
+    objective: WithCurvature, start: Vector, plan: TrainingPlan, watch: Watch, began: float
+) -> tuple[Vector, Convergence]:
     """Weights that minimise the objective, or score best on held-out data, and how it went."""
     found = minimise(
         objective,
@@ -430,7 +420,7 @@ def optimise(
 
 
 class Watch:
-    """Tells the callback, scores the held-out data, and remembers the best weights."""
+    """Reports to the callback, scores the held-out data, and remembers the best weights."""
 
     def __init__(
         self,
@@ -447,21 +437,21 @@ class Watch:
         self.objectives: list[tuple[int, float]] = []  # after each iteration
         self.dev_scores: dict[int, float] = {}
         self.best_iteration: int | None = None
-        self.best_weights: Array | None = None
+        self.best_weights: Vector | None = None
         self.stopped = False  # the callback said so
 
     def after_pass(self, number: int, loss: float) -> bool:
         self.losses.append(loss)
-        return self._tell("warm start", number, self.passes, loss, None)
+        return self._report("warm start", number, self.passes, loss, None)
 
     def after_iteration(self, iteration: Iteration) -> bool:
         n = iteration.number
         self.objectives.append((n, iteration.objective))
         score = self.score(n, iteration.weights) if n % self._plan.dev_every == 0 else None
-        stop = self._tell(self._plan.stage, n, self._plan.max_iterations, iteration.objective, score)
+        stop = self._report(self._plan.stage, n, self._plan.max_iterations, iteration.objective, score)
         return stop or self._out_of_patience(n)
 
-    def score(self, n: int, weights: Array) -> float | None:
+    def score(self, n: int, weights: Vector) -> float | None:
         """Score the held-out data, if there is any and these weights are new; the best weights are kept."""
         if self._score is None or n in self.dev_scores:
             return None
@@ -475,7 +465,7 @@ class Watch:
             return False
         return n - self.best_iteration >= self._plan.patience * self._plan.dev_every
 
-    def _tell(self, stage: str, n: int, limit: int, objective: float, score: float | None) -> bool:
+    def _report(self, stage: str, n: int, limit: int, objective: float, score: float | None) -> bool:
         seconds = time.perf_counter() - self._began
         log.debug("%s %d: objective %.6g, %.2f s, held-out %s", stage, n, objective, seconds, score)
         if self._callback is None:

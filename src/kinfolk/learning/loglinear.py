@@ -45,79 +45,17 @@ class Shape(NamedTuple):
     pair_features: int = 0
 
     @property
+    def tables(self) -> TableShape:
+        """The same as one table of a single relation."""
+        return TableShape((self.features,), self.labels, 1, self.pair_features)
+
+    @property
     def size(self) -> int:
-        f, n, g = self
-        return f * n + n + n * n + g * n * n
+        return self.tables.size
 
     def split(self, flat: Array) -> Weights:
-        f, n, g = self
-        cuts = np.cumsum([f * n, n, n * n])
-        node, start, pair, extra = np.split(flat, cuts)
-        return Weights(node.reshape(f, n), start, pair.reshape(n, n), extra.reshape(g, n * n))
-
-
-class LogLinear:
-    """Callable as objective(weights, gradient_out) -> value."""
-
-    def __init__(
-        self,
-        rows: SparseRows,
-        residuals: ResidualFunction,
-        n_labels: int,
-        pair_rows: SparseRows | None = None,
-        l2: float = 1.0,
-        n_jobs: int = 1,
-    ) -> None:
-        self.rows, self.pair_rows, self.residuals = rows, pair_rows, residuals
-        self.shape = Shape(rows.n_columns, n_labels, pair_rows.n_columns if pair_rows else 0)
-        self.l2, self.n_jobs = l2, n_jobs
-        self._scores: Array | None = None
-        self._node_residuals: Array | None = None
-
-    def pair_scores(self, weights: Weights) -> Array:
-        """(1, L, L) shared, or (n, L, L) when there are features of label pairs."""
-        n = self.shape.labels
-        if self.pair_rows is None:
-            return weights.pair[None]
-        return self.pair_rows.scores(weights.pair_features, self.n_jobs).reshape(-1, n, n) + weights.pair
-
-    def __call__(self, flat: Array, gradient: Array) -> float:
-        weights, out = self.shape.split(flat), self.shape.split(gradient)
-        if self._scores is None or self._scores.dtype != flat.dtype:
-            self._scores = np.empty((self.rows.n_rows, self.shape.labels), flat.dtype)
-        self.rows.scores(weights.node, self.n_jobs, out=self._scores)
-        loss, node, pair, start = self.residuals(self._scores, self.pair_scores(weights), weights.start)
-        self._node_residuals = node
-        self.rows.gradient(node, out.node, self.n_jobs)
-        out.start[:] = start
-        out.pair[:] = pair.sum(axis=0)
-        if self.pair_rows is not None:
-            self.pair_rows.gradient(pair.reshape(len(pair), -1).astype(flat.dtype), out.pair_features, self.n_jobs)
-        vectors.linear(gradient, self.l2, flat, self.n_jobs, out=gradient)
-        return loss + 0.5 * self.l2 * vectors.dot(flat, flat, self.n_jobs)
-
-    def inverse_curvature(self) -> Array:
-        """1 / (an estimate of the diagonal of the Hessian) where the objective was last evaluated.
-
-        The variance of label k at a token is p(1 - p); its residual r is p or p - 1, and |r|(1 - |r|) is
-        the same number. Pair and start weights get an even share of the total variance.
-        """
-        assert self._node_residuals is not None, "evaluate the objective first"
-        assert self._scores is not None
-        # Both arrays are written anew by the next evaluation, so they serve as scratch: no memory for this.
-        size = np.abs(self._node_residuals, out=self._node_residuals)
-        variance = np.subtract(1, size, out=self._scores)
-        variance *= size
-        np.maximum(variance, 0, out=variance)
-        self._node_residuals = None
-        diagonal = np.empty(self.shape.size, size.dtype)
-        self.rows.gradient(variance, self.shape.split(diagonal).node, self.n_jobs, squared=True)
-        n = self.shape.labels
-        diagonal[self.shape.features * n :] = variance.sum() / (n * n)
-        diagonal += self.l2
-        if self.l2 == 0:
-            diagonal += diagonal.mean() * 1e-3 + 1e-6
-        return np.reciprocal(diagonal, out=diagonal)
+        (node,), start, (pair,), rows, _ = self.tables.split(flat)
+        return Weights(node, start, pair, rows)
 
 
 # -- The log-linear objective of a mixture: several tables of weights, whose scores stand one below the other ---
@@ -196,7 +134,8 @@ class Tables:
     def __init__(
         self, blocks: Sequence[SparseRows], shape: TableShape, loss: Loss, l2: float, gate_l2: float, n_jobs: int = 1
     ) -> None:
-        self.blocks, self.shape, self.loss = blocks, shape, loss
+        self.blocks, self._shape, self.loss = blocks, shape, loss
+        self.shape: Any = shape  # how a caller may split the weights
         self.l2, self.gate_l2, self.n_jobs = l2, gate_l2, n_jobs
         self._cuts = np.cumsum([0, *(block.n_rows for block in blocks)]).tolist()
         self._scores: Array | None = None
@@ -206,7 +145,7 @@ class Tables:
     def scores(self, weights: TableWeights, out: Array | None = None) -> Array:
         """(S, L), table after table."""
         like = weights.start.dtype
-        scores = np.empty((self._cuts[-1], self.shape.labels), like) if out is None else out
+        scores = np.empty((self._cuts[-1], self._shape.labels), like) if out is None else out
         for block, table, first, last in self._parts(weights.tables):
             block.scores(table, self.n_jobs, out=scores[first:last])
         return scores
@@ -215,7 +154,7 @@ class Tables:
         return list(zip(self.blocks, tables, self._cuts[:-1], self._cuts[1:], strict=True))
 
     def __call__(self, flat: Array, gradient: Array) -> float:
-        weights, out = self.shape.split(flat), self.shape.split(gradient)
+        weights, out = self._shape.split(flat), self._shape.split(gradient)
         if self._scores is None or self._scores.dtype != flat.dtype:
             self._scores = self.scores(weights)
         else:
@@ -234,25 +173,52 @@ class Tables:
     def inverse_curvature(self) -> Array:
         """1 / (an estimate of the diagonal of the Hessian) where the objective was last evaluated.
 
-        As for a single softmax, |r| (1 - |r|) of a residual r stands for the variance of a label.
+        The variance of label k at a token is p(1 - p); its residual r is p or p - 1, and |r|(1 - |r|) is the same
+        number. In a mixture it stands for the variance of a label. Other weights get an even share of the total.
         """
-        assert self._residuals is not None, "evaluate the objective first"
-        size = np.minimum(np.abs(self._residuals), 1)
-        variance = size * (1 - size)
-        n, diagonal = self.shape.labels, np.empty(self.shape.size, size.dtype)
-        parts = self.shape.split(diagonal)
+        assert self._residuals is not None and self._scores is not None, "evaluate the objective first"
+        # Both arrays are written anew by the next evaluation, so they serve as scratch: no memory for this.
+        size = np.abs(self._residuals, out=self._residuals)
+        variance = np.subtract(1, size, out=self._scores)
+        variance *= size
+        np.maximum(variance, 0, out=variance)
+        self._residuals = None
+        n, diagonal = self._shape.labels, np.empty(self._shape.size, size.dtype)
+        parts = self._shape.split(diagonal)
         for block, table, first, last in self._parts(parts.tables):
             block.gradient(variance[first:last], table, self.n_jobs, squared=True)
-        rest = sum(self.shape.features) * n
-        diagonal[rest:] = variance.sum() / (n * n)
+        diagonal[sum(self._shape.features) * n :] = variance.sum() / (n * n)
         if self._pair_curvature is not None:
             for part, known in zip((parts.pair, parts.rows), self._pair_curvature, strict=True):
                 np.maximum(part, known, out=part)  # pairs that are all but ruled out have next to none of their own
         diagonal += self.l2
-        diagonal[self.shape.size - self.shape.gate :] += self.gate_l2
+        diagonal[self._shape.size - self._shape.gate :] += self.gate_l2
         if self.l2 == 0:
             diagonal += diagonal.mean() * 1e-3 + 1e-6
         return np.reciprocal(diagonal, out=diagonal)
+
+
+class LogLinear(Tables):
+    """That of chains: one table, whose rows are tokens, with a table of label pairs and their features."""
+
+    def __init__(
+        self, rows: SparseRows, residuals: ResidualFunction, n_labels: int, pair_rows: SparseRows | None = None,
+        l2: float = 1.0, n_jobs: int = 1,
+    ) -> None:  # fmt: skip
+        shape = Shape(rows.n_columns, n_labels, pair_rows.n_columns if pair_rows else 0)
+
+        def loss(scores: Array, weights: TableWeights) -> Answer:
+            pair = weights.pair  # (1, L, L) shared, or (n, L, L) when there are features of label pairs
+            if pair_rows is not None:
+                pair = pair + pair_rows.scores(weights.rows, n_jobs).reshape(-1, n_labels, n_labels)
+            value, node, by_pair, start = residuals(scores, pair, weights.start)
+            by_row = np.empty_like(weights.rows)
+            if pair_rows is not None:
+                pair_rows.gradient(by_pair.reshape(len(by_pair), -1).astype(by_row.dtype), by_row, n_jobs)
+            return Answer(value, node, by_pair.sum(axis=0), start, by_row, weights.gate)
+
+        super().__init__([rows], shape.tables, loss, l2, 0.0, n_jobs)
+        self.shape = shape
 
 
 # -- A warm start from an earlier fit: weights found again by the names of features and labels ---------
@@ -293,22 +259,36 @@ def _rows(before: dict[str, int], names: list[str]) -> NDArray[np.int64]:
 def inherit(before: NamedWeights, model: Any, shape: Shape) -> NDArray[Any]:
     """A flat start for `model` (features and labels learned anew): old weights where names agree, else 0."""
     flat = np.zeros(shape.size, np.float32)
-    new = shape.split(flat)
-    old_class = before.classes.encode(model.coding_.classes.names)
-    here, there = np.flatnonzero(old_class >= 0), old_class[old_class >= 0]
-    rows = _rows(before.features, model.features_.names())
-    known = np.flatnonzero(rows >= 0)
-    new.node[np.ix_(known, here)] = before.weights.node[np.ix_(rows[known], there)]
-    new.start[here] = before.weights.start[there]
-    new.pair[np.ix_(here, here)] = before.weights.pair[np.ix_(there, there)]
-    if model.transition_features_ is not None:
-        rows = _rows(before.pair_features, model.transition_features_.names())
-        known = np.flatnonzero(rows >= 0)
-        n_new, n_old = shape.labels, len(before.classes)
-        target = new.pair_features.reshape(-1, n_new, n_new)
-        source = before.weights.pair_features.reshape(-1, n_old, n_old)
-        target[np.ix_(known, here, here)] = source[np.ix_(rows[known], there, there)]
+    node, start, pair, rows = before.weights
+    pairs = model.transition_features_
+    named = _rows(before.pair_features, [] if pairs is None else pairs.names())
+    old, new = TableWeights([node], start, pair[None], rows, np.zeros(0)), shape.tables.split(flat)
+    _carry_over(
+        old, new, _labels(before, model.coding_.classes), _rows(before.features, model.features_.names()), named
+    )
     return flat
+
+
+def _labels(before: NamedWeights, classes: Classes) -> tuple[Array, Array]:
+    """Numbers of the labels that both have: now, and before."""
+    old = before.classes.encode(classes.names)
+    return np.flatnonzero(old >= 0), old[old >= 0]
+
+
+def _carry_over(
+    old: TableWeights, new: TableWeights, labels: tuple[Array, Array], features: Array, pair_features: Array
+) -> None:
+    """Old weights into new ones. `features` and `pair_features`: for each of the new, which of the old it is, or -1."""
+    (here, there), known = labels, np.flatnonzero(features >= 0)
+    for table, old_table in zip(new.tables, old.tables, strict=True):
+        table[np.ix_(known, here)] = old_table[np.ix_(features[known], there)]
+    new.start[here] = old.start[there]
+    relations = np.arange(len(new.pair))
+    new.pair[np.ix_(relations, here, here)] = old.pair[np.ix_(relations, there, there)]
+    known = np.flatnonzero(pair_features >= 0)
+    square, old_square = (one.rows.reshape(-1, len(one.start), len(one.start)) for one in (new, old))
+    square[np.ix_(known, here, here)] = old_square[np.ix_(pair_features[known], there, there)]
+    new.gate[:] = old.gate
 
 
 def inherit_mixture(
@@ -321,17 +301,6 @@ def inherit_mixture(
     sizes = [[len(w.tables), len(w.pair), len(w.rows), len(w.gate)] for w in (old, new)]
     if sizes[0] != sizes[1]:
         return None
-    old_class = before.classes.encode(classes.names)
-    here, there = np.flatnonzero(old_class >= 0), old_class[old_class >= 0]
-    rows = _rows(before.features, names)
-    known = np.flatnonzero(rows >= 0)
-    for table, old_table in zip(new.tables, old.tables, strict=True):
-        table[np.ix_(known, here)] = old_table[np.ix_(rows[known], there)]
-    new.start[here] = old.start[there]
-    relations = np.arange(len(new.pair))
-    new.pair[np.ix_(relations, here, here)] = old.pair[np.ix_(relations, there, there)]
-    n_new, n_old, n_rows = shape.labels, len(before.classes), np.arange(len(new.rows))
-    paired, old_paired = new.rows.reshape(-1, n_new, n_new), old.rows.reshape(-1, n_old, n_old)
-    paired[np.ix_(n_rows, here, here)] = old_paired[np.ix_(n_rows, there, there)]
-    new.gate[:] = old.gate
+    features = _rows(before.features, names)
+    _carry_over(old, new, _labels(before, classes), features, np.arange(len(new.rows)))
     return new
