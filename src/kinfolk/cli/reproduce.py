@@ -13,33 +13,21 @@ from kinfolk.cli.options import examples
 from kinfolk.cli.output import Table, show
 from kinfolk.errors import InputError, SettingError
 
-# -- examples at the end of help pages -----------------------------------------------------------------
-
 REPRODUCE = examples(
     "kinfolk reproduce stacked-cora --data data",
     "kinfolk reproduce chain-conll --data data --json rows.json",
     "kinfolk reproduce all --data data --report experiments.html",
 )
 
-# experiment -> module and function in kinfolk.papers, loaded when it is run
-EXPERIMENTS = {
-    "chain-conll": "mixture.chain_conll",
-    "mop-conll": "mixture.mop_conll",
-    "mop-webkb": "mixture.mop_webkb",
-    "stacked-slif": "stacking.stacked_slif",
-    "stacked-webkb": "stacking.stacked_webkb",
-    "stacked-cora": "stacking.stacked_cora",
-    "stacked-citeseer": "stacking.stacked_citeseer",
-    "stacked-genia": "stacking.stacked_genia",
-    "stacked-aimed": "stacking.stacked_aimed",
-    "stacked-enron": "stacking.stacked_enron",
-    "stacked-conll": "stacking.stacked_conll",
-    "gibbs-speed": "gibbs.gibbs_speed",
-    "gibbs-convergence": "gibbs.gibbs_convergence",
-    "slt-litbank": "structured.slt_litbank",
-    "slt-gum": "structured.slt_gum",
-    "slt-records": "structured.slt_records",
+BY_MODULE = {
+    "mixture": "chain-conll mop-conll mop-webkb",
+    "stacking": "stacked-slif stacked-webkb stacked-cora stacked-citeseer stacked-genia stacked-aimed stacked-enron "
+    "stacked-conll",
+    "gibbs": "gibbs-speed gibbs-convergence",
+    "structured": "slt-litbank slt-gum slt-records",
 }
+# experiment -> module and function in kinfolk.papers, loaded when it is run
+EXPERIMENTS = {n: f"{module}.{n.replace('-', '_')}" for module, names in BY_MODULE.items() for n in names.split()}
 FIGURES = ("gibbs-convergence",)
 
 
