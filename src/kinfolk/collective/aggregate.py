@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kinfolk.core.kernels import njit
+from kinfolk.core.kernels import Csr, njit
 from kinfolk.core.threads import even_bounds, run_chunks
 
 Array = NDArray[Any]
@@ -23,11 +23,12 @@ LEAST_WORK = 20_000  # links that are worth a thread of their own
 
 
 @njit(cache=True, nogil=True)
-def _add_up(mean, indptr, indices, weights, votes, rows, first, last, out):
+def _add_up(mean, links, votes, rows, first, last, out):
     """out[r] = Σ_e w_e votes[j_e] over the links of rows[r], divided by Σ_e w_e if `mean`.
 
     Eight columns at a time, in variables of their own: rows of `votes` are padded to whole cache lines.
     """
+    indptr, indices, weights = links
     width = out.shape[1]
     for r in range(first, last):
         i = rows[r]
@@ -53,8 +54,9 @@ def _add_up(mean, indptr, indices, weights, votes, rows, first, last, out):
 
 
 @njit(cache=True, nogil=True)
-def _compare(kind, indptr, indices, votes, rows, first, last, out):
+def _compare(kind, links, votes, rows, first, last, out):
     """out[r] = the largest vote among the neighbours of rows[r], or 1 - Π (1 - v); 0 without any."""
+    indptr, indices, _ = links
     width = votes.shape[1]
     for r in range(first, last):
         i = rows[r]
@@ -78,8 +80,9 @@ def _compare(kind, indptr, indices, votes, rows, first, last, out):
 
 
 @njit(cache=True, nogil=True)
-def _lay_out(indptr, indices, votes, rows, slots, first, last, out):
+def _lay_out(links, votes, rows, slots, first, last, out):
     """out[r] = the votes of the first `slots` neighbours of rows[r], one after the other; absent = 0."""
+    indptr, indices, _ = links
     width = votes.shape[1]
     for r in range(first, last):
         i = rows[r]
@@ -117,16 +120,16 @@ def _is_padded(votes: Array) -> bool:
 
 def aggregate(kind: int, links: sparse.csr_array, votes: Array, rows: Array, out: Array, n_jobs: int) -> None:
     """Write the aggregate of `votes` (n, C) over the neighbours of `rows` into `out` (len(rows), C)."""
-    bounds = _runs(links, rows)
+    bounds, csr = _runs(links, rows), Csr(links.indptr, links.indices, links.data)
     adds = kind in (SUM, MEAN, SHARE)
     table = padded(votes).base if adds and votes.shape[1] else votes
 
     def run(chunk: int) -> None:
         first, last = bounds[chunk], bounds[chunk + 1]
         if adds:
-            _add_up(kind == MEAN, links.indptr, links.indices, links.data, table, rows, first, last, out)
+            _add_up(kind == MEAN, csr, table, rows, first, last, out)
         else:
-            _compare(kind, links.indptr, links.indices, table, rows, first, last, out)
+            _compare(kind, csr, table, rows, first, last, out)
         if kind == SHARE:  # of what was said, not of who might have spoken
             said = out[first:last].sum(axis=1, keepdims=True)
             np.divide(out[first:last], said, out=out[first:last], where=said != 0)
@@ -136,11 +139,10 @@ def aggregate(kind: int, links: sparse.csr_array, votes: Array, rows: Array, out
 
 def lay_out(links: sparse.csr_array, votes: Array, rows: Array, slots: int, out: Array, n_jobs: int) -> None:
     """Write the votes of each row's first neighbours side by side into `out` (len(rows), slots · C)."""
-    bounds = _runs(links, rows)
+    bounds, csr = _runs(links, rows), Csr(links.indptr, links.indices, links.data)
 
     def run(chunk: int) -> None:
-        span = bounds[chunk], bounds[chunk + 1]
-        _lay_out(links.indptr, links.indices, votes, rows, slots, *span, out)
+        _lay_out(csr, votes, rows, slots, bounds[chunk], bounds[chunk + 1], out)
 
     run_chunks(run, len(bounds) - 1, n_jobs)
 
@@ -175,17 +177,17 @@ def _starts(indptr, index, block, out):
 
 
 @njit(cache=True, nogil=True)
-def _fill(indptr, indices, data, index, block, width, starts, out_indices, out_data):
+def _fill(table, index, block, width, out):
     for r in range(len(index)):
-        at = starts[r]
-        for e in range(indptr[index[r]], indptr[index[r] + 1]):
-            out_indices[at] = indices[e]
-            out_data[at] = data[e]
+        at = out.indptr[r]
+        for e in range(table.indptr[index[r]], table.indptr[index[r] + 1]):
+            out.indices[at] = table.indices[e]
+            out.values[at] = table.values[e]
             at += 1
         for c in range(block.shape[1]):
             if block[r, c] != 0:
-                out_indices[at] = width + c
-                out_data[at] = block[r, c]
+                out.indices[at] = width + c
+                out.values[at] = block[r, c]
                 at += 1
 
 
@@ -212,6 +214,6 @@ def side_by_side(table: Any, index: Array, block: Array | None) -> Any:
     starts = np.zeros(n + 1, table.indptr.dtype)
     _starts(table.indptr, index, block, starts)
     kind = np.result_type(table.dtype, np.float32)
-    indices, data = np.empty(starts[-1], table.indices.dtype), np.empty(starts[-1], kind)
-    _fill(table.indptr, table.indices, table.data, index, block, width, starts, indices, data)
-    return sparse.csr_array((data, indices, starts), shape=(n, width + block.shape[1]))
+    made = Csr(starts, np.empty(starts[-1], table.indices.dtype), np.empty(starts[-1], kind))
+    _fill(Csr(table.indptr, table.indices, table.data), index, block, width, made)
+    return sparse.csr_array((made.values, made.indices, starts), shape=(n, width + block.shape[1]))

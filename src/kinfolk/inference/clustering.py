@@ -245,13 +245,7 @@ KINDS = {"average": 0, "complete": 1, "gain": 2, "compared": 3}
 
 
 def agglomerate(
-    n: int,
-    left: Array,
-    right: Array,
-    value: Array,
-    kind: str,
-    threshold: float,
-    constraints: Constraints | None = None,
+    n: int, left: Array, right: Array, value: Array, kind: str, threshold: float, constraints: Constraints | None = None
 ) -> NDArray[np.int32]:
     """Clusters int32 (n,). For all kinds but gain a join needs a pair above the threshold, so clusters lie
     within the components of those pairs, and only pairs within components are worked with.

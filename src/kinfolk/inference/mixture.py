@@ -65,10 +65,7 @@ class Dag(NamedTuple):
 
 
 def build_dag(
-    edges: Sequence[Array],
-    groups: Array,
-    start: NDArray[np.bool_] | None = None,
-    names: Sequence[str] | None = None,
+    edges: Sequence[Array], groups: Array, start: NDArray[np.bool_] | None = None, names: Sequence[str] | None = None
 ) -> Dag:
     """Components of a list of relations, each an int array (E, 2) of (child, parent).
 

@@ -7,7 +7,7 @@ own. In every column i is the earlier mention (left) and j the later one (right)
 from __future__ import annotations
 
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -84,11 +84,11 @@ class CoreferencePairs(PairFeature):
 
     def of(self, items: Mentions) -> Answer:
         table = mention_table(items)
-        times = _times(items, table)
+        mentions = Mentioned(table.values, table.words, table.word_starts, _times(items, table))
 
         def answer(left: Items, right: Items) -> Any:
             codes = np.empty((len(left), len(COLUMNS)), np.uint8)
-            _code(left, right, items.groups, table.values, table.words, table.word_starts, times, codes, *_BOUNDS)
+            _code(left, right, mentions, _BOUNDS, codes)
             return codes
 
         return answer
@@ -100,7 +100,25 @@ class CoreferencePairs(PairFeature):
         return "CoreferencePairs()"
 
 
-_BOUNDS = tuple(np.array(b, np.int32) for b in (_SENTENCES, _MENTIONS, _BETWEEN, _TIMES))
+class Bounds(NamedTuple):
+    """Upper ends of the bins of each kind of number."""
+
+    sentences: Any
+    mentions: Any
+    between: Any
+    times: Any
+
+
+class Mentioned(NamedTuple):
+    """values: the columns `AT`, a row a mention; words of each, sorted, from word_starts on; times: of its text."""
+
+    values: Any
+    words: Any
+    word_starts: Any
+    times: Any
+
+
+_BOUNDS = Bounds(*(np.array(b, np.int32) for b in (_SENTENCES, _MENTIONS, _BETWEEN, _TIMES)))
 _FORM, _PRONOUN, _NUMBER, _GENDER = AT["form"], AT["pronoun"], AT["number"], AT["gender"]
 _PERSONAL, _DEFINITE, _TYPE, _SENTENCE = AT["personal"], AT["definite"], AT["type"], AT["sentence"]
 _START, _END, _HEAD, _CORE, _FIRST, _LAST = AT["start"], AT["end"], AT["head"], AT["core"], AT["first"], AT["last"]
@@ -154,21 +172,9 @@ def _shared(words, starts, i, j):
 
 
 @njit(nogil=True, cache=True)
-def _code(
-    left,
-    right,
-    groups,
-    t,
-    words,
-    word_starts,
-    times,
-    codes,
-    sentence_bounds,
-    mention_bounds,
-    between_bounds,
-    time_bounds,
-):
+def _code(left, right, mentions, bounds, codes):
     """A run of pairs with one j is walked from j backwards, so that what stands between is counted once."""
+    t = mentions.values
     stop = len(left)
     while stop > 0:
         j = right[stop - 1]
@@ -185,16 +191,16 @@ def _code(
                 and _agreement(t[i, _PERSONAL], t[j, _PERSONAL]) != 1
             )
             if left[p] == i:
-                _code_pair(i, j, t, words, word_starts, codes[p])
+                _code_pair(i, j, mentions, codes[p])
                 c = codes[p]
-                c[0] = _bin(t[j, _SENTENCE] - t[i, _SENTENCE], sentence_bounds)
-                c[1] = _bin(j - i - 1, mention_bounds)
+                c[0] = _bin(t[j, _SENTENCE] - t[i, _SENTENCE], bounds.sentences)
+                c[1] = _bin(j - i - 1, bounds.mentions)
                 pronoun = t[j, _FORM] == 0
-                c[21] = _bin(agreeing, between_bounds) if pronoun else len(between_bounds) + 1
-                c[22] = _bin(same, between_bounds) if pronoun else len(between_bounds) + 1
+                c[21] = _bin(agreeing, bounds.between) if pronoun else len(bounds.between) + 1
+                c[22] = _bin(same, bounds.between) if pronoun else len(bounds.between) + 1
                 c[23] = 2 if pronoun else int(t[i, _HEAD] == t[j, _HEAD] and not head_seen)
-                c[24] = _bin(times[i], time_bounds)
-                c[25] = _bin(times[j], time_bounds)
+                c[24] = _bin(mentions.times[i], bounds.times)
+                c[25] = _bin(mentions.times[j], bounds.times)
                 p -= 1
                 if p < start:
                     break
@@ -205,8 +211,9 @@ def _code(
 
 
 @njit(nogil=True, cache=True)
-def _code_pair(i, j, t, words, word_starts, c):
+def _code_pair(i, j, mentions, c):
     """The columns that depend on the two mentions alone."""
+    t = mentions.values
     form_i, form_j = t[i, _FORM], t[j, _FORM]
     alike = 1 + form_i if form_i == form_j else 4
     pronoun = form_i == 0 or form_j == 0
@@ -214,7 +221,7 @@ def _code_pair(i, j, t, words, word_starts, c):
     c[3] = 11 * t[i, _PRONOUN] + t[j, _PRONOUN]
     c[4] = alike if t[i, _CORE] == t[j, _CORE] else 0
     c[5] = 4 if pronoun else (alike - 1 if t[i, _HEAD] == t[j, _HEAD] else 0)
-    c[6] = 0 if pronoun else _shared(words, word_starts, i, j)
+    c[6] = 0 if pronoun else _shared(mentions.words, mentions.word_starts, i, j)
     c[7] = 0 if pronoun else 1 + (t[i, _FIRST] == t[j, _FIRST]) + 2 * (t[i, _LAST] == t[j, _LAST])
     c[8] = _agreement(t[i, _NUMBER], t[j, _NUMBER])
     c[9] = _agreement(t[i, _GENDER], t[j, _GENDER])
