@@ -1,4 +1,4 @@
-"""Where the real data are, for tests marked `data`; Hypothesis without a clock, as machines differ."""
+"""Compiled kernels shared by all workers, the longest tests first, where the real data are, small fitted models."""
 
 from __future__ import annotations
 
@@ -10,18 +10,29 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from warm_kernels import warm_up
+
 REPOSITORY = Path(__file__).resolve().parents[1]
-# Each worker keeps compiled kernels of its own: two processes that compile one kernel for different types at
-# the same moment would overwrite each other's, and compile it again. Set before numba is imported; commands run by
-# tests inherit it, and so do the workers, who then choose anew.
-KERNELS = REPOSITORY / ".numba_cache"
-if os.environ.get("NUMBA_CACHE_DIR", str(KERNELS / "main")) == str(KERNELS / "main"):
-    os.environ["NUMBA_CACHE_DIR"] = str(KERNELS / os.environ.get("PYTEST_XDIST_WORKER", "main"))
+# One place for compiled kernels, of all workers and of the commands that tests run. Set before numba is imported.
+os.environ.setdefault("NUMBA_CACHE_DIR", str(REPOSITORY / ".numba_cache"))
 
 # Quick by default; HYPOTHESIS_PROFILE=thorough looks at twenty times as many examples where a test names no number.
 settings.register_profile("quick", deadline=None, max_examples=25)
 settings.register_profile("thorough", deadline=None, max_examples=500)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+LONGEST = ("test_blocks_run_and_show_what_they_say",)  # begun first: no worker waits for another at the end
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before the workers of the whole suite start, the kernels that they share are compiled, once."""
+    is_one_of_several = hasattr(config, "workerinput") or not config.getoption("numprocesses", None)
+    if not is_one_of_several and config.args == config.getini("testpaths") and not config.option.collectonly:
+        warm_up(Path(os.environ["NUMBA_CACHE_DIR"]))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: getattr(item, "originalname", "") not in LONGEST)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -30,41 +30,11 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 import kinfolk as kf
+from every_model import BLOCKING, CORPUS, GRAPH, LOOSE, MODELS, PEOPLE
 from kinfolk.core.settings import Settings
 from kinfolk.errors import InputError, SettingError
 
 HOSTILE = "<script>alert('gotcha')</script>"
-LOOSE: dict[str, Any] = {"n_jobs": 1, "tolerance": 0.01}
-CORPUS = kf.generate_newswire(6)
-PEOPLE = kf.generate_customers(80, seed=1)
-BLOCKING = ["key(postcode)", "key(surname)", "key(given_name)", "key(date_of_birth)"]
-
-
-def small_graph() -> kf.Graph:
-    rng = np.random.default_rng(0)
-    kinds = np.arange(36) % 3
-    near = (rng.random((36, 36)) < 0.15) & (kinds[:, None] == kinds) & ~np.eye(36, dtype=bool)
-    return kf.Graph(
-        np.eye(3)[kinds] + rng.normal(0, 0.5, (36, 3)), ["abc"[i] for i in kinds], {"near": np.argwhere(near)}
-    )
-
-
-GRAPH = small_graph()
-
-# name -> a new model, and data to train it on
-MODELS: dict[str, tuple[Callable[[], Any], Any]] = {
-    "MaxEnt": (lambda: kf.MaxEnt(**LOOSE), CORPUS),
-    "MEMM": (lambda: kf.MEMM(**LOOSE), CORPUS),
-    "LinearChainCRF": (lambda: kf.LinearChainCRF(**LOOSE), CORPUS),
-    "SkipChainCRF": (lambda: kf.SkipChainCRF(**LOOSE), CORPUS),
-    "MixtureTagger": (lambda: kf.MixtureTagger(**LOOSE), CORPUS),
-    "MixtureNodes": (lambda: kf.MixtureNodes(orders=2, predict_orders=2, **LOOSE), GRAPH),
-    "LinkModel": (lambda: kf.LinkModel(**LOOSE), GRAPH),
-    "StackedTagger": (lambda: kf.StackedTagger(kf.LinearChainCRF(**LOOSE), folds=2, n_jobs=1), CORPUS),
-    "StackedNodes": (lambda: kf.StackedNodes(LogisticRegression(), folds=3, n_jobs=1), GRAPH),
-    "DependencyNetwork": (lambda: kf.DependencyNetwork(LogisticRegression(), sweeps=5, burn_in=2, n_jobs=1), GRAPH),
-    "Linker": (lambda: kf.Linker(blocking=BLOCKING, n_jobs=1), PEOPLE),
-}
 EVERY_MODEL = pytest.mark.parametrize(("new", "data"), MODELS.values(), ids=MODELS)
 
 

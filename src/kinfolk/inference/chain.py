@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.core.data import read_only
 from kinfolk.core.kernels import FAST, log_sum, njit, softmax
 from kinfolk.core.threads import even_bounds, run_chunks
 
@@ -520,7 +521,8 @@ class Sequences(NamedTuple):
 
     @classmethod
     def of(cls, labels: Array, weights: Array, starts: NDArray[np.int64]) -> Sequences:
-        return cls(labels, weights, starts, int(np.diff(starts).max(initial=1)))
+        """Labels are read only, wherever they came from: so kernels are compiled for one type of them."""
+        return cls(read_only(labels), weights, starts, int(np.diff(starts).max(initial=1)))
 
 
 class Work(NamedTuple):

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from kinfolk.core.data import read_only
 from kinfolk.core.kernels import FAST, Csr, njit, softmax
 from kinfolk.core.threads import even_bounds, run_chunks
 from kinfolk.errors import InputError
@@ -630,7 +631,7 @@ def beliefs(
     def run(task: int) -> None:
         w, *groups = tasks[task]
         known = np.full(shapes[w][0], -1, np.int32) if labels is None else labels
-        observed = Observed(known, np.empty(0), labels is not None)
+        observed = Observed(read_only(known), np.empty(0), labels is not None)
         first, last = wirings[w].dag.group_starts[groups]
         _forward_chunk(wirings[w], model, alphas[w], observed, first, last, *found[w])
 
@@ -651,7 +652,7 @@ def residuals(
 
     clamp   False: marginal log-likelihood L_M; True: conditional log-likelihood L_C
     """
-    model, observed = Model.of(scores), Observed(labels, weights, clamp)
+    model, observed = Model.of(scores), Observed(read_only(labels), weights, clamp)
     tasks = [(w, *groups) for w, wiring in enumerate(wirings) for groups in wiring.chunks]
     shape, sums = (len(labels), len(scores.start)), [part.shape for part in (scores.pair, *scores[1:])]
     marginals = [np.empty(shape) for _ in wirings]

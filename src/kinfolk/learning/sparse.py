@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.core.data import read_only
 from kinfolk.core.kernels import FAST, Csr, njit
 from kinfolk.core.threads import even_bounds, run_chunks
 
@@ -62,13 +63,16 @@ class SparseRows:
     """A sparse table (n, F) ready for products in both directions.
 
     csr   int64 indptr (n + 1,), int32 indices (nnz,), float values (nnz,), or none: all ones
+
+    All are read only, wherever they came from: kernels would be compiled anew for arrays that can be written to.
     """
 
     def __init__(self, matrix: Any, dtype: type = np.float32) -> None:
         self.n_rows, self.n_columns = matrix.shape
         values = matrix.data.astype(dtype, copy=False)
         values = np.empty(0, dtype) if (values == 1).all() else values
-        self.csr = Csr(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32, copy=False), values)
+        parts = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32, copy=False), values
+        self.csr = Csr(*map(read_only, parts))
         self._row_bounds = even_bounds(self.csr.indptr, CHUNKS)
         self._by_column: tuple[Csr, NDArray[np.int64]] | None = None
 
@@ -95,7 +99,7 @@ class SparseRows:
             _transpose(csr, bounds[chunk], bounds[chunk + 1], places[chunk], columns)
 
         run_chunks(write, len(counts), n_jobs)
-        self._by_column = columns, even_bounds(starts, CHUNKS)
+        self._by_column = Csr(*map(read_only, columns)), even_bounds(starts, CHUNKS)
         return self._by_column
 
     def scores(
@@ -121,7 +125,7 @@ class SparseRows:
         """out = Xᵀ · residuals, (F, K); with `squared`, of the squared entries of X."""
         columns, bounds = self._columns(n_jobs)
         if squared:
-            columns = columns._replace(values=columns.values**2)
+            columns = columns._replace(values=read_only(columns.values**2))
 
         def multiply(chunk: int) -> None:
             _multiply(columns, residuals, out, bounds[chunk], bounds[chunk + 1])
