@@ -15,6 +15,9 @@ from warm_kernels import warm_up
 REPOSITORY = Path(__file__).resolve().parents[1]
 # One place for compiled kernels, of all workers and of the commands that tests run. Set before numba is imported.
 os.environ.setdefault("NUMBA_CACHE_DIR", str(REPOSITORY / ".numba_cache"))
+# Workers share the cores: threads of BLAS and OpenMP that wait for each other in a loop cost up to ten times the work.
+for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(threads, "1")
 
 # Quick by default; HYPOTHESIS_PROFILE=thorough looks at twenty times as many examples where a test names no number.
 settings.register_profile("quick", deadline=None, max_examples=25)

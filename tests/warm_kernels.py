@@ -22,7 +22,7 @@ def warm_up(folder: Path) -> None:
     """Kernels in the folder, unless some are there; what goes wrong here is found again by the tests."""
     if not folder.exists():
         sources = os.pathsep.join(filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")]))
-        environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder), "PYTHONPATH": sources, "OMP_NUM_THREADS": "1"}
+        environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder), "PYTHONPATH": sources}
         started = [
             subprocess.Popen([sys.executable, __file__, *names], env=environment, stderr=subprocess.DEVNULL)
             for names in LISTS
