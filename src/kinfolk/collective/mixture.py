@@ -1,6 +1,6 @@
 """Which tables of weights a mixture of parents has, and which rows of features each of them scores.
 
-A relation has a table for the features of the child and, where those of the parent speak too, one for them ("own"),
+A relation has a table for the features of the child and, where those of the parent count too, one for them ("own"),
 or the same one ("shared"). Start components have a table of their own, or that of a relation's children.
 """
 
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
+from scipy import sparse, special
 
 from kinfolk.collective.explain import Component
 from kinfolk.collective.sequences import TrainingData, train
@@ -192,8 +192,7 @@ def _component_rows(layout: Layout, dag: Dag, by_relation: Sequence[Any]) -> Csr
 # -- Separate training: each relation's model on its own edges, given the true label of the parent -----
 #
 # An edge is a row of a plain maxent problem: the features of the child, those of the parent, and the label of the
-# parent
-# as a feature of its own, whose weights are the label-pair table T. The parts of the weights are then taken apart.
+# parent as a feature of its own, whose weights are the label-pair table T. The weights are then taken apart.
 
 RUN = 16  # rows that a stochastic step takes together
 
@@ -280,7 +279,7 @@ def _by_label(pair_rows: Any, before: Array, n_labels: int) -> sparse.csr_array:
     return sparse.csr_array((data, indices, table.indptr), shape=(table.shape[0], table.shape[1] * n_labels))
 
 
-# -- Training a mixture of parents: separately, then, if asked, all relations together by L_C or L_M, gate included ---
+# -- Training a mixture of parents: separately, then, if wanted, all relations together by L_C or L_M, gate included ---
 
 
 @dataclass(frozen=True, eq=False)
@@ -323,26 +322,26 @@ class Sample:
         self, weights: TableWeights, names: Sequence[str], instances: Sequence[int], n_jobs: int,
         labels: NDArray[np.int32] | None = None,
     ) -> list[list[Component]]:  # fmt: skip
-        """Who speaks for each instance, in every order; weights of all sum to 1. `names` are those of the relations,
+        """The components of each instance, in every order; weights of all sum to 1. `names` are those of the relations,
         `labels` (n,) those that are known, -1 for none."""
         known = (*names, "start")
-        spoken: list[list[Component]] = [[] for _ in instances]
+        answer: list[list[Component]] = [[] for _ in instances]
         found, alphas = self.beliefs(weights, labels, n_jobs), self.alphas(weights.gate)
         for wiring, alpha, (marginals, predicted) in zip(self.wired.wirings, alphas, found, strict=True):
             dag = wiring.dag
             if labels is not None:
                 set_known(marginals, labels)
-            for components, instance in zip(spoken, instances, strict=True):
+            for components, instance in zip(answer, instances, strict=True):
                 for c in range(dag.indptr[instance], dag.indptr[instance + 1]):
                     j = int(dag.parent[c])
                     own = None if j < 0 else marginals[j]
                     components.append(
                         Component(j, known[dag.relation[c]], float(alpha[c]) / len(found), own, predicted[c])
                     )
-        return spoken
+        return answer
 
     def scores(self, weights: TableWeights, n_jobs: int) -> Scores:
-        """What the tables say of the instances that they are asked about."""
+        """Scores of the instances that each table has a part in."""
         ends = np.concatenate(
             [np.empty((0, len(weights.start)), weights.start.dtype)]
             + [
@@ -480,7 +479,7 @@ def _loss(examples: Examples, clamp: bool, n_jobs: int) -> Callable[[Array, Tabl
         total = parts[0].scores if len(parts) == 1 else Scores(
             *(share * sum(columns[1:], columns[0]) for columns in zip(*(part.scores for part in parts), strict=True))
         )  # fmt: skip
-        return Answer(share * sum(part.loss for part in parts), *total[:1], total.pair, total.start, total.rows, gate)
+        return Answer(share * sum(part.loss for part in parts), *total, gate=gate)
 
     return evaluate
 
@@ -498,7 +497,7 @@ def _taken(rows: sparse.csr_array, instances: NDArray[np.int64]) -> sparse.csr_a
 # γ = 0 is uniform, and a ridge on γ draws towards it. The features φ of a component:
 #
 #     its relation; log of how many components of that relation the instance has (γ = -1 makes them weigh like one);
-#     how much a local model doubts the child and the parent (1 - its best probability), each by relation;
+#     how uncertain a local model is of the child and of the parent (1 - its best probability), each by relation;
 #     features of the edge, where the relation has them
 
 
@@ -562,24 +561,22 @@ def checked_shares(given: Mapping[str, float], names: Sequence[str], start_like:
 
 @dataclass(frozen=True, eq=False)
 class LocalModel:
-    """A plain maxent model of the instances, asked only how sure it is."""
+    """A plain maxent model of the instances, for its uncertainty alone."""
 
     table: Array  # (F, L)
 
     def uncertainty(self, rows: sparse.csr_array, n_jobs: int) -> Array:
         """(n,), 1 - the best probability."""
         scores = SparseRows(rows).scores(self.table, n_jobs).astype(np.float64)
-        if not scores.size:
-            return np.zeros(len(scores))
-        return np.asarray(1 - 1 / np.exp(scores - scores.max(axis=1, keepdims=True)).sum(axis=1))
+        return np.asarray(1 - special.softmax(scores, axis=1).max(axis=1))
 
 
 def train_local(
     rows: sparse.csr_array, labels: NDArray[np.int32], weights: Array, fold: Array, n_labels: int, plan: TrainingPlan,
     callback: Callback | None,
 ) -> tuple[LocalModel, Array]:  # fmt: skip
-    """The model trained on everything, and the doubts (n,) of models that have not seen the fold of an instance:
-    one that has seen it never doubts it.
+    """The model trained on everything, and the uncertainty (n,) of models that have not seen the fold of an instance:
+    one that has seen it is always certain.
     """
     uncertainty = np.zeros(len(labels))
     for number in np.unique(fold):
@@ -629,7 +626,7 @@ class MixtureSettings:
 
 
 def untrained_relations(names: Sequence[str], edges: Sequence[EdgeData], labels: NDArray[np.int32]) -> tuple[str, ...]:
-    """Relations without an edge whose ends both have a label: their models know nothing, and should not be asked."""
+    """Relations without an edge whose ends both have a label: their models know nothing, and should not be used."""
     known = [(labels[data.edges] >= 0).all(axis=1).any() for data in edges]
     return tuple(name for name, trained in zip(names, known, strict=True) if not trained)
 
@@ -644,7 +641,7 @@ def folds_by_group(groups: Array, n_folds: int, seed: int | None) -> NDArray[np.
 def train_gate(
     examples: Examples, fold: NDArray[np.int64], gate_l2: float, plan: TrainingPlan, callback: UntilStopped | None
 ) -> tuple[Array, tuple[Stage, ...]]:
-    """γ (D,), and how it was found; nothing is told of the models of folds."""
+    """γ (D,), and how it was found; nothing is reported of the models of folds."""
     sample, n_gates = examples.sample, examples.sample.n_gate_features
     parts = []
     for number in np.unique(fold):
@@ -687,8 +684,8 @@ def train_mixture(
         outcome = combined(outcomes, "separate {}")
     crossed = fold is not None and settings.gate_folds > 0
     if fold is not None and crossed:
-        gate, told = train_gate(examples, fold, settings.gate_l2, plan, callback)
-        outcome = replace(outcome, stages=(*outcome.stages, *told))
+        gate, stages = train_gate(examples, fold, settings.gate_l2, plan, callback)
+        outcome = replace(outcome, stages=(*outcome.stages, *stages))
         start = start._replace(gate=gate.astype(np.float32))
     if settings.training == "separate":
         return start, outcome

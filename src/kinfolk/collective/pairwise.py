@@ -211,7 +211,7 @@ class InferenceReport:
         return InferenceReport(converged, rounds, change)
 
     def warn(self, remedy: str) -> None:
-        """Never silent: what did not settle is told."""
+        """Never silent: what did not settle is reported."""
         bad = self.not_converged
         if len(bad):
             shown = ", ".join(map(str, bad[:5])) + (", ..." if len(bad) > 5 else "")

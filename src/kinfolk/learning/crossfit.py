@@ -1,4 +1,4 @@
-"""Cross-fitting: folds, and which models may speak to whom.
+"""Cross-fitting: folds, and which model may vote for whom.
 
 A vote of instance j about itself must come from a model that has not seen j's label (Figure 2 of the paper), or
 votes are better in training than they will ever be again. In one graph that is not enough: i receives the vote of its
@@ -53,7 +53,7 @@ def assign_folds(labels: Array, groups: Array | None, n_folds: int, rng: np.rand
 
 
 class CrossFitting(NamedTuple):
-    """Who may speak to whom.
+    """Which model may vote for whom.
 
     kind      "strict" as above; "paper": one table of votes a level, whoever reads it; "none": every vote by the
               model trained on everything, to show what cross-fitting is for

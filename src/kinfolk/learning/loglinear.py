@@ -1,7 +1,7 @@
 """The log-linear objective: scores from weights, a loss of the scores, a ridge on the weights.
 
     node scores   S = X W            (n, L)
-    pair scores   T, or T + Z U      (L, L) for all tokens, or (n, L, L) when features Z speak of label pairs
+    pair scores   T, or T + Z U      (L, L) for all tokens, or (n, L, L) when there are features Z of label pairs
     start scores  a                  (L,)
 
     objective(W, a, T, U) = loss(S, pair, a) + l2 / 2 · (|W|² + |a|² + |T|² + |U|²)
