@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ MaybeValues = Sequence[str | None]
 class Raw(Attribute):
     """A column as read from the file: `word`, `pos`, `chunk`, ..."""
 
+    KEY: ClassVar[str] = "column"
     name: str
 
     def column(self, corpus: Corpus) -> Column:
@@ -36,9 +37,6 @@ class Raw(Attribute):
                 f"(it has: {', '.join(corpus.columns)}). Name the columns when reading, or choose other templates."
             )
         return corpus.columns[self.name]
-
-    def spec(self) -> dict[str, Any]:
-        return {"column": self.name}
 
     def needs(self) -> tuple[str, ...]:
         return (self.name,)
@@ -140,6 +138,7 @@ class PerWord(Attribute):
     Called once a distinct word. The model file keeps the name; the function is passed in again on load.
     """
 
+    KEY: ClassVar[str] = "function"
     name: str
     function: Callable[[str], str | None]
 
@@ -153,9 +152,6 @@ class PerWord(Attribute):
                 f"feature function {self.name!r} must return a string or None; for {value!r} it returned {answer!r}"
             )
         return answer
-
-    def spec(self) -> dict[str, Any]:
-        return {"function": self.name}
 
 
 def _mapped(column: Column, function: Callable[[Values], MaybeValues]) -> Column:
@@ -208,6 +204,7 @@ class Context(Attribute):
     of a sentence nor within a sentence in capitals.
     """
 
+    KEY: ClassVar[str] = "document"
     name: str
 
     def __post_init__(self) -> None:
@@ -217,9 +214,6 @@ class Context(Attribute):
     def column(self, corpus: Corpus) -> Column:
         return _DOCUMENT_KINDS[self.name](corpus) if corpus.n_tokens else Column(np.empty(0, np.int32), ())
 
-    def spec(self) -> dict[str, Any]:
-        return {"document": self.name}
-
 
 def _of_words(corpus: Corpus, test: Callable[[str], bool]) -> Mask:
     """Where a test of the word holds, called once a distinct word."""
@@ -228,7 +222,7 @@ def _of_words(corpus: Corpus, test: Callable[[str], bool]) -> Mask:
 
 
 def _yes(mask: Mask) -> Column:
-    return Column(np.where(mask, 0, -1).astype(np.int32), ("yes",))
+    return Column(np.where(mask, 0, -1), ("yes",))
 
 
 def _all_caps(corpus: Corpus) -> Mask:
@@ -340,6 +334,7 @@ document_case, document_start = Context("document_case"), Context("document_star
 class Gazetteer(Attribute):
     """Tokens inside an entry of the list, by place in the entry."""
 
+    KEY: ClassVar[str] = "gazetteer"
     name: str
     entries: frozenset[str]
     ignore_case: bool = False
@@ -361,7 +356,7 @@ class Gazetteer(Attribute):
         return Column.from_strings(marks)
 
     def spec(self) -> dict[str, Any]:
-        return {"gazetteer": self.name, "ignore_case": self.ignore_case}
+        return {**super().spec(), "ignore_case": self.ignore_case}
 
     def __str__(self) -> str:
         return f"gazetteer({self.name})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
@@ -308,8 +309,7 @@ def _sizes(documents: list[Any], n_sentences: int) -> list[int]:
             "sentence is a document"
         )
     runs = [(name, len(list(run))) for name, run in groupby(documents)]
-    seen: set[Any] = set()
-    again = next((name for name, _ in runs if name in seen or seen.add(name)), None)  # type: ignore[func-returns-value]
+    again = next((name for name, count in Counter(name for name, _ in runs).items() if count > 1), None)
     if again is not None:
         raise InputError(
             f"the sentences of a document must stand together; those of {again!r} come in several places: sort them"

@@ -177,11 +177,6 @@ class TokenFeatures:
         self.tables: list[KeyTable] = []
 
     @property
-    def offsets(self) -> NDArray[np.int64]:
-        """(templates + 1,), the number of the first feature of each template."""
-        return starts_of([len(table) for table in self.tables])
-
-    @property
     def n_features(self) -> int:
         return sum(len(table) for table in self.tables)
 
@@ -211,6 +206,7 @@ class TokenFeatures:
     def _assemble(self, blocks: list[Keys], n: int, n_jobs: int) -> sparse.csr_array:
         """CSR from one block of numbers a template: count each row, then write block after block."""
         bounds = np.linspace(0, n, CHUNKS + 1).astype(np.int64)
+        offsets = starts_of([len(table) for table in self.tables])  # the first feature of each template
         parts = [(b.keys, _NO_RUNS if b.indptr is None else b.indptr) for b in blocks]
         indptr = np.zeros(n + 1, np.int64)
 
@@ -224,7 +220,7 @@ class TokenFeatures:
         cursor = indptr[:-1].copy()
 
         def write(chunk: int) -> None:
-            for (numbers, runs), offset in zip(parts, self.offsets, strict=False):
+            for (numbers, runs), offset in zip(parts, offsets, strict=False):
                 _write(numbers, runs, offset, bounds[chunk], bounds[chunk + 1], cursor, indices)
 
         run_chunks(write, CHUNKS, n_jobs)

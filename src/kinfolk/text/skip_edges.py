@@ -47,9 +47,6 @@ class SkipBuilder(LinkRule):
         """(later, earlier) token offsets, in any order; `learned` is what `learn` found."""
         raise NotImplementedError
 
-    def spec(self) -> dict[str, Any]:
-        raise NotImplementedError
-
 
 @dataclass(frozen=True)
 class LearnedSkips(LinkRule):
@@ -425,9 +422,10 @@ class EdgeFeature:
         except ValueError:  # rows of different lengths
             array = np.empty((), object)
         if array.shape != child.shape or array.dtype.kind not in "biuf":
+            got = f"a {type(answer).__name__}" if array.dtype == object else f"{array.dtype} of shape {array.shape}"
             raise SettingError.saying(
                 f"edge feature {self.name!r} must return one number or truth value an edge, {len(child)} in one row; "
-                f"got {_shown(answer, array)}"
+                f"got {got}"
             )
         with np.errstate(over="ignore"):
             values = array.astype(np.float32)
@@ -518,10 +516,6 @@ def _checked_offsets(offsets: ArrayLike, n: int) -> Offsets:
             f"the ends of edges must be token offsets from 0 to {n - 1}; got {array.min()} to {array.max()}"
         )
     return read_only(array.astype(np.int64))
-
-
-def _shown(answer: Any, array: NDArray[Any]) -> str:
-    return f"{array.dtype} of shape {array.shape}" if array.dtype != object else f"a {type(answer).__name__}"
 
 
 # -- Documents of one sentence: a token there has no neighbours beyond its sentence --------------------

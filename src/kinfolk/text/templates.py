@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,13 +140,15 @@ class Template:
 class Attribute:
     """Something a token has a value of, or lacks: maps a corpus to a Column of strings."""
 
+    KEY: ClassVar[str]  # what a model file calls its kind
     name: str
 
     def column(self, corpus: Corpus) -> Column:
         raise NotImplementedError
 
     def spec(self) -> dict[str, Any]:
-        raise NotImplementedError
+        """A JSON description from which the attribute is rebuilt."""
+        return {self.KEY: self.name}
 
     def needs(self) -> tuple[str, ...]:
         """Names of the corpus columns it reads."""
