@@ -478,7 +478,7 @@ def test_held_out_data_are_used_or_refused_by_separate_training():
 
 
 def test_the_limit_is_a_warning_at_the_line_that_called_fit():
-    with pytest.warns(ConvergenceWarning, match=r"hit the iteration limit.*Raise max_iterations") as told:
+    with pytest.warns(ConvergenceWarning, match=r"hit the iteration limit.*Raise `max_iterations`") as told:
         model = mixture(max_iterations=2, tolerance=0).fit(SHORT)
     assert {w.filename for w in told} == {__file__} and model.convergence_.status == "limit"
 

@@ -356,7 +356,7 @@ def test_a_callback_that_always_stops_leaves_a_model_that_works():
 
 
 def test_the_limit_is_one_warning_at_the_line_that_called_fit():
-    with pytest.warns(ConvergenceWarning, match=r"hit the iteration limit.*Raise max_iterations") as told:
+    with pytest.warns(ConvergenceWarning, match=r"hit the iteration limit.*Raise `max_iterations`") as told:
         model = skip(max_iterations=2, tolerance=0, training="pseudo").fit(SHORT)
     assert [w.filename for w in told] == [__file__] and model.convergence_.status == "limit"
 
@@ -413,7 +413,7 @@ def test_what_did_not_settle_is_told_by_name(caplog: pytest.LogCaptureFixture):
         with caplog.at_level(logging.WARNING, "kinfolk"):
             call(LOOPS)
         assert "belief propagation did not settle in 2 of 3 groups (0, 2; largest change" in caplog.text
-        assert "Raise damping" in caplog.text
+        assert "Raise `damping`" in caplog.text
     report = model.inference_report(LOOPS)
     assert report.not_converged.tolist() == [0, 2] and (report.change[[0, 2]] > 1e-4).all()
     assert str(report) == "belief propagation settled in 1 of 3 groups; 1.0 rounds on average, 1 at most"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from kinfolk.core.data import Column
 from kinfolk.errors import InputError, SettingError
-from kinfolk.text.corpus import Corpus, shifted
+from kinfolk.text.corpus import Corpus, of_words, shifted
 from kinfolk.text.templates import OUTSIDE, Attribute
 
 Values = Sequence[str]
@@ -215,20 +215,14 @@ class Context(Attribute):
         return _DOCUMENT_KINDS[self.name](corpus) if corpus.n_tokens else Column(np.empty(0, np.int32), ())
 
 
-def _of_words(corpus: Corpus, test: Callable[[str], bool]) -> Mask:
-    """Where a test of the word holds, called once a distinct word."""
-    words = corpus.columns["word"]
-    return np.array([test(v) for v in words.values], bool)[words.codes]
-
-
 def _yes(mask: Mask) -> Column:
     return Column(np.where(mask, 0, -1), ("yes",))
 
 
 def _all_caps(corpus: Corpus) -> Mask:
     starts = corpus.sentence_starts
-    low = np.add.reduceat(_of_words(corpus, lambda v: v != v.upper()), starts[:-1], dtype=np.int64)
-    high = np.add.reduceat(_of_words(corpus, lambda v: v != v.lower()), starts[:-1], dtype=np.int64)
+    low = np.add.reduceat(of_words(corpus, lambda v: v != v.upper()), starts[:-1], dtype=np.int64)
+    high = np.add.reduceat(of_words(corpus, lambda v: v != v.lower()), starts[:-1], dtype=np.int64)
     return np.repeat((low == 0) & (high > 0), np.diff(starts))
 
 
@@ -240,7 +234,7 @@ def _sentence_length(corpus: Corpus) -> Column:
 
 def _run_ends(corpus: Corpus) -> tuple[Mask, Numbers, Numbers]:
     """Capitalised tokens, and for each of them the first and the last token of its run."""
-    capital = _of_words(corpus, is_capitalised)
+    capital = of_words(corpus, is_capitalised)
     opens = np.zeros(corpus.n_tokens + 1, bool)
     opens[corpus.sentence_starts] = True
     opens[1:-1] |= capital[1:] != capital[:-1]
@@ -280,11 +274,11 @@ def _seen_elsewhere(corpus: Corpus, mask: Mask) -> Column:
 
 
 def _seen_capitalised(corpus: Corpus) -> Column:
-    return _seen_elsewhere(corpus, _of_words(corpus, is_capitalised) & _mid_sentence(corpus))
+    return _seen_elsewhere(corpus, of_words(corpus, is_capitalised) & _mid_sentence(corpus))
 
 
 def _seen_lower(corpus: Corpus) -> Column:
-    return _seen_elsewhere(corpus, _of_words(corpus, lambda v: v != v.upper() and v == v.lower()))
+    return _seen_elsewhere(corpus, of_words(corpus, lambda v: v != v.upper() and v == v.lower()))
 
 
 def _document_case(corpus: Corpus) -> Column:

@@ -193,8 +193,8 @@ def check_possible(scores: Array, first: int, starts: NDArray[np.int64], corpus:
     raise InputError(
         f"the labels given in sentence {sentence} break the tag scheme, so no valid labelling keeps them. "
         "Correct them, or set `constrain=False`",
-        corpus.source, None if corpus.lines is None else int(corpus.lines[token]),
-    )  # fmt: skip
+        *corpus.line_of(token),
+    )
 
 
 def _runs(starts: NDArray[np.int64]) -> Iterator[tuple[int, int]]:

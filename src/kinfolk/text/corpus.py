@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
 from numbers import Integral
@@ -128,6 +128,15 @@ class Corpus:
         """int32 (n,), the sentence of each token."""
         return np.repeat(np.arange(self.n_sentences, dtype=np.int32), np.diff(self.sentence_starts))
 
+    @property
+    def is_labelled(self) -> bool:
+        """Whether any token has a known label."""
+        return self.labels is not None and bool((self.labels.codes >= 0).any())
+
+    def line_of(self, token: int) -> tuple[str | None, int | None]:
+        """The file and the line that a token was read from, as errors take them."""
+        return self.source, None if self.lines is None else int(self.lines[token])
+
     def rows(self, column: str = "word") -> list[list[str]]:
         """One list of strings a sentence."""
         return self._by_sentence(self.columns[column].strings())
@@ -177,7 +186,7 @@ class Corpus:
     def _place(self, token: int, sentences: ArrayLike | None) -> tuple[str | None, int | None, str]:
         """File and line of a token; where it came from no file, its sentence and place in it."""
         if self.lines is not None:
-            return self.source, int(self.lines[token]), ""
+            return *self.line_of(token), ""
         sentence = int(self.token_sentences[token])
         number = sentence if sentences is None else np.asarray(sentences)[sentence]
         return self.source, None, f"sentence {number}, token {token - self.sentence_starts[sentence]}: "
@@ -332,6 +341,12 @@ def _runs(starts: NDArray[np.int64], chosen: NDArray[np.int64]) -> NDArray[np.in
 def starts_of(lengths: ArrayLike) -> NDArray[np.int64]:
     """(n + 1,), where runs of these lengths begin, one behind the other, and where the last one ends."""
     return np.append(0, np.cumsum(lengths)).astype(np.int64)
+
+
+def of_words(corpus: Corpus, test: Callable[[str], bool]) -> NDArray[np.bool_]:
+    """(n,), where a test of the word holds, called once a distinct word."""
+    words = corpus.columns["word"]
+    return np.array([test(v) for v in words.values], bool)[words.codes]
 
 
 def shifted(values: NDArray[Any], corpus: Corpus, offset: int) -> NDArray[Any]:

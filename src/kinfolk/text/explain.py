@@ -170,15 +170,14 @@ def document_part(labelled: LabelledDocument, title: str, chosen: int | None = N
     by_parents = [answer.contributions if isinstance(answer, Explanation) else () for answer in answers]
     relations = [*(one.relation for parents in by_parents for one in parents), *(name for _, _, name in edges)]
     number = {name: i for i, name in enumerate(dict.fromkeys(relations))}
-    has_gold = corpus.labels is not None and bool((corpus.labels.codes >= 0).any())
-    gold = coding.gold(corpus) if has_gold else Column(labelled.path, coding.classes.names)
+    gold = coding.gold(corpus) if corpus.is_labelled else Column(labelled.path, coding.classes.names)
     impossible = np.zeros((corpus.n_tokens, len(gold.values) - len(coding.classes)))  # labels training never saw
     data = {
         "words": [str(word) for word in corpus.columns["word"].strings()],
         "sentences": starts,
         "classes": list(gold.values),
         "labels": labelled.path,
-        "gold": gold.codes if has_gold else None,
+        "gold": gold.codes if corpus.is_labelled else None,
         "marginals": np.round(np.hstack([labelled.marginals, impossible]), 4),
         "entities": [_placed(entity, starts) for entity in labelled.entities],
         "relations": list(number),

@@ -376,7 +376,7 @@ class LabelCoding:
     def learn(cls, corpus: Corpus, encoding: str) -> LabelCoding:
         """From a training corpus; `encoding` is a scheme, or "auto": the data's own, BIO for IOB1 without gaps."""
         check_encoding(encoding)
-        if corpus.labels is None or not (corpus.labels.codes >= 0).any():
+        if corpus.labels is None or not corpus.is_labelled:
             raise InputError("training needs labels, and this corpus has none", corpus.source)
         outer = corpus.scheme
         inner = outer if outer is None or encoding == "auto" else encoding
@@ -403,8 +403,8 @@ class LabelCoding:
             raise InputError(
                 f"label {labels.values[labels.codes[token]]!r} was never seen in training; "
                 f"the model knows {', '.join(self.classes.names)}. Train with it, or take it out of the file.",
-                corpus.source, None if corpus.lines is None else int(corpus.lines[token]),
-            )  # fmt: skip
+                *corpus.line_of(token),
+            )
         return codes
 
     def known(self, corpus: Corpus) -> NDArray[np.int32]:
@@ -414,7 +414,7 @@ class LabelCoding:
     def gold(self, corpus: Corpus, warns: bool = False) -> Column:
         """Labels to compare predictions with: the classes first, then labels training never saw, which no prediction
         can be: they count as misses, of which the log warns if `warns`."""
-        if corpus.labels is None or not (corpus.labels.codes >= 0).any():
+        if not corpus.is_labelled:
             raise InputError("scoring needs labels, and there are none", corpus.source)
         labels = self._labels(corpus, True)
         codes, n = self._numbers(labels), len(self.classes)
@@ -430,7 +430,7 @@ class LabelCoding:
         """In the scheme of the model."""
         if corpus.labels is None:
             return Column(np.full(corpus.n_tokens, -1, np.int32), ())
-        if corpus.scheme is None and self.inner is not None and (corpus.labels.codes >= 0).any():
+        if corpus.scheme is None and self.inner is not None and corpus.is_labelled:
             raise InputError(
                 f"the labels are no entity tags, but the model was trained on {self.outer} tags; "
                 "read the file with `scheme='auto'`", corpus.source,
@@ -464,5 +464,5 @@ def _inner_labels(corpus: Corpus, outer: str | None, inner: str | None) -> Colum
     raise InputError(
         f"a token has no label, and labels with gaps cannot be rewritten from {outer} to {inner}. "
         f"Set `encoding={outer!r}`, or write the file in {inner}.",
-        corpus.source, None if corpus.lines is None else int(corpus.lines[gap]),
-    )  # fmt: skip
+        *corpus.line_of(gap),
+    )

@@ -25,7 +25,7 @@ from kinfolk.core.data import read_only
 from kinfolk.core.modelfile import Functions, ModelFile, given_again
 from kinfolk.errors import DataWarning, InputError, ModelFileError, SettingError, warn
 from kinfolk.text.attributes import capitalised, is_capitalised, lower, sentence_all_caps
-from kinfolk.text.corpus import Corpus, shifted
+from kinfolk.text.corpus import Corpus, of_words, shifted
 from kinfolk.text.templates import TokenView
 
 log = logging.getLogger("kinfolk")
@@ -172,8 +172,7 @@ class SameWord(SkipBuilder):
         test: Callable[[str], bool] = bool if learned.capitalised is None else _has_letter
         if learned.capitalised or (learned.capitalised is None and self.capitalised):
             test = is_capitalised
-        usable = [test(v) and self._key(v) not in learned.left_out for v in words.values]
-        tokens = np.flatnonzero(np.array(usable, bool)[words.codes])
+        tokens = np.flatnonzero(of_words(corpus, lambda v: test(v) and self._key(v) not in learned.left_out))
         documents = corpus.token_documents[tokens].astype(np.int64)
         return documents * len(words.values) + self._numbers(corpus)[tokens], tokens
 
@@ -280,11 +279,8 @@ def entity_tokens(corpus: Corpus) -> NDArray[np.bool_]:
 
 def capitalised_share(corpus: Corpus, tokens: NDArray[np.bool_]) -> float | None:
     """The share of capitalised words among those of the tokens that have a letter; None where none has."""
-    words = corpus.columns["word"]
-    codes = words.codes[tokens]
-    codes = codes[np.array([*map(_has_letter, words.values), False], bool)[codes]]
-    upper = np.array([*map(is_capitalised, words.values), False], bool)
-    return float(upper[codes].mean()) if len(codes) else None
+    tokens = tokens & of_words(corpus, _has_letter)
+    return float(of_words(corpus, is_capitalised)[tokens].mean()) if tokens.any() else None
 
 
 def _has_letter(word: str) -> bool:
@@ -353,11 +349,11 @@ class _Text:
     """What the built-in features ask of tokens: arrays (n,)."""
 
     def __init__(self, corpus: Corpus) -> None:
-        view, words = TokenView(corpus, {}, learning=True), corpus.columns["word"]
+        view = TokenView(corpus, {}, learning=True)
         self.previous, self.next = view.codes(lower, -1), view.codes(lower, 1)
         self.capital_before, self.capital_after = (view.codes(capitalised, offset) > 0 for offset in (-1, 1))
         self.capital_beside = self.capital_before | self.capital_after
-        self.upper = np.array([v.isupper() for v in words.values], bool)[words.codes]
+        self.upper = of_words(corpus, str.isupper)
         self.in_upper_sentence = view.codes(sentence_all_caps, 0) > 0
         self.sentence = corpus.token_sentences
         self.starts_sentence = np.diff(self.sentence, prepend=-1) > 0

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from kinfolk.core.data import Column, Vocabulary
 from kinfolk.errors import SettingError
-from kinfolk.text.corpus import Corpus, shifted, starts_of
+from kinfolk.text.corpus import Corpus, of_words, shifted, starts_of
 
 # -- A corpus seen through a vocabulary: attribute values as numbers, shifted by offsets ---------------
 #
@@ -88,7 +88,7 @@ class TokenView:
         """
         words, n = self.corpus.columns["word"], self.corpus.n_tokens
         group = self.corpus.token_documents.astype(np.int64) * max(1, len(words.values)) + words.codes
-        tokens = np.flatnonzero(np.array([v[:1].isupper() for v in words.values], bool)[words.codes])
+        tokens = np.flatnonzero(of_words(self.corpus, lambda word: word[:1].isupper()))
         order = tokens[np.argsort(group[tokens], kind="stable")]
         sizes = np.unique(group[order], return_counts=True)[1]
         size, start = np.repeat(sizes, sizes), np.repeat(starts_of(sizes)[:-1], sizes)  # of the run at each place
