@@ -244,7 +244,7 @@ class RareTokens(Blocking):
 
     def candidates(self, items: Mentions, limits: Limits) -> Candidates:
         texts = texts_of(items, self.fields, self.normalise)
-        (starts, tokens, _), words = bags_of_tokens([text.split() for text in texts.values])
+        (starts, tokens, _), words = bags_of_tokens(map(str.split, texts.values))
         rows = np.repeat(np.arange(len(texts.values)), np.diff(starts))
         frequency = np.bincount(tokens, texts.counts()[rows], minlength=len(words))
         rare = (frequency >= 2) & (frequency <= self.max_frequency)

@@ -429,45 +429,18 @@ def _answer(kind: int, codes: Array, bags: Bags) -> Answer:
     return answer
 
 
-def bags_of_tokens(rows: Sequence[Iterable[str]]) -> tuple[Bags, list[str]]:
+def bags_of_tokens(rows: Iterable[Sequence[str]]) -> tuple[Bags, list[str]]:
     """Counts of tokens; and the distinct ones, by number: in order, so that a row has the same sum in any table."""
-    listed = [list(row) for row in rows]
-    sizes = np.fromiter(map(len, listed), np.int64, len(listed))
+    from scipy.sparse import csr_array
+
+    listed = list(rows)
     words = sorted(set(chain.from_iterable(listed)))
     numbers = dict(zip(words, range(len(words)), strict=True))
-    tokens = np.fromiter((numbers[t] for t in chain.from_iterable(listed)), np.int64, int(sizes.sum()))
-    return _counted(np.repeat(np.arange(len(listed)), sizes), tokens, len(listed), len(words)), words
-
-
-def bags_of_characters(texts: Sequence[str], size: int, known: Sequence[str] = ()) -> tuple[Bags, Array, Array]:
-    """Counts of runs of `size` characters of a text with a blank at either end, as numbers throughout, in order.
-
-    Also a place where each run begins in the texts so padded, one after the other, and the numbers of `known` runs.
-    """
-    padded = [f" {text} " for text in texts]
-    letters, starts, n_letters = letters_of([*padded, *known])
-    radix, runs = max(n_letters, 1), letters.astype(np.int64)
-    most = radix
-    for _ in range(size - 1):  # the run of k + 1 characters that begins at each place
-        if most * radix > 2**62:  # numbered anew to stay small
-            distinct, runs = np.unique(runs, return_inverse=True)
-            most = len(distinct)
-        runs = runs[:-1] * radix + letters[len(letters) - len(runs) + 1 :]
-        most *= radix
-    rows = np.repeat(np.arange(len(starts) - 1), np.diff(starts))[: len(runs)]
-    whole = np.flatnonzero(np.arange(len(runs)) + size <= starts[1:][rows])  # a run ends before its text does
-    distinct, tokens = np.unique(runs[whole], return_inverse=True)
-    begins = np.empty(len(distinct), np.int64)
-    begins[tokens] = whole
-    own = rows[whole] < len(texts)
-    return _counted(rows[whole][own], tokens[own], len(texts), len(distinct)), begins, tokens[~own]
-
-
-def _counted(rows: Array, tokens: Array, n_rows: int, n_tokens: int) -> Bags:
-    keys, counts = np.unique(rows * np.int64(max(n_tokens, 1)) + tokens, return_counts=True)
-    rows, indices = np.divmod(keys, max(n_tokens, 1))
-    starts = np.searchsorted(rows, np.arange(n_rows + 1)).astype(np.int64)
-    return Bags(starts, indices.astype(np.int32), counts.astype(np.float32))
+    starts = np.cumsum([0, *map(len, listed)], dtype=np.int64)
+    tokens = np.fromiter(map(numbers.__getitem__, chain.from_iterable(listed)), np.int32, int(starts[-1]))
+    counts = csr_array((np.ones(len(tokens), np.float32), tokens, starts), shape=(len(listed), len(words)))
+    counts.sum_duplicates()
+    return Bags(counts.indptr.astype(np.int64), counts.indices.astype(np.int32), counts.data), words
 
 
 # -- sets ---------------------------------------------------------------------------------------------
@@ -479,7 +452,7 @@ class _Overlap(Comparison):
 
     kind: str = "jaccard"
     SETTINGS: ClassVar[tuple[str, ...]] = ("kind",)
-    TOKENS: ClassVar[Callable[[str], Iterable[str]]] = staticmethod(str.split)
+    TOKENS: ClassVar[Callable[[str], Sequence[str]]] = staticmethod(str.split)
     RAW: ClassVar[bool] = False  # whether tokens are found in the text as it is written
 
     def __post_init__(self) -> None:
@@ -488,7 +461,7 @@ class _Overlap(Comparison):
 
     def of(self, items: Mentions) -> Answer:
         texts = texts_of(items, self.fields, self.normalise and not self.RAW)
-        bags, _ = bags_of_tokens([type(self).TOKENS(text) for text in texts.values])
+        bags, _ = bags_of_tokens(map(type(self).TOKENS, texts.values))
         return _answer(OVERLAPS.index(self.kind), texts.codes, bags)
 
 
@@ -508,7 +481,7 @@ class SharedCodes(_Overlap):
     """Shared tokens that have a digit in them, such as model numbers; a text without any is missing."""
 
     kind: str = "containment"
-    TOKENS: ClassVar[Callable[[str], Iterable[str]]] = staticmethod(codes_in)
+    TOKENS: ClassVar[Callable[[str], Sequence[str]]] = staticmethod(codes_in)
     RAW: ClassVar[bool] = True
 
 
@@ -524,7 +497,7 @@ def numbers_in(text: str) -> list[str]:
 class Numbers(_Overlap):
     """Shared numbers in two texts; a text without any is missing."""
 
-    TOKENS: ClassVar[Callable[[str], Iterable[str]]] = staticmethod(numbers_in)
+    TOKENS: ClassVar[Callable[[str], Sequence[str]]] = staticmethod(numbers_in)
     RAW: ClassVar[bool] = True
 
 
@@ -580,39 +553,29 @@ class TfidfCosine(Comparison):
 
     def of(self, items: Mentions) -> Answer:
         texts, counted = texts_of(items, self.fields, self.normalise), self.counted
-        bags, n_tokens, known, _ = self._tokens(texts.values, () if counted is None else counted.tokens)
+        bags, tokens = bags_of_tokens(map(self._tokens, texts.values))
         if counted is None:
-            n, frequency = _entities_with(bags, n_tokens, texts.codes, np.arange(items.n_items))
+            n, frequency = _entities_with(bags, len(tokens), texts.codes, np.arange(items.n_items))
         else:
-            n, frequency, here = counted.n, np.ones(n_tokens, np.int64), known >= 0
-            frequency[known[here]] = counted.counts[here]
+            known = dict(zip(counted.tokens, counted.counts.tolist(), strict=True))
+            n, frequency = counted.n, np.array([known.get(token, 1) for token in tokens], np.int64)
         return _answer(DOT, texts.codes, _weighted(bags, frequency, n))
 
-    def _tokens(
-        self, texts: Sequence[str], known: Sequence[str] = ()
-    ) -> tuple[Bags, int, Array, Callable[[Array], list[str]]]:
-        """Counts of tokens, how many there are, the numbers of `known` ones (-1: not here), and tokens by number."""
+    def _tokens(self, text: str) -> list[str]:
         if self.ngram is None:
-            bags, words = bags_of_tokens([text.split() for text in texts])
-            numbers = dict(zip(words, range(len(words)), strict=True)) if known else {}
-            found = np.array([numbers.get(word, -1) for word in known], np.int64)
-            return bags, len(words), found, lambda which: [words[k] for k in which.tolist()]
-        size = int(self.ngram)
-        bags, begins, found = bags_of_characters(texts, size, known)
-
-        def written(which: Array) -> list[str]:
-            whole = "".join(f" {text} " for text in texts)
-            return [whole[at : at + size] for at in begins[which].tolist()]
-
-        return bags, len(begins), found, written
+            return text.split()
+        padded = f" {text} "
+        return [padded[start : start + self.ngram] for start in range(len(padded) - self.ngram + 1)]
 
     def learn(self, items: Mentions) -> Self:
         texts = texts_of(items, self.fields, self.normalise)
-        bags, n_tokens, _, written = self._tokens(texts.values)
-        entities = np.arange(items.n_items) if items.clusters is None else _owners(items.clusters)
-        n, frequency = _entities_with(bags, n_tokens, texts.codes, entities)
+        bags, tokens = bags_of_tokens(map(self._tokens, texts.values))
+        entities = np.arange(items.n_items)
+        if items.clusters is not None:  # an item whose cluster is not known is an entity by itself
+            entities = np.where(items.clusters >= 0, items.clusters, items.clusters.max(initial=-1) + 1 + entities)
+        n, frequency = _entities_with(bags, len(tokens), texts.codes, entities)
         often = np.flatnonzero(frequency > 1)  # a token of one entity is as good as one that none has
-        return self._knowing(counted=TokenCounts(n, written(often), frequency[often]))
+        return self._knowing(counted=TokenCounts(n, [tokens[k] for k in often.tolist()], frequency[often]))
 
     def statistics(self) -> Statistics | None:
         known = self.counted
@@ -626,11 +589,6 @@ class TfidfCosine(Comparison):
         if ((counts < 2) | (counts > n)).any():
             raise ValueError(f"{self.name}: expected counts from 2 to {n}, the number of entities")
         return self._knowing(counted=TokenCounts(n, tokens, counts))
-
-
-def _owners(clusters: Array) -> Array:
-    """A number for the entity of each item; where it is not known, the item is one by itself."""
-    return np.where(clusters >= 0, clusters, clusters.max(initial=-1) + 1 + np.arange(len(clusters)))
 
 
 def _entities_with(bags: Bags, n_tokens: int, codes: Array, entities: Array) -> tuple[int, NDArray[np.int64]]:
