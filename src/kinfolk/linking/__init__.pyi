@@ -14,15 +14,9 @@ from kinfolk.linking.clusterers import OneToOne as OneToOne
 from kinfolk.linking.clusterers import SingleLink as SingleLink
 from kinfolk.linking.comparisons import BestOf as BestOf
 from kinfolk.linking.comparisons import DateDifference as DateDifference
-from kinfolk.linking.comparisons import Edit as Edit
 from kinfolk.linking.comparisons import Exact as Exact
-from kinfolk.linking.comparisons import JaroWinkler as JaroWinkler
 from kinfolk.linking.comparisons import NumberDifference as NumberDifference
-from kinfolk.linking.comparisons import Numbers as Numbers
 from kinfolk.linking.comparisons import PairFunction as PairFunction
-from kinfolk.linking.comparisons import SharedCodes as SharedCodes
-from kinfolk.linking.comparisons import TfidfCosine as TfidfCosine
-from kinfolk.linking.comparisons import TokenOverlap as TokenOverlap
 from kinfolk.linking.coref import read_coref as read_coref
 from kinfolk.linking.coreference import CoreferencePairs as CoreferencePairs
 from kinfolk.linking.linker import Linker as Linker
@@ -31,3 +25,9 @@ from kinfolk.linking.objective import Bias as Bias
 from kinfolk.linking.records import read_records as read_records
 from kinfolk.linking.records import records_from_frames as records_from_frames
 from kinfolk.linking.scores import coreference_scores as coreference_scores
+from kinfolk.linking.strings import Edit as Edit
+from kinfolk.linking.strings import JaroWinkler as JaroWinkler
+from kinfolk.linking.tokens import Numbers as Numbers
+from kinfolk.linking.tokens import SharedCodes as SharedCodes
+from kinfolk.linking.tokens import TfidfCosine as TfidfCosine
+from kinfolk.linking.tokens import TokenOverlap as TokenOverlap

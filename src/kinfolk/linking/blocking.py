@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from kinfolk.core.threads import even_bounds, resolve_jobs, run_chunks
 from kinfolk.errors import InputError, SettingError
-from kinfolk.linking.comparisons import bags_of_tokens
 from kinfolk.linking.keys import keys_of, parse_key
 from kinfolk.linking.mentions import Mentions, pair_keys, pairs_of, pairs_within
 from kinfolk.linking.pairs import joint_codes, one_of, texts_of
+from kinfolk.linking.tokens import bags_of_tokens
 
 # -- Pairs that one blocking rule makes, as ranges that are spread out a piece at a time ---------------
 #
@@ -216,7 +216,7 @@ class SortedNeighbourhood(Blocking):
         return f"sorted({self.expression}, {self.window})"
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class RareTokens(Blocking):
     """Items that share words few others have.
 
@@ -225,22 +225,18 @@ class RareTokens(Blocking):
     min_shared      so many such words must be shared
     """
 
-    fields: tuple[str, ...]
-    max_frequency: int
-    min_shared: int
-    normalise: bool
+    fields: str | Sequence[str]
+    max_frequency: int = 50
+    min_shared: int = 1
+    normalise: bool = field(default=True, kw_only=True)
 
-    def __init__(
-        self, fields: str | Sequence[str], max_frequency: int = 50, min_shared: int = 1, *, normalise: bool = True
-    ) -> None:
-        listed = (fields,) if isinstance(fields, str) else tuple(fields)
-        if not listed or not all(isinstance(one, str) and one for one in listed):
-            raise SettingError.saying(f"RareTokens takes the name of a field or a list of names; got {fields!r}")
-        at_least("RareTokens: max_frequency", max_frequency, 2)
-        at_least("RareTokens: min_shared", min_shared, 1)
-        given = {"fields": listed, "max_frequency": max_frequency, "min_shared": min_shared, "normalise": normalise}
-        for name, value in given.items():
-            object.__setattr__(self, name, value)
+    def __post_init__(self) -> None:
+        fields = (self.fields,) if isinstance(self.fields, str) else tuple(self.fields)
+        if not fields or not all(isinstance(one, str) and one for one in fields):
+            raise SettingError.saying(f"RareTokens takes the name of a field or a list of names; got {self.fields!r}")
+        at_least("RareTokens: max_frequency", self.max_frequency, 2)
+        at_least("RareTokens: min_shared", self.min_shared, 1)
+        object.__setattr__(self, "fields", fields)
 
     def candidates(self, items: Mentions, limits: Limits) -> Candidates:
         texts = texts_of(items, self.fields, self.normalise)
@@ -300,20 +296,7 @@ def as_rules(given: Any) -> list[Blocking]:
     return rules
 
 
-# -- blocking --------------------------------------------------------------------------------------
-
-__all__ = [
-    "Blocking",
-    "BlockingReport",
-    "Key",
-    "RareTokens",
-    "RuleReport",
-    "SortedNeighbourhood",
-    "as_rules",
-    "block",
-    "blocked",
-    "parse_rule",
-]
+# -- Candidates of all rules together, and how far each rule goes --------------------------------------
 
 AT_A_TIME = 1 << 22  # candidates worked on together: some hundred megabytes whatever the whole is
 GIANT = ("keep", "skip")

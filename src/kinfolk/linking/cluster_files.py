@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from kinfolk.core.data import Column
 from kinfolk.core.files import File, Place, Source, files_in, read_utf8, write_utf8
 from kinfolk.errors import InputError
-from kinfolk.linking.coref import _TYPED, SUFFIXES, LabelledSpan, _Document, _documents, parse_brackets
+from kinfolk.linking.coref import _TYPED, SUFFIXES, LabelledSpan, _Document, _documents, lines_of, parse_brackets
 from kinfolk.linking.mentions import Mentions
 
 log = logging.getLogger("kinfolk")
@@ -115,7 +115,7 @@ def write_coref(target: Target, path: Place, items: Mentions, clusters: Array, *
     pieces: list[str] = []
     group = 0
     for file in files:  # in the order of read_coref
-        lines = file.data.decode("utf-8-sig").split("\n")
+        lines = lines_of(file)
         for document in _documents(file):
             if group + 1 >= len(starts) or items.group_name(group) != document.name:
                 raise _changed(file)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -46,6 +45,10 @@ class Clusterer(Settings):
 
     @abstractmethod
     def _cluster(self, n: int, left: Array, right: Array, probability: Array, rules: Constraints) -> Array: ...
+
+    def why_not(self, one: Between) -> str:
+        """Why it did not join two clusters with a pair above the threshold, in words; "": it cannot say."""
+        return ""
 
     def cluster(
         self,
@@ -105,6 +108,20 @@ class AverageLink(Clusterer):
         value, least = (np.clip(log_odds(p), -SURE, SURE) + SURE for p in (probability, np.array([self.threshold])))
         return agglomerate(n, left, right, value, "average", float(least[0]), rules)
 
+    def why_not(self, one: Between) -> str:
+        if self.of == "log-odds":
+            value, least = (np.clip(log_odds(p), -SURE, SURE) for p in (one.probability, np.array([self.threshold])))
+            mean, needed = float(value.sum() - SURE * one.missing) / one.wanted, float(least[0])
+            what, shown = "mean of log-odds", f"{needed:+.1f}, and it is {mean:+.1f}"
+        else:
+            mean, needed = float(one.probability.sum()) / one.wanted, self.threshold
+            close = _percent(mean, 1) == _percent(needed, 1)
+            what, shown = "mean", f"{_percent(needed)}, and it is {'just below' if close else _percent(mean, 1)}"
+        if mean > needed:  # clusters of another hand
+            return ""
+        rule = f"average link joins only where the {what} over all pairs between the two clusters is above {shown}"
+        return f"{rule}, as {one.no_candidates}" if one.missing else f"{rule} over {one.wanted} pairs"
+
 
 @dataclass(eq=False, repr=False)
 class CompleteLink(Clusterer):
@@ -114,6 +131,16 @@ class CompleteLink(Clusterer):
 
     def _cluster(self, n: int, left: Array, right: Array, probability: Array, rules: Constraints) -> Array:
         return agglomerate(n, left, right, probability, "complete", self.threshold, rules)
+
+    def why_not(self, one: Between) -> str:
+        below = int((one.probability <= self.threshold).sum())
+        if not one.missing and not below:
+            return ""
+        rule = f"complete link joins only where every pair between the two clusters is above {_percent(self.threshold)}"
+        refused = f"{below} of {one.wanted} {'are' if below > 1 else 'is'} not"
+        if not one.missing:
+            return f"{rule}, and {refused}"
+        return f"{rule}; {refused + ', and ' if below else ''}{one.no_candidates}"
 
 
 @dataclass(eq=False, repr=False)
@@ -126,6 +153,17 @@ class BestLink(Clusterer):
 
     def _cluster(self, n: int, left: Array, right: Array, probability: Array, rules: Constraints) -> Array:
         return best_link(n, left, right, probability, self.kind, self.threshold, rules)
+
+    def why_not(self, one: Between) -> str:
+        items, clusters = one.items, one.clusters
+        own = np.flatnonzero((items.right == one.high) & (clusters[items.left] == clusters[one.high]))
+        own = own[one.of_all[own] > self.threshold]
+        if not len(own):
+            return ""
+        closest = self.kind == "closest"
+        chosen = int(items.left[own[np.argmax(items.left[own] if closest else one.of_all[own])]])
+        rule = f"best link joins every item to one earlier item only, the {'closest' if closest else 'most probable'}"
+        return f"{rule} above {_percent(self.threshold)}: {items.title(one.high)} goes with {items.title(chosen)}"
 
 
 @dataclass(eq=False, repr=False)
@@ -141,6 +179,13 @@ class Correlation(Clusterer):
 
     def _cluster(self, n: int, left: Array, right: Array, probability: Array, rules: Constraints) -> Array:
         return correlation(n, left, right, probability, self.threshold, rules)
+
+    def why_not(self, one: Between) -> str:
+        gain = float((log_odds(one.probability) - log_odds(np.array([self.threshold]))).sum())
+        if gain > 0:
+            return ""
+        pairs = f"the log-odds of the {len(one.probability)} candidate pairs between the two clusters"
+        return f"{pairs} sum to {gain:+.1f}, so joining them would lose"
 
 
 @dataclass(eq=False, repr=False)
@@ -158,6 +203,18 @@ class BestMatch(Clusterer):
         _check_two_tables(self, left, right)
         return best_match(n, left, right, probability, self.each, self.threshold, rules)
 
+    def why_not(self, one: Between) -> str:
+        """Each record that takes its best has a better one, in its own cluster."""
+        taken = []
+        for item, side in ((one.low, "first"), (one.high, "second")):
+            own = np.flatnonzero((one.items.left == item) | (one.items.right == item))
+            if self.each in (side, "both") and len(own):
+                best = int(own[np.argmax(one.of_all[own])])
+                partner = int(one.items.right[best] if one.items.left[best] == item else one.items.left[best])
+                if one.clusters[partner] == one.clusters[item]:
+                    taken.append(f"{one.items.title(item)} has {one.items.title(partner)}")
+        return f"best match joins a record to its most probable partner alone: {' and '.join(taken)}" if taken else ""
+
 
 @dataclass(eq=False, repr=False)
 class OneToOne(Clusterer):
@@ -171,6 +228,13 @@ class OneToOne(Clusterer):
     def _cluster(self, n: int, left: Array, right: Array, probability: Array, rules: Constraints) -> Array:
         _check_two_tables(self, left, right)
         return one_to_one(n, left, right, probability, self.threshold, rules)
+
+    def why_not(self, one: Between) -> str:
+        partners = []
+        for item in (one.low, one.high):
+            same = np.flatnonzero(one.clusters == one.clusters[item])
+            partners += [f"{one.items.title(item)} has {one.items.title(int(i))}" for i in same if i != item][:1]
+        return f"one-to-one gives every record one partner at most: {' and '.join(partners)}" if partners else ""
 
 
 def _check_two_tables(clusterer: Clusterer, left: Array, right: Array) -> None:
@@ -220,14 +284,13 @@ def _check_harmony(n: int, must: Array, cannot: Array, max_size: int | None) -> 
         )
 
 
-# -- Why a clustering kept two items apart that the model would link: what each clusterer asks for, and what it met ---
+# -- Why a clustering did not join two items that the model would link -----------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class Between:
     """A candidate pair of two clusters, and all pairs between these."""
 
-    clusterer: Clusterer
     items: Mentions
     low: int
     high: int
@@ -249,16 +312,23 @@ class Between:
     def missing(self) -> int:
         return self.wanted - len(self.probability)
 
+    @property
+    def no_candidates(self) -> str:
+        """How many pairs are no candidates, and what to do about it."""
+        count = "are no candidates and count as no" if self.missing > 1 else "is no candidate and counts as no"
+        remedy = "Add a blocking rule, or take another clusterer, such as single link"
+        return f"{self.missing} of {self.wanted} {count}. {remedy}"
 
-def cannot_link_pairs(
+
+def why_not_joined(
     clusterer: Clusterer, items: Mentions, probability: Array, clusters: Array, low: int, high: int, cannot: Array
 ) -> str:
-    """The reason in words; "" where it cannot be told. `cannot` (m, 2): pairs that must not be together."""
+    """Why they are not joined, in words; "" where none is known. `cannot` (m, 2): pairs that must not be together."""
     mine, other = clusters == clusters[low], clusters == clusters[high]
     sizes = int(mine.sum()), int(other.sum())
     left, right = items.left, items.right
     crossing = (mine[left] & other[right]) | (other[left] & mine[right])
-    one = Between(clusterer, items, low, high, sizes, probability[crossing], probability, clusters)
+    one = Between(items, low, high, sizes, probability[crossing], probability, clusters)
     a, b = cannot[:, 0], cannot[:, 1]
     barred = cannot[(mine[a] & other[b]) | (other[a] & mine[b])].tolist()
     if isinstance(clusterer, OneToOne):  # it asks for the pair alone, not for the clusters around it
@@ -267,97 +337,8 @@ def cannot_link_pairs(
         return "it was given that {} and {} must not be linked".format(*map(items.title, barred[0]))
     if clusterer.max_size is not None and sum(sizes) > clusterer.max_size and not isinstance(clusterer, OneToOne):
         return f"together they would be {sum(sizes)} items, where max_size allows {clusterer.max_size}"
-    reason = next((tell for kind, tell in REASONS.items() if isinstance(clusterer, kind)), None)
-    return "" if reason is None else reason(one)
-
-
-def _average(one: Between) -> str:
-    threshold, logits = one.clusterer.threshold, getattr(one.clusterer, "of", "") == "log-odds"
-    if logits:
-        value, least = (np.clip(log_odds(p), -SURE, SURE) for p in (one.probability, np.array([threshold])))
-        mean, asked = float(value.sum() - SURE * one.missing) / one.wanted, float(least[0])
-        what, told = "mean of log-odds", f"{asked:+.1f}, and it is {mean:+.1f}"
-    else:
-        mean, asked = float(one.probability.sum()) / one.wanted, threshold
-        close = _percent(mean, 1) == _percent(asked, 1)
-        what, told = "mean", f"{_percent(asked)}, and it is {'just below' if close else _percent(mean, 1)}"
-    if mean > asked:  # clusters of another hand
-        return ""
-    told = f"average link joins only where the {what} over all pairs between the two clusters is above {told}"
-    return f"{told}, as {_no_candidates(one)}" if one.missing else f"{told} over {one.wanted} pairs"
-
-
-def _complete(one: Between) -> str:
-    below = int((one.probability <= one.clusterer.threshold).sum())
-    if not one.missing and not below:
-        return ""
-    asked = _percent(one.clusterer.threshold)
-    told = f"complete link joins only where every pair between the two clusters is above {asked}"
-    refused = f"{below} of {one.wanted} {'are' if below > 1 else 'is'} not"
-    if not one.missing:
-        return f"{told}, and {refused}"
-    return f"{told}; {refused + ', and ' if below else ''}{_no_candidates(one)}"
-
-
-def _no_candidates(one: Between) -> str:
-    """How many pairs are no candidates, and what to do about it."""
-    told = "are no candidates and count as no" if one.missing > 1 else "is no candidate and counts as no"
-    told = f"{one.missing} of {one.wanted} {told}"
-    return f"{told}. Add a blocking rule, or take another clusterer, such as single link"
-
-
-def _one_to_one(one: Between) -> str:
-    partners = []
-    for item in (one.low, one.high):
-        same = np.flatnonzero(one.clusters == one.clusters[item])
-        partners += [f"{one.items.title(item)} has {one.items.title(int(i))}" for i in same if i != item][:1]
-    return f"one-to-one gives every record one partner at most: {' and '.join(partners)}" if partners else ""
-
-
-def _best_match(one: Between) -> str:
-    """Each record that takes its best has a better one, in its own cluster."""
-    each = getattr(one.clusterer, "each", "both")
-    told = []
-    for item, side in ((one.low, "first"), (one.high, "second")):
-        own = np.flatnonzero((one.items.left == item) | (one.items.right == item))
-        if each in (side, "both") and len(own):
-            best = int(own[np.argmax(one.of_all[own])])
-            partner = int(one.items.right[best] if one.items.left[best] == item else one.items.left[best])
-            if one.clusters[partner] == one.clusters[item]:
-                told.append(f"{one.items.title(item)} has {one.items.title(partner)}")
-    return f"best match joins a record to its most probable partner alone: {' and '.join(told)}" if told else ""
-
-
-def _best(one: Between) -> str:
-    items, clusters = one.items, one.clusters
-    own = np.flatnonzero((items.right == one.high) & (clusters[items.left] == clusters[one.high]))
-    own = own[one.of_all[own] > one.clusterer.threshold]
-    closest = getattr(one.clusterer, "kind", "") == "closest"
-    if not len(own):
-        return ""
-    chosen = int(items.left[own[np.argmax(items.left[own] if closest else one.of_all[own])]])
-    told = f"best link joins every item to one earlier item only, the {'closest' if closest else 'most probable'}"
-    asked = _percent(one.clusterer.threshold)
-    return f"{told} above {asked}: {items.title(one.high)} goes with {items.title(chosen)}"
-
-
-def _correlation(one: Between) -> str:
-    gain = float((log_odds(one.probability) - log_odds(np.array([one.clusterer.threshold]))).sum())
-    if gain > 0:
-        return ""
-    told = f"the log-odds of the {len(one.probability)} candidate pairs between the two clusters"
-    return f"{told} sum to {gain:+.1f}, so joining them would lose"
+    return clusterer.why_not(one)
 
 
 def _percent(p: float, digits: int = 0) -> str:
     return f"{100 * p:.{digits}f} %"
-
-
-REASONS: dict[type[Clusterer], Callable[[Between], str]] = {
-    AverageLink: _average,
-    CompleteLink: _complete,
-    OneToOne: _one_to_one,
-    BestLink: _best,
-    BestMatch: _best_match,
-    Correlation: _correlation,
-}

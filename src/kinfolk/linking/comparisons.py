@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from itertools import chain
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.core.data import Column
-from kinfolk.core.kernels import njit
 from kinfolk.core.modelfile import given_again
 from kinfolk.errors import InputError, ModelFileError, SettingError
 from kinfolk.linking.mentions import Mentions
@@ -40,7 +37,8 @@ from kinfolk.linking.pairs import (
     where_known,
     written_kind,
 )
-from kinfolk.linking.strings import SHORT, Letters, edit_similarities, jaro_winkler_similarities, letters_of
+from kinfolk.linking.strings import Edit, JaroWinkler
+from kinfolk.linking.tokens import Numbers, SharedCodes, TfidfCosine, TokenOverlap, codes_in, numbers_in
 
 # -- Comparisons of whole values: the same or not, numbers and dates apart, and a user's own function ---
 
@@ -48,7 +46,7 @@ Array = NDArray[Any]
 _NAMES = "january february march april may june july august september october november december".split()
 MONTHS = {word: i for i, name in enumerate(_NAMES, 1) for word in (name, name[:3])} | {"sept": 9}
 PIVOT = 69  # a year of two digits is 19.. from here on, 20.. below, as in strptime
-# ways to write a date; of `first` and `second` one is the month, which of them is told by the others of the column
+# ways to write a date; of `first` and `second` one is the month: which of them, the other dates of the column show
 YEAR_LAST = re.compile(r"(?P<first>\d{1,2})(?P<sign>[-/.])(?P<second>\d{1,2})\2(?P<year>\d{4}|\d\d)(?: .*)?")
 DATES = (
     re.compile(r"(?P<year>\d{4})(?P<month>\d\d)(?P<day>\d\d)(?:[t ].*)?"),
@@ -294,321 +292,6 @@ def _raw_values(items: Mentions, fields: Sequence[str]) -> tuple[Array, Sequence
         return parts[0]
     joint, _ = joint_codes([codes for codes, _ in parts])
     return joint, [tuple(values[codes[i]] for codes, values in parts) for i in first_items(joint)]
-
-
-# -----------------------------------------------------------------------------------------------------
-# How alike two strings are, character by character: Jaro-Winkler for names, edit similarity where there are typos.
-
-log = logging.getLogger("kinfolk")
-MOST = 2_000  # characters of a text that are looked at: the time goes with their square, a fifth of a millisecond here
-
-
-@dataclass(frozen=True)
-class _Characters(Comparison):
-    """A similarity of strings, from 0 to 1; the same string is 1 without being looked at.
-
-    Of longer strings the first 2,000 characters are compared; comparisons of tokens suit such texts better.
-    """
-
-    KERNEL: ClassVar[Callable[..., None]]  # for short strings
-    SCORER: ClassVar[str]  # of rapidfuzz, for the others
-
-    def learn(self, items: Mentions) -> Self:
-        values = texts_of(items, self.fields, self.normalise).values
-        long = sum(len(text) > MOST for text in values)
-        if long:
-            remedy = f"for long texts take token_overlap({self.field}) or tfidf_cosine({self.field})"
-            log.warning(
-                "%s: %d of %d texts have more than %s characters and are compared by the first %s; %s",
-                *(self.name, long, len(values), f"{MOST:,}", f"{MOST:,}", remedy),
-            )
-        return self
-
-    def of(self, items: Mentions) -> Answer:
-        texts = texts_of(items, self.fields, self.normalise)
-        if any(len(text) > MOST for text in texts.values):
-            texts = texts.renamed([text[:MOST] for text in texts.values])
-        letters = letters_of(texts.values)
-        is_long = np.diff(letters.starts) > SHORT
-
-        def answer(left: Items, right: Items) -> Array:
-            a, b, known = where_known(texts.codes, left, right)
-            out = np.full(len(a), np.nan)
-            out[known & (a == b)] = 1.0
-            different = np.flatnonzero(known & (a != b))
-            long = is_long[a[different]] | is_long[b[different]]
-            for chosen, similarities in ((different[~long], self._short), (different[long], self._long)):
-                out[chosen] = similarities(letters, texts.values, a[chosen], b[chosen])
-            return as_column(out)
-
-        return answer
-
-    def _short(self, letters: Letters, values: Sequence[str], a: Array, b: Array) -> Array:
-        out = np.empty(len(a))
-        type(self).KERNEL(*letters, a, b, out)
-        return out
-
-    def _long(self, letters: Letters, values: Sequence[str], a: Array, b: Array) -> Array:
-        from rapidfuzz import distance, process
-
-        def similarities(p: Array, q: Array) -> Any:
-            left, right = ([values[code] for code in codes.tolist()] for codes in (p, q))
-            scorer = getattr(distance, self.SCORER).normalized_similarity
-            return process.cpdist(left, right, scorer=scorer, dtype=np.float64)
-
-        return distinct_pairs(a, b, similarities)
-
-
-@dataclass(frozen=True)
-class JaroWinkler(_Characters):
-    """Jaro-Winkler similarity: made for names of persons, where the first letters are seldom wrong."""
-
-    KERNEL: ClassVar[Callable[..., None]] = staticmethod(jaro_winkler_similarities)
-    SCORER: ClassVar[str] = "JaroWinkler"
-
-
-@dataclass(frozen=True)
-class Edit(_Characters):
-    """1 - d/n with n the length of the longer string and d the insertions, deletions, changes and swaps of neighbours
-    that lead from one to the other (Damerau-Levenshtein, each place edited once)."""
-
-    KERNEL: ClassVar[Callable[..., None]] = staticmethod(edit_similarities)
-    SCORER: ClassVar[str] = "OSA"
-
-
-# -- Comparisons of texts as sets of tokens, numbers or codes, and as vectors of weighted words or characters ---
-
-OVERLAPS = ("jaccard", "containment")
-JACCARD, CONTAINMENT, DOT = range(3)
-CODE = re.compile(r"\w+(?:[-_]\w+)*")
-NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
-THOUSANDS = re.compile(r",(?=\d{3}(?!\d))")
-
-
-class Bags(NamedTuple):
-    """Row r holds the tokens indices[starts[r]:starts[r + 1]], rising, with their weights."""
-
-    starts: Array
-    indices: Array
-    weights: Array
-
-
-@njit(nogil=True, cache=True)
-def _compare_rows(kind: int, starts: Array, indices: Array, weights: Array, a: Array, b: Array, out: Array) -> None:
-    """Walk down two rows of rising tokens: shared / all, shared / smaller, or Σ w_a w_b. NaN: a row is -1 or empty."""
-    for i in range(len(a)):
-        out[i] = np.nan
-        if a[i] < 0 or b[i] < 0:
-            continue
-        p, last_p, q, last_q = starts[a[i]], starts[a[i] + 1], starts[b[i]], starts[b[i] + 1]
-        n_p, n_q = last_p - p, last_q - q
-        if n_p == 0 or n_q == 0:
-            continue
-        shared, dot = 0, 0.0
-        while p < last_p and q < last_q:
-            x, y = indices[p], indices[q]
-            if x == y:
-                shared += 1
-                dot += weights[p] * weights[q]
-            p += x <= y
-            q += y <= x
-        if kind == JACCARD:
-            out[i] = shared / (n_p + n_q - shared)
-        elif kind == CONTAINMENT:
-            out[i] = shared / min(n_p, n_q)
-        else:
-            out[i] = min(dot, 1.0)
-
-
-def _answer(kind: int, codes: Array, bags: Bags) -> Answer:
-    def answer(left: Items, right: Items) -> Array:
-        out = np.empty(len(left))
-        _compare_rows(kind, *bags, codes[left], codes[right], out)
-        return as_column(out)
-
-    return answer
-
-
-def bags_of_tokens(rows: Iterable[Sequence[str]]) -> tuple[Bags, list[str]]:
-    """Counts of tokens; and the distinct ones, by number: in order, so that a row has the same sum in any table."""
-    from scipy.sparse import csr_array
-
-    listed = list(rows)
-    words = sorted(set(chain.from_iterable(listed)))
-    numbers = dict(zip(words, range(len(words)), strict=True))
-    starts = np.cumsum([0, *map(len, listed)], dtype=np.int64)
-    tokens = np.fromiter(map(numbers.__getitem__, chain.from_iterable(listed)), np.int32, int(starts[-1]))
-    counts = csr_array((np.ones(len(tokens), np.float32), tokens, starts), shape=(len(listed), len(words)))
-    counts.sum_duplicates()
-    return Bags(counts.indptr.astype(np.int64), counts.indices.astype(np.int32), counts.data), words
-
-
-# -- sets ---------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Overlap(Comparison):
-    """How many tokens two texts share, of all ("jaccard") or of the smaller text ("containment")."""
-
-    kind: str = "jaccard"
-    SETTINGS: ClassVar[tuple[str, ...]] = ("kind",)
-    TOKENS: ClassVar[Callable[[str], Sequence[str]]] = staticmethod(str.split)
-    RAW: ClassVar[bool] = False  # whether tokens are found in the text as it is written
-
-    def __post_init__(self) -> None:
-        one_of(f"{type(self).__name__}: kind", self.kind, OVERLAPS)
-        super().__post_init__()
-
-    def of(self, items: Mentions) -> Answer:
-        texts = texts_of(items, self.fields, self.normalise and not self.RAW)
-        bags, _ = bags_of_tokens(map(type(self).TOKENS, texts.values))
-        return _answer(OVERLAPS.index(self.kind), texts.codes, bags)
-
-
-@dataclass(frozen=True)
-class TokenOverlap(_Overlap):
-    """Shared words of all words of the two texts, |A ∩ B| / |A ∪ B|, or of the shorter one, |A ∩ B| / min(|A|, |B|)."""
-
-
-def codes_in(text: str) -> list[str]:
-    """Tokens with a digit, hyphens taken out: "Sony PS-LX350H" -> ["pslx350h"]."""
-    tokens = (token.replace("-", "").replace("_", "") for token in CODE.findall(text.lower()))
-    return [token for token in tokens if any(map(str.isdigit, token))]
-
-
-@dataclass(frozen=True)
-class SharedCodes(_Overlap):
-    """Shared tokens that have a digit in them, such as model numbers; a text without any is missing."""
-
-    kind: str = "containment"
-    TOKENS: ClassVar[Callable[[str], Sequence[str]]] = staticmethod(codes_in)
-    RAW: ClassVar[bool] = True
-
-
-def numbers_in(text: str) -> list[str]:
-    """The numbers in a text, each written in one way: "1,250.50" -> "1250.5"; 2,5 is read as 2.5."""
-    found = (THOUSANDS.sub("", number).replace(",", ".") for number in NUMBER.findall(text))
-    # 10.12.1999 has two points: not one number but three
-    whole = chain.from_iterable(number.split(".") if number.count(".") > 1 else [number] for number in found)
-    return [f"{float(number):.15g}" for number in whole]
-
-
-@dataclass(frozen=True)
-class Numbers(_Overlap):
-    """Shared numbers in two texts; a text without any is missing."""
-
-    TOKENS: ClassVar[Callable[[str], Sequence[str]]] = staticmethod(numbers_in)
-    RAW: ClassVar[bool] = True
-
-
-# -- vectors ------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class TokenCounts:
-    """Of n entities with a text, how many have each token that two of them have at least."""
-
-    n: int
-    tokens: Sequence[str]
-    counts: NDArray[np.int64]
-
-
-@dataclass(frozen=True, init=False)
-class TfidfCosine(Comparison):
-    """Σ_t a_t b_t of two texts, where a_t = tf(t) (1 + log((1 + n)/(1 + df(t)))), scaled to length 1.
-
-    field   one, or several whose texts are put together
-    ngram   None: t are words; a number: all runs of so many characters, blanks included; a shorter text
-            counts as missing
-
-    n is the number of entities in training with a text, df(t) how many of them have t, 1 if none has: rare words count
-    for more. All items of a true cluster are one entity, an item whose cluster is not known is one by itself: were
-    words counted by item, those of an entity with many items would be common in training, and rare in a new table. A
-    comparison that has not learned takes the items at hand.
-    """
-
-    ngram: int | None = None
-    counted: TokenCounts | None = field(default=None, repr=False, compare=False)
-    SETTINGS: ClassVar[tuple[str, ...]] = ("ngram",)
-
-    def __init__(self, field: str | Sequence[str], ngram: int | None = None, *, normalise: bool = True) -> None:
-        whole = isinstance(ngram, Integral) and not isinstance(ngram, bool)
-        if ngram is not None and not (whole and 1 <= ngram <= 10):
-            raise SettingError("ngram", ngram, "from 1 to 10, or None for words", owner="TfidfCosine")
-        one = field if isinstance(field, str) else tuple(field)
-        if not isinstance(one, str) and not (one and all(isinstance(name, str) and name for name in one)):
-            raise SettingError.saying(f"TfidfCosine takes the name of a field or a list of names; got {field!r}")
-        joined = one if isinstance(one, str) else one[0] if len(one) == 1 else " + ".join(one)
-        object.__setattr__(self, "_fields", (one,) if isinstance(one, str) else one)
-        for key, value in (("field", joined), ("ngram", ngram), ("normalise", normalise), ("counted", None)):
-            object.__setattr__(self, key, value)
-        super().__post_init__()
-
-    @property
-    def fields(self) -> tuple[str, ...]:
-        return self._fields  # type: ignore[attr-defined,no-any-return]
-
-    def spec(self) -> dict[str, Any]:
-        return {**super().spec(), "field": list(self.fields)}
-
-    def of(self, items: Mentions) -> Answer:
-        texts, counted = texts_of(items, self.fields, self.normalise), self.counted
-        bags, tokens = bags_of_tokens(map(self._tokens, texts.values))
-        if counted is None:
-            n, frequency = _entities_with(bags, len(tokens), texts.codes, np.arange(items.n_items))
-        else:
-            known = dict(zip(counted.tokens, counted.counts.tolist(), strict=True))
-            n, frequency = counted.n, np.array([known.get(token, 1) for token in tokens], np.int64)
-        return _answer(DOT, texts.codes, _weighted(bags, frequency, n))
-
-    def _tokens(self, text: str) -> list[str]:
-        if self.ngram is None:
-            return text.split()
-        padded = f" {text} "
-        return [padded[start : start + self.ngram] for start in range(len(padded) - self.ngram + 1)]
-
-    def learn(self, items: Mentions) -> Self:
-        texts = texts_of(items, self.fields, self.normalise)
-        bags, tokens = bags_of_tokens(map(self._tokens, texts.values))
-        entities = np.arange(items.n_items)
-        if items.clusters is not None:  # an item whose cluster is not known is an entity by itself
-            entities = np.where(items.clusters >= 0, items.clusters, items.clusters.max(initial=-1) + 1 + entities)
-        n, frequency = _entities_with(bags, len(tokens), texts.codes, entities)
-        often = np.flatnonzero(frequency > 1)  # a token of one entity is as good as one that none has
-        return self._knowing(counted=TokenCounts(n, [tokens[k] for k in often.tolist()], frequency[often]))
-
-    def statistics(self) -> Statistics | None:
-        known = self.counted
-        return None if known is None else Statistics({"n": known.n}, {"counts": known.counts}, {"tokens": known.tokens})
-
-    def with_statistics(self, kept: Statistics) -> Self:
-        n, tokens, counts = int(kept.numbers["n"]), kept.strings["tokens"], kept.arrays["counts"]
-        finite = len(set(tokens)) == len(tokens) and counts.shape == (len(tokens),) and counts.dtype == np.int64
-        if not finite or (self.ngram is not None and any(len(token) != self.ngram for token in tokens)):
-            raise ValueError(f"{self.name}: expected distinct tokens with a count each")
-        if ((counts < 2) | (counts > n)).any():
-            raise ValueError(f"{self.name}: expected counts from 2 to {n}, the number of entities")
-        return self._knowing(counted=TokenCounts(n, tokens, counts))
-
-
-def _entities_with(bags: Bags, n_tokens: int, codes: Array, entities: Array) -> tuple[int, NDArray[np.int64]]:
-    """How many entities have a text, and how many have each token in any of theirs."""
-    known = codes >= 0
-    keys = np.unique(entities[known].astype(np.int64) << 32 | codes[known])  # an entity and one of its texts
-    owner, text = keys >> 32, keys & 0xFFFFFFFF
-    first, count = bags.starts[text], np.diff(bags.starts)[text]
-    tokens = bags.indices[np.repeat(first - np.cumsum(count) + count, count) + np.arange(count.sum())]
-    seen = np.unique(np.repeat(owner, count) << 32 | tokens) & 0xFFFFFFFF
-    return len(np.unique(owner)), np.bincount(seen, minlength=n_tokens)
-
-
-def _weighted(bags: Bags, frequency: Array, n: int) -> Bags:
-    """tf-idf rows of length 1."""
-    starts, indices, counts = bags
-    rows = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-    weights = counts * (1.0 + np.log((1.0 + n) / (1.0 + frequency)))[indices]
-    length = np.sqrt(np.bincount(rows, weights**2, minlength=len(starts) - 1))
-    return Bags(starts, indices, (weights / length[rows]).astype(np.float32))
 
 
 # -----------------------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """Documents with mentions and their clusters, in the columns of CoNLL-2012 and what LitBank and GUM make of them.
 
 A file holds documents between "#begin document" and "#end document"; a line is a token, a blank line ends a sentence,
-and the last column has the brackets of mentions. Files of the same name beside it tell more, wherever
-they lie in the folder or archive:
+and the last column has the brackets of mentions. Files of the same name add more, wherever they lie
+in the folder or archive:
 
     .conllu   sentences and gold POS, features, heads and relations of the tokens (GUM; its own files have no sentences)
     .ann      the type and form (PROP, NOM or PRON) of each mention (LitBank)
@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kinfolk.core.data import Column
-from kinfolk.core.files import File, Place, files_in
+from kinfolk.core.files import File, Place, checked_utf8, files_in
 from kinfolk.errors import InputError, SettingError
 from kinfolk.linking.mentions import Mentions
 from kinfolk.text.corpus import Corpus
@@ -165,7 +165,7 @@ def read_coref(path: Place, *, unmatched: str = "raise", duplicates: str = "drop
     unmatched   "raise": a bracket without counterpart is an error; "drop": it is left out, with a warning
     duplicates  "drop": of mentions of the same tokens the first stays, with a warning; "keep" all
 
-    The items have columns `text`, `type` (entity type) and `form` where the data tells them.
+    The items have columns `text`, `type` (entity type) and `form` where the data has them.
     """
     wanted = (*SUFFIXES, ".conllu", ".ann")
     files = files_in(path, lambda inner: inner.name.endswith(wanted))
@@ -195,24 +195,21 @@ def _stem(inner: PurePosixPath) -> str:
     return inner.name[: len(inner.name) - len(suffix)]
 
 
-def _text(file: File) -> str:
-    try:
-        return file.data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        place = file.data.count(b"\n", 0, error.start) + 1
-        raise InputError("not UTF-8 text; convert the file first", file.name, place) from None
+def lines_of(file: File) -> list[str]:
+    return checked_utf8(file.data, file.name).decode().split("\n")
 
 
 def _documents(file: File) -> Iterator[_Document]:
     document: _Document | None = None
-    for number, written in enumerate(_text(file).split("\n"), 1):
+    for number, written in enumerate(lines_of(file), 1):
         line = written.rstrip("\r")
         if line.startswith("#"):
             begins = _BEGIN.match(line)
             if begins:
                 if document is not None:
                     yield document
-                document = _Document(_name(begins, file), file.name)
+                name, part = begins["name"].strip() or _stem(file.inner), begins["part"]
+                document = _Document(f"{name} part {part}" if part and part.strip("0") else name, file.name)
             elif document is not None and re.match(r"#\s*end document", line):
                 yield document
                 document = None
@@ -235,17 +232,11 @@ def _documents(file: File) -> Iterator[_Document]:
         yield document
 
 
-def _name(begins: re.Match[str], file: File) -> str:
-    name = begins["name"].strip() or _stem(file.inner)
-    part = begins["part"]
-    return name if part is None or not part.strip("0") else f"{name} part {part}"
-
-
 def _add_parse(document: _Document, file: File) -> None:
     """Sentences and columns from a CoNLL-U file with the same tokens."""
     columns: dict[str, list[str]] = {name: [] for name in PARSED}
     ends, words = [0], []
-    for line in _text(file).split("\n"):
+    for line in lines_of(file):
         cells = line.rstrip("\r").split("\t")
         if len(cells) >= 8 and cells[0].isdigit():  # multiword tokens (3-4) and empty nodes (3.1) have other numbers
             words.append(cells[1])
@@ -262,7 +253,7 @@ def _add_parse(document: _Document, file: File) -> None:
 def _notes(file: File, document: _Document) -> dict[tuple[int, int], tuple[str, str]]:
     """(start, end) -> type and form, from LitBank's lines MENTION id sentence start sentence end text type form."""
     found = {}
-    for number, line in enumerate(_text(file).split("\n"), 1):
+    for number, line in enumerate(lines_of(file), 1):
         cells = line.rstrip("\r").split("\t")
         if cells[0] != "MENTION":
             continue

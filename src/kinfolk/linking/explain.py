@@ -219,13 +219,6 @@ def two_items(items: Mentions, left: int | str, right: int | str) -> tuple[int, 
     return low, high
 
 
-def one_item(items: Mentions, item: int | str) -> int:
-    number = items.number(item)
-    if not 0 <= number < items.n_items:
-        raise InputError(f"expected an item among {items.n_items}, counted from 0; got {item!r}")
-    return number
-
-
 # -- What a report has room for: which clusters, which of their items, which of their pairs ------------
 
 
@@ -257,12 +250,8 @@ def strengths(items: Mentions, probability: Array, clusters: Array) -> tuple[Arr
 
 
 def shown_clusters(weakest: Array, nearest: Array, sizes: Array, most: int) -> list[int]:
-    """By turns the most doubtful cluster, the largest, and the one that was most nearly joined to another."""
-    rankings = [
-        _rising(weakest),
-        [int(c) for c in _rising(-sizes.astype(float)) if sizes[c] > 1],
-        _rising(-nearest),
-    ]
+    """By turns the most uncertain cluster, the largest, and the one that was most nearly joined to another."""
+    rankings = [_rising(weakest), _rising(np.where(sizes > 1, -sizes, np.nan)), _rising(-nearest)]
     chosen: dict[int, None] = {}
     for turn in range(max(map(len, rankings), default=0)):
         chosen |= dict.fromkeys(ranking[turn] for ranking in rankings if turn < len(ranking))
@@ -290,14 +279,14 @@ def shown_items(items: Mentions, split: Split, most: int, wanted: Sequence[int] 
 
 def shown_pairs(items: Mentions, split: Split, probability: Array, shown: Array, most: int) -> Array:
     """Pairs among the items shown: the weakest link, what holds the parts together, the spanning tree from its weakest
-    pair on, the pairs that the model doubts most, then the others."""
+    pair on, the least probable pairs."""
     there = np.isin(items.left[split.inside], shown) & np.isin(items.right[split.inside], shown)
     inside = split.inside[there]
     tree = inside[spanning_pairs(items.n_items, items.left[inside], items.right[inside], probability[inside])]
     weakest = [] if split.weakest is None else [split.weakest]
     holding = split.holding[np.isin(split.holding, inside)][: most // 3]
-    doubted = inside[np.argsort(probability[inside], kind="stable")]
-    order = [*weakest, *holding.tolist(), *tree.tolist(), *doubted.tolist()]
+    others = inside[np.argsort(probability[inside], kind="stable")]
+    order = [*weakest, *holding.tolist(), *tree.tolist(), *others.tolist()]
     chosen = np.array([*dict.fromkeys(order)][:most], np.int64)
     return chosen[np.argsort(-probability[chosen], kind="stable")]
 

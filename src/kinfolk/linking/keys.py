@@ -93,6 +93,8 @@ def parse_key(text: str) -> list[Part]:
 
 
 class _Reader:
+    """Python's `ast` reads the same but for fields whose names are keywords, such as class and from."""
+
     def __init__(self, text: str) -> None:
         self._text, self._at = text, 0
 
@@ -147,10 +149,10 @@ def keys_of(items: Mentions, expression: str, normalise: bool = True) -> Keys:
     joint, lacking = np.zeros(items.n_items, np.int64), np.zeros(items.n_items, bool)
     for part in parse_key(expression):
         texts = texts_of(items, [part.field], normalise)
-        told = [part.of(text) for text in texts.values]
-        ordered = sorted({text for text in told if text})
+        found = [part.of(text) for text in texts.values]
+        ordered = sorted({text for text in found if text})
         number = {text: i for i, text in enumerate(ordered)}
-        codes = np.array([*(number.get(text, -1) for text in told), -1], np.int64)[texts.codes]
+        codes = np.array([*(number.get(text, -1) for text in found), -1], np.int64)[texts.codes]
         lacking |= codes < 0
         # numbered anew each time, so that they stay below the number of items
         joint = np.unique(joint * (len(ordered) + 1) + codes + 1, return_inverse=True)[1]

@@ -59,32 +59,6 @@ from kinfolk.report.page import PathLike, check_report
 Array = NDArray[Any]
 log = logging.getLogger("kinfolk")
 
-# -- What a Linker takes where nothing was chosen: it depends on whether the items are mentions of a text or records ---
-
-
-def features_for(linker: Linker, items: Mentions) -> Sequence[PairFeature]:
-    if linker.features is not None:
-        return as_comparisons(linker.features)
-    return [CoreferencePairs()] if items.corpus is not None else default_comparisons(items)
-
-
-def conjunctions_for(linker: Linker, features: Sequence[PairFeature]) -> Any:
-    if not (isinstance(linker.conjunctions, str) and linker.conjunctions == "default"):
-        return linker.conjunctions
-    return CONJUNCTIONS if any(isinstance(f, CoreferencePairs) for f in features) else None
-
-
-def clusterer_for(linker: Linker, items: Mentions, complete: bool) -> Clusterer:
-    """`complete`: whether the clusters of the items are known, not a few pairs alone."""
-    if linker.clusterer is None:
-        if items.first_table is not None:
-            return _across_tables(items) if complete else BestMatch()
-        return SingleLink() if items.corpus is not None else AverageLink()
-    if not isinstance(linker.clusterer, Clusterer):
-        raise SettingError("clusterer", linker.clusterer, "SingleLink(), AverageLink(), ...")
-    return linker.clusterer
-
-
 ALONE = 0.05  # share of matched records with several matches up to which they are taken to have one at most
 
 
@@ -103,9 +77,6 @@ def _across_tables(items: Mentions) -> Clusterer:
     if several_of_second <= ALONE and several_of_first <= ALONE:
         return OneToOne()
     return BestMatch(each="first" if several_of_second <= ALONE else "second" if several_of_first <= ALONE else "both")
-
-
-# -- linker ----------------------------------------------------------------------------------------
 
 
 @final
@@ -215,19 +186,19 @@ class Linker(Saved):
                 warn_of_blocking(known, self.blocking, report)
             values = {name: taught.value(name) for name in selected(self)}
             jobs = resolve_jobs(self.n_jobs)
-            features = [feature.learn(taught.whole) for feature in features_for(self, known)]
+            features = [feature.learn(taught.whole) for feature in self._features(known)]
             self.pair_set_ = PairSet.learn(
                 features,
                 known,
                 taught.labels(known),
                 bins=self.bins,
                 binning=self.binning,
-                conjunctions=conjunctions_for(self, features),
+                conjunctions=self._conjunctions(features),
                 seed=self.random_state,
             )
             plan = TrainingPlan(self.l2, 0.0, self.max_iterations, self.tolerance, 0, 1, None, jobs)
             data = self._data(known, taught.labels(known), jobs)
-            self.clusterer_ = clusterer_for(self, known, taught.complete)
+            self.clusterer_ = self._clusterer(known, taught.complete)
             if self.folds is not None and self._closes:  # the threshold is to suit the pairs that `predict` clusters
                 weights, _ = PairTrainer(data, plan, self.bias, watch).fit(data.truth, np.zeros(data.n_weights))
                 score = data.scores(weights, jobs)
@@ -257,7 +228,7 @@ class Linker(Saved):
         return self._blocked(items)[0]
 
     def _blocked(self, items: Mentions) -> tuple[Mentions, BlockingReport | None]:
-        """The candidates, and how the rules did if they were asked."""
+        """The candidates, and how far each rule goes, where rules made them."""
         check_items(items)
         if items.blocked or items.n_items < 2:
             return items, None
@@ -405,10 +376,30 @@ class Linker(Saved):
         cannot_link: ArrayLike | None = None,
         report: PathLike | None = None,
     ) -> list[ClusterExplanation]:
-        """The same of many: by turns the most doubtful cluster, the largest, the most nearly joined to another."""
+        """The same of many: by turns the most uncertain cluster, the largest, the most nearly joined to another."""
         self._require_fitted()
         check_report(report)
         return Linked.of(self, items, probability, clusters, must_link, cannot_link).explain_many(most, report)
+
+    def _features(self, items: Mentions) -> Sequence[PairFeature]:
+        if self.features is not None:
+            return as_comparisons(self.features)
+        return [CoreferencePairs()] if items.corpus is not None else default_comparisons(items)
+
+    def _conjunctions(self, features: Sequence[PairFeature]) -> Any:
+        if not (isinstance(self.conjunctions, str) and self.conjunctions == "default"):
+            return self.conjunctions
+        return CONJUNCTIONS if any(isinstance(f, CoreferencePairs) for f in features) else None
+
+    def _clusterer(self, items: Mentions, complete: bool) -> Clusterer:
+        """`complete`: whether the clusters of the items are known, not a few pairs alone."""
+        if self.clusterer is None:
+            if items.first_table is not None:
+                return _across_tables(items) if complete else BestMatch()
+            return SingleLink() if items.corpus is not None else AverageLink()
+        if not isinstance(self.clusterer, Clusterer):
+            raise SettingError("clusterer", self.clusterer, "SingleLink(), AverageLink(), ...")
+        return self.clusterer
 
     @property
     def _closes(self) -> bool:

@@ -12,7 +12,7 @@ from kinfolk.errors import InputError
 from kinfolk.linking.mentions import Mentions
 from kinfolk.text.corpus import Corpus
 
-# -- What English words tell about a mention: pronouns, determiners, titles, words and names that have a gender ---
+# -- What English words say about a mention: pronouns, determiners, titles, words and names that have a gender ---
 
 
 def _words(text: str) -> frozenset[str]:

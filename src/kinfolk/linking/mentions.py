@@ -15,7 +15,7 @@ from kinfolk.core.data import Column, read_only
 from kinfolk.errors import InputError
 from kinfolk.text.corpus import Corpus
 
-# -- What the parts of `Mentions` have to be, told with the first thing that is wrong ------------------
+# -- What the parts of `Mentions` have to be -----------------------------------------------------------
 
 Attribute = Column | NDArray[np.float64]  # strings (code -1 = missing) or numbers (NaN = missing)
 
@@ -117,15 +117,13 @@ class Mentions:
             if len(column) != n:
                 raise InputError(f"column {name!r} has {len(column)} values for {n} items")
         left, right = checked_pairs(self.left, self.right, groups, self.first_table)
-        if self.clusters is not None:
-            object.__setattr__(self, "clusters", checked_clusters(self.clusters, groups))
+        clusters = None if self.clusters is None else checked_clusters(self.clusters, groups)
         if self.names is not None and len(self.names) != n:
             raise InputError(f"{len(self.names)} names for {n} items")
-        object.__setattr__(self, "columns", MappingProxyType(columns))
-        object.__setattr__(self, "blocked", bool(self.blocked or len(left)))
-        object.__setattr__(self, "groups", read_only(groups))
-        object.__setattr__(self, "left", read_only(left))
-        object.__setattr__(self, "right", read_only(right))
+        arrays = {"groups": read_only(groups), "left": read_only(left), "right": read_only(right), "clusters": clusters}
+        others = {"columns": MappingProxyType(columns), "blocked": bool(self.blocked or len(left))}
+        for name, value in (arrays | others).items():
+            object.__setattr__(self, name, value)
 
     @classmethod
     def from_groups(cls, groups: ArrayLike, columns: Mapping[str, Attribute], **rest: Any) -> Mentions:
@@ -133,8 +131,8 @@ class Mentions:
         numbers = np.asarray(groups, np.int32)
         largest = int(np.bincount(numbers).max()) if len(numbers) else 0
         if largest * (largest - 1) // 2 > GIANT:
-            told = "a group of %d items makes %d pairs, which takes time and memory; block() them, or cut the group"
-            log.warning(told, largest, largest * (largest - 1) // 2)
+            message = "a group of %d items makes %d pairs, which takes time and memory; block() them, or cut the group"
+            log.warning(message, largest, largest * (largest - 1) // 2)
         left, right = pairs_within(numbers)
         return cls(columns, numbers, left, right, blocked=True, **rest)
 
@@ -199,16 +197,16 @@ class Mentions:
         """The number of an item given by number or, as a string, by name, which no two documents may have."""
         if not isinstance(item, str):
             if not 0 <= int(item) < self.n_items and str(item) in self._numbers():
-                told = f"no item {item} among {self.n_items}; ids are strings: write '{item}'; a number counts from 0"
-                raise InputError(told)
+                remedy = f"ids are strings: write '{item}'; a number counts from 0"
+                raise InputError(f"no item {item} among {self.n_items}; {remedy}")
             return int(item)
         if self.names is None:
             raise InputError(f"the items have no names, so {item!r} names none; give its number")
         found = self._numbers().get(item, [])
         if len(found) != 1:
-            told = "no item" if not found else f"{len(found)} items, in several documents,"
+            which = f"{len(found)} items, in several documents, named" if found else "no item named"
             raise InputError(
-                f"{told} named {item!r}; names look like {self.names[0]!r}" if self.names else f"no item {item!r}"
+                f"{which} {item!r}; names look like {self.names[0]!r}" if self.names else f"no item {item!r}"
             )
         return found[0]
 
@@ -224,8 +222,9 @@ class Mentions:
     def title(self, item: int) -> str:
         """The name of an item with its text, where it has one."""
         text = self.columns.get("text")
-        told = text.values[text.codes[item]] if isinstance(text, Column) and text.codes[item] >= 0 else None
-        return self.name(item) if told is None else f"{told!r} ({self.name(item)})"
+        if not isinstance(text, Column) or text.codes[item] < 0:
+            return self.name(item)
+        return f"{text.values[text.codes[item]]!r} ({self.name(item)})"
 
     def group_name(self, group: int) -> str:
         return str(group) if self.group_names is None else str(self.group_names[group])

@@ -168,8 +168,7 @@ def _pass(sums, starts, ids, counts, tilt, second, found):
 #
 # The paper multiplies the potential of a biased pair by β. On both labels that cancels, and on the true label alone it
 # does the opposite of what it is for: with ψ(1) = β φ(1) in training, p(1) = β eˢ / (β eˢ + 1), so a biased pair is
-# satisfied with a *lower* score, and at test time, where nothing is biased, fewer pairs are linked. The forms that
-# raise
+# satisfied with a *lower* score, and at test time, where nothing is biased, fewer pairs are linked. Forms that raise
 # recall:
 #
 #     weight     p(1)^β: the pair counts β times (in a log-linear model the potentials of both labels and their sum, to
@@ -179,8 +178,7 @@ def _pass(sums, starts, ids, counts, tilt, second, found):
 #     factor     the reading above, kept for comparison
 #
 # So the M-step learns by one of these forms (recall rises most, and for both kinds, with "weight"). The E-step decides
-# with ψ(1) = β φ(1) as the paper writes it: a biased pair counts as linked if β φ(1) > φ(0), and stays to be learned
-# so.
+# with ψ(1) = β φ(1) as the paper writes it: a biased pair counts as linked, and is learned so, if β φ(1) > φ(0).
 
 KINDS = ("all", "closest")
 FORMS = ("weight", "margin", "exponent", "factor")

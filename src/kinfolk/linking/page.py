@@ -11,15 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.core.data import Column
-from kinfolk.errors import SettingError
-from kinfolk.linking.clusterers import cannot_link_pairs
+from kinfolk.errors import InputError, SettingError
+from kinfolk.linking.clusterers import why_not_joined
 from kinfolk.linking.explain import (
     ClusterExplanation,
     Split,
     explain_cluster,
     field_value,
     field_values,
-    one_item,
     pair_shares,
     refused_pairs,
     short,
@@ -240,19 +239,21 @@ class Linked:
         reason = ""
         if p > self.threshold and not together:
             clusterer = self.linker.clusterer_
-            reason = cannot_link_pairs(clusterer, self.items, self.probability, self.clusters, low, high, self.cannot)
+            reason = why_not_joined(clusterer, self.items, self.probability, self.clusters, low, high, self.cannot)
         return verdict(p, self.threshold, candidate >= 0, together, reason)
 
     def explain(self, item: int | str, report: PathLike | None = None) -> ClusterExplanation:
         """The cluster of an item."""
-        number = one_item(self.items, item)
+        number = self.items.number(item)
+        if not 0 <= number < self.items.n_items:
+            raise InputError(f"expected an item among {self.items.n_items}, counted from 0; got {item!r}")
         split = self.split(int(self.clusters[number]))
         if report is not None:
             _write(report, f"The cluster of {self.items.title(number)}", self, [split])
         return explain_cluster(self.items, split, self.probability)
 
     def explain_many(self, most: int, report: PathLike | None = None) -> list[ClusterExplanation]:
-        """The most doubtful, the largest and the most nearly joined clusters, at most `most` in all."""
+        """The most uncertain, the largest and the most nearly joined clusters, at most `most` in all."""
         if isinstance(most, bool) or not isinstance(most, int | np.integer) or most < 1:
             raise SettingError("most", most, "a number of clusters, 1 or more")
         splits = self.splits(int(most))

@@ -1,4 +1,4 @@
-"""What may be asked about a pair of items: the interface every pair feature keeps."""
+"""Features of a pair of items: the interface, and the values of fields as they are compared."""
 
 from __future__ import annotations
 

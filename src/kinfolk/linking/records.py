@@ -34,7 +34,6 @@ from kinfolk.core.table import (
     in_memory,
     is_lists,
     listed,
-    object_column,
     parquet_table,
     strings,
     written,
@@ -125,8 +124,7 @@ def _as_table(pairs: Any) -> Table:
     wrong = next((row for row, one in enumerate(pairs) if not isinstance(one, list | tuple) or len(one) != 3), None)
     if wrong is not None:
         raise InputError(f"pairs, row {wrong}: expected (left id, right id, match), got {pairs[wrong]!r}")
-    made = [object_column([one[k] for one in pairs]) for k in range(3)]
-    return Table("pairs", {name: lambda k=k: made[k] for k, name in enumerate(COLUMNS)}, len(pairs))  # type: ignore[misc]
+    return frame_table({name: [one[k] for one in pairs] for k, name in enumerate(COLUMNS)}, "pairs")
 
 
 def _columns(table: Table, given: Sequence[str | None]) -> list[str]:
@@ -469,7 +467,7 @@ def records_from_frames(
     cluster           the column that names the true cluster of a record; not known: missing or, among whole numbers,
                       -1
     cluster_from_id   a regular expression whose one group is the cluster in an id; "febrl": r"rec-(\\d+)-"
-    table             the column with two values that tells which of two tables a record is from, in place of `other`
+    table             the column with two values that says which of two tables a record is from, in place of `other`
     truth             a frame of all matches there are, for any other pair is taken for none: two columns of ids, of the
                       first and of the second table if there are two; or, with `cluster`, a frame of ids and clusters,
                       in which records it does not name are not known. Labels of some pairs go to `Linker.fit`
@@ -481,7 +479,7 @@ def records_from_frames(
     columns = RecordColumns(id, fields, cluster, cluster_from_id, table, match_columns, truth_closure)
     given = [("first", _frame(frame, "records" if other is None else "first"))]
     given += [] if other is None else [("second", _frame(other, "second"))]
-    return gathered(given, columns, truth is not None).mentions(None if truth is None else _frame(truth, "truth"))
+    return _mentions(given, columns, None if truth is None else lambda ids: _frame(truth, "truth"))
 
 
 def _frame(frame: Any, name: str) -> Table:
@@ -491,13 +489,8 @@ def _frame(frame: Any, name: str) -> Table:
     import narwhals.stable.v2 as nw
 
     whole = in_memory(frame, name)
-    table = frame_table(whole, name)
-
-    def written(column: Any) -> Callable[[], TableColumn]:
-        return lambda: TableColumn("text", whole.get_column(column).dt.to_string("%Y-%m-%d").to_list(), "dates")
-
-    dates = {str(key): written(key) for key, dtype in whole.schema.items() if dtype in (nw.Date, nw.Datetime)}
-    return Table(name, {**table.columns, **dates}, table.n_rows)
+    dates = [key for key, dtype in whole.schema.items() if dtype in (nw.Date, nw.Datetime)]
+    return frame_table(whole.with_columns(*(whole.get_column(key).dt.to_string("%Y-%m-%d") for key in dates)), name)
 
 
 def _days_written(values: Sequence[Any]) -> Sequence[Any]:
@@ -505,47 +498,36 @@ def _days_written(values: Sequence[Any]) -> Sequence[Any]:
     return [f"{value:%Y-%m-%d}" if isinstance(value, date) else value for value in listed]
 
 
-class Gathered(NamedTuple):
-    """Records whose truth is yet to come."""
-
-    ids: RecordIds
-    names: Sequence[str]
-    fields: dict[str, Attribute]
-    columns: RecordColumns
-
-    def mentions(self, truth: Table | None) -> Mentions:
-        n = self.ids.n_records
-        clusters = self._clusters(truth)
-        none = np.empty(0, np.int32)
-        first_table = len(self.ids.ids[0]) if len(self.ids.tables) == 2 else None
-        return Mentions(self.fields, np.zeros(n, np.int32), none, none, clusters, self.names, None, first_table)
-
-    def _clusters(self, truth: Table | None) -> NDArray[np.int32] | None:
-        given = self.columns
-        if truth is not None and given.cluster is not None:
-            return clusters_in_table(self.ids, truth, given.id, given.cluster)
-        if truth is not None:
-            return clusters_of_matches(self.ids, truth, given.match_columns, given.truth_closure)
-        if given.cluster is not None:
-            columns = (table.answers(given.cluster, "cluster") for table in self.ids.tables)
-            return clusters_named([name for column in columns for name in column])
-        return None if given.cluster_from_id is None else clusters_in_ids(self.ids, given.cluster_from_id)
-
-
-def gathered(tables: Sequence[tuple[str, Table]], columns: RecordColumns, has_truth: bool) -> Gathered:
-    """The records of one or two tables, each with a word that tells it from the other."""
-    columns.check(has_truth)
+def _mentions(
+    tables: Sequence[tuple[str, Table]], columns: RecordColumns, truth: Callable[[RecordIds], Table] | None
+) -> Mentions:
+    """The records of one or two tables, each with a word that names it; `truth` is read once the ids are known."""
+    columns.check(truth is not None)
     if columns.table is not None:
         if len(tables) == 2:
             raise SettingError.saying(
                 "table names a column that divides one table in two; there are two tables already"
             )
         tables = _divided(tables[0][1], columns.table)
-    ids = [NodeIds(table, columns.id).names for _, table in tables]
     own = [table for _, table in tables]
-    return Gathered(
-        RecordIds.of(own, ids), _names([word for word, _ in tables], ids), _fields(own, columns, has_truth), columns
-    )
+    ids = RecordIds.of(own, [NodeIds(table, columns.id).names for table in own])
+    names = _names([word for word, _ in tables], ids.ids)
+    fields = _fields(own, columns, truth is not None)
+    clusters = _clusters(ids, columns, None if truth is None else truth(ids))
+    groups, none = np.zeros(ids.n_records, np.int32), np.empty(0, np.int32)
+    first_table = len(ids.ids[0]) if len(tables) == 2 else None
+    return Mentions(fields, groups, none, none, clusters, names, None, first_table)
+
+
+def _clusters(ids: RecordIds, given: RecordColumns, truth: Table | None) -> NDArray[np.int32] | None:
+    if truth is not None and given.cluster is not None:
+        return clusters_in_table(ids, truth, given.id, given.cluster)
+    if truth is not None:
+        return clusters_of_matches(ids, truth, given.match_columns, given.truth_closure)
+    if given.cluster is not None:
+        columns = (table.answers(given.cluster, "cluster") for table in ids.tables)
+        return clusters_named([name for column in columns for name in column])
+    return None if given.cluster_from_id is None else clusters_in_ids(ids, given.cluster_from_id)
 
 
 def _names(words: Sequence[str], ids: Sequence[Sequence[str]]) -> list[str]:
@@ -660,7 +642,7 @@ def read_records(
                    without a line of names; or, with `cluster`, one of ids and clusters, whose columns are named `id`
                    and `cluster`
     delimiter      what divides the cells of CSV files; None: tab, comma, semicolon or |, as the first line shows
-    header         names of the columns of `source` and `other`, if their first line does not tell them
+    header         names of the columns of `source` and `other`, if their first line does not have them
 
     Everything else is as in `records_from_frames`. Cells are texts as they are written ("0800" stays), without blanks
     around them; an empty one is missing. Parquet files need pyarrow: pip install 'kinfolk[tables]'.
@@ -671,11 +653,13 @@ def read_records(
     columns = RecordColumns(id, fields, cluster, cluster_from_id, table, match_columns, truth_closure)
     tables = [_table(file, delimiter, header) for file in (source, other) if file is not None]
     stems = [PurePath(one.name).name.partition(".")[0] or one.name for one in tables]  # data/abt.csv.gz -> abt
-    found = gathered(list(zip(stems, tables, strict=True)), columns, truth is not None)
-    if truth is None:
-        return found.mentions(None)
     named = cluster is not None or match_columns is not None
-    return found.mentions(_table(truth, delimiter, ids=None if named else found.ids))
+
+    def truth_of(ids: RecordIds) -> Table:
+        assert truth is not None
+        return _table(truth, delimiter, ids=None if named else ids)
+
+    return _mentions(list(zip(stems, tables, strict=True)), columns, None if truth is None else truth_of)
 
 
 def read_pair_labels(

@@ -42,7 +42,7 @@ class Score:
     def from_ratios(cls, recall: tuple[float, float], precision: tuple[float, float]) -> Score:
         """The rates of two ratios; F1 = 2 P R / (P + R)."""
         r, p = ratio(*recall), ratio(*precision)
-        return cls(r, p, harmonic_mean(r, p), recall, precision)
+        return cls(r, p, ratio(2 * r * p, r + p), recall, precision)
 
     def as_dict(self) -> dict[str, float]:
         return {"recall": self.recall, "precision": self.precision, "f1": self.f1}
@@ -183,10 +183,6 @@ def pairs_within(sizes: Ints) -> int:
 
 def ratio(part: float, whole: float) -> float:
     return part / whole if whole else 0.0
-
-
-def harmonic_mean(first: float, second: float) -> float:
-    return ratio(2 * first * second, first + second)
 
 
 def _whole_numbers(values: ArrayLike, name: str) -> Ints:
@@ -420,13 +416,7 @@ def pairs_before(items: Mentions, decided: Array) -> PairScores:
 
 def labelled_pairs_after(labels: PairLabels, clusters: Array) -> PairScores:
     """Pairs put together, among those with a label."""
-    return decision_scores(labels.match == 1, clusters[labels.left] == clusters[labels.right], 0)
-
-
-def labelled_pairs_before(labels: PairLabels, items: Mentions, decided: Array) -> PairScores:
-    """Decisions about pairs with a label; what is no candidate is not linked."""
-    linked = np.isin(pair_keys(labels.left, labels.right), pair_keys(items.left[decided], items.right[decided]))
-    return decision_scores(labels.match == 1, linked, 0)
+    return decision_scores(labels.match == 1, clusters[labels.left] == clusters[labels.right])
 
 
 def _truth(items: Mentions) -> tuple[Array, NDArray[np.bool_]]:
@@ -492,5 +482,7 @@ def labelled_scores(
     labels: PairLabels, items: Mentions, clusters: Array, decided: Array
 ) -> dict[str, dict[str, float]]:
     """Recall, precision and F1 of labelled pairs, decided one by one and after clustering."""
-    before, after = labelled_pairs_before(labels, items, decided), labelled_pairs_after(labels, clusters)
+    # what is no candidate is not linked
+    linked = np.isin(pair_keys(labels.left, labels.right), pair_keys(items.left[decided], items.right[decided]))
+    before, after = decision_scores(labels.match == 1, linked), labelled_pairs_after(labels, clusters)
     return {"pairs before": before.as_dict(), "pairs": after.as_dict()}

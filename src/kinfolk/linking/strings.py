@@ -1,23 +1,29 @@
-"""Jaro-Winkler and edit similarity of many pairs of short strings: nogil kernels over characters as numbers.
+"""Comparisons of strings by their characters: Jaro-Winkler for names, edit similarity where there are typos.
 
-The numbers are those of rapidfuzz, which takes a list of Python strings for each side: of 190,000 pairs of surnames
-(7.8 characters) its `process.cpdist` takes 46 and 50 ms of one thread, these kernels 27 and 22; of addresses (14.6) 55
+The answers are those of rapidfuzz, whose `process.cpdist` takes two lists of Python strings. Of some 200,000 pairs
+of surnames (7.8 characters) it takes 46 and 50 ms of one thread, the kernels below 27 and 22; of addresses (14.6) 55
 and 62 ms, these 69 and 44; of full names (22) 71 and 67 ms, these 182 and 105. So longer strings than SHORT go there.
-One string, the pattern, fits into the bits of a word: seen[c] has a bit for each of its places with character c.
+In a kernel one string, the pattern, fits into the bits of a word: seen[c] has a bit for each place with character c.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.core.kernels import njit
+from kinfolk.linking.mentions import Mentions
+from kinfolk.linking.pairs import Answer, Comparison, Items, as_column, distinct_pairs, texts_of, where_known
 
 Array = NDArray[Any]
+log = logging.getLogger("kinfolk")
 BITS = 64
+MOST = 2_000  # characters of a text that are looked at: the time goes with their square, a fifth of a millisecond here
 SHORT = 16  # characters, beyond which rapidfuzz is the faster
 ONE, ZERO, ALL = np.uint64(1), np.uint64(0), np.uint64(0xFFFFFFFFFFFFFFFF)
 
@@ -127,3 +133,79 @@ def jaro_winkler_similarities(letters: Array, starts: Array, n_letters: int, a: 
                 prefix += 1
             jaro += 0.1 * prefix * (1.0 - jaro)
         out[i] = jaro
+
+
+# -- comparisons --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Characters(Comparison):
+    """A similarity of strings, from 0 to 1; the same string is 1 without being looked at.
+
+    Of longer strings the first 2,000 characters are compared; comparisons of tokens suit such texts better.
+    """
+
+    KERNEL: ClassVar[Callable[..., None]]  # for short strings
+    SCORER: ClassVar[str]  # of rapidfuzz, for the others
+
+    def learn(self, items: Mentions) -> Self:
+        values = texts_of(items, self.fields, self.normalise).values
+        long = sum(len(text) > MOST for text in values)
+        if long:
+            remedy = f"for long texts take token_overlap({self.field}) or tfidf_cosine({self.field})"
+            log.warning(
+                "%s: %d of %d texts have more than %s characters and are compared by the first %s; %s",
+                *(self.name, long, len(values), f"{MOST:,}", f"{MOST:,}", remedy),
+            )
+        return self
+
+    def of(self, items: Mentions) -> Answer:
+        texts = texts_of(items, self.fields, self.normalise)
+        if any(len(text) > MOST for text in texts.values):
+            texts = texts.renamed([text[:MOST] for text in texts.values])
+        letters = letters_of(texts.values)
+        is_long = np.diff(letters.starts) > SHORT
+
+        def answer(left: Items, right: Items) -> Array:
+            a, b, known = where_known(texts.codes, left, right)
+            out = np.full(len(a), np.nan)
+            out[known & (a == b)] = 1.0
+            different = np.flatnonzero(known & (a != b))
+            long = is_long[a[different]] | is_long[b[different]]
+            for chosen, similarities in ((different[~long], self._short), (different[long], self._long)):
+                out[chosen] = similarities(letters, texts.values, a[chosen], b[chosen])
+            return as_column(out)
+
+        return answer
+
+    def _short(self, letters: Letters, values: Sequence[str], a: Array, b: Array) -> Array:
+        out = np.empty(len(a))
+        type(self).KERNEL(*letters, a, b, out)
+        return out
+
+    def _long(self, letters: Letters, values: Sequence[str], a: Array, b: Array) -> Array:
+        from rapidfuzz import distance, process
+
+        def similarities(p: Array, q: Array) -> Any:
+            left, right = ([values[code] for code in codes.tolist()] for codes in (p, q))
+            scorer = getattr(distance, self.SCORER).normalized_similarity
+            return process.cpdist(left, right, scorer=scorer, dtype=np.float64)
+
+        return distinct_pairs(a, b, similarities)
+
+
+@dataclass(frozen=True)
+class JaroWinkler(_Characters):
+    """Jaro-Winkler similarity: made for names of persons, where the first letters are seldom wrong."""
+
+    KERNEL: ClassVar[Callable[..., None]] = staticmethod(jaro_winkler_similarities)
+    SCORER: ClassVar[str] = "JaroWinkler"
+
+
+@dataclass(frozen=True)
+class Edit(_Characters):
+    """1 - d/n with n the length of the longer string and d the insertions, deletions, changes and swaps of neighbours
+    that lead from one to the other (Damerau-Levenshtein, each place edited once)."""
+
+    KERNEL: ClassVar[Callable[..., None]] = staticmethod(edit_similarities)
+    SCORER: ClassVar[str] = "OSA"
