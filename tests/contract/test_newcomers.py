@@ -70,7 +70,9 @@ def test_numbers_for_ids() -> None:
 
 def test_a_data_frame_where_records_are_expected() -> None:
     frame = pd.DataFrame({"id": ["a", "b"], "name": ["Kim", "Kym"]})
-    told = r"expected Mentions \(read_coref, read_records\); got DataFrame; for a data frame: kf\.records_from_frames\("
+    told = (
+        r"expected Mentions \(read_coref, read_records\); got DataFrame; for a data frame: `kf\.records_from_frames\("
+    )
     with pytest.raises(InputError, match=told):
         kf.Linker().fit(frame)
     with pytest.raises(InputError, match=r"expected Mentions \(read_coref, read_records\); got list$"):

@@ -520,7 +520,7 @@ def test_clusterers_say_what_is_wrong():
         (
             SingleLink(),
             {"must_link": [[0, 1], [1, 2]], "cannot_link": [[2, 0]]},
-            "`cannot_link` must be free of items that `must_link` puts together, and holds 2 and 0",
+            r"cannot_link must be free of items that `must_link` puts together; got \(2, 0\)",
         ),
         (SingleLink(max_size=2), {"must_link": [[0, 1], [1, 2]]}, "`must_link` makes a cluster of 3 items"),
     ]

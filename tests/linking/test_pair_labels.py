@@ -178,7 +178,7 @@ def test_columns_by_name_by_habit_and_by_place():
     told = pair_labels(FIVE, more, left="unique_id_l", right="unique_id_r", match="clerical_match_score")
     assert told.match.tolist() == [0]
     with pytest.raises(
-        InputError, match=r"expected the columns 'left', 'right' and 'match'.*name one with left=\.\.\."
+        InputError, match=r"expected the columns 'left', 'right' and 'match'.*name one with `left=\.\.\.`"
     ):
         pair_labels(FIVE, more)
     with pytest.raises(InputError, match=r"no column 'same' \(match\)"):

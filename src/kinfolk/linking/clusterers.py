@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.core.settings import NONE, Settings, check_settings, number, one_of, setting, whole
-from kinfolk.errors import InputError, KinfolkError, SettingError
+from kinfolk.errors import InputError, SettingError
 from kinfolk.inference.clustering import (
     Constraints,
     agglomerate,
@@ -264,8 +264,7 @@ class ConstraintsError(SettingError):
 
     def __init__(self, a: int | str, b: int | str) -> None:
         self.items = (a, b)
-        expected = f"free of items that `must_link` puts together, and holds {a!r} and {b!r}"
-        KinfolkError.__init__(self, f"`cannot_link` must be {expected}; drop one of the two")
+        super().__init__("cannot_link", (a, b), "free of items that `must_link` puts together", "drop one of the two")
 
 
 def _check_harmony(n: int, must: Array, cannot: Array, max_size: int | None) -> None:

@@ -365,7 +365,7 @@ WRITTEN = (
     "exact(suburb), jaro_winkler(surname), token_overlap(name, containment), tfidf_cosine(name + description, 3), "
     "number_difference(price, relative), date_difference(born, %d/%m/%Y) or exact(code, raw)"
 )
-LOOKED_AT = 10_000  # distinct values that tell what a field holds,
+LOOKED_AT = 10_000  # distinct values that show what a field holds,
 CHARACTERS = 5_000_000  # of no more than so many characters in all
 LONG = 200  # characters of a value, on average, beyond which it is a text of words: edits cost the square of them
 
@@ -446,7 +446,7 @@ def default_comparisons(items: Mentions) -> list[PairFeature]:
     texts with numbers      shared numbers; shared codes where letters and digits come together
 
     and, where several fields hold words, tf-idf over all of them; with two tables also how a pair compares with the
-    other candidates of its records. A field with one value alone tells nothing.
+    other candidates of its records. A field with one value alone is left out.
     """
     chosen: list[PairFeature] = []
     wordy = []

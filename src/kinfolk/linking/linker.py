@@ -12,7 +12,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kinfolk.core.modelfile import Functions, ModelFile, Saved, fits
-from kinfolk.core.settings import FLAG, NONE, NOT_NEGATIVE, Rule, an_object, one_of, setting, whole, whole_to
+from kinfolk.core.settings import (
+    FLAG,
+    NONE,
+    NOT_NEGATIVE,
+    Rule,
+    an_object,
+    check_settings,
+    one_of,
+    setting,
+    whole,
+    whole_to,
+)
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.core.training import Callback, Convergence, TrainingPlan, observed
 from kinfolk.errors import InputError, ModelFileError, SettingError
@@ -36,15 +47,11 @@ from kinfolk.linking.training import (
     at_threshold,
     best_round,
     best_threshold,
-    check_items,
-    check_linker,
-    check_linker_settings,
     closed,
     clusters_of,
     item_folds,
     item_pairs,
     learned_shares,
-    selected,
     sigmoid,
     slack,
     supervision_of_clusters,
@@ -176,7 +183,10 @@ class Linker(Saved):
                             Arrow or DuckDB, or a list of (id, id, match). Of other pairs nothing is taken to be known
         left, right, match  its columns: two ids, and yes or no (truth values, 1 and 0, words); missing: not known
         """
-        check_linker(self, items)
+        check_items(items)
+        if items.n_items < 2:
+            raise InputError(f"training needs pairs of items; got {items.n_items or 'none'}: is the table empty?")
+        self._check()
         with self._all_or_nothing(), observed(callback, self.verbose, self.tolerance) as watch:
             labels = None if pairs is None else pair_labels(items, pairs, left, right, match)
             paired, report = self._blocked(items)
@@ -184,7 +194,7 @@ class Linker(Saved):
             known = taught.items
             if taught.complete:
                 warn_of_blocking(known, self.blocking, report)
-            values = {name: taught.value(name) for name in selected(self)}
+            values = {name: taught.value(name) for name in self._metrics}
             jobs = resolve_jobs(self.n_jobs)
             features = [feature.learn(taught.whole) for feature in self._features(known)]
             self.pair_set_ = PairSet.learn(
@@ -207,7 +217,7 @@ class Linker(Saved):
             log.info("%d candidate pairs, %d distinct rows", known.n_pairs, len(data.rows.codes))
             trainer = PairTrainer(data, plan, self.bias, watch)
             rounds = self.rounds if self.training == "structured" else 0
-            unseen = self._choose(trainer, rounds, values[selected(self)[0]])
+            unseen = self._choose(trainer, rounds, values[self._metrics[0]])
             self.round_weights_, self.rounds_ = train_rounds(
                 trainer,
                 self.clusterer_,
@@ -290,7 +300,7 @@ class Linker(Saved):
 
     def score(self, items: Mentions, y: Any = None) -> float:
         """The metric `select` of the clusters predicted."""
-        return metric(selected(self)[0])(items, self.predict(items))
+        return metric(self._metrics[0])(items, self.predict(items))
 
     def at_round(self, number: int) -> Self:
         """The model as it was after a round of training, 0 being the local one; not kept in model files."""
@@ -506,8 +516,31 @@ class Linker(Saved):
         self.convergence_ = self.rounds_[self.best_round_].convergence
 
     def _check_settings(self) -> None:
-        check_linker_settings(self)
+        self._check()
         self.clusterer_.check()
+
+    def _check(self) -> None:
+        check_settings(self)
+        if self.bias is not None:
+            self.bias.check()
+        if not self._metrics:
+            raise SettingError.saying("select must name a metric, such as 'pair_f1'; got none")
+        for name in self._metrics:
+            try:
+                metric(name)
+            except SettingError as error:
+                raise SettingError.saying(f"select: {error}") from None
+
+    @property
+    def _metrics(self) -> list[str]:
+        """Those of `select`, the first of which chooses."""
+        return [self.select] if isinstance(self.select, str) else list(self.select)
+
+
+def check_items(items: Any) -> None:
+    if not isinstance(items, Mentions):
+        remedy = "; for a data frame: `kf.records_from_frames(df, cluster=...)`" if hasattr(items, "columns") else ""
+        raise InputError(f"expected Mentions (read_coref, read_records); got {type(items).__name__}{remedy}")
 
 
 def _with_statistics(feature: PairFeature, numbers: Mapping[str, Any], file: ModelFile, k: int) -> PairFeature:

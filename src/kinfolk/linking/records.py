@@ -136,7 +136,7 @@ def _columns(table: Table, given: Sequence[str | None]) -> list[str]:
     if lacking is not None:
         listed = ", ".join(map(repr, there)) or "none at all"
         wanted = "expected the columns 'left', 'right' and 'match' (yes or no)"
-        raise table.fault(f"{wanted}, the columns are {listed}: name one with {lacking}=...")
+        raise table.fault(f"{wanted}, the columns are {listed}: name one with `{lacking}=...`")
     if len(set(chosen)) < 3:
         raise SettingError.saying(f"left, right and match must be three columns; got {', '.join(map(repr, chosen))}")
     return [str(name) for name in chosen]

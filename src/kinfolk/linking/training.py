@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.core.settings import check_settings
 from kinfolk.core.training import Callback, Convergence, TrainingPlan
 from kinfolk.errors import DataWarning, InputError, SettingError, warn
 from kinfolk.inference.clustering import LARGEST, e_step, log_odds, missing_pairs, single_link
@@ -354,39 +353,7 @@ def closure_line(candidates: int, compared: int) -> str:
     return f"{pairs} {'are' if more != 1 else 'is'} compared too ({100 * more / candidates:.1f} % more)"
 
 
-# -- What a Linker may be set to, and what it can learn from -------------------------------------------
-
-
-def check_items(items: Any) -> None:
-    if not isinstance(items, Mentions):
-        remedy = "; for a data frame: `kf.records_from_frames(df, cluster=...)`" if hasattr(items, "columns") else ""
-        raise InputError(f"expected Mentions (read_coref, read_records); got {type(items).__name__}{remedy}")
-
-
-def check_linker(linker: Any, items: Any) -> None:
-    check_items(items)
-    if items.n_items < 2:
-        raise InputError(f"training needs pairs of items; got {items.n_items or 'none'}: is the table empty?")
-    check_linker_settings(linker)
-
-
-def check_linker_settings(linker: Any) -> None:
-    """Raise a SettingError for the first setting outside its range."""
-    check_settings(linker)
-    if linker.bias is not None:
-        linker.bias.check()
-    if not selected(linker):
-        raise SettingError.saying("select must name a metric, such as 'pair_f1'; got none")
-    for name in selected(linker):
-        try:
-            metric(name)
-        except SettingError as error:
-            raise SettingError.saying(f"select: {error}") from None
-
-
-def selected(linker: Any) -> list[str]:
-    """The metrics of `select`, the first of which chooses."""
-    return [linker.select] if isinstance(linker.select, str) else list(linker.select)
+# -- What a Linker can learn from ----------------------------------------------------------------------
 
 
 class Supervision(NamedTuple):
