@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, Self, cast
 
 
 class KinfolkError(Exception):
@@ -36,6 +36,8 @@ class SettingError(KinfolkError, ValueError):
     remedy           what to do
     """
 
+    setting, value, expected, remedy, owner = "", cast(Any, None), "", "", ""
+
     def __init__(self, setting: str, value: Any, expected: str, remedy: str = "", owner: str = "") -> None:
         self.setting, self.value, self.expected, self.remedy, self.owner = setting, value, expected, remedy, owner
         named = f"{owner}({setting}=...)" if owner else setting
@@ -50,7 +52,6 @@ class SettingError(KinfolkError, ValueError):
     def saying(cls, message: str) -> Self:
         """Of settings that do not go together, or of an expression that cannot be read."""
         error = cls.__new__(cls)
-        error.setting, error.value, error.expected, error.remedy, error.owner = "", None, "", "", ""
         error.args = (message,)
         return error
 

@@ -160,7 +160,7 @@ BAD_SETTINGS = {
     "a negative ridge": (["--l2", "-1"], "l2"),
     "no ridge at all": (["--l2", "nan"], "l2"),
     "a negative lasso": (["--l1", "-1"], "l1"),
-    "an unknown encoding": (["--encoding", "FOO"], "--encoding must be 'auto' or one of IOB1, BIO, IOBES, BILOU"),
+    "an unknown encoding": (["--encoding", "FOO"], "--encoding must be 'auto', 'IOB1', 'BIO', 'IOBES' or 'BILOU'"),
     "unknown templates": (["--templates", "page"], "templates"),
     "an unknown scheme": (["--scheme", "FOO"], "scheme"),
     "no iterations": (["--max-iterations", "0"], "--max-iterations must be"),

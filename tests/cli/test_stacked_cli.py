@@ -87,7 +87,7 @@ def test_every_setting_reaches_a_dependency_network(kinfolk: Any, shelf: Path, t
     options = [w for n, v in settings.items() for w in (names.get(n, f"--{n.replace('_', '-')}"), v)]
     done = train(kinfolk, shelf, tmp_path / "m", *options, "--template", "mean:cites", model="dependency-network")
     assert (done.status, done.out) == (0, "")
-    assert done.err.splitlines()[1] == "LogisticRegression, told of neighbours: mean(cites)"
+    assert done.err.splitlines()[1] == "LogisticRegression, with neighbours by mean(cites)"
     model = kf.load_model(tmp_path / "m")
     assert {name: model.get_params()[name] for name in settings} == settings
     base = LogisticRegression(max_iter=1000, random_state=5)
@@ -294,7 +294,7 @@ def test_a_stacked_tagger(kinfolk: Any, world: Path, tmp_path: Path):
     done = kinfolk(*command, "--l2", "0.5", "--folds", "3", "--depth", "1", "--seed", "2", "--tolerance", "0.01")
     first, second, third, fourth, last = done.err.splitlines()
     assert (done.status, done.out) == (0, "") and first.startswith("trained on 12 documents, ")
-    assert second == "LinearChainCRF on own features, then 1 level told of neighbours: window(3), count(same word)"
+    assert second == "LinearChainCRF on own features, then 1 level with neighbours by window(3), count(same word)"
     assert third.startswith("level 0: converged after ") and fourth.startswith("level 1: converged after ")
     assert last == f"wrote {tmp_path / 'm'}"
     model, test = kf.load_model(tmp_path / "m", kind="tokens"), kf.read_conll(world / "test.conll")

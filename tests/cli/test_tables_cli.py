@@ -54,7 +54,7 @@ def test_from_tables_to_scores(kinfolk: Any, shelf: Path, tmp_path: Path):
     assert (done.status, done.out) == (0, "")
     assert first.startswith("trained on 60 nodes, 60 of them with labels to learn from; 11 features; ")
     assert "links 'cites'" in first and "links 'cited_by'" in first
-    told = "LogisticRegression on own features, then 1 level told of neighbours: count(cites), count(cited_by)"
+    told = "LogisticRegression on own features, then 1 level with neighbours by count(cites), count(cited_by)"
     assert second == told
     assert last == f"wrote {tmp_path / 'm'}"
     graph = read_tables(shelf / "b_words.csv", shelf / "b_links.csv", label="topic", text="title", **COLUMNS)
@@ -157,16 +157,16 @@ def test_named_relations(kinfolk: Any, shelf: Path, tmp_path: Path):
     columns = ["--id", "paper", "--source", "citing", "--target", "cited", "--label", "topic", *STACKED]
     train = ["nodes", "train", "--nodes", shelf / "a.csv", *columns, "--out", tmp_path / "m"]
     named = ["--edges", f"all={shelf / 'a_links.csv'}", "--edges", f"some={half}"]
-    told = "told of neighbours: count(all), count(all_inverse), count(some), count(some_inverse)"
+    told = "with neighbours by count(all), count(all_inverse), count(some), count(some_inverse)"
     assert told in kinfolk(*train, *named).err
-    told = "told of neighbours: count(all), count(back), count(some), count(some_inverse)"
+    told = "with neighbours by count(all), count(back), count(some), count(some_inverse)"
     assert told in kinfolk(*train, *named, "--inverse", "all=back").err
-    assert "told of neighbours: count(all), count(some)\n" in kinfolk(*train, *named, "--undirected").err
-    assert "told of neighbours: count(all), count(some)\n" in kinfolk(*train, *named, "--inverse", "none").err
+    assert "with neighbours by count(all), count(some)\n" in kinfolk(*train, *named, "--undirected").err
+    assert "with neighbours by count(all), count(some)\n" in kinfolk(*train, *named, "--inverse", "none").err
     column = write(tmp_path / "typed.csv", [{**row, "kind": "xy"[i % 2]} for i, row in enumerate(links)])
     typed = kinfolk(*train, "--edges", column, "--relation", "kind", "--inverse", "none")
-    assert "told of neighbours: count(x), count(y)\n" in typed.err
-    assert "told of neighbours: count(links_to), count(linked_from)\n" in kinfolk(*train, "--edges", half).err
+    assert "with neighbours by count(x), count(y)\n" in typed.err
+    assert "with neighbours by count(links_to), count(linked_from)\n" in kinfolk(*train, "--edges", half).err
     assert_refused(kinfolk(*train, *named, "--edges", half), "give every --edges a name, as in all=FILE")
     assert_refused(kinfolk(*train, *named, "--link", "z"), "--link names links without names")
     assert_refused(kinfolk(*train, *named, *named[:2]), "two --edges are named 'all'")

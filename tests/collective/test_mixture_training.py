@@ -566,7 +566,7 @@ def test_settings_that_cannot_be(name: str, kind: Any):
         ({"edge_features": ["same colour"]}, "an edge feature is edge_feature.*got 'same colour'"),
         ({"edge_features": 3}, "edge features must be a list of names"),
         ({"mixing": "given"}, "`mixing='given'` takes the weights of a Relational; for tokens give a share"),
-        ({"n_jobs": 0}, "n_jobs must be a positive number"),
+        ({"n_jobs": 0}, r"n_jobs=...\) must be a positive number"),
         ({"templates": "best"}, "templates must be 'sentence' or 'document'"),
     ],
 )

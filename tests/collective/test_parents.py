@@ -106,13 +106,13 @@ def test_words_in_lists_and_feature_dicts_are_explained():
 @pytest.mark.parametrize(
     ("place", "message"),
     [
-        ((), "give a document from 0 to 1 and a token; got document=None, token=None"),
-        ((2, 0), "give a document from 0 to 1 and a token; got document=2"),
+        ((), "give a document from 0 to 1 and a token; got `document=None`, `token=None`"),
+        ((2, 0), "give a document from 0 to 1 and a token; got `document=2`"),
         ((-1, 0), "give a document from 0 to 1"),
         ((0, 8), "document 0 has no token 8: it has 8, numbered from 0"),
         ((0, -1), "document 0 has no token -1"),
-        (("0", 1), "got document='0', token=1"),
-        ((0, 1.0), "got document=0, token=1.0"),
+        (("0", 1), "got `document='0'`, `token=1`"),
+        ((0, 1.0), "got `document=0`, `token=1.0`"),
     ],
 )
 def test_tokens_that_are_not_there(place: Any, message: str):

@@ -62,7 +62,9 @@ def test_numbers_for_ids() -> None:
     model = kf.MixtureNodes(n_jobs=1, orders=1, predict_orders=1, training="separate").fit(graph)
     assert model.explain(graph, node="101").name == model.explain(graph, node=1).name == "101"
     for node in (101, np.int64(101)):
-        with pytest.raises(InputError, match=r"got .*101.*; ids are strings: write node='101'; a number counts from 0"):
+        with pytest.raises(
+            InputError, match=r"got .*101.*; ids are strings: write `node='101'`; a number counts from 0"
+        ):
             model.explain(graph, node=node)
     with pytest.raises(InputError, match=r"got 99$"):
         model.explain(graph, node=99)

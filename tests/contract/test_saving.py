@@ -486,9 +486,9 @@ def test_settings_of_models_within_a_model_are_checked(files: Callable[[str], Pa
 @pytest.mark.parametrize(
     ("part", "told"),
     [({"bias": {"kind": "some", "factor": 1.5, "form": "weight"}}, "kind of a bias"),
-     ({"clusterer": ["SingleLink", {"threshold": 7, "max_size": None}]}, "threshold must be a probability"),
+     ({"clusterer": ["SingleLink", {"threshold": 7, "max_size": None}]}, "threshold=...\\) must be"),
      ({"clusterer": ["AverageLink", {"threshold": 0.5, "max_size": 0, "of": "probability"}]}, "max_size"),
-     ({"clusterer": ["AverageLink", {"threshold": 0.5, "max_size": None, "of": "luck"}]}, "of must be")],
+     ({"clusterer": ["AverageLink", {"threshold": 0.5, "max_size": None, "of": "luck"}]}, "of=...\\) must be")],
     ids=["bias", "threshold", "size", "of"],
 )  # fmt: skip
 def test_settings_of_a_clusterer_and_a_bias_are_checked(

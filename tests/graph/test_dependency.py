@@ -632,7 +632,7 @@ def test_what_cannot_be_learned_from():
         ({"burn_in": -1}, "burn_in=.* must be a whole number of 0 or more; got -1"),
         ({"chains": 1.5}, "chains=.* got 1.5"),
         ({"start": "cold"}, "start=.* must be 'local' or 'random'; got 'cold'"),
-        ({"mode": "slow"}, "mode=.* must be 'auto' or 'fast' or 'plain'; got 'slow'"),
+        ({"mode": "slow"}, "mode=.* must be 'auto', 'fast' or 'plain'; got 'slow'"),
         ({"base": LogisticRegression}, r"base must be a scikit-learn classifier.*call it, as in Logistic\w+\(\)"),
         ({"templates": []}, "templates must name at least one"),
     ],

@@ -218,7 +218,7 @@ def test_other_ids_are_other_nodes(model: Any, caplog: pytest.LogCaptureFixture)
 def test_how_many_are_known_is_told_in_a_line(model: Any, caplog: pytest.LogCaptureFixture):
     with caplog.at_level(logging.INFO, "kinfolk"):
         model.predict(GRAPH)
-    assert "known labels of 60 of 90 nodes are used; known='none' to predict without" in caplog.messages
+    assert "known labels of 60 of 90 nodes are used; `known='none'` to predict without" in caplog.messages
     caplog.clear()
     model.predict(GRAPH)
     assert not caplog.records

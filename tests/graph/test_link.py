@@ -630,7 +630,7 @@ def test_features_are_matched_by_name_or_number(fitted: Any):
 
 BAD = {
     "training": ("joint", "'bethe' or 'pseudo' or 'piecewise'; got 'joint'"),
-    "relations": ("cites", "a list of names, or None for all; got 'cites'"),
+    "relations": ("cites", "a list of names, or None; got 'cites'"),
     "schedule": ("random", "'sequential' or 'synchronous'; got 'random'"),
     "damping": (-0.1, "a number from 0 to below 1; got -0.1"),
     "max_rounds": (1.5, "a whole number of 1 or more; got 1.5"),
@@ -659,7 +659,7 @@ def test_more_settings_that_cannot_be():
     for settings_, message in (
         ({"class_weight": {"cow": 1.0}}, "class_weight names 'cow'"),
         ({"class_weight": "even"}, "class_weight must be a dict"),
-        ({"n_jobs": 0}, "n_jobs must be a positive number"),
+        ({"n_jobs": 0}, r"n_jobs=...\) must be a positive number"),
     ):
         with pytest.raises(SettingError, match=message):
             link(**settings_).fit(GRAPH)

@@ -272,7 +272,7 @@ def test_best_match_needs_two_tables():
     left, right = np.array([0, 1], np.int32), np.array([1, 2], np.int32)
     with pytest.raises(SettingError, match="BestMatch is for pairs across two tables, but item 1"):
         BestMatch().cluster(3, left, right, np.array([0.9, 0.9]))
-    with pytest.raises(SettingError, match='each must be "first", "second" or "both"'):
+    with pytest.raises(SettingError, match=r"each=...\) must be 'first', 'second' or 'both'"):
         BestMatch(each="third").cluster(3, left[:1], right[:1], np.array([0.9]))
 
 

@@ -362,7 +362,7 @@ def test_items_that_nothing_can_be_learned_from(items: Callable[[], Any], messag
 
 BAD_SETTINGS: list[tuple[dict[str, Any], str]] = [
     ({"training": "global"}, r"\(training=...\) must be 'local' or 'structured'; got 'global'"),
-    ({"e_step": "viterbi"}, r"\(e_step=...\) must be 'nearest' or 'spanning' or 'exact'"),
+    ({"e_step": "viterbi"}, r"\(e_step=...\) must be 'nearest', 'spanning' or 'exact'"),
     ({"binning": "equal"}, r"\(binning=...\) must be 'learned' or 'quantile'"),
     ({"rounds": 0}, r"\(rounds=...\) must be a whole number of 1 or more"),
     ({"rounds": 1.5}, r"\(rounds=...\) must be a whole number of 1 or more"),

@@ -672,8 +672,8 @@ def test_settings_that_cannot_be(name: str):
         ({"edge_features": ["same colour"]}, "an edge feature is edge_feature.*got 'same colour'"),
         ({"transition_templates": [shape[0]]}, "SkipChainCRF takes no transition_templates"),
         ({"class_weight": {"XYZ": 1.0}}, "class_weight names 'XYZ'"),
-        ({"n_jobs": 0}, "n_jobs must be a positive number"),
-        ({"encoding": "BMEWO"}, "encoding must be 'auto' or one of"),
+        ({"n_jobs": 0}, r"n_jobs=...\) must be a positive number"),
+        ({"encoding": "BMEWO"}, "encoding=...\\) must be 'auto', 'IOB1'"),
     ],
 )
 def test_more_settings_that_cannot_be(settings_: Any, message: str):

@@ -109,8 +109,8 @@ SCORES = {"pair_f1": "pairwise F1"}  # metrics that have a plainer name
 def outcome(model: Any) -> Iterator[str]:
     """How training went, a line each: skip edges, the optimiser, the held-out score, belief propagation, where there
     are such."""
-    if hasattr(model, "company_"):
-        yield from _of_company(model)
+    if hasattr(model, "template_set_"):
+        yield from _of_stack(model)
         return
     convergence = model.convergence_
     yield from _settled(model)
@@ -122,17 +122,17 @@ def outcome(model: Any) -> Iterator[str]:
         yield str(report)
 
 
-def _of_company(model: Any) -> Iterator[str]:
-    """The same of models that are told of their neighbours by templates."""
-    told = ", ".join(template.name for template in model.company_.templates) or "nothing"
+def _of_stack(model: Any) -> Iterator[str]:
+    """The same of models that receive aggregates of their neighbours by templates."""
+    received = ", ".join(template.name for template in model.template_set_.templates) or "nothing"
     levels = getattr(model, "levels_", ())
     base, above = type(model.base).__name__, len(levels) - 1
     if not levels:
-        yield f"{base}, told of neighbours: {told}"
+        yield f"{base}, with neighbours by {received}"
     elif not above:
         yield f"{base} on own features; no links used"
     else:
-        yield f"{base} on own features, then {_counted(above, 'level')} told of neighbours: {told}"
+        yield f"{base} on own features, then {_counted(above, 'level')} with neighbours by {received}"
     if above > 0:
         yield from _settled(model)
     for number, level in enumerate(levels):
@@ -142,8 +142,8 @@ def _of_company(model: Any) -> Iterator[str]:
 
 def skip_edges(model: Any) -> list[Any]:
     """The rules by which a model of tokens looks beyond the sentence, as `fit` settled them."""
-    if hasattr(model, "company_"):
-        rules = (getattr(template, "relation", None) for template in model.company_.templates)
+    if hasattr(model, "template_set_"):
+        rules = (getattr(template, "relation", None) for template in model.template_set_.templates)
         return [rule for rule in rules if hasattr(rule, "builder")]
     return list(getattr(model, "skips_", ()))
 

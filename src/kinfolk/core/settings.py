@@ -34,9 +34,11 @@ class Rule:
 
     def __or__(self, other: Rule) -> Rule:
         mine, others = self.holds, other.holds
-        listed = f"{self.expected}{' or ' if self.words else ', or '}{other.expected}"
+        listed = ", ".join(map(repr, self.words)) + " or " if self.words else f"{self.expected}, or "
         reads = self.reads if self.reads in (int, float) else other.reads or self.reads
-        return Rule(listed, lambda value: mine(value) or others(value), reads, self.words + other.words)
+        return Rule(
+            listed + other.expected, lambda value: mine(value) or others(value), reads, self.words + other.words
+        )
 
 
 def _is_int(value: Any) -> bool:
@@ -63,7 +65,7 @@ def number(least: float, most: float, below: bool = False) -> Rule:
 
 
 def one_of(*words: str) -> Rule:
-    listed = " or ".join(map(repr, words))
+    listed = " or ".join([", ".join(map(repr, words[:-1])), repr(words[-1])])
     return Rule(listed, lambda value: isinstance(value, str) and value in words, str, words)
 
 

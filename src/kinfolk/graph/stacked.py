@@ -248,7 +248,7 @@ class StackedNodes(StackedModel, NeighbourModel):
                     "base",
                     base,
                     "a scikit-learn classifier",
-                    "For the tokens of a corpus there is StackedTagger",
+                    "for the tokens of a corpus there is StackedTagger",
                 )
             check_base(base)
         weights = None if sample_weight is None else node_weights(nodes, labels, classes, None, sample_weight)

@@ -71,7 +71,9 @@ def one_document(batch: Batch, document: Any, token: Any) -> Batch:
     whole = isinstance(document, int | np.integer) and isinstance(token, int | np.integer | None)
     if not whole or not 0 <= document < corpus.n_documents:
         last = corpus.n_documents - 1
-        raise InputError(f"give a document from 0 to {last} and a token; got `document={document}`, `token={token}`")
+        raise InputError(
+            f"give a document from 0 to {last} and a token; got `document={document!r}`, `token={token!r}`"
+        )
     one = corpus.documents(int(document), int(document) + 1)
     if token is not None and not 0 <= token < one.n_tokens:
         raise InputError(f"document {document} has no token {token}: it has {one.n_tokens}, numbered from 0")

@@ -266,7 +266,7 @@ class StackedTagger(StackedModel, TokenModel):
                     "base",
                     base,
                     "a kinfolk tagger such as LinearChainCRF()",
-                    "For a scikit-learn classifier over the nodes of a graph there is StackedNodes",
+                    "for a scikit-learn classifier over the nodes of a graph there is StackedNodes",
                 )
         batch = Batch.of(X, y, bases[0].scheme)
         corpus, encodings = batch.corpus, {base.encoding for base in bases}
