@@ -62,9 +62,7 @@ def test_numbers_for_ids() -> None:
     model = kf.MixtureNodes(n_jobs=1, orders=1, predict_orders=1, training="separate").fit(graph)
     assert model.explain(graph, node="101").name == model.explain(graph, node=1).name == "101"
     for node in (101, np.int64(101)):
-        with pytest.raises(
-            InputError, match=r"got .*101.*; ids are strings: write `node='101'`; a number counts from 0"
-        ):
+        with pytest.raises(InputError, match=r"got .*101.*; ids are strings: write `node='101'`; a number counts"):
             model.explain(graph, node=node)
     with pytest.raises(InputError, match=r"got 99$"):
         model.explain(graph, node=99)
@@ -72,12 +70,10 @@ def test_numbers_for_ids() -> None:
 
 def test_a_data_frame_where_records_are_expected() -> None:
     frame = pd.DataFrame({"id": ["a", "b"], "name": ["Kim", "Kym"]})
-    told = (
-        r"expected Mentions \(read_coref, read_records\); got DataFrame; for a data frame: `kf\.records_from_frames\("
-    )
+    told = r"expected Mentions .*; got DataFrame; for a data frame: `kf\.records_from_frames\("
     with pytest.raises(InputError, match=told):
         kf.Linker().fit(frame)
-    with pytest.raises(InputError, match=r"expected Mentions \(read_coref, read_records\); got list$"):
+    with pytest.raises(InputError, match=r"expected Mentions .*; got list$"):
         kf.Linker().fit([1])  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"give cluster=\.\.\. or truth=\.\.\. to read_records"):
         kf.Linker(n_jobs=1).fit(kf.records_from_frames(frame))

@@ -770,9 +770,7 @@ def test_one_class_is_nothing_to_tell_apart():
 def test_fewer_instances_than_folds():
     first = [GRAPH.labels.index("cat"), GRAPH.labels.index("dog"), 59]
     few = GRAPH.with_labels([y if i in first else None for i, y in enumerate(GRAPH.labels)])
-    with pytest.raises(
-        InputError, match="`folds=4` needs as many labelled instances; there are 3: set `folds=3` or fewer"
-    ):
+    with pytest.raises(InputError, match=r"`folds=4` needs as many .*; there are 3: set `folds=3` or fewer"):
         stacked().fit(few)
     assert stacked(folds=3).fit(few).predict_proba(few).shape == (60, 2)
     assert stacked(depth=0).fit(few).predict_proba(few).shape == (60, 2)

@@ -103,7 +103,7 @@ def test_clusters_too_large_to_look_into_are_told_of(caplog: pytest.LogCaptureFi
 
 
 def test_closure_is_a_setting_that_is_checked_and_kept(tmp_path: Any):
-    with pytest.raises(SettingError, match="closure=...\\) must be True or False; got 'no'"):
+    with pytest.raises(SettingError, match=r"closure=...\) must be True or False; got 'no'"):
         kf.Linker(closure="no").fit(customers())
     fitted(closure=False).save(tmp_path / "m.kinfolk")
     assert kf.load_model(tmp_path / "m.kinfolk").closure is False
