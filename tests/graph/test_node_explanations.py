@@ -324,7 +324,7 @@ def test_a_page_draws_so_many_and_counts_the_rest() -> None:
     assert len({one["name"] for one in part.data["nodes"]} | {one[0] for one in part.data["rest"]}) == N + 30
 
 
-def test_the_page_begins_with_the_story_in_words() -> None:
+def test_the_page_begins_with_a_summary_in_words() -> None:
     def lead(one: list[float], both: list[float]) -> str:
         told = [Aggregate("count(r)", "predictions", NAMES, np.ones(3), np.array(one))]
         own = level_answer("own features alone", np.array([0.2, 0.7, 0.1]), 0)

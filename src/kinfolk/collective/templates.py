@@ -113,14 +113,8 @@ class Over(NeighbourTemplate):
         return self
 
     def write(self, neighbourhood: Neighbourhood, votes: Array, rows: Array, out: Array) -> None:
-        aggregate(
-            self.KIND,
-            neighbourhood.links(self.rule),
-            as_labels(votes) if self.hard else votes,
-            rows,
-            out,
-            neighbourhood.n_jobs,
-        )
+        given = as_labels(votes) if self.hard else votes
+        aggregate(self.KIND, neighbourhood.links(self.rule), given, rows, out, neighbourhood.n_jobs)
 
     def aggregated_features(self, neighbourhood: Neighbourhood) -> Any:
         """CSR or dense (n, F) for of="features"."""
@@ -212,14 +206,7 @@ class Concat(Over):
 
     def write(self, neighbourhood: Neighbourhood, votes: Array, rows: Array, out: Array) -> None:
         assert self.slots is not None
-        lay_out(
-            neighbourhood.links(self.rule),
-            as_labels(votes) if self.hard else votes,
-            rows,
-            self.slots,
-            out,
-            neighbourhood.n_jobs,
-        )
+        lay_out(neighbourhood.links(self.rule), as_labels(votes) if self.hard else votes, rows, self.slots, out)
 
     def spec(self) -> dict[str, Any]:
         return {**super().spec(), "slots": None if self.slots is None else int(self.slots)}
@@ -483,9 +470,7 @@ def parse_template(text: str) -> NeighbourTemplate:
     relation, _, word = rest.partition(":")
     if name not in KINDS or not relation.strip() or word.strip() not in ("", "features", "hard"):
         raise SettingError.saying(f"cannot read the template {text!r}; write it as {WRITTEN}")
-    return KINDS[name](
-        relation.strip(), "features" if word.strip() == "features" else "predictions", word.strip() == "hard"
-    )
+    return KINDS[name](relation.strip(), OF[word.strip() == "features"], word.strip() == "hard")
 
 
 RestoredRule = Callable[[Mapping[str, Any], Sequence[str], Functions], LinkRule]

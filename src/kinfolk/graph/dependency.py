@@ -175,7 +175,7 @@ class DependencyNetwork(NeighbourModel):
         templates = default_templates(self.templates, nodes, Proportion)
         ready = ReadyGraph.of(nodes, templates, len(classes), True, jobs)
         if self.templates is not None:
-            _tell_sums(ready, labels)
+            _warn_of_sums(ready, labels)
         votes = np.zeros((len(labels), len(classes)))
         set_known(votes, labels)
         rows = side_by_side(ready.wide, index, ready.template_set.rows(ready.neighbourhood, votes, index))
@@ -185,7 +185,7 @@ class DependencyNetwork(NeighbourModel):
             memory = Memory.of(nodes, labels, ready.template_set.relation_names())
             self._keep(nodes, ready.template_set, classes, memory)
             if self.mode == "fast":
-                self._fast()  # tells now if it cannot be had
+                self._fast()  # an error now if it cannot be had
         return self
 
     # -- prediction -----------------------------------------------------------------------------------
@@ -227,8 +227,8 @@ class DependencyNetwork(NeighbourModel):
         sweeps, began = self.burn_in + self.sweeps, time.perf_counter()
         for number in range(sweeps):
             sweep(left_out if number < self.burn_in else kept)
-        tell = speaker(self.verbose)
-        tell(f"chain {chain + 1} of {self.chains}: {sweeps} sweeps in {time.perf_counter() - began:.1f} s")
+        report = speaker(self.verbose)
+        report(f"chain {chain + 1} of {self.chains}: {sweeps} sweeps in {time.perf_counter() - began:.1f} s")
         return kept / self.sweeps
 
     def _chain(self, ready: ReadyGraph, known: Array, number: int) -> Chain | PlainChain:
@@ -279,13 +279,13 @@ class DependencyNetwork(NeighbourModel):
         self.local_, self.conditional_ = self._restored_learners(file, trusted, own=False, features=True)
 
 
-def _tell_sums(ready: ReadyGraph, labels: Array) -> None:
-    """A word about sums over neighbours some of whom have no label: they are larger in sampling than in training."""
+def _warn_of_sums(ready: ReadyGraph, labels: Array) -> None:
+    """Sums over neighbours some of whom have no label are larger in sampling than in training."""
     sums = [one for one in ready.template_set.of_predictions if isinstance(one, Count | LogCount)]
     seen = [labels[ready.neighbourhood.links(one.rule)[labels >= 0].indices] >= 0 for one in sums]
-    silent, all_ = sum(int((~one).sum()) for one in seen), sum(map(len, seen))
-    if silent:
-        names, some = ", ".join(one.name for one in sums), f"{silent} of the {all_} links of training nodes"
+    unlabelled, all_ = sum(int((~one).sum()) for one in seen), sum(map(len, seen))
+    if unlabelled:
+        names, some = ", ".join(one.name for one in sums), f"{unlabelled} of the {all_} links of training nodes"
         warn(
             f"{names}: {some} lead to nodes without a label, which add nothing in training and something in sampling; "
             "Proportion (proportion:...) means the same in both",

@@ -174,15 +174,15 @@ def choose_alpha(
         return found[fold >= 0]
 
     alone = right(1.0)
-    chosen, most, told = 1.0, 0.0, [f"as given {100 * alone.mean():.1f} %"]
+    chosen, most, gains = 1.0, 0.0, [f"as given {100 * alone.mean():.1f} %"]
     for alpha in sorted({*alphas} - {1.0}, reverse=True):
         more = right(alpha).astype(np.float64) - alone
         gain, error = more.mean(), more.std(ddof=1) / np.sqrt(len(more))
-        told.append(f"alpha {alpha:g} {100 * gain:+.1f} ± {100 * error:.1f}")
+        gains.append(f"alpha {alpha:g} {100 * gain:+.1f} ± {100 * error:.1f}")
         if gain > max(error, most):
             chosen, most = alpha, gain
     verdict = "features are left as given" if chosen == 1 else f"alpha {chosen:g} is chosen"
-    found = ", ".join(told)
+    found = ", ".join(gains)
     log.info("smoothing along %s, %d folds of %d nodes: %s: %s", relation, n_folds, len(alone), found, verdict)
     return chosen
 

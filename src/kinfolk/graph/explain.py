@@ -76,29 +76,16 @@ class Ablation:
 
     @cached_property
     def columns_before(self) -> Any:
-        """The columns before them: of the node, then without each aggregate of features, then without all."""
-        row = self.ready.wide[[self.node]]
-        kept = np.ones((1, row.shape[1]))
-        rows = [kept]
-        for span in self.spans:
+        """(1 + spans + 1, F), the columns before them: of the node, without each aggregate of features, without all."""
+        row, kept = self.ready.wide[[self.node]], np.ones((len(self.spans) + 2, self.ready.wide.shape[1]))
+        for i, span in enumerate(self.spans):
             if span.of == "features":
-                part = kept.copy()
-                part[0, span.start : span.stop] = 0.0
-                rows.append(part)
-        rows.append(np.prod(rows, axis=0))
+                kept[[i + 1, -1], span.start : span.stop] = 0.0
         if not sparse.issparse(row):
-            return np.concatenate([(row * part).astype(row.dtype) for part in rows])
-        parts = [sparse.csr_array(row.multiply(part)).astype(row.dtype) for part in rows]
-        table = sparse.csr_array(sparse.vstack(parts, format="csr"))
+            return (row * kept).astype(row.dtype)
+        table = sparse.csr_array(sparse.vstack([row] * len(kept)).multiply(kept)).astype(row.dtype)
         table.eliminate_zeros()
         return table
-
-    @cached_property
-    def which(self) -> NDArray[np.int64]:
-        """For each question the row of `columns_before` it asks of."""
-        n_fixed = sum(span.of == "features" for span in self.spans)
-        asked = [i + 1 if span.of == "features" else 0 for i, span in enumerate(self.spans)]
-        return np.array([0, *asked, n_fixed + 1], np.int64)
 
     def aggregates(self, votes: Array, own: Array | None) -> Array:
         """(1 + spans + 1, q): what the node receives of votes (n, L), question by question."""
@@ -136,9 +123,9 @@ class Ablation:
     def answers(self, learner: Learner, blocks: Sequence[Array]) -> Array:
         """(1 + spans + 1, L): what a level says to each question, the mean over `blocks` of aggregates."""
         aggregates = np.concatenate(blocks)
-        index = np.tile(self.which, len(blocks))
+        index = np.tile(np.arange(len(self.spans) + 2), len(blocks))
         found = predict_in_blocks(learner, self.columns_before, index, aggregates.__getitem__, 1)
-        return np.asarray(found.reshape(len(blocks), len(self.which), -1).mean(axis=0))
+        return np.asarray(found.reshape(len(blocks), len(blocks[0]), -1).mean(axis=0))
 
     def measured(
         self, blocks: Sequence[Array], answers: Array, classes: Sequence[str], features: Sequence[str]

@@ -20,7 +20,7 @@ from kinfolk.core.data import Classes, Coded, Relational, Vocabulary, label_name
 from kinfolk.errors import DataWarning, InputError, SettingError, warn
 from kinfolk.graph.sources import GraphSources
 
-# -- What is told of nodes, checked and numbered: labels, groups, ids, names, titles and links, for `Graph` ---
+# -- What describes nodes, checked and numbered: labels, groups, ids, names, titles and links, for `Graph` ---
 #
 # Each function takes what the caller wrote and gives what `Relational` stores, or says which node is at fault.
 
@@ -39,9 +39,9 @@ def _per_node(values: Any, n: int, what: str) -> list[Any]:
     return given
 
 
-def count_nodes(told: Iterable[Any], links: Iterable[Any]) -> int:
-    """How many nodes there are, by the first thing that is told of each of them, or by a matrix of links."""
-    for one in told:
+def count_nodes(given: Iterable[Any], links: Iterable[Any]) -> int:
+    """How many nodes there are, by the first thing that has one for each of them, or by a matrix of links."""
+    for one in given:
         if isinstance(one, Coded):
             return len(one.codes)
         if hasattr(one, "__len__") and not isinstance(one, str):
@@ -50,7 +50,7 @@ def count_nodes(told: Iterable[Any], links: Iterable[Any]) -> int:
         if sparse.issparse(matrix):
             return int(matrix.shape[0])
     raise InputError(
-        "without features the labels, ids, groups, titles or a matrix of links have to tell how many nodes there are; "
+        "without features the labels, ids, groups, titles or a matrix of links have to show how many nodes there are; "
         "got none of them"
     )
 
@@ -97,12 +97,12 @@ def coded_labels(labels: Any, n: int, classes: Any) -> Coded:
     return Coded.of(names, known)
 
 
-def _without_unknown(names: list[str | None], doubtful: bool) -> list[str | None]:
-    """The names with None in the place of -1; where that leaves 0 and 1 it may be meant as a label, which is told."""
+def _without_unknown(names: list[str | None], guessed: bool) -> list[str | None]:
+    """The names with None in the place of -1, with a warning where that leaves 0 and 1: it may be meant as a label."""
     if UNKNOWN not in names:
         return names
     kept = [None if name == UNKNOWN else name for name in names]
-    if doubtful and {*kept} <= {None, "0", "1"}:
+    if guessed and {*kept} <= {None, "0", "1"}:
         log.warning("labels of -1 are taken as unknown; where -1 is a label, give classes=[-1, ...] with all labels")
     return kept
 
@@ -196,8 +196,8 @@ def checked_links(name: str, given: Any, n: int, self_loops: str) -> Any:
         node = int(source[loops][0])
         raise InputError(f"relation {name!r} links node {node} to itself; take it out or pass `self_loops='drop'`")
     if repeated or loops.any():
-        told = "relation %r: %d self loops dropped, %d repeated links counted once"
-        log.warning(told, name, int(loops.sum()), repeated)
+        dropped = int(loops.sum())
+        log.warning("relation %r: %d self loops dropped, %d repeated links counted once", name, dropped, repeated)
     kept = ~loops & (weights != 0)
     return sparse.csr_array((weights[kept], (source[kept], target[kept])), shape=(n, n))
 
@@ -224,7 +224,7 @@ def _checked_edges(name: str, given: Any, n: int) -> NDArray[np.int64]:
 SELF_LOOPS = ("drop", "refuse")
 
 
-def _tell_lacking(columns: Sequence[str], found: NDArray[np.int32], given: Sequence[str]) -> None:
+def _warn_of_lacking(columns: Sequence[str], found: NDArray[np.int32], given: Sequence[str]) -> None:
     """A word or a category that is not there is nothing odd; a number that is missing in every node is."""
     if len(columns) and not len(found):
         raise InputError(
@@ -235,15 +235,15 @@ def _tell_lacking(columns: Sequence[str], found: NDArray[np.int32], given: Seque
     whole = (name for i, name in enumerate(columns) if i not in there and not {*name} & {"=", ":"})
     lacking = [name for name in whole if not name.endswith(" is missing")]  # where nothing is, no such column is made
     if lacking:
-        told = ", ".join(map(repr, lacking[:5])) + ", ..." * (len(lacking) > 5)
+        named = ", ".join(map(repr, lacking[:5])) + ", ..." * (len(lacking) > 5)
         warn(
-            f"features that the model was trained on are not here and count as 0 in every node: {told}; add these "
+            f"features that the model was trained on are not here and count as 0 in every node: {named}; add these "
             "columns",
             DataWarning,
         )
 
 
-def tell_by_position(columns: Sequence[str] | int, width: int) -> None:
+def warn_by_position(columns: Sequence[str] | int, width: int) -> None:
     """Of features without names, for a model that was trained on names."""
     if not isinstance(columns, int | np.integer) and width:
         named = ", ".join(map(repr, columns[:3])) + ", ..." * (width > 3)
@@ -260,7 +260,7 @@ class Graph(GraphSources):
     features       CSR or dense (n, F), finite numbers; None: nodes have none, and links and labels have to do
     labels         one a node: strings, numbers or truth values, all of one type, None or NaN = unknown; whole numbers
                    are codes into `classes` where these are strings. -1 = unknown, unless `classes` has it as a label
-    relations      name -> int (E, 2), rows (source, target), meaning that source looks at target: a pair told twice is
+    relations      name -> int (E, 2), rows (source, target), meaning that source looks at target: a pair given twice is
                    one link of weight 1; or name -> SciPy sparse (n, n), row = source, entries are weights (0 = no link)
     ids            distinct strings or whole numbers (kept as strings); by default "0", "1", ...
     groups         name or number of the graph each node belongs to, in any order; numbered as they appear. Links may
@@ -449,13 +449,13 @@ class Graph(GraphSources):
                     "cannot be matched; build both graphs with `feature_names=...`"
                 )
             if self.feature_names is None:
-                tell_by_position(columns, width)
+                warn_by_position(columns, width)
             return self.features
         if columns is self.feature_names or tuple(columns) == self.feature_names:
             return self.features
         place = Vocabulary(columns).encode(self.feature_names)
         kept = np.flatnonzero(place >= 0)
-        _tell_lacking(columns, place[kept], self.feature_names)
+        _warn_of_lacking(columns, place[kept], self.feature_names)
         if sparse.issparse(self.features):
             part = self.features[:, kept]
             arrays = (part.data, place[kept][part.indices], part.indptr)

@@ -45,14 +45,14 @@ def check_base(base: Any) -> None:
         raise SettingError("base", base, "a classifier, such as LogisticRegression()")
 
 
-def speaks_by(base: Any) -> str:
-    """How a base says what it thinks: "predict_proba", "decision_function" or "predict"."""
+def predicts_by(base: Any) -> str:
+    """By what a base gives its predictions: "predict_proba", "decision_function" or "predict"."""
     return next((way for way in ("predict_proba", "decision_function") if hasattr(base, way)), "predict")
 
 
-def tell_fallback(base: Any) -> None:
-    """A word about a base without probabilities."""
-    way = speaks_by(base)
+def warn_of_fallback(base: Any) -> None:
+    """Of a base without probabilities."""
+    way = predicts_by(base)
     if way != "predict_proba":
         instead = {"decision_function": "its decision values, squashed to sum to 1", "predict": "its labels alone"}[way]
         log.warning("%s gives no probabilities; %s are used instead", type(base).__name__, instead)
@@ -171,7 +171,7 @@ class Learner:
             return table
         if self.softmax is not None:
             return self.log_linear(rows, np.arange(rows.shape[0]))
-        way = speaks_by(self.estimator)
+        way = predicts_by(self.estimator)
         rows = self._taken(rows)
         said = getattr(self.estimator, way)(rows)
         if way == "decision_function" and said.ndim == 2 and said.shape[1] != len(self.columns):

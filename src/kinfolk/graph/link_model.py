@@ -42,8 +42,8 @@ from kinfolk.graph.nodes import (
     check_within_groups,
     node_accuracy,
     node_weights,
-    tell_unused_weights,
     used_links,
+    warn_unused_weights,
 )
 from kinfolk.graph.page import (
     LABEL,
@@ -152,7 +152,7 @@ class LinkModel(Propagates, NodeModel, Optimised):
         with self._all_or_nothing(), observed(callback, self.verbose, self.tolerance) as watcher:
             self.links_ = used_links(self.relations, nodes.relations, ordered=True)
             self.not_used_ = tuple(name for name in nodes.relations if name not in self.links_)
-            tell_unused_weights(nodes, self.links_, type(self).__name__)
+            warn_unused_weights(nodes, self.links_, type(self).__name__)
             self.node_columns_, self.labels_ = nodes.columns, classes
             sample, n_labels = self._sample(nodes), len(classes)
             self.memory_ = Memory.of(nodes, labels, self.links_)

@@ -61,8 +61,8 @@ from kinfolk.graph.nodes import (
     check_within_groups,
     node_accuracy,
     node_weights,
-    tell_unused_weights,
     used_links,
+    warn_unused_weights,
 )
 from kinfolk.graph.page import mixture_node_part, write_node_report
 from kinfolk.inference.mixture import Dag, build_dag, check_weights
@@ -282,7 +282,7 @@ class MixtureNodes(Mixes, NodeModel, Optimised):
             self.parents_ = parents = node_parents(self, nodes)
             check_within_groups(nodes, parents.links)
             if not parents.given:
-                tell_unused_weights(nodes, parents.links, type(self).__name__)
+                warn_unused_weights(nodes, parents.links, type(self).__name__)
             self.memory_ = Memory.of(nodes, labels, parents.links)
             self.local_, uncertainty, fold = None, None, None
             if parents.gated:

@@ -19,7 +19,7 @@ from kinfolk.collective.templates import Count, NeighbourTemplate, Over, Templat
 from kinfolk.core.data import BOUNDS, LARGEST_VALUE, Classes, Relational, class_weights, warn_unseen
 from kinfolk.core.modelfile import ModelFile, fits
 from kinfolk.errors import DataWarning, InputError, SettingError, warn
-from kinfolk.graph.graph import Graph, tell_by_position
+from kinfolk.graph.graph import Graph, warn_by_position
 from kinfolk.graph.learners import one_table
 
 log = logging.getLogger("kinfolk")
@@ -69,7 +69,7 @@ class Nodes:
             if width is not None and rows.shape[1] != width:
                 raise InputError(f"the model was trained on {width} features; got {rows.shape[1]}")
             if columns is not None:
-                tell_by_position(columns, rows.shape[1])
+                warn_by_position(columns, rows.shape[1])
         known = (data.labels, data.classes, data.relations, data.groups)
         return cls(rows, *known, ids, names, isinstance(X, Graph), data, titles, groups, order)
 
@@ -211,15 +211,15 @@ def check_within_groups(nodes: Nodes, names: Sequence[str]) -> None:
         if len(across):
             ends = (int(source[across[0]]), int(links.indices[across[0]]))
             groups = [int(nodes.groups[i]) for i in ends]
-            told = [str(g) if nodes.group_names is None else nodes.group_names[g] for g in groups]
-            a, b = (f"{nodes.ids[i]!r} in group {group!r}" for i, group in zip(ends, told, strict=True))
+            named = [str(g) if nodes.group_names is None else nodes.group_names[g] for g in groups]
+            a, b = (f"{nodes.ids[i]!r} in group {group!r}" for i, group in zip(ends, named, strict=True))
             raise InputError(
                 f"relation {name!r} leads from {a} to {b}, and groups are the unit of inference: put both in one "
                 "group, or leave the link out"
             )
 
 
-def tell_unused_weights(nodes: Nodes, names: Sequence[str], model: str) -> None:
+def warn_unused_weights(nodes: Nodes, names: Sequence[str], model: str) -> None:
     """Of models to which a link is a link, whatever its weight."""
     weights = {name: nodes.relations[name].data[nodes.relations[name].data != 0] for name in names}
     unequal = [name for name, one in weights.items() if (one != one[:1]).any()]
@@ -253,10 +253,10 @@ def node_number(nodes: Nodes, node: Any) -> int:
         return list(nodes.ids).index(node)
     n = len(nodes.labels)
     if not isinstance(node, int | np.integer) or isinstance(node, bool) or not 0 <= node < n:
-        told = f"node must be an id or a number from 0, below the {n} nodes there are; got {node!r}"
+        message = f"node must be an id or a number from 0, below the {n} nodes there are; got {node!r}"
         is_id = isinstance(node, int | np.integer) and str(node) in nodes.ids
         hint = f"; ids are strings: write `node='{node}'`; a number counts from 0" if is_id else ""
-        raise InputError(told + hint)
+        raise InputError(message + hint)
     return nodes.row_of(int(node))
 
 
@@ -372,20 +372,19 @@ class Memory:
         if compared.likeness >= SOME_ALIKE:
             now = looks(nodes, rows, self.relations)
             alike = _same(self.looks[which], now)[:, compared.by].any(axis=1)
-            told = f"{(~alike).sum():,} of {len(rows):,} nodes with ids of nodes trained on no longer have "
-            warn(f"{told}{compared.named(' or ')}: {taken.format('their labels are not')}", DataWarning)
+            number = f"{(~alike).sum():,} of {len(rows):,} nodes with ids of nodes trained on no longer have "
+            warn(f"{number}{compared.named(' or ')}: {taken.format('their labels are not')}", DataWarning)
             return rows[alike], which[alike]
-        told = f"{len(rows):,} nodes have ids of nodes trained on, but "
         if compared.share:
             percent = f"{100 * compared.share:.{0 if compared.share >= 0.01 else 1}f} %"
-            told += f"only {percent} of them look like these by {compared.named(' or ')}: {taken.format('no label is')}"
+            part = f"only {percent} of them look like these by {compared.named(' or ')}"
         else:
-            neither = "neither " if len(compared.by) == 2 else "not "
-            told += f"{neither}{compared.named(' nor ')}: {taken.format('no label is')}"
+            part = ("neither " if len(compared.by) == 2 else "not ") + compared.named(" nor ")
+        message = f"{len(rows):,} nodes have ids of nodes trained on, but {part}: {taken.format('no label is')}"
         if _numbered(nodes.ids):  # nobody's ids
-            log.info("%s", told)
+            log.info("%s", message)
         else:
-            warn(told, DataWarning)
+            warn(message, DataWarning)
         return rows[:0], which[:0]
 
     def with_the_same_id(self, ids: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -471,7 +470,7 @@ def _of_neighbours(nodes: Nodes, rows: NDArray[np.int64], relations: Sequence[st
 
 
 def _mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Numbers that stand close become numbers far apart (splitmix64), so that sums of them tell rows apart."""
+    """Numbers that stand close become numbers far apart (splitmix64), so that rows differ in their sums."""
     x = numbers + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -528,7 +527,7 @@ def known_labels(
         return Known(np.full(len(nodes.labels), -1, np.int32), known == TRAIN)
     found = memory.known(nodes)
     if tell:
-        _tell(nodes, found, classes.names)
+        _report_known(nodes, found, classes.names)
     return Known(found, trained=True)
 
 
@@ -536,7 +535,7 @@ def known_when_scored(nodes: Nodes, classes: Classes, memory: Memory | None, kno
     """The same where answers are scored: nodes that are known do not count."""
     if isinstance(known, str) and known == TRAIN and memory is not None:
         found = memory.scored(nodes)
-        _tell_changed(nodes, found, classes.names)
+        _warn_of_changed(nodes, found, classes.names)
         return Known(found, trained=True)
     given, labelled = known_labels(nodes, classes, memory, known, False), nodes.labels >= 0
     if labelled.any() and not (labelled & (given.labels < 0)).any():
@@ -544,7 +543,7 @@ def known_when_scored(nodes: Nodes, classes: Classes, memory: Memory | None, kno
     return given
 
 
-def _tell(nodes: Nodes, known: NDArray[np.int32], classes: Sequence[str]) -> None:
+def _report_known(nodes: Nodes, known: NDArray[np.int32], classes: Sequence[str]) -> None:
     """In one line how many labels are known; a warning where that is odd."""
     number, n = int((known >= 0).sum()), len(known)
     if not number:
@@ -552,14 +551,14 @@ def _tell(nodes: Nodes, known: NDArray[np.int32], classes: Sequence[str]) -> Non
     log.info("known labels of %s of %s nodes are used; `known='none'` to predict without", f"{number:,}", f"{n:,}")
     if number == n:
         warn(
-            "every node of this graph was trained on: what comes out are the labels that went in; `known='none'` tells "
-            "what the model says of them",
+            "every node of this graph was trained on: what comes out are the labels that went in; `known='none'` gives "
+            "what the model predicts for them",
             DataWarning,
         )
-    _tell_changed(nodes, known, classes)
+    _warn_of_changed(nodes, known, classes)
 
 
-def _tell_changed(nodes: Nodes, known: NDArray[np.int32], classes: Sequence[str]) -> None:
+def _warn_of_changed(nodes: Nodes, known: NDArray[np.int32], classes: Sequence[str]) -> None:
     here = np.array([*nodes.classes.names, None], object)[nodes.labels]
     before = np.array([*classes, None], object)[known]
     changed = int(((known >= 0) & (nodes.labels >= 0) & (here != before)).sum())

@@ -24,26 +24,12 @@ from scipy import sparse
 
 from kinfolk.collective.explain import Contribution, Explanation
 from kinfolk.graph.nodes import Nodes
+from kinfolk.report import scores as pages
 from kinfolk.report.page import Part, PathLike, write_report
-from kinfolk.report.scores import (
-    MOST_MISTAKES,
-    UNSEEN,
-    brier_score,
-    calibration,
-    chart,
-    class_rows,
-    confusion,
-    matrix_part,
-    score_part,
-)
 
 Array = NDArray[Any]
 LABEL, CROSS_FITTED, PREDICTION = "label", "cross-fitted", "prediction"
-SOURCES = {
-    LABEL: "its label is known",
-    CROSS_FITTED: "by a model that had not seen its label",
-    PREDICTION: "predicted",
-}
+SOURCES = {LABEL: "its label is known", CROSS_FITTED: "by a model that had not seen its label", PREDICTION: "predicted"}
 ASIDE = {LABEL: " (its label is known, and set aside here)", CROSS_FITTED: " (trained on its label)", PREDICTION: ""}
 SHOWN = 12  # neighbours that are printed
 
@@ -465,21 +451,18 @@ def _share(one: Contribution, place: Mapping[int, int], label: int) -> dict[str,
 
 def node_part(names: list[str], ids: Sequence[str], gold: Array, beliefs: Array, accuracy: float) -> Part:
     """`gold` (n,) is -1 where not known, and the number of names for a label that training never saw."""
-    known, path = gold >= 0, beliefs.argmax(axis=1)
-    names = [*names, UNSEEN] if (gold == len(names)).any() else names
-    sure = beliefs.max(axis=1)
-    curve = chart(
-        "Nodes", "each node's label", calibration(sure[known], (path == gold)[known]), brier=brier_score(beliefs, gold)
-    )
-    matrix = confusion(gold, path, names)
+    known, path, sure = gold >= 0, beliefs.argmax(axis=1), beliefs.max(axis=1)
+    names = [*names, pages.UNSEEN] if (gold == len(names)).any() else names
+    points, brier = pages.calibration(sure[known], (path == gold)[known]), pages.brier_score(beliefs, gold)
+    curve = pages.chart("Nodes", "each node's label", points, brier=brier)
+    matrix = pages.confusion(gold, path, names)
     headline = [
         ["accuracy", accuracy / 100, f"of {int(known.sum())} labelled nodes"],
         ["mean F1", float(matrix.f1[matrix.counts.sum(axis=1) > 0].mean()), "over classes, each counting the same"],
     ]
+    shown = [pages.matrix_part("Confusion", "Nodes by label.", matrix)]
     mistakes = node_mistakes(ids, gold, beliefs, names)
-    return score_part(
-        headline, class_rows(matrix), [curve], [matrix_part("Confusion", "Nodes by label.", matrix)], "nodes", mistakes
-    )
+    return pages.score_part(headline, pages.class_rows(matrix), [curve], shown, "nodes", mistakes)
 
 
 def node_mistakes(ids: Sequence[str], truth: Array, beliefs: Array, names: Sequence[str]) -> list[dict[str, Any]]:
@@ -495,5 +478,5 @@ def node_mistakes(ids: Sequence[str], truth: Array, beliefs: Array, names: Seque
             "sure": sure[i],
             "of_truth": beliefs[i, truth[i]] if truth[i] < beliefs.shape[1] else 0.0,
         }
-        for i in wrong[np.argsort(-sure[wrong], kind="stable")][:MOST_MISTAKES].tolist()
+        for i in wrong[np.argsort(-sure[wrong], kind="stable")][: pages.MOST_MISTAKES].tolist()
     ]

@@ -171,7 +171,7 @@ class LinkCollector:
         return np.flatnonzero(~(lost | loops))
 
     def relations(self, nodes: str) -> dict[str, Any]:
-        """Name -> CSR (n, n) for the links of each name, and for their inverses. One warning tells what is left out."""
+        """Name -> CSR (n, n) for the links of each name and their inverses. One warning counts what is left out."""
         found: dict[str, Any] = {}
         for name, parts in self._parts.items():
             links = self._merged(parts)

@@ -15,14 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.collective.aggregate import padded, side_by_side
-from kinfolk.collective.stacking import (
-    Ask,
-    Instances,
-    StackedModel,
-    Training,
-    as_votes,
-    folds_of,
-)
+from kinfolk.collective.stacking import Ask, Instances, StackedModel, Training, as_votes, folds_of
 from kinfolk.collective.templates import Count, set_known
 from kinfolk.core.data import Classes
 from kinfolk.core.modelfile import Functions, ModelFile, Saved, fits
@@ -30,7 +23,7 @@ from kinfolk.core.settings import FLAG, one_of, setting, whole
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.errors import SettingError
 from kinfolk.graph.explain import ALONE, EACH_ALONE, Ablation, ExplainedNode, explained_node, finished
-from kinfolk.graph.learners import Learner, check_base, check_enough, predict_in_blocks, tell_fallback
+from kinfolk.graph.learners import Learner, check_base, check_enough, predict_in_blocks, warn_of_fallback
 from kinfolk.graph.model import NeighbourModel
 from kinfolk.graph.nodes import TRAIN, Known, Memory, Nodes, ReadyGraph, default_templates, node_weights
 from kinfolk.graph.page import NodeExplanation, level_answer
@@ -158,10 +151,10 @@ def explained_levels(
         measured = ablation.measured(blocks[level - 1], said, classes, features)
         levels.append(level_answer(f"level {level}", tables[level][node], answer, measured, said[-1]))
     given = np.zeros(0, np.int64) if predictor.given is None else predictor.given[0]
-    listens = "Own features and" if ready.wide.shape[1] else "Only"
+    inputs = "Own features and" if ready.wide.shape[1] else "Only"
     said_by = ["own features alone say", *(f"level {level} says" for level in range(1, depth))][:depth]
     notes = [EACH_ALONE] + [
-        f"{listens} aggregates of neighbours: what {before} of them, or their label where it is known."
+        f"{inputs} aggregates of neighbours: what {before} of them, or their label where it is known."
         for before in said_by
     ]
     return explained_node(ready, node, classes, answer, levels, tables, votes, predictor.known, given, notes)
@@ -263,7 +256,7 @@ class StackedNodes(StackedModel, NeighbourModel):
             revealed = nodes.codes(classes, lenient=True)
         check_enough(classes)
         if self.depth:
-            tell_fallback(bases[0])
+            warn_of_fallback(bases[0])
         return NodeInstances(
             labels, revealed, fold, weights, jobs, ready.neighbourhood, ready.template_set, bases, ready, classes
         ), known

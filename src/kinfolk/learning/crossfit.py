@@ -34,6 +34,7 @@ def assign_folds(labels: Array, groups: Array | None, n_folds: int, rng: np.rand
     With `groups` a group is never divided: the largest first, each to the fold with the fewest instances. Without,
     instances are dealt out class by class, so that every fold has its share of each.
     """
+    # scikit-learn's StratifiedKFold and GroupKFold do the same by other draws: folds, and figures, would change.
     fold = np.full(len(labels), -1, np.int32)
     labelled = np.flatnonzero(labels >= 0)
     if groups is None:

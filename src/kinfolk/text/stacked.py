@@ -88,7 +88,7 @@ def _part(batch: Batch, index: Array, aggregates: Array | None) -> Batch:
 def token_aggregates(
     templates: TemplateSet, neighbourhood: Neighbourhood, votes: Array, own: Array | None, index: Array
 ) -> Array:
-    """(m, q). Chances too small to matter count as none: most tokens then have little to tell, and rows stay short."""
+    """(m, q). Probabilities too small to matter count as 0, so that rows stay short."""
     mine = None if own is None else np.where(own < FAINT, 0.0, own)
     return templates.rows(neighbourhood, np.where(votes < FAINT, 0.0, votes), index, mine)
 
@@ -127,8 +127,8 @@ class StackedDecoder:
             return [Part(last, self.extended(batch, forced), tokens)]
         if by_base.all():
             return [Part(base, replace(batch, extra=None), tokens)]
-        lonely = by_base[corpus.token_documents]
-        few, most = np.flatnonzero(lonely), np.flatnonzero(~lonely)
+        single = by_base[corpus.token_documents]
+        few, most = np.flatnonzero(single), np.flatnonzero(~single)
         return [
             Part(base, _part(batch, few, None), few),
             Part(last, self.extended(_part(batch, most, None), forced), most),
@@ -187,10 +187,7 @@ class StackedDecoder:
 
 # -- the model ----------------------------------------------------------------------------------------
 
-TEMPLATES = (
-    Window(3),
-    Count(SameWord(capitalised=False, max_document_frequency=None, most_recent=None)),
-)
+TEMPLATES = (Window(3), Count(SameWord(capitalised=False, max_document_frequency=None, most_recent=None)))
 
 
 @final
@@ -250,8 +247,8 @@ class StackedTagger(StackedModel, TokenModel):
         training = self._trained(instances, self.known, depth, estimate=True)
         found = training.estimate()
         if instances.base_alone:
-            lonely = alone(instances.batch.corpus)[instances.batch.corpus.token_documents]
-            found[lonely] = training.votes(0, NOTHING, true_labels=False)[lonely]
+            single = alone(instances.batch.corpus)[instances.batch.corpus.token_documents]
+            found[single] = training.votes(0, NOTHING, true_labels=False)[single]
         return found
 
     def _prepared(self, X: Any, y: Any, sample_weight: Any) -> tuple[TokenInstances, int]:
@@ -354,7 +351,7 @@ class StackedTagger(StackedModel, TokenModel):
 
 
 def _depth(model: StackedTagger, batch: Batch) -> int:
-    """0 where there is nothing to tell: votes of the same sentence alone say little that its features did not."""
+    """0 where there is nothing to aggregate: votes of the same sentence alone say little that its features did not."""
     if not model.depth or not without_neighbours(batch.corpus):
         return int(model.depth)
     reason = "a token has no neighbours beyond its sentence"
