@@ -775,9 +775,9 @@ def test_fewer_instances_than_folds():
     assert stacked(folds=3).fit(few).predict_proba(few).shape == (60, 2)
     assert stacked(depth=0).fit(few).predict_proba(few).shape == (60, 2)
     grouped = web(groups=[0] * 30 + [1] * 30)
-    with pytest.raises(InputError, match="folds=4 needs as many labelled groups; there are 2"):
+    with pytest.raises(InputError, match="`folds=4` needs as many labelled groups; there are 2"):
         stacked(split="group").fit(grouped)
-    with pytest.raises(SettingError, match=r"depth=3 with strict cross-fitting hides 3 folds at a time.*folds"):
+    with pytest.raises(SettingError, match=r"`depth=3` with strict cross-fitting hides 3 folds at a time.*folds"):
         stacked(depth=3, folds=3, known="true").fit(GRAPH)
 
 
