@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -181,36 +180,6 @@ class Split:
     holding: Array = field(default_factory=lambda: np.empty(0, np.int64))  # accepted pairs between the sides
 
 
-def split_of(items: Mentions, cluster: int, probability: Array, clusters: Array, threshold: float) -> Split:
-    """The weakest link of a cluster; pairs above the threshold hold it together."""
-    members = np.flatnonzero(clusters == cluster)
-    inside = np.flatnonzero((clusters[items.left] == cluster) & (clusters[items.right] == cluster))
-    left, right, p = items.left[inside], items.right[inside], probability[inside]
-    weakest = weakest_link(members, left, right, p)
-    if weakest is None:
-        return Split(members, inside)
-    pair, side = weakest
-    one = np.isin(np.arange(items.n_items), members[side])
-    crossing = np.flatnonzero((one[left] != one[right]) & (p > threshold))
-    crossing = crossing[np.argsort(-p[crossing], kind="stable")]
-    return Split(members, inside, int(inside[pair]), side, inside[crossing])
-
-
-def explain_cluster(items: Mentions, split: Split, probability: Array) -> ClusterExplanation:
-    """The same in the names of the items."""
-
-    def named(numbers: Array) -> tuple[str, ...]:
-        return tuple(items.title(int(i)) for i in numbers)
-
-    names, weakest, side = named(split.members), split.weakest, split.side
-    if weakest is None or side is None:
-        return ClusterExplanation(names, None, None, (), ())
-    ends = [named(np.array([items.left[k], items.right[k]])) for k in (weakest, *split.holding)]
-    holding = tuple((a, b, float(probability[k])) for (a, b), k in zip(ends[1:], split.holding, strict=True))
-    parts = named(split.members[side]), named(split.members[~side])
-    return ClusterExplanation(names, (ends[0][0], ends[0][1]), float(probability[weakest]), parts, holding)
-
-
 def two_items(items: Mentions, left: int | str, right: int | str) -> tuple[int, int]:
     """Numbers of two different items, the smaller first."""
     low, high = sorted((items.number(left), items.number(right)))
@@ -219,7 +188,7 @@ def two_items(items: Mentions, left: int | str, right: int | str) -> tuple[int, 
     return low, high
 
 
-# -- What a report has room for: which clusters, which of their items, which of their pairs ------------
+# -- Which clusters a report has room for --------------------------------------------------------------
 
 
 def spanning_pairs(n: int, left: Array, right: Array, probability: Array) -> NDArray[np.int64]:
@@ -264,36 +233,3 @@ def _rising(values: Array) -> list[int]:
     """Numbers of the values that are there, the smallest first."""
     there = np.flatnonzero(~np.isnan(values))
     return [int(k) for k in there[np.argsort(values[there], kind="stable")]]
-
-
-def shown_items(items: Mentions, split: Split, most: int, wanted: Sequence[int] = ()) -> Array:
-    """Members, in order: those wanted, the ends of the weakest link, some of the smaller part, then the first ones."""
-    own = {*split.members.tolist()}
-    first = [int(item) for item in wanted if item in own]
-    if split.weakest is not None and split.side is not None:
-        first += [int(items.left[split.weakest]), int(items.right[split.weakest])]
-        parts = sorted((split.members[split.side], split.members[~split.side]), key=len)
-        first += parts[0][: most // 2].tolist()
-    return np.array(sorted([*dict.fromkeys([*first, *split.members.tolist()])][:most]), np.int64)
-
-
-def shown_pairs(items: Mentions, split: Split, probability: Array, shown: Array, most: int) -> Array:
-    """Pairs among the items shown: the weakest link, what holds the parts together, the spanning tree from its weakest
-    pair on, the least probable pairs."""
-    there = np.isin(items.left[split.inside], shown) & np.isin(items.right[split.inside], shown)
-    inside = split.inside[there]
-    tree = inside[spanning_pairs(items.n_items, items.left[inside], items.right[inside], probability[inside])]
-    weakest = [] if split.weakest is None else [split.weakest]
-    holding = split.holding[np.isin(split.holding, inside)][: most // 3]
-    others = inside[np.argsort(probability[inside], kind="stable")]
-    order = [*weakest, *holding.tolist(), *tree.tolist(), *others.tolist()]
-    chosen = np.array([*dict.fromkeys(order)][:most], np.int64)
-    return chosen[np.argsort(-probability[chosen], kind="stable")]
-
-
-def refused_pairs(items: Mentions, split: Split, probability: Array, most: int) -> Array:
-    """The most probable candidate pairs with items of other clusters."""
-    own = np.zeros(items.n_items, bool)
-    own[split.members] = True
-    across = np.flatnonzero(own[items.left] != own[items.right])
-    return across[np.argsort(-probability[across], kind="stable")[:most]]

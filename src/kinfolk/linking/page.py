@@ -16,19 +16,16 @@ from kinfolk.linking.clusterers import why_not_joined
 from kinfolk.linking.explain import (
     ClusterExplanation,
     Split,
-    explain_cluster,
     field_value,
     field_values,
     pair_shares,
-    refused_pairs,
     short,
     shown_clusters,
-    shown_items,
-    shown_pairs,
-    split_of,
+    spanning_pairs,
     strengths,
     two_items,
     verdict,
+    weakest_link,
 )
 from kinfolk.linking.mention_table import PRONOUNS
 from kinfolk.linking.mentions import Mentions
@@ -103,13 +100,13 @@ class LinkPage:
 
     def cluster(self, split: Split, most_items: int, most_pairs: int, asked: tuple[int, ...]) -> dict[str, Any]:
         linked, items = self.linked, self.linked.items
-        refused = refused_pairs(items, split, linked.probability, REFUSED)
+        refused = self._refused(split.members)
         must, cannot = (
             links[np.isin(links, split.members).any(axis=1)][:GIVEN] for links in (linked.must, linked.cannot)
         )
         wanted = (*asked, *items.left[refused], *items.right[refused], *must.ravel(), *cannot.ravel())
-        shown = shown_items(items, split, most_items, wanted)
-        inside = shown_pairs(items, split, linked.probability, shown, most_pairs)
+        shown = self._shown_items(split, most_items, wanted)
+        inside = self._shown_pairs(split, shown, most_pairs)
         place = dict(zip(split.members.tolist(), range(len(split.members)), strict=True))
         local = {int(k): self.pair(items.left[k], items.right[k], int(k)) for k in (*inside, *refused)}
         within, across = ([local[int(k)] for k in pairs] for pairs in (inside, refused))
@@ -133,6 +130,37 @@ class LinkPage:
             "cannot": [[self.item(i) for i in link] for link in cannot],
             "truths": None if truth is None or (truth < 0).any() else len({*truth.tolist()}),
         }
+
+    def _shown_items(self, split: Split, most: int, wanted: Sequence[int]) -> Array:
+        """Members, in order: those wanted, the ends of the weakest link, some of the smaller part, then the first."""
+        items, own = self.linked.items, {*split.members.tolist()}
+        first = [int(item) for item in wanted if item in own]
+        if split.weakest is not None and split.side is not None:
+            first += [int(items.left[split.weakest]), int(items.right[split.weakest])]
+            parts = sorted((split.members[split.side], split.members[~split.side]), key=len)
+            first += parts[0][: most // 2].tolist()
+        return np.array(sorted([*dict.fromkeys([*first, *split.members.tolist()])][:most]), np.int64)
+
+    def _shown_pairs(self, split: Split, shown: Array, most: int) -> Array:
+        """Pairs among the items shown: the weakest link, what holds the parts together, the spanning tree from its
+        weakest pair on, the least probable pairs."""
+        items, p = self.linked.items, self.linked.probability
+        there = np.isin(items.left[split.inside], shown) & np.isin(items.right[split.inside], shown)
+        inside = split.inside[there]
+        tree = inside[spanning_pairs(items.n_items, items.left[inside], items.right[inside], p[inside])]
+        weakest = [] if split.weakest is None else [split.weakest]
+        holding = split.holding[np.isin(split.holding, inside)][: most // 3]
+        others = inside[np.argsort(p[inside], kind="stable")]
+        order = [*weakest, *holding.tolist(), *tree.tolist(), *others.tolist()]
+        chosen = np.array([*dict.fromkeys(order)][:most], np.int64)
+        return chosen[np.argsort(-p[chosen], kind="stable")]
+
+    def _refused(self, members: Array) -> Array:
+        """The most probable candidate pairs with items of other clusters."""
+        items, p = self.linked.items, self.linked.probability
+        own = np.isin(np.arange(items.n_items), members)
+        across = np.flatnonzero(own[items.left] != own[items.right])
+        return across[np.argsort(-p[across], kind="stable")[:REFUSED]]
 
     def item_data(self, number: int) -> dict[str, Any]:
         items = self.linked.items
@@ -225,7 +253,36 @@ class Linked:
         return float(self.linker.clusterer_.threshold)
 
     def split(self, cluster: int) -> Split:
-        return split_of(self.items, cluster, self.probability, self.clusters, self.threshold)
+        """The weakest link of a cluster; pairs above the threshold hold it together."""
+        items, clusters = self.items, self.clusters
+        members = np.flatnonzero(clusters == cluster)
+        inside = np.flatnonzero((clusters[items.left] == cluster) & (clusters[items.right] == cluster))
+        left, right, p = items.left[inside], items.right[inside], self.probability[inside]
+        weakest = weakest_link(members, left, right, p)
+        if weakest is None:
+            return Split(members, inside)
+        pair, side = weakest
+        one = np.isin(np.arange(items.n_items), members[side])
+        crossing = np.flatnonzero((one[left] != one[right]) & (p > self.threshold))
+        crossing = crossing[np.argsort(-p[crossing], kind="stable")]
+        return Split(members, inside, int(inside[pair]), side, inside[crossing])
+
+    def explained(self, split: Split) -> ClusterExplanation:
+        """The same in the names of the items."""
+        items, title = self.items, self.items.title
+
+        def named(numbers: Array) -> tuple[str, ...]:
+            return tuple(title(int(i)) for i in numbers)
+
+        names, weakest, side = named(split.members), split.weakest, split.side
+        if weakest is None or side is None:
+            return ClusterExplanation(names, None, None, (), ())
+        (a, b, p), *holding = [
+            (title(int(items.left[k])), title(int(items.right[k])), float(self.probability[k]))
+            for k in (weakest, *split.holding)
+        ]
+        parts = named(split.members[side]), named(split.members[~side])
+        return ClusterExplanation(names, (a, b), p, parts, tuple(holding))
 
     def candidate(self, low: int, high: int) -> int:
         """The number of a candidate pair; -1: it is none."""
@@ -250,7 +307,7 @@ class Linked:
         split = self.split(int(self.clusters[number]))
         if report is not None:
             _write(report, f"The cluster of {self.items.title(number)}", self, [split])
-        return explain_cluster(self.items, split, self.probability)
+        return self.explained(split)
 
     def explain_many(self, most: int, report: PathLike | None = None) -> list[ClusterExplanation]:
         """The most uncertain, the largest and the most nearly joined clusters, at most `most` in all."""
@@ -260,7 +317,7 @@ class Linked:
         if report is not None:
             kind = "records" if self.items.corpus is None else "mentions"
             _write(report, f"Clusters of {self.items.n_items:,} {kind}", self, splits)
-        return [explain_cluster(self.items, split, self.probability) for split in splits]
+        return [self.explained(split) for split in splits]
 
     def splits(self, most: int) -> list[Split]:
         """Of the clusters most worth looking at."""
