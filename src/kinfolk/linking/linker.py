@@ -523,6 +523,8 @@ class Linker(Saved):
         check_settings(self)
         if self.bias is not None:
             self.bias.check()
+        if not isinstance(self.select, str | Sequence):
+            raise SettingError("select", self.select, "a metric, such as 'pair_f1', or a list of them")
         if not self._metrics:
             raise SettingError.saying("select must name a metric, such as 'pair_f1'; got none")
         for name in self._metrics:

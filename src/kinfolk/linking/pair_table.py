@@ -130,9 +130,9 @@ def joined_columns(given: Any, names: Sequence[str]) -> list[tuple[int, int]]:
     """None: no conjunctions; "all": every two columns; or pairs of column names."""
     if given is None:
         return []
+    if given != "all" and (isinstance(given, str) or not isinstance(given, Iterable)):
+        raise SettingError("conjunctions", given, 'None, "all" or a list of pairs of column names')
     if isinstance(given, str):
-        if given != "all":
-            raise SettingError("conjunctions", given, 'None, "all" or a list of pairs of column names')
         return [(a, b) for a in range(len(names)) for b in range(a + 1, len(names))]
     number = {name: k for k, name in enumerate(names)}
     unknown = [name for pair in given for name in pair if name not in number]

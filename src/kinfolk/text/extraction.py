@@ -147,7 +147,7 @@ def flatten(templates: Templates) -> list[Template]:
     """One flat list: windows (lists) are opened, a bare attribute stands for offset 0, repeats are dropped."""
     flat: dict[str, Template] = {}
     named: dict[str, Attribute | Template] = {}  # values are kept by name, so two things may not share one
-    for item in [templates] if isinstance(templates, Attribute | Template) else templates:
+    for item in templates if isinstance(templates, Iterable) and not isinstance(templates, str) else [templates]:
         if isinstance(item, Attribute):
             item = item[0]
         if isinstance(item, str) or not isinstance(item, Template | Iterable):

@@ -1,0 +1,197 @@
+"""One battery over all public models: settings, files, order, labels, threads, bad input."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+import kinfolk as kf
+from every_model import CORPUS, GRAPH, MODELS, PEOPLE
+from kinfolk.core.settings import Settings
+from kinfolk.errors import KinfolkError, SettingError
+from kinfolk.errors import NotFittedError as NotTrainedError
+
+EVERY_MODEL = pytest.mark.parametrize("name", MODELS)
+OF_NODES = ("MixtureNodes", "LinkModel", "StackedNodes", "DependencyNetwork")
+OF_SCIKIT_LEARN = ("StackedNodes", "DependencyNetwork")  # skops numbers the parts of a base as they lie in memory
+OF_TOKENS = tuple(name for name, (_, data) in MODELS.items() if data is CORPUS)
+
+
+def new(name: str, **settings: Any) -> Any:
+    return MODELS[name][0]().set_params(**settings)
+
+
+@cache
+def fitted(name: str) -> Any:
+    """Not to be changed by a test."""
+    return new(name).fit(MODELS[name][1])
+
+
+def answers(model: Any, data: Any) -> list[Any]:
+    """Labels, and every probability: a list that `==` compares."""
+    tables = model.predict_proba(data)
+    numbers = [table.tolist() for table in tables] if isinstance(tables, list) else np.asarray(tables).tolist()
+    return [list(model.predict(data)), numbers]
+
+
+def same(a: Any, b: Any) -> bool:
+    return repr(a) == repr(b)
+
+
+def test_no_model_is_left_out():
+    public = {name for name in kf.__all__ if inspect.isclass(kind := getattr(kf, name)) and issubclass(kind, Settings)}
+    assert {name for name in public if hasattr(getattr(kf, name), "fit")} == {*MODELS}
+
+
+# -- settings -----------------------------------------------------------------------------------------
+
+
+@EVERY_MODEL
+def test_clone_and_settings(name: str):
+    model = new(name)
+    copied = clone(model)
+    assert type(copied) is type(model) and copied is not model and same(copied, model)
+    settings = model.get_params(deep=False)
+    assert settings.keys() == set(inspect.signature(type(model).__init__).parameters) - {"self"}
+    assert settings.keys() <= model.get_params().keys()
+    assert copied.set_params(**settings) is copied and same(copied.get_params(deep=False), settings)
+    with pytest.raises(SettingError, match="no setting 'penalty'"):
+        model.set_params(penalty=1)
+    assert same(copy.deepcopy(model), model)
+
+
+class Nonsense:
+    def __repr__(self) -> str:
+        return "Nonsense()"
+
+
+SETTINGS = [(name, setting) for name in MODELS for setting in new(name).get_params(deep=False)]
+
+
+@pytest.mark.parametrize("value", ["nonsense!", Nonsense()], ids=["a word", "an object"])
+@pytest.mark.parametrize(("name", "setting"), SETTINGS, ids=[f"{name}-{setting}" for name, setting in SETTINGS])
+def test_no_setting_takes_nonsense(name: str, setting: str, value: Any):
+    with pytest.raises(SettingError) as refused:
+        new(name, **{setting: value}).fit(MODELS[name][1])
+    told = str(refused.value)
+    assert setting.rstrip("s").replace("_", " ") in told.replace("_", " ") or repr(value) in told, told
+
+
+# -- fitting, files, order, threads -------------------------------------------------------------------
+
+
+@EVERY_MODEL
+def test_what_is_learned_is_seen_and_not_cloned(name: str):
+    model, data = new(name), MODELS[name][1]
+    assert isinstance(model.__sklearn_tags__(), Tags)
+    with pytest.raises(NotFittedError):
+        check_is_fitted(model)
+    before = repr(model)
+    assert model.fit(data) is model and repr(model) == before, "training leaves the settings alone"
+    check_is_fitted(model)
+    assert 0 <= model.score(data) <= 1
+    assert answers(model, data) == answers(fitted(name), data), "two runs give the same"
+    with pytest.raises(NotFittedError):
+        check_is_fitted(clone(model))
+
+
+@EVERY_MODEL
+def test_threads_change_nothing(name: str):
+    data = MODELS[name][1]
+    assert answers(new(name, n_jobs=2).fit(data), data) == answers(fitted(name), data)
+
+
+@EVERY_MODEL
+def test_a_model_comes_back_from_its_file(name: str, tmp_path: Path):
+    model, data = fitted(name), MODELS[name][1]
+    model.save(tmp_path / "m")
+    loaded = kf.load_model(tmp_path / "m")
+    assert type(loaded) is type(model) and answers(loaded, data) == answers(model, data)
+    became = {"templates", "skip_edges", "base", "features", "blocking", "clusterer", "bias", "conjunctions"}
+    kept = {setting: value for setting, value in model.get_params(deep=False).items() if setting not in became}
+    assert {setting: loaded.get_params()[setting] for setting in kept} == kept
+    loaded.save(tmp_path / "again")
+    assert name in OF_SCIKIT_LEARN or (tmp_path / "again").read_bytes() == (tmp_path / "m").read_bytes()
+
+
+@pytest.mark.parametrize("name", OF_TOKENS)
+def test_documents_in_another_order(name: str):
+    order = [4, 0, 5, 2, 1, 3]
+    labels, tables = answers(fitted(name), CORPUS)
+    cuts = np.cumsum([0, *(document.n_sentences for document in CORPUS)])
+    rows = [row for d in order for row in range(cuts[d], cuts[d + 1])]
+    found, numbers = answers(fitted(name), CORPUS.select(order))
+    assert found == [labels[row] for row in rows]
+    for row, table in zip(rows, numbers, strict=True):
+        np.testing.assert_allclose(table, tables[row], atol=1e-6)
+
+
+@pytest.mark.parametrize("name", [name for name in OF_NODES if name not in ("MixtureNodes", "DependencyNetwork")])
+def test_nodes_in_another_order(name: str):
+    """Not of models that draw orders or samples by the place of a node."""
+    order = np.random.default_rng(0).permutation(36)
+    place = np.argsort(order)
+    links = place[np.transpose(GRAPH.relational().relations["near"].nonzero())]
+    other = kf.Graph(np.asarray(GRAPH.features)[order], [GRAPH.labels[i] for i in order], {"near": links})
+    model = fitted(name)
+    np.testing.assert_allclose(
+        model.predict_proba(other, known="none"), model.predict_proba(GRAPH, known="none")[order], atol=1e-4
+    )
+
+
+def test_records_in_another_order():
+    """By a clusterer to which it is all one which of two equal links comes first."""
+    frame = pd.DataFrame({"id": PEOPLE.names, **{field: c.strings() for field, c in PEOPLE.columns.items()}})
+    order = np.random.default_rng(0).permutation(len(frame))
+    model = new("Linker", clusterer=kf.SingleLink()).fit(PEOPLE)
+    one, other = (np.asarray(model.predict(kf.records_from_frames(rows))) for rows in (frame, frame.iloc[order]))
+    assert len({*one.tolist()}) < len(one) and ((one[order][:, None] == one[order]) == (other[:, None] == other)).all()
+
+
+# -- bad input ----------------------------------------------------------------------------------------
+
+BAD = {"None": None, "a number": 3, "a string": "x", "nothing": [], "a dict": {}, "lists of None": [None],
+       "an object": Nonsense()}  # fmt: skip
+
+
+@EVERY_MODEL
+@pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
+def test_what_is_no_data_is_refused(name: str, bad: Any):
+    model = new(name)
+    with pytest.raises(KinfolkError, match=r"\w+ \w+"):
+        model.fit(bad)
+    with pytest.raises(NotFittedError):
+        check_is_fitted(model)
+    if bad != []:
+        with pytest.raises(KinfolkError, match=r"\w+ \w+"):
+            fitted(name).predict(bad)
+
+
+@EVERY_MODEL
+def test_nothing_is_predicted_before_fit(name: str):
+    for method in ("predict", "predict_proba", "score", "save"):
+        with pytest.raises(NotTrainedError, match=f"this {type(new(name)).__name__} is not trained yet"):
+            getattr(new(name), method)(MODELS[name][1] if method != "save" else "nowhere")
+
+
+@EVERY_MODEL
+def test_labels_are_needed(name: str):
+    unlabelled: Any = replace(PEOPLE, clusters=None)
+    if name in OF_TOKENS:
+        unlabelled = kf.Corpus.from_sentences(CORPUS.rows())
+    elif name in OF_NODES:
+        unlabelled = GRAPH.with_labels([None] * 36)
+    with pytest.raises(KinfolkError, match=r"label|cluster|truth"):
+        new(name).fit(unlabelled)
