@@ -123,7 +123,7 @@ def test_nearly_joined_clusters_open_at_the_pair_not_joined(open_page: Any, page
     assert "the weakest link of the cluster" in page.locator(".card.pair").text_content()
 
 
-def test_why_a_sure_pair_was_kept_apart(
+def test_why_a_sure_pair_was_not_joined(
     open_page: Any, linker: kf.Linker, records: kf.Mentions, tmp_path: Path
 ) -> None:
     few = records.take([0, 1, 2]).with_pairs([0, 1], [1, 2])
@@ -133,10 +133,10 @@ def test_why_a_sure_pair_was_kept_apart(
     linker.explain_cluster(truth, 2, probability=p, clusters=clusters, report=page_of)
     page = open_page(page_of)
     assert page.locator(".split").text_content().startswith(
-        "It stands alone; its strongest pair, >\u00a099.9\u00a0%, was kept apart by the clustering."
+        "It stands alone; its strongest pair, >\u00a099.9\u00a0%, was not joined by the clustering."
     )  # fmt: skip
     said = page.locator(".card.pair > p").first
-    assert "yet kept apart by the clustering: average link" in said.text_content()
+    assert "yet not joined by the clustering: average link" in said.text_content()
     assert "1 of 2 is no candidate and counts as no" in said.text_content()
     assert said.locator(".bad").text_content() == "In truth they are the same."
     different = replace(few, clusters=np.array([0, 0, 1]))

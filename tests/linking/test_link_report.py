@@ -148,11 +148,11 @@ def test_the_doubtful_the_large_and_the_nearly_joined_take_turns():
 
 @pytest.mark.parametrize(("p", "candidate", "together", "word"), [
     (0.9, True, True, "linked"), (0.2, True, True, "in one cluster by way of others"), (0.2, True, False, "not linked"),
-    (0.9, True, False, "kept apart by the clustering"), (0.9, False, True, "no candidate pair"),
+    (0.9, True, False, "not joined by the clustering"), (0.9, False, True, "no candidate pair"),
 ])  # fmt: skip
 def test_verdicts(p: float, candidate: bool, together: bool, word: str):
     assert verdict(p, 0.5, candidate, together).startswith(word)
-    assert ("because" in verdict(p, 0.5, candidate, together, "because")) == (word.startswith("kept apart"))
+    assert ("because" in verdict(p, 0.5, candidate, together, "because")) == (word.startswith("not joined"))
 
 
 # Items 0, 1, 2; the pair (0, 2) is no candidate unless given.
@@ -172,7 +172,7 @@ CHAIN = [(0, 1, 0.99), (1, 2, 0.9)]
 ])  # fmt: skip
 def test_why_the_clustering_kept_a_pair_apart(clusterer: Any, pairs: Any, cannot: Any, reason: str):
     told = apart_because(clusterer, 3, pairs, (1, 2), cannot)
-    assert told.startswith("kept apart by the clustering: ") and reason in told
+    assert told.startswith("not joined by the clustering: ") and reason in told
 
 
 @pytest.mark.parametrize(("clusterer", "pairs", "asked", "reason"), [
@@ -190,7 +190,7 @@ def test_two_tables_and_clusters_of_another_hand():
     assert "and it is 45.0 % over 2 pairs" in told, "pairs of one table do not count"
     told = apart_because(kf.BestMatch(each="second"), 3, [(0, 2, 0.9), (1, 2, 0.8)], (1, 2), first_table=2)
     assert "best match joins a record to its most probable partner alone: 2 has 0" in told
-    assert apart_because(kf.AverageLink(), 2, [(0, 1, 0.9)], (0, 1), clusters=[0, 1]) == "kept apart by the clustering"
+    assert apart_because(kf.AverageLink(), 2, [(0, 1, 0.9)], (0, 1), clusters=[0, 1]) == "not joined by the clustering"
 
 
 def apart_because(

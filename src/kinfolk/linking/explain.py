@@ -85,7 +85,7 @@ def verdict(probability: float, threshold: float, candidate: bool, together: boo
         return "linked" if probability > threshold else "in one cluster by way of others"
     if probability <= threshold:
         return "not linked"
-    return "kept apart by the clustering" + (f": {reason}" if reason else "")
+    return "not joined by the clustering" + (f": {reason}" if reason else "")
 
 
 def weakest_link(members: Array, left: Array, right: Array, probability: Array) -> tuple[int, NDArray[np.bool_]] | None:

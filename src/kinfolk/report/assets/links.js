@@ -6,7 +6,7 @@ kinfolk.kinds.links = (() => {
   const count = (n, word) => grouped(n) + " " + word + (n === 1 ? "" : "s");
   const percent = (p, digits) => p < 1 && p > 0.9995 ? ">\u00a099.9\u00a0%" : p > 0 && p < 0.0005 ? "<\u00a00.1\u00a0%" : kinfolk.percent(p, digits);
 
-  const keptApart = (pair) => pair.verdict.startsWith("kept apart");
+  const notJoined = (pair) => pair.verdict.startsWith("not joined");
   /* The probability of the strongest candidate pair with another cluster; -1: there is none. */
   const nearest = (data, cluster) => Math.max(-1, ...cluster.refused.map((k) => data.pairs[k]).filter((pair) => !pair.verdict.startsWith("no candidate")).map((pair) => pair.p));
 
@@ -184,8 +184,8 @@ kinfolk.kinds.links = (() => {
         row("total end", "log-odds of this pair", 0, pair.score, signed(pair.score))),
       el("p", {class: "ends-at"}, "Log-odds of ", el("strong", {}, signed(pair.score)), " are a probability of ",
         el("strong", {class: pair.p > data.threshold ? "good" : "bad"}, percent(pair.p)),
-        `; ${keptApart(pair) ? "by itself that is a link, which" : "a link"} takes more than ${percent(data.threshold, 0)} (the dashed line)`,
-        keptApart(pair) ? ". The clustering had the last word: see above." : "."));
+        `; ${notJoined(pair) ? "by itself that is a link, which" : "a link"} takes more than ${percent(data.threshold, 0)} (the dashed line)`,
+        notJoined(pair) ? ". The clustering had the last word: see above." : "."));
   }
 
   function sideBySide(view, pair) {
@@ -206,7 +206,7 @@ kinfolk.kinds.links = (() => {
     const home = away === undefined ? -1 : data.clusters.findIndex((cluster) => cluster.items.includes(away));
     return el("div", {class: "card pair", "data-pair": k},
       el("h4", {}, cut(label(a), 80), " – ", cut(label(b), 80)),
-      el("p", {}, el("strong", {}, percent(pair.p)), keptApart(pair) ? ", yet " : ": ", pair.verdict, k === view.cluster.weakest && ", the weakest link of the cluster", ". ",
+      el("p", {}, el("strong", {}, percent(pair.p)), notJoined(pair) ? ", yet " : ": ", pair.verdict, k === view.cluster.weakest && ", the weakest link of the cluster", ". ",
         known && el("span", {class: (a.truth === b.truth) === pair.together ? null : "bad"}, a.truth === b.truth ? "In truth they are the same." : "In truth they are different."),
         home >= 0 && [" ", el("button", {type: "button", onclick: () => view.open(home)}, "Open the other cluster")]),
       sideBySide(view, pair), el("h4", {}, "What spoke for the link and what against it"), waterfall(data, pair));
@@ -230,7 +230,7 @@ kinfolk.kinds.links = (() => {
   function standsAlone({cluster, data}) {
     const p = nearest(data, cluster);
     if (p < 0) return "It stands alone: it has no candidate pair with another one.";
-    if (p > data.threshold) return `It stands alone; its strongest pair, ${percent(p)}, was kept apart by the clustering. Why: see that pair below.`;
+    if (p > data.threshold) return `It stands alone; its strongest pair, ${percent(p)}, was not joined by the clustering. Why: see that pair below.`;
     return `It stands alone: no pair with another one was linked; its strongest has ${percent(p)}.`;
   }
 
