@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from kinfolk.core.data import read_only
 from kinfolk.core.kernels import Csr, njit
 from kinfolk.core.threads import even_bounds, run_chunks
 
@@ -79,6 +80,11 @@ def _compare(kind, links, votes, rows, first, last, out):
                     out[r, c] = max(out[r, c], votes[indices[e], c])
 
 
+def _csr(table: sparse.csr_array) -> Csr:
+    """Its arrays, read only, wherever they came from: so kernels are compiled for one type of them."""
+    return Csr(*map(read_only, (table.indptr, table.indices, table.data)))
+
+
 def _runs(links: sparse.csr_array, rows: Array) -> Array:
     """Bounds of runs of rows with about the same number of links; a row itself counts as one."""
     cost = np.zeros(len(rows) + 1, np.int64)
@@ -107,7 +113,7 @@ def _is_padded(votes: Array) -> bool:
 
 def aggregate(kind: int, links: sparse.csr_array, votes: Array, rows: Array, out: Array, n_jobs: int) -> None:
     """Write the aggregate of `votes` (n, C) over the neighbours of `rows` into `out` (len(rows), C)."""
-    bounds, csr = _runs(links, rows), Csr(links.indptr, links.indices, links.data)
+    bounds, csr = _runs(links, rows), _csr(links)
     adds = kind in (SUM, MEAN, SHARE)
     table = padded(votes).base if adds and votes.shape[1] else votes
 
@@ -204,5 +210,5 @@ def side_by_side(table: Any, index: Array, block: Array | None) -> Any:
     _starts(table.indptr, index, block, starts)
     kind = np.result_type(table.dtype, np.float32)
     made = Csr(starts, np.empty(starts[-1], table.indices.dtype), np.empty(starts[-1], kind))
-    _fill(Csr(table.indptr, table.indices, table.data), index, block, width, made)
+    _fill(_csr(table), index, block, width, made)
     return sparse.csr_array((made.values, made.indices, starts), shape=(n, width + block.shape[1]))

@@ -521,8 +521,9 @@ class Sequences(NamedTuple):
 
     @classmethod
     def of(cls, labels: Array, weights: Array, starts: NDArray[np.int64]) -> Sequences:
-        """Labels are read only, wherever they came from: so kernels are compiled for one type of them."""
-        return cls(read_only(labels), weights, starts, int(np.diff(starts).max(initial=1)))
+        """All read only, wherever they came from: so kernels are compiled for one type of them."""
+        longest = int(np.diff(starts).max(initial=1))
+        return cls(read_only(labels), read_only(weights), read_only(starts), longest)
 
 
 class Work(NamedTuple):
