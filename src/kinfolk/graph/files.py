@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from kinfolk.core.files import Source, read_bytes, read_utf8
+from kinfolk.core.files import Source, checked_utf8, read_bytes
 from kinfolk.core.table import PARQUET_MAGIC, Table, csv_table, listed, parquet_table
 from kinfolk.errors import SettingError
 from kinfolk.graph.graph import Graph
@@ -68,6 +67,4 @@ def _read(source: Source, as_written: Collection[str], delimiter: str | None) ->
     data, name = read_bytes(source)
     if data.startswith(PARQUET_MAGIC):
         return parquet_table(data, name)
-    file = io.BytesIO(data)
-    file.name = name  # type: ignore[attr-defined]
-    return csv_table(read_utf8(file)[0], name, as_written, delimiter)
+    return csv_table(checked_utf8(data, name), name, as_written, delimiter)

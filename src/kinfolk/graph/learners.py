@@ -249,6 +249,7 @@ def check_enough(classes: Any) -> None:
 # themselves (NUMPY_ALONE), or if everything that compiled code follows is checked here (CHECKED).
 
 _TREE = "sklearn.tree._tree.Tree"
+_HIST = "sklearn.ensemble._hist_gradient_boosting"
 NUMPY_ALONE = {
     f"{module}.{name}"
     for module, names in {
@@ -308,7 +309,7 @@ def built(data: bytes, trusted: Collection[str]) -> Any:
         for node in _nodes(root):
             check(node)
     estimator = root.construct()
-    check_sound(estimator, trusted)
+    check_parts(estimator, trusted)
     return estimator
 
 
@@ -427,7 +428,7 @@ def _depth(left: Any, right: Any) -> int:
 # -- after it is built, before it is asked ------------------------------------------------------------
 
 
-def check_sound(estimator: Any, trusted: Collection[str] = ()) -> None:
+def check_parts(estimator: Any, trusted: Collection[str] = ()) -> None:
     """Raise a ModelFileError if a part points outside itself, or the parts are not about the same things."""
     for part in _parts(estimator):
         name = _name_of(part)
@@ -442,7 +443,9 @@ def check_sound(estimator: Any, trusted: Collection[str] = ()) -> None:
         elif sparse.issparse(part):
             _check_matrix(part)
         elif name in CHECKED:
-            CHECKED[name](part)
+            learned, check = CHECKED[name]
+            if learned is None or hasattr(part, learned):
+                check(part)
 
 
 def _parts(whole: Any) -> Iterator[Any]:
@@ -482,8 +485,6 @@ def _check_random_state(state: Any) -> None:
 
 def _check_logistic(model: Any) -> None:
     """scikit-learn needs no check; our own kernels do."""
-    if not hasattr(model, "coef_"):
-        return
     classes, coefficients = len(model.classes_), model.coef_
     _require(coefficients.dtype.kind == "f" and coefficients.ndim == 2, "coefficients are no numbers")
     rows = coefficients.shape[0]
@@ -493,8 +494,7 @@ def _check_logistic(model: Any) -> None:
 
 def _check_tree_model(model: Any) -> None:
     """Rows are known to have n_features_in_ columns; the tree itself does not look."""
-    if hasattr(model, "tree_"):
-        _require(_is_tree(model) and _width(model) == model.tree_.n_features, "a tree is for other columns")
+    _require(_is_tree(model) and _width(model) == model.tree_.n_features, "a tree is for other columns")
 
 
 def _is_tree(model: Any) -> bool:
@@ -503,8 +503,6 @@ def _is_tree(model: Any) -> bool:
 
 def _check_boosting(model: Any) -> None:
     """Stages (iterations, columns) add to the same number of columns of first guesses, and are not looked at again."""
-    if not hasattr(model, "estimators_"):
-        return
     stages, classes = model.estimators_, len(model.classes_)
     _require(type(stages) is np.ndarray and stages.dtype == object and stages.ndim == 2, "stages are none")
     _require(stages.size > 0, "there are no stages")
@@ -526,8 +524,6 @@ def _check_boosting(model: Any) -> None:
 
 
 def _check_hist_boosting(model: Any) -> None:
-    if not hasattr(model, "_predictors"):
-        return
     _require(type(model._bin_mapper).__name__ == "_BinMapper", "the bins are none")
     if model._preprocessor is not None or np.any(model._bin_mapper.is_categorical_):
         _refuse_unchecked(model, "categorical features")
@@ -553,7 +549,7 @@ def _check_boosted_tree(tree: Any) -> None:
 
 def _check_neighbours(model: Any) -> None:
     """Those trained on, looked through one by one: rows of as many columns, a class for each."""
-    if getattr(model, "_fit_method", "brute") != "brute" or not hasattr(model, "_fit_X"):
+    if getattr(model, "_fit_method", "brute") != "brute":
         return  # another method asks a tree of points, which has to be trusted by name
     simple = {"minkowski", "euclidean", "sqeuclidean", "manhattan", "cityblock", "l1", "l2", "chebyshev", "cosine"}
     if not {model.metric, model.effective_metric_} <= simple or model.metric_params:
@@ -573,8 +569,6 @@ def _check_neighbours(model: Any) -> None:
 
 def _check_support_vectors(model: Any) -> None:
     """libsvm takes (C,) counts, (s, F) vectors, (C - 1, s) coefficients and C (C - 1) / 2 thresholds on trust."""
-    if not hasattr(model, "support_vectors_"):
-        return
     if model.kernel not in ("linear", "poly", "rbf", "sigmoid"):
         _refuse_unchecked(model, "a kernel of its own")
     vectors, counts, classes = model.support_vectors_, model._n_support, len(model.classes_)
@@ -597,20 +591,21 @@ def _check_support_vectors(model: Any) -> None:
     _require(weights.dtype == np.float64 and weights.shape in ((0,), (classes,)), "weights are for other classes")
 
 
-CHECKED: dict[str, Callable[[Any], None]] = {
-    "numpy.random.mtrand.RandomState": _check_random_state,
-    _TREE: lambda tree: None,  # before it was built
-    "sklearn.ensemble._gb.GradientBoostingClassifier": _check_boosting,
-    "sklearn.ensemble._hist_gradient_boosting.gradient_boosting.HistGradientBoostingClassifier": _check_hist_boosting,
-    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor": _check_boosted_tree,
-    "sklearn.linear_model._logistic.LogisticRegression": _check_logistic,
-    "sklearn.linear_model._logistic.LogisticRegressionCV": _check_logistic,
-    "sklearn.neighbors._classification.KNeighborsClassifier": _check_neighbours,
-    "sklearn.svm._classes.NuSVC": _check_support_vectors,
-    "sklearn.svm._classes.SVC": _check_support_vectors,
-    "sklearn.tree._classes.DecisionTreeClassifier": _check_tree_model,
-    "sklearn.tree._classes.DecisionTreeRegressor": _check_tree_model,
-    "sklearn.tree._classes.ExtraTreeClassifier": _check_tree_model,
+# What `fit` sets, without which there is nothing to check (None: checked always), and the check.
+CHECKED: dict[str, tuple[str | None, Callable[[Any], None]]] = {
+    "numpy.random.mtrand.RandomState": (None, _check_random_state),
+    _TREE: (None, lambda tree: None),  # before it was built
+    "sklearn.ensemble._gb.GradientBoostingClassifier": ("estimators_", _check_boosting),
+    f"{_HIST}.gradient_boosting.HistGradientBoostingClassifier": ("_predictors", _check_hist_boosting),
+    f"{_HIST}.predictor.TreePredictor": (None, _check_boosted_tree),
+    "sklearn.linear_model._logistic.LogisticRegression": ("coef_", _check_logistic),
+    "sklearn.linear_model._logistic.LogisticRegressionCV": ("coef_", _check_logistic),
+    "sklearn.neighbors._classification.KNeighborsClassifier": ("_fit_X", _check_neighbours),
+    "sklearn.svm._classes.NuSVC": ("support_vectors_", _check_support_vectors),
+    "sklearn.svm._classes.SVC": ("support_vectors_", _check_support_vectors),
+    "sklearn.tree._classes.DecisionTreeClassifier": ("tree_", _check_tree_model),
+    "sklearn.tree._classes.DecisionTreeRegressor": ("tree_", _check_tree_model),
+    "sklearn.tree._classes.ExtraTreeClassifier": ("tree_", _check_tree_model),
 }
 
 

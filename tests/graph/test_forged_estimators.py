@@ -100,7 +100,7 @@ def asked(model: Any, rows: Any) -> Any:
 @pytest.mark.parametrize("base", KNOWN, ids=lambda base: re.sub(r" at 0x\w+", "", " ".join(repr(base).split())))
 @pytest.mark.parametrize("labels", [LABELS, TWO], ids=["three classes", "two"])
 @pytest.mark.filterwarnings("ignore::FutureWarning")  # of defaults that scikit-learn is to change
-def test_sound_ones_are_themselves_again(base: Any, labels: Any):
+def test_whole_ones_are_themselves_again(base: Any, labels: Any):
     fitted = base.fit(ROWS, labels)
     np.testing.assert_array_equal(asked(built(dumps(fitted), ()), ROWS), asked(fitted, ROWS))
     assert types_to_trust(dumps(fitted)) == []
@@ -112,7 +112,7 @@ def test_sound_ones_are_themselves_again(base: Any, labels: Any):
      GradientBoostingClassifier(n_estimators=2), make_pipeline(MaxAbsScaler(), SGDClassifier(random_state=0))],
     ids=repr,
 )  # fmt: skip
-def test_sound_ones_over_sparse_rows_are_themselves_again(base: Any):
+def test_whole_ones_over_sparse_rows_are_themselves_again(base: Any):
     rows = sparse.csr_array(ROWS)
     fitted = base.fit(rows, LABELS)
     np.testing.assert_array_equal(asked(built(dumps(fitted), ()), rows), asked(fitted, rows))
