@@ -119,5 +119,5 @@ def test_the_commands_to_try_are_understood(command: str) -> None:
     program, *words = shlex.split(command.replace("\\\n", " "))
     assert program == "kinfolk"
     group: Any = typer.main.get_command(app)
-    verb = group.commands[words[0]].commands[words[1]]
+    verb = group.get_command(None, words[0]).commands[words[1]]
     assert verb.make_context(verb.name, words[2:]).params["out"] is not None

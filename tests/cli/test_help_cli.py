@@ -41,7 +41,7 @@ COMMANDS = list(commands())
 def help_of(path: tuple[str, ...]) -> str:
     command = get_command(app)
     for name in path:
-        command = command.commands[name]  # type: ignore[attr-defined]
+        command = command.get_command(None, name)  # type: ignore[attr-defined]
     return str(command.epilog)
 
 

@@ -291,6 +291,10 @@ class Summary:
         return [run.task, run.measured, run.local, run.collective, *scores, *gains]
 
 
+app = typer.Typer(rich_markup_mode=None)
+
+
+@app.command(epilog=DEMO)
 def demo(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the data, and the first of several.")] = 0,
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds to run, to see by how much gains differ.")] = 1,

@@ -53,7 +53,11 @@ EXAMPLES = {
 TOP = 15  # contributions to a link that are shown
 
 
-@spread
+app = typer.Typer(rich_markup_mode=None)
+
+
+@app.command(epilog=EXPLAIN)
+@spread()
 def explain(
     *,
     model: Annotated[Path, typer.Argument(help="Model file.")],

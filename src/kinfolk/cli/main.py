@@ -11,18 +11,16 @@ import io
 import os
 import sys
 import warnings
+from importlib import import_module
 from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
+from typer.main import get_command
 
 from kinfolk import __version__
-from kinfolk.cli import demo, explain, reproduce
 from kinfolk.cli.options import examples, listen, shell_words
 from kinfolk.errors import KinfolkError
-from kinfolk.graph import cli as nodes
-from kinfolk.linking import cli as records
-from kinfolk.text import cli as tokens
 
 # -- examples at the end of help pages -----------------------------------------------------------------
 
@@ -53,14 +51,33 @@ KINFOLK = "\n\n".join(
     ]
 )
 
-ORDER = ("tokens", "nodes", "records", "explain", "demo", "reproduce")  # in the help
+# command -> the module that has it, loaded when it is asked for, and what the help says of it
+COMMANDS = {
+    "tokens": ("kinfolk.text.cli", "Tag tokens: train a tagger, tag files, evaluate."),
+    "nodes": ("kinfolk.graph.cli", "Label the nodes of a graph: train a model, predict, evaluate."),
+    "records": ("kinfolk.linking.cli", "Link records or mentions: train, cluster, evaluate."),
+    "explain": ("kinfolk.cli.explain", "Why this label, why this link: in words or as a page."),
+    "demo": ("kinfolk.cli.demo", "Train on three small worlds, and write a page about them."),
+    "reproduce": ("kinfolk.cli.reproduce", "Run the experiments of the papers."),
+}
 
 
 class Guarded(TyperGroup):
     """Faults of the input, the disk or the user end in a message and a status, whatever runs underneath."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return list(ORDER)
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in COMMANDS:
+            return None
+        found = get_command(import_module(COMMANDS[cmd_name][0]).app)
+        found.name = cmd_name
+        return found
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
     def make_context(self, *given: Any, **named: Any) -> Any:
         try:
@@ -121,16 +138,6 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-)
-app.add_typer(tokens.app, name="tokens")
-app.add_typer(nodes.app, name="nodes")
-app.add_typer(records.app, name="records")
-app.command("explain", epilog=explain.EXPLAIN, short_help="Why this label, why this link: in words or as a page.")(
-    explain.explain
-)
-app.command("demo", epilog=demo.DEMO, short_help="Train on three small worlds, and write a page about them.")(demo.demo)
-app.command("reproduce", epilog=reproduce.REPRODUCE, short_help="Run the experiments of the papers.")(
-    reproduce.reproduce
 )
 
 

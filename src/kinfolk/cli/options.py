@@ -10,18 +10,18 @@ import logging
 import os
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, make_dataclass
 from difflib import get_close_matches
-from enum import StrEnum
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from kinfolk.core.settings import Declared, check_settings
 from kinfolk.errors import InputError, KinfolkError, SettingError, UntrustedError
 
 
@@ -59,23 +59,29 @@ def one_of(*words: str) -> Callable[[str], list[str]]:
     return lambda incomplete: [word for word in words if word.startswith(incomplete)]  # the name is typer's
 
 
-def spread(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the fields of a dataclass, each an option, in the place of a parameter of that type.
+def spread(**made: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A command with the fields of a dataclass, each an option, in the place of a parameter of that type; `made` are
+    dataclasses that were made, by the names of parameters.
 
     An option that two of them have is one option, and both are given its value.
     """
+    return lambda command: _spread(command, made)
+
+
+def _spread(command: Callable[..., None], made: Mapping[str, type]) -> Callable[..., None]:
     groups: dict[str, Any] = {}
     listed: list[inspect.Parameter] = []
     for one in inspect.signature(command, eval_str=True).parameters.values():
-        if not is_dataclass(one.annotation):
+        group = made.get(one.name, one.annotation)
+        if not is_dataclass(group):
             listed.append(one.replace(kind=inspect.Parameter.KEYWORD_ONLY))
             continue
-        groups[one.name] = one.annotation
-        types = get_type_hints(one.annotation, include_extras=True)
+        groups[one.name] = group
+        types = get_type_hints(group, include_extras=True)
         known = {parameter.name for parameter in listed}
         listed += [
             inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=types[f.name])
-            for f in fields(one.annotation)
+            for f in fields(group)
             if f.name not in known
         ]
 
@@ -205,7 +211,7 @@ class InShellWords(logging.Formatter):
 def listen(context: typer.Context, verbose: bool) -> None:
     """From here on what is logged goes to standard error: warnings and, if wanted, everything."""
     name = context.invoked_subcommand or ""
-    group = getattr(context.command, "commands", {}).get(name)
+    group = context.command.get_command(context, name)  # type: ignore[attr-defined]
     RUNNING.set(ShellWords.of(getattr(group, "commands", {name: group}).values()))
     handler = logging.StreamHandler()  # of the standard error there is now
     handler.setFormatter(InShellWords("%(message)s"))
@@ -306,199 +312,85 @@ def _setting(text: str) -> tuple[str, Any]:
         return name.strip(), value
 
 
-def types_to_trust(model: Any) -> list[str]:
-    """Types in the trained bases of a model of nodes that `load_model` will only load when they are named."""
-    learners = getattr(model, "levels_", None) or [getattr(model, "local_", None), getattr(model, "conditional_", None)]
-    estimators = [one for one in (getattr(learner, "estimator", None) for learner in learners) if one is not None]
-    if not estimators:
-        return []
-    from skops.io import dumps
-
-    from kinfolk.graph import learners as sound_parts
-
-    return sorted({name for one in estimators for name in sound_parts.types_to_trust(dumps(one))})
+# -- Options of `train`: the settings of the models, as they are declared ------------------------------
 
 
-# -- Options of `train` that only some models have: whose they are, and the settings they stand for ----
+@dataclass(frozen=True)
+class ModelOption:
+    """An option for a setting that a shell gives in another way: the type it reads, its help, the setting."""
+
+    reads: Any
+    help: str
+    setting: str
+    words: tuple[str, ...] = ()
 
 
-class Mixing(StrEnum):
-    uniform = "uniform"
-    learned = "learned"
+NOT_OPTIONS = ("random_state", "n_jobs", "verbose", "warm_start")  # --seed, --jobs, --quiet; one `fit` is all there is
 
 
-class Skip(StrEnum):
-    same_word = "same-word"
-    any_case = "same-word-any-case"
-    none = "none"
+@dataclass(frozen=True)
+class ModelOptions:
+    """The options of some models, by the names a shell gives these: their settings, but not those `left_out`, and
+    others that stand for settings."""
+
+    models: Mapping[str, Mapping[str, Declared]]
+    others: Mapping[str, ModelOption]
+    left_out: Collection[str] = ()
+
+    def group(self) -> type:
+        """A dataclass with a field for each option; None: not given, so the model's own default."""
+        facts: list[tuple[str, Any, Any]] = []
+        for name in dict.fromkeys(name for declared in self.models.values() for name in declared):
+            found = {model: declared[name] for model, declared in self.models.items() if name in declared}
+            rule = next(iter(found.values())).rule
+            if rule is not None and rule.reads is not None and name not in (*NOT_OPTIONS, *self.left_out, *self.others):
+                words = tuple(dict.fromkeys(w for one in found.values() if one.rule for w in one.rule.words))
+                facts.append((name, _annotated(rule.reads, self._help(found), words), None))
+        for name, own in self.others.items():
+            text = self._prefix(self.owners(name)) + own.help
+            facts.append((name, _annotated(own.reads, text, own.words), None))
+        return make_dataclass("Options", facts, frozen=True)
+
+    def owners(self, name: str) -> list[str]:
+        """The models that have an option."""
+        setting = self.others[name].setting if name in self.others else name
+        return [model for model, declared in self.models.items() if setting in declared]
+
+    def given(self, method: str, group: Any) -> dict[str, Any]:
+        """Setting (or option that stands for one) -> value of the options given; an error if one is not the model's."""
+        given = given_settings(group)
+        for name, value in given.items():
+            first, *others = self.owners(name)
+            if method not in (first, *others):
+                named = f"{option_name(name)} {value}" if isinstance(value, str) else option_name(name)
+                also = f" ({', '.join(others)} {'have' if others[1:] else 'has'} it too)" if others else ""
+                message = f"{named} is for --model {first}; leave it out for --model {method}{also}"
+                raise SettingError.saying(message)
+        return given
+
+    def _prefix(self, owners: Sequence[str]) -> str:
+        return "" if len(owners) == len(self.models) else f"{', '.join(owners)}: "
+
+    def _help(self, found: Mapping[str, Declared]) -> str:
+        """What the models say of a setting, once for those that say the same."""
+        texts: dict[str, list[str]] = {}
+        for model, one in found.items():
+            default = "" if one.default is None else f" Default: {str(one.default).lower()}."
+            texts.setdefault(f"{one.help}.{default}", []).append(model)
+        if len(found) == len(self.models) and len(texts) == 1:
+            (text,) = texts
+            return text[0].upper() + text[1:]
+        return " ".join(f"{', '.join(owners)}: {text}" for text, owners in texts.items())
 
 
-class Order(StrEnum):
-    forward = "forward"
-    backward = "backward"
-    both = "both"
+def _annotated(reads: Any, help: str, words: Sequence[str]) -> Any:
+    return Annotated[reads | None, typer.Option(help=help, autocompletion=one_of(*words) if words else None)]
 
 
-class ParentFeatures(StrEnum):
-    own = "own"
-    shared = "shared"
-    none = "none"
-
-
-# option -> the models that have it; what all models have is not here
-Owners = Mapping[str, tuple[str, ...]]
-TOKENS: Owners = {
-    "--decode": ("memm", "skip-chain"),
-    "--training": ("mop", "skip-chain"),
-    "--skip": ("mop", "skip-chain"),
-    "--most-recent": ("mop", "skip-chain"),
-    "--max-document-frequency": ("mop", "skip-chain"),
-    "--edge-features": ("mop", "skip-chain"),
-    "--mixing": ("mop",),
-    "--order": ("mop",),
-    "--damping": ("skip-chain",),
-    "--max-rounds": ("skip-chain",),
-    "--depth": ("stacked",),
-    "--folds": ("stacked",),
-    "--dev": ("crf", "memm", "maxent", "mop", "skip-chain"),
-}
-OVER_A_BASE, LOG_LINEAR = ("stacked", "dependency-network"), ("mop", "link")
-NODES: Owners = {
-    "--base": OVER_A_BASE,
-    "--base-setting": OVER_A_BASE,
-    "--template": OVER_A_BASE,
-    "--known": ("stacked",),
-    "--depth": ("stacked",),
-    "--folds": ("stacked",),
-    "--predictions": ("stacked",),
-    "--own": ("stacked",),
-    "--cross-fitting": ("stacked",),
-    "--split": ("stacked",),
-    "--start": ("dependency-network",),
-    "--burn-in": ("dependency-network",),
-    "--sweeps": ("dependency-network",),
-    "--chains": ("dependency-network",),
-    "--mode": ("dependency-network",),
-    "--training": LOG_LINEAR,
-    "--relations": LOG_LINEAR,
-    "--l2": LOG_LINEAR,
-    "--class-weight": LOG_LINEAR,
-    "--max-iterations": LOG_LINEAR,
-    "--tolerance": LOG_LINEAR,
-    "--parent-features": ("mop",),
-    "--mixing": ("mop",),
-    "--orders": ("mop",),
-    "--predict-orders": ("mop",),
-    "--everybody-starts": ("mop",),
-    "--damping": ("link",),
-    "--max-rounds": ("link",),
-}
-LIMITS = ("--most-recent", "--max-document-frequency")
-SKIP_OPTIONS = ("--skip", *LIMITS, "--edge-features")
-BASE_OPTIONS = ("--base", "--base-setting", "--template")
-
-
-def new_tagger(context: typer.Context, method: str, options: dict[str, Any], settings: dict[str, Any]) -> Any:
-    """The model that `tokens train` asks for. An option that is None was not given."""
-    from kinfolk.text.chain import MEMM, LinearChainCRF, MaxEnt
-    from kinfolk.text.mixture import MixtureTagger
-    from kinfolk.text.skip_chain import SkipChainCRF
-    from kinfolk.text.stacked import StackedTagger
-
-    given = _given(method, TOKENS, options)
-    given.pop("--dev", None)  # for `fit`
-    if method == "stacked":
-        shared = {name: settings[name] for name in ("random_state", "n_jobs", "verbose")}
-        return _new(context, StackedTagger, given, {"base": LinearChainCRF(**settings), **shared})
-    kinds = {"crf": LinearChainCRF, "memm": MEMM, "maxent": MaxEnt, "mop": MixtureTagger, "skip-chain": SkipChainCRF}
-    return _new(context, kinds[method], given, settings)
-
-
-def new_labeller(context: typer.Context, method: str, options: dict[str, Any], settings: dict[str, Any]) -> Any:
-    """The model that `nodes train` asks for. An option that is None was not given."""
-    from kinfolk.graph.dependency import DependencyNetwork
-    from kinfolk.graph.link_model import LinkModel
-    from kinfolk.graph.mixture import MixtureNodes
-    from kinfolk.graph.stacked import StackedNodes
-
-    given = _given(method, NODES, options)
-    if "--class-weight" in given:
-        given["--class-weight"] = class_weights(given["--class-weight"])
-    if "--relations" in given:
-        named = given["--relations"].strip()
-        given["--relations"] = [] if named == "none" else names_in(named)
-    if method in OVER_A_BASE:
-        settings = {**settings, **_base_settings(given, settings["random_state"])}
-    kinds = {"mop": MixtureNodes, "link": LinkModel, "stacked": StackedNodes}
-    return _new(context, kinds.get(method, DependencyNetwork), given, settings)
-
-
-def _given(method: str, owners: Owners, options: dict[str, Any]) -> dict[str, Any]:
-    """The options given, all of them the model's."""
-    given = {option: value for option, value in options.items() if value is not None}
-    for option, value in given.items():
-        first, *others = owners[option]
-        if method not in owners[option]:
-            named = f"{option} {value}" if option == "--decode" else option
-            also = f" ({', '.join(others)} {'have' if others[1:] else 'has'} it too)" if others else ""
-            raise SettingError.saying(f"{named} is for --model {first}; leave it out for --model {method}{also}")
-    return given
-
-
-def _new(context: typer.Context, kind: Any, given: dict[str, Any], settings: dict[str, Any]) -> Any:
-    from kinfolk.core.settings import check_settings
-
-    own = _skip_settings(given)
-    for option, value in given.items():
-        if option not in SKIP_OPTIONS + BASE_OPTIONS:
-            own[_method_setting(option)] = str(value) if isinstance(value, str) else value
-    if "training" in own:
-        _check_training(context, kind, own["training"])
-    model = kind(**own, **settings)
-    check_settings(model)  # before any file is read
+def checked(model: Any) -> Any:
+    """The model, its settings checked before any file is read."""
+    check_settings(model)
     return model
-
-
-def _base_settings(given: dict[str, Any], seed: int) -> dict[str, Any]:
-    """Base and templates of a model of nodes that is built over a classifier of scikit-learn."""
-    from kinfolk.collective.templates import as_templates
-
-    settings = {"base": new_base(given.get("--base", DEFAULT), given.get("--base-setting", []), seed)}
-    if "--template" in given:
-        settings["templates"] = as_templates(given["--template"])
-    return settings
-
-
-def _method_setting(option: str) -> str:
-    return option.removeprefix("--").replace("-", "_")
-
-
-def _check_training(context: typer.Context, kind: Any, word: str) -> None:
-    """What may be optimised is the model's to say; a word it does not know is told before any file is read."""
-    from kinfolk.core.settings import check_settings
-
-    try:
-        check_settings(kind(training=word))
-    except SettingError as error:
-        raise typer.BadParameter(str(error), ctx=context, param_hint="'--training'") from None
-
-
-def _skip_settings(given: dict[str, Any]) -> dict[str, Any]:
-    """Skip edges and their features; a limit of 0 is none."""
-    from kinfolk.text.skip_edges import SameWord
-
-    settings: dict[str, Any] = {}
-    limits: dict[str, Any] = {_method_setting(option): given[option] or None for option in LIMITS if option in given}
-    if given.get("--skip") is Skip.none:
-        if limits:
-            wrong = next(option for option in LIMITS if option in given)
-            raise SettingError.saying(f"{wrong} is for --skip same-word; leave it out for --skip none")
-        settings["skip_edges"] = None
-    elif limits or "--skip" in given:
-        settings["skip_edges"] = SameWord(ignore_case=given.get("--skip") is Skip.any_case, **limits)
-    if "--edge-features" in given:
-        settings["edge_features"] = "default" if given["--edge-features"] else None
-    return settings
 
 
 def class_weights(given: list[str] | None) -> dict[str, float] | str | None:

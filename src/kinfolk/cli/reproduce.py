@@ -31,6 +31,10 @@ EXPERIMENTS = {n: f"{module}.{n.replace('-', '_')}" for module, names in BY_MODU
 FIGURES = ("gibbs-convergence",)
 
 
+app = typer.Typer(rich_markup_mode=None)
+
+
+@app.command(epilog=REPRODUCE)
 def reproduce(
     experiment: Annotated[str, typer.Argument(help=f"One of: {', '.join(EXPERIMENTS)}; or all of them: all.")],
     data: Annotated[Path | None, typer.Option(help="Data folder; default $KINFOLK_DATA, else ../shared/data.")] = None,

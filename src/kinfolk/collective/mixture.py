@@ -72,7 +72,7 @@ class Mixes(Settings):
         3,
         "a gate is learned on groups (documents) that the models of the relations have not seen, in so many folds; 0: "
         "on the training data itself, together with them",
-        ZERO | whole(2),
+        whole(2) | ZERO,
     )
 
 

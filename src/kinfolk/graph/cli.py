@@ -6,31 +6,39 @@ import csv
 import io
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from skops.io import dumps
 
 from kinfolk.cli.options import (
+    DEFAULT,
     SHORT,
     Jobs,
-    Mixing,
-    ParentFeatures,
+    ModelOption,
+    ModelOptions,
+    checked,
+    class_weights,
     counted_warnings,
     examples,
-    given_options,
-    new_labeller,
-    one_of,
+    names_in,
+    new_base,
     refuse_overwriting,
     spread,
     told_by_the_base,
-    types_to_trust,
 )
 from kinfolk.cli.output import Page, check_page, class_lines, class_table, outcome, show, show_json, summary, tell_page
+from kinfolk.collective.templates import as_templates
 from kinfolk.errors import InputError, SettingError
+from kinfolk.graph import learners as learners_module
 from kinfolk.graph.cli_files import Edges, GraphFormat, Nodes, TableOptions, link_file, read_graph, reading_of
+from kinfolk.graph.dependency import DependencyNetwork
+from kinfolk.graph.link_model import LinkModel
+from kinfolk.graph.mixture import MixtureNodes
+from kinfolk.graph.model import NeighbourModel
+from kinfolk.graph.stacked import StackedNodes
 
 if TYPE_CHECKING:
     from kinfolk.graph.graph import Graph
@@ -60,107 +68,70 @@ NODES = examples(
 )
 
 
-# -- Options of `nodes train` that are settings of a model; whose each is, `cli.options` says --------------
+# -- Options of `nodes train` that are settings of a model ---------------------------------------------
 
 
-@dataclass(frozen=True)
-class NodeOptions:
-    """None: not given, so the model's own default."""
+class Method(StrEnum):
+    mop = "mop"
+    link = "link"
+    stacked = "stacked"
+    network = "dependency-network"
 
-    base: Annotated[
-        str | None,
-        typer.Option(
-            help=f"stacked, dependency-network: classifier of scikit-learn: {', '.join(SHORT)}, or any by its class "
-            "name. Default: logistic.",
-            autocompletion=one_of(*SHORT),
-        ),
-    ] = None
-    base_setting: Annotated[
-        list[str] | None,
-        typer.Option(help="Setting of the base, e.g. C=0.1 or class_weight=balanced; may be repeated."),
-    ] = None
-    template: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="stacked, dependency-network: what a node is told of its neighbours, e.g. count:cites, "
-            "'mean:cites @ cites', mean:cites:features, max:cites:hard; may be repeated. Default, of every "
-            "relation: stacked: count; dependency-network: proportion."
-        ),
-    ] = None
-    known: Annotated[
-        str | None,
-        typer.Option(
-            help="stacked only: what a neighbour trained on gives: auto (default), true (its label), crossfit (what "
-            "others say of it) or ceiling."
-        ),
-    ] = None
-    depth: Annotated[int | None, typer.Option(help="stacked only: levels above the base's own. Default: 1.")] = None
-    folds: Annotated[int | None, typer.Option(help="stacked only: folds of cross-fitting. Default: 5.")] = None
-    predictions: Annotated[
-        str | None, typer.Option(help="stacked only: neighbours give proba (default), label or sample.")
-    ] = None
-    own: Annotated[bool | None, typer.Option("--own", help="stacked only: a node is told its own prediction too.")] = (
-        None
-    )
-    cross_fitting: Annotated[
-        str | None, typer.Option(help="stacked only: strict (default), paper (fewer models) or none.")
-    ] = None
-    split: Annotated[
-        str | None, typer.Option(help="stacked only: folds by group or instance. Default: auto, by group if there are.")
-    ] = None
-    start: Annotated[
-        str | None, typer.Option(help="dependency-network only: first labels: local (default) or random.")
-    ] = None
-    burn_in: Annotated[int | None, typer.Option(help="dependency-network only: sweeps not counted. Default: 50.")] = (
-        None
-    )
-    sweeps: Annotated[int | None, typer.Option(help="dependency-network only: sweeps counted. Default: 100.")] = None
-    chains: Annotated[int | None, typer.Option(help="dependency-network only: runs, averaged. Default: 1.")] = None
-    mode: Annotated[
-        str | None, typer.Option(help="dependency-network only: auto (default), fast or plain (any base).")
-    ] = None
-    training: Annotated[
-        str | None,
-        typer.Option(
-            help="What is optimised. mop: separate, conditional or joint (default); "
-            "link: bethe (default), pseudo or piecewise.",
-            autocompletion=one_of("separate", "conditional", "joint", "bethe", "pseudo", "piecewise"),
-        ),
-    ] = None
-    relations: Annotated[
-        str | None, typer.Option(help="mop, link: links to use, e.g. cites; none: no links. Default: all.")
-    ] = None
-    parent_features: Annotated[
-        ParentFeatures | None, typer.Option(help="mop only: weights for the features of a neighbour. Default: own.")
-    ] = None
-    mixing: Annotated[Mixing | None, typer.Option(help="mop only: weights of neighbours. Default: uniform.")] = None
-    orders: Annotated[
-        int | None, typer.Option(help="mop only: random orders of the nodes to train on. Default: 10.")
-    ] = None
-    predict_orders: Annotated[
-        int | None, typer.Option(help="mop only: random orders to average predictions over. Default: 50.")
-    ] = None
-    everybody_starts: Annotated[
-        bool | None,
-        typer.Option("--everybody-starts", help="mop only: nodes with neighbours speak for themselves too."),
-    ] = None
-    damping: Annotated[
-        float | None, typer.Option(help="link only: share of an old message kept, 0 to below 1. Default: 0.3.")
-    ] = None
-    max_rounds: Annotated[
-        int | None, typer.Option(help="link only: limit of rounds of belief propagation. Default: 200.")
-    ] = None
-    l2: Annotated[float | None, typer.Option(help="mop, link: strength of the ridge.")] = None
-    class_weight: Annotated[
-        list[str] | None, typer.Option(help="mop, link: class=weight, may be repeated; or: balanced.")
-    ] = None
-    max_iterations: Annotated[
-        int | None, typer.Option(help="mop, link: limit of optimiser iterations. Default: 300.")
-    ] = None
-    tolerance: Annotated[
-        float | None,
-        typer.Option(help="mop, link: stop when the objective falls by less, relative. Default: 0.00015."),
-    ] = None
+
+MODELS: dict[Method, Any] = {
+    Method.mop: MixtureNodes,
+    Method.link: LinkModel,
+    Method.stacked: StackedNodes,
+    Method.network: DependencyNetwork,
+}
+BASE = ModelOption(
+    str,
+    f"classifier of scikit-learn: {', '.join(SHORT)}, or any by its class name. Default: logistic.",
+    "base",
+    (*SHORT,),
+)
+BASE_SETTING = ModelOption(
+    list[str], "setting of the base, e.g. C=0.1 or class_weight=balanced; may be repeated.", "base"
+)
+TEMPLATE = ModelOption(
+    list[str],
+    "what a node receives of its neighbours, e.g. count:cites, 'mean:cites @ cites', mean:cites:features, "
+    "max:cites:hard; may be repeated. Default, of every relation: stacked: count; dependency-network: proportion.",
+    "templates",
+)
+OPTIONS = ModelOptions(
+    {str(name): model.DECLARED for name, model in MODELS.items()},
+    {
+        "base": BASE,
+        "base_setting": BASE_SETTING,
+        "template": TEMPLATE,
+        "relations": ModelOption(str, "links to use, e.g. cites; none: no links. Default: all.", "relations"),
+        "class_weight": ModelOption(list[str], "class=weight, may be repeated; or: balanced.", "class_weight"),
+    },
+    left_out=("features", "patience", "dev_every"),  # a column of the table; there are no held-out nodes
+)
+NodeOptions = OPTIONS.group()
+
+
+def new_labeller(method: Method, options: Any, settings: dict[str, Any]) -> Any:
+    """The model that `nodes train` asks for."""
+    given = OPTIONS.given(method, options)
+    if "class_weight" in given:
+        given["class_weight"] = class_weights(given["class_weight"])
+    if "relations" in given:
+        named = given["relations"].strip()
+        given["relations"] = [] if named == "none" else names_in(named)
+    if "templates" in MODELS[method].DECLARED:
+        base = new_base(given.pop("base", DEFAULT), given.pop("base_setting", []), settings["random_state"])
+        templates = given.pop("template", None)
+        settings |= {"base": base, "templates": None if templates is None else as_templates(templates)}
+    return checked(MODELS[method](**given, **settings))
+
+
+def types_to_trust(model: Any) -> list[str]:
+    """Types in the trained bases of a model that `load_model` will only load when they are named."""
+    learners = model._learners if isinstance(model, NeighbourModel) else []
+    return sorted({name for one in learners for name in learners_module.types_to_trust(dumps(one.estimator))})
 
 
 # -- What `nodes predict` writes: a line for each node, divided by tabs, as CSV or as JSON -------------
@@ -202,20 +173,16 @@ def json_lines(ids: Sequence[str], table: Any, classes: Any) -> Iterator[str]:
 # -- cli -------------------------------------------------------------------------------------------
 
 app = typer.Typer(
-    help="Label the nodes of a graph: train a model, predict, evaluate.", epilog=NODES, no_args_is_help=True
+    help="Label the nodes of a graph: train a model, predict, evaluate.",
+    epilog=NODES,
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 
 class KnownLabels(StrEnum):
     train = "train"
     none = "none"
-
-
-class Method(StrEnum):
-    mop = "mop"
-    link = "link"
-    stacked = "stacked"
-    network = "dependency-network"
 
 
 Model = Annotated[Path, typer.Argument(help="Model file.")]
@@ -235,17 +202,16 @@ Trust = Annotated[
 
 
 @app.command(epilog=NODES_TRAIN)
-@spread
+@spread(options=NodeOptions)
 def train(
     *,
-    context: typer.Context,
     nodes: Nodes,
     out: Annotated[Path, typer.Option(help="Model file to write.")],
     edges: Edges = None,
     format: GraphFormat = None,
     tables: TableOptions,
     model: Annotated[Method, typer.Option(help="Method.")] = Method.mop,
-    options: NodeOptions,
+    options: Any,
     train_ids: Annotated[
         str | None, typer.Option(help="File of ids, one a line: only their labels are used. Default: all labels.")
     ] = None,
@@ -261,7 +227,7 @@ def train(
     files = [*nodes, *(link_file(text)[1] for text in edges or ()), *([train_ids] if train_ids else [])]
     refuse_overwriting(out, "--out", *files, what="the data it is trained on")
     settings = {"random_state": seed, "n_jobs": jobs, "verbose": 0 if quiet else 1}
-    labeller = new_labeller(context, model, given_options(options), settings)
+    labeller = new_labeller(model, options, settings)
     graph = read_graph(nodes, edges, format, tables)
     chosen = None if train_ids is None else _numbers(train_ids, graph)
     with told_by_the_base(labeller), counted_warnings():
@@ -286,7 +252,7 @@ def train(
 
 
 @app.command(epilog=NODES_PREDICT)
-@spread
+@spread()
 def predict(
     *,
     model: Model,
@@ -330,7 +296,7 @@ def predict(
 
 
 @app.command(epilog=NODES_EVALUATE)
-@spread
+@spread()
 def evaluate(
     *,
     model: Model,

@@ -80,6 +80,7 @@ app = typer.Typer(
     help="Link mentions of one entity, or records of one thing.",
     epilog=RECORDS,
     no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 Model = Annotated[Path, typer.Argument(help="Model file.")]
@@ -89,13 +90,13 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no summary
 
 
 @app.command(epilog=RECORDS_TRAIN)
-@spread
+@spread(options=LinkerOptions)
 def train(
     *,
     out: Annotated[Path, typer.Option(help="Model file to write.")],
     source: SourceOptions,
     labels: LabelOptions,
-    options: LinkerOptions,
+    options: Any,
     clustering: ClusterOptions,
     seed: Annotated[int, typer.Option(help="Seed of whatever is random.")] = 0,
     jobs: Jobs = -1,
@@ -147,7 +148,7 @@ def train(
 
 
 @app.command(epilog=RECORDS_CLUSTER)
-@spread
+@spread()
 def cluster(
     *,
     model: Model,
@@ -194,7 +195,7 @@ def cluster(
 
 
 @app.command(epilog=RECORDS_EVALUATE)
-@spread
+@spread()
 def evaluate(
     *,
     model: Model,

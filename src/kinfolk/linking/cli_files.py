@@ -12,8 +12,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kinfolk.cli.options import InShellWords, given_options, given_settings, names_in
+from kinfolk.cli.options import (
+    InShellWords,
+    ModelOption,
+    ModelOptions,
+    checked,
+    given_options,
+    given_settings,
+    names_in,
+)
 from kinfolk.errors import InputError, SettingError
+from kinfolk.linking.comparisons import as_comparisons
+from kinfolk.linking.linker import Linker
 
 if TYPE_CHECKING:
     from kinfolk.linking.blocking import BlockingReport
@@ -33,21 +43,7 @@ class Giant(StrEnum):
     skip = "skip"
 
 
-class Training(StrEnum):
-    structured = "structured"
-    local = "local"
-
-
-class EStep(StrEnum):
-    nearest = "nearest"
-    spanning = "spanning"
-    exact = "exact"
-
-
-class Conjunctions(StrEnum):
-    default = "default"
-    all = "all"
-    none = "none"
+CONJUNCTIONS = ("default", "all", "none")
 
 
 class Clustering(StrEnum):
@@ -151,42 +147,24 @@ class ClusterOptions:
     )
 
 
-@dataclass(frozen=True)
-class LinkerOptions:
-    """None: not given, so the model's own default."""
-
-    compare: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Records: comparison, e.g. 'jaro_winkler(surname)' or exact:postcode; may be repeated. Default: by "
-            "what columns hold."
+OPTIONS = ModelOptions(
+    {"linker": Linker.DECLARED},
+    {
+        "compare": ModelOption(
+            list[str],
+            "Records: comparison, e.g. 'jaro_winkler(surname)' or exact:postcode; may be repeated. Default: by what "
+            "columns hold.",
+            "features",
         ),
-    ] = None
-    training: Annotated[
-        Training | None, typer.Option(help="Learn what the clustering needs, or each pair for itself.")
-    ] = None
-    e_step: Annotated[EStep | None, typer.Option(help="structured: what is asked of pairs. Default: nearest.")] = None
-    rounds: Annotated[int | None, typer.Option(help="structured: rounds after the local one. Default: 5.")] = None
-    bias: Annotated[
-        str | None,
-        typer.Option(help="Lean towards links: all:FACTOR or closest:FACTOR, e.g. closest:1.5. Default: none."),
-    ] = None
-    select: Annotated[
-        str | None, typer.Option(help="structured: metric that chooses the round kept. Default: pair_f1.")
-    ] = None
-    folds: Annotated[
-        int | None,
-        typer.Option(help="Folds of training data by which the threshold is chosen. Default: the clusterer's own."),
-    ] = None
-    l2: Annotated[float | None, typer.Option(help="Strength of the ridge. Default: 1.")] = None
-    bins: Annotated[int | None, typer.Option(help="Bins of numbers. Default: 8.")] = None
-    conjunctions: Annotated[Conjunctions | None, typer.Option(help="Pairs of columns that have weights together.")] = (
-        None
-    )
-    max_iterations: Annotated[int | None, typer.Option(help="Limit of optimiser iterations. Default: 200.")] = None
-    tolerance: Annotated[
-        float | None, typer.Option(help="Stop when the objective falls by less, relative. Default: 0.0001.")
-    ] = None
+        "bias": ModelOption(
+            str, "Lean towards links: all:FACTOR or closest:FACTOR, e.g. closest:1.5. Default: none.", "bias"
+        ),
+        "conjunctions": ModelOption(
+            str, "Pairs of columns that have weights together: default, all or none.", "conjunctions", CONJUNCTIONS
+        ),
+    },
+)
+LinkerOptions = OPTIONS.group()
 
 
 def check_source(source: SourceOptions, *more: str) -> None:
@@ -220,21 +198,18 @@ def read_by(source: SourceOptions, labels: LabelOptions | None = None) -> list[s
     return [source.documents, source.records, source.other, source.truth, labels.pairs if labels else None]
 
 
-def linker_settings(options: LinkerOptions) -> dict[str, Any]:
+def linker_settings(options: Any) -> dict[str, Any]:
     """The settings of a Linker that were given, each checked before any file is read."""
-    from kinfolk.linking.comparisons import as_comparisons
-    from kinfolk.linking.scores import metric
-
-    told = given_settings(options).items()
-    given = {name: str(value) if isinstance(value, StrEnum) else value for name, value in told}
+    given = OPTIONS.given("linker", options)
     if "compare" in given:
         given["features"] = as_comparisons(given.pop("compare"))
     if "bias" in given:
         given["bias"] = bias_of(given["bias"])
-    if "select" in given:
-        metric(given["select"])
+    if given.get("conjunctions", "default") not in CONJUNCTIONS:
+        raise SettingError("conjunctions", given["conjunctions"], f"one of {', '.join(CONJUNCTIONS)}")
     if given.get("conjunctions") == "none":
         given["conjunctions"] = None
+    checked(Linker(**given))
     return given
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,15 +13,14 @@ import typer
 
 from kinfolk.cli.options import (
     Jobs,
-    Mixing,
-    Order,
-    Skip,
+    ModelOption,
+    ModelOptions,
+    checked,
     class_weights,
     counted_warnings,
     examples,
-    given_options,
-    new_tagger,
     one_of,
+    option_name,
     refuse_overwriting,
     shell_words,
     spread,
@@ -41,6 +39,12 @@ from kinfolk.cli.output import (
     write_training_page,
 )
 from kinfolk.errors import SettingError
+from kinfolk.text.chain import MEMM, LinearChainCRF, MaxEnt
+from kinfolk.text.extraction import NAMED
+from kinfolk.text.mixture import MixtureTagger
+from kinfolk.text.skip_chain import SkipChainCRF
+from kinfolk.text.skip_edges import SameWord
+from kinfolk.text.stacked import StackedTagger
 
 if TYPE_CHECKING:
     from kinfolk.text.corpus import Corpus
@@ -69,52 +73,78 @@ TOKENS = examples(
 )
 
 
-# -- Options of `tokens train` that are settings of some models; whose each is, `cli.options` says ---------
+# -- Options of `tokens train` that are settings of a model --------------------------------------------
 
 
-@dataclass(frozen=True)
-class TokenOptions:
-    """None: not given, so the model's own default."""
+class Method(StrEnum):
+    crf = "crf"
+    memm = "memm"
+    maxent = "maxent"
+    mop = "mop"
+    skip_chain = "skip-chain"
+    stacked = "stacked"
 
-    decode: Annotated[
-        str | None,
-        typer.Option(
-            help="memm: viterbi (default) or posterior; skip-chain: posterior (default) or map.",
-            autocompletion=one_of("viterbi", "posterior", "map"),
+
+MODELS: dict[Method, Any] = {
+    Method.crf: LinearChainCRF,
+    Method.memm: MEMM,
+    Method.maxent: MaxEnt,
+    Method.mop: MixtureTagger,
+    Method.skip_chain: SkipChainCRF,
+    Method.stacked: StackedTagger,
+}
+SKIPS = ("same-word", "same-word-any-case", "none")
+OPTIONS = ModelOptions(
+    # what is stacked are CRFs, which have settings of their own
+    {str(k): (LinearChainCRF.DECLARED if k is Method.stacked else {}) | v.DECLARED for k, v in MODELS.items()},
+    {
+        "templates": ModelOption(str, "feature set: sentence or document. Default: sentence.", "templates", (*NAMED,)),
+        "class_weight": ModelOption(
+            list[str], "label=weight, e.g. PER=2; may be repeated; or: balanced.", "class_weight"
         ),
-    ] = None
-    training: Annotated[
-        str | None,
-        typer.Option(
-            help="What is optimised. mop: separate, conditional or joint (default); "
-            "skip-chain: bethe (default), pseudo or piecewise.",
-            autocompletion=one_of("separate", "conditional", "joint", "bethe", "pseudo", "piecewise"),
+        "skip": ModelOption(
+            str, f"edges to earlier tokens: {', '.join(SKIPS)}. Default: same-word.", "skip_edges", SKIPS
         ),
-    ] = None
-    skip: Annotated[Skip | None, typer.Option(help="mop, skip-chain: edges to earlier tokens. Default: same-word.")] = (
-        None
-    )
-    most_recent: Annotated[int | None, typer.Option(help="mop, skip-chain: edges a token, 0 = all. Default: 5.")] = None
-    max_document_frequency: Annotated[
-        int | None,
-        typer.Option(help="mop, skip-chain: no edges for words in more documents, 0 = no limit. Default: 100."),
-    ] = None
-    edge_features: Annotated[bool | None, typer.Option(help="mop, skip-chain: features of edges. Default: no.")] = None
-    mixing: Annotated[Mixing | None, typer.Option(help="mop only: weights of parents. Default: uniform.")] = None
-    order: Annotated[Order | None, typer.Option(help="mop only: where parents stand. Default: forward.")] = None
-    damping: Annotated[
-        float | None, typer.Option(help="skip-chain only: share of an old message kept, 0 to below 1. Default: 0.")
-    ] = None
-    max_rounds: Annotated[
-        int | None, typer.Option(help="skip-chain only: limit of rounds of belief propagation. Default: 100.")
-    ] = None
-    depth: Annotated[
-        int | None,
-        typer.Option(help="stacked only: CRFs above the first, each told what the one below said. Default: 1."),
-    ] = None
-    folds: Annotated[int | None, typer.Option(help="stacked only: folds of documents to cross-fit by. Default: 5.")] = (
-        None
-    )
+        "most_recent": ModelOption(int, "edges a token, 0 = all. Default: 5.", "skip_edges"),
+        "max_document_frequency": ModelOption(
+            int, "no edges for words in more documents, 0 = no limit. Default: 100.", "skip_edges"
+        ),
+        "edge_features": ModelOption(bool, "features of edges. Default: no.", "edge_features"),
+    },
+    left_out=("scheme", "dev_every"),  # a file is read with its own
+)
+TokenOptions = OPTIONS.group()
+
+
+def new_tagger(method: Method, options: Any, settings: dict[str, Any]) -> Any:
+    """The model that `tokens train` asks for."""
+    given = OPTIONS.given(method, options)
+    given |= skip_settings(given)
+    if "class_weight" in given:
+        given["class_weight"] = class_weights(given["class_weight"])
+    if method != "stacked":
+        return checked(MODELS[method](**given, **settings))
+    own = {name: given.pop(name) for name in StackedTagger.DECLARED if name in given and name != "templates"}
+    return checked(StackedTagger(checked(LinearChainCRF(**given, **settings)), **own, **settings))
+
+
+def skip_settings(given: dict[str, Any]) -> dict[str, Any]:
+    """Skip edges and their features, of the options for them, which are taken away; a limit of 0 is none."""
+    settings: dict[str, Any] = {}
+    skip = given.pop("skip", None)
+    if skip not in (None, *SKIPS):
+        raise SettingError("skip", skip, f"one of {', '.join(SKIPS)}")
+    limits: dict[str, Any] = {
+        name: given.pop(name) or None for name in ("most_recent", "max_document_frequency") if name in given
+    }
+    if skip == "none" and limits:
+        wrong = option_name(next(iter(limits)))
+        raise SettingError.saying(f"{wrong} is for --skip same-word; leave it out for --skip none")
+    if skip is not None or limits:
+        settings["skip_edges"] = None if skip == "none" else SameWord(ignore_case=skip == SKIPS[1], **limits)
+    if "edge_features" in given:
+        settings["edge_features"] = "default" if given["edge_features"] else None
+    return settings
 
 
 # -- What `tokens tag` writes as JSON, one value a line ------------------------------------------------
@@ -188,16 +218,9 @@ def question_of_labels(corpus: Corpus) -> str | None:
 
 # -- cli -------------------------------------------------------------------------------------------
 
-app = typer.Typer(help="Tag tokens: train a tagger, tag files, evaluate.", epilog=TOKENS, no_args_is_help=True)
-
-
-class Method(StrEnum):
-    crf = "crf"
-    memm = "memm"
-    maxent = "maxent"
-    mop = "mop"
-    skip_chain = "skip-chain"
-    stacked = "stacked"
+app = typer.Typer(
+    help="Tag tokens: train a tagger, tag files, evaluate.", epilog=TOKENS, no_args_is_help=True, rich_markup_mode=None
+)
 
 
 class Format(StrEnum):
@@ -222,39 +245,16 @@ Separator = Annotated[
 
 
 @app.command(epilog=TOKENS_TRAIN)
-@spread
+@spread(options=TokenOptions)
 def train(
     *,
-    context: typer.Context,
     train: Annotated[str, typer.Option(help="Labelled column file to train on; - = standard input.")],
     out: Annotated[Path, typer.Option(help="Model file to write.")],
     model: Annotated[Method, typer.Option(help="Method.")] = Method.crf,
     dev: Annotated[
         str | None, typer.Option(help="Held-out file: stops training when its F1 no longer rises. Not for stacked.")
     ] = None,
-    templates: Annotated[
-        str,
-        typer.Option(help="Feature set: sentence or document.", autocompletion=one_of("sentence", "document")),
-    ] = "sentence",
-    min_count: Annotated[
-        int | None, typer.Option(help="Leave out features seen less often. Default: 1, or 2 beyond 50,000 tokens.")
-    ] = None,
-    l2: Annotated[float | None, typer.Option(help="Strength of the ridge.")] = None,
-    l1: Annotated[float, typer.Option(help="Strength of the lasso.")] = 0.0,
-    encoding: Annotated[
-        str,
-        typer.Option(
-            help="Tag scheme to work in: auto, BIO, IOBES, BILOU, IOB1.",
-            autocompletion=one_of("auto", "BIO", "IOBES", "BILOU", "IOB1"),
-        ),
-    ] = "auto",
-    options: TokenOptions,
-    class_weight: Annotated[
-        list[str] | None, typer.Option(help="label=weight, e.g. PER=2; may be repeated; or: balanced.")
-    ] = None,
-    max_iterations: Annotated[int, typer.Option(help="Limit of optimiser iterations.")] = 300,
-    tolerance: Annotated[float, typer.Option(help="Stop when the objective falls by less, relative.")] = 1.5e-4,
-    patience: Annotated[int, typer.Option(help="Held-out scores without a new best before stopping.")] = 5,
+    options: Any,
     columns: Columns = None,
     label: Label = "auto",
     scheme: Scheme = "auto",
@@ -273,15 +273,10 @@ def train(
     check_page(page, train, dev, out)
     refuse_overwriting(out, "--out", train, dev, what="the data it is trained on")
     reading = _reading(columns, label, scheme, separator)
-    settings: dict[str, Any] = dict(
-        templates=templates, min_count="auto" if min_count is None else min_count, l1=l1, encoding=encoding,
-        max_iterations=max_iterations, tolerance=tolerance, patience=patience,
-        class_weight=class_weights(class_weight), random_state=seed, n_jobs=jobs, verbose=0 if quiet else 1,
-    )  # fmt: skip
-    if l2 is not None:
-        settings["l2"] = l2
-    own = {**given_options(options), "--dev": dev}
-    tagger = new_tagger(context, model, own, settings)
+    settings = {"random_state": seed, "n_jobs": jobs, "verbose": 0 if quiet else 1}
+    if dev is not None and model == "stacked":
+        raise SettingError.saying("--dev is for models that an optimiser trains; leave it out for --model stacked")
+    tagger = new_tagger(model, options, settings)
     corpus = read_conll(train, **reading)
     held_out = {} if dev is None else {"X_dev": read_conll(dev, **reading)}
     question = question_of_labels(corpus) if (label, scheme, columns) == ("auto", "auto", None) else None
