@@ -169,7 +169,7 @@ BAD_SETTINGS = {
     "no count": (["--min-count", "0"], "--min-count must be"),
     "a negative seed": (["--seed", "-1"], "--seed must be"),
     "no threads": (["--jobs", "0"], "--jobs must be"),
-    "decoding of a CRF": (["--decode", "posterior"], "--decode posterior is for --model memm"),
+    "decoding of a CRF": (["--decode", "posterior"], "--decode is for --model memm"),
     "an unknown way to decode": (["--model", "memm", "--decode", "greedy"], "decode"),
     "a weight without number": (["--class-weight", "PER"], "--class-weight takes label=number"),
     "a weight of no label": (["--class-weight", "DRUG=2"], "class_weight names 'DRUG'"),

@@ -31,8 +31,8 @@ def commands(group: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[st
     """Every command and group, as it is typed."""
     here = get_command(app) if group is None else group
     yield path
-    for name, inner in getattr(here, "commands", {}).items():
-        yield from commands(inner, (*path, name))
+    for name in here.list_commands(None) if hasattr(here, "list_commands") else ():
+        yield from commands(here.get_command(None, name), (*path, name))
 
 
 COMMANDS = list(commands())
@@ -179,7 +179,7 @@ def completed(*words: str) -> list[str]:
     (["kinfolk", "to"], ["tokens"]),
     (["kinfolk", "nodes", ""], ["train", "predict", "evaluate"]),
     (["kinfolk", "tokens", "train", "--model", "m"], ["memm", "maxent", "mop"]),
-    (["kinfolk", "tokens", "train", "--max-"], ["--max-document-frequency", "--max-rounds", "--max-iterations"]),
+    (["kinfolk", "tokens", "train", "--max-"], ["--max-iterations", "--max-rounds", "--max-document-frequency"]),
     (["kinfolk", "tokens", "tag", "--scheme", "B"], ["BIO", "BILOU"]),
     (["kinfolk", "nodes", "train", "--base", "r"], ["random-forest"]),
     (["kinfolk", "records", "train", "--clusterer", "one"], ["one-to-one"]),

@@ -108,7 +108,7 @@ def test_options_of_a_mixture_are_refused_for_other_models(kinfolk: Any, world: 
 
 
 @pytest.mark.parametrize(("options", "message"), [
-    (["--decode", "posterior"], "--decode posterior is for --model memm"),
+    (["--decode", "posterior"], "--decode is for --model memm"),
     (["--most-recent", "-1"], "--most-recent must be a whole number of 1 or more"),
     (["--max-document-frequency", "-1"], "--max-document-frequency must be"),
     (["--skip", "none", "--most-recent", "3"], "--most-recent is for --skip same-word"),
@@ -120,7 +120,7 @@ def test_settings_of_a_mixture_that_do_not_hold(kinfolk: Any, world: Path, tmp_p
 @pytest.mark.parametrize("options", [["--training", "x"], ["--skip", "all"], ["--mixing", "given"], ["--order", "x"]])
 def test_words_that_are_not_understood(kinfolk: Any, world: Path, tmp_path: Path, options: list[str]):
     answer = train(kinfolk, world, tmp_path / "m", "--model", "mop", *options)
-    assert answer.status == 2 and "Usage: " in answer.err and options[0] in answer.err.splitlines()[-1]
+    assert answer.status == 2 and "Traceback" not in answer.err and options[0] in answer.err.splitlines()[-1]
 
 
 def test_explaining_a_token(kinfolk: Any, world: Path, mop: Path):

@@ -359,12 +359,11 @@ class ModelOptions:
     def given(self, method: str, group: Any) -> dict[str, Any]:
         """Setting (or option that stands for one) -> value of the options given; an error if one is not the model's."""
         given = given_settings(group)
-        for name, value in given.items():
+        for name in given:
             first, *others = self.owners(name)
             if method not in (first, *others):
-                named = f"{option_name(name)} {value}" if isinstance(value, str) else option_name(name)
                 also = f" ({', '.join(others)} {'have' if others[1:] else 'has'} it too)" if others else ""
-                message = f"{named} is for --model {first}; leave it out for --model {method}{also}"
+                message = f"{option_name(name)} is for --model {first}; leave it out for --model {method}{also}"
                 raise SettingError.saying(message)
         return given
 
