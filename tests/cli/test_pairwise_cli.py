@@ -116,7 +116,7 @@ FOREIGN_TO_TOKENS = [
     ("skip-chain", ["--order", "forward"], "--order is for --model mop"),
     ("mop", ["--damping", "0"], "--damping is for --model skip-chain"),
     ("mop", ["--max-rounds", "9"], "--max-rounds is for --model skip-chain"),
-    ("mop", ["--decode", "map"], "--decode map is for --model memm"),
+    ("mop", ["--decode", "map"], "--decode is for --model memm"),
     ("crf", ["--damping", "0.1"], "--damping is for --model skip-chain"),
     ("crf", ["--decode", "viterbi"], "(skip-chain has it too)"),
     ("memm", ["--max-rounds", "9"], "--max-rounds is for --model skip-chain"),

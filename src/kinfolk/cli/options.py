@@ -119,7 +119,7 @@ class ShellWords:
     @classmethod
     def of(cls, commands: Iterable[Any]) -> ShellWords:
         listed = [one for command in commands for one in getattr(command, "params", ())]
-        own = {one.name: max(one.opts, key=len) for one in listed if one.param_type_name == "option"}
+        own = {one.name: one.opts[0] for one in listed if one.param_type_name == "option"}
         others = {setting: own[name] for setting, name in ALIASES.items() if name in own and setting not in own}
         return cls(own | others)
 

@@ -16,7 +16,6 @@ from kinfolk.cli.options import (
     InShellWords,
     ModelOption,
     ModelOptions,
-    checked,
     given_options,
     given_settings,
     names_in,
@@ -209,7 +208,7 @@ def linker_settings(options: Any) -> dict[str, Any]:
         raise SettingError("conjunctions", given["conjunctions"], f"one of {', '.join(CONJUNCTIONS)}")
     if given.get("conjunctions") == "none":
         given["conjunctions"] = None
-    checked(Linker(**given))
+    Linker(**given).check()
     return given
 
 

@@ -186,7 +186,7 @@ class Linker(Saved):
         check_items(items)
         if items.n_items < 2:
             raise InputError(f"training needs pairs of items; got {items.n_items or 'none'}: is the table empty?")
-        self._check()
+        self.check()
         with self._all_or_nothing(), observed(callback, self.verbose, self.tolerance) as watch:
             labels = None if pairs is None else pair_labels(items, pairs, left, right, match)
             paired, report = self._blocked(items)
@@ -516,10 +516,11 @@ class Linker(Saved):
         self.convergence_ = self.rounds_[self.best_round_].convergence
 
     def _check_settings(self) -> None:
-        self._check()
+        self.check()
         self.clusterer_.check()
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Raise a SettingError for the first setting outside its range."""
         check_settings(self)
         if self.bias is not None:
             self.bias.check()
