@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from skops.io import dumps
 
 from kinfolk.cli.options import (
     DEFAULT,
@@ -130,6 +129,8 @@ def new_labeller(method: Method, options: Any, settings: dict[str, Any]) -> Any:
 
 def types_to_trust(model: Any) -> list[str]:
     """Types in the trained bases of a model that `load_model` will only load when they are named."""
+    from skops.io import dumps
+
     learners = model._learners if isinstance(model, NeighbourModel) else []
     return sorted({name for one in learners for name in learners_module.types_to_trust(dumps(one.estimator))})
 
