@@ -269,7 +269,7 @@ def test_options_of_another_format(kinfolk: Any, shelf: Path, tmp_path: Path):
                       "--template", "count:from")  # fmt: skip
     told = "; 1 links 'from'\nLogisticRegression on own features; no links used\n"
     assert renamed.status == 0 and told in renamed.err
-    assert [template.name for template in kf.load_model(tmp_path / "m").company_.templates] == ["count(from)"]
+    assert [template.name for template in kf.load_model(tmp_path / "m").template_set_.templates] == ["count(from)"]
     assert_refused(kinfolk(*train, "--nodes", tmp_path, "--weight", "w"), "--weight is for tables", "--format webkb")
     assert_refused(kinfolk(*train, "--nodes", shelf / "a.csv", "--label", "topic"), "--format tables needs --edges")
     assert_refused(kinfolk(*train, *where(shelf)), "tables need --label")

@@ -27,7 +27,7 @@ from safetensors.numpy import save as encode_tensors
 
 from kinfolk.core.files import replace_file
 from kinfolk.core.settings import JOBS, NONE, VERBOSE, Settings, check_settings, setting, whole
-from kinfolk.errors import ModelFileError, SettingError
+from kinfolk.errors import ModelFileError, SettingError, UntrustedError
 
 FORMAT = "kinfolk-model"
 FORMAT_VERSION = 1
@@ -349,6 +349,8 @@ def load_model(
     file = read_model_file(path, expected_kind=kind)
     try:
         return restored(file, functions or {}, trusted)
+    except UntrustedError as error:
+        raise UntrustedError(f"{os.fspath(path)}: {error.what}", error.types) from None
     except ModelFileError as error:
         raise ModelFileError(f"{os.fspath(path)}: {error}") from None
     except MemoryError:
