@@ -255,8 +255,9 @@ def parsed(words: list[str]) -> bool:
     while hasattr(command, "commands"):
         if not words or words[0].startswith("-"):
             return all(any(word in option.opts for option in command.params) for word in words)
-        assert words[0] in command.commands, f"no command {words[0]!r}"
-        command, words = command.commands[words[0]], words[1:]
+        found = command.get_command(None, words[0])
+        assert found is not None, f"no command {words[0]!r}"
+        command, words = found, words[1:]
     if "--help" not in words:
         command.make_context("kinfolk", [*words])
     return True

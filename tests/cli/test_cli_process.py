@@ -126,7 +126,7 @@ class Interrupting:
             os.kill(os.getpid(), signal.SIGINT)
 
 sys.meta_path.insert(0, Interrupting())
-sys.argv = ["kinfolk", "--version"]
+sys.argv = ["kinfolk", *{words!r}]
 {start}
 """
 STARTS = {
@@ -136,9 +136,12 @@ STARTS = {
 
 
 @pytest.mark.parametrize("start", STARTS)
-@pytest.mark.parametrize("module", ["kinfolk.cli.main", "typer", "numpy", "kinfolk.cli.reproduce"])
-def test_an_interruption_while_modules_are_loaded_is_quiet(module: str, start: str):
-    program = INTERRUPTED.format(module=module, start=STARTS[start])
+@pytest.mark.parametrize(("module", "command"), [
+    ("kinfolk.cli.main", "--version"), ("typer", "--version"), ("numpy", "tokens --help"),
+    ("kinfolk.cli.reproduce", "reproduce --help"),
+])  # fmt: skip
+def test_an_interruption_while_modules_are_loaded_is_quiet(module: str, command: str, start: str):
+    program = INTERRUPTED.format(module=module, words=command.split(), start=STARTS[start])
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60)
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, b"", b"")
 
@@ -146,7 +149,7 @@ def test_an_interruption_while_modules_are_loaded_is_quiet(module: str, start: s
 def test_an_interruption_that_the_shell_has_us_ignore_is_ignored():
     """As `kinfolk ... &` in a script."""
     program = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
-    program += INTERRUPTED.format(module="typer", start=STARTS["kinfolk"])
+    program += INTERRUPTED.format(module="typer", words=["--version"], start=STARTS["kinfolk"])
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60)
     assert (ended.returncode, ended.stderr) == (0, b"") and ended.stdout.startswith(b"kinfolk ")
 

@@ -113,7 +113,7 @@ def test_commands_share_one_module_for_tables():
     folder = Path(tables.__file__).parents[1]
     for name in ("text/cli", "graph/cli", "linking/cli", "cli/reproduce"):
         text = (folder / f"{name}.py").read_text(encoding="utf-8")
-        assert "from kinfolk.cli.output import" in text and "rich" not in text
+        assert "from kinfolk.cli.output import" in text and "import rich" not in text and "from rich" not in text
 
 
 # -- JSON ---------------------------------------------------------------------------------------------

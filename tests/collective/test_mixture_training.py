@@ -526,11 +526,11 @@ def test_a_document_of_weight_zero_has_no_say(training: str):
 
 
 BAD = {
-    "training": ("both", "'separate' or 'conditional' or 'joint'; got 'both'"),
-    "parent_features": (None, "'none' or 'own' or 'shared'; got None"),
-    "order": ("left", "'forward' or 'backward' or 'both'; got 'left'"),
+    "training": ("both", "'separate', 'conditional' or 'joint'; got 'both'"),
+    "parent_features": (None, "'none', 'own' or 'shared'; got None"),
+    "order": ("left", "'forward', 'backward' or 'both'; got 'left'"),
     "gate_l2": (-1, "0, or a number from 1e-12 to 1e+12; got -1"),
-    "gate_folds": (1, "0, or a whole number of 2 or more; got 1"),
+    "gate_folds": (1, "a whole number of 2 or more, or 0; got 1"),
     "orders": (0, "a whole number of 1 or more; got 0"),
     "predict_orders": (2.5, "a whole number of 1 or more; got 2.5"),
     "everybody_starts": ("yes", "True or False; got 'yes'"),

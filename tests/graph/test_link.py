@@ -629,7 +629,7 @@ def test_features_are_matched_by_name_or_number(fitted: Any):
 
 
 BAD = {
-    "training": ("joint", "'bethe' or 'pseudo' or 'piecewise'; got 'joint'"),
+    "training": ("joint", "'bethe', 'pseudo' or 'piecewise'; got 'joint'"),
     "relations": ("cites", "a list of names, or None; got 'cites'"),
     "schedule": ("random", "'sequential' or 'synchronous'; got 'random'"),
     "damping": (-0.1, "a number from 0 to below 1; got -0.1"),

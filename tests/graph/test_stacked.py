@@ -375,7 +375,7 @@ def copies_of(world: oracle.TinyWorld, copies: int, seed: int) -> kf.Graph:
     pi = world.pi / world.pi.sum(axis=1, keepdims=True)
     labellings = oracle.enumerate_labellings(n, 2)
     y = np.concatenate([labellings[rng.choice(len(labellings), p=pi[x])] for x in which])
-    links = sparse.block_diag([world.relation] * copies, format="csr")
+    links = sparse.block_diag([sparse.csr_array(world.relation)] * copies, format="csr")
     groups = np.repeat(np.arange(copies), n)
     return kf.Graph(world.x[which].reshape(-1, 1), y, {"r": links}, groups=groups, classes=["no", "yes"])
 

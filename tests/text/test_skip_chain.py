@@ -637,7 +637,7 @@ def test_data_that_cannot_be_trained_on_or_scored():
 
 
 BAD = {
-    "training": ("joint", "'bethe' or 'pseudo' or 'piecewise'; got 'joint'"),
+    "training": ("joint", "'bethe', 'pseudo' or 'piecewise'; got 'joint'"),
     "decode": ("viterbi", "'posterior' or 'map'; got 'viterbi'"),
     "schedule": ("random", "'sequential' or 'synchronous'; got 'random'"),
     "damping": (1.0, "a number from 0 to below 1; got 1.0"),

@@ -65,7 +65,7 @@ def number(least: float, most: float, below: bool = False) -> Rule:
 
 
 def one_of(*words: str) -> Rule:
-    listed = " or ".join([", ".join(map(repr, words[:-1])), repr(words[-1])])
+    listed = " or ".join(filter(None, [", ".join(map(repr, words[:-1])), repr(words[-1])]))
     return Rule(listed, lambda value: isinstance(value, str) and value in words, str, words)
 
 

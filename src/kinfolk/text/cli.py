@@ -275,7 +275,7 @@ def train(
     reading = _reading(columns, label, scheme, separator)
     settings = {"random_state": seed, "n_jobs": jobs, "verbose": 0 if quiet else 1}
     if dev is not None and model == "stacked":
-        raise SettingError.saying("--dev is for models that an optimiser trains; leave it out for --model stacked")
+        raise SettingError.saying("--dev is for --model crf; leave it out for --model stacked")
     tagger = new_tagger(model, options, settings)
     corpus = read_conll(train, **reading)
     held_out = {} if dev is None else {"X_dev": read_conll(dev, **reading)}
