@@ -221,8 +221,9 @@ def softmax(scores, out):  # type: ignore[no-untyped-def]
     for k in range(len(scores)):
         out[k] = math.exp(scores[k] - top)
         total += out[k]
+    share = 1 / total
     for k in range(len(scores)):
-        out[k] /= total
+        out[k] *= share
     return top + math.log(total)
 
 

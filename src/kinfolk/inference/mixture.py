@@ -327,9 +327,8 @@ def _entries(rows, c):
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def _local_scores(c, wiring, ends, out):
-    """Scores of both ends of a component; returns the best."""
-    child, parent = wiring.child_slot[c], wiring.parent_slot[c]
+def _local_scores(ends, child, parent, out):
+    """Scores of both ends of a component, by their slots; returns the best."""
     top = -math.inf
     for y in range(len(out)):
         out[y] = ends[child, y]
@@ -370,12 +369,11 @@ def _predict_slowly(conditional, belief, out):
 
 
 @njit(nogil=True, cache=True)
-def _see(j, sweep, observed, belief):
+def _see(marginal, label, clamp, belief):
     """What children see of a parent: its marginal, or the label it is known to have."""
-    label = observed.labels[j]
     for y in range(len(belief)):
-        belief[y] = sweep.marginals[j, y]
-        if observed.clamp and label >= 0:
+        belief[y] = marginal[y]
+        if clamp and label >= 0:
             belief[y] = 1.0 if y == label else 0.0
 
 
@@ -384,7 +382,7 @@ def _conditional(c, wiring, model, local, scratch):
     """p_c(y | i), from the scores of both ends and T: that of the relation, and the weights of the component's own
     features of label pairs. Works for scores of any size."""
     table, rows, n_labels = scratch.table, wiring.pair_rows, len(local)
-    _local_scores(c, wiring, model.ends, local)
+    _local_scores(model.ends, wiring.child_slot[c], wiring.parent_slot[c], local)
     r = wiring.dag.relation[c]
     for i in range(n_labels):
         for y in range(n_labels):
@@ -414,13 +412,13 @@ def sweep_forward(wiring, model, alpha, observed, first, last, sweep, scratch):
         for c in range(dag.indptr[k], dag.indptr[k + 1]):
             at, j = c - base, dag.parent[c]
             local, share, predicted = sweep.local[at], sweep.share[at], sweep.predicted[at]
-            top = _local_scores(c, wiring, model.ends, local)
+            top = _local_scores(model.ends, wiring.child_slot[c], wiring.parent_slot[c], local)
             if j < 0:
                 for y in range(n_labels):
                     local[y] += model.start[y]
                 softmax(local, predicted)
             else:
-                _see(j, sweep, observed, belief)
+                _see(marginals[j], observed.labels[j], observed.clamp, belief)
                 begin, end = _entries(wiring.pair_rows, c)
                 if end > begin or not _predict(model.exp_pair[dag.relation[c]], belief, local, top, share, predicted):
                     share[0] = math.nan
@@ -504,7 +502,7 @@ def sweep_back(wiring, model, alpha, observed, first, last, sweep, scratch, out)
             else:
                 r = dag.relation[c]
                 if math.isnan(sweep.share[at, 0]):
-                    _see(j, sweep, observed, scratch.belief)
+                    _see(sweep.marginals[j], labels[j], observed.clamp, scratch.belief)
                     _conditional(c, wiring, model, sweep.local[at], scratch)
                     _back_slowly(c, wiring, alpha[c], slope, scratch, out)
                 else:
