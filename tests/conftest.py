@@ -42,7 +42,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def kernels_may_be_cold() -> Iterator[None]:
     """Which test compiles the first kernel is chance: in this process nothing is said of it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("kinfolk.core.kernels.tell_first_use", lambda kept: None)
+        patch.setattr("kinfolk.core.kernels.warn_first_use", lambda kept: None)
         yield
 
 

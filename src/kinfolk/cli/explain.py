@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kinfolk.cli.options import Jobs, counted_warnings, examples, given_options, spread
-from kinfolk.cli.output import check_page, show, show_json, tell_page
+from kinfolk.cli.output import check_page, report_page, show, show_json
 from kinfolk.errors import SettingError
 from kinfolk.graph import cli as nodes
 from kinfolk.graph import cli_files as graphs
@@ -122,7 +122,7 @@ def explain(
             (file,) = what or ["-"]
             corpus = tokens.read_corpus(labeller, file, tokens.Format(format or "conll"), scheme, separator)
             answer = labeller.explain(corpus, document=document, token=token, report=report)
-    tell_page(report)
+    report_page(report)
     if as_json:
         show_json(_plain(answer))
     elif not isinstance(answer, list):  # a list is every token of a document: the page has them

@@ -28,7 +28,7 @@ EXIT_STATUS = """\b
 Exit status:
   0    all is well
   1    a fault of kinfolk itself, with a traceback: please report it
-  2    a mistake in the input, the options or a file, told in one line
+  2    a mistake in the input, the options or a file, in one line
   130  interrupted (Ctrl-C); nothing was written"""
 COMPLETION = """\b
 Completion of words with the Tab key:
@@ -116,7 +116,7 @@ def _end_of_output(error: OSError) -> NoReturn:
 
 
 class Closed(io.RawIOBase):
-    """The standard output of a process that was started without one: who writes to it is told, who does not is not."""
+    """The standard output of a process that was started without one: whoever writes to it gets an error."""
 
     def writable(self) -> bool:
         return True

@@ -165,8 +165,8 @@ def shell_words() -> ShellWords:
 
 
 @contextmanager
-def told_by_the_base(model: Any) -> Iterator[None]:
-    """What the scikit-learn base of a model refuses is a mistake like any other, told in its own words."""
+def refusals_of_the_base(model: Any) -> Iterator[None]:
+    """What the scikit-learn base of a model refuses is a mistake like any other, in its own words."""
     try:
         yield
     except KinfolkError:

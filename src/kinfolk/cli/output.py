@@ -47,20 +47,20 @@ class Table:
             yield "  ".join(padded).rstrip()
 
 
-def show(told: Sequence[str], table: Table | None = None, plain: Iterable[str] | None = None) -> None:
+def show(lines: Sequence[str], table: Table | None = None, plain: Iterable[str] | None = None) -> None:
     """Print lines, and a table below them. `plain`: its lines in a pipe, where they have a form of their own."""
     from kinfolk.core.files import write_utf8
 
     if table is None or not sys.stdout.isatty():
         below = [] if table is None else table.lines() if plain is None else plain
-        write_utf8("-", [line + "\n" for line in [*told, *below]])
+        write_utf8("-", [line + "\n" for line in [*lines, *below]])
         return
     from rich.console import Console
     from rich.text import Text
 
     settings: dict[str, Any] = {"color_system": None} if os.environ.get("NO_COLOR") else {}
     console = Console(**settings)
-    for line in told:
+    for line in lines:
         console.print(Text(printable(line)))
     console.print(_coloured(table))
 
@@ -291,7 +291,7 @@ def check_page(page: Path | None, *read: str | Path | None) -> None:
         refuse_overwriting(page, "--report", *read)
 
 
-def tell_page(page: Path | None) -> None:
+def report_page(page: Path | None) -> None:
     if page is not None:
         typer.echo(f"wrote {page}", err=True)
 

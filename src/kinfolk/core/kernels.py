@@ -73,7 +73,7 @@ def temporary_folder() -> str | None:
     return folder if stat.S_ISDIR(found.st_mode) and private else None
 
 
-# -- what is told, each once a process ----------------------------------------------------------------
+# -- what is reported, each once a process ----------------------------------------------------------------
 
 
 ON_DISK = "later runs load them from disk"
@@ -82,17 +82,17 @@ TEMPORARY = "later runs load them from %s, as nothing else can be written to (NU
 
 
 @cache
-def tell_first_use(kept: str = ON_DISK) -> None:
+def warn_first_use(kept: str = ON_DISK) -> None:
     log.warning("first use: compiling numeric kernels, about half a minute; %s", kept)
 
 
 @cache
-def _tell_damage(folder: str) -> None:
+def _warn_damage(folder: str) -> None:
     log.warning("compiled kernels in %s are damaged, and are compiled anew; if this comes again, delete them", folder)
 
 
 @cache
-def _tell_not_kept(folder: str, why: str) -> None:
+def _warn_not_kept(folder: str, why: str) -> None:
     log.warning("compiled kernels cannot be kept in %s (%s): later runs compile them again", folder, why)
 
 
@@ -180,24 +180,24 @@ class Store(caching.FunctionCache):  # type: ignore[misc]
             raise
         except Exception:  # unpickling and linking fail in ways of their own
             log.debug("%r cannot be loaded", self, exc_info=True)
-            _tell_damage(self._cache_path)
+            _warn_damage(self._cache_path)
             self._cache_file.drop()
             return None
         if found is None:
             is_last_resort = isinstance(self._impl.locator, TemporaryLocator)
-            tell_first_use(TEMPORARY % temporary_folder() if is_last_resort else ON_DISK)
+            warn_first_use(TEMPORARY % temporary_folder() if is_last_resort else ON_DISK)
         return found
 
     def save_overload(self, types: Any, result: Any) -> None:
         try:
             super().save_overload(types, result)
         except (OSError, ValueError) as error:
-            _tell_not_kept(self._cache_path, str(error))
+            _warn_not_kept(self._cache_path, str(error))
 
 
 class NoStore(caching.NullCache):  # type: ignore[misc]
     def load_overload(self, types: Any, context: Any) -> None:
-        tell_first_use(NOWHERE)
+        warn_first_use(NOWHERE)
 
 
 # -- what kernels of several files share --------------------------------------------------------------

@@ -24,11 +24,21 @@ from kinfolk.cli.options import (
     examples,
     names_in,
     new_base,
+    refusals_of_the_base,
     refuse_overwriting,
     spread,
-    told_by_the_base,
 )
-from kinfolk.cli.output import Page, check_page, class_lines, class_table, outcome, show, show_json, summary, tell_page
+from kinfolk.cli.output import (
+    Page,
+    check_page,
+    class_lines,
+    class_table,
+    outcome,
+    report_page,
+    show,
+    show_json,
+    summary,
+)
 from kinfolk.collective.templates import as_templates
 from kinfolk.errors import InputError, SettingError
 from kinfolk.graph import learners as learners_module
@@ -231,7 +241,7 @@ def train(
     labeller = new_labeller(model, options, settings)
     graph = read_graph(nodes, edges, format, tables)
     chosen = None if train_ids is None else _numbers(train_ids, graph)
-    with told_by_the_base(labeller), counted_warnings():
+    with refusals_of_the_base(labeller), counted_warnings():
         labeller.fit(graph, train=chosen)
     labeller.reading_ = reading_of(tables)
     labeller.save(out)
@@ -242,9 +252,9 @@ def train(
         more = {"features": graph.n_features, "links": links, "trust": to_trust}
         show_json(summary(labeller, out, size, **more))
     elif not quiet:
-        told = "".join(f"{', ' if i else '; '}{n} links {name!r}" for i, (name, n) in enumerate(links.items()))
+        linked = "".join(f"{', ' if i else '; '}{n} links {name!r}" for i, (name, n) in enumerate(links.items()))
         trained_on = f"{size['nodes']} nodes, {size['labelled']} of them with labels to learn from"
-        typer.echo(f"trained on {trained_on}; {graph.n_features} features{told}", err=True)
+        typer.echo(f"trained on {trained_on}; {graph.n_features} features{linked}", err=True)
         for line in outcome(labeller):
             typer.echo(line, err=True)
         if to_trust:
@@ -284,10 +294,10 @@ def predict(
     one_of_these(known, known_ids, forced)
     labeller = _load(model, jobs, trust)
     graph = read_graph(nodes, edges, format, tables, labeller, labels=forced or known_ids is not None)
-    told = known_argument(known, known_ids, graph)
-    with told_by_the_base(labeller), counted_warnings():
-        _tell_known(labeller, graph, told, forced)
-        table = labeller.predict_proba(graph, forced=forced, known=told)
+    given = known_argument(known, known_ids, graph)
+    with refusals_of_the_base(labeller), counted_warnings():
+        _report_known(labeller, graph, given, forced)
+        table = labeller.predict_proba(graph, forced=forced, known=given)
     classes = labeller.labels_
     if as_json:
         write_utf8(output, json_lines(graph.ids, table, classes))
@@ -325,18 +335,18 @@ def evaluate(
     one_of_these(known, known_ids, False)
     labeller = _load(model, jobs, trust)
     graph = read_graph(nodes, edges, format, tables, labeller)
-    told = known_argument(known, known_ids, graph)
+    given = known_argument(known, known_ids, graph)
     chosen = range(graph.n_nodes) if ids is None else sorted(set(_numbers(ids, graph)))
     names = graph.classes.names
     labelled = {i: names[code] for i in chosen if (code := graph.label_codes[i]) >= 0}
-    with told_by_the_base(labeller), counted_warnings():
-        gold, told = _to_score(labeller, graph, labelled, told)
-        _tell_unseen(labeller, gold)
-        beliefs = labeller.predict_proba(graph, known=told)
+    with refusals_of_the_base(labeller), counted_warnings():
+        gold, given = _to_score(labeller, graph, labelled, given)
+        _warn_unseen(labeller, gold)
+        beliefs = labeller.predict_proba(graph, known=given)
         to_score = Nodes.of(graph.with_labels([gold.get(i) for i in range(graph.n_nodes)]), labeller.node_columns_)
         truth = to_score.gold(labeller.labels_)
         scores = labeller.scores_of(to_score, to_score.to_rows(beliefs), truth, page)
-    tell_page(page)
+    report_page(page)
     if as_json:
         classes = {name: counts.as_dict() for name, counts in scores.classes.items()}
         show_json({"nodes": scores.nodes, "accuracy": scores.accuracy, "classes": classes})
@@ -374,14 +384,14 @@ def known_argument(known: KnownLabels | None, known_ids: str | None, graph: Grap
     return _numbers(known_ids, graph) if known_ids is not None else str(known or KnownLabels.train)
 
 
-def _tell_known(labeller: Any, graph: Graph, known: Any, forced: bool) -> None:
+def _report_known(labeller: Any, graph: Graph, known: Any, forced: bool) -> None:
     """Of labels that nobody gave, but the model has kept: how many are known."""
     if forced or known != KnownLabels.train:
         return
     number = int(labeller.known_nodes(graph).sum())
     if number:
-        told = f"known labels of {number:,} of {graph.n_nodes:,} nodes are used; --known none to predict without"
-        typer.echo(told, err=True)
+        message = f"known labels of {number:,} of {graph.n_nodes:,} nodes are used; --known none to predict without"
+        typer.echo(message, err=True)
 
 
 def _to_score(labeller: Any, graph: Graph, labelled: dict[int, str], known: Any) -> tuple[dict[int, str], Any]:
@@ -391,8 +401,8 @@ def _to_score(labeller: Any, graph: Graph, labelled: dict[int, str], known: Any)
     gold = {i: label for i, label in labelled.items() if not inside[i]}
     seen = len(labelled) - len(gold)
     if not gold and seen and known == KnownLabels.train:
-        told = "every node to score was trained on: they are scored without their labels being known, and far too well"
-        typer.echo(f"warning: {told}", err=True)
+        text = "every node to score was trained on: they are scored without their labels being known, and far too well"
+        typer.echo(f"warning: {message}", err=True)
         return labelled, str(KnownLabels.none)
     if not gold:
         raise InputError("scoring needs labels, and none of the nodes to score has one that is not known")
@@ -401,7 +411,7 @@ def _to_score(labeller: Any, graph: Graph, labelled: dict[int, str], known: Any)
     return gold, known
 
 
-def _tell_unseen(labeller: Any, gold: dict[int, str]) -> None:
+def _warn_unseen(labeller: Any, gold: dict[int, str]) -> None:
     """Labels nobody could have guessed."""
     strange = sorted({*gold.values()} - {*labeller.labels_.names})
     if strange:

@@ -1,4 +1,4 @@
-"""The graph that a command names: tables, LINQS files or pages, told by --format or by the names of the files."""
+"""The graph that a command names: tables, LINQS files or pages, as --format or by the names of the files."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ GraphFormat = Annotated[Format | None, typer.Option(help="Default: as the names 
 
 @dataclass(frozen=True)
 class TableOptions:
-    """What the columns of tables are, and what becomes of their links. What training was told is remembered."""
+    """What the columns of tables are, and what becomes of their links. What training used is remembered."""
 
     label: Annotated[str | None, typer.Option(help="Tables: column of labels; an empty cell is unknown.")] = None
     id: Annotated[str | None, typer.Option(help="Tables: column of ids. Default: id.")] = None
@@ -153,7 +153,7 @@ class TableOptions:
     ] = None
     dangling: Annotated[str | None, typer.Option(help="Links to no node: drop (default) or refuse.")] = None
     self_loops: Annotated[str | None, typer.Option(help="Links to oneself: drop (default) or refuse.")] = None
-    duplicates: Annotated[str | None, typer.Option(help="Links told twice: merge (default) or refuse.")] = None
+    duplicates: Annotated[str | None, typer.Option(help="Links given twice: merge (default) or refuse.")] = None
 
 
 FEATURE_A_VALUE = "makes a feature of each"  # a warning for those who train: later there is nothing to choose
@@ -173,7 +173,7 @@ def read_graph(
     import kinfolk
 
     files = [link_file(text) for text in edges or ()]
-    form = format or _told_by_name(nodes, [file for _, file in files], options)
+    form = format or _named_format(nodes, [file for _, file in files], options)
     _check_belongs(form, options)
     if trained is not None:
         options = _as_in_training(options, getattr(trained, "reading_", {}), form, files)
@@ -220,7 +220,7 @@ def link_file(text: str) -> tuple[str | None, str]:
     return name.strip(), file
 
 
-def _told_by_name(nodes: Sequence[str], links: Sequence[str], options: TableOptions) -> Format:
+def _named_format(nodes: Sequence[str], links: Sequence[str], options: TableOptions) -> Format:
     if nodes and os.path.isdir(nodes[0]):
         return Format.webkb
     for file in [*nodes, *links]:

@@ -260,7 +260,7 @@ class MixtureNodes(Mixes, NodeModel, Optimised):
 
         X_dev           a held-out graph: scored every `dev_every` iterations; the best weights are kept
         sample_weight   one number a node
-        callback        told a Progress after each pass and iteration; returning True stops
+        callback        called with a Progress after each pass and iteration; returning True stops
         train           a mask or numbers of the nodes whose labels may be used; None: all labelled ones
         """
         nodes, labels, classes = self._begin(X, y, train)

@@ -15,10 +15,10 @@ from kinfolk.cli.output import (
     link_lines,
     link_outcome,
     link_table,
+    report_page,
     show,
     show_json,
     summary,
-    tell_page,
 )
 from kinfolk.errors import InputError, SettingError
 from kinfolk.linking.cli_files import (
@@ -34,12 +34,12 @@ from kinfolk.linking.cli_files import (
     items_for,
     linker_settings,
     loaded,
+    logged_as_it_goes,
     read_by,
     read_items,
     read_labels,
     size,
     table_names,
-    told_as_it_goes,
     with_candidates,
 )
 
@@ -131,7 +131,7 @@ def train(
     items, report = with_candidates(items, source, source.block or (), jobs)
     if not quiet:
         typer.echo(size(items) if report is None else str(report), err=True)
-    with told_as_it_goes(not quiet), counted_warnings():
+    with logged_as_it_goes(not quiet), counted_warnings():
         linker.fit(items, pairs=labelled)
     linker.save(out)
     if as_json:
@@ -216,18 +216,18 @@ def evaluate(
     linker, items, report = loaded(model, source, clustering, jobs)
     labelled = read_labels(labels, items, source)
     scores = linker.evaluate(items, report=page, pairs=labelled)
-    tell_page(page)
+    report_page(page)
     if as_json:
         answer: dict[str, Any] = {"items": items.n_items, "candidate_pairs": items.n_pairs}
         if report is not None:
             answer |= {"reduction_ratio": report.reduction_ratio, "pair_completeness": report.pair_completeness}
         show_json({**answer, "scores": scores})
         return
-    told = [size(items) if labelled is None else f"{size(items)}; {len(labelled):,} labelled pairs"]
+    lines = [size(items) if labelled is None else f"{size(items)}; {len(labelled):,} labelled pairs"]
     if report is not None and report.pair_completeness is not None:
-        told[0] += f" ({report.reduction_ratio:.2%} of all left out); pair completeness {report.pair_completeness:.2%}"
+        lines[0] += f" ({report.reduction_ratio:.2%} of all left out); pair completeness {report.pair_completeness:.2%}"
     table = link_table(scores)
-    show(told, table, link_lines(table))
+    show(lines, table, link_lines(table))
 
 
 def _sizes(items: Mentions) -> dict[str, int]:
@@ -268,12 +268,12 @@ def explain_links(
     found = linker.cluster(items, probability)
     named = replace(items, names=item_ids(items))
     answer = _Answer(linker, named, probability, found, report)
-    told, plain = answer.pair(chosen[0], chosen[1], top) if len(chosen) == 2 else answer.clusters(*chosen)
-    tell_page(report)
+    text, plain = answer.pair(chosen[0], chosen[1], top) if len(chosen) == 2 else answer.clusters(*chosen)
+    report_page(report)
     if as_json:
         show_json(plain)
-    elif told:
-        show([told])
+    elif text:
+        show([text])
 
 
 def _chosen(items: Mentions, ids: list[str]) -> list[int]:
@@ -290,7 +290,7 @@ def _chosen(items: Mentions, ids: list[str]) -> list[int]:
 
 
 class _Answer:
-    """What is told, in words and plainly for JSON; a page is written on the way."""
+    """The answer, in words and plainly for JSON; a page is written on the way."""
 
     def __init__(
         self, linker: Any, items: Mentions, probability: NDArray[Any], clusters: NDArray[Any], report: Path | None

@@ -282,8 +282,8 @@ def items_for(
         lacking = next((name for name in needed if f"no column {name!r}" in str(error)), None)
         if lacking is None or source.fields is not None:
             raise
-        told = f"{str(error).partition(';')[0]}; the model compares by it: add the column, with empty cells if need be"
-        raise InputError(told) from error
+        text = f"{str(error).partition(';')[0]}; the model compares by it: add the column, with empty cells if need be"
+        raise InputError(message) from error
     check_fits(items, linker.pair_set_.features, linker.clusterer_)
     return with_candidates(items, source, rules, jobs)
 
@@ -358,7 +358,7 @@ def with_candidates(
 
 
 def check_fits(items: Mentions, features: Sequence[Any], clusterer: Any) -> None:
-    """The fields compared are there, and two tables if matching needs them: told before any pair is made."""
+    """The fields compared are there, and two tables if matching needs them, checked before any pair is made."""
     from kinfolk.linking.clusterers import BestMatch, OneToOne
     from kinfolk.linking.pairs import attribute
 
@@ -377,7 +377,7 @@ def table_names(source: SourceOptions) -> tuple[str, str] | None:
     return (names[0], names[1]) if names[0] != names[1] else ("1", "2")
 
 
-# -- what is told -------------------------------------------------------------------------------------
+# -- what is reported -------------------------------------------------------------------------------------
 
 
 def size(items: Mentions) -> str:
@@ -389,22 +389,22 @@ def size(items: Mentions) -> str:
 
 
 @contextmanager
-def told_as_it_goes(wanted: bool) -> Iterator[None]:
+def logged_as_it_goes(wanted: bool) -> Iterator[None]:
     """What the library logs, on standard error: warnings and, with --verbose, its progress."""
     if not wanted:
         yield
         return
 
-    class Told(logging.Handler):
+    class Echo(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             if not record.getMessage().startswith("training "):  # the round tells it again
                 typer.echo(self.format(record), err=True)
 
-    log, handler = logging.getLogger("kinfolk"), Told()
+    log, handler = logging.getLogger("kinfolk"), Echo()
     handler.setFormatter(InShellWords("%(message)s"))
     propagates = log.propagate
     log.addHandler(handler)
-    log.propagate = False  # not told twice
+    log.propagate = False  # not shown twice
     try:
         yield
     finally:

@@ -32,10 +32,10 @@ from kinfolk.cli.output import (
     entity_table,
     outcome,
     printable,
+    report_page,
     show,
     show_json,
     summary,
-    tell_page,
     write_training_page,
 )
 from kinfolk.errors import SettingError
@@ -166,17 +166,17 @@ def sentence_lines(tagger: Any, corpus: Any, forced: bool) -> Iterator[str]:
     """An object for each sentence: words, labels, and the probability of each label by itself."""
     place = {label: i for i, label in enumerate(tagger.classes_)}
     documents = corpus.token_documents[corpus.sentence_starts[:-1]].tolist()
-    told = zip(
+    answers = zip(
         documents, corpus.rows(), tagger.predict(corpus, forced=forced), tagger.predict_proba(corpus, forced=forced),
         strict=True,
     )  # fmt: skip
-    for number, (document, words, labels, chances) in enumerate(told):
+    for number, (document, words, labels, chances) in enumerate(answers):
         own = [float(row[place[label]]) for row, label in zip(chances, labels, strict=True)]
         answer = {"document": document, "sentence": number, "words": words, "labels": labels, "probabilities": own}
         yield json.dumps(answer, ensure_ascii=False) + "\n"
 
 
-# -- The labels a tagger is trained on: told in its summary, and doubted where the file may have none ---
+# -- The labels a tagger is trained on: named in its summary, and questioned where the file may have none ---
 
 MANY = 12  # labels; a list of more is cut
 # Of the Penn Treebank and of Universal Dependencies; those that may well be names of classes (X, SYM) are left out
@@ -212,8 +212,8 @@ def question_of_labels(corpus: Corpus) -> str | None:
     if len(names) <= MANY and not (len(names) > 2 and of_speech >= len(names) / 2):
         return None
     shown = ", ".join([*sorted(names, key=lambda name: not name[:1].isalnum())[:2], "..."])
-    told = f"the last column has {len(names)} labels that are no spans ({shown}); is it the label column?"
-    return printable(f"{told} --label names another")
+    message = f"the last column has {len(names)} labels that are no spans ({shown}); is it the label column?"
+    return printable(f"{message} --label names another")
 
 
 # -- cli -------------------------------------------------------------------------------------------
@@ -291,12 +291,12 @@ def train(
     if as_json:
         show_json(summary(tagger, out, size, features=features, **label_summary(corpus)))
     elif not quiet:
-        told = ", ".join(f"{number} {name}" for name, number in size.items())
-        typer.echo(f"trained on {told}; {features} features; {label_line(corpus)}", err=True)
+        counted = ", ".join(f"{number} {name}" for name, number in size.items())
+        typer.echo(f"trained on {counted}; {features} features; {label_line(corpus)}", err=True)
         for line in outcome(tagger):
             typer.echo(line, err=True)
         typer.echo(f"wrote {out}", err=True)
-        tell_page(page)
+        report_page(page)
 
 
 @app.command(epilog=TOKENS_TAG)
@@ -358,16 +358,16 @@ def evaluate(
     tagger = _load(model, jobs)
     corpus = read_corpus(tagger, file, Format.conll, scheme, separator)
     scores, accuracy = tagger.evaluate(corpus, report=page)
-    tell_page(page)
+    report_page(page)
     if as_json:
         answer = {"tokens": corpus.n_tokens, "accuracy": accuracy, **(scores.as_dict() if scores else {})}
         show_json(answer)
         return
-    told = [f"{corpus.n_tokens} tokens; accuracy {accuracy:.2f} %"]
+    lines = [f"{corpus.n_tokens} tokens; accuracy {accuracy:.2f} %"]
     if scores is None:
-        show(told)
+        show(lines)
     else:
-        show(told, entity_table(scores), scores.table().splitlines())
+        show(lines, entity_table(scores), scores.table().splitlines())
 
 
 def _reading(columns: str | None, label: str, scheme: str, separator: str | None) -> dict[str, Any]:
