@@ -402,7 +402,7 @@ def _to_score(labeller: Any, graph: Graph, labelled: dict[int, str], known: Any)
     seen = len(labelled) - len(gold)
     if not gold and seen and known == KnownLabels.train:
         text = "every node to score was trained on: they are scored without their labels being known, and far too well"
-        typer.echo(f"warning: {message}", err=True)
+        typer.echo(f"warning: {text}", err=True)
         return labelled, str(KnownLabels.none)
     if not gold:
         raise InputError("scoring needs labels, and none of the nodes to score has one that is not known")

@@ -283,7 +283,7 @@ def items_for(
         if lacking is None or source.fields is not None:
             raise
         text = f"{str(error).partition(';')[0]}; the model compares by it: add the column, with empty cells if need be"
-        raise InputError(message) from error
+        raise InputError(text) from error
     check_fits(items, linker.pair_set_.features, linker.clusterer_)
     return with_candidates(items, source, rules, jobs)
 
