@@ -2,7 +2,8 @@
 
 The blocks of a page run in order, in a folder of their own that has `examples/` and `.venv/bin` in it:
 
-    python     in one namespace a page, in a process of its own
+    python     in one namespace a page, in a process of its own; with title="NAME.py" it is written as that file, for
+               the blocks after it to import
     sh         by the shell, `kinfolk` and `python` being those that run the tests
     console    the lines after "$ ", as sh; the others are what they print
     text       after another block: what that prints
@@ -38,7 +39,7 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
 READ = [*PAGES, ROOT / "README.md"]
-FENCED = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCED = re.compile(r'^```(\w*)(?: title="(\w+\.py)")?[^\n]*\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 NOT_RUN = re.compile(r"\bkinfolk (reproduce|demo)\b|\bDIR\b|--(show|install)-completion")
 PROGRAMS = ("kinfolk", "python", "cat", "head", "grep", "echo", "printf", "cut")
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
@@ -50,6 +51,7 @@ class Block:
     language: str
     text: str
     line: int  # of its first line in the page
+    title: str | None = None  # the file that it is
 
     def steps(self) -> Iterator[tuple[str, str | None]]:
         """Commands, each with what is printed by it if the block tells."""
@@ -67,7 +69,7 @@ class Block:
 
 def blocks(page: Path) -> list[Block]:
     text = page.read_text(encoding="utf-8")
-    return [Block(m[1], m[2], text.count("\n", 0, m.start()) + 1) for m in FENCED.finditer(text)]
+    return [Block(m[1], m[3], text.count("\n", 0, m.start()) + 1, m[2]) for m in FENCED.finditer(text)]
 
 
 def commands(text: str) -> Iterator[list[str]]:
@@ -183,7 +185,9 @@ def test_blocks_run_and_show_what_they_say(page: Path, reader: Reader) -> None:
     printed = ""
     for block in blocks(page):
         place = f"{page.name}, line {block.line}"
-        if block.language == "python":
+        if block.title is not None:
+            (reader.folder / block.title).write_text(block.text, encoding="utf-8")
+        elif block.language == "python":
             printed = reader.runs_python(block, page)
         elif block.language in ("sh", "console") and block.is_run():
             for command, shown in block.steps():

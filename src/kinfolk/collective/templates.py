@@ -17,7 +17,7 @@ An instance without neighbours gets zeros. Nobody is his own neighbour.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -27,7 +27,7 @@ from scipy import sparse
 
 from kinfolk.collective.aggregate import ANY, LARGEST, MEAN, SHARE, SUM, aggregate, lay_out, padded, sparse_aggregate
 from kinfolk.collective.relations import LinkRule, Neighbourhood, Relation, Rule
-from kinfolk.core.modelfile import Functions, given_again
+from kinfolk.core.modelfile import Functions, class_in_file, class_named, given_again, name_in_file
 from kinfolk.errors import InputError, ModelFileError, SettingError
 
 Array = NDArray[Any]
@@ -91,10 +91,9 @@ class Over(NeighbourTemplate):
 
     def __repr__(self) -> str:
         rule = repr(str(self.rule)) if isinstance(self.rule, Relation) else repr(self.rule)
-        options = [f", of={self.of!r}"] * (self.of != "predictions") + [", hard=True"] * self.hard
-        slots = getattr(self, "slots", None)
-        options += [f", slots={slots}"] * (slots is not None)
-        return f"{type(self).__name__}({rule}{''.join(options)})"
+        defaults = {one.name: one.default for one in fields(self)}
+        changed = [f"{name}={value!r}" for name, value in self._settings().items() if value != defaults[name]]
+        return f"{type(self).__name__}({', '.join([rule, *changed])})"
 
     @property
     def rule(self) -> Rule:
@@ -128,7 +127,11 @@ class Over(NeighbourTemplate):
 
     def spec(self) -> dict[str, Any]:
         rule = self.rule.spec() if isinstance(self.rule, LinkRule) else str(self.rule)
-        return {"template": type(self).__name__, "relation": rule, "of": self.of, "hard": self.hard}
+        return {"template": name_in_file(self, Over), "relation": rule, **self._settings()}
+
+    def _settings(self) -> dict[str, Any]:
+        """All but the relation, by name."""
+        return {one.name: getattr(self, one.name) for one in fields(self)[1:]}
 
 
 class Count(Over):
@@ -189,6 +192,7 @@ class Concat(Over):
         super().__post_init__()
         if self.slots is not None:
             at_least_one("slots", self.slots, "Concat")
+            object.__setattr__(self, "slots", int(self.slots))  # numpy's numbers too
 
     def learn(self, neighbourhood: Neighbourhood) -> Self:
         learned = super().learn(neighbourhood)
@@ -207,9 +211,6 @@ class Concat(Over):
     def write(self, neighbourhood: Neighbourhood, votes: Array, rows: Array, out: Array) -> None:
         assert self.slots is not None
         lay_out(neighbourhood.links(self.rule), as_labels(votes) if self.hard else votes, rows, self.slots, out)
-
-    def spec(self) -> dict[str, Any]:
-        return {**super().spec(), "slots": None if self.slots is None else int(self.slots)}
 
 
 def as_labels(votes: Array) -> Array:
@@ -296,9 +297,6 @@ class Window(NeighbourTemplate):
 
 # -- Relational templates as a set: a user's functions among them, names, and the rows they make together ---
 
-KINDS: dict[str, type[Over]] = {
-    kind.__name__: kind for kind in (Count, LogCount, Exists, Proportion, Mean, Max, Concat)
-}
 WRITTEN = "count:cites, log-count:cites, mean:cites @ cites, mean:cites:features, max:cites:hard or window:3"
 
 VoteFunction = Callable[[Array, Mapping[str, Any]], Array]
@@ -463,14 +461,16 @@ def _as_template(item: Any) -> NeighbourTemplate:
 def parse_template(text: str) -> NeighbourTemplate:
     """KIND:RELATION[:features|:hard] or window:SIZE, as the command line takes them."""
     kind, _, rest = text.partition(":")
-    name = {"log-count": "LogCount"}.get(kind.strip().lower(), kind.strip().capitalize())
+    name = "".join(word.capitalize() for word in kind.strip().split("-"))
     if name == "Window":
         size = rest.strip()
         return Window(int(size) if size.isdecimal() else size)  # type: ignore[arg-type]
     relation, _, word = rest.partition(":")
-    if name not in KINDS or not relation.strip() or word.strip() not in ("", "features", "hard"):
+    found = class_named(name, Over)
+    if found is None or not relation.strip() or word.strip() not in ("", "features", "hard"):
         raise SettingError.saying(f"cannot read the template {text!r}; write it as {WRITTEN}")
-    return KINDS[name](relation.strip(), OF[word.strip() == "features"], word.strip() == "hard")
+    template: Over = found(relation.strip(), OF[word.strip() == "features"], word.strip() == "hard")
+    return template
 
 
 RestoredRule = Callable[[Mapping[str, Any], Sequence[str], Functions], LinkRule]
@@ -488,13 +488,13 @@ def rebuilt_template(
     if kind == "NeighbourFunction":
         function = given_again(spec["name"], functions, "a neighbour function")
         return NeighbourFunction(function, spec["name"], spec["columns"])
-    if kind not in KINDS:
-        raise ModelFileError(f"the model uses a relational template this version does not know: {kind!r}")
-    relation = spec["relation"]
+    found = class_in_file(kind, Over, "the model uses a relational template")
+    relation, settings = spec["relation"], {name: spec[name] for name in spec if name not in ("template", "relation")}
     if not isinstance(relation, str) and rules is None:
         raise ModelFileError(f"the model uses a rule for links this task does not know: {sorted(relation)}")
     rule: Any = relation if isinstance(relation, str) or rules is None else rules(relation, strings, functions)
-    return KINDS[kind](rule, spec["of"], spec["hard"], **({"slots": spec["slots"]} if KINDS[kind] is Concat else {}))
+    template: Over = found(rule, **settings)
+    return template
 
 
 def learned_strings(template: NeighbourTemplate) -> list[str]:

@@ -11,6 +11,7 @@ import errno
 import hashlib
 import importlib
 import importlib.metadata
+import inspect
 import itertools
 import json
 import math
@@ -269,6 +270,40 @@ FORMER = {
 }
 
 
+def class_named(name: Any, base: type) -> Any:
+    """The class under `base` that a file names, or None: a public one, else one of those defined so far, of several the
+    newest. A file never has a module imported: whoever wrote a class imports it before loading."""
+    public = importlib.import_module("kinfolk")
+    if isinstance(name, str) and name in public.__all__:
+        found = [getattr(public, name)]
+    else:
+        found = [one for one in _all_under(base) if one.__name__ == name and not inspect.isabstract(one)]
+    return next((one for one in reversed(found) if isinstance(one, type) and issubclass(one, base)), None)
+
+
+def _all_under(base: type[Any]) -> list[type[Any]]:
+    return [one for below in base.__subclasses__() for one in (below, *_all_under(below))]
+
+
+def class_in_file(name: Any, base: type, what: str) -> Any:
+    """The same, where a file needs it; `what`: the beginning of the message where there is none."""
+    found = class_named(name, base)
+    if found is None:
+        remedy = "import the module that defines it, or upgrade kinfolk"
+        raise ModelFileError(f"{what} this version does not know: {_shown(name)}; {remedy}")
+    return found
+
+
+def name_in_file(one: object, base: type) -> str:
+    """The name by which a file keeps the class of an object."""
+    name, home = type(one).__name__, type(one).__module__
+    found = class_named(name, base)
+    if found is None or found.__module__ != home:
+        other = "kinfolk" if found is None else found.__module__
+        raise ModelFileError(f"a file keeps the name of a class alone, and {other} has a {name!r} too: rename yours")
+    return name
+
+
 def given_again(name: str, functions: Functions, kind: str) -> Callable[..., Any]:
     """A user's function on load: a model file keeps its name alone."""
     if name not in functions:
@@ -319,7 +354,7 @@ class Saved(Settings, ABC):
 
     def head(self) -> dict[str, Any]:
         kept = {name: getattr(self, name) for name, one in self.DECLARED.items() if one.in_file}
-        return {"kind": self.KIND, "method": type(self).__name__, "settings": kept}
+        return {"kind": self.KIND, "method": name_in_file(self, Saved), "settings": kept}
 
     def _check_settings(self) -> None:
         """Settings from a file are checked as `fit` checks them."""
@@ -363,15 +398,14 @@ def load_model(
 
 
 def restored(file: ModelFile, functions: Functions, trusted: Sequence[str] = ()) -> Any:
-    """The model in a file, or in a part of one, of the class it names: one of the public models."""
+    """The model in a file, or in a part of one, of the class it names."""
     kind, method = file.header["kind"], file.header["method"]
     if kind not in KINDS:
         raise ModelFileError(f"a model of kind {kind!r} is not known; expected {', '.join(KINDS)}")
-    public = importlib.import_module("kinfolk")
-    name = FORMER.get((method, kind), method)
-    found = getattr(public, name) if isinstance(name, str) and name in public.__all__ else None
-    if not (isinstance(found, type) and issubclass(found, Saved) and found.KIND == kind):
-        raise ModelFileError(f"{method!r} is no model of {kind} that this version knows: upgrade kinfolk")
+    name = FORMER.get((method, kind), method) if isinstance(method, str) else method
+    found = class_in_file(name, Saved, f"a model of {kind}")
+    if found.KIND != kind:
+        raise ModelFileError(f"{found.__name__} is a model of {found.KIND}, not of {kind}: the file was altered")
     return found.from_state(file, functions, trusted)
 
 

@@ -54,7 +54,7 @@ ASKS_ANY = (Exists, Max)
 def is_log_linear(learner: Learner, template_set: TemplateSet) -> bool:
     """Whether a conditional model can be written as tables."""
     linear = learner.softmax is not None and bool(template_set.of_predictions)
-    return linear and all(isinstance(template, ADDS_UP + ASKS_ANY) for template in template_set.of_predictions)
+    return linear and all(type(template) in ADDS_UP + ASKS_ANY for template in template_set.of_predictions)
 
 
 def network_of(learner: Learner, template_set: TemplateSet, neighbourhood: Neighbourhood, table: Any) -> Network:

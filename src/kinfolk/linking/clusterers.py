@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -31,7 +31,7 @@ SURE = 8.0  # log-odds beyond which a pair is no surer for AverageLink
 
 
 @dataclass(eq=False, repr=False)
-class Clusterer(Settings):
+class Clusterer(Settings, ABC):
     """Abstract: a rule that makes clusters of the probabilities of pairs."""
 
     every_pair: ClassVar[bool] = False  # whether all pairs of a cluster count, also those blocking left out

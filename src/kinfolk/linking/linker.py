@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kinfolk.core.modelfile import Functions, ModelFile, Saved, fits
+from kinfolk.core.modelfile import Functions, ModelFile, Saved, class_in_file, fits, name_in_file
 from kinfolk.core.settings import (
     FLAG,
     NONE,
@@ -26,10 +26,10 @@ from kinfolk.core.settings import (
 )
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.core.training import Callback, Convergence, TrainingPlan, observed
-from kinfolk.errors import InputError, ModelFileError, SettingError
+from kinfolk.errors import InputError, SettingError
 from kinfolk.inference.clustering import E_STEPS
 from kinfolk.linking.blocking import BlockingReport, as_rules, blocked
-from kinfolk.linking.clusterers import CLUSTERERS, AverageLink, BestMatch, Clusterer, OneToOne, SingleLink
+from kinfolk.linking.clusterers import AverageLink, BestMatch, Clusterer, OneToOne, SingleLink
 from kinfolk.linking.comparisons import as_comparisons, default_comparisons, rebuilt_comparison
 from kinfolk.linking.coreference import CONJUNCTIONS, CoreferencePairs
 from kinfolk.linking.explain import ClusterExplanation, LinkExplanation, explain_link
@@ -454,17 +454,13 @@ class Linker(Saved):
     def to_state(self) -> ModelFile:
         learned = self.pair_set_
         statistics = [feature.statistics() for feature in learned.features]
-        clusterer = self.clusterer_
-        if CLUSTERERS.get(type(clusterer).__name__) is not type(clusterer):
-            own = type(clusterer).__name__
-            raise ModelFileError(f"a file cannot hold a clusterer of your own, {own}; save without it")
         header = {
             "features": [feature.spec() for feature in learned.features],
             "statistics": [None if one is None else dict(one.numbers) for one in statistics],
             "columns": [len(column.values) if column.edges is None else None for column in learned.columns],
             "joined": [list(pair) for pair in learned.joined],
             "bias": None if self.bias is None else vars(self.bias),
-            "clusterer": [type(clusterer).__name__, clusterer.get_params()],
+            "clusterer": [name_in_file(self.clusterer_, Clusterer), self.clusterer_.get_params()],
             "blocking": None if self.blocking is None else [str(rule) for rule in as_rules(self.blocking)],
             "best_round": self.best_round_,
             "rounds": [{**vars(r), "convergence": r.convergence.for_file()} for r in self.rounds_],
@@ -507,9 +503,7 @@ class Linker(Saved):
         self.conjunctions = [(names[a], names[b]) for a, b in joined] or None
         self.bias = None if spec["bias"] is None else Bias(**spec["bias"])
         name, settings = spec["clusterer"]
-        if name not in CLUSTERERS:
-            raise ModelFileError(f"clusterer {name!r} is not one of {', '.join(CLUSTERERS)}: upgrade kinfolk")
-        self.clusterer_ = self.clusterer = CLUSTERERS[name](**settings)
+        self.clusterer_ = self.clusterer = class_in_file(name, Clusterer, "the model uses a clusterer")(**settings)
         self.blocking = spec["blocking"]
         self.rounds_ = [Round(**{**r, "convergence": Convergence.from_file(r["convergence"])}) for r in spec["rounds"]]
         self.best_round_ = int(spec["best_round"])
