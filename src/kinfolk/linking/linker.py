@@ -47,6 +47,7 @@ from kinfolk.linking.training import (
     at_threshold,
     best_round,
     best_threshold,
+    check_enough,
     closed,
     clusters_of,
     item_folds,
@@ -184,8 +185,7 @@ class Linker(Saved):
         left, right, match  its columns: two ids, and yes or no (truth values, 1 and 0, words); missing: not known
         """
         check_items(items)
-        if items.n_items < 2:
-            raise InputError(f"training needs pairs of items; got {items.n_items or 'none'}: is the table empty?")
+        check_enough(items)
         self.check()
         with self._all_or_nothing(), observed(callback, self.verbose, self.tolerance) as watch:
             labels = None if pairs is None else pair_labels(items, pairs, left, right, match)
@@ -209,6 +209,7 @@ class Linker(Saved):
             plan = TrainingPlan(self.l2, 0.0, self.max_iterations, self.tolerance, 0, 1, None, jobs)
             data = self._data(known, taught.labels(known), jobs)
             self.clusterer_ = self._clusterer(known, taught.complete)
+            self.clusterer_.check()
             if self.folds is not None and self._closes:  # the threshold is to suit the pairs that `predict` clusters
                 weights, _ = PairTrainer(data, plan, self.bias, watch).fit(data.truth, np.zeros(data.n_weights))
                 score = data.scores(weights, jobs)
@@ -515,18 +516,16 @@ class Linker(Saved):
 
     def check(self) -> None:
         """Raise a SettingError for the first setting outside its range."""
-        check_settings(self)
-        if self.bias is not None:
-            self.bias.check()
-        if not isinstance(self.select, str | Sequence):
+        if not isinstance(self.select, str | Sequence) or not self._metrics:
             raise SettingError("select", self.select, "a metric, such as 'pair_f1', or a list of them")
-        if not self._metrics:
-            raise SettingError.saying("select must name a metric, such as 'pair_f1'; got none")
         for name in self._metrics:
             try:
                 metric(name)
             except SettingError as error:
                 raise SettingError.saying(f"select: {error}") from None
+        check_settings(self)
+        if self.bias is not None:
+            self.bias.check()
 
     @property
     def _metrics(self) -> list[str]:

@@ -373,6 +373,11 @@ class Supervision(NamedTuple):
     complete: bool
 
 
+def check_enough(items: Mentions) -> None:
+    if items.n_items < 2:
+        raise InputError(f"training needs pairs of items; got {items.n_items or 'none'}: is the table empty?")
+
+
 def supervision_of_clusters(items: Mentions) -> Supervision:
     """Every candidate pair of two items whose clusters are known teaches."""
     known = trainable(items)
