@@ -149,9 +149,6 @@ class DependencyNetwork(NeighbourModel):
     local_: Learner = field(init=False)
     conditional_: Learner = field(init=False)
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "conditional_")
-
     @property
     def _learners(self) -> list[Learner]:
         return [self.local_, self.conditional_]

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from kinfolk.collective.relations import Neighbourhood, Relation
 from kinfolk.collective.templates import NeighbourTemplate, Over, set_known
-from kinfolk.core.data import Classes
+from kinfolk.core.data import Classes, Relational
 from kinfolk.graph.learners import Learner, predict_in_blocks
 from kinfolk.graph.nodes import Nodes, ReadyGraph
 from kinfolk.graph.page import (
@@ -256,3 +256,69 @@ def finished(explained: ExplainedNode, report: PathLike | None, method: str, cla
 
 def explained_part(explained: ExplainedNode) -> Part:
     return level_part(*explained)
+
+
+# -- Models without levels: what is predicted with links cut --------------------------------------------
+#
+# Where there are no levels and no aggregates, as in belief propagation, the same questions can be asked: what features
+# say without any link, what neighbours are predicted to be when the links of the node are cut (so that nothing comes
+# back to it), and what is predicted of the node without its links of one relation. Each is a prediction for the graph
+# so changed.
+
+Cut = Callable[[str, Array], Array]  # name of a relation and its pairs (E, 2) to which of them are cut (E,)
+Predicted = Callable[[Cut | None], Array]  # (n, L), with links cut or as they are
+
+
+def explained_by_cuts(
+    nodes: Nodes, node: int, relations: Sequence[str], predicted: Predicted, known: NDArray[np.int32],
+    classes: Sequence[str], level: str,
+) -> ExplainedNode:  # fmt: skip
+    """`known` (n,): labels that are certain, -1 for none; not that of the node. `level`: what predicting with all links
+    is called."""
+    links = {name: _both_ways(nodes.relations[name]) for name in relations if name in nodes.relations}
+    together, alone = predicted(None), predicted(lambda _, pairs: np.ones(len(pairs), bool))
+    apart = predicted(lambda _, pairs: (pairs == node).any(axis=1))
+    answer = int(together[node].argmax())
+    each = (_by_relation(name, table, node, apart, predicted, classes) for name, table in links.items())
+    found = [one for one in each if one is not None]
+    levels = [
+        level_answer(ALONE, alone[node], answer),
+        level_answer(level, together[node], answer, found, apart[node] if found else None),
+    ]
+    notes = [
+        EACH_ALONE,
+        f"All nodes and links together. The vote of a neighbour is what is believed of it with the links of "
+        f"{nodes.ids[node]} cut.",
+    ]
+    around = neighbours(nodes, node, links, [apart], len(classes), lambda j: LABEL if known[j] >= 0 else PREDICTION)
+    explained = node_explanation(node, nodes.ids[node], classes, answer, levels, around)
+    return ExplainedNode(explained, Surroundings(nodes, classes, [alone, together], known, links), notes)
+
+
+def _by_relation(
+    name: str, links: Any, node: int, apart: Array, predicted: Predicted, classes: Sequence[str]
+) -> Aggregate | None:
+    """What neighbours by one relation are predicted to be, added up by the number of links; None without any."""
+    at = slice(links.indptr[node], links.indptr[node + 1])
+    if at.start == at.stop:
+        return None
+    values = links.data[at] @ apart[links.indices[at]]
+    without = predicted(lambda other, pairs: (pairs == node).any(axis=1) & (other == name))
+    return Aggregate(f"links({name})", "predictions", tuple(classes), values, without[node])
+
+
+def _both_ways(links: Any) -> sparse.csr_array:
+    """How many links there are between two nodes, whichever way: they count at both ends."""
+    there = sparse.csr_array(links != 0).astype(np.float64)
+    return sparse.csr_array(there + there.T)
+
+
+def without_links(nodes: Nodes, cut: Cut) -> Nodes:
+    """The same nodes with fewer links."""
+    left, data = {}, nodes.data
+    for name, links in nodes.relations.items():
+        table = sparse.coo_array(links)
+        kept = ~cut(name, np.stack(table.coords, axis=1))
+        left[name] = sparse.csr_array((table.data[kept], [at[kept] for at in table.coords]), shape=table.shape)
+    data = Relational(data.features, data.labels, data.classes, left, data.groups)
+    return replace(nodes, relations=data.relations, data=data)

@@ -32,12 +32,11 @@ from kinfolk.core.settings import NAMES, NONE, NOT_NEGATIVE, number, setting, wh
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.core.training import Callback, Convergence, Optimised, Stage, TrainingPlan, observed
 from kinfolk.errors import InputError
-from kinfolk.graph.explain import ALONE, EACH_ALONE, ExplainedNode, finished, neighbours
+from kinfolk.graph.explain import Cut, explained_by_cuts, finished
 from kinfolk.graph.model import RELATIONS, NodeModel
 from kinfolk.graph.nodes import (
     TRAIN,
     Known,
-    Memory,
     Nodes,
     check_within_groups,
     node_accuracy,
@@ -45,72 +44,12 @@ from kinfolk.graph.nodes import (
     used_links,
     warn_unused_weights,
 )
-from kinfolk.graph.page import (
-    LABEL,
-    PREDICTION,
-    Aggregate,
-    NodeExplanation,
-    Surroundings,
-    level_answer,
-    node_explanation,
-)
+from kinfolk.graph.page import NodeExplanation
 from kinfolk.inference.loopy import Propagation
 from kinfolk.learning.loglinear import TableWeights
 from kinfolk.report.page import PathLike
 
-# -- Why a link model gives a node its label: what it believes with links cut --------------------------
-#
-# Belief propagation has no levels and no aggregates, but the same questions can be asked: what the features say without
-# any link, what neighbours are predicted to be when the links of the node are cut (so that nothing comes back to it),
-# and what is believed of the node without its links of one relation. Each is inference on the graph so changed.
-
 Array = NDArray[Any]
-Cut = Callable[[str, Array], Array]  # name of a relation and its pairs (E, 2) to which of them are cut (E,)
-Beliefs = Callable[[Cut | None], Array]  # (n, L), with links cut or as they are
-
-
-def explained_beliefs(
-    nodes: Nodes, node: int, relations: Sequence[str], beliefs: Beliefs, known: NDArray[np.int32],
-    classes: Sequence[str],
-) -> ExplainedNode:  # fmt: skip
-    """`known` (n,): labels that are certain, -1 for none; not that of the node."""
-    links = {name: _both_ways(nodes.relations[name]) for name in relations if name in nodes.relations}
-    together, alone = beliefs(None), beliefs(lambda _, pairs: np.ones(len(pairs), bool))
-    apart = beliefs(lambda _, pairs: (pairs == node).any(axis=1))
-    answer = int(together[node].argmax())
-    each = (_aggregate(name, table, node, apart, beliefs, classes) for name, table in links.items())
-    found = [one for one in each if one is not None]
-    levels = [
-        level_answer(ALONE, alone[node], answer),
-        level_answer("belief propagation", together[node], answer, found, apart[node] if found else None),
-    ]
-    notes = [
-        EACH_ALONE,
-        f"All nodes and links together. The vote of a neighbour is what is believed of it with the links of "
-        f"{nodes.ids[node]} cut.",
-    ]
-    around = neighbours(nodes, node, links, [apart], len(classes), lambda j: LABEL if known[j] >= 0 else PREDICTION)
-    explained = node_explanation(node, nodes.ids[node], classes, answer, levels, around)
-    return ExplainedNode(explained, Surroundings(nodes, classes, [alone, together], known, links), notes)
-
-
-def _aggregate(
-    name: str, links: Any, node: int, apart: Array, beliefs: Beliefs, classes: Sequence[str]
-) -> Aggregate | None:
-    """What neighbours by one relation are believed to be, added up by the number of links; None without any."""
-    at = slice(links.indptr[node], links.indptr[node + 1])
-    if at.start == at.stop:
-        return None
-    values = links.data[at] @ apart[links.indices[at]]
-    without = beliefs(lambda other, pairs: (pairs == node).any(axis=1) & (other == name))
-    return Aggregate(f"links({name})", "predictions", tuple(classes), values, without[node])
-
-
-def _both_ways(links: Any) -> sparse.csr_array:
-    """How many links there are between two nodes, whichever way: they count at both ends."""
-    there = sparse.csr_array(links != 0).astype(np.float64)
-    return sparse.csr_array(there + there.T)
-
 
 # -- link model ------------------------------------------------------------------------------------
 
@@ -128,9 +67,6 @@ class LinkModel(Propagates, NodeModel, Optimised):
     damping: float = setting(0.3, DAMPING, number(0, 1, below=True))
     max_rounds: int = setting(200, "limit of rounds of belief propagation", whole(1))
 
-    links_: tuple[str, ...] = field(init=False)
-    not_used_: tuple[str, ...] = field(init=False)
-    node_columns_: Sequence[str] | int = field(init=False)
     weights_: TableWeights = field(init=False)
     convergence_: Convergence = field(init=False)
     training_report_: InferenceReport | None = field(init=False)
@@ -150,12 +86,9 @@ class LinkModel(Propagates, NodeModel, Optimised):
         weights = node_weights(nodes, labels, classes, self.class_weight, sample_weight)
         plan = TrainingPlan.of(self, jobs, self.training)
         with self._all_or_nothing(), observed(callback, self.verbose, self.tolerance) as watcher:
-            self.links_ = used_links(self.relations, nodes.relations, ordered=True)
-            self.not_used_ = tuple(name for name in nodes.relations if name not in self.links_)
+            self._trained_on(nodes, labels, classes, used_links(self.relations, nodes.relations, ordered=True))
             warn_unused_weights(nodes, self.links_, type(self).__name__)
-            self.node_columns_, self.labels_ = nodes.columns, classes
             sample, n_labels = self._sample(nodes), len(classes)
-            self.memory_ = Memory.of(nodes, labels, self.links_)
             score = None if X_dev is None else self._scorer(X_dev)
             start, first = self._node_start(sample, labels, weights, n_labels, plan, watcher)
             how = PairTraining(self.training, self._propagation())
@@ -210,9 +143,6 @@ class LinkModel(Propagates, NodeModel, Optimised):
 
     # -- prediction -----------------------------------------------------------------------------------
 
-    def relations_used(self) -> tuple[Sequence[str], Sequence[str]]:
-        return self.links_, self.not_used_
-
     def _beliefs(self, sample: PairSample, known: Array) -> tuple[Array, InferenceReport]:
         """(n, L) by row; labels that are `known` (n,), -1 for none, are certain."""
         given, jobs = self._certain(known), resolve_jobs(self.n_jobs)
@@ -245,14 +175,16 @@ class LinkModel(Propagates, NodeModel, Optimised):
         certain = known.without(node).labels
         edges = self._edges(nodes)
 
-        def beliefs(cut: Callable[[str, Array], Array] | None) -> Array:
+        def beliefs(cut: Cut | None) -> Array:
             left = [e if cut is None else e[~cut(name, e)] for name, e in zip(self.links_, edges, strict=True)]
             found, settled = self._beliefs(self._sample(nodes, left), certain)
             if cut is None:
                 settled.warn(REMEDY)
             return found
 
-        explained = explained_beliefs(nodes, node, self.links_, beliefs, certain, self.labels_.names)
+        explained = explained_by_cuts(
+            nodes, node, self.links_, beliefs, certain, self.labels_.names, "belief propagation"
+        )
         return finished(explained, report, type(self).__name__, self.labels_)
 
     # -- model files ----------------------------------------------------------------------------------
@@ -260,13 +192,10 @@ class LinkModel(Propagates, NodeModel, Optimised):
     def to_state(self) -> ModelFile:
         state = super().to_state()
         state.header["convergence"] = self.convergence_.for_file()
-        state.header["pairwise"] = {"links": list(self.links_), "not_used": list(self.not_used_)}
         put_pairwise(state, self.weights_)
         return state
 
     def _restore(self, file: ModelFile, functions: Functions, trusted: Sequence[str]) -> None:
         super()._restore(file, functions, trusted)
-        spec = file.header["pairwise"]
-        self.links_, self.not_used_ = tuple(spec["links"]), tuple(spec["not_used"])
         self.weights_ = taken_pairwise(file, self._n_features, len(self.labels_), len(self.links_), 0)
         self.convergence_, self.training_report_ = Convergence.from_file(file.header["convergence"]), None

@@ -17,6 +17,7 @@ from kinfolk.core.modelfile import Functions, ModelFile, Saved, fits
 from kinfolk.core.settings import check_settings
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.errors import InputError
+from kinfolk.graph.explain import Cut, explained_by_cuts, finished, without_links
 from kinfolk.graph.learners import Learner, put_learner, restored_learner
 from kinfolk.graph.nodes import (
     TRAIN,
@@ -79,27 +80,29 @@ class NodeModel(Saved):
     """Abstract: a model of the nodes of a graph.
 
     Learned by `fit`, beside what each model learns: `labels_` (the classes, with their type), `node_columns_` (the
-    features of a node, by name or their number), `memory_` (the nodes trained on; None: nothing is kept of them).
+    features of a node, by name or their number), `links_` and `not_used_` (relations of training), `memory_` (the nodes
+    trained on; None: nothing is kept of them). `_trained_on` sets them.
     """
 
     KIND: ClassVar[str] = "nodes"
 
     labels_: Classes
     node_columns_: Sequence[str] | int
+    links_: tuple[str, ...]
+    not_used_: tuple[str, ...]
     memory_: Memory | None
     reading_: dict[str, Any]  # how the shell read the tables of training
-
-    @abstractmethod
-    def relations_used(self) -> tuple[Sequence[str], Sequence[str]]:
-        """The relations the model uses, and those of training that it does not."""
 
     @abstractmethod
     def _probabilities(self, nodes: Nodes, known: Known) -> Array:
         """(n, L) by row, given labels that are known."""
 
-    @abstractmethod
-    def _explanation(self, nodes: Nodes, node: int, known: Known, report: PathLike | None) -> Any:
-        """Why the node in a row has its label; known labels as they are, with that of the node itself."""
+    def relations_used(self) -> tuple[Sequence[str], Sequence[str]]:
+        """The relations the model uses, and those of training that it does not."""
+        return self.links_, self.not_used_
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "labels_")
 
     # -- learning -------------------------------------------------------------------------------------
 
@@ -109,6 +112,12 @@ class NodeModel(Saved):
         check_settings(self)
         nodes = Nodes.of(X)
         return nodes, *training_labels(nodes, train)
+
+    def _trained_on(self, nodes: Nodes, labels: Array, classes: Classes, links: Sequence[str]) -> None:
+        """Set what is to be known of the training graph later, with the relations that the model uses."""
+        self.labels_, self.node_columns_, self.links_ = classes, nodes.columns, tuple(links)
+        self.not_used_ = tuple(name for name in nodes.relations if name not in links)
+        self.memory_ = Memory.of(nodes, labels, links)
 
     def _held_out(self, X_dev: Any) -> tuple[Nodes, Known, Array]:
         """A held-out graph and the labels to score by, -1 for none. Nodes trained on are known, as they will be later,
@@ -205,6 +214,18 @@ class NodeModel(Saved):
         at = node_number(nodes, node)
         return self._explanation(nodes, at, self._known(nodes, known, forced, tell=False), report)
 
+    def _explanation(self, nodes: Nodes, node: int, known: Known, report: PathLike | None) -> Any:
+        """Why the node in a row has its label; known labels as they are, with that of the node itself. Of any model:
+        what is predicted as it is, without links, and without those of each relation."""
+        certain, (links, _) = known.without(node), self.relations_used()
+
+        def predicted(cut: Cut | None) -> Array:
+            return self._probabilities(nodes if cut is None else without_links(nodes, cut), certain)
+
+        level = type(self).__name__
+        explained = explained_by_cuts(nodes, node, links, predicted, certain.labels, self.labels_.names, level)
+        return finished(explained, report, level, self.labels_)
+
     # -- model files ----------------------------------------------------------------------------------
 
     def to_state(self) -> ModelFile:
@@ -218,6 +239,8 @@ class NodeModel(Saved):
             state.strings["columns"] = list(self.node_columns_)  # type: ignore[arg-type]
         if getattr(self, "reading_", None):
             state.header["reading"] = dict(self.reading_)
+        if hasattr(self, "links_"):
+            state.header["relations"] = {"links": list(self.links_), "not_used": list(self.not_used_)}
         put_memory(state, self.memory_)
         return state
 
@@ -227,6 +250,9 @@ class NodeModel(Saved):
         if isinstance(weights, dict) and classes.type != "str":
             self.set_params(class_weight={classes[classes.get(name)]: weight for name, weight in weights.items()})
         self.memory_ = restored_memory(file, len(classes))
+        relations = file.header.get("relations", file.header.get("pairwise"))  # the second of earlier link models
+        if relations is not None:
+            self.links_, self.not_used_ = tuple(relations["links"]), tuple(relations["not_used"])
         width = file.header["columns"]
         self.node_columns_ = tuple(file.strings["columns"]) if width is None else int(width)
         self.reading_ = reading = file.header.get("reading", {})

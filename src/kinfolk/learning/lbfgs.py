@@ -395,28 +395,7 @@ def optimise(
         callback=watch.after_iteration,
         n_jobs=plan.n_jobs,
     )
-    if watch.stopped:  # perhaps before the first iteration
-        found = replace(found, status="stopped")
-    watch.score(found.iterations, found.weights)  # the last weights may be the best
-    best = found.weights.copy() if watch.best_weights is None else watch.best_weights
-    seconds = time.perf_counter() - began
-    stage = Stage.of(
-        plan.stage, found.status, seconds, watch.objectives, watch.losses, watch.dev_scores, watch.best_iteration
-    )
-    convergence = Convergence(
-        found.status,
-        found.objective,
-        found.iterations,
-        found.evaluations,
-        seconds,
-        watch.dev_scores,
-        watch.best_iteration,
-        (stage,),
-    )
-    log.info("training %s", convergence)
-    if plan.warns:
-        warn_unless_converged(convergence, plan.stall)
-    return best, convergence
+    return watch.finished(found, began)
 
 
 class Watch:
@@ -459,6 +438,21 @@ class Watch:
         if self.best_iteration is None or score > self.dev_scores[self.best_iteration]:
             self.best_iteration, self.best_weights = n, weights.copy()
         return score
+
+    def finished(self, found: Minimum, began: float) -> tuple[Vector, Convergence]:
+        """The weights to keep, those found or the best on held-out data, and how it went."""
+        if self.stopped:  # perhaps before the first iteration
+            found = replace(found, status="stopped")
+        self.score(found.iterations, found.weights)  # the last weights may be the best
+        best = found.weights.copy() if self.best_weights is None else self.best_weights
+        seconds, scores, number = time.perf_counter() - began, self.dev_scores, self.best_iteration
+        stage = Stage.of(self._plan.stage, found.status, seconds, self.objectives, self.losses, scores, number)
+        ended = (found.status, found.objective, found.iterations, found.evaluations)
+        convergence = Convergence(*ended, seconds, scores, number, (stage,))
+        log.info("training %s", convergence)
+        if self._plan.warns:
+            warn_unless_converged(convergence, self._plan.stall)
+        return best, convergence
 
     def _out_of_patience(self, n: int) -> bool:
         if self.best_iteration is None:

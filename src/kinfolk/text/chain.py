@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, final
 
@@ -15,6 +15,7 @@ from kinfolk.core.data import finite
 from kinfolk.core.modelfile import Functions, ModelFile
 from kinfolk.core.settings import one_of, setting
 from kinfolk.core.threads import resolve_jobs
+from kinfolk.core.training import Convergence
 from kinfolk.errors import InputError, SettingError
 from kinfolk.inference import chain
 from kinfolk.inference.chain import Potentials, conditional_potentials, expected_correct, span_probabilities
@@ -217,10 +218,12 @@ class ChainTagger(Tagger):
     LOSS        what it is trained with: "maxent", "memm" or "crf"
     CONDITIONS  whether probabilities are given that the tag sequence is valid (a globally normalised model can say so;
                 a directed one keeps its forward marginals and is constrained when decoding)
+    PAIRS       whether it has weights for features of label pairs, those of `transition_templates`
     """
 
     LOSS: ClassVar[str]
     CONDITIONS: ClassVar[bool] = False
+    PAIRS: ClassVar[bool] = True
 
     weights_: Weights = field(init=False)
 
@@ -233,16 +236,28 @@ class ChainTagger(Tagger):
         return False
 
     def _train(self, training_set: TrainingSet) -> None:
-        rows = SparseRows(training_set.data.features)
-        pair_rows = None if training_set.pair_rows is None else SparseRows(training_set.pair_rows)
-        labels, n_labels = training_set.data.labels, len(training_set.data.classes)
-        starts = training_set.corpus.sentence_starts
-        data = TrainingData(rows, pair_rows, labels, training_set.weights, starts, n_labels)
-        shape = Shape(rows.n_columns, n_labels, pair_rows.n_columns if pair_rows else 0)
+        if self.transition_templates is not None and not self.PAIRS:
+            name = type(self).__name__
+            raise SettingError.saying(f"{name} has no features of label pairs: `transition_templates` must be None")
+        data, pair_rows = training_set.data, training_set.pair_rows
+        shape = Shape(data.features.shape[1], len(data.classes), 0 if pair_rows is None else pair_rows.shape[1])
         start = None if training_set.before is None else inherit(training_set.before, self, shape)
         score = self._dev_scorer(training_set.held_out)
-        flat, self.convergence_ = train(self.LOSS, data, training_set.plan, start, score, training_set.callback)
+        flat, self.convergence_ = self._learned(training_set, shape, start, score)
         self.weights_ = shape.split(flat)
+
+    def _learned(
+        self, training_set: TrainingSet, shape: Shape, start: Array | None, score: Callable[[Any], float] | None
+    ) -> tuple[Array, Convergence]:
+        """Weights as a flat vector, and how it went; here those with the least loss.
+
+        start   weights to begin with, None: none
+        score   of weights on held-out data, None: there are none
+        """
+        rows, pairs = SparseRows(training_set.data.features), training_set.pair_rows
+        pair_rows, starts = None if pairs is None else SparseRows(pairs), training_set.corpus.sentence_starts
+        data = TrainingData(rows, pair_rows, training_set.data.labels, training_set.weights, starts, shape.labels)
+        return train(self.LOSS, data, training_set.plan, start, score, training_set.callback)
 
     def _decoder(self, weights: Any = None) -> Decoder:
         return Decoder(self, resolve_jobs(self.n_jobs), self.weights_ if weights is None else weights)
@@ -348,11 +363,7 @@ class MaxEnt(ChainTagger):
     """
 
     LOSS: ClassVar[str] = "maxent"
-
-    def _train(self, training_set: TrainingSet) -> None:
-        if self.transition_templates is not None:
-            raise SettingError.saying("MaxEnt has no transitions: transition_templates must be None")
-        super()._train(training_set)
+    PAIRS: ClassVar[bool] = False
 
     def _potentials(self, block: Block, n_jobs: int) -> Potentials:
         n_labels = block.node.shape[1]
