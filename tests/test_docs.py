@@ -161,7 +161,7 @@ class Reader:
         """What it prints; a model that another guide has trained with the same words on the same files is copied."""
         words = next(iter(commands(command)), [])
         out = self.folder / words[words.index("--out") + 1] if words[2:3] == ["train"] and "--out" in words else None
-        files = [self.folder / word for word in words if (self.folder / word).is_file()]
+        files = [file for word in words if (file := self.folder / word).is_file() and file != out]
         key = (*sorted(words), *(hashlib.sha256(file.read_bytes()).digest() for file in sorted(files)))
         if out is not None and key in TRAINED:
             out.write_bytes(TRAINED[key])
