@@ -29,6 +29,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numba
+import numpy as np
 from numba.core import caching
 
 log = logging.getLogger(__name__)
@@ -239,3 +240,49 @@ def log_sum(values):  # type: ignore[no-untyped-def]
     for value in values:
         total += math.exp(value - top)
     return top + math.log(total)
+
+
+# -- hash tables -----------------------------------------------------------------------------------------
+#
+# From keys to consecutive numbers: `slots` holds the number of a key, -1 where there is none, with open addressing and
+# linear probing; its length is a power of two, at least twice the number of keys.
+
+
+@njit(nogil=True, cache=True)
+def scrambled(value):  # type: ignore[no-untyped-def]
+    """The high bits of a multiplicative hash of 64 bits."""
+    mixed = np.uint64(value) * np.uint64(0x9E3779B97F4A7C15)
+    mixed ^= mixed >> np.uint64(29)
+    mixed *= np.uint64(0xBF58476D1CE4E5B9)
+    return mixed >> np.uint64(32)
+
+
+@njit(nogil=True, cache=True)
+def slot_of(key, slots, keys):  # type: ignore[no-untyped-def]
+    """The slot with the number of a key, `keys[slots[slot]] == key`, or the empty one where it belongs."""
+    mask = np.uint64(len(slots) - 1)
+    at = scrambled(key) & mask
+    while slots[at] >= 0 and keys[slots[at]] != key:
+        at = (at + np.uint64(1)) & mask
+    return at
+
+
+@njit(nogil=True, cache=True, inline="always")
+def slot_of_row(rows, i, slots, keys):  # type: ignore[no-untyped-def]
+    """The same for row i of several 64-bit words, among `keys` of as many."""
+    mask = np.uint64(len(slots) - 1)
+    at = np.uint64(0)
+    for w in range(rows.shape[1]):
+        at = scrambled(at ^ rows[i, w])
+    at &= mask
+    while True:
+        known = slots[at]
+        if known < 0:
+            break
+        w = 0
+        while w < rows.shape[1] and keys[known, w] == rows[i, w]:
+            w += 1
+        if w == rows.shape[1]:
+            break
+        at = (at + np.uint64(1)) & mask
+    return at

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.core.kernels import njit
+from kinfolk.core.kernels import njit, slot_of, slot_of_row
 from kinfolk.core.threads import run_chunks
 from kinfolk.errors import InputError, SettingError
 from kinfolk.linking.mentions import Mentions
@@ -320,53 +320,25 @@ def _pack(codes, word, shift, words):
             words[i, word[k]] |= np.uint64(codes[i, k]) << shift[k]
 
 
-@njit(nogil=True, cache=True, inline="always")
-def _hash(words, i):
-    value = np.uint64(0x9E3779B97F4A7C15)
-    for w in range(words.shape[1]):  # splitmix64's finaliser over each word
-        value ^= words[i, w]
-        value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        value ^= value >> np.uint64(31)
-    return value
-
-
 @njit(nogil=True, cache=True)
 def _number(words, done, slots, store, n, row):
     """Number rows from `done` on; stops when the store is full. Returns how far it came and how many rows there are."""
-    mask = np.uint64(len(slots) - 1)
     for i in range(done, words.shape[0]):
-        at = _hash(words, i) & mask
-        while True:
-            known = slots[at]
-            if known < 0:
-                if n == store.shape[0]:
-                    return i, n
-                store[n] = words[i]
-                slots[at] = n
-                row[i] = n
-                n += 1
-                break
-            same = True
-            for w in range(words.shape[1]):
-                if store[known, w] != words[i, w]:
-                    same = False
-                    break
-            if same:
-                row[i] = known
-                break
-            at = (at + np.uint64(1)) & mask
+        at = slot_of_row(words, i, slots, store)
+        if slots[at] < 0:
+            if n == store.shape[0]:
+                return i, n
+            store[n] = words[i]
+            slots[at] = n
+            n += 1
+        row[i] = slots[at]
     return words.shape[0], n
 
 
 @njit(nogil=True, cache=True)
 def _fill(store, n, slots):
-    mask = np.uint64(len(slots) - 1)
     for i in range(n):
-        at = _hash(store, i) & mask
-        while slots[at] >= 0:
-            at = (at + np.uint64(1)) & mask
-        slots[at] = i
+        slots[slot_of_row(store, i, slots, store)] = i
 
 
 # -- Rows of weight numbers, stored by groups of columns: what repeats within a group is worked out once ---
@@ -447,20 +419,17 @@ def _number_groups(first, second, limit, out):
     size = 16
     while size < 3 * min(limit, len(first) + 1):
         size *= 2
-    mask = np.uint64(size - 1)
-    keys = np.full(size, -1, np.int64)
-    numbers = np.empty(size, np.int32)
+    slots = np.full(size, -1, np.int32)
+    keys = np.empty(min(limit, len(first)), np.int64)
     n = 0
     for i in range(len(first)):
         key = np.int64(first[i]) << 32 | np.int64(second[i])
-        at = (np.uint64(key) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(32)) & mask
-        while keys[at] != key and keys[at] != -1:
-            at = (at + np.uint64(1)) & mask
-        if keys[at] == -1:
+        at = slot_of(key, slots, keys)
+        if slots[at] < 0:
             if n == limit:
                 return -1
-            keys[at] = key
-            numbers[at] = n
+            slots[at] = n
+            keys[n] = key
             n += 1
-        out[i] = numbers[at]
+        out[i] = slots[at]
     return n
