@@ -226,7 +226,8 @@ def node_parents(model: MixtureNodes, nodes: Nodes) -> NodeParents:
 @final
 @dataclass(kw_only=True, eq=False, repr=False)
 class MixtureNodes(Mixes, NodeModel, Optimised):
-    """Nodes of a Graph labelled by the company they keep, with exact marginals in every order of them.
+    """Nodes of a Graph labelled by the company they keep, with exact marginals in each order of them;
+    over a graph they are the mean over some random orders, and so an estimate.
 
     Known labels come first in every order, so the others are exactly conditioned on them. In a DAG (a `Relational`) a
     known label is seen by those that look at it and says nothing of its own parents. There, mixing="given" takes the

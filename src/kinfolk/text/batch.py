@@ -202,7 +202,8 @@ def token_weights(
 
 @dataclass(frozen=True)
 class Entity:
-    """A predicted entity: tokens start, ..., end - 1 of one sentence; `confidence` is its exact probability."""
+    """A predicted entity: tokens start, ..., end - 1 of one sentence; `confidence` is its probability,
+    exact where there are no skip edges."""
 
     sentence: int
     start: int

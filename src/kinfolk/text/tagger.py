@@ -99,7 +99,11 @@ class TokenModel(Saved):
         return batch.for_each(rows, list)
 
     def predict_proba(self, X: Any, forced: bool = False) -> list[Array]:
-        """One array (tokens, classes) of exact label probabilities a sentence; columns as `classes_`."""
+        """One array (tokens, classes) of label probabilities a sentence; columns as `classes_`.
+
+        Exact for MaxEnt, MEMM, the linear-chain CRF and a mixture; a skip-chain CRF approximates them by belief
+        propagation, and a stacked tagger gives those of its last level.
+        """
         self._require_fitted()
         batch = Batch.of(X)
         table = self._decoder().marginals(batch, forced)
@@ -107,7 +111,11 @@ class TokenModel(Saved):
         return batch.for_each(tables, lambda: np.empty((0, table.shape[1])))
 
     def predict_entities(self, X: Any, forced: bool = False) -> list[Entity]:
-        """The predicted entities, each with the exact probability that this very entity is there."""
+        """The predicted entities, each with the probability that this very entity is there.
+
+        Exact along a chain; with skip edges an approximation, as if tokens of other sentences said nothing of the pair
+        of two neighbours beyond what they say of each.
+        """
         self._require_fitted()
         batch, decoder = replace(Batch.of(X), kept_rows={}), self._decoder()  # asked for twice, extracted once
         return decoder.entities(batch, decoder.paths(batch, forced), forced)
