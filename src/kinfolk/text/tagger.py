@@ -113,8 +113,8 @@ class TokenModel(Saved):
     def predict_entities(self, X: Any, forced: bool = False) -> list[Entity]:
         """The predicted entities, each with the probability that this very entity is there.
 
-        Exact along a chain; with skip edges an approximation, as if tokens of other sentences said nothing of the pair
-        of two neighbours beyond what they say of each.
+        Exact along a chain; with skip edges an approximation: tokens outside the entity that its own look at count as
+        independent of each other.
         """
         self._require_fitted()
         batch, decoder = replace(Batch.of(X), kept_rows={}), self._decoder()  # asked for twice, extracted once
