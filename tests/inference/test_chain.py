@@ -163,6 +163,15 @@ def test_a_label_out_of_favour_early_is_remembered_when_it_returns() -> None:
     assert_allclose(found.log_partition, [5 * m + np.log(2)])
 
 
+def test_a_step_too_dear_for_float64_is_taken_when_it_pays() -> None:
+    """exp(-800) is 0, and yet the step into label 1 is the best of all: six tokens ask for it by 200 each."""
+    node = np.array([[0.0, -INF], *[[0.0, 200.0]] * 6])
+    one = Chain(node, np.array([[0.0, -800.0], [0.0, 0.0]]), np.zeros(2), np.zeros(2))
+    found = chain.marginals(single(one))
+    assert_allclose(found.log_partition, [o.chain_log_partition(*one)], rtol=1e-12)
+    assert_allclose(found.node, o.chain_node_marginals(*one), atol=1e-10)
+
+
 def test_an_excluded_label_that_fits_far_better_does_no_harm() -> None:
     m = 300
     node = np.column_stack([np.zeros(m), np.full(m, 10.0)])

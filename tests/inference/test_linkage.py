@@ -410,6 +410,15 @@ def test_moves_mend_what_greedy_joins_did():
     assert better > 10
 
 
+def test_what_held_two_items_together_moves_away():
+    """Item 2 is joined to 0 and 1, then moves to 3, 4 and 5, who are more; 0 and 1, who are unlike, part."""
+    gains = {(0, 2): 3, (1, 2): 3, (0, 1): -2, **dict.fromkeys([(2, 3), (2, 4), (2, 5)], 2.5)}
+    gains |= dict.fromkeys([(3, 4), (3, 5), (4, 5)], 2.9) | {(i, j): -5 for i in (0, 1) for j in (3, 4, 5)}
+    left, right = arrays(gains)
+    p = 1 / (1 + np.exp([-gains[pair] for pair in zip(left.tolist(), right.tolist(), strict=True)]))
+    assert correlation(6, left, right, p).tolist() == [0, 1, 2, 2, 2, 2]
+
+
 def test_correlation_of_certain_pairs_is_finite():
     left, right = arrays([(0, 1), (1, 2)])
     assert correlation(3, left, right, np.array([1.0, 0.0])).tolist() == [0, 0, 1]

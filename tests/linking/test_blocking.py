@@ -101,6 +101,12 @@ RULES: st.SearchStrategy[Blocking] = st.one_of(
 )
 
 
+@pytest.mark.parametrize(("least", "expected"), [(1, [(0, 1), (0, 2), (1, 2)]), (2, [(0, 1), (0, 2)]), (3, [])])
+def test_so_many_rare_words_must_be_shared(least: int, expected: list[tuple[int, int]]):
+    items = records({"x": ["a b c", "a b d", "a c e", "f"]}, [0] * 4, None, [-1] * 4)
+    assert pairs(block(items, [RareTokens("x", 50, least)])) == expected
+
+
 @given(items=worlds(), rules=st.lists(RULES, min_size=1, max_size=3), at_a_time=st.sampled_from([1, 5, 1 << 22]))
 def test_blocking_by_nested_loops(items: Mentions, rules: list[Blocking], at_a_time: int):
     whole, blocking.AT_A_TIME = blocking.AT_A_TIME, at_a_time  # pieces of any size give the same
