@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from typing import Any
@@ -134,6 +135,16 @@ def test_a_full_disk_while_saving_the_model(kinfolk: Any, world: Path, tmp_path:
 def test_a_full_disk_while_tagging(kinfolk: Any, world: Path, form: list[str]):
     answer = kinfolk("tokens", "tag", world / "crf.kinfolk", world / "test.conll", "-o", "/dev/full", *form)
     assert_refused(answer, "/dev/full: cannot write: No space left on device")
+
+
+def test_a_pipe_that_is_closed_ends_a_command_in_silence(kinfolk: Any, world: Path, monkeypatch: pytest.MonkeyPatch):
+    def closed(pieces: Any) -> None:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr("kinfolk.core.files._write_stdout", closed)
+    monkeypatch.setattr("kinfolk.cli.main._drop_output", lambda: None)  # the test reads what is left in it
+    told = kinfolk("tokens", "tag", world / "crf.kinfolk", world / "test.conll")
+    assert (told.status, told.out, told.err) == (0, "", "")
 
 
 def test_model_files_that_are_cut_altered_or_something_else(kinfolk: Any, world: Path, tmp_path: Path):
