@@ -269,8 +269,7 @@ class StackedModel(Saved):
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        if not (isinstance(self.folds, int) and self.folds >= 1):
-            raise SettingError("folds", self.folds, "a whole number of 1 or more")
+        whole(1).check("folds", self.folds)
 
 
 def _looks_across(instances: Any) -> bool:

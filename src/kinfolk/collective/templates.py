@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -28,6 +27,7 @@ from scipy import sparse
 from kinfolk.collective.aggregate import ANY, LARGEST, MEAN, SHARE, SUM, aggregate, lay_out, padded, sparse_aggregate
 from kinfolk.collective.relations import LinkRule, Neighbourhood, Relation, Rule
 from kinfolk.core.modelfile import Functions, class_in_file, class_named, given_again, name_in_file
+from kinfolk.core.settings import whole
 from kinfolk.errors import InputError, ModelFileError, SettingError
 
 Array = NDArray[Any]
@@ -191,7 +191,7 @@ class Concat(Over):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.slots is not None:
-            at_least_one("slots", self.slots, "Concat")
+            whole(1).check("slots", self.slots, "Concat")
             object.__setattr__(self, "slots", int(self.slots))  # numpy's numbers too
 
     def learn(self, neighbourhood: Neighbourhood) -> Self:
@@ -228,11 +228,6 @@ def set_known(votes: Array, known: Array) -> None:
     votes[sure, known[sure]] = 1.0
 
 
-def at_least_one(setting: str, value: Any, owner: str) -> None:
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-        raise SettingError(setting, value, "a whole number of 1 or more", owner=owner)
-
-
 # -- What tokens near by predict, or receive --------------------------------------------------------------
 
 
@@ -250,7 +245,7 @@ class Window(NeighbourTemplate):
     template: NeighbourTemplate | None = None
 
     def __post_init__(self) -> None:
-        at_least_one("size", self.size, "Window")
+        whole(1).check("size", self.size, "Window")
         if self.template is not None and (
             not isinstance(self.template, NeighbourTemplate) or self.template.of != "predictions"
         ):

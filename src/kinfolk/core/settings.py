@@ -32,6 +32,11 @@ class Rule:
     reads: type | None = None
     words: tuple[str, ...] = ()
 
+    def check(self, setting: str, value: Any, owner: str = "") -> None:
+        """Raise a SettingError for a value it does not hold of."""
+        if not self.holds(value):
+            raise SettingError(setting, value, self.expected, owner=owner)
+
     def __or__(self, other: Rule) -> Rule:
         mine, others = self.holds, other.holds
         listed = ", ".join(map(repr, self.words)) + " or " if self.words else f"{self.expected}, or "
@@ -204,6 +209,5 @@ def _line(name: str, one: Declared, width: int) -> str:
 def check_settings(model: Settings) -> None:
     """Raise a SettingError for the first setting outside its range."""
     for name, one in model.DECLARED.items():
-        value = getattr(model, name)
-        if one.rule is not None and not one.rule.holds(value):
-            raise SettingError(name, value, one.rule.expected, owner=type(model).__name__)
+        if one.rule is not None:
+            one.rule.check(name, getattr(model, name), type(model).__name__)

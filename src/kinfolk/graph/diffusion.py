@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from kinfolk.collective.relations import Relation
+from kinfolk.core.settings import whole
 from kinfolk.core.threads import dense, resolve_jobs
 from kinfolk.errors import InputError, SettingError
 from kinfolk.graph.graph import Graph
@@ -49,8 +49,7 @@ def diffused(
     """
     if not 0 < alpha <= 1:
         raise SettingError("alpha", alpha, "above 0 and at most 1")
-    if not isinstance(steps, Integral) or isinstance(steps, bool) or steps < 0:
-        raise SettingError("steps", steps, "a whole number of 0 or more")
+    whole(0).check("steps", steps)
     links = Relation.parse(relation).links(graph.relations)
     if (links.data < 0).any():
         raise InputError("features are smoothed along links whose weights are not negative; this relation has others")
@@ -189,8 +188,7 @@ def choose_alpha(
 
 def _folds(labels: Array, groups: Array, folds: int, random_state: int | None) -> NDArray[np.int32]:
     """The fold of each node with a label, -1 for the others."""
-    if not isinstance(folds, int | np.integer) or isinstance(folds, bool) or folds < 2:
-        raise SettingError("folds", folds, "a whole number of 2 or more")
+    whole(2).check("folds", folds)
     n_groups, n_labels = len(np.unique(groups[labels >= 0])), int((labels >= 0).sum())
     n_folds = min(int(folds), n_groups if n_groups > 1 else n_labels)
     if n_labels < 2:

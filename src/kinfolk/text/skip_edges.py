@@ -23,6 +23,7 @@ from scipy import sparse
 from kinfolk.collective.relations import LinkRule
 from kinfolk.core.data import read_only
 from kinfolk.core.modelfile import Functions, ModelFile, given_again
+from kinfolk.core.settings import NONE, whole
 from kinfolk.errors import DataWarning, InputError, ModelFileError, SettingError, warn
 from kinfolk.text.attributes import capitalised, is_capitalised, lower, sentence_all_caps
 from kinfolk.text.corpus import Corpus, of_words, shifted
@@ -116,9 +117,7 @@ class SameWord(SkipBuilder):
         if not isinstance(self.ignore_case, bool | np.bool_):
             raise SettingError("ignore_case", self.ignore_case, "True or False", owner="SameWord")
         for setting in ("max_document_frequency", "most_recent"):
-            value = getattr(self, setting)
-            if value is not None and not (_whole(value) and value >= 1):
-                raise SettingError(setting, value, "a whole number of 1 or more, or None", owner="SameWord")
+            (whole(1) | NONE).check(setting, getattr(self, setting), "SameWord")
 
     @property
     def name(self) -> str:
