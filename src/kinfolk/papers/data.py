@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,9 +16,11 @@ from kinfolk.datasets.linqs import read_linqs
 from kinfolk.datasets.slif import SIDES, read_slif
 from kinfolk.datasets.webkb import read_webkb
 from kinfolk.graph.graph import Graph
-from kinfolk.papers.harness import Row, Run
+from kinfolk.papers.harness import Row, Run, counted_row
+from kinfolk.report.scores import Counts, percent
 from kinfolk.text.conll import read_conll
 from kinfolk.text.corpus import Corpus
+from kinfolk.text.scores import entity_scores
 from kinfolk.text.tagger import Tagger
 
 HELD_OUT = 0.2  # the last fifth of the training documents
@@ -57,16 +60,33 @@ class Conll(NamedTuple):
 
         return f1
 
-    def rows(self, run: Run, model: Any, name: str) -> list[Row]:
-        """One row for each test file."""
+    def rows(self, run: Run, model: Any, name: str, local: str | None = None) -> list[Row]:
+        """One row for each test file, with its interval over documents; `local` names the model to gain over."""
         found: list[Row] = []
         for split, test in (("testa", self.testa), ("testb", self.testb)):
-            scores, accuracy = model.evaluate(test)
-            assert scores is not None
-            figures = {key: getattr(scores, key) for key in ("f1", "fp", "fn", "precision", "recall")}
-            found.append({"model": name, "dataset": "conll2003", "split": split, **figures, "accuracy": accuracy})
-            run.log(f"{name}, {split}: F1 {found[-1]['f1']:.2f}")
+            labels = model.predict(test)
+            counts = entity_counts(test, labels)
+            row = counted_row(run, ("conll2003", name, split), "f1", counts, entity_f1, local)
+            correct, predicted, gold = counts.sum(axis=0).tolist()
+            scores = Counts(gold, predicted, correct)
+            row |= {key: getattr(scores, key) for key in ("fp", "fn", "precision", "recall")}
+            right = [a == b for both in zip(labels, test.label_rows(), strict=True) for a, b in zip(*both, strict=True)]
+            found.append({**row, "accuracy": percent(sum(right), len(right))})
+            run.log(f"{name}, {split}: F1 {row['f1']:.2f}")
         return found
+
+
+def entity_counts(test: Corpus, labels: list[list[Any]]) -> NDArray[np.int64]:
+    """Entities that are right, predicted and there, of each document: (documents, 3)."""
+    gold, bounds = test.label_rows(), test.document_starts
+    found = [entity_scores(gold[a:b], labels[a:b]) for a, b in pairwise(bounds.tolist())]
+    return np.array([(one.correct, one.predicted, one.gold) for one in found], np.int64).reshape(-1, 3)
+
+
+def entity_f1(sums: NDArray[np.float64]) -> float:
+    """In percent, of entities that are right, predicted and there; 0 where there are none."""
+    correct, predicted, gold = sums
+    return float(200 * correct / (predicted + gold)) if predicted + gold else 0.0
 
 
 def search(

@@ -19,16 +19,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from kinfolk import __version__
 from kinfolk.core.files import write_utf8
 from kinfolk.errors import KinfolkError
 from kinfolk.report.page import Part, report_html
 
-Row = dict[str, Any]  # "model", "dataset", "split", then metrics; percentages run 0-100
+# "model", "dataset", "split", then metrics; percentages run 0-100. Of the first metric shown: "lower" and "upper", its
+# 95 % interval; "gain", "gain_lower", "gain_upper", what it is above its local row on the same folds or documents.
+# "chosen_on": on what the settings of this row were chosen, where that is not what the experiment says of all rows.
+Row = dict[str, Any]
 Paper = dict[tuple[str, str, str], dict[str, float]]  # (dataset, model, split) -> the metrics the paper prints
 Log = Callable[[str], None]  # where an experiment writes what it is doing
+Interval = tuple[float, float]  # lower and upper end, 95 %; nan where there is no spread to tell it by
+Array = NDArray[np.float64]
 
 # -- An experiment, and the form every one reports in: rows of metrics, the paper's figures beside them, JSON ---
 
@@ -56,6 +61,7 @@ class Run:
 
     data      has the layout of the data folder
     settings  what it used and chose, for the report; `shown` and `draw` as in a report
+    counts    of (dataset, model, split), what was counted in each document: for intervals of differences
     """
 
     data: Path
@@ -64,6 +70,7 @@ class Run:
     settings: dict[str, Any] = field(default_factory=dict)
     shown: tuple[str, ...] = ()
     draw: Callable[[Path], None] | None = None
+    counts: dict[tuple[str, str, str], Array] = field(default_factory=dict)
 
 
 Experiment = Callable[[Path, Log, int], Report]
@@ -90,12 +97,93 @@ def printed(dataset: str, models: Sequence[str], figures: Sequence[float], metri
     return {(dataset, name, "mean"): {metric: figure} for name, figure in zip(models, figures, strict=True)}
 
 
+# -- 95 % intervals: over documents by the bootstrap, over folds by Student's t ------------------------------
+
+
+def bootstrap(
+    counts: ArrayLike, statistic: Callable[[Array], float], seed: int = 0, rounds: int = 1000, beside: Any = None
+) -> Interval:
+    """The percentile interval of `statistic` over documents drawn with replacement.
+
+    counts     (documents, k), or (documents,): what was counted in each; `statistic` is of their sums (k,), as F1 is
+    beside     the same counts of another model on the same documents: the interval of the difference to it, each
+               round drawing the same documents for both
+    """
+    tables = [_by_document(one) for one in (counts, beside) if one is not None]
+    n = len(tables[0])
+    if any(table.shape != tables[0].shape for table in tables):
+        raise ValueError(f"expected counts of the same documents; got shapes {[table.shape for table in tables]}")
+    if n < 2:
+        return float("nan"), float("nan")
+    drawn = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), rounds)  # times each document was drawn
+    found = [np.array([statistic(sums) for sums in drawn @ table]) for table in tables]
+    values = found[0] if beside is None else found[0] - found[1]
+    lower, upper = np.quantile(values, (0.025, 0.975))
+    return float(lower), float(upper)
+
+
+def _by_document(counts: ArrayLike) -> Array:
+    table = np.asarray(counts, np.float64)
+    return table[:, None] if table.ndim == 1 else table
+
+
+def t_interval(values: ArrayLike) -> Interval:
+    """The interval of a mean over folds: mean ± t · s / √n, with n - 1 degrees of freedom.
+
+    Folds share training data, so it is a rough guide, as the t-test is.
+    """
+    from scipy.stats import t
+
+    own = np.asarray(values, np.float64)
+    if len(own) < 2:
+        return float("nan"), float("nan")
+    half = float(t.ppf(0.975, len(own) - 1) * own.std(ddof=1) / np.sqrt(len(own)))
+    return float(own.mean()) - half, float(own.mean()) + half
+
+
+def spread(interval: Interval, of: str = "") -> Row:
+    """The interval as entries of a row, "lower" and "upper" (of "gain": "gain_lower", ...); none where it is nan."""
+    names = [f"{of}_{end}".lstrip("_") for end in ("lower", "upper")]
+    return {} if np.isnan(interval).any() else dict(zip(names, interval, strict=True))
+
+
+def mean_row(dataset: str, model: str, scores: ArrayLike, metric: str, local: ArrayLike | None = None) -> Row:
+    """The mean over folds with its interval; with `local`, of the local model's scores, the gain over them too."""
+    own = np.asarray(scores, np.float64)
+    row: Row = {"model": model, "dataset": dataset, "split": "mean", metric: float(own.mean())}
+    row |= spread(t_interval(own))
+    if local is not None:
+        gains = own - np.asarray(local, np.float64)
+        row |= {"gain": float(gains.mean()), **spread(t_interval(gains), "gain")}
+    return row
+
+
+def counted_row(
+    run: Run, place: tuple[str, str, str], metric: str, counts: ArrayLike, statistic: Callable[[Array], float],
+    local: str | None = None,
+) -> Row:  # fmt: skip
+    """A row of (dataset, model, split) from what was counted in each document, with its interval.
+
+    `local` is a model whose row of the same documents was made by this function before: the gain over it is
+    bootstrapped over the same draws.
+    """
+    dataset, model, split = place
+    run.counts[place] = own = _by_document(counts)
+    value = statistic(own.sum(axis=0))
+    row: Row = {"model": model, "dataset": dataset, "split": split, metric: value, **spread(bootstrap(own, statistic))}
+    if local is not None and local != model:
+        other = run.counts[dataset, local, split]
+        row["gain"] = value - statistic(other.sum(axis=0))
+        row |= spread(bootstrap(own, statistic, beside=other), "gain")
+    return row
+
+
 # -- Models by name on the folds of a data set: a row each, then the means, with a test of their differences ---
 
 
 def scored(
     run: Run, dataset: str, splits: Iterable[Any], scores_of: Callable[[Any], dict[str, float]], reference: str,
-    metric: str = "accuracy", suffix: str = "",
+    metric: str = "accuracy", suffix: str = "", local: str | None = None,
 ) -> list[Row]:  # fmt: skip
     """The rows of every fold; `scores_of` a fold are its scores by model, and `suffix` ends the names of models."""
     found: dict[str, list[float]] = {}
@@ -105,19 +193,24 @@ def scored(
             found.setdefault(model + suffix, []).append(score)
         names.append(split.name)
         run.log(f"{dataset}, {split.name}: " + ", ".join(f"{model} {of[-1]:.2f}" for model, of in found.items()))
-    return table(dataset, names, found, reference + suffix, metric)
+    return table(dataset, names, found, reference + suffix, metric, None if local is None else local + suffix)
 
 
 def table(
-    dataset: str, splits: Sequence[str], found: dict[str, list[float]], reference: str, metric: str = "accuracy"
-) -> list[Row]:
-    """Rows of scores by fold, then their means, with p-values of a paired t-test against `reference`."""
+    dataset: str, splits: Sequence[str], found: dict[str, list[float]], reference: str, metric: str = "accuracy",
+    local: str | None = None,
+) -> list[Row]:  # fmt: skip
+    """Rows of scores by fold, then their means with intervals, and p-values of a paired t-test against `reference`.
+
+    Gains are over `local`, by default the first model.
+    """
     rows: list[Row] = []
     for name, scores in found.items():
         for split, score in zip(splits, scores, strict=True):
             rows.append({"model": name, "dataset": dataset, "split": split, metric: score})
+    local = next(iter(found), None) if local is None else local
     for name, scores in found.items():
-        mean: Row = {"model": name, "dataset": dataset, "split": "mean", metric: float(np.mean(scores))}
+        mean = mean_row(dataset, name, scores, metric, found[local] if local not in (None, name) else None)
         if name != reference:
             mean["p_value"] = paired_t_test(scores, found[reference])
         rows.append(mean)

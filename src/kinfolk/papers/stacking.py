@@ -437,7 +437,7 @@ def stacked_conll(run: Run) -> list[Row]:
         stack = StackedTagger(base, list(GRAPHICAL), DEPTH, cross_fitting="paper", n_jobs=run.n_jobs).fit(data.train)
         for depth in range(DEPTH + 1):  # the CRF alone and with levels above it, from one training
             name = f"stacked k={depth}" if depth else "linear-chain CRF"
-            found += data.rows(run, stack.at_depth(depth), name + suffix)
+            found += data.rows(run, stack.at_depth(depth), name + suffix, f"linear-chain CRF{suffix}")
     stages = (mixture_paper.TRAINING, mixture_paper.SKIPS, mixture_paper.EDGES)
     mixture, _ = search(data.held_out_f1(run, MixtureTagger, []), {"training": "separate"}, stages)
     chosen["mixture separate"] = mixture
