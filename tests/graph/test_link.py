@@ -632,6 +632,7 @@ BAD = {
     "training": ("joint", "'bethe', 'pseudo' or 'piecewise'; got 'joint'"),
     "relations": ("cites", "a list of names, or None; got 'cites'"),
     "schedule": ("random", "'sequential' or 'synchronous'; got 'random'"),
+    "beliefs": ("mean field", "'bethe' or 'trw'; got 'mean field'"),
     "damping": (-0.1, "a number from 0 to below 1; got -0.1"),
     "max_rounds": (1.5, "a whole number of 1 or more; got 1.5"),
     "message_tolerance": ("small", "got 'small'"),

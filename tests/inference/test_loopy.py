@@ -5,26 +5,35 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import pairwise_oracle as oracle
-from kinfolk.inference.loopy import Propagation, edge_beliefs, node_beliefs, pair_beliefs, pair_graph, propagate
+from kinfolk.inference.loopy import (
+    Propagation,
+    edge_beliefs,
+    forest_shares,
+    node_beliefs,
+    pair_beliefs,
+    pair_graph,
+    propagate,
+)
 from kinfolk.inference.loopy_losses import BetheLoss, piecewise_loss, pseudo_loss
 from pairwise_oracle import pairwise_worlds
 
 TIGHT = Propagation(tolerance=1e-13, limit=500)
 
 
-def wired(world):
+def wired(world, share=None):
     """Graph and tables: one a relation, or one an edge where edges have scores of their own."""
     if world.edge_scores is None:
-        return pair_graph(world.edges, world.relation, world.groups), world.pair
-    n_relations = len(world.pair)
-    graph = pair_graph(world.edges, n_relations + np.arange(len(world.edges)), world.groups, n_shared=n_relations)
+        return pair_graph(world.edges, world.relation, world.groups, share=share), world.pair
+    n_relations, of_edge = len(world.pair), len(world.pair) + np.arange(len(world.edges))
+    graph = pair_graph(world.edges, of_edge, world.groups, n_relations, share)
     return graph, np.concatenate([world.pair, world.pair[world.relation] + world.edge_scores])
 
 
-def beliefs(world, how=TIGHT, n_jobs=1):
-    graph, tables = wired(world)
+def beliefs(world, how=TIGHT, n_jobs=1, share=None):
+    graph, tables = wired(world, share)
     fixed = propagate(graph, world.node, tables, how, n_jobs=n_jobs)
     return graph, tables, fixed, pair_beliefs(graph, world.node, tables, fixed.messages, n_jobs=n_jobs)
 
@@ -116,6 +125,87 @@ def test_messages_at_rest_stay():
     first = propagate(graph, node, tables)
     again = propagate(graph, node, tables, messages=first.messages.copy())
     assert again.rounds[0] <= 2 and first.rounds[0] > again.rounds[0]
+
+
+# -- tree-reweighted beliefs ---------------------------------------------------------------------------
+
+DAMPED = TIGHT._replace(damping=0.5, limit=3000)
+
+
+def components(world, left_out=None):
+    """How many, by merging ends until nothing changes."""
+    name = list(range(len(world.node)))
+    for e, (a, b) in enumerate(world.edges.tolist()):
+        if e != left_out:
+            name = [name[a] if other == name[b] else other for other in name]
+    return len(set(name))
+
+
+@settings(max_examples=40, deadline=None)
+@given(world=pairwise_worlds())
+def test_shares_of_edges_come_from_spanning_forests(world):
+    """They sum to the size of one, are above 0, and 1 exactly where an edge is the only way across."""
+    n, share = len(world.node), forest_shares(world.edges, len(world.node))
+    assert share.sum() == pytest.approx(n - components(world)) and (share > 0).all() and (share <= 1).all()
+    bridges = [components(world, left_out=e) > components(world) for e in range(len(world.edges))]
+    np.testing.assert_array_equal(share == 1, bridges)
+
+
+@settings(max_examples=30, deadline=None)
+@given(world=pairwise_worlds(tree=True, edge_scores=True))
+def test_reweighted_forests_are_exact(world):
+    share = forest_shares(world.edges, len(world.node))
+    found = beliefs(world, share=share)[3]
+    np.testing.assert_allclose(found.node, oracle.node_marginals(world), atol=1e-8)
+    assert found.log_partition.sum() == pytest.approx(oracle.log_partition(world), abs=1e-8)
+
+
+@pytest.mark.parametrize("edge_scores", [False, True])
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_the_reweighted_log_partition_is_an_upper_bound(data, edge_scores):
+    """At the fixed point; there both ends of an edge agree with its belief, and the value is that of the definition
+
+    sum_i (E[node_i] + H_i) + sum_e (E[table_e] - rho_e I_e),   I_e = H_a + H_b - H_e."""
+    world = data.draw(pairwise_worlds(edge_scores=edge_scores))
+    share = forest_shares(world.edges, len(world.node))
+    graph, tables, fixed, found = beliefs(world, DAMPED, share=share)
+    if not fixed.converged(1e-13).all():
+        return
+    assert found.log_partition.sum() >= oracle.log_partition(world) - 1e-8
+    logs = node_beliefs(graph, world.node, fixed.messages)
+    own = edge_beliefs(graph, tables, logs, fixed.messages, np.arange(len(world.edges)))
+    entropy = lambda belief: -(belief * np.log(belief)).sum()  # noqa: E731
+    value = (found.node * world.node).sum() + sum(map(entropy, found.node))
+    for (a, b), table, rho, belief in zip(world.edges, oracle.tables(world), share, own, strict=True):
+        np.testing.assert_allclose(belief.sum(axis=1), found.node[a], atol=1e-7)
+        np.testing.assert_allclose(belief.sum(axis=0), found.node[b], atol=1e-7)
+        shared = entropy(found.node[a]) + entropy(found.node[b]) - entropy(belief)
+        value += (belief * table).sum() - rho * shared
+    assert found.log_partition.sum() == pytest.approx(value, abs=1e-7)
+
+
+@settings(max_examples=15, deadline=None)
+@given(world=pairwise_worlds(max_nodes=4))
+def test_the_reweighted_gradient_and_one_fixed_point(world):
+    """Messages from anywhere end in the same beliefs, however strong the scores."""
+    share = forest_shares(world.edges, len(world.node))
+    graph, tables = wired(world, share)
+    labels, ones = world.labels.astype(np.int32), np.ones(graph.n_groups)
+    value = lambda node, pair: BetheLoss(graph, labels, ones, DAMPED, 1)(node, pair)  # noqa: E731
+    found = value(world.node, tables)
+    if not found.fixed.converged(1e-13).all():
+        return
+    by_pair = differences(lambda pair: value(world.node, pair).loss, tables)
+    np.testing.assert_allclose(found.pair, by_pair, atol=1e-6)
+    by_node = differences(lambda node: value(node, tables).loss, world.node)
+    np.testing.assert_allclose(found.node, by_node, atol=1e-6)
+    elsewhere = np.random.default_rng(0).normal(scale=3, size=(2 * len(world.edges), world.node.shape[1]))
+    again = propagate(graph, world.node, tables, DAMPED, messages=elsewhere)
+    cold = propagate(graph, world.node, tables, DAMPED)
+    if again.converged(1e-13).all():
+        ends = [node_beliefs(graph, world.node, fixed.messages) for fixed in (again, cold)]
+        np.testing.assert_allclose(np.exp(ends[0]), np.exp(ends[1]), atol=1e-7)
 
 
 # -- losses -------------------------------------------------------------------------------------------

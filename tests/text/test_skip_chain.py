@@ -205,14 +205,15 @@ def as_world(model: Any, corpus: kf.Corpus) -> oracle.PairwiseWorld:
 
 
 @pytest.mark.parametrize("edge_features", [None, ["same sentence", "nearest parent"]], ids=["plain", "edge features"])
-@pytest.mark.parametrize("constrain", [True, False])
+@pytest.mark.parametrize(("constrain", "beliefs"), [(True, "bethe"), (False, "bethe"), (True, "trw")])
 @settings(max_examples=6)
 @given(documents=st.sampled_from(TREES), seed=SEEDS)
-def test_without_loops_all_is_exact(edge_features: Any, constrain: bool, documents: Any, seed: int):
+def test_without_loops_all_is_exact(edge_features: Any, constrain: bool, beliefs: str, documents: Any, seed: int):
     key = f"trees {edge_features}"
     if key not in _FITTED:
         _FITTED[key] = fit(skip(edge_features=edge_features, max_iterations=1), SHORT, TWO_TYPES)
-    model, corpus = drawn(_FITTED[key], seed, constrain=constrain, message_tolerance=1e-10), corpus_of(documents)
+    how = {"constrain": constrain, "beliefs": beliefs, "message_tolerance": 1e-10}
+    model, corpus = drawn(_FITTED[key], seed, **how), corpus_of(documents)
     world = as_world(model, corpus)
     assert oracle.is_tree(world) and (world.relation == 1).any()
     np.testing.assert_allclose(np.concatenate(model.predict_proba(corpus)), oracle.node_marginals(world), atol=1e-5)
@@ -280,7 +281,9 @@ def test_an_edge_feature_may_be_negative(training: str):
     assert found[0] == pytest.approx(found[1], rel=1e-3)
 
 
-@pytest.mark.parametrize("settings_", [{"training": t} for t in TRAININGS] + [{"edge_features": "default"}], ids=repr)
+@pytest.mark.parametrize(
+    "settings_", [{"training": t} for t in TRAININGS] + [{"edge_features": "default", "beliefs": "trw"}], ids=repr
+)
 def test_weights_do_not_depend_on_the_number_of_threads(settings_: Any):
     one, two = (fit(skip(**settings_, n_jobs=n, max_iterations=15)) for n in (1, 2))
     assert_same_weights(one, two)

@@ -21,7 +21,7 @@ from kinfolk.core.data import finite
 from kinfolk.core.modelfile import ModelFile
 from kinfolk.core.settings import SMALLEST, Settings, number, one_of, setting, whole
 from kinfolk.core.training import Callback, Convergence, TrainingPlan
-from kinfolk.inference.loopy import Fixed, PairGraph, Propagation, node_beliefs, pair_graph, propagate
+from kinfolk.inference.loopy import Fixed, PairGraph, Propagation, forest_shares, node_beliefs, pair_graph, propagate
 from kinfolk.inference.loopy_losses import BetheLoss, PairResiduals, piecewise_loss, pseudo_loss
 from kinfolk.learning.lbfgs import Iteration, Watch, optimise
 from kinfolk.learning.loglinear import Answer, Tables, TableShape, TableWeights
@@ -118,9 +118,11 @@ class PairSample:
 
 
 def pair_sample(
-    rows: sparse.csr_array, edges: list[Array], edge_rows: list[Any], groups: Array, starts: Array
-) -> PairSample:
-    """`edges` (E, 2) of each relation; `edge_rows`: CSR (E, G) or None, the same G for all."""
+    rows: sparse.csr_array, edges: list[Array], edge_rows: list[Any], groups: Array, starts: Array,
+    beliefs: str = "bethe",
+) -> PairSample:  # fmt: skip
+    """`edges` (E, 2) of each relation; `edge_rows`: CSR (E, G) or None, the same G for all; `beliefs` as the setting
+    says."""
     n, n_relations = len(groups), len(edges)
     joined = np.concatenate([np.empty((0, 2), np.int64), *(np.asarray(e, np.int64).reshape(-1, 2) for e in edges)])
     relation = np.repeat(np.arange(n_relations), [len(e) for e in edges]).astype(np.int64)
@@ -146,7 +148,8 @@ def pair_sample(
         table = table.copy()
         table[mine] = len(combinations) + np.arange(len(mine))
     pairs = np.stack(np.divmod(keys, max(1, n)), axis=1) if len(keys) else np.empty((0, 2), np.int64)
-    graph = pair_graph(pairs, table, groups, n_shared=len(combinations))
+    share = forest_shares(pairs, n) if beliefs == "trw" else None
+    graph = pair_graph(pairs, table, groups, len(combinations), share)
     there, back = combinations[:, :n_relations], combinations[:, n_relations:]
     own = owners.astype(np.int64), features, turned_features
     return PairSample(rows, graph, there, back, np.asarray(starts, np.int64), *own)
@@ -171,6 +174,12 @@ class Propagates(Settings):
     )
     schedule: str = setting(
         "sequential", "of messages; sequential was measured 5 times as fast", one_of("sequential", "synchronous")
+    )
+    beliefs: str = setting(
+        "bethe",
+        '"bethe": those of plain belief propagation; "trw": tree-reweighted, with one fixed point whatever the '
+        "weights, an upper bound of log Z, and less certain",
+        one_of("bethe", "trw"),
     )
     damping: float = setting(0.0, DAMPING, number(0, 1, below=True))
     max_rounds: int = setting(100, "limit of rounds of belief propagation", whole(1))

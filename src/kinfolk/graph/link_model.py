@@ -120,7 +120,8 @@ class LinkModel(Propagates, NodeModel, Optimised):
     def _sample(self, nodes: Nodes, edges: list[Array] | None = None) -> PairSample:
         """`edges`: pairs of each relation, if others than all."""
         found = self._edges(nodes) if edges is None else edges
-        return pair_sample(nodes.rows, found, [None] * len(found), nodes.groups, np.arange(len(nodes.labels)))
+        every = np.arange(len(nodes.labels))
+        return pair_sample(nodes.rows, found, [None] * len(found), nodes.groups, every, self.beliefs)
 
     def _edges(self, nodes: Nodes) -> list[Array]:
         """Links of each relation as pairs (source, target), each once."""

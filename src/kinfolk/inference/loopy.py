@@ -6,6 +6,10 @@ Exact on trees (and so on chains); elsewhere the fixed point of sum-product, whe
 of the Bethe free energy, whose value stands for -log Z:
 
     log Z_Bethe = Σ_e ( E_b[ψ_e + node_a + node_b] + H(b_e) ) - Σ_i (d_i - 1) ( E_b[node_i] + H(b_i) )
+
+Tree-reweighted (Wainwright, Jaakkola and Willsky, 2005) where edges have shares ρ_e, how often each is in one of
+several spanning forests: ψ_e / ρ_e in the place of ψ_e, an edge's part of the sum times ρ_e, Σ_e ρ_e in the place of
+d_i. That is never less than log Z, and convex in the scores: one fixed point, for which every start is as good.
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ from kinfolk.core.threads import even_bounds, run_chunks
 #
 # Messages are kept as logarithms, their best entry 0. With B_a = node_a + Σ_c log m_{c→a} the cavity of b is
 # B_a - log m_{b→a}: one sum a node, not one an edge; with E = exp(ψ) a message costs L exponentials and L² products.
+# Reweighted, B_a = node_a + Σ_c ρ_ca log m_{c→a} and E = exp(ψ / ρ); the cavity is B_a - log m_{b→a} still.
 #
 # Schedules:
 #     sequential   nodes in order, each sends to its later neighbours; then in reverse, each to its earlier ones. On a
@@ -45,8 +50,9 @@ class Links(NamedTuple):
     starts    (n + 1,)
     incoming  the message that comes in by a link; 0..E-1 go from the first to the second end of an edge, E..2E-1 back
     other     the neighbour
-    table     its table of pair scores
+    table     its table of pair scores ψ / ρ
     flipped   whether the node is the second end of the edge
+    share     ρ of the edge
     n_later   (n,), links to later nodes
     """
 
@@ -55,11 +61,12 @@ class Links(NamedTuple):
     other: Array
     table: Array
     flipped: Array
+    share: Array
     n_later: Array
 
 
 class Model(NamedTuple):
-    """Links, scores of nodes (n, L), tables ψ of pairs (.., L, L) and their exponentials."""
+    """Links, scores of nodes (n, L), tables ψ / ρ of pairs (.., L, L) and their exponentials."""
 
     links: Links
     node: Array
@@ -143,13 +150,14 @@ def _message(belief, back, table, log_table, transposed, maximise, cavity, out):
 
 @njit(nogil=True, cache=True)
 def _add_up(k, model, messages, belief):
-    """belief = node_k + all incoming messages."""
+    """belief = node_k + all incoming messages, each with the share of its edge."""
     links = model.links
     for y in range(len(belief)):
         belief[y] = model.node[k, y]
     for link in range(links.starts[k], links.starts[k + 1]):
+        share = links.share[link]
         for y in range(len(belief)):
-            belief[y] += messages[links.incoming[link], y]
+            belief[y] += share * messages[links.incoming[link], y]
 
 
 @njit(nogil=True, cache=True)
@@ -267,7 +275,11 @@ class PairGraph:
 
     edges   int64 (E, 2), first and second end        table    int64 (E,), number of the edge's table of pair scores
     groups  int (n,), rising; no edge leaves its group
+    share   float64 (E,), ρ of each edge: 1 for plain belief propagation
     Tables 0, ..., n_shared - 1 may serve many edges, each of the others serves one.
+
+    divided   int64 (E,), for messages: the number of the edge's table ψ / ρ
+    division  the table and the share that each of those comes from; None: they are the tables as they stand
     """
 
     edges: NDArray[np.int64]
@@ -276,14 +288,26 @@ class PairGraph:
     group_starts: NDArray[np.int64]
     links: Links
     n_shared: int
+    share: NDArray[np.float64]
+    divided: NDArray[np.int64]
+    division: tuple[NDArray[np.int64], NDArray[np.float64]] | None
 
     @property
     def n_nodes(self) -> int:
         return len(self.groups)
 
     @property
-    def degree(self) -> NDArray[np.int64]:
-        return np.diff(self.links.starts)
+    def degree(self) -> NDArray[np.float64]:
+        """(n,), the sum of the shares of a node's edges: their number in plain belief propagation."""
+        return np.bincount(self.edges.reshape(-1), np.repeat(self.share, 2), self.n_nodes)
+
+    def by_share(self, tables: Array) -> Array:
+        """The tables ψ / ρ that messages go by."""
+        scores = np.asarray(tables, np.float64)
+        if self.division is None:
+            return scores
+        number, share = self.division
+        return np.asarray(scores[number] / share[:, None, None])
 
     @property
     def n_groups(self) -> int:
@@ -295,24 +319,68 @@ class PairGraph:
         return np.repeat(np.arange(self.n_groups), np.diff(self.group_starts))
 
 
-def pair_graph(edges: Array, table: Array, groups: Array, n_shared: int | None = None) -> PairGraph:
-    """Links of each node, from a list of edges. n_shared None: every table may serve many edges."""
-    edges = np.asarray(edges, np.int64).reshape(-1, 2)
+def pair_graph(
+    edges: Array, table: Array, groups: Array, n_shared: int | None = None, share: Array | None = None
+) -> PairGraph:
+    """Links of each node, from a list of edges. n_shared None: every table may serve many edges; share None: 1."""
+    edges, table = np.asarray(edges, np.int64).reshape(-1, 2), np.asarray(table, np.int64)
     n, half = len(groups), len(edges)
+    divided, division = table, None
+    if share is not None:
+        kinds, divided = np.unique(np.stack([table.astype(np.float64), share]), axis=1, return_inverse=True)
+        divided, division = divided.reshape(-1).astype(np.int64), (kinds[0].astype(np.int64), kinds[1])
+    shares = np.ones(half) if share is None else np.asarray(share, np.float64)
     # link 2e belongs to the first end of edge e, link 2e + 1 to the second; the message that comes in goes towards it
     node = edges.reshape(-1)
     other = edges[:, ::-1].reshape(-1)
     number = np.arange(half)
     incoming = np.stack([number + half, number], axis=1).reshape(-1)
     flipped = np.tile([False, True], half)
-    tables = np.repeat(np.asarray(table, np.int64), 2)
     by = np.lexsort((other, node))
     starts = np.concatenate([[0], np.cumsum(np.bincount(node, minlength=n))]).astype(np.int64)
     later = np.bincount(node[other > node], minlength=n).astype(np.int64)
     group_starts = np.append(np.flatnonzero(np.diff(groups, prepend=-1)), n).astype(np.int64)
-    links = Links(starts, incoming[by], other[by], tables[by], flipped[by], later)
+    links = Links(starts, incoming[by], other[by], divided[by // 2], flipped[by], shares[by // 2], later)
     shared = int(np.max(table, initial=-1)) + 1 if n_shared is None else n_shared
-    return PairGraph(edges, np.asarray(table, np.int64), groups, group_starts, links, shared)
+    return PairGraph(edges, table, groups, group_starts, links, shared, shares, divided, division)
+
+
+# -- how often an edge is in a spanning forest ----------------------------------------------------------
+
+FORESTS = 20  # at the least; more where they do not reach every edge
+
+
+@njit(nogil=True, cache=True)
+def _grow(edges, order, root, count):
+    """Edges in the given order, each that joins two trees of the forest: count += 1."""
+    for k in range(len(root)):
+        root[k] = k
+    for e in order:
+        a, b = edges[e]
+        while root[a] != a:
+            root[a] = root[root[a]]
+            a = root[a]
+        while root[b] != b:
+            root[b] = root[root[b]]
+            b = root[b]
+        if a != b:
+            root[b] = a
+            count[e] += 1
+
+
+def forest_shares(edges: Array, n_nodes: int) -> NDArray[np.float64]:
+    """(E,), ρ: the share of some spanning forests that each edge is in, above 0; 1 for an edge on no circle.
+
+    Each forest takes the edges first that the forests before it left out most; of equal ones, by lot.
+    """
+    edges = np.asarray(edges, np.int64).reshape(-1, 2)
+    count, root, rng = np.zeros(len(edges), np.int64), np.empty(n_nodes, np.int64), np.random.default_rng(0)
+    grown = 0
+    while grown < FORESTS or not count.all():
+        lot = rng.permutation(len(edges))
+        _grow(edges, lot[np.argsort(count[lot], kind="stable")], root, count)
+        grown += 1
+    return count / grown
 
 
 class Propagation(NamedTuple):
@@ -345,8 +413,9 @@ def propagate(
 ) -> Fixed:  # fmt: skip
     """Messages to their fixed point, groups in parallel. Those of an earlier call are a warm start, and are changed."""
     shape = 2 * len(graph.edges), node.shape[1]
-    tops, exp_tables = _exponentials(tables)  # what is common to a table changes no message
-    log_tables = np.asarray(tables, np.float64) - tops[:, None, None]
+    scaled = graph.by_share(tables)
+    tops, exp_tables = _exponentials(scaled)  # what is common to a table changes no message
+    log_tables = scaled - tops[:, None, None]
     model = Model(graph.links, np.asarray(node, np.float64), log_tables, exp_tables)
     synchronous = settings.schedule == "synchronous"
     found = np.zeros(shape) if messages is None else messages
@@ -374,13 +443,13 @@ class PairBeliefs(NamedTuple):
 
 @njit(nogil=True, cache=True)
 def _node_beliefs(first, last, node, links, messages, log_beliefs):
-    """log b_i, b_i ∝ exp(node_i + Σ messages)."""
+    """log b_i, b_i ∝ exp(node_i + Σ ρ messages)."""
     n_labels = node.shape[1]
     for k in range(first, last):
         for y in range(n_labels):
             log_beliefs[k, y] = node[k, y]
             for link in range(links.starts[k], links.starts[k + 1]):
-                log_beliefs[k, y] += messages[links.incoming[link], y]
+                log_beliefs[k, y] += links.share[link] * messages[links.incoming[link], y]
         total = log_sum(log_beliefs[k])
         for y in range(n_labels):
             if total > -math.inf:
@@ -409,6 +478,16 @@ class AtRest(NamedTuple):
     messages: Array
 
 
+class OfEdges(NamedTuple):
+    """(E,) each: the table that beliefs are added to, the table ψ / ρ, the group, how often it counts, ρ."""
+
+    table: Array
+    divided: Array
+    group: Array
+    weight: Array
+    share: Array
+
+
 class EdgeSums(NamedTuple):
     """Edge beliefs b and b (1 - b) added up by table: of tables that many edges share (2, shared, L, L), of those with
     one edge alone (tables, L, L) each; and what edges add to log Z by group."""
@@ -421,7 +500,7 @@ class EdgeSums(NamedTuple):
 
 @njit(nogil=True, cache=True)
 def _edge_belief(e, rest, exp_table, work, out):
-    """b_e ∝ exp(ψ) · (cavity of first end) · (cavity of second end); returns log of what it was divided by.
+    """b_e ∝ exp(ψ / ρ) · (cavity of first end) · (cavity of second end); returns log of what it was divided by.
 
     work   (4, L): log and exp of the first cavity, then of the second
     """
@@ -445,19 +524,17 @@ def _edge_belief(e, rest, exp_table, work, out):
 
 @njit(nogil=True, cache=True)
 def _edge_beliefs(first, last, rest, node, tables, of_edge, out):
-    """Adds to the sums over edges. `tables`: the best entry of each, and exp of the rest; `of_edge` (E,): the table,
-    the group and the weight of each edge. By group
+    """Adds to the sums over edges. `tables`: the best entry of each ψ / ρ, and exp of the rest. By group, times ρ
 
-    E_b[ψ + node_a + node_b] + H(b) = log total + Σ_x b(x) (node_a - log cavity_a)[x] + Σ_y b(y) (node_b - ...)[y]
+    E_b[ψ / ρ + node_a + node_b] + H(b) = log total + Σ_x b(x) (node_a - log cavity_a)[x] + Σ_y b(y) (node_b - ...)[y]
     """
     n_labels = node.shape[1]
     own, work = np.empty((n_labels, n_labels)), np.empty((4, n_labels))
     tops, exp_tables = tables
-    table, group, weights = of_edge
     for e in range(first, last):
-        t, weight = table[e], weights[e]
+        t, d, weight = of_edge.table[e], of_edge.divided[e], of_edge.weight[e]
         a, b = rest.edges[e]
-        value = _edge_belief(e, rest, exp_tables[t], work, own) + tops[t]
+        value = _edge_belief(e, rest, exp_tables[d], work, own) + tops[d]
         for x in range(n_labels):
             for y in range(n_labels):
                 p = own[x, y]
@@ -469,7 +546,7 @@ def _edge_beliefs(first, last, rest, node, tables, of_edge, out):
                 else:
                     out.pair[t, x, y] = weight * p
                     out.spread[t, x, y] = weight * p * (1 - p)
-        out.log_z[group[e]] += value
+        out.log_z[of_edge.group[e]] += of_edge.share[e] * value
 
 
 def node_beliefs(graph: PairGraph, node: Array, messages: Array, n_jobs: int = 1) -> Array:
@@ -500,11 +577,12 @@ def pair_beliefs(
     inside = np.where(possible, scores - np.where(possible, log_beliefs, 0), 0)
     value = (beliefs * inside).sum(axis=1) * (1 - graph.degree)
     log_z = np.bincount(group_of, weights=value, minlength=graph.n_groups).astype(np.float64)  # integers for nobody
-    by_table = _exponentials(tables)
-    total, spread = np.zeros((2, *by_table[1].shape))
+    by_table = _exponentials(graph.by_share(tables))
+    total, spread = np.zeros((2, *np.shape(tables)))
     shape = (2, min(graph.n_shared, len(total)), *total.shape[1:])
     group = group_of[graph.edges[:, 0]]
-    of_edge = graph.table, group, np.ones(len(group)) if weights is None else np.asarray(weights, np.float64)[group]
+    counts = np.ones(len(group)) if weights is None else np.asarray(weights, np.float64)[group]
+    of_edge = OfEdges(graph.table, graph.divided, group, counts, graph.share)
     rest = AtRest(graph.edges, log_beliefs, messages)
     cuts = np.linspace(0, len(graph.edges), CHUNKS + 1).astype(np.int64)
 
@@ -532,7 +610,7 @@ def edge_beliefs(graph: PairGraph, tables: Array, log_beliefs: Array, messages: 
     """(wanted, L, L), the beliefs of some edges."""
     n_labels = log_beliefs.shape[1]
     out = np.empty((len(wanted), n_labels, n_labels))
-    _, exp_tables = _exponentials(np.asarray(tables)[graph.table[wanted]])
+    _, exp_tables = _exponentials(np.asarray(tables)[graph.table[wanted]] / graph.share[wanted, None, None])
     rest, work = AtRest(graph.edges, log_beliefs, messages), np.empty((4, n_labels))
     for at, e in enumerate(wanted):
         _edge_belief(int(e), rest, exp_tables[at], work, out[at])

@@ -130,7 +130,7 @@ class SkipChainCRF(Propagates, Tagger):
             features.append(None if own is None else own.rows(corpus, pairs[:, 0], pairs[:, 1]))
         if learning is not None:
             warn_without_edges([skip.name for skip in self.skips_], edges[1:], corpus, learning.dicts)
-        return pairwise.pair_sample(rows, edges, features, corpus.token_documents, first)
+        return pairwise.pair_sample(rows, edges, features, corpus.token_documents, first, self.beliefs)
 
     # -- prediction -----------------------------------------------------------------------------------
 
