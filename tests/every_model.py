@@ -34,7 +34,7 @@ MODELS: dict[str, tuple[Callable[[], Any], Any]] = {
     "LinearChainCRF": (lambda: kf.LinearChainCRF(**LOOSE), CORPUS),
     "SkipChainCRF": (lambda: kf.SkipChainCRF(**LOOSE), CORPUS),
     "MixtureTagger": (lambda: kf.MixtureTagger(**LOOSE), CORPUS),
-    "StackedTagger": (lambda: kf.StackedTagger(kf.LinearChainCRF(**LOOSE), folds=2, n_jobs=1), CORPUS),
+    "StackedTagger": (lambda: kf.StackedTagger(kf.LinearChainCRF(**LOOSE), folds=3, n_jobs=1), CORPUS),
     "MixtureNodes": (lambda: kf.MixtureNodes(orders=2, predict_orders=2, **LOOSE), GRAPH),
     "LinkModel": (lambda: kf.LinkModel(**LOOSE), GRAPH),
     "StackedNodes": (lambda: kf.StackedNodes(LogisticRegression(), folds=3, n_jobs=1), GRAPH),

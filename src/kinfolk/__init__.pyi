@@ -37,6 +37,7 @@ from kinfolk.graph.link_model import LinkModel as LinkModel
 from kinfolk.graph.mixture import MixtureNodes as MixtureNodes
 from kinfolk.graph.model import NodeScores as NodeScores
 from kinfolk.graph.stacked import StackedNodes as StackedNodes
+from kinfolk.learning.gain import Gain as Gain
 from kinfolk.linking.blocking import Key as Key
 from kinfolk.linking.blocking import RareTokens as RareTokens
 from kinfolk.linking.blocking import SortedNeighbourhood as SortedNeighbourhood

@@ -80,6 +80,10 @@ class DataWarning(UserWarning):
     """Data that could be used, though not quite as they stood, or not as they may have been meant."""
 
 
+class GainWarning(UserWarning):
+    """A collective model that is not shown to beat its local model on its training data, cross-fitted."""
+
+
 def warn(message: str, category: type[Warning]) -> None:
     """A warning at the line outside this library that led to it."""
     frame, level = sys._getframe(1), 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import warnings
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -20,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 import kinfolk as kf
 from every_model import CORPUS, GRAPH, MODELS, PEOPLE
 from kinfolk.core.settings import Settings
-from kinfolk.errors import KinfolkError, SettingError
+from kinfolk.errors import GainWarning, KinfolkError, SettingError
 from kinfolk.errors import NotFittedError as NotTrainedError
 
 EVERY_MODEL = pytest.mark.parametrize("name", MODELS)
@@ -124,6 +125,41 @@ def test_a_model_comes_back_from_its_file(name: str, tmp_path: Path):
     assert {setting: loaded.get_params()[setting] for setting in kept} == kept
     loaded.save(tmp_path / "again")
     assert name in OF_SCIKIT_LEARN or (tmp_path / "again").read_bytes() == (tmp_path / "m").read_bytes()
+
+
+# -- the gain over the local model --------------------------------------------------------------------
+
+COLLECTIVE = tuple(name for name in MODELS if "guard" in new(name).get_params(deep=False))
+
+
+@cache
+def guarded(name: str, **settings: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GainWarning)  # of so few instances little can be shown
+        return new(name, guard=2, **settings).fit(MODELS[name][1])
+
+
+def test_every_collective_model_has_a_guard():
+    assert {*MODELS} - {*COLLECTIVE} == {"MaxEnt", "MEMM", "LinearChainCRF"}
+
+
+@pytest.mark.parametrize("name", COLLECTIVE)
+def test_a_guarded_model_says_what_it_gains(name: str, tmp_path: Path):
+    model, data = guarded(name), MODELS[name][1]
+    gain = model.gain_
+    assert isinstance(gain, kf.Gain) and gain.n > 1 and gain.lower <= gain.gain <= gain.upper
+    assert gain.gain == pytest.approx(gain.collective - gain.local) and 0 <= gain.local <= 100
+    assert answers(model, data) == answers(fitted(name), data), "a guard measures, and changes nothing"
+    assert fitted(name).gain_ is None and guarded(name, n_jobs=2).gain_ == gain
+    model.save(tmp_path / "m")
+    assert kf.load_model(tmp_path / "m").gain_ == gain
+
+
+@pytest.mark.parametrize("name", [name for name in COLLECTIVE if not name.startswith("Stacked")])
+def test_a_guard_of_more_folds_than_there_is_to_deal_is_refused(name: str):
+    """Not of stacks, which have folds of their own."""
+    with pytest.raises(SettingError, match="guard must be at most the number of labelled"):
+        new(name, guard=1000).fit(MODELS[name][1])
 
 
 @pytest.mark.parametrize("name", OF_TOKENS)

@@ -10,7 +10,7 @@ import math
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -107,11 +107,19 @@ SCORES = {"pair_f1": "pairwise F1"}  # metrics that have a plainer name
 
 
 def outcome(model: Any) -> Iterator[str]:
-    """How training went, a line each: skip edges, the optimiser, the held-out score, belief propagation, where there
-    are such."""
-    if hasattr(model, "template_set_"):
-        yield from _of_stack(model)
-        return
+    """How training went, a line each: skip edges, the optimiser, the held-out score, belief propagation, the gain over
+    the local model, where there are such."""
+    yield from _of_stack(model) if hasattr(model, "template_set_") else _of_optimiser(model)
+    yield from _gained(model)
+
+
+def _gained(model: Any) -> Iterator[str]:
+    gain = getattr(model, "gain_", None)
+    if gain is not None:
+        yield str(gain)
+
+
+def _of_optimiser(model: Any) -> Iterator[str]:
     convergence = model.convergence_
     yield from _settled(model)
     yield str(convergence)
@@ -168,10 +176,12 @@ def link_outcome(linker: Any, items: Mentions, size: str, fields: int, verbose: 
     if kept.scores and not verbose:
         for name, score in kept.scores.items():
             yield f"{SCORES.get(name, name)} on the training data {100 * score:.1f} %"
+        yield from _gained(linker)
         return
     rounds = f"round {kept.number} of 0 (local) to {len(linker.rounds_) - 1}" if kept.scores else "local training"
     scores = "".join(f"{name} {score:.4f} on the training data; " for name, score in kept.scores.items())
     yield f"kept {rounds}: {scores}{linker.convergence_}"
+    yield from _gained(linker)
 
 
 def _counted(number: int, noun: str) -> str:
@@ -207,6 +217,8 @@ def _parts(model: Any) -> dict[str, Any]:
     parts: dict[str, Any] = {}
     if skips := skip_edges(model):
         parts["skip_edges"] = list(map(str, skips))
+    if getattr(model, "gain_", None) is not None:
+        parts["gain"] = asdict(model.gain_)
     if hasattr(model, "levels_"):
         parts["levels"] = [_convergence(level) for level in model.levels_]
     if hasattr(model, "rounds_"):

@@ -6,10 +6,10 @@ Which model votes for whom is `learning.crossfit`'s; what a row is and how a bas
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +25,12 @@ from kinfolk.collective.templates import (
     rebuilt_template,
     set_known,
 )
-from kinfolk.core.modelfile import Functions, ModelFile, Saved
+from kinfolk.core.modelfile import Functions, ModelFile
 from kinfolk.core.settings import FLAG, Rule, one_of, setting, whole
 from kinfolk.core.training import speaker
 from kinfolk.errors import InputError, SettingError
 from kinfolk.learning.crossfit import NOTHING, CrossFitting, Hidden, assign_folds
+from kinfolk.learning.gain import Guarded
 
 Array = NDArray[Any]
 FOLDS = Rule("a whole number of 2 or more, or the fold of each instance", lambda value: True, int)  # by the data
@@ -96,7 +97,8 @@ def drawn(table: Array, rng: np.random.Generator) -> Array:
 
 @dataclass
 class Training:
-    """One run: `models` are those trained on everything, one a level; `pieces` what models with hidden folds said."""
+    """One run: `models` are those trained on everything, one a level; `pieces` what models with hidden folds said, as
+    votes; `alone` what those of the base said, as probabilities."""
 
     instances: Instances
     scheme: CrossFitting
@@ -105,6 +107,7 @@ class Training:
     report: Callable[[str], None]
     models: list[Any] = field(default_factory=list)
     pieces: list[dict[Hidden, tuple[Array, Array]]] = field(default_factory=list)
+    alone: dict[Hidden, tuple[Array, Array]] = field(default_factory=dict)
 
     def run(self) -> Training:
         from joblib import Parallel, delayed
@@ -133,6 +136,8 @@ class Training:
         table = np.zeros((0, self.instances.n_votes))
         if len(asked):
             table = self.instances.proba(model, asked, self._aggregates(level, votes, asked))
+        if level == 0 and self.scheme.estimate:
+            self.alone[hidden] = asked, table
         if level < self.depth and len(asked):
             table = as_votes(table, self.ask, level, *sorted(hidden))
         return model, (asked, table)
@@ -162,32 +167,44 @@ class Training:
 
     def votes(self, level: int, hidden: Hidden, true_labels: bool = True) -> Array:
         """V(level, hidden), (n, L): zeros where no model may vote, which nobody asks for."""
-        revealed, fold = self.instances.revealed, self.instances.fold
-        votes = np.zeros((len(fold), self.instances.n_votes))
+        votes = self._gathered(self.pieces[level], hidden)
+        if true_labels:
+            unseen = np.isin(self.instances.fold, list(hidden))
+            set_known(votes, np.where(unseen, -1, self.instances.revealed))
+        return votes
+
+    def _gathered(self, pieces: Mapping[Hidden, tuple[Array, Array]], hidden: Hidden) -> Array:
+        """(n, L), of each instance what the model that may vote for it said."""
+        fold = self.instances.fold
+        found = np.zeros((len(fold), self.instances.n_votes))
         for number in range(-1, self.scheme.n_folds):
             voter = self.scheme.voter(number, hidden)
-            if voter in self.pieces[level]:
-                asked, table = self.pieces[level][voter]
+            if voter in pieces:
+                asked, table = pieces[voter]
                 mine = fold[asked] == number
-                votes[asked[mine]] = table[mine]
-        if true_labels:
-            set_known(votes, np.where(np.isin(fold, list(hidden)), -1, revealed))
-        return votes
+                found[asked[mine]] = table[mine]
+        return found
 
     def estimate(self) -> Array:
         """(n, L), predictions of the last level for the labelled instances by models that never saw their labels."""
         return self.votes(self.depth, NOTHING, true_labels=False)
+
+    def estimate_alone(self) -> Array:
+        """(n, L), the same of the base alone; of a training with an estimate."""
+        return self._gathered(self.alone, NOTHING)
 
 
 # -- what stacked models share, whatever is stacked ------------------------------------------------------
 
 
 @dataclass(eq=False, repr=False)
-class StackedModel(Saved):
+class StackedModel(Guarded):
     """Abstract: levels of bases, each above the first with what templates give it of the predictions of the one before.
 
-    Learned by `fit`: `levels_` (trained bases), `folds_`.
+    Learned by `fit`: `levels_` (trained bases), `folds_`, `gain_`.
     """
+
+    LOCAL: ClassVar[str] = "`at_depth(0)`, the base alone"
 
     base: Any = setting(
         None, "the model of an instance alone; a list of depth + 1 gives each level its own", in_file=False
@@ -250,6 +267,15 @@ class StackedModel(Saved):
             )
         return Training(instances, scheme, depth, self._ask, speaker(self.verbose)).run()
 
+    def _guards(self, known: str, depth: int) -> bool:
+        """Whether the levels are to be compared with the base; an error where nothing is cross-fitted."""
+        if self.guard is None or depth == 0:
+            return False
+        if known == "ceiling" or self.cross_fitting == "none":
+            which = "known='ceiling'" if known == "ceiling" else "cross_fitting='none'"
+            raise SettingError.saying(f"`guard={self.guard}` compares cross-fitted predictions, and `{which}` has none")
+        return True
+
     def at_depth(self, depth: int) -> Self:
         """The model with its first levels alone, up to `depth`: 0 is the base."""
         self._require_fitted()
@@ -257,6 +283,7 @@ class StackedModel(Saved):
             raise SettingError("depth", depth, f"from 0 to {len(self.levels_) - 1}, the levels there are")
         shallow = copy(self)
         shallow.depth, shallow.levels_ = depth, self.levels_[: depth + 1]
+        shallow.gain_ = self.gain_ if depth == self.depth else None
         shallow.base = list(self.base)[: depth + 1] if isinstance(self.base, list | tuple) else self.base
         return shallow
 

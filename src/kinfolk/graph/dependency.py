@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, final
 
@@ -37,6 +37,7 @@ from kinfolk.core.threads import resolve_jobs
 from kinfolk.core.training import speaker
 from kinfolk.errors import DataWarning, InputError, SettingError, warn
 from kinfolk.graph.explain import explained_sampling, finished
+from kinfolk.graph.gain import GuardedNodes
 from kinfolk.graph.learners import Learner, check_base, check_enough, predict_in_blocks
 from kinfolk.graph.model import NeighbourModel
 from kinfolk.graph.nodes import TRAIN, Known, Memory, Nodes, ReadyGraph, default_templates, node_weights
@@ -109,13 +110,15 @@ log = logging.getLogger("kinfolk")
 
 @final
 @dataclass(eq=False, repr=False)
-class DependencyNetwork(NeighbourModel):
+class DependencyNetwork(GuardedNodes, NeighbourModel):
     """Nodes of a Graph, each drawn again and again given its neighbours.
 
     `base` is any scikit-learn classifier: trained once on the nodes' own features, once with neighbours' true labels.
 
-    Learned by `fit`: `classes_`, `local_`, `conditional_`, `template_set_`.
+    Learned by `fit`: `classes_`, `local_`, `conditional_`, `template_set_`, `gain_`.
     """
+
+    LOCAL: ClassVar[str] = "its base on own features, or `StackedNodes(base, depth=0)`"
 
     GONE: ClassVar[tuple[str, ...]] = ("known",)  # what is known is said when predicting
 
@@ -183,7 +186,14 @@ class DependencyNetwork(NeighbourModel):
             self._keep(nodes, ready.template_set, classes, memory)
             if self.mode == "fast":
                 self._fast()  # an error now if it cannot be had
+            self.gain_ = self._measured(X, train, sample_weight=sample_weight)
+        self._tell_gain()
         return self
+
+    def _alone(self, fitted: Self, X: Any, how: Mapping[str, Any]) -> Array:
+        nodes = fitted._nodes(X)
+        best = fitted._by_features(fitted._ready(nodes)).argmax(axis=1)
+        return nodes.to_nodes(fitted.classes_[best])
 
     # -- prediction -----------------------------------------------------------------------------------
 
@@ -234,14 +244,14 @@ class DependencyNetwork(NeighbourModel):
         n, n_labels = ready.neighbourhood.n, len(self.labels_)
         labels = rng.integers(n_labels, size=n)
         if self.start == "local" and ready.alone.shape[1]:  # without features it would say the same of all
-            labels = self._alone(ready).argmax(axis=1)
+            labels = self._by_features(ready).argmax(axis=1)
         labels = np.where(known >= 0, known, labels)
         if self._fast():
             network = network_of(self.conditional_, self.template_set_, ready.neighbourhood, ready.wide)
             return Chain(network, labels, known >= 0, rng)
         return PlainChain(self.conditional_, ready, labels, known, rng)
 
-    def _alone(self, ready: ReadyGraph) -> Array:
+    def _by_features(self, ready: ReadyGraph) -> Array:
         """(n, L) by own features alone."""
         return predict_in_blocks(self.local_, ready.alone, np.arange(ready.neighbourhood.n), None, 1)
 
@@ -251,7 +261,7 @@ class DependencyNetwork(NeighbourModel):
         """What its own features say, what sampling says, and what each aggregate of the neighbours' labels changed, on
         the mean over all sweeps counted."""
         ready, names = self._ready(nodes), self.labels_.names
-        kept, alone, sums = known.labels, self._alone(ready), np.zeros((ready.neighbourhood.n, len(names)))
+        kept, alone, sums = known.labels, self._by_features(ready), np.zeros((ready.neighbourhood.n, len(names)))
         states, features = self._states(ready, kept, node, sums), self._feature_names()
         explained = explained_sampling(ready, alone, self.conditional_, node, kept, states, sums, names, features)
         return finished(explained, report, type(self).__name__, self.labels_)

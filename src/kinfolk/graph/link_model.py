@@ -5,9 +5,9 @@ p(y | x) ∝ exp( Σ_i ( a + x_i · W )[y_i] + Σ_links T_r[y_source, y_target] 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self, final
+from typing import Any, ClassVar, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,8 @@ from kinfolk.core.threads import resolve_jobs
 from kinfolk.core.training import Callback, Convergence, Optimised, Stage, TrainingPlan, observed
 from kinfolk.errors import InputError
 from kinfolk.graph.explain import Cut, explained_by_cuts, finished
-from kinfolk.graph.model import RELATIONS, NodeModel
+from kinfolk.graph.gain import GuardedNodes
+from kinfolk.graph.model import RELATIONS
 from kinfolk.graph.nodes import (
     TRAIN,
     Known,
@@ -56,11 +57,14 @@ Array = NDArray[Any]
 
 @final
 @dataclass(kw_only=True, eq=False, repr=False)
-class LinkModel(Propagates, NodeModel, Optimised):
+class LinkModel(Propagates, GuardedNodes, Optimised):
     """Nodes of a Graph, labelled together with those they are linked to.
 
-    Learned by `fit`: `classes_`, `weights_`, `convergence_`, `training_report_` (where belief propagation settled).
+    Learned by `fit`: `classes_`, `weights_`, `convergence_`, `training_report_` (where belief propagation settled),
+    `gain_`.
     """
+
+    LOCAL: ClassVar[str] = "that of `relations=[]`"
 
     l2: float = setting(1.0, "strength of the ridge, l2/2 · |w|²", NOT_NEGATIVE)
     relations: Sequence[str] | None = setting(None, RELATIONS, NAMES | NONE)
@@ -96,9 +100,14 @@ class LinkModel(Propagates, NodeModel, Optimised):
                 sample, labels, weights, n_labels, how, start, plan, score, watcher
             )
             self.convergence_ = self.convergence_.after(first)
+            self.gain_ = self._measured(X, train, X_dev=X_dev, sample_weight=sample_weight)
         if self.training_report_ is not None:
             self.training_report_.warn(REMEDY)
+        self._tell_gain()
         return self
+
+    def _alone(self, fitted: Self, X: Any, how: Mapping[str, Any]) -> Array:
+        return self._anew(relations=[]).fit(X, **how).predict(X)
 
     def _node_start(
         self, sample: PairSample, labels: Any, weights: Array, n_labels: int, plan: TrainingPlan, watcher: Any

@@ -53,7 +53,8 @@ from kinfolk.core.training import (
     warn_unless_converged,
 )
 from kinfolk.errors import InputError, SettingError
-from kinfolk.graph.model import RELATIONS, NodeModel
+from kinfolk.graph.gain import GuardedNodes
+from kinfolk.graph.model import RELATIONS
 from kinfolk.graph.nodes import (
     Known,
     Memory,
@@ -225,7 +226,7 @@ def node_parents(model: MixtureNodes, nodes: Nodes) -> NodeParents:
 
 @final
 @dataclass(kw_only=True, eq=False, repr=False)
-class MixtureNodes(Mixes, NodeModel, Optimised):
+class MixtureNodes(Mixes, GuardedNodes, Optimised):
     """Nodes of a Graph labelled by the company they keep, with exact marginals in each order of them;
     over a graph they are the mean over some random orders, and so an estimate.
 
@@ -233,9 +234,10 @@ class MixtureNodes(Mixes, NodeModel, Optimised):
     known label is seen by those that look at it and says nothing of its own parents. There, mixing="given" takes the
     entries of the relations.
 
-    Learned by `fit`: `classes_`, `weights_`, `parents_` (the rule for parents), `convergence_`.
+    Learned by `fit`: `classes_`, `weights_`, `parents_` (the rule for parents), `convergence_`, `gain_`.
     """
 
+    LOCAL: ClassVar[str] = "that of `relations=[]`"
     GONE: ClassVar[tuple[str, ...]] = ("min_count", "scheme", "encoding", "constrain", "order")
 
     relations: Sequence[str] | None = setting(None, RELATIONS, NAMES | NONE)
@@ -299,8 +301,13 @@ class MixtureNodes(Mixes, NodeModel, Optimised):
             score = None if X_dev is None else self._scorer(X_dev)
             self.weights_, self.convergence_ = train_mixture(examples, settings, fold, start, plan, score, watcher)
             self.parents_ = replace(parents, untrained=untrained_relations(parents.names, edges, labels))
+            self.gain_ = self._measured(X, train, X_dev=X_dev, sample_weight=sample_weight)
         warn_unless_converged(self.convergence_)
+        self._tell_gain()
         return self
+
+    def _alone(self, fitted: Self, X: Any, how: Mapping[str, Any]) -> Array:
+        return self._anew(relations=[], mixing="uniform").fit(X, **how).predict(X)
 
     # -- prediction -----------------------------------------------------------------------------------
 

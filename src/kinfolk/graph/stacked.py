@@ -23,11 +23,13 @@ from kinfolk.core.settings import FLAG, one_of, setting, whole
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.errors import SettingError
 from kinfolk.graph.explain import ALONE, EACH_ALONE, Ablation, ExplainedNode, explained_node, finished
+from kinfolk.graph.gain import count_nodes, node_unit
 from kinfolk.graph.learners import Learner, check_base, check_enough, predict_in_blocks, warn_of_fallback
 from kinfolk.graph.model import NeighbourModel
 from kinfolk.graph.nodes import TRAIN, Known, Memory, Nodes, ReadyGraph, default_templates, node_weights
 from kinfolk.graph.page import NodeExplanation, level_answer
 from kinfolk.learning.crossfit import NOTHING
+from kinfolk.learning.gain import Counted, Gain
 from kinfolk.report.page import PathLike
 
 # -- Stacking over the nodes of a graph, with scikit-learn classifiers as bases ------------------------
@@ -59,6 +61,14 @@ def remembered(training: Training, instances: NodeInstances, revealed: bool) -> 
     levels = [] if revealed else range(training.depth)
     votes = [training.votes(level, NOTHING)[index].astype(np.float32) for level in levels]
     return Memory.of(instances.ready.nodes, instances.labels, instances.templates.relation_names(), votes)
+
+
+def stacked_gain(training: Training, instances: NodeInstances) -> Gain:
+    """Of the last level over the base, by the predictions of models that never saw a node's label."""
+    nodes, fold, labels, counted = instances.ready.nodes, instances.fold, instances.labels, Counted()
+    found = (training.estimate_alone(), training.estimate())
+    count_nodes(counted, nodes, fold, fold >= 0, *(table.argmax(axis=1) == labels for table in found))
+    return counted.gain("accuracy", node_unit(nodes, fold), training.scheme.n_folds)
 
 
 class NodePredictor(NamedTuple):
@@ -212,12 +222,14 @@ class StackedNodes(StackedModel, NeighbourModel):
         """
         instances, known = self._prepared(X, y, sample_weight, train)
         with self._all_or_nothing():
-            training = self._trained(instances, known, self.depth)
-            nodes = instances.ready.nodes
+            guards, nodes = self._guards(known, self.depth), instances.ready.nodes
+            training = self._trained(instances, known, self.depth, guards)
+            self.gain_ = stacked_gain(training, instances) if guards else None
             self.known_, self.folds_ = known, nodes.to_nodes(instances.fold)
             self.levels_ = training.models
             memory = None if known == "ceiling" else remembered(training, instances, known == "true")
             self._keep(nodes, instances.templates, instances.classes, memory)
+        self._tell_gain()
         return self
 
     def cross_fit(self, X: Any, y: Any = None, sample_weight: Any = None, train: Any = None) -> Array:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kinfolk.core.modelfile import Functions, ModelFile, Saved, class_in_file, fits, name_in_file
+from kinfolk.core.modelfile import Functions, ModelFile, class_in_file, fits, name_in_file
 from kinfolk.core.settings import (
     FLAG,
     NONE,
@@ -28,11 +28,13 @@ from kinfolk.core.threads import resolve_jobs
 from kinfolk.core.training import Callback, Convergence, TrainingPlan, observed
 from kinfolk.errors import InputError, SettingError
 from kinfolk.inference.clustering import E_STEPS
+from kinfolk.learning.gain import Guarded
 from kinfolk.linking.blocking import BlockingReport, as_rules, blocked
 from kinfolk.linking.clusterers import AverageLink, BestMatch, Clusterer, OneToOne, SingleLink
 from kinfolk.linking.comparisons import as_comparisons, default_comparisons, rebuilt_comparison
 from kinfolk.linking.coreference import CONJUNCTIONS, CoreferencePairs
 from kinfolk.linking.explain import ClusterExplanation, LinkExplanation, explain_link
+from kinfolk.linking.gain import linker_gain
 from kinfolk.linking.mentions import Mentions
 from kinfolk.linking.objective import Bias, row_scores
 from kinfolk.linking.page import Linked, evaluate_pairs
@@ -89,8 +91,10 @@ def _across_tables(items: Mentions) -> Clusterer:
 
 @final
 @dataclass(eq=False, repr=False)
-class Linker(Saved):
+class Linker(Guarded):
     """Decides which items belong together: mentions of an entity, records of a customer."""
+
+    LOCAL: ClassVar[str] = "that of `training='local'`"
 
     pair_set_: PairSet = field(init=False)  # the columns of a pair, as learned
     weights_: Array = field(init=False)  # a weight for each value of each column
@@ -232,6 +236,8 @@ class Linker(Saved):
             self.shares_ = learned_shares(data)
             warn_of_one_answer(data.scores(self.weights_, jobs))
             self.convergence_ = self.rounds_[self.best_round_].convergence
+            self.gain_ = linker_gain(self, items, taught.complete)
+        self._tell_gain()
         return self
 
     def candidates(self, items: Mentions) -> Mentions:

@@ -82,6 +82,14 @@ class Batch:
         corpus = Corpus.from_sentences([["" for _ in sentence] for sentence in X])
         return cls(_with_labels(corpus, y, scheme, X), [sentence for sentence in X if len(sentence)], filled)
 
+    def part(self, tokens: NDArray[np.integer], extra: NDArray[Any] | None = None) -> Batch:
+        """The documents that these tokens are all of, with other extra columns."""
+        corpus = self.corpus
+        sentences = np.unique(corpus.token_sentences[tokens])
+        items = None if self.items is None else [self.items[s] for s in sentences]
+        chosen = corpus.select(np.unique(corpus.token_documents[tokens]))
+        return Batch(chosen, items, extra=None if extra is None else extra.astype(np.float32))
+
     def learn(self, features: FeatureSet, n_jobs: int, pairs: bool = False) -> sparse.csr_array:
         """Rows of the features, which learn from them; `pairs`: the features speak of pairs of labels."""
         return self._beside(features.learn(self._source(features), n_jobs), pairs)

@@ -34,6 +34,7 @@ from kinfolk.learning.loglinear import TableWeights, inherit_mixture
 from kinfolk.text.batch import Batch
 from kinfolk.text.chain import FittedDecoder
 from kinfolk.text.corpus import Corpus
+from kinfolk.text.gain import GuardedTagger
 from kinfolk.text.schemes import Span
 from kinfolk.text.skip_edges import (
     EDGE_FEATURES,
@@ -272,7 +273,7 @@ EdgeFeatureList = list[str | EdgeFeature] | tuple[str | EdgeFeature, ...] | str 
 
 @final
 @dataclass(kw_only=True, eq=False, repr=False)
-class MixtureTagger(Mixes, Tagger):
+class MixtureTagger(Mixes, GuardedTagger):
     """Tokens labelled with an eye to others of their document, with exact marginals.
 
     `predict` gives the valid labelling with the greatest expected number of right labels; with constrain=False the
@@ -280,6 +281,7 @@ class MixtureTagger(Mixes, Tagger):
     are not revised.
     """
 
+    LOCAL: ClassVar[str] = "that of `skip_edges=None`"
     GONE: ClassVar[tuple[str, ...]] = ("relations", "orders", "predict_orders", "everybody_starts")
 
     skip_edges: Any = setting(SAME_WORD, SKIP_EDGES, in_file=False)
@@ -300,6 +302,9 @@ class MixtureTagger(Mixes, Tagger):
         return self.parents_[0].skips
 
     # -- learning -------------------------------------------------------------------------------------
+
+    def _local(self) -> Tagger:
+        return self._anew(skip_edges=None, edge_features=None, mixing="uniform")
 
     def _train(self, training_set: TrainingSet) -> None:
         """One direction after the other; with a learned gate first a local model that says how sure one can be."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,8 @@ from kinfolk.inference.loopy import Propagation, edge_beliefs
 from kinfolk.learning.loglinear import Shape, TableWeights, inherit_mixture
 from kinfolk.learning.sparse import SparseRows
 from kinfolk.text.batch import Batch
-from kinfolk.text.chain import FittedDecoder
+from kinfolk.text.chain import FittedDecoder, LinearChainCRF
+from kinfolk.text.gain import GuardedTagger
 from kinfolk.text.schemes import Span
 from kinfolk.text.skip_edges import (
     EDGE_FEATURES,
@@ -53,12 +54,14 @@ Array = NDArray[Any]
 
 @final
 @dataclass(kw_only=True, eq=False, repr=False)
-class SkipChainCRF(Propagates, Tagger):
+class SkipChainCRF(Propagates, GuardedTagger):
     """A linear-chain CRF with skip edges. In training a document counts with the mean weight of its tokens; a weight of
     0 is no label.
 
     `inference_report(X)` tells in which documents it settled; so does `training_report_` for the training data.
     """
+
+    LOCAL: ClassVar[str] = "LinearChainCRF with the same settings"
 
     skip_edges: Any = setting(SAME_WORD, SKIP_EDGES, in_file=False)
     edge_features: Any = setting(None, EDGE_FEATURES, in_file=False)
@@ -77,6 +80,11 @@ class SkipChainCRF(Propagates, Tagger):
         return Propagation(self.schedule, float(self.damping), float(self.message_tolerance), self.max_rounds)
 
     # -- learning -------------------------------------------------------------------------------------
+
+    def _local(self) -> Tagger:
+        settings = self._anew().get_params(deep=False)
+        shared = {name: value for name, value in settings.items() if name in LinearChainCRF.DECLARED}
+        return LinearChainCRF(**shared)
 
     def _train(self, training_set: TrainingSet) -> None:
         if training_set.pair_rows is not None:

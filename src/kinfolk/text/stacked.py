@@ -18,6 +18,7 @@ from kinfolk.collective.relations import Neighbourhood
 from kinfolk.collective.stacking import (
     Instances,
     StackedModel,
+    Training,
     as_votes,
     folds_of,
     put_templates,
@@ -28,12 +29,15 @@ from kinfolk.core.modelfile import Functions, ModelFile, fits, restored
 from kinfolk.core.settings import check_settings, one_of, setting
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.errors import SettingError
-from kinfolk.learning.crossfit import NOTHING
+from kinfolk.inference.chain import expected_correct, viterbi
+from kinfolk.learning.gain import Counted, Gain
 from kinfolk.report.page import PathLike
+from kinfolk.text import schemes
 from kinfolk.text.batch import Batch, Entity, entity_list, found_spans, token_weights
 from kinfolk.text.chain import ChainTagger
 from kinfolk.text.corpus import Corpus
 from kinfolk.text.explain import explain_document, one_document
+from kinfolk.text.gain import document_counts, metric_of
 from kinfolk.text.schemes import LabelCoding
 from kinfolk.text.skip_edges import (
     FEW,
@@ -59,7 +63,7 @@ class TokenInstances(Instances):
     base_alone: bool  # whether the base answers for documents of one sentence
 
     def learn(self, level: int, index: Array, aggregates: Array | None) -> Tagger:
-        part = _part(self.batch, index, aggregates)
+        part = self.batch.part(index, aggregates)
         sentences = self.batch.corpus.token_sentences[index]
         first = np.unique(sentences, return_index=True)[1]
         weights = None if self.weights is None else self.weights[index][np.sort(first)]
@@ -70,19 +74,10 @@ class TokenInstances(Instances):
         return type(base)(**settings).fit(part, sample_weight=weights)
 
     def proba(self, model: Tagger, index: Array, aggregates: Array | None) -> Array:
-        return token_votes(model, _part(self.batch, index, aggregates), self.coding, False)
+        return token_votes(model, self.batch.part(index, aggregates), self.coding, False)
 
     def aggregates(self, votes: Array, own: Array | None, index: Array) -> Array:
         return token_aggregates(self.templates, self.neighbourhood, votes, own, index)
-
-
-def _part(batch: Batch, index: Array, aggregates: Array | None) -> Batch:
-    """The documents that the tokens `index` are all of."""
-    corpus = batch.corpus
-    chosen = np.unique(corpus.token_documents[index])
-    sentences = np.unique(corpus.token_sentences[index])
-    items = None if batch.items is None else [batch.items[s] for s in sentences]
-    return Batch(corpus.select(chosen), items, extra=None if aggregates is None else aggregates.astype(np.float32))
 
 
 def token_aggregates(
@@ -100,6 +95,28 @@ def token_votes(tagger: Tagger, batch: Batch, coding: LabelCoding, forced: bool)
         found = tagger._decoder().marginals(batch, forced)
         table[:, coding.classes.encode(tagger.coding_.classes.names)] = found
     return table
+
+
+def estimate(training: Training, instances: TokenInstances) -> Array:
+    """(n, L), cross-fitted predictions of who answers for each token: the last level, or the base."""
+    found = training.estimate()
+    if instances.base_alone:
+        single = alone(instances.batch.corpus)[instances.batch.corpus.token_documents]
+        found[single] = training.estimate_alone()[single]
+    return found
+
+
+def stacked_gain(training: Training, instances: TokenInstances) -> Gain:
+    """Of the last level over the base, by models that never saw a document's labels; of both the valid labelling with
+    most expected right labels."""
+    corpus, coding, fold, counted = instances.batch.corpus, instances.coding, instances.fold, Counted()
+    tables = (training.estimate_alone(), estimate(training, instances))
+    allowed = schemes.transitions(coding.classes.names, coding.inner)
+    chains = [expected_correct(table, corpus.sentence_starts, *allowed) for table in tables]
+    paths = [viterbi(potentials, resolve_jobs(instances.bases[0].n_jobs))[0] for potentials in chains]
+    asked = np.unique(corpus.token_documents[fold >= 0])
+    counted.add(*(document_counts(coding, corpus, path)[asked] for path in paths))
+    return counted.gain(metric_of(coding), "documents", training.scheme.n_folds)
 
 
 class Part(NamedTuple):
@@ -130,8 +147,8 @@ class StackedDecoder:
         single = by_base[corpus.token_documents]
         few, most = np.flatnonzero(single), np.flatnonzero(~single)
         return [
-            Part(base, _part(batch, few, None), few),
-            Part(last, self.extended(_part(batch, most, None), forced), most),
+            Part(base, batch.part(few), few),
+            Part(last, self.extended(batch.part(most), forced), most),
         ]
 
     def extended(self, batch: Batch, forced: bool) -> Batch:
@@ -233,10 +250,13 @@ class StackedTagger(StackedModel, TokenModel):
         """
         instances, depth = self._prepared(X, y, sample_weight)
         with self._all_or_nothing():
-            training = self._trained(instances, self.known, depth)
+            guards = self._guards(self.known, depth)
+            training = self._trained(instances, self.known, depth, guards)
+            self.gain_ = stacked_gain(training, instances) if guards else None
             self.alone_ = "base" if instances.base_alone else "last"
             self.folds_, self.coding_, self.template_set_ = instances.fold, instances.coding, instances.templates
             self.levels_ = training.models
+        self._tell_gain()
         return self
 
     def cross_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Array:
@@ -245,11 +265,7 @@ class StackedTagger(StackedModel, TokenModel):
         """
         instances, depth = self._prepared(X, y, sample_weight)
         training = self._trained(instances, self.known, depth, estimate=True)
-        found = training.estimate()
-        if instances.base_alone:
-            single = alone(instances.batch.corpus)[instances.batch.corpus.token_documents]
-            found[single] = training.votes(0, NOTHING, true_labels=False)[single]
-        return found
+        return estimate(training, instances)
 
     def _prepared(self, X: Any, y: Any, sample_weight: Any) -> tuple[TokenInstances, int]:
         """The tokens to learn from, and how deep."""

@@ -1,0 +1,76 @@
+"""What a Linker gains by training for clusters over deciding pairs alone, cross-fitted, with the same clusterer.
+
+Documents are dealt to folds whole where there are enough, else true clusters are: records of those held out are linked
+among each other. By pair F1 after clustering, whose sums go item by item: of an item, those that are with it in its
+true cluster, in its predicted one, in both.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.errors import SettingError
+from kinfolk.learning.gain import Counted, Gain, check_units, folds_by_name, in_silence
+from kinfolk.linking.mentions import Mentions
+
+Array = NDArray[Any]
+
+
+def linker_gain(model: Any, items: Mentions, complete: bool) -> Gain | None:
+    """Of a Linker trained on items; None where it is trained to decide pairs, or `guard` is None. `complete`: whether
+    their clusters are known, not a few pairs alone."""
+    if model.guard is None or model.training == "local":
+        return None
+    if not complete or items.clusters is None:
+        raise SettingError.saying(f"`guard={model.guard}` needs true clusters, and there are labelled pairs alone")
+    unit, fold = _folds(items, model.guard, model.random_state)
+    by, counted = items.groups if unit == "documents" else items.clusters, Counted()
+    with in_silence():
+        for number in range(model.guard):
+            held, rest = items.take(fold == number), items.take(fold != number)
+            found = (one.fit(rest).predict(held) for one in (model._anew(training="local"), model._anew()))
+            counted.add(*(unit_counts(held, clusters, by[fold == number]) for clusters in found))
+    return counted.gain("pair F1", unit, model.guard)
+
+
+def _folds(items: Mentions, folds: int, seed: int | None) -> tuple[str, Array]:
+    """The unit, and the fold of each item, -1 where its cluster is not known."""
+    assert items.clusters is not None
+    known, by_document = items.clusters >= 0, items.n_groups >= folds
+    unit, by = ("documents", items.groups) if by_document else ("clusters", items.clusters)
+    check_units(folds, len(np.unique(by[known])), unit)
+    _, number = np.unique(by, return_inverse=True)
+    # A document goes by its name, a cluster by those of its items.
+    names = [items.group_name(g) if by_document else items.name(i) for i, g in enumerate(items.groups.tolist())]
+    first: dict[int, str] = {}
+    for one, name in zip(number.tolist(), names, strict=True):
+        first[one] = min(first.get(one, name), name)
+    ordered = [first[one] for one in range(len(first))]
+    return unit, folds_by_name(ordered, np.where(known, 0, -1), number, folds, seed)
+
+
+def unit_counts(items: Mentions, clusters: Array, unit: Array) -> Array:
+    """(units, 2), twice the pairs rightly together and those together in truth or prediction, each once an item of it;
+    with two tables only pairs across them. Units are in the order of their numbers."""
+    assert items.clusters is not None
+    known = items.clusters >= 0
+    truth, found, unit = items.clusters[known], np.asarray(clusters)[known], unit[known]
+    side = np.arange(items.n_items)[known] < (items.first_table or 0)
+    both = np.stack([truth, found], axis=1)
+    true, guess, right = (_others(of, side, items.first_table) for of in (truth[:, None], found[:, None], both))
+    numbers = np.unique(unit, return_inverse=True)[1]
+    n = int(numbers.max(initial=-1)) + 1
+    return np.stack([np.bincount(numbers, of, n) for of in (2 * right, true + guess)], axis=1)
+
+
+def _others(keys: Array, side: NDArray[np.bool_], first_table: int | None) -> Array:
+    """For each item how many others have its key, a row of `keys`; with two tables, how many of the other table."""
+    place = np.unique(keys, axis=0, return_inverse=True)[1].ravel()
+    sizes = np.bincount(place)
+    if first_table is None:
+        return np.asarray(sizes[place] - 1)
+    ours = np.bincount(place[side], minlength=len(sizes))
+    return np.where(side, (sizes - ours)[place], ours[place])
