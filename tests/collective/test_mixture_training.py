@@ -567,7 +567,7 @@ def test_settings_that_cannot_be(name: str, kind: Any):
         ({"edge_features": 3}, "edge features must be a list of names"),
         ({"mixing": "given"}, "`mixing='given'` takes the weights of a Relational; for tokens give a share"),
         ({"n_jobs": 0}, r"n_jobs=...\) must be a positive number"),
-        ({"templates": "best"}, "templates must be 'sentence' or 'document'"),
+        ({"templates": "best"}, "templates must be 'sentence', 'document' or 'letters'"),
     ],
 )
 def test_settings_of_tokens_that_cannot_be(settings_: Any, message: str):

@@ -330,6 +330,7 @@ def test_the_graphs_of_the_paper(data: Path):
 @pytest.fixture
 def small_citations(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stacked_citations, "ALPHAS", (0.1, 0.5))
+    monkeypatch.setattr(stacked_citations, "CS", (1.0, 3.0))
 
 
 def test_rows_of_cora(data: Path, tmp_path: Path, small_citations: None):
@@ -340,15 +341,19 @@ def test_rows_of_cora(data: Path, tmp_path: Path, small_citations: None):
     assert result.exit_code == 0, result.output
     report = json.loads(out.read_text())
     known = [f"{name}, known labels" for name in FIVE]
-    best = ["smoothed words", stacked_citations.BEST]
+    best = [stacked_citations.LOCAL_BEST, "smoothed words", stacked_citations.BEST]
     assert list(dict.fromkeys(row["model"] for row in report["rows"])) == [*FIVE, *known, *best]
     assert [row["split"] for row in report["rows"] if row["model"] == "local"] == [*FOLDS, "mean"]
     assert {row["dataset"] for row in report["rows"]} == {"cora"}
     means = {row["model"]: row for row in report["rows"] if row["split"] == "mean"}
     reference = {"stacked k=1", "stacked k=1, known labels", stacked_citations.BEST}
     assert {name for name, row in means.items() if "p_value" not in row} == reference
-    chosen = report["settings"]["alpha chosen on training papers"]
-    assert list(chosen) == FOLDS and set(chosen.values()) <= {0.1, 0.5}
+    chosen = report["settings"]["chosen on training papers"]
+    assert list(chosen) == FOLDS and {one["alpha"] for one in chosen.values()} <= {0.1, 0.5}
+    assert {one[name] for one in chosen.values() for name in ("C", "C of local best")} <= {1.0, 3.0}
+    said = {row["model"]: row["chosen_on"] for row in report["rows"]}
+    assert all(said[name].startswith("nothing") for name in (*FIVE, *known))
+    assert all("three folds of the training papers" in said[name] for name in best)
     assert report["settings"]["base"] == repr(maxent())
     assert all(str(figure) in result.output for figure in (63.9, 72.9, 73.8, 73.9, 76.9)), "the paper's beside ours"
 
@@ -357,7 +362,7 @@ def test_rows_of_citeseer(data: Path, small_citations: None):
     told: list[str] = []
     report = stacked_citations.stacked_citeseer(data, told.append, 1)
     means = check_rows(report, "stacked-citeseer", "accuracy")
-    assert len(means) == 12 and report.paper["citeseer", "ceiling", "mean"] == {"accuracy": 62.3}
+    assert len(means) == 13 and report.paper["citeseer", "ceiling", "mean"] == {"accuracy": 62.3}
     assert sum(line.startswith("citeseer, fold") for line in told) == 15
     alone = means["citeseer", "local"]["accuracy"]
     assert means["citeseer", "ceiling"]["accuracy"] > alone + 5, "links tell something in this world"
@@ -429,9 +434,10 @@ def test_the_order_of_regions_is_one_more_feature(data: Path):
 def test_rows_of_webkb(data: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(stacked_webkb, "RELATIONS", stacked_webkb.RELATIONS[:1])
     monkeypatch.setattr(stacked_webkb, "DEPTH", 1)
+    monkeypatch.setattr(stacked_webkb, "WORD_CS", (0.1, 1.0))
     report = stacked_webkb.stacked_webkb(data, quiet, n_jobs=1)
     means = check_rows(report, "stacked-webkb", "accuracy")
-    assert models(report, "webkb") == FIVE and models(report, "webkb-linqs") == [*FIVE, "stacked best"]
+    assert models(report, "webkb") == FIVE and models(report, "webkb-linqs") == [*FIVE, "local best", "stacked best"]
     assert splits(report, "webkb", "local") == [*SCHOOLS, "mean"]
     assert splits(report, "webkb-linqs", "stacked best") == [*SCHOOLS, "mean", "all pages"]
     local, best = means["webkb", "local"], means["webkb", "ceiling"]
@@ -440,10 +446,12 @@ def test_rows_of_webkb(data: Path, monkeypatch: pytest.MonkeyPatch):
     assert best["fewer_errors"] == pytest.approx(gone)
     chosen = report.settings["chosen by leaving out each of the three training schools"]
     assert list(chosen) == SCHOOLS
-    for choice in chosen.values():
-        assert choice["words"] in stacked_webkb.WORDS and choice["relations"] in stacked_webkb.RELATIONS
-        assert choice["depth"] in (0, 1)
-    pooled = next(row for row in report.rows if row["split"] == "all pages")
+    for of_school in chosen.values():
+        for name, choice in of_school.items():
+            assert choice["words"] in stacked_webkb.WORDS and choice["relations"] in stacked_webkb.RELATIONS
+            assert choice["c"] in (0.1, 1.0) and choice["depth"] in ((0,) if name == "local best" else (0, 1))
+    pooled = next(row for row in report.rows if row["split"] == "all pages" and row["model"] == "stacked best")
+    assert "p_value" not in pooled and "lower" not in pooled, "those are of the means"
     schools = [row["accuracy"] for row in report.rows if row["model"] == "stacked best" and row["split"] in SCHOOLS]
     assert pooled["accuracy"] == pytest.approx(np.mean(schools)), "schools are of one size here"
 
@@ -467,19 +475,29 @@ def test_rows_of_names(name: str, data: Path, tmp_path: Path, small_names: None)
     report = json.loads(out.read_text())
     assert report["experiment"] == f"stacked-{name}"
     rows = report["rows"]
-    assert list(dict.fromkeys(row["model"] for row in rows)) == list(stacked_names.NAME_ROWS)
+    names = [*stacked_names.NAME_ROWS, *stacked_names.PRINTED_ROWS[1:], "local best", "stacked best"]
+    assert list(dict.fromkeys(row["model"] for row in rows)) == names
     assert {row["dataset"] for row in rows} == {name}
     assert [row["split"] for row in rows if row["model"] == "local"] == ["fold 0", "fold 1", "mean"]
     for row in rows:
         assert 0 <= row["f1"] <= 100
         assert ("p_value" in row) == (row["split"] == "mean" and row["model"] != "stacked k=1")
-    chosen = report["settings"]["ridge chosen on a fifth of the training documents"]
-    assert list(chosen) == ["fold 0", "fold 1"]
-    assert set(chosen.values()) <= {0.3, 1.0, 3.0, 10.0}
+        assert "fifth of the training documents" in row["chosen_on"]
+    chosen = report["settings"]["chosen on a fifth of the training documents"]
+    assert [list(of_fold) for of_fold in chosen.values()] == [["fold 0", "fold 1"]] * 3
+    assert set(chosen["ridge"].values()) <= {0.3, 1.0, 3.0, 10.0}
+    assert set(chosen["templates of best"].values()) <= set(stacked_names.STACKS)
     assert report["settings"]["templates"] == [repr(template) for template in stacked_names.GRAPHICAL]
     assert f"{DOCUMENTS} documents" in result.output
     mean = next(row["f1"] for row in rows if row["model"] == "ceiling" and row["split"] == "mean")
     assert mean > 50, "names can be learned in this world"
+
+
+def test_figures_of_the_paper_stand_beside_its_own_setting():
+    """The window and the same word: what has more templates has no figure of the paper beside it."""
+    models = ["local", *(f"{model}, as in the paper" for model in stacked_names.NAME_ROWS[1:])]
+    assert list(stacked_names.PRINTED_ROWS) == models
+    assert list(map(repr, stacked_names.SAME_WORD)) == [repr(kf.Window(3)), repr(kf.Count(stacked_names.EVERY_WORD))]
 
 
 def test_the_ridge_is_chosen_on_training_documents():
@@ -489,11 +507,25 @@ def test_the_ridge_is_chosen_on_training_documents():
     assert [(fold.train.n_documents, fold.test.n_documents) for fold in folds] == [(8, 2)] * 5
     _, fit, held = folds[0]
     ridges, told = (0.1, 1000.0), []
-    scores = [stacked_names.crf(l2, 1).fit(fit).score(held) for l2 in ridges]
+    how = {"tolerance": stacked_names.TOLERANCE, "n_jobs": 1}
+    scores = [kf.LinearChainCRF(l2=l2, **how).fit(fit).score(held) for l2 in ridges]
     assert scores[0] > scores[1]
     run = Run(Path(), told.append, 1)
-    assert stacked_names.chosen_ridge(run, train, ridges) == stacked_names.chosen_ridge(run, train, ridges[::-1]) == 0.1
-    assert f"0.1 {100 * scores[0]:.2f}, 1000 {100 * scores[1]:.2f}" in told[0]
+    chosen = [stacked_names.chosen_crf(run, train, order).l2 for order in (ridges, ridges[::-1])]
+    assert chosen == [0.1, 0.1]
+    assert f"ridge 0.1 {100 * scores[0]:.2f}, ridge 1000 {100 * scores[1]:.2f}" in told[0]
+
+
+def test_stacks_share_their_first_level_and_are_what_they_would_be_alone(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(stacked_names.SharedCRF, "STORE", {})
+    train, test = kf.newswire_split(10, 4)
+    templates = [kf.Window(1)]
+    shared = [kf.StackedTagger(stacked_names.crf(1.0, 1), templates, n_jobs=1).fit(train) for _ in range(2)]
+    alone = kf.StackedTagger(kf.LinearChainCRF(l2=1.0, tolerance=1e-3, n_jobs=1), templates, n_jobs=1).fit(train)
+    assert len(stacked_names.SharedCRF.STORE) == 6, "five folds left out, and none; levels above are not shared"
+    assert shared[0].predict(test) == shared[1].predict(test) == alone.predict(test)
+    other = stacked_names.crf(100.0, 1).fit(train)
+    assert (other.weights_.node != shared[0].levels_[0].weights_.node).any(), "another ridge is another model"
 
 
 def test_rows_of_conll(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -5,6 +5,7 @@ Templates are plain tuples here, and `build` turns one into kinfolk's own:
     ("at", ((attribute, offset), ...))   a conjunction; a window is several of these
     ("bag", attribute, first, last)
     ("elsewhere", ((attribute, offset), ...))
+    ("ngrams", attribute, first, last)
 
 An attribute is a tuple of its kind and arguments: ("lower",), ("prefix", 3), ("column", "pos"), ...
 """
@@ -26,6 +27,8 @@ def build(template: tuple[Any, ...]) -> Any:
     """The same template in kinfolk's language."""
     if template[0] == "bag":
         return templates.bag(_attribute(template[1]), *template[2:])
+    if template[0] == "ngrams":
+        return templates.ngrams(_attribute(template[1]), *template[2:])
     first, *others = (_attribute(a)[offset] for a, offset in template[1])
     for other in others:
         first = first & other
@@ -49,6 +52,14 @@ def features(template: tuple[Any, ...], document: Document, sentence: int, at: i
         places = [at + offset for offset in range(first, last + 1) if offset != 0]
         values = {value(attribute, words[i]) for i in places if 0 <= i < len(words)}
         return {f"bag({name(attribute)}, {first}, {last})={v}" for v in values if v is not None}
+    if template[0] == "ngrams":
+        _, attribute, first, last = template
+        text = value(attribute, words[at])
+        if text is None:
+            return set()
+        letters = ["^", *text, "$"]
+        runs = {"".join(letters[a:b]) for a in range(len(letters)) for b in range(a + 1, len(letters) + 1)}
+        return {f"ngrams({name(attribute)}, {first}, {last})={run}" for run in runs if first <= len(run) <= last}
     own = words[at]["word"]
     if not own[:1].isupper():
         return set()

@@ -189,7 +189,7 @@ def test_entries_are_kept_with_the_feature_set(attribute: Any):
 
 def test_a_named_set_leaves_out_what_the_corpus_lacks():
     bare, full = Corpus.from_sentences([["a"]]), Corpus.from_sentences([["a"]], pos=[["X"]])
-    for name in ("sentence", "document"):
+    for name in ("sentence", "document", "letters"):
         without, with_pos = (list(map(str, for_corpus(name, c))) for c in (bare, full))
         assert set(without) < set(with_pos)
         assert {t for t in with_pos if "pos" not in t} == set(without)
@@ -197,5 +197,5 @@ def test_a_named_set_leaves_out_what_the_corpus_lacks():
 
 
 def test_an_unknown_set_is_refused():
-    with pytest.raises(SettingError, match="'sentence' or 'document', or a list; got 'page'"):
+    with pytest.raises(SettingError, match="'sentence', 'document' or 'letters', or a list; got 'page'"):
         for_corpus("page", Corpus.from_sentences([["a"]]))

@@ -16,8 +16,8 @@ from kinfolk import Corpus
 from kinfolk.core.modelfile import ModelFile
 from kinfolk.errors import InputError, SettingError
 from kinfolk.text.attributes import chunk, lower, per_word, pos, prefix, suffix, word
-from kinfolk.text.extraction import DOCUMENT, SENTENCE, TokenFeatures, flatten, restored_features
-from kinfolk.text.templates import bag, elsewhere, per_token
+from kinfolk.text.extraction import DOCUMENT, LETTERS, SENTENCE, TokenFeatures, flatten, restored_features
+from kinfolk.text.templates import bag, elsewhere, ngrams, per_token
 
 # Few words, so that documents repeat them; capitals, digits, letters beyond ASCII, one-letter words.
 VOCABULARY = ["the", "The", "Kim", "KIM", "of", "I", "x", "A-9", "1999", "Łódź", "é", "Kim's", "..", "_"]
@@ -33,7 +33,8 @@ TERMS = st.lists(st.tuples(ATTRIBUTES, st.integers(-2, 2)), min_size=1, max_size
 TEMPLATES = st.lists(
     st.tuples(st.just("at"), TERMS)
     | st.tuples(st.just("elsewhere"), TERMS)
-    | st.tuples(st.just("bag"), ATTRIBUTES, st.integers(-3, -1), st.integers(0, 3)),
+    | st.tuples(st.just("bag"), ATTRIBUTES, st.integers(-3, -1), st.integers(0, 3))
+    | st.tuples(st.just("ngrams"), ATTRIBUTES, st.integers(1, 2), st.integers(2, 4)),
     min_size=1,
     max_size=5,
 )
@@ -130,7 +131,7 @@ def test_a_rebuilt_feature_set_gives_the_same_rows(plain: Any, train: Any, test:
     assert (twin.rows(corpus_of(test)) != own.rows(corpus_of(test))).nnz == 0
 
 
-@pytest.mark.parametrize("templates", [SENTENCE, DOCUMENT], ids=["sentence", "document"])
+@pytest.mark.parametrize("templates", [SENTENCE, DOCUMENT, LETTERS], ids=["sentence", "document", "letters"])
 def test_the_default_sets_survive_a_file_and_name_each_feature_once(templates: Any):
     own = TokenFeatures(templates)
     corpus = corpus_of([[["The", "Kim", "A-9"], ["Kim", "of", "1999"]], [["x"]]])
@@ -162,10 +163,18 @@ def test_documents_do_not_look_into_each_other():
 
 
 def test_no_tokens_no_rows():
-    own = TokenFeatures([word[0], bag(lower, -1, 1), elsewhere(word[1])])
+    own = TokenFeatures([word[0], bag(lower, -1, 1), elsewhere(word[1]), ngrams(word, 2, 3)])
     assert own.learn(Corpus.from_sentences([])).shape == (0, 0)
     own.learn(corpus_of([[["Kim"]]]))
     assert own.rows(Corpus.from_sentences([])).shape == (0, own.n_features)
+
+
+def test_a_word_that_training_never_met_has_the_letters_it_shares():
+    own = TokenFeatures([ngrams(lower, 2, 3)])
+    own.learn(Corpus.from_sentences([["kinase"]]))
+    rows = own.rows(Corpus.from_sentences([["Lipase", "of"]]))
+    prefix = "ngrams(lower, 2, 3)="
+    assert named(rows, own.names()) == [[prefix + run for run in ("as", "se", "e$", "ase", "se$")], []]
 
 
 def test_a_lone_template_and_nested_lists_are_one_list():
@@ -211,6 +220,9 @@ WRONG = {
     "a bag of a template": (lambda: bag(lower[0], -1, 1), "bag takes an attribute"),
     "elsewhere of a bag": (lambda: elsewhere(bag(lower, -1, 1)), "elsewhere takes an attribute or a conjunction"),
     "elsewhere twice": (lambda: elsewhere(elsewhere(lower)), "elsewhere takes an attribute"),
+    "no letters": (lambda: ngrams(lower, 0, 3), "is empty: give a least and a greatest length"),
+    "fewer letters than the least": (lambda: ngrams(lower, 3, 2), "is empty"),
+    "letters of a template": (lambda: ngrams(lower[0], 2, 4), "ngrams takes an attribute"),
     "no prefix": (lambda: prefix(0), "1 or more; got 0"),
     "half a suffix": (lambda: suffix(1.5), "1 or more; got 1.5"),
     "one name, two functions": (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from copy import copy
 from functools import partial
 from itertools import product
@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from kinfolk.errors import SettingError
 from kinfolk.graph.stacked import StackedNodes
-from kinfolk.papers.data import PROBLEMS, SLIF_WIDE, Problem, Split, slif, webkb
+from kinfolk.papers.data import PROBLEMS, Problem, Split, slif, webkb
 from kinfolk.papers.harness import Log, Row, Run, experiment, paired_t_test
-from kinfolk.papers.stacking import REFERENCE, level_accuracies, maxent, paper_network
+from kinfolk.papers.stacking import NOTHING, REFERENCE, chosen, level_accuracies, maxent, paper_network
 
 # -- Figure 4 -------------------------------------------------------------------------------------------
 
@@ -44,6 +44,7 @@ def gibbs_convergence(run: Run) -> list[Row]:
             for i in range(table.shape[1]):
                 row: Row = {"model": name, "dataset": dataset, "split": f"iteration {i + first}"}
                 rows.append({**row, "accuracy": float(table[:, i].mean()), "spread": float(table[:, i].std())})
+    rows = chosen(rows, NOTHING)
     run.settings |= {"levels": LEVELS, "sweeps": SWEEPS, "starts": STARTS}
     run.draw = partial(draw, found)
     return rows
@@ -117,25 +118,18 @@ def gibbs_speed(run: Run) -> list[Row]:
 
     Both label the same graph with the same base and templates, in one thread: what is compared is work. "plain" Gibbs
     evaluates the conditional model anew at every sweep, through the same code that stacking uses, as the paper's did;
-    "fast" is this library's kernel, which keeps the part of the scores that never changes. On one graph (SLIF with all
-    its templates, Cora, CiteSeer) nodes trained on give their true labels, and every pass of either goes over all
+    "fast" is this library's kernel, which keeps the part of the scores that never changes. On
+    one graph (SLIF, Cora, CiteSeer) nodes trained on give their true labels, and every pass of either goes over all
     nodes; WebKB's schools are new graphs. speedup_100 is the time of 100 sweeps over the time of stacking; the p-value
-    compares accuracies over the folds.
+    compares accuracies over the folds. Templates are the paper's.
     """
-    rows = [row for problem in problems(run.data) for row in speed_rows(run.log, problem)]
+    rows = [row for make in PROBLEMS.values() for row in speed_rows(run.log, make(run.data))]
     stacked = [row for row in rows if row["model"] == REFERENCE]
     metrics = [name for name in stacked[0] if "speedup" in name]
     means = {name: float(np.mean([row[name] for row in stacked])) for name in metrics}
     run.settings |= {"sweeps": SPEED_SWEEPS, "base": repr(maxent()), "threads": 1}
     run.shown += tuple(metrics)
-    return [*rows, {"model": REFERENCE, "dataset": "all four", "split": "mean", **means}]
-
-
-def problems(data: Path) -> Iterator[Problem]:
-    """The four graphs; of SLIF's regions with the wider templates."""
-    for make in PROBLEMS.values():
-        problem = make(data)
-        yield problem._replace(templates=SLIF_WIDE) if problem.name == "slif" else problem
+    return chosen([*rows, {"model": REFERENCE, "dataset": "all four", "split": "mean", **means}], NOTHING)
 
 
 def speed_rows(log: Log, problem: Problem) -> list[Row]:

@@ -33,6 +33,7 @@ from kinfolk.text.templates import (
     TokenView,
     bag,
     elsewhere,
+    ngrams,
 )
 
 # -- Hash tables from 64-bit keys to consecutive numbers, as nogil kernels -----------------------------
@@ -283,7 +284,7 @@ def _write(numbers, runs, offset, first, last, cursor, indices):
                 cursor[row] += 1
 
 
-# -- Default feature sets for named entities: within the sentence, and with the document ---------------
+# -- Feature sets for named entities: within the sentence, with the document, with the letters of words ---
 #
 # Every template stands for itself: those that read a column the corpus lacks may be left out.
 
@@ -326,10 +327,21 @@ DOCUMENT: Templates = [
     document_start & short_shape,
 ]
 
+LETTERS: Templates = [
+    DOCUMENT,
+    # what an unknown word is made of: names of proteins, drugs, products
+    ngrams(lower, 2, 4),
+    # a longer phrase around
+    lower[-3],
+    lower[3],
+    lower[-2] & lower[-1],
+    lower[1] & lower[2],
+]
+
 
 # -- Choosing a feature set by name, for the columns that a corpus has ---------------------------------
 
-NAMED = {"sentence": SENTENCE, "document": DOCUMENT}
+NAMED = {"sentence": SENTENCE, "document": DOCUMENT, "letters": LETTERS}
 
 
 def for_corpus(templates: str | Templates, corpus: Corpus) -> list[Template]:
@@ -340,7 +352,8 @@ def for_corpus(templates: str | Templates, corpus: Corpus) -> list[Template]:
     if not isinstance(templates, str):
         return flatten(templates)
     if templates not in NAMED:
-        raise SettingError("templates", templates, f"{' or '.join(map(repr, NAMED))}, or a list")
+        *others, last = map(repr, NAMED)
+        raise SettingError("templates", templates, f"{', '.join(others)} or {last}, or a list")
     return [t for t in flatten(NAMED[templates]) if set(t.needs()) <= set(corpus.columns)]
 
 
@@ -381,6 +394,8 @@ def _template(spec: Mapping[str, Any], functions: Functions, strings: Mapping[st
 
     if "bag" in spec:
         return bag(attribute(spec["bag"]), int(spec["first"]), int(spec["last"]))
+    if "ngrams" in spec:
+        return ngrams(attribute(spec["ngrams"]), int(spec["first"]), int(spec["last"]))
     if "per_token" in spec:
         return PerToken(spec["per_token"], given_again(spec["per_token"], functions, "a feature function"))
     inner = spec.get("elsewhere", spec)

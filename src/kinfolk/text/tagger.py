@@ -174,7 +174,10 @@ class Tagger(TokenModel, Optimised):
     """
 
     templates: str | Templates = setting(
-        "sentence", '"sentence" or "document" (the default sets), or a list of feature templates', in_file=False
+        "sentence",
+        '"sentence", "document" or "letters" (sets of features, each with those of the one before), or a list of '
+        "feature templates",
+        in_file=False,
     )
     min_count: int | str = setting(
         "auto",

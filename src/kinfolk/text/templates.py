@@ -1,10 +1,11 @@
-"""The template language: attributes, offsets, conjunctions, bags, other occurrences.
+"""The template language: attributes, offsets, conjunctions, bags, other occurrences, letters.
 
     word[-1]                   the word to the left
     word.window(-2, 2)         five templates, one an offset
     lower[-1] & lower[0]       both together
     bag(lower, -4, 4)          the words near by, wherever they stand
     elsewhere(lower[1])        what follows *other* occurrences of this capitalised word in the document
+    ngrams(lower, 2, 4)        runs of two to four letters of the word, its ends marked
 
 A template gives each token zero or more whole-number keys. Within one template a key stands for one
 tuple of attribute values: with attribute codes c in 0..r-1 (0 = beyond the sentence), the key of a
@@ -278,6 +279,48 @@ class Elsewhere(Template):
 
 
 @dataclass(frozen=True)
+class Ngrams(Template):
+    """All runs of `first` to `last` characters of a value, ^ before its first and $ behind its last, each once.
+
+    They are worked out once a distinct value, also of values that training never met.
+    """
+
+    attribute: Attribute
+    first: int
+    last: int
+
+    def attributes(self) -> tuple[Attribute, ...]:
+        return ()  # its values need no numbers: those of the runs are kept
+
+    def needs(self) -> tuple[str, ...]:
+        return self.attribute.needs()
+
+    def keys(self, view: TokenView) -> Keys:
+        column = self.attribute.column(view.corpus)
+        runs = [*map(self.of, column.values), []]  # the last is where code -1 (no value) points
+        codes = view.encode(str(self), Column.from_strings(run for of_value in runs for run in of_value))
+        sizes = np.array([len(of_value) for of_value in runs])
+        starts, size = starts_of(sizes)[:-1][column.codes], sizes[column.codes]
+        indptr = starts_of(size)
+        return Keys(codes[np.arange(indptr[-1]) + np.repeat(starts - indptr[:-1], size)].astype(np.int64), indptr)
+
+    def of(self, value: str) -> list[str]:
+        """The runs of one value, shorter ones first."""
+        marked = f"^{value}$"
+        sizes = range(self.first, min(self.last, len(marked)) + 1)
+        return list(dict.fromkeys(marked[i : i + n] for n in sizes for i in range(len(marked) - n + 1)))
+
+    def describe(self, key: int, view: TokenView) -> str:
+        return f"{self}={view.vocabularies[str(self)][key - 1]}"
+
+    def spec(self) -> dict[str, Any]:
+        return {"ngrams": self.attribute.spec(), "first": self.first, "last": self.last}
+
+    def __str__(self) -> str:
+        return f"ngrams({self.attribute}, {self.first}, {self.last})"
+
+
+@dataclass(frozen=True)
 class PerToken(Template):
     """A user's function of a sentence and a position; returns any number of strings.
 
@@ -332,6 +375,17 @@ def bag(attribute: Attribute, first: int, last: int) -> Bag:
             f"bag({attribute}, {first}, {last}) is empty: give a first and a last offset around 0"
         )
     return Bag(attribute, first, last)
+
+
+def ngrams(attribute: Attribute, first: int, last: int) -> Ngrams:
+    """Runs of `first` to `last` characters of the values of `attribute`, whose ends are marked by ^ and $."""
+    if not isinstance(attribute, Attribute):
+        raise SettingError.saying(f"ngrams takes an attribute, as in ngrams(lower, 2, 4); got {attribute}")
+    if not 1 <= first <= last:
+        raise SettingError.saying(
+            f"ngrams({attribute}, {first}, {last}) is empty: give a least and a greatest length, of 1 or more"
+        )
+    return Ngrams(attribute, first, last)
 
 
 def elsewhere(template: Attribute | Conjunction) -> Elsewhere:
