@@ -143,7 +143,8 @@ def test_the_examples_work(kinfolk: Any, desk: Path, monkeypatch: pytest.MonkeyP
 def test_the_examples_that_take_long_name_what_there_is():
     assert examples_of(("demo",)) == [["kinfolk", "demo"]]
     for words in examples_of(("reproduce",)):
-        assert words[1] == "reproduce" and words[2] in {*EXPERIMENTS, "all"} and "--data" in words
+        assert words[1] == "reproduce" and {"--data", "--check-data"} & set(words)
+        assert words[2] in {*EXPERIMENTS, "all"} or words[2] == "--check-data"
 
 
 def test_the_statuses_are_told(kinfolk: Any):

@@ -13,6 +13,7 @@ import pytest
 
 from kinfolk.cli import reproduce
 from kinfolk.errors import InputError
+from kinfolk.papers.evidence import BEGIN, END
 from kinfolk.papers.harness import Report
 
 PNG = bytes.fromhex(
@@ -96,7 +97,7 @@ def test_what_fails_stops_nothing_and_nothing_is_lost(kinfolk, experiments, tmp_
     assert len(numbers["data"]["rows"]) == 2 and "all 100 are in the JSON" in numbers["data"]["note"]
     told = json.loads(out.read_text())
     assert told["breaks"]["failed"] and len(told["one-figure"]["rows"]) == 100
-    assert sorted(p.name for p in (tmp_path / "all.results").iterdir()) == ["one-figure.json", "one-table.json"]
+    assert sorted(p.name for p in (tmp_path / "all").iterdir()) == ["one-figure.json", "one-table.json"]
 
 
 def test_what_is_there_is_not_run_again_unless_asked(kinfolk, experiments, tmp_path: Path):
@@ -108,8 +109,8 @@ def test_what_is_there_is_not_run_again_unless_asked(kinfolk, experiments, tmp_p
     answer = kinfolk(*command)
     assert RUNS == ["fake_no_data", "fake_breaks"] and "one-table: kept from before" in answer.err
     assert parts(page)[1:] == before[1:]
-    kept = tmp_path / "all.results" / "one-table.json"
-    for change in ({"version": "0.0.1"}, {"data": "elsewhere"}, {"rows": None}):
+    kept = tmp_path / "all" / "one-table.json"
+    for change in ({"code": "0123456789ab"}, {"data": "elsewhere"}, {"rows": None}):
         kept.write_text(json.dumps({**json.loads(kept.read_text()), **change}) if "rows" not in change else "{damaged")
         RUNS.clear()
         kinfolk(*command)
@@ -144,11 +145,54 @@ def test_a_page_of_one_experiment(kinfolk, experiments, tmp_path: Path):
     assert only["title"] == "one-table" and len(only["data"]["rows"]) == 2
 
 
+EXCERPT = f"""{BEGIN}
+| y, F1 | one-table | d | y | test | f1 | | | |
+{END}
+"""
+
+
+def test_the_page_of_results_grows_with_each_experiment_and_so_does_the_excerpt(kinfolk, experiments, tmp_path: Path):
+    page, readme = tmp_path / "results.md", tmp_path / "README.md"
+    readme.write_text(EXCERPT)
+    command = ("--data", tmp_path, "--markdown", page, "--readme", readme)
+    answer = kinfolk("reproduce", "one-figure", *command)
+    assert answer.status == 0 and RUNS == ["fake_one_figure"]
+    assert "| y, F1 | one-table | d | y | test | f1 | not run yet |  |  |" in readme.read_text()
+    text = page.read_text()
+    assert "Not run yet: one-table, no-data, breaks." in text and "| d | a | iteration 49 | 49.00 |" in text
+    kinfolk("reproduce", "one-figure", "one-table", *command)
+    assert RUNS == ["fake_one_figure", "fake_one_table"]
+    assert "| y, F1 | one-table | d | y | test | f1 | 90.50 |  | 91.2 |" in readme.read_text()
+    assert "Not run yet: no-data, breaks." in page.read_text() and not (tmp_path / "experiments.html").exists()
+    assert sorted(p.name for p in (tmp_path / "results").iterdir()) == ["one-figure.json", "one-table.json"]
+    assert kinfolk("reproduce", "all", *command).status == 1 and "no-data: failed" not in page.read_text()
+    before = page.read_text()
+    page.unlink()
+    RUNS.clear()
+    assert kinfolk("reproduce", "--markdown", page).status == 0, "the page alone needs no data"
+    assert RUNS == [] and page.read_text() == before
+
+
+def test_what_other_code_found_is_run_again(kinfolk, experiments, monkeypatch, tmp_path: Path):
+    command = ("reproduce", "one-table", "--data", tmp_path, "--markdown", tmp_path / "results.md")
+    kinfolk(*command)
+    monkeypatch.setattr("kinfolk.papers.harness.code_digest", lambda: "another")
+    monkeypatch.setattr("kinfolk.papers.evidence.code_digest", lambda: "another")
+    assert kinfolk("reproduce", "--markdown", tmp_path / "results.md").status == 0
+    assert "**Found by other code" in (tmp_path / "results.md").read_text()
+    kinfolk(*command)
+    assert RUNS == ["fake_one_table"] * 2 and "**Found by other code" not in (tmp_path / "results.md").read_text()
+
+
 def test_mistakes_are_told_before_the_work(kinfolk, experiments, tmp_path: Path):
     for words, told in (
         (("all", "--figure", tmp_path / "f.png"), "all draws figures into its page"),
         (("one-table", "--again"), "--again is for all"),
         (("all", "--report", tmp_path / "no" / "x.html"), "does not exist or"),
+        (("all", "--markdown", tmp_path / "no" / "x.md"), "does not exist or"),
+        (("all", "--readme", tmp_path / "README.md"), "pass --markdown too"),
+        ((), "no experiment named; there are: one-table"),
+        (("one-table", "other"), "no experiment 'other'"),
         (("one-table", "--report", tmp_path / "no" / "x.html"), "does not exist or"),
     ):
         answer = kinfolk("reproduce", *words, "--data", tmp_path)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import optimize
 
 import linkage_oracle as oracle
 from kinfolk.linking import objective as pairs
@@ -190,3 +191,23 @@ def test_tilts():
     assert Bias(factor=2.0, form="factor").tilt == Tilt(shift=math.log(2))
     for form in FORMS:
         assert Bias(factor=1, form=form).tilt == Tilt()
+
+
+@given(problem=problems(), variance=st.sampled_from([0.5, 1.0, 4.0]))
+@settings(max_examples=20)
+def test_a_prior_on_the_weights_of_both_labels_is_half_a_ridge_on_log_odds(problem, variance):
+    """Mallet's objective, two weights a feature, is least at -w/2 and w/2, with the w of l2 = 1 / (2 variance)."""
+    scores = lambda own: problem.features @ own  # noqa: E731
+    n = len(problem.weights)
+
+    def both_labels(flat):
+        table = np.stack([scores(flat[:n]), scores(flat[n:])], axis=1)
+        picked = table[np.arange(len(table)), problem.labels]
+        return np.logaddexp.reduce(table, axis=1).sum() - picked.sum() + flat @ flat / (2 * variance)
+
+    plain = problem._replace(biased=np.zeros(len(problem.labels), bool))
+    objective = made(plain, Bias(factor=1.0).tilt, l2=1 / (2 * variance))
+    w = optimize.minimize(lambda own: value(objective, own), np.zeros(n), jac=True, method="BFGS", tol=1e-9).x
+    two = optimize.minimize(both_labels, np.zeros(2 * n), method="BFGS", tol=1e-9).x
+    np.testing.assert_allclose(two[n:] - two[:n], w, atol=1e-4)
+    assert both_labels(np.concatenate([-w / 2, w / 2])) == pytest.approx(value(objective, w)[0])

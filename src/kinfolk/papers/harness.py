@@ -1,29 +1,34 @@
 """The harness of the experiments: to declare one, to score models on folds, to run all and keep what they find.
 
-Each result is kept in a file at once; one that is there already is taken as it is, if the same version of kinfolk
-found it in the same data folder.
+Each result is kept in a file at once; one that is there already is taken as it is, if the same code found it in the
+same data.
 """
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import importlib
 import json
 import logging
 import tempfile
 import time
+import tokenize
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import wraps
+from functools import cache, wraps
+from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kinfolk import __version__
 from kinfolk.core.files import write_utf8
+from kinfolk.core.threads import resolve_jobs
 from kinfolk.errors import KinfolkError
+from kinfolk.papers.manifest import data_digest
 from kinfolk.report.page import Part, report_html
 
 # "model", "dataset", "split", then metrics; percentages run 0-100. Of the first metric shown: "lower" and "upper", its
@@ -245,28 +250,36 @@ class Result(Report):
     """What is kept of an experiment: the report, its figure as the data: address of a PNG; or why there is none."""
 
     about: str = ""  # what it is, by its own words
+    details: str = ""  # the rest of these
     figure: str | None = None
+    cores: int = 1
+    version: str = __version__
+    code: str = ""  # digest of the code that found it
+    data: str = ""  # digest of the data it was found in
     fault: str | None = None
     expected: bool = True  # whether the fault is one of the input, as data that are not there
     from_before: bool = False
 
+    KEPT: ClassVar = (
+        "experiment", "about", "details", "seconds", "cores", "version", "code", "data", "settings", "shown", "figure"
+    )  # fmt: skip
+
     @classmethod
-    def of(cls, report: Report, about: str) -> Result:
+    def of(cls, report: Report, about: str, **known: Any) -> Result:
         figure = None if report.draw is None else _as_address(report.draw)
         kept = {one.name: getattr(report, one.name) for one in fields(report)}
-        return cls(**kept, about=about, figure=figure)
+        return cls(**kept, about=about, figure=figure, **known)
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""
         paper = [[*place, figures] for place, figures in self.paper.items()]
-        names = ("experiment", "about", "rows", "seconds", "settings", "shown", "figure")
-        return {"version": __version__, **{name: getattr(self, name) for name in names}, "paper": paper}
+        return {**{name: getattr(self, name) for name in self.KEPT}, "paper": paper, "rows": self.rows}
 
     @classmethod
     def from_dict(cls, kept: Mapping[str, Any]) -> Result:
         paper = {(dataset, model, split): figures for dataset, model, split, figures in kept["paper"]}
-        same = {name: kept[name] for name in ("experiment", "about", "rows", "seconds", "settings", "figure")}
-        return cls(**same, shown=tuple(kept["shown"]), paper=paper, from_before=True)
+        same = {name: kept[name] for name in (*cls.KEPT, "rows")}
+        return cls(**{**same, "shown": tuple(kept["shown"])}, paper=paper, from_before=True)
 
 
 def load(place: str) -> Experiment:
@@ -278,7 +291,42 @@ def load(place: str) -> Experiment:
 
 def about(experiment: Any) -> str:
     """The first paragraph of what an experiment says of itself."""
-    return " ".join((experiment.__doc__ or "").strip().split("\n\n")[0].split())
+    return _paragraphs(experiment)[0]
+
+
+def _paragraphs(experiment: Any) -> list[str]:
+    return [" ".join(text.split()) for text in (experiment.__doc__ or "").strip().split("\n\n")]
+
+
+PRESENTATION = ("cli", "report", "cli.py", "page.py", "evidence.py", "manifest.py")  # no figure depends on these
+
+
+@cache
+def code_digest() -> str:
+    """Twelve digits that stand for the installed code, but for comments, docstrings and what only presents results."""
+    root, found = Path(__file__).parents[1], hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        parts = path.relative_to(root).parts
+        if not set(parts) & set(PRESENTATION):
+            found.update("/".join(parts).encode() + b"\0" + bare_code(path.read_text(encoding="utf-8")).encode())
+    return found.hexdigest()[:12]
+
+
+def bare_code(source: str) -> str:
+    """Python source without comments, docstrings and empty lines."""
+    lines = source.splitlines()
+    tokens = [one for one in tokenize.generate_tokens(StringIO(source).readline) if one.type != tokenize.NL]
+    code = [one for one in tokens if one.type != tokenize.COMMENT]
+    left_out = [one for one in tokens if one.type == tokenize.COMMENT]
+    breaks = (tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
+    for i, one in enumerate(code):  # a string that is a statement by itself
+        starts = i == 0 or code[i - 1].type in breaks
+        if one.type == tokenize.STRING and starts and code[i + 1].type == tokenize.NEWLINE:
+            left_out.append(one)
+    for one in sorted(left_out, key=lambda one: one.start, reverse=True):
+        (first, start), (last, end) = one.start, one.end
+        lines[first - 1 : last] = [lines[first - 1][:start] + lines[last - 1][end:]]
+    return "\n".join(line.rstrip() for line in lines if line.strip())
 
 
 def run_all(
@@ -287,16 +335,15 @@ def run_all(
     """Each experiment in turn, its result kept in `folder`. One that fails is a result with a `fault`."""
     folder.mkdir(exist_ok=True)
     for name, place in experiments.items():
-        file = folder / f"{name}.json"
-        known = None if again else _from_before(file, name, data)
-        if known is not None:
+        file, digest = folder / f"{name}.json", data_digest(name, data)
+        kept = None if again else kept_result(file)
+        if kept is not None and (kept.experiment, kept.code, kept.data) == (name, code_digest(), digest):
             log(f"{name}: kept from before in {file}; --again runs it anew")
-            yield known
+            yield kept
             continue
         log(f"{name}: running")
         try:
-            run = load(place)
-            result = Result.of(run(data, lambda line, name=name: log(f"{name}: {line}"), jobs), about(run))  # type: ignore[misc]
+            result = _one(name, load(place), data, log, jobs, digest)
         except Exception as error:  # whatever is wrong with one, the others are run
             logger.debug("%s failed", name, exc_info=True)
             expected = isinstance(error, KinfolkError | OSError)
@@ -304,19 +351,39 @@ def run_all(
             log(f"{name}: failed: {fault}")
             yield Result(name, fault=fault, expected=expected)
             continue
-        kept = {**result.as_dict(), "data": str(data.resolve())}
-        write_utf8(file, [json.dumps(kept, indent=2, default=repr), "\n"])
+        write_utf8(file, [as_json(result.as_dict())])
         yield result
 
 
-def _from_before(file: Path, name: str, data: Path) -> Result | None:
-    """What the file holds, if it is the answer to the same question; a damaged file holds nothing."""
+def _one(name: str, run: Experiment, data: Path, log: Log, jobs: int, digest: str) -> Result:
+    report = run(data, lambda line: log(f"{name}: {line}"), jobs)
+    first, *others = _paragraphs(run)
+    known = {"details": "\n\n".join(others), "cores": resolve_jobs(jobs), "code": code_digest(), "data": digest}
+    return Result.of(report, first, **known)
+
+
+def kept_result(file: Path) -> Result | None:
+    """What a file holds, whatever code found it; None if there is none or it is damaged."""
     try:
-        kept = json.loads(file.read_text(encoding="utf-8"))
-        same = (kept["version"], kept["data"], kept["experiment"]) == (__version__, str(data.resolve()), name)
-        return Result.from_dict(kept) if same else None
+        return Result.from_dict(json.loads(file.read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def as_json(content: Mapping[str, Any]) -> str:
+    """A line for each entry, and for each thing of a list: differences between two files can be read."""
+    lines = []
+    for key, value in content.items():
+        if isinstance(value, list) and value:
+            text = "[\n" + ",\n".join(f"  {_compact(one)}" for one in value) + "\n]"
+        else:
+            text = _compact(value)
+        lines.append(f"{json.dumps(key)}: {text}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, default=repr)
 
 
 def _as_address(draw: Callable[[Path], None]) -> str:

@@ -1,0 +1,203 @@
+"""The page of results and README's excerpt of it: what stands in them, and that the two kept here agree."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kinfolk.cli.reproduce import EXPERIMENTS
+from kinfolk.errors import InputError
+from kinfolk.papers import evidence, harness
+from kinfolk.papers.evidence import BEGIN, END, HEADINGS, NOT_RUN, main_rows, page, refreshed, strangers
+from kinfolk.papers.harness import Result, as_json, bare_code, code_digest, kept_result, table
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+RESULTS = REPOSITORY / "docs" / "results.md"
+
+
+def small_result(**more: Any) -> Result:
+    rows = table("cora", ["1", "2", "3"], {"local": [70.0, 72.0, 74.0], "stacked": [74.0, 75.0, 79.0]}, "stacked")
+    rows[-1]["chosen_on"] = "training papers"
+    paper = {("cora", "stacked", "mean"): {"accuracy": 73.8, "recall": 50.0}}
+    known = {"about": "Cora.", "details": "Five folds.", "cores": 2, "code": code_digest(), "data": "d1", **more}
+    return Result("stacked-cora", rows, 12.3, {"C": 1.0, "tried": ["x" * 700]}, ("accuracy", "p_value"), paper, **known)
+
+
+SMALL = {"stacked-cora": "stacking.stacked_cora", "stacked-slif": "stacking.stacked_slif"}
+
+
+def section(text: str, name: str) -> str:
+    return text.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+
+
+# -- the page ------------------------------------------------------------------------------------------
+
+
+def test_a_section_has_what_it_is_its_command_rows_with_intervals_and_how_it_was_found():
+    found = section(page(SMALL, {"stacked-cora": small_result()}), "stacked-cora")
+    assert "Cora.\n\n`kinfolk reproduce stacked-cora --data DIR`\n\nFive folds." in found
+    head, _, local, stacked = [line for line in found.splitlines() if line.startswith("|")]
+    assert head == "| data | model | split | accuracy | gain | p value | paper | chosen on |"
+    assert local.startswith("| cora | local | mean | 72.00 [67.03, 76.97] |  |")
+    own, beside = "76.00 [69.43, 82.57] | +4.00 [+1.52, +6.48]", "73.8, recall 50.0 | training papers"
+    assert stacked == f"| cora | stacked | mean | {own} |  | {beside} |"
+    assert "- C: `1.0`" in found and "- tried: in `results/stacked-cora.json`" in found
+    assert f"12 s on 2 cores; kinfolk {harness.__version__}, code {code_digest()}, data d1." in found
+    assert "6 more rows are in `results/stacked-cora.json`" in found
+
+
+def test_what_was_not_run_and_what_other_code_found_is_said():
+    text = page(SMALL, {"stacked-cora": small_result(code="0123456789ab")})
+    assert "**Incomplete.** Not run yet: stacked-slif." in text
+    assert "Not run yet: `kinfolk reproduce stacked-slif --data DIR" in section(text, "stacked-slif")
+    assert "**Found by other code (0123456789ab) than this page's" in section(text, "stacked-cora")
+    whole = page({"stacked-cora": ""}, {"stacked-cora": small_result()})
+    assert "Incomplete" not in whole and "other code (" not in whole
+
+
+def test_rows_of_folds_are_left_out_and_long_series_end_in_one_row():
+    rows = [{"dataset": "d", "model": m, "split": f"iteration {i}", "accuracy": i} for m in "ab" for i in range(60)]
+    result = Result("x", rows, shown=("accuracy",))
+    assert [row["split"] for row in main_rows(result)] == ["iteration 59"] * 2
+    few = Result("x", rows[:5], shown=("accuracy",))
+    assert main_rows(few) == rows[:5]
+    pages = [*small_result().rows, {"dataset": "cora", "model": "stacked", "split": "all pages", "accuracy": 1.0}]
+    assert [row["split"] for row in main_rows(Result("x", pages))] == ["mean", "mean", "all pages"]
+
+
+def test_intervals_are_of_the_first_number_that_is_shown():
+    rows = [{"dataset": "d", "model": "m", "split": "test", "stage": "after", "f1": 50.0, "lower": 40, "upper": 60}]
+    found = page({"x": ""}, {"x": Result("x", rows, shown=("stage", "f1", "absent"))})
+    assert (
+        "| data | model | split | stage | f1 |\n" in found
+        and "| d | m | test | after | 50.00 [40.00, 60.00] |" in found
+    )
+
+
+def test_a_cell_cannot_break_the_table():
+    rows = [{"dataset": "a|b", "model": "<b>", "split": "test", "f1": 1.0}]
+    assert "| a\\|b | &lt;b> | test | 1.00 |" in page({"x": ""}, {"x": Result("x", rows, shown=("f1",))})
+
+
+# -- what is kept, and when it is taken for the same ---------------------------------------------------
+
+
+def test_a_result_is_kept_whole(tmp_path: Path):
+    file = tmp_path / "a.json"
+    file.write_text(as_json(small_result().as_dict()))
+    found = kept_result(file)
+    assert found is not None and found.from_before
+    assert json.dumps(found.as_dict()) == json.dumps(small_result().as_dict())
+    assert len(file.read_text().splitlines()) > len(found.rows)
+    assert kept_result(tmp_path / "none.json") is None
+
+
+SOURCE = '''"""A module."""
+# a comment
+def f(a):  # another
+    """What
+    it does."""
+
+    "not needed"
+    return a + "# no comment" + """
+    text"""
+'''
+
+
+def test_comments_and_docstrings_are_no_part_of_the_code_and_all_else_is():
+    assert bare_code(SOURCE) == 'def f(a):\n    return a + "# no comment" + """\n    text"""'
+    assert bare_code(SOURCE.replace("comment", "remark").replace("What", "How")) != bare_code(SOURCE)
+    assert bare_code(SOURCE.replace("a comment", "a remark").replace("What", "How")) == bare_code(SOURCE)
+    assert bare_code(SOURCE.replace("a + ", "a - ")) != bare_code(SOURCE)
+    assert bare_code("") == ""
+
+
+def test_the_digest_of_the_code_follows_what_computes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    def digest(**files: str) -> str:
+        for name, text in files.items():
+            path = tmp_path / name.replace("__", "/")
+            path.with_suffix(".py").parent.mkdir(exist_ok=True)
+            path.with_suffix(".py").write_text(text)
+        return code_digest.__wrapped__()
+
+    monkeypatch.setattr(harness, "__file__", str(tmp_path / "papers" / "harness.py"))
+    first = digest(core__a="x = 1\n", cli__main="y = 1\n", papers__harness="z = 1\n")
+    assert digest(core__a="# same\nx = 1\n", cli__main="y = 2\n", papers__evidence="shown = 2\n") == first
+    assert digest(core__a="x = 2\n") != first
+    assert len(first) == 12
+
+
+# -- the excerpt ---------------------------------------------------------------------------------------
+
+README = f"""# x
+
+{BEGIN}
+| {" | ".join(HEADINGS)} |
+|{"---|" * len(HEADINGS)}
+| Cora, stacked | stacked-cora | cora | stacked | mean | accuracy | 1.00 | old | 1 |
+| no such | stacked-cora | cora | unheard of | mean | accuracy | 2.00 | | |
+| the p-value | stacked-cora | cora | local | mean | p value | | | |
+{END}
+rest | of it |
+"""
+
+
+def test_an_excerpt_gets_its_figures_from_the_results_and_nothing_else_changes():
+    found = refreshed(README, {"stacked-cora": small_result()})
+    lines = found.splitlines()
+    assert lines[5] == (
+        "| Cora, stacked | stacked-cora | cora | stacked | mean | accuracy |"
+        " 76.00 [69.43, 82.57] | +4.00 [+1.52, +6.48] | 73.8 |"
+    )
+    assert lines[6].endswith(f"| {NOT_RUN} |  |  |") and "0.0" in lines[7]
+    assert lines[:5] + lines[8:] == README.splitlines()[:5] + README.splitlines()[8:]
+    assert refreshed(found, {"stacked-cora": small_result()}) == found
+    assert strangers(found, {"stacked-cora": small_result()}) == ["stacked-cora, cora, unheard of, mean, accuracy"]
+    assert all(NOT_RUN in line for line in refreshed(README, {}).splitlines()[5:8])
+
+
+def test_an_excerpt_that_is_none_is_refused():
+    with pytest.raises(InputError, match=r"README.md: no excerpt of the results; it stands between"):
+        refreshed("# x\n", {})
+    with pytest.raises(InputError, match="expected the cells what, experiment"):
+        refreshed(README.replace("| old |", "|"), {})
+
+
+# -- the ones of this repository -----------------------------------------------------------------------
+
+
+def kept_here() -> dict[str, Result]:
+    found = {name: kept_result(RESULTS.with_suffix("") / f"{name}.json") for name in EXPERIMENTS}
+    return {name: result for name, result in found.items() if result is not None}
+
+
+def test_the_page_here_was_written_by_its_command_from_the_results_beside_it():
+    text, kept = RESULTS.read_text(encoding="utf-8"), kept_here()
+    assert evidence.COMMAND in text.split("\n\n")[1] and len(text) < 1_000_000
+    code = re.search(r"^kinfolk \S+, code (\w+)\.$", text, re.MULTILINE)  # by which it was written
+    assert kept and code is not None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(evidence, "code_digest", lambda: code[1])
+        again = page(EXPERIMENTS, kept)
+    for name in kept:
+        assert section(text, name) == section(again, name) != "", f"to be written anew: {evidence.COMMAND}"
+
+
+def test_every_figure_of_readme_is_one_of_the_page():
+    """A figure in README's excerpt stands in the row of the page that its line names."""
+    text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    assert refreshed(text, kept_here()) == text, f"to be written anew: {evidence.COMMAND}"
+    assert not strangers(text, kept_here())
+    results = RESULTS.read_text(encoding="utf-8")
+    lines = [line for line in text.partition(BEGIN)[2].partition(END)[0].splitlines() if "[" in line]
+    for line in lines:
+        _, experiment, dataset, model, split, _, figure, gain, _ = (one.strip() for one in line.strip("|").split("|"))
+        row = next(
+            one for one in section(results, experiment).splitlines() if f"| {dataset} | {model} | {split} |" in one
+        )
+        assert figure in row and gain in row
+    assert lines
