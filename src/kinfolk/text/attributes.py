@@ -7,8 +7,8 @@ tokens by indexing. `word[-1]` is the attribute one token to the left; `word[-1]
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -71,10 +71,12 @@ def _short_shape(values: Values) -> list[str]:
 
 
 _RUN = re.compile(r"(.)\1+")
+_DIGIT = re.compile(r"\d")
 
 # kind -> function from all distinct values to what is said of them; None = nothing to say.
 _KINDS: dict[str, Callable[..., MaybeValues]] = {
     "lower": lambda values: [v.lower() for v in values],
+    "folded": lambda values: [_DIGIT.sub("0", v.lower()) for v in values],
     "shape": _shape,
     "short_shape": _short_shape,
     "prefix": lambda values, n: [v[:n] if len(v) >= n else None for v in values],
@@ -178,6 +180,7 @@ def matches(name: str, pattern: str, of: Attribute | None = None) -> Derived:
 column, per_word = Raw, PerWord  # as templates are written: column("lemma")[0], per_word("stem", stem)[0]
 word, pos, chunk = Raw("word"), Raw("pos"), Raw("chunk")
 lower, shape, short_shape = Derived("lower"), Derived("shape"), Derived("short_shape")
+folded = Derived("folded")  # in lower case, every digit 0
 capitalised = Derived("capitalised")
 
 
@@ -316,6 +319,39 @@ sentence_all_caps, sentence_length = Context("sentence_all_caps"), Context("sent
 run_first, run_last, run_before, run_after = map(Context, ("run_first", "run_last", "run_before", "run_after"))
 seen_capitalised, seen_lower = Context("seen_capitalised"), Context("seen_lower")
 document_case, document_start = Context("document_case"), Context("document_start")
+
+
+# -- Tables of words: what somebody knows of them, such as their cluster or their stem ------------------------------
+
+
+@dataclass(frozen=True)
+class Lookup(Attribute):
+    """What a table says of a word; nothing of words that are not in it. The model file keeps the table."""
+
+    KEY: ClassVar[str] = "lookup"
+    name: str
+    table: Mapping[str, str] = field(repr=False, hash=False)
+    of: Attribute = Raw("word")
+
+    def column(self, corpus: Corpus) -> Column:
+        return _mapped(self.of.column(corpus), lambda values: [self.table.get(value) for value in values])
+
+    def spec(self) -> dict[str, Any]:
+        return {**super().spec(), "of": self.of.spec()}
+
+    def needs(self) -> tuple[str, ...]:
+        return self.of.needs()
+
+
+def lookup(name: str, table: Mapping[str, str], of: Attribute | None = None) -> Lookup:
+    """An attribute from a table of words, such as clusters of words: `lookup("stem", {"genes": "gene"}, lower)`.
+
+    of  what is looked up, by default the word
+    """
+    strange = [entry for pair in table.items() for entry in pair if not isinstance(entry, str)]
+    if strange:
+        raise InputError(f"lookup takes a table of strings to strings; got {strange[0]!r}")
+    return Lookup(name, dict(table), of or word)
 
 
 # -- Gazetteers: lists of known names as an attribute of tokens ----------------------------------------

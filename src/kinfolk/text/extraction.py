@@ -6,7 +6,7 @@ template, within a template by first appearance, so rows of the table are sorted
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,7 @@ from kinfolk.text.templates import (
     Conjunction,
     Elsewhere,
     Keys,
+    Ngrams,
     PerToken,
     Template,
     TokenView,
@@ -222,13 +223,22 @@ class TokenFeatures:
         arrays = {"features.sizes": np.array([len(t) for t in self.tables], np.int64)}
         arrays["features.keys"] = np.concatenate([t.keys for t in self.tables]).astype(np.int64)
         strings: dict[str, Sequence[str]] = {f"values.{n}": v.names for n, v in self.vocabularies.items()}
+        for attribute in self._attributes():
+            if isinstance(attribute, attributes.Gazetteer):
+                strings[f"gazetteer.{attribute.name}"] = sorted(attribute.entries)
+            elif isinstance(attribute, attributes.Lookup):
+                strings[f"lookup.{attribute.name}"] = [entry for pair in attribute.table.items() for entry in pair]
+        return arrays, strings
+
+    def _attributes(self) -> Iterator[Attribute]:
+        """All that templates read, and what these are made of."""
         for template in self.templates:
-            for attribute in template.attributes():
+            inner = (template.attribute,) if isinstance(template, Ngrams) else template.attributes()
+            for attribute in inner:
+                yield attribute
                 while hasattr(attribute, "of"):
                     attribute = attribute.of
-                if isinstance(attribute, attributes.Gazetteer):
-                    strings[f"gazetteer.{attribute.name}"] = sorted(attribute.entries)
-        return arrays, strings
+                    yield attribute
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], strings: Mapping[str, Sequence[str]]) -> None:
         cuts = np.cumsum(arrays["features.sizes"])[:-1]
@@ -376,7 +386,7 @@ def restored_features(file: ModelFile, functions: Functions) -> TokenFeatures | 
 
 
 def _template(spec: Mapping[str, Any], functions: Functions, strings: Mapping[str, Sequence[str]]) -> Template:
-    """What `Template.spec` describes; `strings` has the entries of gazetteers."""
+    """What `Template.spec` describes; `strings` has the entries of gazetteers and tables."""
 
     def attribute(spec: Mapping[str, Any]) -> Attribute:
         if "column" in spec:
@@ -387,6 +397,10 @@ def _template(spec: Mapping[str, Any], functions: Functions, strings: Mapping[st
             return attributes.PerWord(spec["function"], given_again(spec["function"], functions, "a feature function"))
         if "document" in spec:
             return attributes.Context(spec["document"])
+        if "lookup" in spec:
+            entries = strings[f"lookup.{spec['lookup']}"]
+            table = dict(zip(entries[::2], entries[1::2], strict=True))
+            return attributes.Lookup(spec["lookup"], table, attribute(spec["of"]))
         if "gazetteer" in spec:
             entries = strings[f"gazetteer.{spec['gazetteer']}"]
             return attributes.Gazetteer(spec["gazetteer"], frozenset(entries), spec["ignore_case"])
