@@ -78,6 +78,26 @@ def test_intervals_are_of_the_first_number_that_is_shown():
     )
 
 
+def test_other_metrics_may_have_intervals_and_gains_of_their_own():
+    row = {
+        "dataset": "d",
+        "model": "m",
+        "split": "test",
+        "f1": 50.0,
+        "conll": 70.0,
+        "conll_lower": 69,
+        "conll_upper": 71,
+    }
+    row |= {"conll_gain": 1.5, "conll_gain_lower": 0.5, "conll_gain_upper": 2.5, "gain": -1.0}
+    result = Result("x", [row], shown=("f1", "conll", "conll_gain", "conll_gain_lower", "conll_gain_upper"))
+    found = page({"x": ""}, {"x": result})
+    assert "| data | model | split | f1 | gain | conll | conll gain |\n" in found
+    assert "| d | m | test | 50.00 | -1.00 | 70.00 [69.00, 71.00] | +1.50 [+0.50, +2.50] |" in found
+    line = "| what | x | d | m | test | conll | | | |"
+    (told,) = refreshed(f"{BEGIN}\n{line}\n{END}", {"x": result}).splitlines()[1:2]
+    assert told.endswith("| conll | 70.00 [69.00, 71.00] | +1.50 [+0.50, +2.50] |  |")
+
+
 def test_a_cell_cannot_break_the_table():
     rows = [{"dataset": "a|b", "model": "<b>", "split": "test", "f1": 1.0}]
     assert "| a\\|b | &lt;b> | test | 1.00 |" in page({"x": ""}, {"x": Result("x", rows, shown=("f1",))})

@@ -139,13 +139,17 @@ def _one(name: str, data: Path, page: Path | None, json_file: Path | None, pictu
     if report.draw is not None:
         report.draw(picture)
         _log(f"drew {picture}")
-    metrics = [key for key in report.shown if any(key in row for row in report.rows)]
-    head, rows = ("data", "model", "split", *(key.replace("_", " ") for key in metrics), "paper"), []
+    metrics = harness.metrics_of(report)
+    gains = [key for key in metrics if any(harness.gain(report, row, key) for row in report.rows)]
+    names = [*metrics, *(harness.gain_name(report, key) for key in gains), "paper"]
+    rows = []
     for row in report.rows:
         place = row["dataset"], row["model"], row["split"]
         paper = report.paper.get(place, {})
-        figures = [harness.cell(row.get(key), key) for key in metrics]
+        figures = [harness.figure(report, row, key) for key in metrics]
+        figures += [harness.gain(report, row, key) for key in gains]
         rows.append((*place, *figures, " ".join(f"{paper[key]:.1f}" for key in metrics if key in paper)))
+    head = ("data", "model", "split", *(name.replace("_", " ") for name in names))
     show([], Table(head, rows, words=3))
     typer.echo(f"{report.seconds:.0f} s")
 

@@ -230,9 +230,9 @@ class MixtureNodes(Mixes, GuardedNodes, Optimised):
     """Nodes of a Graph labelled by the company they keep, with exact marginals in each order of them;
     over a graph they are the mean over some random orders, and so an estimate.
 
-    Known labels come first in every order, so the others are exactly conditioned on them. In a DAG (a `Relational`) a
-    known label is seen by those that look at it and says nothing of its own parents. There, mixing="given" takes the
-    entries of the relations.
+    Known labels come first in every order, so in each the others are exactly conditioned on them. In a DAG (a
+    `Relational`) a known label is seen by those that look at it and says nothing of its own parents. There,
+    mixing="given" takes the entries of the relations.
 
     Learned by `fit`: `classes_`, `weights_`, `parents_` (the rule for parents), `convergence_`, `gain_`.
     """

@@ -9,11 +9,24 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from kinfolk import __version__
 from kinfolk.errors import InputError
-from kinfolk.papers.harness import LONG, Result, Row, about, cell, code_digest, load
+from kinfolk.papers.harness import (
+    LONG,
+    Result,
+    Row,
+    about,
+    code_digest,
+    figure,
+    gain,
+    gain_name,
+    load,
+    main_metric,
+    metrics_of,
+)  # fmt: skip
 
 COMMAND = "kinfolk reproduce all --data DIR --markdown docs/results.md --readme README.md"
 HEAD = f"""# Results
@@ -90,25 +103,12 @@ def main_rows(result: Result) -> list[Row]:
     return [row for row in result.rows if id(row) in wanted]
 
 
-def metrics_of(result: Result) -> list[str]:
-    """The columns of metrics: those shown that a row has."""
-    return [key for key in result.shown if any(key in row for row in result.rows)]
-
-
-def main_metric(result: Result) -> str | None:
-    """What intervals and gains are of: the first metric shown that is a number."""
-    numbers = (key for key in result.shown if any(isinstance(row.get(key), int | float) for row in result.rows))
-    return next(numbers, None)
-
-
 def _table(result: Result) -> str:
-    rows, main = main_rows(result), main_metric(result)
-    columns: list[tuple[str, Callable[[Row], str]]] = [(name, _text(name)) for name in ("dataset", "model", "split")]
+    rows, columns = main_rows(result), [(name, _text(name)) for name in ("dataset", "model", "split")]
     for key in metrics_of(result):
-        columns.append((key, lambda row, key=key: figure(row, key, key == main)))  # type: ignore[misc]
-        if key == main:
-            columns.append(("gain", gain))
-    columns += [("paper", lambda row: paper(result, row)), ("chosen on", _text("chosen_on"))]
+        columns.append((key, partial(figure, result, metric=key)))
+        columns.append((gain_name(result, key), partial(gain, result, metric=key)))
+    columns += [("paper", partial(paper, result)), ("chosen on", _text("chosen_on"))]
     shown = [(name, of) for name, of in columns if any(of(row) for row in rows)]
     head = ["data" if name == "dataset" else name.replace("_", " ") for name, _ in shown]
     lines = [head, ["---"] * len(head), *([of(row) for _, of in shown] for row in rows)]
@@ -121,20 +121,6 @@ def _text(key: str) -> Callable[[Row], str]:
 
 def _line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(one.replace("|", "\\|").replace("<", "&lt;") for one in cells) + " |"
-
-
-def figure(row: Row, metric: str, main: bool) -> str:
-    """A metric of a row; of the main one with its interval."""
-    return cell(row.get(metric), metric) + (_interval(row, "", ".2f") if main else "")
-
-
-def gain(row: Row) -> str:
-    return f"{row['gain']:+.2f}{_interval(row, 'gain_', '+.2f')}" if "gain" in row else ""
-
-
-def _interval(row: Row, of: str, form: str) -> str:
-    ends = [row.get(f"{of}{end}") for end in ("lower", "upper")]
-    return "" if None in ends else f" [{ends[0]:{form}}, {ends[1]:{form}}]"
 
 
 def paper(result: Result, row: Row) -> str:
@@ -207,6 +193,5 @@ def excerpt(
     if result is None or not row:
         return [NOT_RUN, "", ""]
     key = metric.replace(" ", "_")
-    main = key == main_metric(result)
     printed = result.paper.get(place, {}).get(key)
-    return [figure(row, key, main), gain(row) if main else "", "" if printed is None else f"{printed:.1f}"]
+    return [figure(result, row, key), gain(result, row, key), "" if printed is None else f"{printed:.1f}"]

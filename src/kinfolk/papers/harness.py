@@ -32,7 +32,8 @@ from kinfolk.papers.manifest import data_digest
 from kinfolk.report.page import Part, report_html
 
 # "model", "dataset", "split", then metrics; percentages run 0-100. Of the first metric shown: "lower" and "upper", its
-# 95 % interval; "gain", "gain_lower", "gain_upper", what it is above its local row on the same folds or documents.
+# 95 % interval; "gain", "gain_lower", "gain_upper", what it is above its local row on the same folds or documents. Of
+# another metric, as "conll", alike: "conll_lower", "conll_gain", "conll_gain_lower", ...
 # "chosen_on": on what the settings of this row were chosen, where that is not what the experiment says of all rows.
 Row = dict[str, Any]
 Paper = dict[tuple[str, str, str], dict[str, float]]  # (dataset, model, split) -> the metrics the paper prints
@@ -428,31 +429,63 @@ def parts_of(result: Result) -> list[Part]:
     return [*parts, Part("table", title, _table(result))]
 
 
+def metrics_of(result: Report) -> list[str]:
+    """The columns of metrics: those shown that a row has; intervals and gains stand beside what they are of."""
+    ends = ("lower", "upper", "gain")
+    return [key for key in result.shown if key.split("_")[-1] not in ends and any(key in row for row in result.rows)]
+
+
+def main_metric(result: Report) -> str | None:
+    """The metric of "lower", "upper" and "gain": the first one shown that is a number."""
+    numbers = (key for key in metrics_of(result) if any(isinstance(row.get(key), int | float) for row in result.rows))
+    return next(numbers, None)
+
+
+def figure(result: Report, row: Row, metric: str) -> str:
+    """A metric of a row with its interval."""
+    return cell(row.get(metric), metric) + _interval(row, "" if metric == main_metric(result) else f"{metric}_", ".2f")
+
+
+def gain(result: Report, row: Row, metric: str) -> str:
+    """What the metric is above the local row, with its interval; empty where that is not known."""
+    name = gain_name(result, metric)
+    return f"{row[name]:+.2f}{_interval(row, f'{name}_', '+.2f')}" if name in row else ""
+
+
+def gain_name(result: Report, metric: str) -> str:
+    return "gain" if metric == main_metric(result) else f"{metric}_gain"
+
+
+def _interval(row: Row, of: str, form: str) -> str:
+    ends = [row.get(f"{of}{end}") for end in ("lower", "upper")]
+    return "" if None in ends else f" [{ends[0]:{form}}, {ends[1]:{form}}]"
+
+
 def _table(result: Result) -> dict[str, Any]:
-    metrics = [key for key in result.shown if any(key in row for row in result.rows)]
+    metrics = metrics_of(result)
     in_paper = [key for key in metrics if any(key in figures for figures in result.paper.values())]
     rows = result.rows
     if len(rows) > LONG and result.figure is not None:
         rows = list({(row["dataset"], row["model"]): row for row in rows}.values())
+    gains = {key: any(gain(result, row, key) for row in rows) for key in metrics}
     headings = ["data", "model", "split"]
     for key in metrics:
         name = key.replace("_", " ")
-        headings += [name, f"paper: {name}"] if key in in_paper else [name]
+        headings += (
+            [name] + [gain_name(result, key).replace("_", " ")] * gains[key] + [f"paper: {name}"] * (key in in_paper)
+        )
     note = [result.about] * (result.figure is None) + [f"{result.seconds:.0f} s."]
     if len(rows) < len(result.rows):
         note.append(f"The last row of each model; all {len(result.rows)} are in the JSON.")
-    cells = [_row(row, metrics, in_paper, result.paper) for row in rows]
+    cells = []
+    for row in rows:
+        place = row["dataset"], row["model"], row["split"]
+        own = [str(name) for name in place]
+        for key in metrics:
+            printed = cell(result.paper.get(place, {}).get(key), key, 1)
+            own += [figure(result, row, key)] + [gain(result, row, key)] * gains[key] + [printed] * (key in in_paper)
+        cells.append(own)
     return {"headings": headings, "rows": cells, "number": list(range(3, len(headings))), "note": " ".join(note)}
-
-
-def _row(row: Row, metrics: Sequence[str], in_paper: Sequence[str], paper: Paper) -> list[str]:
-    place = row["dataset"], row["model"], row["split"]
-    cells = [str(name) for name in place]
-    for key in metrics:
-        cells.append(cell(row.get(key), key))
-        if key in in_paper:
-            cells.append(cell(paper.get(place, {}).get(key), key, 1))
-    return cells
 
 
 def cell(value: Any, metric: str, digits: int = 2) -> str:
