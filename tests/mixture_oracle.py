@@ -136,9 +136,12 @@ def joint(world: World, params: Parameters) -> tuple[IntArray, FloatArray]:
     return labellings, _node_probabilities(world, params, labellings).prod(axis=1)
 
 
-def probability_of(world: World, params: Parameters, allowed: BoolArray) -> float:
-    """P(allowed[k, y_k] for every k), ``allowed`` (n, L)."""
-    labellings, probabilities = joint(world, params)
+def probability_of(world: World, params: Parameters, allowed: BoolArray, known: IntArray | None = None) -> float:
+    """P(allowed[k, y_k] for every k), ``allowed`` (n, L); nodes with a label in ``known`` (-1: none) have just that."""
+    known = np.full(len(world.X), -1) if known is None else known
+    labellings = enumerate_labellings(len(world.X), world.n_labels)
+    labellings = labellings[((labellings == known) | (known < 0)).all(axis=1)]
+    probabilities = _node_probabilities(world, params, labellings)[:, known < 0].prod(axis=1)
     inside = allowed[np.arange(len(world.X)), labellings].all(axis=1)
     return float(probabilities[inside].sum())
 

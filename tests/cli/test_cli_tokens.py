@@ -118,7 +118,7 @@ def test_entities_are_json_lines(kinfolk: Any, world: Path):
     found = [json.loads(line) for line in told.out.splitlines()]
     entities = kf.load_model(world / "crf.kinfolk").predict_entities(kf.read_conll(world / "test.conll"))
     assert found == [vars(entity) for entity in entities] and len(found) > 20
-    assert set(found[0]) == {"sentence", "start", "end", "type", "confidence", "text"}
+    assert set(found[0]) == {"sentence", "start", "end", "type", "confidence", "text", "exact"}
 
 
 def test_k_best_lists_are_json_lines(kinfolk: Any, world: Path):

@@ -24,6 +24,7 @@ from kinfolk.collective.mixture import (
     RelationLayout,
     Sample,
     checked_shares,
+    fold_models,
     folds_by_group,
     gate_names,
     gate_rows,
@@ -220,7 +221,7 @@ def test_the_gate_is_the_best_for_models_that_did_not_see_the_fold(drawn: Any, n
     fold = np.arange(len(world.X)) % n_folds
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        gate, _ = train_gate(examples, fold, 0.5, plan(), None)
+        gate, _ = train_gate(examples, fold_models(examples, fold, plan(), None), 0.5, plan(), None)
         parts = []
         for number in range(n_folds):
             held = fold == number

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 
 import mixture_oracle as oracle
 from kinfolk.core.kernels import Csr
@@ -13,16 +13,19 @@ from kinfolk.inference.mixture import (
     NO_ROWS,
     START,
     Dag,
+    LabelledSpan,
     Scores,
     Wiring,
     beliefs,
     build_dag,
     check_weights,
     gated_weights,
+    mixture_span_probabilities,
     residuals,
     uniform_weights,
 )
 from mixture_oracle import worlds
+from strategies import SEEDS
 
 
 def wired(world, params):
@@ -205,3 +208,74 @@ def test_nobody():
     wiring = Wiring(dag, np.zeros(0, np.int64), np.zeros(0, np.int64))
     assert beliefs([wiring], scores, [uniform_weights(dag)])[0].marginals.shape == (0, 2)
     assert residuals([wiring], scores, [np.empty(0)], np.empty(0, np.int32), np.empty(0), False)[0].loss == 0
+
+
+# -- spans of labels
+
+
+def some_span(world, rng):
+    """A span within a group, with or without a follower; which labels carry one on; and the labels it allows."""
+    n, n_labels = len(world.X), world.n_labels
+    first = int(rng.integers(n))
+    end = int(np.searchsorted(world.groups, world.groups[first], side="right"))
+    size = int(rng.integers(1, end - first + 1))
+    follower = first + size < end and rng.random() < 0.7
+    labels, continues = rng.integers(n_labels, size=size), rng.random((n_labels, n_labels)) < 0.5
+    allowed = np.ones((n, n_labels), bool)
+    allowed[first : first + size] = np.eye(n_labels, dtype=bool)[labels]
+    if follower:
+        allowed[first + size] = ~continues[labels[-1]]
+    return LabelledSpan(first, labels, follower), continues, allowed
+
+
+@settings(max_examples=100, deadline=None)
+@given(worlds(min_nodes=1, unknown=True, with_edge_features=True, with_gate=True), SEEDS)
+def test_spans_equal_enumeration_whatever_their_members_look_at(drawn, seed):
+    world, params = drawn
+    wiring, scores = wired(world, params)
+    span, continues, allowed = some_span(world, np.random.default_rng(seed))
+    alpha, known = alphas(world, params, wiring.dag), world.labels.astype(np.int32)
+    for labels in (None, known):
+        (found,) = beliefs([wiring], scores, [alpha], labels)
+        values, exact = mixture_span_probabilities(wiring, scores, alpha, found, [span] * 2, continues, labels)
+        assert exact.all()
+        wanted = oracle.probability_of(world, params, allowed, labels)
+        np.testing.assert_allclose(values, wanted, rtol=0, atol=1e-9)
+
+
+@settings(max_examples=20, deadline=None)
+@given(worlds(min_nodes=2, min_relations=1), SEEDS)
+def test_a_span_that_takes_too_much_work_is_said_to_be_approximate(drawn, seed):
+    world, params = drawn
+    wiring, scores = wired(world, params)
+    rng = np.random.default_rng(seed)
+    span, continues, _ = some_span(world, rng)
+    alpha = alphas(world, params, wiring.dag)
+    (found,) = beliefs([wiring], scores, [alpha])
+    rest = (wiring, scores, alpha, found, [span, span], continues)
+    values, exact = mixture_span_probabilities(*rest, work=0)
+    assert not exact.any() and (values >= 0).all() and (values <= 1 + 1e-9).all()
+    assume(len(span.labels) == 1 and not span.follower)  # a single instance has its marginal
+    np.testing.assert_allclose(values, found.marginals[span.first, span.labels[0]], atol=1e-12)
+
+
+@settings(max_examples=20, deadline=None)
+@given(worlds(min_nodes=1, min_relations=1), SEEDS)
+def test_neither_threads_nor_other_spans_change_the_probability_of_a_span(drawn, seed):
+    world, params = drawn
+    wiring, scores = wired(world, params)
+    rng, alpha = np.random.default_rng(seed), alphas(world, params, wiring.dag)
+    (found,) = beliefs([wiring], scores, [alpha])
+    spans, (_, continues, _) = [some_span(world, rng)[0] for _ in range(5)], some_span(world, rng)
+    several = mixture_span_probabilities(wiring, scores, alpha, found, spans, continues, n_jobs=3)
+    alone = [mixture_span_probabilities(wiring, scores, alpha, found, [one], continues).values[0] for one in spans]
+    np.testing.assert_array_equal(several.values, alone)
+
+
+def test_no_span_has_no_probability():
+    dag = build_dag([], np.zeros(1, int))
+    wiring = Wiring(dag, np.zeros(1, np.int64), np.full(1, -1))
+    scores = Scores(np.zeros((1, 2)), np.zeros((0, 2, 2)), np.zeros(2), np.zeros((0, 4)))
+    (found,) = beliefs([wiring], scores, [np.ones(1)])
+    none = mixture_span_probabilities(wiring, scores, np.ones(1), found, [], np.zeros((2, 2), bool))
+    assert none.values.shape == none.exact.shape == (0,)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -239,7 +240,7 @@ def test_spans_with_independent_parents_outside_are_exact(drawn_: Any):
     (found,) = beliefs(wired.wirings[:1], scores, [alpha])
     labels, continues = rng.integers(n_labels, size=size), rng.random((n_labels, n_labels)) < 0.5
     span = LabelledSpan(first, labels, follower)
-    (probability,) = mixture_span_probabilities(wired.wirings[0], scores, alpha, found, [span], continues)
+    (probability,), _ = mixture_span_probabilities(wired.wirings[0], scores, alpha, found, [span], continues)
     allowed = np.ones((n, n_labels), bool)
     allowed[first : first + size] = np.eye(n_labels, dtype=bool)[labels]
     if follower:
@@ -265,6 +266,46 @@ def test_confidences_on_a_chain_are_exact_from_both_ends(order: str, words: Any,
         if entity.end < len(words):
             allowed[entity.end] = [c != "I-PER" for c in classes]
         assert entity.confidence == pytest.approx(oracle.probability_of(world, params, allowed), abs=1e-5)
+
+
+def one_side(model: Any, d: int) -> Any:
+    """The model of one direction of two, or of the only one."""
+    twin = type(model)(**model.get_params())
+    vars(twin).update(vars(model), parents_=model.parents_[d : d + 1], weights_=model.weights_[d : d + 1])
+    return twin
+
+
+@pytest.mark.parametrize("order", ["forward", "backward", "both"])
+@settings(max_examples=10)
+@given(names=st.lists(st.lists(st.sampled_from(WORDS[:3]), min_size=1, max_size=3), min_size=2, max_size=3), seed=SEEDS)
+def test_confidences_under_skip_edges_are_sums_over_labellings(order: str, names: Any, seed: int):
+    key = f"skip edges {order}"
+    if key not in _FITTED:
+        skips = kf.SameWord(capitalised=False, max_document_frequency=None)
+        _FITTED[key] = mixture(order=order, skip_edges=skips).fit(SHORT.rows(), TWO_TYPES)
+    model = drawn(_FITTED[key], seed, 1.0)
+    corpus, classes = corpus_of([names]), list(model.classes_)
+    sides = [as_oracle(one_side(model, d), corpus) for d in range(len(model.parents_))]
+    for entity in model.predict_entities(corpus):
+        first = int(corpus.sentence_starts[entity.sentence])
+        allowed = np.ones((corpus.n_tokens, len(classes)), bool)
+        for t in range(entity.start, entity.end):
+            allowed[first + t] = [c == ("B-PER" if t == entity.start else "I-PER") for c in classes]
+        if entity.end < len(names[entity.sentence]):
+            allowed[first + entity.end] = [c != "I-PER" for c in classes]
+        wanted = np.mean([oracle.probability_of(*side, allowed) for side in sides])
+        assert entity.exact and entity.confidence == pytest.approx(wanted, abs=1e-5)
+
+
+def test_an_entity_that_would_take_too_much_work_is_marked(monkeypatch: pytest.MonkeyPatch):
+    model = trained()
+    exact = model.predict_entities(TEST)
+    little = partial(mixture_span_probabilities, work=0)
+    monkeypatch.setattr("kinfolk.text.mixture.mixture_span_probabilities", little)
+    rough = model.predict_entities(TEST)
+    assert all(e.exact for e in exact) and not any(e.exact for e in rough)
+    assert [replace(e, exact=True, confidence=0) for e in rough] == [replace(e, confidence=0) for e in exact]
+    np.testing.assert_allclose([e.confidence for e in rough], [e.confidence for e in exact], atol=0.1)
 
 
 @settings(max_examples=15)

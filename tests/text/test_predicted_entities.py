@@ -9,11 +9,15 @@ import numpy as np
 
 import kinfolk as kf
 from kinfolk.text import schemes
-from kinfolk.text.batch import Batch, Entity, entity_list
+from kinfolk.text.batch import Batch, Confidence, Entity, entity_list
 from kinfolk.text.standoff import Mark, Marked, fitted_corpus
 
 TEXTS = ["IL-2 binds\nthe IL-2  receptor.", "", "We saw (TGF-β1)."]
 MARKS = [[(0, 4), (15, 29)], [], [(8, 14)]]
+
+
+def certain(n: int) -> Confidence:
+    return Confidence(np.ones(n), np.ones(n, bool))
 
 
 def marked() -> kf.Corpus:
@@ -26,7 +30,7 @@ def marked() -> kf.Corpus:
 def test_entities_of_the_marks_are_the_marks():
     corpus = marked()
     found = schemes.spans(corpus.labels, corpus.sentence_starts, "BIO")
-    entities = entity_list(Batch.of(corpus), found, np.ones(len(found)))
+    entities = entity_list(Batch.of(corpus), found, certain(len(found)))
     expected = [(d, a, b) for d, marks in enumerate(MARKS) for a, b in marks]
     assert [(e.document, e.start_char, e.end_char) for e in entities] == expected
     assert [TEXTS[e.document][e.start_char : e.end_char] for e in entities] == ["IL-2", "IL-2  receptor", "TGF-β1"]
@@ -51,16 +55,16 @@ def test_a_model_that_learned_the_marks_gives_them_back():
 def test_without_offsets_there_are_no_characters():
     corpus = dataclasses.replace(marked(), offsets=None)
     found = schemes.spans(corpus.labels, corpus.sentence_starts, "BIO")
-    first, *_ = entity_list(Batch.of(corpus), found, np.ones(len(found)))
+    first, *_ = entity_list(Batch.of(corpus), found, certain(len(found)))
     assert type(first) is Entity and first.text == "IL - 2"
-    assert entity_list(Batch.of(corpus), [], np.ones(0)) == []
+    assert entity_list(Batch.of(corpus), [], certain(0)) == []
 
 
 def test_words_may_hold_blanks():
     corpus = kf.Corpus.from_sentences([["New York", "City", "!"]])
     corpus = dataclasses.replace(corpus, offsets=[[0, 8], [9, 13], [13, 14]])
-    (entity,) = entity_list(Batch.of(corpus), [schemes.Span(0, 3, "x")], np.ones(1))
+    (entity,) = entity_list(Batch.of(corpus), [schemes.Span(0, 3, "x")], certain(1))
     assert vars(entity) == dict(
         sentence=0, start=0, end=3, type="x", confidence=1.0, text="New York City!",
-        document=0, start_char=0, end_char=14,
+        document=0, start_char=0, end_char=14, exact=True,
     )  # fmt: skip

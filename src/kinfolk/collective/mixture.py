@@ -53,8 +53,9 @@ class Mixes(Settings):
     training: str = setting(
         "joint",
         '"separate": each relation\'s model on its own edges; "conditional": then all together by the conditional '
-        'log-likelihood L_C; "joint": then all together by the marginal log-likelihood L_M',
-        one_of("separate", "conditional", "joint"),
+        'log-likelihood L_C; "joint": then all together by the marginal log-likelihood L_M; "crossfit": so, where a '
+        "child sees of its parents what models of other folds (`gate_folds`) say of them",
+        one_of("separate", "conditional", "joint", "crossfit"),
     )
     parent_features: str = setting(
         "own",
@@ -363,6 +364,7 @@ class Examples:
     n_labels: int
     edges: Sequence[EdgeData]
     starts: NDArray[np.int64]  # instances that the start model is trained on
+    seen: Sequence[Array] | None = None  # for each wiring what children see of their parents, (n, L); None: marginals
 
 
 def shape_of(sample: Sample, n_labels: int) -> TableShape:
@@ -471,7 +473,7 @@ def _loss(examples: Examples, clamp: bool, n_jobs: int) -> Callable[[Array, Tabl
     def evaluate(ends: Array, weights: TableWeights) -> Answer:
         scores = Scores(ends, weights.pair, weights.start, weights.rows)
         alphas = sample.alphas(weights.gate)
-        parts = residuals(wirings, scores, alphas, examples.labels, examples.weights, clamp, n_jobs)
+        parts = residuals(wirings, scores, alphas, examples.labels, examples.weights, clamp, n_jobs, examples.seen)
         gate = np.zeros(len(weights.gate))
         for part, features in zip(parts, sample.gates, strict=True):
             if len(gate):
@@ -606,7 +608,7 @@ def _fit(
 
 @dataclass(frozen=True)
 class MixtureSettings:
-    """training: "separate", "conditional" or "joint"; ridge of the gate; folds of its training, 0: none of its own."""
+    """training: see `Mixes`; ridge of the gate; folds of what is cross-fitted, 0: nothing is."""
 
     training: str
     gate_l2: float
@@ -622,6 +624,8 @@ class MixtureSettings:
             )
         if model.mixing == "learned" and model.training == "separate" and not model.gate_folds:
             raise SettingError.saying("`mixing='learned'` with `training='separate'` needs gate_folds of 2 or more")
+        if model.training == "crossfit" and not model.gate_folds:
+            raise SettingError.saying("`training='crossfit'` needs gate_folds of 2 or more")
         return cls(model.training, float(model.gate_l2), model.gate_folds)
 
 
@@ -638,18 +642,34 @@ def folds_by_group(groups: Array, n_folds: int, seed: int | None) -> NDArray[np.
     return np.asarray(order[unit] % n_folds, np.int64)
 
 
-def train_gate(
-    examples: Examples, fold: NDArray[np.int64], gate_l2: float, plan: TrainingPlan, callback: UntilStopped | None
-) -> tuple[Array, tuple[Stage, ...]]:
-    """γ (D,), and how it was found; nothing is reported of the models of folds."""
-    sample, n_gates = examples.sample, examples.sample.n_gate_features
-    parts = []
+class FoldModel(NamedTuple):
+    """Models of relations that have not seen the instances `held` (n,): their weights, and the scores they give all."""
+
+    held: NDArray[np.bool_]
+    weights: TableWeights
+    scores: Scores
+
+
+def fold_models(
+    examples: Examples, fold: NDArray[np.int64], plan: TrainingPlan, callback: UntilStopped | None
+) -> list[FoldModel]:
+    """One a fold that has labels, if the others have too. Nothing is reported of them."""
+    found = []
     for number in np.unique(fold):
         held = fold == number
-        seen, unseen = (np.where(mask, -1, examples.labels).astype(np.int32) for mask in (held, ~held))
-        if (seen >= 0).any() and (unseen >= 0).any():
+        seen = np.where(held, -1, examples.labels).astype(np.int32)
+        if (seen >= 0).any() and (examples.labels[held] >= 0).any():
             weights, _ = train_relations(replace(examples, labels=seen), plan, callback)
-            parts.append((sample.scores(weights, plan.n_jobs), unseen))
+            found.append(FoldModel(held, weights, examples.sample.scores(weights, plan.n_jobs)))
+    return found
+
+
+def train_gate(
+    examples: Examples, models: Sequence[FoldModel], gate_l2: float, plan: TrainingPlan, callback: UntilStopped | None
+) -> tuple[Array, tuple[Stage, ...]]:
+    """γ (D,), and how it was found."""
+    sample, n_gates = examples.sample, examples.sample.n_gate_features
+    parts = [(one.scores, np.where(one.held, examples.labels, -1).astype(np.int32)) for one in models]
 
     def objective(gate: Array, gradient: Array) -> float:
         loss = 0.5 * gate_l2 * float(gate @ gate)
@@ -673,24 +693,43 @@ def train_gate(
     return found.weights, (Stage.of("gate", found.status, time.perf_counter() - began, curve),)
 
 
+def cross_fitted(sample: Sample, models: Sequence[FoldModel], gate: Array, n_jobs: int) -> list[Array]:
+    """For each wiring marginals (n, L), of each instance by the models that have not seen its fold; a uniform
+    distribution where none can say anything."""
+    wirings, alphas = sample.wired.wirings, sample.alphas(gate)
+    shape = (sample.rows.shape[0], len(models[0].scores.start))
+    found = [np.full(shape, 1.0 / shape[1]) for _ in wirings]
+    for one in models:
+        for table, own in zip(found, beliefs(wirings, one.scores, alphas, n_jobs=n_jobs), strict=True):
+            table[one.held] = own.marginals[one.held]
+    return found
+
+
 def train_mixture(
     examples: Examples, settings: MixtureSettings, fold: NDArray[np.int64] | None, start: TableWeights | None,
     plan: TrainingPlan, score_dev: Callable[[TableWeights], float] | None, callback: UntilStopped | None,
 ) -> tuple[TableWeights, Convergence]:  # fmt: skip
-    """The relations one by one, or from `start`; then the gate; then all together, as the settings say."""
+    """The relations one by one, or from `start`; then the gate; then all together, as the settings say.
+
+    fold   of each instance (n,), where something is cross-fitted: the gate, or what children see of their parents
+    """
     outcome, plan = combined([]), replace(plan, warns=False)  # one warning at the end, not one a stage
     if start is None or settings.training == "separate":
         start, outcomes = train_relations(examples, plan, callback)
         outcome = combined(outcomes, "separate {}")
     crossed = fold is not None and settings.gate_folds > 0
-    if fold is not None and crossed:
-        gate, stages = train_gate(examples, fold, settings.gate_l2, plan, callback)
+    models = fold_models(examples, fold, plan, callback) if fold is not None and crossed else []
+    gated = crossed and examples.sample.n_gate_features > 0
+    if gated:
+        gate, stages = train_gate(examples, models, settings.gate_l2, plan, callback)
         outcome = replace(outcome, stages=(*outcome.stages, *stages))
         start = start._replace(gate=gate.astype(np.float32))
     if settings.training == "separate":
         return start, outcome
+    if settings.training == "crossfit" and models:
+        examples = replace(examples, seen=cross_fitted(examples.sample, models, start.gate, plan.n_jobs))
     clamp, staged = settings.training == "conditional", replace(plan, stage=settings.training)
-    found, last = train_together(examples, start, clamp, not crossed, settings.gate_l2, staged, score_dev, callback)
+    found, last = train_together(examples, start, clamp, not gated, settings.gate_l2, staged, score_dev, callback)
     return found, last.after(outcome.stages)
 
 

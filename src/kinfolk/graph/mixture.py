@@ -268,10 +268,11 @@ class MixtureNodes(Mixes, GuardedNodes, Optimised):
         """
         nodes, labels, classes = self._begin(X, y, train)
         settings, plan = MixtureSettings.of(self, X_dev), TrainingPlan.of(self, resolve_jobs(self.n_jobs))
-        if settings.training == "joint" and not nodes.table.shape[1]:
+        if settings.training in ("joint", "crossfit") and not nodes.table.shape[1]:
             # All nodes then have the same marginals, which say nothing of links, not even their sign.
             log.warning(
-                "nodes have no features, so links are learned from labels: `training='conditional'`, not 'joint'"
+                "nodes have no features, so links are learned from labels: `training='conditional'`, not "
+                f"{settings.training!r}"
             )
             settings = replace(settings, training="conditional")
         weights = node_weights(nodes, labels, classes, self.class_weight, sample_weight)
@@ -288,8 +289,9 @@ class MixtureNodes(Mixes, GuardedNodes, Optimised):
                 warn_unused_weights(nodes, parents.links, type(self).__name__)
             self.memory_ = Memory.of(nodes, labels, parents.links)
             self.local_, uncertainty, fold = None, None, None
-            if parents.gated:
+            if parents.gated or settings.training == "crossfit":
                 fold = folds_by_group(nodes.groups, max(2, settings.gate_folds), plan.seed)
+            if fold is not None and parents.gated:
                 self.local_, uncertainty = train_local(nodes.rows, labels, weights, fold, len(classes), plan, watcher)
             # Separate training uses every link in both directions; the rest works on so many random orders.
             rng = np.random.default_rng(None if plan.seed is None else [plan.seed, 0])

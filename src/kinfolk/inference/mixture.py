@@ -203,6 +203,7 @@ def _find_cycle(indptr: Array, parent: Array, placed: Array) -> list[int]:
 #
 # Losses:  marginal      -Σ_k w_k log m_k[y_k]
 #          conditional   the same, where children see the known label of a parent instead of its marginal
+#          cross-fitted  the same, where they see a given distribution, which has no derivative
 
 TINY = 1e-200  # a smaller normaliser has lost its digits: that component is done again with logarithms
 LEAST = 1e-300  # probability below which the logarithm is cut off
@@ -263,11 +264,13 @@ class Model(NamedTuple):
 
 
 class Observed(NamedTuple):
-    """labels int32 (n,), -1 unknown; weights (n,); clamp: children see a parent's known label, not its marginal."""
+    """labels int32 (n,), -1 unknown; weights (n,); clamp: children see a parent's known label, not its marginal; seen
+    (n, L): what they see of each, whatever is known of it, or no rows."""
 
     labels: NDArray[np.int32]
     weights: Array
     clamp: bool
+    seen: Array
 
 
 class Sweep(NamedTuple):
@@ -369,11 +372,12 @@ def _predict_slowly(conditional, belief, out):
 
 
 @njit(nogil=True, cache=True)
-def _see(marginal, label, clamp, belief):
-    """What children see of a parent: its marginal, or the label it is known to have."""
+def _see(j, marginals, observed, belief):
+    """What children see of a parent: its marginal, the label it is known to have, or what is given."""
+    label = observed.labels[j]
     for y in range(len(belief)):
-        belief[y] = marginal[y]
-        if clamp and label >= 0:
+        belief[y] = observed.seen[j, y] if len(observed.seen) else marginals[j, y]
+        if observed.clamp and label >= 0:
             belief[y] = 1.0 if y == label else 0.0
 
 
@@ -418,7 +422,7 @@ def sweep_forward(wiring, model, alpha, observed, first, last, sweep, scratch):
                     local[y] += model.start[y]
                 softmax(local, predicted)
             else:
-                _see(marginals[j], observed.labels[j], observed.clamp, belief)
+                _see(j, marginals, observed, belief)
                 begin, end = _entries(wiring.pair_rows, c)
                 if end > begin or not _predict(model.exp_pair[dag.relation[c]], belief, local, top, share, predicted):
                     share[0] = math.nan
@@ -502,12 +506,12 @@ def sweep_back(wiring, model, alpha, observed, first, last, sweep, scratch, out)
             else:
                 r = dag.relation[c]
                 if math.isnan(sweep.share[at, 0]):
-                    _see(sweep.marginals[j], labels[j], observed.clamp, scratch.belief)
+                    _see(j, sweep.marginals, observed, scratch.belief)
                     _conditional(c, wiring, model, sweep.local[at], scratch)
                     _back_slowly(c, wiring, alpha[c], slope, scratch, out)
                 else:
                     _back(model.exp_pair[r], alpha[c], slope, at, sweep, out.outer[r], scratch)
-                if not (observed.clamp and labels[j] >= 0):
+                if not (len(observed.seen) or (observed.clamp and labels[j] >= 0)):
                     for i in range(n_labels):
                         out.slope[j, i] += alpha[c] * scratch.expected[i]
                 parent = wiring.parent_slot[c]
@@ -629,7 +633,7 @@ def beliefs(
     def run(task: int) -> None:
         w, *groups = tasks[task]
         known = np.full(shapes[w][0], -1, np.int32) if labels is None else labels
-        observed = Observed(read_only(known), np.empty(0), labels is not None)
+        observed = Observed(read_only(known), np.empty(0), labels is not None, np.empty((0, 0)))
         first, last = wirings[w].dag.group_starts[groups]
         _forward_chunk(wirings[w], model, alphas[w], observed, first, last, *found[w])
 
@@ -645,12 +649,17 @@ def residuals(
     weights: Array,
     clamp: bool,
     n_jobs: int = 1,
+    seen: Sequence[Array] | None = None,
 ) -> list[MixtureResiduals]:
     """For each wiring (each order of the same instances) the loss and its derivatives.
 
     clamp   False: marginal log-likelihood L_M; True: conditional log-likelihood L_C
+    seen    for each wiring (n, L), what children see of their parents, with clamp False: the cross-fitted likelihood
     """
-    model, observed = Model.of(scores), Observed(read_only(labels), weights, clamp)
+    model, nothing = Model.of(scores), np.empty((0, 0))
+    observed = [
+        Observed(read_only(labels), weights, clamp, nothing if seen is None else seen[w]) for w in range(len(wirings))
+    ]
     tasks = [(w, *groups) for w, wiring in enumerate(wirings) for groups in wiring.chunks]
     shape, sums = (len(labels), len(scores.start)), [part.shape for part in (scores.pair, *scores[1:])]
     marginals = [np.empty(shape) for _ in wirings]
@@ -662,7 +671,7 @@ def residuals(
     def run(task: int) -> tuple[float, Derivatives]:
         w, first, last = tasks[task]
         own = Derivatives(*outs[w][:3], *map(np.zeros, sums))  # groups have rows of their own in the first three
-        return _both_ways(wirings[w], model, alphas[w], observed, first, last, marginals[w], own), own
+        return _both_ways(wirings[w], model, alphas[w], observed[w], first, last, marginals[w], own), own
 
     losses = [0.0] * len(wirings)
     for (w, _, _), (loss, own) in zip(tasks, run_chunks(run, len(tasks), n_jobs), strict=True):
@@ -677,14 +686,25 @@ def residuals(
 
 # -- How probable whole spans of labels are under a mixture of parents ---------------------------------
 #
-# For a span of labels l and the parents of its instances,
+# P(span) = E Π_t φ_t(Y_t), with φ_t the indicator of the label of t, and for the instance behind the span that of the
+# labels that do not carry it on. The latest instance k of such a product follows one parent, so it can be taken out:
 #
-#     P(span) = Π_v Σ_c α_c ( p_c(l_v | l_j) if the parent j of c is in the span, else π_c(l_v) )
+#     E φ_k(Y_k) Π_t φ_t(Y_t) = Σ_c α_c E ψ_c(Y_j) Π_t φ_t(Y_t),      ψ_c(i) = Σ_y p_c(y | i) φ_k(y)
 #
-# with instances in order, and one last factor for what follows: any label that does not carry the span on. Parents
-# outside the span count with their exact marginals and as independent of each other; so this is exact for a chain,
-# where
-# only one of them is outside, and an approximation (in practice a close one) where skip edges lead elsewhere.
+# where j, the parent of c, may be among the t. So the set of instances never grows, it shrinks where two follow the
+# same one, and E φ(Y_j) of a single instance is φ · m_j. Branches that reach the same set are added up in one table of
+# its labels (L^m for m instances), the latest first; an instance that shares no ancestor with the others of its set is
+# taken out by its marginal. All of this is exact. A span that would need more than WORK multiplications is given up:
+# its instances outside count as independent of each other, an approximation that is marked as such,
+#
+#     P(span) ≈ Π_v Σ_c α_c ( p_c(l_v | l_j) if the parent j of c is in the span, else π_c(l_v) )
+
+WORK = 10_000_000  # multiplications a span
+ROOM = 1 << 20  # numbers in the tables of a span
+MOST_SETS, MOST_LIVE = 8192, 12
+LARGE = 4096  # instances of a group beyond which nobody asks who shares an ancestor
+NOT_FIXED = -1
+USED, ALIVE, NUMBERS, DONE, GIVEN_UP = range(5)  # of `Sets.count`
 
 
 class LabelledSpan(NamedTuple):
@@ -695,18 +715,384 @@ class LabelledSpan(NamedTuple):
     follower: bool
 
 
+class SpanProbabilities(NamedTuple):
+    """values (m,), and whether each of them is exact (m,)."""
+
+    values: NDArray[np.float64]
+    exact: NDArray[np.bool_]
+
+
+class Spans(NamedTuple):
+    """All spans: labels of span s are labels[starts[s]:starts[s + 1]]; closing (m, L): which labels may follow."""
+
+    first: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    labels: NDArray[np.int64]
+    follower: NDArray[np.bool_]
+    closing: NDArray[np.bool_]
+
+
+class Mixed(NamedTuple):
+    """A mixture with what is known of it: rank (n,) of instances, marginals (n, L), labels (n,) that are certain."""
+
+    wiring: Wiring
+    model: Model
+    alpha: Array
+    rank: NDArray[np.int64]
+    marginals: Array
+    known: NDArray[np.int32]
+
+
+class Ancestry(NamedTuple):
+    """Of one group: its first instance; bits (size, words) of the ancestors of each and itself; conditionals of its
+    components and whether they are there yet."""
+
+    first: int
+    bits: NDArray[np.uint64]
+    conditionals: Array
+    there: NDArray[np.bool_]
+
+
+class Sets(NamedTuple):
+    """Sets of instances with a table over their labels.
+
+    members   (MOST_SETS, MOST_LIVE) ranks, the latest first        size    (MOST_SETS,)
+    table     (MOST_SETS,), where in `room` its L^size numbers are  after   (MOST_SETS,), the next set with this latest
+    head      by the rank of the latest + 1, or 0 without any: the first set, -1: none
+    product   as much room for one product of a table
+    count     sets in use, those with something left to take out, numbers in use, multiplications done, 1: given up
+    """
+
+    members: NDArray[np.int64]
+    size: NDArray[np.int64]
+    table: NDArray[np.int64]
+    after: NDArray[np.int64]
+    head: NDArray[np.int64]
+    room: Array
+    product: Array
+    count: NDArray[np.int64]
+
+
 def mixture_span_probabilities(
     wiring: Wiring, scores: Scores, alpha: Array, found: Beliefs, spans: Sequence[LabelledSpan], continues: Array,
-    known: NDArray[np.int32] | None = None,
-) -> NDArray[np.float64]:  # fmt: skip
+    known: NDArray[np.int32] | None = None, work: int = WORK, n_jobs: int = 1,
+) -> SpanProbabilities:  # fmt: skip
     """The probability of each span. `continues` (L, L): True where label y behind label i carries a span on.
 
     known   labels that are certain, -1 for the others
+    work    multiplications after which a span is approximated
     """
-    return np.array([_one(wiring, scores, alpha, found, span, continues, known) for span in spans], np.float64)
+    dag = wiring.dag
+    labels = np.full(dag.n_instances, -1, np.int32) if known is None else known
+    mixed = Mixed(wiring, Model.of(scores), alpha, dag.rank, found.marginals, labels)
+    by_place = np.argsort([span.first for span in spans], kind="stable").tolist()
+    values, exact = np.empty(len(spans)), np.ones(len(spans), bool)
+    cuts = np.linspace(0, len(spans), min(len(spans), n_jobs) + 1).astype(int)
+
+    def run(part: int) -> None:
+        own = by_place[cuts[part] : cuts[part + 1]]
+        here = _spans([spans[i] for i in own], continues)
+        values[own] = _exactly(mixed, here, work)
+
+    run_chunks(run, len(cuts) - 1, n_jobs)
+    for i in np.flatnonzero(np.isnan(values)).tolist():
+        exact[i] = False
+        values[i] = _as_if_independent(wiring, scores, alpha, found, spans[i], continues, known)
+    return SpanProbabilities(values, exact)
 
 
-def _one(
+def _spans(spans: Sequence[LabelledSpan], continues: Array) -> Spans:
+    labels = np.concatenate([np.empty(0, np.int64), *(span.labels for span in spans)]).astype(np.int64)
+    starts = np.cumsum([0, *(len(span.labels) for span in spans)]).astype(np.int64)
+    first = np.array([span.first for span in spans], np.int64)
+    follower = np.array([span.follower for span in spans], bool)
+    return Spans(first, starts, labels, follower, ~continues[labels[starts[1:] - 1]])
+
+
+@njit(nogil=True, cache=True)
+def _exactly(mixed, spans, work):
+    """(m,), nan where a span would need too much work. Spans stand in order of their first instance."""
+    dag, n_labels = mixed.wiring.dag, mixed.marginals.shape[1]
+    values, sets = np.empty(len(spans.first)), _no_sets(len(mixed.rank))
+    fixed = np.full(len(mixed.rank), NOT_FIXED)  # by instance: the label it has in the span
+    group, ancestry, scratch = -1, _ancestry(mixed, 0, 0), _scratch(n_labels)
+    for s in range(len(values)):
+        first, labels = spans.first[s], spans.labels[spans.starts[s] : spans.starts[s + 1]]
+        own = np.searchsorted(dag.group_starts, first, side="right") - 1
+        if own != group:
+            group, ancestry = own, _ancestry(mixed, dag.group_starts[own], dag.group_starts[own + 1])
+        for v in range(len(labels)):
+            fixed[first + v] = labels[v]
+        values[s] = _one_span(mixed, ancestry, spans, s, fixed, sets, scratch, work)
+        fixed[first : first + len(labels)] = NOT_FIXED
+    return values
+
+
+@njit(nogil=True, cache=True)
+def _no_sets(n_instances):
+    members = np.empty((MOST_SETS, MOST_LIVE), np.int64)
+    numbers = np.empty((3, MOST_SETS), np.int64)
+    head = np.full(n_instances + 1, -1)
+    return Sets(
+        members, numbers[0], numbers[1], numbers[2], head, np.empty(ROOM), np.empty(ROOM), np.zeros(5, np.int64)
+    )
+
+
+@njit(nogil=True, cache=True)
+def _ancestry(mixed, first, last):
+    """Of the instances of a group. A known label depends on nobody."""
+    dag, n_labels = mixed.wiring.dag, mixed.marginals.shape[1]
+    size = last - first
+    if size > LARGE:  # ancestors are not looked up
+        size = 0
+    n_components = dag.indptr[last] - dag.indptr[first]
+    bits = np.zeros((size, (size + 63) // 64), np.uint64)
+    for place in range(first, first + size):
+        k = dag.order[place]
+        if mixed.known[k] >= 0:
+            continue
+        bits[k - first, (k - first) // 64] |= np.uint64(1) << np.uint64((k - first) % 64)
+        for c in range(dag.indptr[k], dag.indptr[k + 1]):
+            if dag.parent[c] >= 0:
+                bits[k - first] |= bits[dag.parent[c] - first]
+    there = np.zeros(n_components, np.bool_)
+    return Ancestry(first, bits, np.empty((n_components, n_labels, n_labels)), there)
+
+
+@njit(nogil=True, cache=True)
+def _one_span(mixed, ancestry, spans, s, fixed, sets, scratch, work):
+    """The probability of one span; nan if it would need too much work."""
+    order, first, size = mixed.wiring.dag.order, spans.first[s], spans.starts[s + 1] - spans.starts[s]
+    last = first + size + spans.follower[s]
+    top, left = 0, 0  # the latest rank; how many instances of the span are still to be taken out
+    for k in range(first, last):
+        known = mixed.known[k]
+        if known >= 0 and (fixed[k] != known if k < first + size else not spans.closing[s, known]):
+            return 0.0
+        left += k < first + size and known < 0
+        top = max(top, mixed.rank[k])
+    _begin(mixed, sets, first + size, spans.follower[s], spans.closing[s])
+    for place in range(top, -1, -1):
+        k = order[place]
+        if fixed[k] >= 0 and mixed.known[k] < 0:
+            _take_fixed(mixed, ancestry, sets, k, fixed, scratch)
+            left -= 1
+        else:
+            _take(mixed, ancestry, sets, place, left == 0, fixed, scratch)
+        if sets.count[GIVEN_UP] or sets.count[DONE] > work:
+            _clear(sets)
+            return math.nan
+        if left == 0 and sets.count[ALIVE] == (sets.head[0] >= 0):
+            break
+    value = sets.room[sets.table[sets.head[0]]] if sets.head[0] >= 0 else 0.0
+    _clear(sets)
+    return value
+
+
+@njit(nogil=True, cache=True)
+def _begin(mixed, sets, behind, follower, closing):
+    """The one set before anything is taken out: the follower, with the labels that it may have, or nobody."""
+    soft = follower and mixed.known[behind] < 0
+    number = _set_of(sets, sets.members[0], 0, mixed.rank[behind] if soft else -1, len(closing))
+    at = sets.table[number]
+    sets.room[at] = 1.0
+    if soft:
+        for y in range(len(closing)):
+            sets.room[at + y] = 1.0 if closing[y] else 0.0
+
+
+@njit(nogil=True, cache=True)
+def _set_of(sets, members, size, extra, n_labels):
+    """The number of the set of these members and one more (-1: none), with a table of zeros if it is new; -1 if there
+    is no room for it."""
+    count = sets.count
+    number, total = count[USED], size + (extra >= 0)
+    if number == MOST_SETS or total > MOST_LIVE or count[NUMBERS] + n_labels**total > ROOM:
+        count[GIVEN_UP] = 1
+        return -1
+    own = sets.members[number]  # behind the last set: a place to try
+    at = 0
+    for m in range(size):
+        if extra > members[m] and at == m:
+            own[at] = extra
+            at += 1
+        own[at] = members[m]
+        at += 1
+    if at < total:
+        own[at] = extra
+    latest = own[0] + 1 if total else 0
+    known = sets.head[latest]
+    while known >= 0:
+        same = sets.size[known] == total
+        for m in range(total):
+            same = same and sets.members[known, m] == own[m]
+        if same:
+            return known
+        known = sets.after[known]
+    sets.size[number], sets.table[number], sets.after[number] = total, count[NUMBERS], sets.head[latest]
+    sets.head[latest] = number
+    sets.room[count[NUMBERS] : count[NUMBERS] + n_labels**total] = 0.0
+    count[USED], count[ALIVE], count[NUMBERS] = number + 1, count[ALIVE] + 1, count[NUMBERS] + n_labels**total
+    return number
+
+
+@njit(nogil=True, cache=True)
+def _clear(sets):
+    for number in range(sets.count[USED]):
+        if sets.size[number] >= 0:
+            sets.head[sets.members[number, 0] + 1 if sets.size[number] else 0] = -1
+    sets.count[:] = 0
+
+
+@njit(nogil=True, cache=True)
+def _take_fixed(mixed, ancestry, sets, k, fixed, scratch):
+    """Take an instance of the span, with its label, out of every set."""
+    dag, before = mixed.wiring.dag, sets.count[USED]
+    for number in range(before):
+        if sets.size[number] >= 0:
+            sets.head[sets.members[number, 0] + 1 if sets.size[number] else 0] = -1
+    for number in range(before):
+        if sets.size[number] >= 0:
+            for c in range(dag.indptr[k], dag.indptr[k + 1]):
+                _follow(mixed, ancestry, sets, number, c, fixed, fixed[k], scratch)
+            _remove(sets, number)
+
+
+@njit(nogil=True, cache=True)
+def _take(mixed, ancestry, sets, place, alone, fixed, scratch):
+    """Take the instance at a place of the order out of the sets whose latest it is. `alone`: nothing but the members of
+    a set is left, so that one who shares no ancestor with the others is independent of all."""
+    dag, k = mixed.wiring.dag, mixed.wiring.dag.order[place]
+    number = sets.head[place + 1]
+    sets.head[place + 1] = -1
+    while number >= 0:
+        if alone and _is_independent(dag, ancestry, sets, number):
+            _by_marginal(sets, number, mixed.marginals[k])
+        else:
+            for c in range(dag.indptr[k], dag.indptr[k + 1]):
+                _follow(mixed, ancestry, sets, number, c, fixed, NOT_FIXED, scratch)
+        _remove(sets, number)
+        number = sets.after[number]
+
+
+@njit(nogil=True, cache=True)
+def _remove(sets, number):
+    sets.size[number] = -1
+    sets.count[ALIVE] -= 1
+
+
+@njit(nogil=True, cache=True)
+def _is_independent(dag, ancestry, sets, number):
+    """Whether the latest of a set shares no ancestor with the others."""
+    if sets.size[number] > 1 and not len(ancestry.bits):
+        return False
+    own = dag.order[sets.members[number, 0]] - ancestry.first
+    for m in range(1, sets.size[number]):
+        other = dag.order[sets.members[number, m]] - ancestry.first
+        for word in range(ancestry.bits.shape[1]):
+            if ancestry.bits[own, word] & ancestry.bits[other, word]:
+                return False
+    return True
+
+
+@njit(nogil=True, cache=True)
+def _by_marginal(sets, number, marginal):
+    """Sum the latest of a set out by its marginal."""
+    n_labels, size = len(marginal), sets.size[number]
+    target = _set_of(sets, sets.members[number, 1:], size - 1, -1, n_labels)
+    if target < 0:
+        return
+    n, source, at = n_labels ** (size - 1), sets.table[number], sets.table[target]
+    sets.count[DONE] += n * n_labels
+    for y in range(n_labels):
+        for r in range(n):
+            sets.room[at + r] += marginal[y] * sets.room[source + y * n + r]
+
+
+@njit(nogil=True, cache=True)
+def _follow(mixed, ancestry, sets, number, c, fixed, label, scratch):
+    """One branch of taking an instance out of a set: it follows component c. `label`: that of an instance of the span,
+    which is no member of the set; else it is the latest member."""
+    dag, n_labels, soft = mixed.wiring.dag, mixed.marginals.shape[1], label < 0
+    if mixed.alpha[c] == 0:
+        return
+    j, rest = dag.parent[c], sets.size[number] - soft
+    members = sets.members[number, 1:] if soft else sets.members[number]
+    seen, live = NOT_FIXED, -1  # the label its parent is known to have; the rank of one whose label is open
+    if j < 0:
+        seen = 0  # a start component has one row
+    elif mixed.known[j] >= 0:
+        seen = mixed.known[j]
+    elif fixed[j] >= 0:
+        seen = fixed[j]
+    else:
+        live = mixed.rank[j]
+    axis = -1
+    for m in range(rest):
+        if members[m] == live:
+            axis = m
+    target = _set_of(sets, members, rest, -1 if axis >= 0 else live, n_labels)
+    n = n_labels**rest
+    sets.count[DONE] += n * n_labels * (n_labels if soft else 1)
+    if target < 0 or n * n_labels > len(sets.product):
+        sets.count[GIVEN_UP] = 1
+        return
+    table = _known_conditional(mixed, ancestry, c, scratch)
+    _push_labels(sets, number, target, table, mixed.alpha[c], label, seen, axis, members, rest, live)
+
+
+@njit(nogil=True, cache=True)
+def _push_labels(sets, number, target, conditional, alpha, label, seen, axis, members, rest, live):
+    """Add α Σ_y p(y | i) table[y, r] to the table of the target, at r with i beside it, or where r has label i already:
+    r are labels of the others, i is that of the parent."""
+    room, n_labels = sets.room, len(conditional)
+    n, source, at = n_labels**rest, sets.table[number], sets.table[target]
+    place = 0  # the axis of the parent in the target's table
+    while place < rest and ((axis < 0 and members[place] > live) or place < axis):
+        place += 1
+    inner = n_labels ** (rest - place - (axis >= 0))  # how far apart its labels are there
+    for i in range(n_labels):
+        if seen >= 0 and i != seen:
+            continue
+        product = sets.product[:n]
+        if label >= 0:
+            for r in range(n):
+                product[r] = alpha * conditional[i, label] * room[source + r]
+        else:
+            product[:] = 0.0
+            for y in range(n_labels):
+                share = alpha * conditional[i, y]
+                for r in range(n):
+                    product[r] += share * room[source + y * n + r]
+        for r in range(n):
+            if seen >= 0:
+                room[at + r] += product[r]
+            elif axis >= 0:
+                if r // inner % n_labels == i:
+                    room[at + r] += product[r]
+            else:
+                room[at + r // inner * inner * n_labels + i * inner + r % inner] += product[r]
+
+
+@njit(nogil=True, cache=True)
+def _known_conditional(mixed, ancestry, c, scratch):
+    """(L, L), p_c(y | i), worked out once; a start component has one row."""
+    at = c - mixed.wiring.dag.indptr[ancestry.first]
+    table = ancestry.conditionals[at]
+    if not ancestry.there[at]:
+        ancestry.there[at] = True
+        if mixed.wiring.dag.parent[c] < 0:
+            _local_scores(mixed.model.ends, mixed.wiring.child_slot[c], -1, scratch.change)
+            for y in range(len(table)):
+                scratch.change[y] += mixed.model.start[y]
+            softmax(scratch.change, table[0])
+        else:
+            _conditional(c, mixed.wiring, mixed.model, scratch.change, scratch)
+            table[:] = scratch.conditional
+    return table
+
+
+def _as_if_independent(
     wiring: Wiring, scores: Scores, alpha: Array, found: Beliefs, span: LabelledSpan, continues: Array,
     known: NDArray[np.int32] | None,
 ) -> float:  # fmt: skip

@@ -9,9 +9,9 @@ documents                              a list of corpora, which is what scikit-l
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -210,8 +210,9 @@ def token_weights(
 
 @dataclass(frozen=True)
 class Entity:
-    """A predicted entity: tokens start, ..., end - 1 of one sentence; `confidence` is its probability,
-    exact where there are no skip edges."""
+    """A predicted entity: tokens start, ..., end - 1 of one sentence; `confidence` is its probability, `exact` whether
+    that is exact: always along a chain; of a mixture unless its skip edges would take too much work; of a skip-chain
+    CRF in documents without skip edges."""
 
     sentence: int
     start: int
@@ -219,6 +220,7 @@ class Entity:
     type: str
     confidence: float
     text: str
+    exact: bool = field(default=True, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -241,7 +243,14 @@ def found_spans(batch: Batch, coding: LabelCoding, path: NDArray[np.int32]) -> l
     return schemes.spans(Column(path, coding.classes.names), batch.corpus.sentence_starts, coding.inner)
 
 
-def entity_list(batch: Batch, found: Sequence[schemes.Span], confidence: NDArray[Any]) -> list[Entity]:
+class Confidence(NamedTuple):
+    """Of entities: their probabilities (m,), and whether each of them is exact (m,)."""
+
+    values: NDArray[np.float64]
+    exact: NDArray[np.bool_]
+
+
+def entity_list(batch: Batch, found: Sequence[schemes.Span], confidence: Confidence) -> list[Entity]:
     """Entities with sentence numbers as the caller counts them (sentences without tokens included).
 
     Where the corpus has offsets, they are PlacedEntity: predictions led back to characters.
@@ -254,8 +263,8 @@ def entity_list(batch: Batch, found: Sequence[schemes.Span], confidence: NDArray
     offset = corpus.sentence_starts[sentence].tolist()
     given = sentence if batch.filled is None else np.flatnonzero(batch.filled)[sentence]
     entities = [
-        Entity(int(i), s.start - o, s.end - o, s.type, float(c), " ".join(map(str, words[s.start : s.end])))
-        for i, o, s, c in zip(given, offset, found, confidence, strict=True)
+        Entity(int(i), s.start - o, s.end - o, s.type, c, " ".join(map(str, words[s.start : s.end])), exact=exact)
+        for i, o, s, c, exact in zip(given, offset, found, *(part.tolist() for part in confidence), strict=True)
     ]
     if corpus.offsets is None:
         return entities

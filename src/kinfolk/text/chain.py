@@ -22,7 +22,7 @@ from kinfolk.inference.chain import Potentials, conditional_potentials, expected
 from kinfolk.learning.loglinear import Shape, Weights, inherit
 from kinfolk.learning.sparse import SparseRows
 from kinfolk.text import schemes
-from kinfolk.text.batch import Batch, Entity, entity_list, found_spans
+from kinfolk.text.batch import Batch, Confidence, Entity, entity_list, found_spans
 from kinfolk.text.corpus import Corpus
 from kinfolk.text.schemes import LabelCoding
 from kinfolk.text.tagger import Tagger, TrainingSet
@@ -88,8 +88,8 @@ class FittedDecoder:
 
     def span_probabilities(
         self, batch: Batch, path: NDArray[np.int32], found: Sequence[schemes.Span], continues: Array, forced: bool
-    ) -> Array:
-        """(m,) of the spans `found`, whose labels are those of the path; `continues`: see `schemes.continuations`."""
+    ) -> Confidence:
+        """Of the spans `found`, whose labels are those of the path; `continues`: see `schemes.continuations`."""
         raise NotImplementedError
 
 
@@ -157,7 +157,7 @@ class Decoder(FittedDecoder):
 
     def span_probabilities(
         self, batch: Batch, path: NDArray[np.int32], found: Sequence[schemes.Span], continues: Array, forced: bool
-    ) -> Array:
+    ) -> Confidence:
         confidence, (firsts, ends) = np.empty(len(found)), np.array([span[:2] for span in found]).T
         for block, span, potentials in self.chains(batch, forced, self.model.CONDITIONS):
             own = np.flatnonzero((firsts >= span.start) & (firsts < span.stop))
@@ -166,7 +166,7 @@ class Decoder(FittedDecoder):
                 sentence = np.searchsorted(block.starts, first, side="right") - 1
                 labels = np.concatenate([path[found[i].start : found[i].end] for i in own.tolist()])
                 confidence[own] = span_probabilities(potentials, sentence, first, last, labels, continues)
-        return confidence
+        return Confidence(confidence, np.ones(len(found), bool))
 
     def _constrained(self, potentials: Potentials) -> Potentials:
         """Forbid what the tag scheme forbids."""

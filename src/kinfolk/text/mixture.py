@@ -31,7 +31,7 @@ from kinfolk.core.training import combined, warn_unless_converged
 from kinfolk.errors import SettingError
 from kinfolk.inference.mixture import Dag, LabelledSpan, beliefs, build_dag, mixture_span_probabilities
 from kinfolk.learning.loglinear import TableWeights, inherit_mixture
-from kinfolk.text.batch import Batch
+from kinfolk.text.batch import Batch, Confidence
 from kinfolk.text.chain import FittedDecoder
 from kinfolk.text.corpus import Corpus
 from kinfolk.text.gain import GuardedTagger
@@ -209,17 +209,20 @@ class MixtureDecoder(FittedDecoder):
 
     def span_probabilities(
         self, batch: Batch, path: NDArray[np.int32], found: Sequence[Span], continues: Array, forced: bool
-    ) -> Array:
-        """The mean over directions."""
+    ) -> Confidence:
+        """The mean over directions; exact where it is from every side."""
         labels, ends = self.forced_labels(batch, forced), {*batch.corpus.sentence_starts.tolist()}
         spans = [LabelledSpan(s.start, path[s.start : s.end], s.end not in ends) for s in found]
-        confidence = np.zeros(len(found))
+        confidence = Confidence(np.zeros(len(found)), np.ones(len(found), bool))
         for direction, sample in self.samples(batch):
             wirings, scores = sample.wired.wirings, sample.scores(direction.weights, self.n_jobs)
             alphas = sample.alphas(direction.weights.gate)
             (known,) = beliefs(wirings, scores, alphas, labels, self.n_jobs)
-            part = mixture_span_probabilities(wirings[0], scores, alphas[0], known, spans, continues, labels)
-            confidence += part / len(self.directions)
+            part = mixture_span_probabilities(
+                wirings[0], scores, alphas[0], known, spans, continues, labels, n_jobs=self.n_jobs
+            )
+            confidence.values[:] += part.values / len(self.directions)
+            confidence.exact[:] &= part.exact
         return confidence
 
     def components(self, batch: Batch, tokens: Sequence[int]) -> list[list[Component]]:
@@ -315,8 +318,9 @@ class MixtureTagger(Mixes, GuardedTagger):
         settings, jobs = MixtureSettings.of(self, held_out), resolve_jobs(self.n_jobs)
         rules = token_parents(self, training_set.corpus, 0 if pair_rows is None else pair_rows.shape[1])
         fold, local, uncertainty = None, None, None
-        if self.mixing == "learned":
+        if self.mixing == "learned" or self.training == "crossfit":
             fold = collective.folds_by_group(data.groups, max(2, settings.gate_folds), plan.seed)
+        if fold is not None and self.mixing == "learned":
             local, uncertainty = collective.train_local(
                 data.features, data.labels, training_set.weights, fold, n_labels, plan, callback
             )

@@ -29,7 +29,7 @@ from kinfolk.errors import SettingError
 from kinfolk.inference.loopy import Propagation, edge_beliefs
 from kinfolk.learning.loglinear import Shape, TableWeights, inherit_mixture
 from kinfolk.learning.sparse import SparseRows
-from kinfolk.text.batch import Batch
+from kinfolk.text.batch import Batch, Confidence
 from kinfolk.text.chain import FittedDecoder, LinearChainCRF
 from kinfolk.text.gain import GuardedTagger
 from kinfolk.text.schemes import Span
@@ -217,8 +217,8 @@ class SkipChainDecoder(FittedDecoder):
 
     def span_probabilities(
         self, batch: Batch, path: NDArray[np.int32], found: Sequence[Span], continues: Array, forced: bool
-    ) -> Array:
-        """The probability along the chain, Π b(y_t, y_t+1) / Π b(y_t): exact without skip edges."""
+    ) -> Confidence:
+        """The probability along the chain, Π b(y_t, y_t+1) / Π b(y_t): exact in documents without skip edges."""
         beliefs, _, (_, tables, fixed), sample = self.run(batch, forced)
         last = set((batch.corpus.sentence_starts[1:] - 1).tolist())
         confidence = np.empty(len(found))
@@ -235,7 +235,9 @@ class SkipChainDecoder(FittedDecoder):
                 after = joint[-1][labels[-1]]
                 value *= _share(after[~continues[labels[-1]]].sum(), after.sum())
             confidence[i] = value
-        return confidence
+        documents = batch.corpus.token_documents
+        joined = documents[[child for child, _, _ in self.model._long_edges(batch)]]
+        return Confidence(confidence, ~np.isin(documents[[span.start for span in found]], joined))
 
 
 def _share(part: float, whole: float) -> float:

@@ -33,7 +33,7 @@ from kinfolk.inference.chain import expected_correct, viterbi
 from kinfolk.learning.gain import Counted, Gain
 from kinfolk.report.page import PathLike
 from kinfolk.text import schemes
-from kinfolk.text.batch import Batch, Entity, entity_list, found_spans, token_weights
+from kinfolk.text.batch import Batch, Confidence, Entity, entity_list, found_spans, token_weights
 from kinfolk.text.chain import ChainTagger
 from kinfolk.text.corpus import Corpus
 from kinfolk.text.explain import explain_document, one_document
@@ -182,11 +182,14 @@ class StackedDecoder:
 
     def entities(self, batch: Batch, path: NDArray[np.int32], forced: bool) -> list[Entity]:
         spans = found_spans(batch, self.coding, path)
-        starts, confidence = np.array([span.start for span in spans], np.int64), np.empty(len(spans))
+        starts = np.array([span.start for span in spans], np.int64)
+        confidence = Confidence(np.empty(len(spans)), np.empty(len(spans), bool))
         for part in self._parts(batch, forced):
             own = np.argsort(self._classes(part))[np.searchsorted(np.sort(self._classes(part)), path[part.tokens])]
             entities = part.tagger._decoder().entities(part.batch, own.astype(np.int32), forced)
-            confidence[np.isin(starts, part.tokens)] = [entity.confidence for entity in entities]
+            here = np.isin(starts, part.tokens)
+            confidence.values[here] = [entity.confidence for entity in entities]
+            confidence.exact[here] = [entity.exact for entity in entities]
         return entity_list(batch, spans, confidence)
 
     def _classes(self, part: Part) -> NDArray[np.int32]:

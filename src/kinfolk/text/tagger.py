@@ -113,8 +113,9 @@ class TokenModel(Saved):
     def predict_entities(self, X: Any, forced: bool = False) -> list[Entity]:
         """The predicted entities, each with the probability that this very entity is there.
 
-        Exact along a chain; with skip edges an approximation: tokens outside the entity that its own look at count as
-        independent of each other.
+        Exact along a chain, and under a mixture but for the few entities whose skip edges would take too much work: for
+        those the tokens outside that its own look at count as independent of each other. A skip-chain CRF approximates
+        it by belief propagation. `Entity.exact` says which is which.
         """
         self._require_fitted()
         batch, decoder = replace(Batch.of(X), kept_rows={}), self._decoder()  # asked for twice, extracted once
