@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+from itertools import permutations, product
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy import sparse
+from scipy import sparse, special
 
 import kinfolk as kf
 import mixture_oracle as oracle
@@ -596,3 +597,85 @@ def test_forced_labels_come_first_and_are_conditioned_on_exactly():
     partly = graph.with_labels(["a", "b", "a", "b", None])
     few, many = (model.set_params(predict_orders=n).predict_proba(partly, forced=True)[4] for n in (1, 20))
     np.testing.assert_allclose(few, many, atol=1e-12)
+
+
+# -- orders weighed by known labels -----------------------------------------------------------------------
+
+
+def small_trained(**settings) -> tuple[kf.MixtureNodes, kf.Graph]:
+    rng = np.random.default_rng(4)
+    kinds = rng.integers(2, size=40)
+    links = sorted({(i, j) for i in range(40) for j in rng.choice(np.flatnonzero(kinds == kinds[i]), 2) if i != j})
+    graph = kf.Graph(rng.normal(size=(40, 2)) + kinds[:, None], ["ab"[k] for k in kinds], {"near": np.array(links)})
+    return kf.MixtureNodes(orders=4, predict_orders=20, tolerance=0.01, n_jobs=1, **settings).fit(graph), graph
+
+
+def path_of_three() -> kf.Graph:
+    """The end is known: the middle looks at it, or it looks at the middle."""
+    return kf.Graph(np.zeros((3, 2)), [None, None, "b"], {"near": np.array([(0, 1), (1, 2)])})
+
+
+def test_a_known_label_speaks_of_its_parents_where_orders_are_weighed():
+    """By all six orders of three nodes, from the model's own conditionals."""
+    model, _ = small_trained(evidence="weighed")
+    model.set_params(predict_orders=2000)
+    found = model.predict_proba(path_of_three(), forced=True)
+    tables = {}
+    for r, name in enumerate(model.parents_.names):
+        tables[name] = special.softmax(model.weights_.pair[r].astype(float), axis=1)  # features are all 0
+    start = special.softmax(model.weights_.start.astype(float))
+    out, into = tables["near (outgoing)"], tables["near (incoming)"]
+    expected = np.zeros((3, 2))
+    for order in permutations(range(3)):
+        rank = np.argsort(order)
+        for labels in product(range(2), range(2), [1]):
+            chance = 1.0
+            for k in range(3):
+                parents = [(out, j) for i, j in ((0, 1), (1, 2)) if i == k and rank[j] < rank[k]]
+                parents += [(into, i) for i, j in ((0, 1), (1, 2)) if j == k and rank[i] < rank[k]]
+                chance *= np.mean([t[labels[j], labels[k]] for t, j in parents]) if parents else start[labels[k]]
+            expected[np.arange(3), labels] += chance
+    np.testing.assert_allclose(found, expected / expected.sum(axis=1, keepdims=True), atol=0.02)
+
+
+def test_without_known_labels_nothing_is_weighed():
+    model, graph = small_trained()
+    plain = model.predict_proba(graph, known="none")
+    assert (model.set_params(evidence="weighed").predict_proba(graph, known="none") == plain).all()
+
+
+def test_in_a_dag_a_known_child_speaks_of_its_parent_only_where_evidence_is_weighed():
+    """Two nodes, the second looks at the first, and is known."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat(rng.integers(2, size=30), 2)
+    below = sparse.csr_array((np.ones(30), (np.arange(1, 60, 2), np.arange(0, 60, 2))), shape=(60, 60))
+    data = kf.Relational(np.zeros((60, 1)), labels, ("a", "b"), {"under": below}, np.repeat(np.arange(30), 2))
+    model = kf.MixtureNodes(n_jobs=1, parent_features="none", training="conditional").fit(data)
+    pair = kf.Relational(
+        np.zeros((2, 1)),
+        np.array([-1, 1]),
+        ("a", "b"),
+        {"under": sparse.csr_array([[0.0, 0], [1, 0]])},
+        np.zeros(2, int),
+    )
+    start = special.softmax(model.weights_.start.astype(float))
+    table = special.softmax(model.weights_.pair[0].astype(float), axis=1)
+    np.testing.assert_allclose(model.predict_proba(pair, forced=True)[0], start, atol=1e-6)
+    bayes = start * table[:, 1] / (start @ table[:, 1])
+    assert bayes[1] > 0.9
+    np.testing.assert_allclose(
+        model.set_params(evidence="weighed").predict_proba(pair, forced=True)[0], bayes, atol=1e-6
+    )
+
+
+def test_weighed_orders_are_kept_in_the_file_explained_and_the_same_for_all_threads(tmp_path, caplog):
+    model, graph = small_trained(evidence="weighed")
+    known = np.arange(40) < 6
+    with caplog.at_level("INFO", "kinfolk"):
+        found = model.predict_proba(graph, known=known)
+    assert "orders weighed by known labels" in caplog.text and "effective number" in caplog.text
+    model.save(tmp_path / "m")
+    again = kf.load_model(tmp_path / "m").set_params(n_jobs=2)
+    assert (again.predict_proba(graph, known=known) == found).all()
+    said = model.explain(graph, node=20, known=known)
+    assert said.label == model.classes_[found[20].argmax()]

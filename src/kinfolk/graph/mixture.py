@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kinfolk.collective.explain import Explanation, explanation
+from kinfolk.collective.explain import explanation
 from kinfolk.collective.mixture import (
     EdgeData,
     Examples,
@@ -41,9 +41,10 @@ from kinfolk.collective.mixture import (
     wire,
 )
 from kinfolk.collective.templates import set_known
+from kinfolk.core.data import finite
 from kinfolk.core.modelfile import Functions, ModelFile
-from kinfolk.core.settings import FLAG, NAMES, NONE, setting, whole
-from kinfolk.core.threads import resolve_jobs
+from kinfolk.core.settings import FLAG, NAMES, NONE, one_of, setting, whole
+from kinfolk.core.threads import resolve_jobs, run_chunks
 from kinfolk.core.training import (
     Callback,
     Convergence,
@@ -66,6 +67,7 @@ from kinfolk.graph.nodes import (
     warn_unused_weights,
 )
 from kinfolk.graph.page import mixture_node_part, write_node_report
+from kinfolk.inference.evidence import WeighedOrders, conditioned, weighed
 from kinfolk.inference.mixture import Dag, build_dag, check_weights
 from kinfolk.learning.loglinear import TableWeights, inherit_mixture, named_by
 from kinfolk.report.page import PathLike
@@ -188,6 +190,24 @@ def mean_marginals(sample: Sample, weights: TableWeights, labels: NDArray[np.int
     return np.asarray(sum(one.marginals for one in found) / len(found))
 
 
+def weighed_marginals(
+    sample: Sample, weights: TableWeights, labels: NDArray[np.int32], component: NDArray[np.integer], n_jobs: int
+) -> WeighedOrders:
+    """The mean over orders, each with the probability it gives the known labels of a connected component (n,)."""
+    scores, alphas, wirings = sample.scores(weights, n_jobs), sample.alphas(weights.gate), sample.wired.wirings
+    found = run_chunks(lambda o: conditioned(wirings[o], scores, alphas[o], labels), len(wirings), n_jobs)
+    answer = weighed(found, component)
+    finite(answer.marginals, "the mixture of parents")
+    return answer
+
+
+def connected(edges: Sequence[Pairs], n: int) -> NDArray[np.int32]:
+    """(n,), the number of each node's connected component."""
+    pairs = np.concatenate([np.empty((0, 2), np.int64), *edges])
+    links = sparse.csr_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(n, n))
+    return np.asarray(sparse.csgraph.connected_components(links, directed=False)[1])
+
+
 def node_parents(model: MixtureNodes, nodes: Nodes) -> NodeParents:
     """The rule for parents that the settings of a model ask for."""
     links = used_links(model.relations, nodes.relations, nodes.is_graph)
@@ -221,6 +241,8 @@ def node_parents(model: MixtureNodes, nodes: Nodes) -> NodeParents:
     return replace(rule, shares=shares)
 
 
+FEW_ORDERS = 3.0  # effective orders below which their mean says little
+
 # -- the model ----------------------------------------------------------------------------------------
 
 
@@ -231,8 +253,8 @@ class MixtureNodes(Mixes, GuardedNodes, Optimised):
     over a graph they are the mean over some random orders, and so an estimate.
 
     Known labels come first in every order, so in each the others are exactly conditioned on them. In a DAG (a
-    `Relational`) a known label is seen by those that look at it and says nothing of its own parents. There,
-    mixing="given" takes the entries of the relations.
+    `Relational`) a known label is seen by those that look at it and says nothing of its own parents, unless
+    evidence="weighed". There, mixing="given" takes the entries of the relations.
 
     Learned by `fit`: `classes_`, `weights_`, `parents_` (the rule for parents), `convergence_`, `gain_`.
     """
@@ -243,6 +265,14 @@ class MixtureNodes(Mixes, GuardedNodes, Optimised):
     relations: Sequence[str] | None = setting(None, RELATIONS, NAMES | NONE)
     orders: int = setting(10, "random orders of the nodes to train on", whole(1))
     predict_orders: int = setting(50, "random orders to average marginals over", whole(1))
+    evidence: str = setting(
+        "first",
+        'nodes whose labels are known: "first" in every order, so that all others see them, and no order is more '
+        'probable than another; "weighed": anywhere, and orders count with the probability they give these labels, '
+        "which then speak of their own parents too: exact where the unknown ancestors of known labels come in small "
+        "blocks (65,536 labellings), else an approximation",
+        one_of("first", "weighed"),
+    )
     everybody_starts: bool = setting(
         False, "whether a node with parents also keeps a component that looks at its own features alone", FLAG
     )
@@ -319,29 +349,61 @@ class MixtureNodes(Mixes, GuardedNodes, Optimised):
     def _scorer(self, X_dev: Any) -> Callable[[TableWeights], float]:
         """Accuracy on a held-out graph for given weights. Its orders are drawn once."""
         dev, known, gold = self._held_out(X_dev)
-        sample, labels, jobs = self._sample(dev, known), known.or_none, resolve_jobs(self.n_jobs)
-        return lambda weights: node_accuracy(gold, mean_marginals(sample, weights, labels, jobs)) / 100
+        sample = self._sample(dev, known)
+        return lambda weights: node_accuracy(gold, self._marginals(dev, known, sample, weights)) / 100
 
     def _sample(self, nodes: Nodes, known: Known) -> Sample:
         """The graph in orders of its own; nodes whose labels are known come first."""
         check_within_groups(nodes, self.parents_.links)
         uncertainty = None if self.local_ is None else self.local_.uncertainty(nodes.rows, resolve_jobs(self.n_jobs))
         rng = np.random.default_rng(None if self.random_state is None else [self.random_state, 1])  # not of training
-        first, orders = known.labels >= 0 if known.any else None, self.predict_orders
+        first, orders = known.labels >= 0 if known.any and not self._weighs(known) else None, self.predict_orders
         return self.parents_.compile(nodes.rows, nodes.relations, nodes.groups, uncertainty, orders, rng, first)[0]
 
     def _probabilities(self, nodes: Nodes, known: Known) -> Array:
         """The mean over orders. A DAG as given keeps its order: there a label is known to those that look at it, and
-        nothing flows back from it to its parents."""
-        sample, jobs = self._sample(nodes, known), resolve_jobs(self.n_jobs)
-        table = mean_marginals(sample, self.weights_, known.or_none, jobs)
+        nothing flows back from it to its parents, unless evidence="weighed"."""
+        table = self._marginals(nodes, known, self._sample(nodes, known), self.weights_, tells=True)
         set_known(table, known.labels)
         return table
 
+    def _weighs(self, known: Known) -> bool:
+        return self.evidence == "weighed" and known.any
+
+    def _marginals(
+        self, nodes: Nodes, known: Known, sample: Sample, weights: TableWeights, tells: bool = False
+    ) -> Array:
+        """(n, L), by given weights; `tells`: how many orders had a say."""
+        jobs = resolve_jobs(self.n_jobs)
+        if not self._weighs(known):
+            return mean_marginals(sample, weights, known.or_none, jobs)
+        component = connected(self.parents_.edges(nodes.relations), len(nodes.labels))
+        found = weighed_marginals(sample, weights, known.labels, component, jobs)
+        if tells:
+            self._tell_orders(found, np.isin(component, component[known.labels >= 0]), len(sample.wired.wirings))
+        return found.marginals
+
+    def _tell_orders(self, found: WeighedOrders, touched: NDArray[np.bool_], orders: int) -> None:
+        """Of the nodes `touched`, which have a known one in their component."""
+        how = "exact in each order" if found.exact else "an approximation: some blocks of unknown ancestors are large"
+        fewest = float(found.effective[touched].min())
+        log.info("orders weighed by known labels, %s; effective number from %.1f of %d", how, fewest, orders)
+        if orders > 1 and (not found.exact or fewest < FEW_ORDERS):
+            log.warning(
+                "of %d orders weighed by known labels as few as %.1f count, %s; `evidence='first'` suits a graph as "
+                "large as this, or raise `predict_orders`",
+                orders,
+                fewest,
+                how,
+            )
+
     # -- explanation ----------------------------------------------------------------------------------
 
-    def _explanation(self, nodes: Nodes, node: int, known: Known, report: PathLike | None) -> Explanation:
-        """Each parent, its weight, what it predicts, its exact share of the answer, in every order."""
+    def _explanation(self, nodes: Nodes, node: int, known: Known, report: PathLike | None) -> Any:
+        """Each parent, its weight, what it predicts, its exact share of the answer, in every order; where known labels
+        speak of their parents, that is no longer all, and links are cut instead."""
+        if self._weighs(known.without(node)):
+            return super()._explanation(nodes, node, known, report)
         known = known.without(node)
         labels = known.or_none
         sample, names = self._sample(nodes, known), self.labels_.names
