@@ -46,10 +46,11 @@ def test_every_record_has_an_answer(n: int, rule: str | None):
 
 
 @pytest.mark.parametrize("n", [0, 1])
-@pytest.mark.parametrize("kind", [name for name in CLUSTERERS if name != "OneToOne"])
+@pytest.mark.parametrize("kind", [name for name in CLUSTERERS if name not in ("OneToOne", "ClusterSum")])
 def test_every_clusterer_takes_few_items(kind: str, n: int):
     found = model().cluster(shop(n), np.empty(0), clusterer=CLUSTERERS[kind]())
     assert found.tolist() == list(range(n))
+    assert kf.ClusterSum().cluster(n, *np.empty((2, 0), np.int32), np.empty(0)).tolist() == list(range(n))
 
 
 @pytest.mark.parametrize("sizes", [(0, 0), (0, 2), (2, 0), (1, 1)])

@@ -318,12 +318,12 @@ def test_as_good_as_the_best(own: float):
     def value(clusters: Any, kept: Any = None) -> float:
         return 0.8 * slack(items) * (abs(int(clusters.max()) - 20) // 4 == 0) + 0.5 * (int(clusters.max()) > 8)
 
-    chosen, choice = best_threshold(items, score, kf.SingleLink(own), value)
+    chosen, choice = best_threshold(items, sigmoid(score), kf.SingleLink(own), value)
     for threshold, found in choice.tried.items():
         decided = [1 / (1 + math.exp(-s)) > threshold for s in score]
         clusters = oracle.single_link(items.n_items, items.left, items.right, decided)
         assert found == value(np.array(clusters))
-        assert found == value(clusters_of(items, score, kf.SingleLink(threshold)))
+        assert found == value(clusters_of(items, sigmoid(score), kf.SingleLink(threshold)))
     assert len(set(choice.tried.values())) == 3, "some are best, some within the slack, some below it"
     most = max(choice.tried.values())
     good = [threshold for threshold, found in choice.tried.items() if found >= most - slack(items)]
@@ -334,7 +334,7 @@ def test_as_good_as_the_best(own: float):
 def test_a_threshold_that_is_better_beyond_doubt_is_taken():
     items = world(1)
     score = np.where(items.pair_labels == 1, 2.2, 1.2)
-    chosen, choice = best_threshold(items, score, kf.SingleLink(), supervision_of_clusters(items).value("pair_f1"))
+    chosen, choice = best_threshold(items, sigmoid(score), kf.SingleLink(), supervision_of_clusters(items).value("pair_f1"))
     assert choice.tried[chosen] == 1 and 1.2 <= math.log(chosen / (1 - chosen)) < 2.2
     assert chosen == pytest.approx(1 / (1 + math.exp(-1.5))), "the nearest to 0.5 of those that are right"
     assert choice.tried[0.5] < 0.5 and choice.gain > choice.half_width
@@ -350,7 +350,7 @@ def test_a_gain_of_one_entity_is_not_enough_to_leave_the_own_threshold():
     alone = [pair for pair in true if items.clusters[items.left[pair]] == entity]
     score = np.where(items.pair_labels == 1, 3.0, -9.0)
     score[alone] = -0.3
-    chosen, choice = best_threshold(items, score, kf.SingleLink(), supervision_of_clusters(items).value("pair_f1"))
+    chosen, choice = best_threshold(items, sigmoid(score), kf.SingleLink(), supervision_of_clusters(items).value("pair_f1"))
     assert choice.best < 0.43 and choice.tried[choice.best] == 1 > choice.tried[0.5]
     assert chosen == 0.5 and 0 < choice.gain < choice.half_width
     assert str(choice).endswith(": not enough to leave it")
@@ -362,7 +362,7 @@ def test_the_interval_of_a_gain_is_the_jackknife_s():
     rng = np.random.default_rng(1)
     score = np.where(items.pair_labels == 1, 1.0, -2.0) + rng.normal(0, 1.5, items.n_pairs)
     value = supervision_of_clusters(items).value("pair_f1")
-    chosen, choice = best_threshold(items, score, kf.SingleLink(0.9), value, seed=4)
+    chosen, choice = best_threshold(items, sigmoid(score), kf.SingleLink(0.9), value, seed=4)
     parts = item_folds(items, PARTS, 4)
     clusters = [at_threshold(kf.SingleLink(), t).cluster(items.n_items, items.left, items.right, sigmoid(score))
                 for t in (choice.best, 0.9)]  # fmt: skip
@@ -405,11 +405,11 @@ def test_a_linker_with_folds(documents: int, keep_local: bool):
     fold, value = item_folds(items, 3, 0), supervision_of_clusters(items).value("pair_f1")
     by_hand = trainer(items, told.pair_set_)
     local = unseen_scores(by_hand, kf.AverageLink(0.6, 6), "nearest", 0, fold)[0]
-    threshold, _ = best_threshold(items, local, kf.AverageLink(0.6, 6), value)
+    threshold, _ = best_threshold(items, sigmoid(local), kf.AverageLink(0.6, 6), value)
     assert told.clusterer_.get_params() == {"threshold": threshold, "max_size": 6, "of": "probability"}
     assert told.clusterer.threshold == 0.6, "the setting is as it was"
     clusterer = kf.AverageLink(threshold, 6)
-    scores = [value(clusters_of(items, s, clusterer)) for s in unseen_scores(by_hand, clusterer, "nearest", 3, fold)]
+    scores = [value(clusters_of(items, sigmoid(s), clusterer)) for s in unseen_scores(by_hand, clusterer, "nearest", 3, fold)]
     assert told.best_round_ == best_round(scores[: len(told.rounds_)], keep_local, slack(items))
     final = list(rounds_of(by_hand, clusterer, "nearest", 3))
     assert len(final) == len(told.rounds_) > 1

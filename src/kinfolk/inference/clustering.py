@@ -106,6 +106,20 @@ def best_link(
     return partition.clusters
 
 
+def cluster_sum(
+    n: int, left: Array, right: Array, share: Array, threshold: float = 0.5, constraints: Constraints | None = None
+) -> NDArray[np.int32]:
+    """In order, every item joins the cluster whose members have the largest share together, if it exceeds `threshold`
+    of what they and a new cluster have; `share` is that of each antecedent of an item, a new cluster has the rest.
+
+    Where a constraint forbids that cluster, the next takes its place. An item that must be with an earlier one stays.
+    """
+    starts = np.searchsorted(right, np.arange(n + 1)).astype(np.int64)
+    partition = Partition.of(n, constraints or Constraints())
+    _join_largest(partition, starts, np.asarray(left), np.asarray(share, np.float64), float(threshold))
+    return partition.clusters
+
+
 def best_match(
     n: int,
     left: Array,
@@ -225,6 +239,34 @@ def _link_once(partition, left, right):
     for k in range(len(left)):
         if right[k] != done and _joins(partition, left[k], right[k]):
             done = right[k]
+
+
+@njit(nogil=True, cache=True)
+def _join_largest(partition, starts, left, share, threshold):
+    n = len(starts) - 1
+    total, roots = np.zeros(n), np.empty(n, np.int64)
+    for j in range(n):
+        if find(partition.parent, j) != j:  # roots are the first items: it must be with an earlier one
+            continue
+        new, count = 1.0, 0
+        for p in range(starts[j], starts[j + 1]):
+            root = find(partition.parent, left[p])
+            if total[root] == 0.0:
+                roots[count] = root
+                count += 1
+            total[root] += share[p]
+            new -= share[p]
+        new = max(new, 0.0)
+        while True:
+            best = -1
+            for k in range(count):
+                if total[roots[k]] > 0.0 and (best < 0 or total[roots[k]] > total[best]):
+                    best = roots[k]
+            if best < 0 or total[best] <= threshold * (total[best] + new) or _joins(partition, best, j):
+                break
+            total[best] = 0.0
+        for k in range(count):
+            total[roots[k]] = 0.0
 
 
 # -----------------------------------------------------------------------------------------------------

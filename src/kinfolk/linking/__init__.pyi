@@ -8,6 +8,7 @@ from kinfolk.linking.blocking import blocked as blocked
 from kinfolk.linking.clusterers import AverageLink as AverageLink
 from kinfolk.linking.clusterers import BestLink as BestLink
 from kinfolk.linking.clusterers import BestMatch as BestMatch
+from kinfolk.linking.clusterers import ClusterSum as ClusterSum
 from kinfolk.linking.clusterers import CompleteLink as CompleteLink
 from kinfolk.linking.clusterers import Correlation as Correlation
 from kinfolk.linking.clusterers import OneToOne as OneToOne

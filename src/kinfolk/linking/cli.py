@@ -109,7 +109,7 @@ def train(
     """
     from kinfolk.core.modelfile import check_writable
     from kinfolk.linking.blocking import as_rules
-    from kinfolk.linking.clusterers import AverageLink, BestMatch, SingleLink
+    from kinfolk.linking.clusterers import usual_clusterer
     from kinfolk.linking.linker import Linker
 
     check_writable(out)
@@ -118,7 +118,8 @@ def train(
     if source.block:
         as_rules(source.block)
     settings = linker_settings(options)
-    usual = SingleLink() if source.documents is not None else AverageLink() if source.other is None else BestMatch()
+    training = settings.get("training", Linker().training)
+    usual = usual_clusterer(training, source.documents is not None, source.other is not None)
     asked = clusterer_of(clustering, usual)
     clusterer = None if asked is usual else asked  # None: the linker chooses by its data
     if options.folds is not None and clustering.threshold is not None:

@@ -16,6 +16,7 @@ from kinfolk.inference.clustering import (
     agglomerate,
     best_link,
     best_match,
+    cluster_sum,
     correlation,
     log_odds,
     one_to_one,
@@ -35,6 +36,7 @@ class Clusterer(Settings, ABC):
     """Abstract: a rule that makes clusters of the probabilities of pairs."""
 
     every_pair: ClassVar[bool] = False  # whether all pairs of a cluster count, also those blocking left out
+    of_shares: ClassVar[bool] = False  # whether it takes shares of antecedents in the place of probabilities
 
     threshold: float = setting(0.5, "the probability a pair (or what stands for it) has to exceed", PROBABILITY)
     max_size: int | None = setting(None, "the most items of a cluster; None: no limit", whole(1) | NONE)
@@ -167,6 +169,27 @@ class BestLink(Clusterer):
 
 
 @dataclass(eq=False, repr=False)
+class ClusterSum(Clusterer):
+    """In order, joins every item to the earlier cluster it most probably follows: whose members have the largest sum of
+    shares, if that exceeds the share of a new cluster (see `threshold`). For `training="ranking"` alone.
+    """
+
+    of_shares: ClassVar[bool] = True
+
+    threshold: float = setting(
+        0.5, "the share a cluster has to exceed, of what it and a new cluster have together", PROBABILITY
+    )
+
+    def _cluster(self, n: int, left: Array, right: Array, probability: Array, rules: Constraints) -> Array:
+        total = np.bincount(right, probability, minlength=n)
+        over = np.flatnonzero(total > 1 + 1e-6)
+        if len(over):
+            got = f"those of item {over[0]} sum to {total[over[0]]:.3g}"
+            raise InputError(f"ClusterSum takes shares of antecedents, which sum to 1 at most; {got}")
+        return cluster_sum(n, left, right, probability, self.threshold, rules)
+
+
+@dataclass(eq=False, repr=False)
 class Correlation(Clusterer):
     """Clusters with a large sum of log-odds within them: greedy joins, then single moves, to a local optimum."""
 
@@ -246,8 +269,17 @@ def _check_two_tables(clusterer: Clusterer, left: Array, right: Array) -> None:
         )
 
 
-_ALL = (SingleLink, AverageLink, CompleteLink, BestLink, BestMatch, Correlation, OneToOne)
+_ALL = (SingleLink, AverageLink, CompleteLink, BestLink, BestMatch, ClusterSum, Correlation, OneToOne)
 CLUSTERERS = {cls.__name__: cls for cls in _ALL}
+
+
+def usual_clusterer(training: str, of_text: bool, two_tables: bool) -> Clusterer:
+    """What suits the items and the way of training, where nothing more is known of the clusters."""
+    if two_tables:
+        return BestMatch()
+    if not of_text:
+        return AverageLink()
+    return {"ranking": ClusterSum(), "combined": AverageLink()}.get(training, SingleLink())
 
 
 def _pairs(given: Array | None, n: int, name: str) -> NDArray[np.int32]:

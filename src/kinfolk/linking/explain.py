@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from kinfolk.core.data import Column
 from kinfolk.errors import InputError
+from kinfolk.inference.antecedents import Shares
 from kinfolk.linking.mentions import Mentions
 from kinfolk.linking.pair_table import PairSet
 from kinfolk.linking.records import connected
@@ -29,7 +30,11 @@ class Contribution:
 
 @dataclass(frozen=True)
 class LinkExplanation:
-    """Log-odds of a pair = base + Σ shares; `base` is the mean over the training pairs."""
+    """Log-odds of a pair = base + Σ shares; `base` is the mean over the training pairs.
+
+    After ranking the probability is that of being together in any way, not the sigmoid of the score, which is that of
+    `left` as the antecedent of `right` where a new cluster has 0; `share` is how probably it is followed.
+    """
 
     left: str
     right: str
@@ -38,9 +43,11 @@ class LinkExplanation:
     base: float
     contributions: tuple[Contribution, ...]  # the largest first, by absolute value
     values: tuple[tuple[str, str, str], ...] = ()  # what both items have in a field: name, left, right
+    share: float | None = None
 
     def __str__(self) -> str:
         head = f"{self.left} - {self.right}: probability {self.probability:.3f}, log-odds {self.score:+.2f}"
+        head += "" if self.share is None else f", followed with {self.share:.3f}"
         lines = [f"  {name}: {left} | {right}" for name, left, right in self.values]
         lines.append(f"  {self.base:+7.2f}  a pair in training, on average; from there")
         lines += [f"  {one.share:+7.2f}  {one.feature}" for one in self.contributions[:SHOWN]]
@@ -48,6 +55,34 @@ class LinkExplanation:
         if rest:
             lines.append(f"  {sum(one.share for one in rest):+7.2f}  {len(rest)} others together")
         return "\n".join([head, *lines])
+
+
+@dataclass(frozen=True)
+class AntecedentExplanation:
+    """Which earlier items one follows, and how probably, the largest share first; shares and `new` sum to 1."""
+
+    item: str
+    new: float  # the share of starting a cluster
+    antecedents: tuple[tuple[str, float], ...]
+
+    def __str__(self) -> str:
+        lines = [f"{self.item} follows", f"  {self.new:.3f}  none: a new cluster"]
+        lines += [f"  {share:.3f}  {name}" for name, share in self.antecedents[:SHOWN]]
+        rest = self.antecedents[SHOWN:]
+        if rest:
+            lines.append(f"  {sum(share for _, share in rest):.3f}  {len(rest)} others together")
+        return "\n".join(lines)
+
+
+def explain_antecedents(items: Mentions, shares: Shares, item: int | str) -> AntecedentExplanation:
+    """The shares of one item, in names."""
+    number = items.number(item)
+    if not 0 <= number < items.n_items:
+        raise InputError(f"expected an item among {items.n_items}, counted from 0; got {item!r}")
+    own = np.flatnonzero(items.right == number)
+    own = own[np.argsort(-shares.antecedent[own], kind="stable")]
+    named = tuple((items.title(int(items.left[p])), float(shares.antecedent[p])) for p in own)
+    return AntecedentExplanation(items.title(number), float(shares.new[number]), named)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self, final
 
 import numpy as np
@@ -27,15 +27,23 @@ from kinfolk.core.settings import (
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.core.training import Callback, Convergence, TrainingPlan, observed
 from kinfolk.errors import InputError, SettingError
+from kinfolk.inference.antecedents import Shares, antecedent_shares, together
 from kinfolk.inference.clustering import E_STEPS
 from kinfolk.learning.gain import Guarded
 from kinfolk.linking.blocking import BlockingReport, as_rules, blocked
-from kinfolk.linking.clusterers import AverageLink, BestMatch, Clusterer, OneToOne, SingleLink
+from kinfolk.linking.clusterers import BestMatch, Clusterer, OneToOne, usual_clusterer
 from kinfolk.linking.comparisons import as_comparisons, default_comparisons, rebuilt_comparison
 from kinfolk.linking.coreference import CONJUNCTIONS, CoreferencePairs
-from kinfolk.linking.explain import ClusterExplanation, LinkExplanation, explain_link
+from kinfolk.linking.explain import (
+    AntecedentExplanation,
+    ClusterExplanation,
+    LinkExplanation,
+    explain_antecedents,
+    explain_link,
+    two_items,
+)
 from kinfolk.linking.gain import linker_gain
-from kinfolk.linking.mentions import Mentions
+from kinfolk.linking.mentions import Mentions, pair_keys
 from kinfolk.linking.objective import Bias, row_scores
 from kinfolk.linking.page import Linked, evaluate_pairs
 from kinfolk.linking.pair_table import MAX_BINS, CodedColumn, GroupedRows, PairRows, PairSet, distinct_rows
@@ -45,6 +53,7 @@ from kinfolk.linking.scores import Metric, labelled_scores, metric
 from kinfolk.linking.training import (
     PairData,
     PairTrainer,
+    RankingTrainer,
     Round,
     at_threshold,
     best_round,
@@ -69,6 +78,7 @@ from kinfolk.report.page import PathLike, check_report
 Array = NDArray[Any]
 log = logging.getLogger("kinfolk")
 
+RANKS = ("ranking", "combined")  # ways of training that learn antecedents
 ALONE = 0.05  # share of matched records with several matches up to which they are taken to have one at most
 
 
@@ -99,6 +109,7 @@ class Linker(Guarded):
     pair_set_: PairSet = field(init=False)  # the columns of a pair, as learned
     weights_: Array = field(init=False)  # a weight for each value of each column
     shares_: Array = field(init=False)  # for which share of the training pairs each weight is on
+    antecedent_weights_: Array | None = field(init=False)  # those of ranking, where antecedents were learned
 
     KIND: ClassVar[str] = "mentions"
 
@@ -116,8 +127,10 @@ class Linker(Guarded):
     )
     training: str = setting(
         "structured",
-        '"local": learn to decide pairs; "structured": learn the decisions the clustering needs (SLT of the paper)',
-        one_of("local", "structured"),
+        '"local": learn to decide pairs; "structured": learn the decisions the clustering needs (SLT of the paper); '
+        '"ranking": learn which earlier item each one follows, or none (a mixture of parents over clusters); '
+        '"combined": local and ranking, whose probabilities are averaged',
+        one_of("local", "structured", *RANKS),
     )
     e_step: str = setting(
         "nearest",
@@ -131,7 +144,8 @@ class Linker(Guarded):
     clusterer: Clusterer | None = setting(
         None,
         "how decisions become clusters: SingleLink(), AverageLink(), CompleteLink(), BestLink(), Correlation(), "
-        "BestMatch() or OneToOne(); None: single link for mentions of a text, average link for records of one table; "
+        "BestMatch(), OneToOne() or, for ranking, ClusterSum(); None: for mentions of a text ClusterSum after ranking, "
+        "average link after combined and single link after other training; average link for records of one table; "
         "for two tables one to one where the true clusters are, else the best match of each record",
         in_file=False,
     )
@@ -194,6 +208,10 @@ class Linker(Guarded):
         with self._all_or_nothing(), observed(callback, self.verbose, self.tolerance) as watch:
             labels = None if pairs is None else pair_labels(items, pairs, left, right, match)
             paired, report = self._blocked(items)
+            if labels is not None and self.training in RANKS:
+                remedy = "give the records their clusters, or train otherwise: `training='local'`"
+                what = f"`training={self.training!r}` has to know the clusters, and labelled pairs are not enough"
+                raise SettingError.saying(f"{what}: a record without a known match may have one; {remedy}")
             taught = supervision_of_clusters(paired) if labels is None else supervision_of_pairs(paired, labels)
             known = taught.items
             if taught.complete:
@@ -220,9 +238,10 @@ class Linker(Guarded):
                 known, _ = closed(known, score, lambda more: self._scores(weights, more, jobs))
                 data = self._data(known, taught.labels(known), jobs)
             log.info("%d candidate pairs, %d distinct rows", known.n_pairs, len(data.rows.codes))
-            trainer = PairTrainer(data, plan, self.bias, watch)
+            trainer = (RankingTrainer if self.training == "ranking" else PairTrainer)(data, plan, self.bias, watch)
+            ranking = RankingTrainer(data, plan, None, watch) if self.training == "combined" else None
             rounds = self.rounds if self.training == "structured" else 0
-            unseen = self._choose(trainer, rounds, values[self._metrics[0]])
+            unseen = self._choose(trainer, ranking, rounds, values[self._metrics[0]])
             self.round_weights_, self.rounds_ = train_rounds(
                 trainer,
                 self.clusterer_,
@@ -234,6 +253,9 @@ class Linker(Guarded):
             self.best_round_ = best_round(scores, self.keep_local, slack(known) if unseen else 0.0)
             self.weights_ = self.round_weights_[self.best_round_]
             self.shares_ = learned_shares(data)
+            self.antecedent_weights_ = self.weights_ if self.training == "ranking" else None
+            if ranking is not None:
+                self.antecedent_weights_, _ = ranking.fit(data.truth, np.zeros(data.n_weights))
             warn_of_one_answer(data.scores(self.weights_, jobs))
             self.convergence_ = self.rounds_[self.best_round_].convergence
             self.gain_ = linker_gain(self, items, taught.complete)
@@ -254,14 +276,29 @@ class Linker(Guarded):
         return found, report
 
     def decision_function(self, items: Mentions) -> NDArray[np.float64]:
-        """Log-odds of each candidate pair."""
+        """Log-odds of each candidate pair; after ranking, its score as an antecedent, where a new cluster has 0."""
         self._require_fitted()
         jobs, paired = resolve_jobs(self.n_jobs), self.candidates(items)
         return self._scores(self.weights_, paired, jobs)
 
     def predict_proba(self, items: Mentions) -> NDArray[np.float64]:
-        """The probability that a pair belongs together, float64 (P,), one a pair of `candidates(items)`."""
-        return sigmoid(self.decision_function(items))
+        """The probability that a pair belongs together, float64 (P,), one a pair of `candidates(items)`.
+
+        After ranking it is exact under the model, summed over all ways to follow antecedents; where more than 1,024
+        items hang together by candidate pairs, to about 1e-5.
+        """
+        paired = self.candidates(items)
+        return self._probability(paired, self.decision_function(paired))
+
+    def antecedent_shares(self, items: Mentions) -> Shares:
+        """After ranking: of each pair of `candidates(items)` how probably the later item follows the earlier one, and
+        of each item how probably it starts a cluster; those of an item sum to 1."""
+        self._require_fitted()
+        paired = self.candidates(items)
+        if self.antecedent_weights_ is None:
+            raise SettingError("training", self.training, "'ranking' or 'combined' for shares of antecedents")
+        score = self._scores(self.antecedent_weights_, paired, resolve_jobs(self.n_jobs))
+        return antecedent_shares(paired.n_items, paired.right, score)
 
     def predict(
         self, items: Mentions, must_link: ArrayLike | None = None, cannot_link: ArrayLike | None = None
@@ -270,19 +307,26 @@ class Linker(Guarded):
 
         must_link, cannot_link   pairs of items (m, 2) that have to be, or must not be, together, by number or by name
         """
-        return self.cluster(*self.compared(items), must_link, cannot_link)
+        paired, score = self._compared(items)
+        value = self._value(paired, score)
+        return self._clusters(self.clusterer_, paired, value, must_link, cannot_link)
 
     def compared(self, items: Mentions) -> tuple[Mentions, NDArray[np.float64]]:
         """The items with all pairs that are compared, and the probability of each: what `predict` clusters.
 
         These are the candidates and, with `closure`, the pairs inside likely clusters that blocking left out.
         """
+        paired, score = self._compared(items)
+        return paired, self._probability(paired, score)
+
+    def _compared(self, items: Mentions) -> tuple[Mentions, NDArray[np.float64]]:
+        """The same with log-odds."""
         paired = self.candidates(items)
         score = self.decision_function(paired)
         if self._closes:
             threshold = min(self.clusterer_.threshold, 0.5)
             paired, score = closed(paired, score, self.decision_function, threshold)
-        return paired, sigmoid(score)
+        return paired, score
 
     def cluster(
         self,
@@ -297,13 +341,46 @@ class Linker(Guarded):
         Only the pairs of these items count; `compared` gives those of `predict`.
         """
         self._require_fitted()
-        paired = self.candidates(items)
+        paired, by = self.candidates(items), clusterer or self.clusterer_
         if len(probability) != paired.n_pairs:
             raise InputError(f"expected a probability for each of {paired.n_pairs} pairs; got {len(probability)}")
-        must, cannot = (item_pairs(paired, given) for given in (must_link, cannot_link))
-        return (clusterer or self.clusterer_).cluster(
-            paired.n_items, paired.left, paired.right, probability, must, cannot, paired.first_table
-        )
+        if not by.of_shares:
+            return self._clusters(by, paired, probability, must_link, cannot_link)
+        share = self.antecedent_shares(paired).antecedent
+        own = together(paired.n_items, paired.left, paired.right, share, resolve_jobs(self.n_jobs))
+        if not np.allclose(own, probability, rtol=0, atol=1e-6):
+            what = f"{type(by).__name__} goes by the model's own shares of antecedents"
+            raise SettingError.saying(
+                f"{what}, and these probabilities are not the model's; take another `clusterer=...`"
+            )
+        return self._clusters(by, paired, share, must_link, cannot_link)
+
+    def _clusters(
+        self, clusterer: Clusterer, items: Mentions, value: Array, must_link: Any, cannot_link: Any
+    ) -> NDArray[np.int32]:
+        """Clusters from what the clusterer takes of each pair."""
+        must, cannot = (item_pairs(items, given) for given in (must_link, cannot_link))
+        return clusterer.cluster(items.n_items, items.left, items.right, value, must, cannot, items.first_table)
+
+    def _probability(self, items: Mentions, score: Array, ranked: Array | None = None) -> NDArray[np.float64]:
+        """From log-odds; `ranked` saves working out the scores of antecedents again."""
+        if self.training not in RANKS:
+            return sigmoid(score)
+        jobs = resolve_jobs(self.n_jobs)
+        if self.training == "ranking":
+            ranked = score
+        elif ranked is None:
+            assert self.antecedent_weights_ is not None
+            ranked = self._scores(self.antecedent_weights_, items, jobs)
+        share = antecedent_shares(items.n_items, items.right, ranked).antecedent
+        exact = together(items.n_items, items.left, items.right, share, jobs)
+        return exact if self.training == "ranking" else (exact + sigmoid(score)) / 2
+
+    def _value(self, items: Mentions, score: Array, ranked: Array | None = None) -> NDArray[np.float64]:
+        """What the clusterer takes: probabilities, or shares of antecedents."""
+        if self.clusterer_.of_shares:
+            return antecedent_shares(items.n_items, items.right, score).antecedent
+        return self._probability(items, score, ranked)
 
     def score(self, items: Mentions, y: Any = None) -> float:
         """The metric `select` of the clusters predicted."""
@@ -361,9 +438,32 @@ class Linker(Guarded):
         check_report(report)
         paired = self.candidates(items)
         answer = explain_link(self.pair_set_, self.weights_, self.shares_, paired, left, right)
+        if self.training in RANKS:
+            answer = self._with_exact(answer, paired, left, right)
         if report is not None:
             Linked.of(self, paired, probability, clusters).write_pair(left, right, report)
         return answer
+
+    def _with_exact(
+        self, answer: LinkExplanation, paired: Mentions, left: int | str, right: int | str
+    ) -> LinkExplanation:
+        """With the probability of ranking; a pair that is no candidate may be together by way of others."""
+        low, high = two_items(paired, left, right)
+        shares = self.antecedent_shares(paired)
+        share = dict(zip(pair_keys(paired.left, paired.right).tolist(), shares.antecedent.tolist(), strict=True))
+        wider = paired.with_pairs(np.append(paired.left, low), np.append(paired.right, high))
+        keys = pair_keys(wider.left, wider.right).tolist()
+        exact = together(wider.n_items, wider.left, wider.right, np.array([share.get(key, 0.0) for key in keys]))
+        key = int(pair_keys(np.array([low]), np.array([high]))[0])
+        probability = float(exact[keys.index(key)])
+        if self.training == "combined":
+            probability = (probability + answer.probability) / 2
+        return replace(answer, probability=probability, share=share.get(key, 0.0))
+
+    def explain_antecedents(self, items: Mentions, item: int | str) -> AntecedentExplanation:
+        """After ranking: which earlier items one follows, by number or name, with shares that sum to 1."""
+        paired = self.candidates(items)
+        return explain_antecedents(paired, self.antecedent_shares(paired), item)
 
     def explain_cluster(
         self,
@@ -411,9 +511,9 @@ class Linker(Guarded):
     def _clusterer(self, items: Mentions, complete: bool) -> Clusterer:
         """`complete`: whether the clusters of the items are known, not a few pairs alone."""
         if self.clusterer is None:
-            if items.first_table is not None:
-                return _across_tables(items) if complete else BestMatch()
-            return SingleLink() if items.corpus is not None else AverageLink()
+            if items.first_table is not None and complete:
+                return _across_tables(items)
+            return usual_clusterer(self.training, items.corpus is not None, items.first_table is not None)
         if not isinstance(self.clusterer, Clusterer):
             raise SettingError("clusterer", self.clusterer, "SingleLink(), AverageLink(), ...")
         return self.clusterer
@@ -423,10 +523,10 @@ class Linker(Guarded):
         """Whether pairs that blocking left out are compared where they would count as "no" inside a likely cluster."""
         return self.closure and self.clusterer_.every_pair
 
-    def _choose(self, trainer: PairTrainer, rounds: int, value: Metric) -> list[float]:
+    def _choose(self, trainer: PairTrainer, ranking: RankingTrainer | None, rounds: int, value: Metric) -> list[float]:
         """Set the threshold, and give the score of each round, by models that have not seen the pairs they score.
 
-        The threshold is that of the local round; structured rounds then cluster by it.
+        The threshold is that of the local round; structured rounds then cluster by it. `ranking`: to be averaged with.
         """
         items = trainer.data.items
         if self.folds is None:
@@ -434,13 +534,15 @@ class Linker(Guarded):
         fold = item_folds(items, self.folds, self.random_state)
         learned: dict[int, Any] = {}
         local = unseen_scores(trainer, self.clusterer_, self.e_step, 0, fold, learned)[0]
-        threshold, choice = best_threshold(items, local, self.clusterer_, value, self.random_state)
+        ranked = None if ranking is None else unseen_scores(ranking, self.clusterer_, self.e_step, 0, fold)[0]
+        probability = self._value(items, local, ranked)
+        threshold, choice = best_threshold(items, probability, self.clusterer_, value, self.random_state)
         log.info("%s", choice)
         self.clusterer_ = at_threshold(self.clusterer_, threshold)
         if not rounds:
             return [choice.tried[threshold]]
         scores = unseen_scores(trainer, self.clusterer_, self.e_step, rounds, fold, learned)
-        return [value(clusters_of(items, score, self.clusterer_)) for score in scores]
+        return [value(clusters_of(items, sigmoid(score), self.clusterer_)) for score in scores]
 
     def _rows(self, items: Mentions, n_jobs: int) -> tuple[PairRows, NDArray[np.int32]]:
         """The distinct rows of the pairs, and the weights that are on in each."""
@@ -473,6 +575,8 @@ class Linker(Guarded):
             "rounds": [{**vars(r), "convergence": r.convergence.for_file()} for r in self.rounds_],
         }
         arrays = {"weights": self.weights_, "shares": self.shares_}
+        if self.training == "combined":
+            arrays["antecedent_weights"] = np.asarray(self.antecedent_weights_)
         strings: dict[str, Any] = {"column_names": [column.name for column in learned.columns]}
         for k, column in enumerate(learned.columns):
             if column.edges is not None:
@@ -506,6 +610,11 @@ class Linker(Guarded):
         fits(weights.shape == (self.pair_set_.n_weights,) and shares.shape == weights.shape)
         fits(bool(np.isfinite(weights).all() and np.isfinite(shares).all()))
         self.weights_, self.shares_ = weights.astype(np.float64), shares.astype(np.float64)
+        self.antecedent_weights_ = self.weights_ if self.training == "ranking" else None
+        if self.training == "combined":
+            ranked = file.arrays["antecedent_weights"]
+            fits(ranked.shape == weights.shape and bool(np.isfinite(ranked).all()))
+            self.antecedent_weights_ = ranked.astype(np.float64)
         self.features = features
         self.conjunctions = [(names[a], names[b]) for a, b in joined] or None
         self.bias = None if spec["bias"] is None else Bias(**spec["bias"])
@@ -532,6 +641,11 @@ class Linker(Guarded):
         check_settings(self)
         if self.bias is not None:
             self.bias.check()
+            if self.training in RANKS:
+                raise SettingError("bias", self.bias, f"None with `training={self.training!r}`")
+        if isinstance(self.clusterer, Clusterer) and self.clusterer.of_shares and self.training != "ranking":
+            remedy = "AverageLink() takes probabilities"
+            raise SettingError("clusterer", self.clusterer, "another one unless `training='ranking'`", remedy)
 
     @property
     def _metrics(self) -> list[str]:

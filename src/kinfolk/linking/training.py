@@ -1,4 +1,4 @@
-"""Training of a pair model: local, and structured, where each round asks for what the clustering after it needs.
+"""Training of a pair model: local, ranking, and structured, where each round asks for what the clustering needs.
 
 Round 0 learns the truth y*. Every later round decides pairs with the model so far (h*), clusters them (h'), works out
 by the E-step which decisions y' would do, and learns those, starting from the weights so far (the M-step).
@@ -25,6 +25,7 @@ from kinfolk.linking.clusterers import Clusterer
 from kinfolk.linking.mentions import Mentions, pair_keys, pairs_of
 from kinfolk.linking.objective import Bias, PairObjective, Tilt, grouped_scores
 from kinfolk.linking.pair_table import GroupedRows, PairRows
+from kinfolk.linking.ranking import RankingObjective
 from kinfolk.linking.records import PairLabels
 from kinfolk.linking.scores import METRICS_OF_PAIRS, Metric, labelled_pairs_after, metric
 
@@ -92,13 +93,30 @@ class PairTrainer:
         )
         plan, data = self.plan, self.data
         objective = PairObjective(data.on, refused, accepted, biased, self._tilt, plan.l2, plan.n_jobs)
-        watch = Watch(_Whole(), plan, None, self._callback, self.began)
-        alone = replace(plan, n_jobs=1)  # the weights are few: threads are for the rows
+        return self._optimised(objective, start)
+
+    def _optimised(self, objective: Any, start: Array) -> tuple[Array, Convergence]:
+        watch = Watch(_Whole(), self.plan, None, self._callback, self.began)
+        alone = replace(self.plan, n_jobs=1)  # the weights are few: threads are for the rows
         return optimise(objective, start, alone, watch, time.perf_counter())
+
+    def scores(self, weights: Array) -> NDArray[np.float64]:
+        """Of every training pair."""
+        return self.data.scores(weights, self.plan.n_jobs)
 
     def leaning(self, score: Array) -> Array:
         """Log-odds as the E-step sees them: those of biased pairs are higher."""
         return score + self._lean * self._biased if self._lean else score
+
+
+class RankingTrainer(PairTrainer):
+    """Fits weights to the true antecedents of every item; pairs labelled -1 are left out."""
+
+    def fit(self, labels: Array, start: Array) -> tuple[Array, Convergence]:
+        data, plan, used = self.data, self.plan, np.flatnonzero(labels >= 0)
+        row, right, n = data.rows.row[used], data.items.right[used], data.items.n_items
+        objective = RankingObjective(data.on, row, right, labels[used] == 1, n, plan.l2, plan.n_jobs)
+        return self._optimised(objective, start)
 
 
 class _Whole:
@@ -141,12 +159,12 @@ def rounds_of(
     chosen = np.flatnonzero(mask)
 
     def cluster(score: Array) -> Array:
-        return clusters_of(items, score, clusterer, chosen)
+        return clusters_of(items, sigmoid(score), clusterer, chosen)
 
     labels, weights = np.where(mask, data.truth, np.int8(-1)), np.zeros(data.n_weights)
     for number in range(rounds + 1):
         weights, convergence = trainer.fit(labels, weights) if number or local is None else local
-        found = Learned(labels, weights, convergence, data.scores(weights, trainer.plan.n_jobs), cluster)
+        found = Learned(labels, weights, convergence, trainer.scores(weights), cluster)
         yield found
         if number < rounds:
             wanted = np.full_like(labels, -1)
@@ -267,10 +285,10 @@ def unseen_scores(
     return list(totals / np.maximum(times, 1))
 
 
-def clusters_of(items: Mentions, score: Array, clusterer: Clusterer, pairs: Any = slice(None)) -> Array:
-    """The clusters by the log-odds of some of the pairs."""
-    left, right, probability = items.left[pairs], items.right[pairs], sigmoid(score[pairs])
-    return clusterer.cluster(items.n_items, left, right, probability, first_table=items.first_table)
+def clusters_of(items: Mentions, value: Array, clusterer: Clusterer, pairs: Any = slice(None)) -> Array:
+    """The clusters by the probabilities (or shares) of some of the pairs."""
+    left, right = items.left[pairs], items.right[pairs]
+    return clusterer.cluster(items.n_items, left, right, value[pairs], first_table=items.first_table)
 
 
 def slack(items: Mentions) -> float:
@@ -279,9 +297,9 @@ def slack(items: Mentions) -> float:
 
 
 def best_threshold(
-    items: Mentions, score: Array, clusterer: Clusterer, metric: Metric, seed: int | None = 0
+    items: Mentions, value: Array, clusterer: Clusterer, metric: Metric, seed: int | None = 0
 ) -> tuple[float, ThresholdChoice]:
-    """The threshold, as a probability, by the metric of clusters of unseen scores.
+    """The threshold, as a probability, by the metric of clusters; `value` of every pair is by models that never saw it.
 
     The clusterer's own stays unless another is better with 90 % confidence, by the jackknife below: the best of
     many thresholds always looks better on the pairs it was chosen by, and few entities say little. Of thresholds
@@ -289,7 +307,7 @@ def best_threshold(
     """
     own = float(clusterer.threshold)
     grid = [own, *(t for t in map(float, sigmoid(LOG_ODDS)) if abs(t - own) > 1e-9)]
-    clusters = {t: clusters_of(items, score, at_threshold(clusterer, t)) for t in grid}
+    clusters = {t: clusters_of(items, value, at_threshold(clusterer, t)) for t in grid}
     tried = {t: metric(found) for t, found in clusters.items()}
     most = max(tried.values())
     good = np.array([t for t, value in tried.items() if value >= most - slack(items)])
