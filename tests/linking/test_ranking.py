@@ -1,8 +1,9 @@
-"""Training by ranking antecedents: the loss beside its definition, its gradient beside differences, the Linker with it."""
+"""Training by ranking antecedents: the loss beside its definition, its gradient beside differences, the Linker."""
 
 from __future__ import annotations
 
 import itertools
+import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,13 +11,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_linker import FEATURES, world
 
 import kinfolk as kf
-from kinfolk.errors import InputError, SettingError
+from kinfolk.errors import GainWarning, InputError, SettingError
 from kinfolk.inference.antecedents import together
 from kinfolk.linking.pair_table import GroupedRows
 from kinfolk.linking.ranking import RankingObjective
-from test_linker import FEATURES, world
 
 EXAMPLES = settings(max_examples=60, deadline=None)
 L2 = 0.3
@@ -100,7 +101,9 @@ def test_the_curvature_counts_every_pair_with_a_times_one_minus_a(one: Ranked):
 
 
 def test_weights_far_out_give_a_finite_loss():
-    one = Ranked(2, np.array([0]), np.array([1]), np.array([True]), np.array([[0]], np.int32), np.array([0]), np.ones(1))
+    one = Ranked(
+        2, np.array([0]), np.array([1]), np.array([True]), np.array([[0]], np.int32), np.array([0]), np.ones(1)
+    )
     gradient = np.empty(1)
     for far in (-5000.0, 5000.0):
         assert np.isfinite(objective(one)(np.array([far]), gradient)) and np.isfinite(gradient).all()
@@ -136,7 +139,7 @@ def test_cluster_sum_takes_no_probabilities_of_another_model(ranking: kf.Linker)
     fresh = world(1)
     with pytest.raises(SettingError, match="own shares of antecedents"):
         ranking.cluster(fresh, np.full(fresh.n_pairs, 0.3))
-    with pytest.raises(InputError, match="sum to 1 at most; those of item 3 sum to 1.2"):
+    with pytest.raises(InputError, match=r"sum to 1 at most; those of item 3 sum to 1\.2"):
         kf.ClusterSum().cluster(4, np.array([0, 1, 2]), np.array([3, 3, 3]), np.full(3, 0.4))
 
 
@@ -218,11 +221,19 @@ def test_a_pair_that_is_no_candidate_may_be_together_by_way_of_others(ranking: k
     assert answer.share == 0 and 0 < answer.probability < 1
 
 
+def test_the_guard_compares_ranking_with_local_decisions():
+    for clusterer in (None, kf.ClusterSum()):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", GainWarning)  # whether it gains is not the question here
+            model = linker(clusterer=clusterer, guard=3).fit(world(entities=30))
+        assert model.gain_ is not None and min(model.gain_.local, model.gain_.collective) > 50
+
+
 def test_what_ranking_cannot_do_is_refused():
     items = world()
     with pytest.raises(SettingError, match="`training='ranking'` has to know the clusters"):
         linker().fit(items, pairs=[("0", "1", True), ("2", "3", False)])
-    with pytest.raises(SettingError, match="bias.*None with `training='ranking'`"):
+    with pytest.raises(SettingError, match=r"bias.*None with `training='ranking'`"):
         linker(bias=kf.Bias()).fit(items)
     for training in ("local", "structured", "combined"):
         with pytest.raises(SettingError, match="unless `training='ranking'`"):

@@ -334,7 +334,9 @@ def test_as_good_as_the_best(own: float):
 def test_a_threshold_that_is_better_beyond_doubt_is_taken():
     items = world(1)
     score = np.where(items.pair_labels == 1, 2.2, 1.2)
-    chosen, choice = best_threshold(items, sigmoid(score), kf.SingleLink(), supervision_of_clusters(items).value("pair_f1"))
+    chosen, choice = best_threshold(
+        items, sigmoid(score), kf.SingleLink(), supervision_of_clusters(items).value("pair_f1")
+    )
     assert choice.tried[chosen] == 1 and 1.2 <= math.log(chosen / (1 - chosen)) < 2.2
     assert chosen == pytest.approx(1 / (1 + math.exp(-1.5))), "the nearest to 0.5 of those that are right"
     assert choice.tried[0.5] < 0.5 and choice.gain > choice.half_width
@@ -350,7 +352,9 @@ def test_a_gain_of_one_entity_is_not_enough_to_leave_the_own_threshold():
     alone = [pair for pair in true if items.clusters[items.left[pair]] == entity]
     score = np.where(items.pair_labels == 1, 3.0, -9.0)
     score[alone] = -0.3
-    chosen, choice = best_threshold(items, sigmoid(score), kf.SingleLink(), supervision_of_clusters(items).value("pair_f1"))
+    chosen, choice = best_threshold(
+        items, sigmoid(score), kf.SingleLink(), supervision_of_clusters(items).value("pair_f1")
+    )
     assert choice.best < 0.43 and choice.tried[choice.best] == 1 > choice.tried[0.5]
     assert chosen == 0.5 and 0 < choice.gain < choice.half_width
     assert str(choice).endswith(": not enough to leave it")
@@ -409,7 +413,9 @@ def test_a_linker_with_folds(documents: int, keep_local: bool):
     assert told.clusterer_.get_params() == {"threshold": threshold, "max_size": 6, "of": "probability"}
     assert told.clusterer.threshold == 0.6, "the setting is as it was"
     clusterer = kf.AverageLink(threshold, 6)
-    scores = [value(clusters_of(items, sigmoid(s), clusterer)) for s in unseen_scores(by_hand, clusterer, "nearest", 3, fold)]
+    scores = [
+        value(clusters_of(items, sigmoid(s), clusterer)) for s in unseen_scores(by_hand, clusterer, "nearest", 3, fold)
+    ]
     assert told.best_round_ == best_round(scores[: len(told.rounds_)], keep_local, slack(items))
     final = list(rounds_of(by_hand, clusterer, "nearest", 3))
     assert len(final) == len(told.rounds_) > 1

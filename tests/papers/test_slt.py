@@ -29,7 +29,8 @@ MUC = ("muc_recall", "muc_precision", "muc_f1")
 LOCAL = ["BASE", "BASE P1 1.5", "BASE P1 3.0", "BASE Pa 1.5", "BASE Pa 3.0"]
 STRUCTURED = ["SLT", "SLT P1 1.5", "SLT P1 3.0", "SLT Pa 1.5", "SLT Pa 3.0"]
 MARGIN = [f"{name} margin" for name in STRUCTURED[1:]]
-TRAINED_ON = {"pair_f1": "pair_round", "muc_f1": "muc_round"}
+TUNED = [*slt.TUNED, slt.TWO_LOCAL, slt.NOTHING]
+BY_MUC = ", round by MUC"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -264,42 +265,49 @@ def check_figures(rows: Iterable[dict[str, Any]]) -> None:
 
 
 def check_tables(rows: list[dict[str, Any]], datasets: list[str], models: list[str]) -> list[dict[str, Any]]:
-    """The rows of our own, for every data set and model before and after; then the paper's."""
+    """The rows of our own, for every data set and model before and after, and those tuned; then the paper's."""
     check_figures(rows)
     own = [row for row in rows if row["split"] != "paper"]
     assert rows[len(own) :] == json.loads(json.dumps(slt.paper_rows()))
-    assert [(row["dataset"], row["model"], row["split"], row["stage"]) for row in own] == [
-        (dataset, model, "test", stage) for dataset in datasets for model in models for stage in ("before", "after")
+    further = [row for row in own if row["model"].endswith(BY_MUC)]
+    assert [(row["dataset"], row["model"], row["split"], row["stage"]) for row in own if row not in further] == [
+        (dataset, model, "test", stage)
+        for dataset in datasets
+        for model, stages in [*((one, ("before", "after")) for one in models), *((one, ("after",)) for one in TUNED)]
+        for stage in stages
     ]
     for row in own:
         after = row["stage"] == "after"
-        assert all((key in row) == after for key in (*MUC, "rounds", "pair_round", "muc_round"))
-        if not after:
+        assert all((key in row) == after for key in (*MUC, "conll"))
+        assert ("rounds" in row) == ("round" in row) == (after and row["model"] not in TUNED)
+        assert not after or row["model"] == slt.LOCAL or "conll_gain" in row
+        if "rounds" not in row:
             assert "chosen" not in row
             continue
         scores = [one["round"] for one in row["rounds"]]
         assert scores == list(range(len(scores))) and len(scores) <= 6
         if row["model"].startswith("BASE"):
-            assert scores == [0] and row["pair_round"] == row["muc_round"] == 0 and "chosen" not in row
+            assert scores == [0] and row["round"] == 0 and "chosen" not in row
             continue
-        for metric, which in TRAINED_ON.items():
-            trained = [one[metric] for one in row["rounds"]]
-            allowed = range(1, len(trained)) or range(1)
-            assert row[which] == max(allowed, key=lambda k: (trained[k], -k)), "the first of the best, without round 0"
+        trained = [one["muc_f1" if row in further else "pair_f1"] for one in row["rounds"]]
+        allowed = range(1, len(trained)) or range(1)
+        assert row["round"] == max(allowed, key=lambda k: (trained[k], -k)), "the first of the best, without round 0"
     for dataset in datasets:
-        check_chosen([row for row in own if row["dataset"] == dataset and row["stage"] == "after"])
+        check_chosen([row for row in own if row["dataset"] == dataset and "rounds" in row])
     return own
 
 
 def check_chosen(rows: list[dict[str, Any]]) -> None:
     """One row for each group and metric: the one with the best score in training."""
     structured = [row for row in rows if row["model"].startswith("SLT")]
-    groups = {"structured": structured, "biased": [row for row in structured if row["model"] != "SLT"]}
+    plain = {"SLT", "SLT" + BY_MUC}
+    groups = {"structured": structured, "biased": [row for row in structured if row["model"] not in plain]}
     told = [(word, row["model"]) for row in rows for word in row.get("chosen", "").split()]
-    assert sorted(word for word, _ in told) == sorted(f"{group}:{metric}" for group in groups for metric in TRAINED_ON)
+    metrics = ("pair_f1", "muc_f1")
+    assert sorted(word for word, _ in told) == sorted(f"{group}:{metric}" for group in groups for metric in metrics)
     for group, members in groups.items():
-        for metric, which in TRAINED_ON.items():
-            best = max(members, key=lambda row: row["rounds"][row[which]][metric])
+        for metric in metrics:
+            best = max(members, key=lambda row: row["rounds"][row["round"]][metric])
             assert (f"{group}:{metric}", best["model"]) in told
 
 
@@ -338,24 +346,27 @@ def test_models_are_named_as_in_the_paper():
 
 def made_row(model: str, pair: list[float], muc: list[float], test: float) -> dict[str, Any]:
     rounds = [{"round": k, "pair_f1": p, "muc_f1": m} for k, (p, m) in enumerate(zip(pair, muc, strict=True))]
-    best = [max(range(1, len(scores)), key=scores.__getitem__) for scores in (pair, muc)]
-    return {"model": model, "stage": "after", "rounds": rounds, "pair_round": best[0], "muc_round": best[1], "f1": test}
+    chosen = muc if model.endswith(BY_MUC) else pair
+    best = max(range(1, len(chosen)), key=chosen.__getitem__)
+    return {"model": model, "stage": "after", "rounds": rounds, "round": best, "f1": test}
 
 
 def test_the_test_has_no_say_in_what_is_chosen():
     rows = [
         {"model": "BASE", "stage": "before", "f1": 99.0},
-        {"model": "BASE", "stage": "after", "rounds": [{"pair_f1": 1.0}], "pair_round": 0, "muc_round": 0},
+        {"model": "BASE", "stage": "after", "rounds": [{"pair_f1": 1.0}], "round": 0},
         made_row("SLT", [0.99, 0.8, 0.7], [0.99, 0.1, 0.2], test=10),
         made_row("SLT P1 1.5", [0.1, 0.75, 0.6], [0.1, 0.3, 0.4], test=90),
         made_row("SLT Pa 3.0", [0.1, 0.5, 0.7], [0.1, 0.9, 0.3], test=20),
+        made_row("SLT Pa 3.0, round by MUC", [0.1, 0.5, 0.7], [0.1, 0.9, 0.3], test=15),
     ]  # fmt: skip
     chosen = {row["model"]: row.get("chosen") for row in slt._mark_chosen(rows) if row["stage"] == "after"}
     assert chosen == {
         "BASE": None,
         "SLT": "structured:pair_f1",
         "SLT P1 1.5": "biased:pair_f1",
-        "SLT Pa 3.0": "structured:muc_f1 biased:muc_f1",
+        "SLT Pa 3.0": None,
+        "SLT Pa 3.0, round by MUC": "structured:muc_f1 biased:muc_f1",
     }
     check_chosen(rows[1:])
     alike = [made_row(model, [0.1, 0.5], [0.1, 0.5], test=0) for model in ("SLT", "SLT P1 1.5", "SLT Pa 3.0")]
@@ -371,7 +382,7 @@ def test_rows_of_litbank(data: Path):
     told: list[str] = []
     report = slt_litbank.slt_litbank(data, told.append, 1)
     own = check_tables(as_json(report, "slt-litbank"), ["LitBank"], [*LOCAL, *STRUCTURED, *MARGIN])
-    assert len(told) == 1 + len(own) // 2 and told[0].startswith("LitBank: ")
+    assert len(told) == 1 + sum(row["stage"] == "after" for row in own) and told[0].startswith("LitBank: ")
     assert report.shown == slt.SHOWN
     by_model = {row["model"]: row for row in own if row["stage"] == "after"}
     assert by_model["SLT"]["f1"] > 30, "names can be told apart in this world"
@@ -381,12 +392,21 @@ def test_rows_of_litbank(data: Path):
     for name, settings in {"SLT": {}, "SLT P1 3.0": {"bias": kf.Bias("closest", 3.0)}}.items():
         linker = kf.Linker(keep_local=False, n_jobs=1, **settings).fit(train)
         found = linker.evaluate(test)
-        assert by_model[name]["f1"] == pytest.approx(100 * found["pairs"]["f1"])
-        assert by_model[name]["pair_round"] == linker.best_round_
-        by_muc = linker.at_round(by_model[name]["muc_round"]).evaluate(test)["muc"]
-        assert [by_model[name][key] for key in MUC] == pytest.approx(
-            [100 * by_muc[key] for key in ("recall", "precision", "f1")]
-        )
+        assert by_model[name]["round"] == linker.best_round_
+        check_one_model(by_model[name], found)
+        if name + BY_MUC in by_model:
+            other = by_model[name + BY_MUC]
+            check_one_model(other, linker.at_round(other["round"]).evaluate(test))
+    check_one_model(by_model["ranking"], kf.Linker(training="ranking", n_jobs=1).fit(train).evaluate(test))
+    nothing = by_model[slt.NOTHING]
+    assert nothing["recall"] == nothing["muc_f1"] == 0 and nothing["error"] > 0
+
+
+def check_one_model(row: dict[str, Any], found: dict[str, Any]) -> None:
+    """All figures of a row are of the same clusters."""
+    assert [row[key] for key in FIGURES] == pytest.approx([100 * found["pairs"][key] for key in FIGURES])
+    assert [row[key] for key in MUC] == pytest.approx([100 * found["muc"][key.partition("_")[2]] for key in MUC])
+    assert row["conll"] == pytest.approx(100 * found["conll"])
 
 
 @pytest.fixture
@@ -441,7 +461,7 @@ def test_documents_where_the_local_model_leaves_nothing_to_ask_for(monkeypatch: 
         ["BASE", "BASE Pa 1.5", "SLT", "SLT Pa 1.5", "SLT Pa 1.5 margin"],
     )
     slt_row = next(row for row in own if row["model"] == "SLT" and row["stage"] == "after")
-    assert len(slt_row["rounds"]) == 1 and slt_row["pair_round"] == slt_row["muc_round"] == 0
+    assert len(slt_row["rounds"]) == 1 and slt_row["round"] == 0
 
 
 def test_read_split(tmp_path: Path):

@@ -135,8 +135,8 @@ class ClusterOptions:
     clusterer: Annotated[
         Clustering | None,
         typer.Option(
-            help="How decisions become clusters. Default: average-link; documents single-link (after ranking cluster-sum, "
-            "after combined average-link); two tables one-to-one if the truth is, else best-match."
+            help="How decisions become clusters. Default: average-link; documents single-link (after ranking "
+            "cluster-sum, after combined average-link); two tables one-to-one if the truth is, else best-match."
         ),
     ] = None
     threshold: Annotated[

@@ -28,10 +28,12 @@ def linker_gain(model: Any, items: Mentions, complete: bool) -> Gain | None:
         raise SettingError.saying(f"`guard={model.guard}` needs true clusters, and there are labelled pairs alone")
     unit, fold = _folds(items, model.guard, model.random_state)
     by, counted = items.groups if unit == "documents" else items.clusters, Counted()
+    shares = model.clusterer is not None and model.clusterer.of_shares  # local training has none: its usual clusterer
+    local = {"training": "local", **({"clusterer": None} if shares else {})}
     with in_silence():
         for number in range(model.guard):
             held, rest = items.take(fold == number), items.take(fold != number)
-            found = (one.fit(rest).predict(held) for one in (model._anew(training="local"), model._anew()))
+            found = (one.fit(rest).predict(held) for one in (model._anew(**local), model._anew()))
             counted.add(*(unit_counts(held, clusters, by[fold == number]) for clusters in found))
     return counted.gain("pair F1", unit, model.guard)
 

@@ -6,28 +6,32 @@ import re
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kinfolk.core.files import read_utf8
 from kinfolk.errors import InputError
 from kinfolk.linking.blocking import blocked
-from kinfolk.linking.clusterers import AverageLink, Clusterer, OneToOne
+from kinfolk.linking.clusterers import AverageLink, Clusterer, ClusterSum, OneToOne, SingleLink
 from kinfolk.linking.coref import read_coref
 from kinfolk.linking.linker import Linker
 from kinfolk.linking.mentions import Mentions
 from kinfolk.linking.objective import Bias
 from kinfolk.linking.records import read_records
-from kinfolk.papers.harness import Row, Run, experiment, mean_row
+from kinfolk.linking.scores import PairScores, Score, b_cubed, ceaf_e, compare, muc, pair_scores
+from kinfolk.linking.training import at_threshold, best_threshold, clusters_of, supervision_of_clusters
+from kinfolk.papers.harness import Row, Run, bootstrap, counted_row, experiment, mean_row, spread
 
 # -- What Tables 1 to 3 share: the settings of a row, training them, and the paper's figures ----------
 
 BIASES = [("P1", 1.5), ("P1", 3.0), ("Pa", 1.5), ("Pa", 3.0)]
 KINDS = {"P1": "closest", "Pa": "all"}
-SHOWN = ("stage", "error", "recall", "precision", "f1", "muc_recall", "muc_precision", "muc_f1", "chosen")
+SHOWN = ("f1", "conll", "conll_gain", "conll_gain_lower", "conll_gain_upper", "error", "recall", "precision",
+         "muc_recall", "muc_precision", "muc_f1", "stage", "chosen")  # fmt: skip
 
 # Choi and Cardie (2007), Tables 1 to 3: error, recall, precision, F1 of pairs, then recall, precision, F1 of MUC.
 _AFTER = {
@@ -72,15 +76,21 @@ def paper_rows() -> list[Row]:
 
 
 def tables(run: Run, parts: Iterable[tuple[str, Mentions, Mentions]]) -> list[Row]:
-    """Tables 1 to 3 for each (data set, training documents, test documents), and the paper's below."""
+    """Tables 1 to 3 for each (data set, training documents, test documents), then ways with settings tuned on training
+    documents, and the paper's rows below. Gains are over LOCAL, local training with its threshold tuned."""
     rows: list[Row] = []
     for dataset, train, test in parts:
         run.log(f"{dataset}: {train.n_pairs} training pairs, {test.n_pairs} test pairs")
-        rows += _mark_chosen([row for model in _models() for row in _rows(run, dataset, model, train, test)])
+        table = Table(run, dataset, train, test)
+        tuned = table.tuned_rows()
+        rows += _mark_chosen([row for model in _models() for row in table.paper_like(model)]) + tuned
     run.settings |= {
+        "given": "true mentions, their entity types and, in LitBank, their kinds (name, noun, pronoun)",
         "l2": 1.0, "rounds": 5, "e_step": "nearest", "clusterer": "SingleLink", "bias_form": "weight, or as named",
-        "round": "of rounds 1 to 5: by pair F1 in training for the figures of pairs, by MUC F1 for those of MUC",
+        "round": "of rounds 1 to 5, by pair F1 in training; a row of its own where MUC F1 in training chooses another",
         "chosen": "the structured setting, and among the biased ones, with the best such score in training",
+        "gain": f"over {LOCAL!r}, by the bootstrap over documents",
+        **{name: repr(linker) for name, linker in TUNED.items()},
     }  # fmt: skip
     return [*rows, *paper_rows()]
 
@@ -98,23 +108,137 @@ def _models() -> list[Model]:
     return found
 
 
-def _rows(run: Run, dataset: str, model: Model, train: Mentions, test: Mentions) -> list[Row]:
-    name, training, bias = model
-    began = time.perf_counter()
-    linker = Linker(training=training, bias=bias, select=("pair_f1", "muc_f1"), keep_local=False, n_jobs=run.n_jobs)
-    by_pairs = linker.fit(train).evaluate(test)
-    by_muc, muc_round = by_pairs, 0
-    if training == "structured":
-        rounds = range(1, len(linker.rounds_))  # none if the local round left nothing to change
-        muc_round = max(rounds, key=lambda k: linker.rounds_[k].scores["muc_f1"], default=0)
-        by_muc = linker.at_round(muc_round).evaluate(test)
-    muc = {f"muc_{key}": 100 * by_muc["muc"][key] for key in ("recall", "precision", "f1")}
-    scores = f"pair F1 {100 * by_pairs['pairs']['f1']:.2f}, MUC F1 {muc['muc_f1']:.2f}"
-    run.log(f"{dataset}, {name}: {time.perf_counter() - began:.0f} s, {scores}")
-    rows = _stages({"dataset": dataset, "model": name, "split": "test"}, by_pairs)
-    explained = [{"round": one.number, "positives": one.positives, **one.scores} for one in linker.rounds_]
-    rows[-1] |= {**muc, "rounds": explained, "pair_round": linker.best_round_, "muc_round": muc_round}
-    return rows
+# -- Settings tuned on training documents: what structure is worth beside local training that is tuned alike ---
+
+LOCAL = "local, average link, tuned"
+BY_FOLDS = "threshold by CoNLL F1 of five folds of the training documents"
+CONLL: dict[str, Any] = {"folds": 5, "select": "conll_f1"}
+TUNED = {
+    LOCAL: Linker(training="local", clusterer=AverageLink(), **CONLL),
+    "local, single link, tuned": Linker(training="local", clusterer=SingleLink(), **CONLL),
+    "local, single link, tuned by pair F1": Linker(training="local", clusterer=SingleLink(), folds=5),
+    "SLT, single link, tuned": Linker(training="structured", clusterer=SingleLink(), **CONLL),
+    "ranking": Linker(training="ranking", clusterer=ClusterSum()),
+    "ranking, average link, tuned": Linker(training="ranking", clusterer=AverageLink(), **CONLL),
+    "ranking and local, tuned": Linker(training="combined", clusterer=AverageLink(), **CONLL),
+}
+TWO_LOCAL = "two local models, tuned"
+NOTHING = "link nothing"
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Rows of one data set, a model each, scored after clustering on its test documents."""
+
+    run: Run
+    dataset: str
+    train: Mentions
+    test: Mentions
+
+    def row(self, model: str, clusters: Any, **more: Any) -> Row:
+        """All metrics of some clusters, with intervals over documents; gains are over LOCAL, which comes first."""
+        counts, place = document_counts(self.test, clusters), (self.dataset, model, "test")
+        figures = counted_row(self.run, place, "f1", counts, pair_f1, LOCAL)
+        local = self.run.counts[self.dataset, LOCAL, "test"]
+        figures |= spread(bootstrap(counts, conll_f1), "conll")
+        if model != LOCAL:
+            figures["conll_gain"] = conll_f1(counts.sum(axis=0)) - conll_f1(local.sum(axis=0))
+            figures |= spread(bootstrap(counts, conll_f1, beside=local), "conll_gain")
+        own = {"dataset": self.dataset, "model": model, "split": "test", "stage": "after"}
+        scores = rates(counts.sum(axis=0))
+        self.run.log(f"{self.dataset}, {model}: pair F1 {scores['f1']:.2f}, CoNLL {scores['conll']:.2f}")
+        return {**own, **scores, **figures, **more}
+
+    def tuned_rows(self) -> list[Row]:
+        """Rows of settings tuned on training documents, of two local models averaged, and of linking nothing."""
+        from sklearn.base import clone
+
+        rows = []
+        for name, settings in TUNED.items():
+            linker = clone(settings).set_params(n_jobs=self.run.n_jobs).fit(self.train)
+            chosen_on = "nothing chosen" if linker.folds is None else BY_FOLDS.replace("CoNLL", _METRICS[linker.select])
+            threshold = linker.clusterer_.threshold
+            rows.append(self.row(name, linker.predict(self.test), chosen_on=chosen_on, threshold=threshold))
+        rows.append(self._two_local())
+        return [*rows, self.row(NOTHING, np.arange(self.test.n_items), chosen_on="nothing chosen")]
+
+    def _two_local(self) -> Row:
+        """The mean of two local models: what averaging is worth without structure."""
+
+        def mean(train: Mentions, items: Mentions) -> Any:
+            made = (
+                Linker(training="local", bias=bias, n_jobs=self.run.n_jobs) for bias in (None, Bias("closest", 3.0))
+            )
+            return np.mean([linker.fit(train).predict_proba(items) for linker in made], axis=0)
+
+        train, clusterer = self.train, AverageLink()
+        fold = (np.random.default_rng(0).permutation(train.n_groups) % 5)[train.groups]
+        unseen = np.empty(train.n_pairs)
+        for k in np.unique(fold):
+            inside = fold == k
+            unseen[inside[train.right]] = mean(train.take(~inside), train.take(inside))
+        value = supervision_of_clusters(train).value("conll_f1")
+        threshold, _ = best_threshold(train, unseen, clusterer, value)
+        clusters = clusters_of(self.test, mean(train, self.test), at_threshold(clusterer, threshold))
+        return self.row(TWO_LOCAL, clusters, chosen_on=BY_FOLDS, threshold=threshold)
+
+    def paper_like(self, model: Model) -> list[Row]:
+        """Pairs as they were scored, and after clustering; a further row where MUC F1 chooses another round."""
+        name, training, bias = model
+        linker = Linker(
+            training=training, bias=bias, select=("pair_f1", "muc_f1"), keep_local=False, n_jobs=self.run.n_jobs
+        )
+        linker.fit(self.train)
+        place = {"dataset": self.dataset, "model": name, "split": "test"}
+        before, _ = _stages(place, linker.evaluate(self.test))
+        rounds = [{"round": one.number, "positives": one.positives, **one.scores} for one in linker.rounds_]
+        after = self.row(name, linker.predict(self.test), rounds=rounds, round=linker.best_round_)
+        later = range(1, len(rounds))  # none if the local round left nothing to change
+        by_muc = max(later, key=lambda k: linker.rounds_[k].scores["muc_f1"], default=linker.best_round_)
+        if by_muc == linker.best_round_:
+            return [before, after]
+        clusters = linker.at_round(by_muc).predict(self.test)
+        return [before, after, self.row(f"{name}, round by MUC", clusters, rounds=rounds, round=by_muc)]
+
+
+_METRICS = {"conll_f1": "CoNLL", "pair_f1": "pair"}
+_COUNTED = (muc, b_cubed, ceaf_e)
+
+
+def document_counts(items: Mentions, clusters: Any) -> NDArray[np.float64]:
+    """(documents, 16): pairs in all, linked rightly, wrongly and missed; then, of MUC, B³ and CEAF-e, numerator and
+    denominator of recall and of precision."""
+    truth, found = np.asarray(items.clusters), []
+    bounds = np.searchsorted(items.groups, np.arange(items.n_groups + 1))
+    for start, stop in pairwise(bounds.tolist()):
+        table = compare(truth[start:stop], np.asarray(clusters)[start:stop])
+        pairs = pair_scores(table)
+        own = [pairs.pairs, pairs.true_positives, pairs.false_positives, pairs.false_negatives]
+        for score in (measure(table) for measure in _COUNTED):
+            own += [*(score.recall_ratio or (0, 0)), *(score.precision_ratio or (0, 0))]
+        found.append(own)
+    return np.array(found, np.float64).reshape(-1, 4 + 4 * len(_COUNTED))
+
+
+def pair_f1(counts: NDArray[np.float64]) -> float:
+    return 100 * PairScores(*counts[:4]).f1  # type: ignore[arg-type]
+
+
+def conll_f1(counts: NDArray[np.float64]) -> float:
+    """The mean F1 of MUC, B³ and CEAF-e."""
+    return float(np.mean([100 * score.f1 for score in _ratios(counts)]))
+
+
+def _ratios(counts: NDArray[np.float64]) -> list[Score]:
+    return [Score.from_ratios((a, b), (c, d)) for a, b, c, d in counts[4:].reshape(-1, 4).tolist()]
+
+
+def rates(counts: NDArray[np.float64]) -> Row:
+    """All metrics of a row, from counts over all documents."""
+    pairs, (of_muc, *_) = PairScores(*counts[:4]), _ratios(counts)  # type: ignore[arg-type]
+    found: Row = {key: 100 * getattr(pairs, key) for key in ("error", "recall", "precision", "f1")}
+    found |= {f"muc_{key}": 100 * value for key, value in of_muc.as_dict().items()}
+    return {**found, "conll": conll_f1(counts)}
 
 
 def _stages(place: Row, found: dict[str, Any]) -> list[Row]:
@@ -127,9 +251,9 @@ def _stages(place: Row, found: dict[str, Any]) -> list[Row]:
 def _mark_chosen(rows: list[Row]) -> list[Row]:
     """Mark, for each metric, the structured setting and the structured and biased one that did best in training."""
     structured = [row for row in rows if row["model"].startswith("SLT") and row["stage"] == "after"]
-    biased = [row for row in structured if row["model"] != "SLT"]
-    for metric, which in (("pair_f1", "pair_round"), ("muc_f1", "muc_round")):
-        trained = lambda row, metric=metric, which=which: row["rounds"][row[which]][metric]  # noqa: E731
+    biased = [row for row in structured if row["model"].partition(",")[0] != "SLT"]
+    for metric in ("pair_f1", "muc_f1"):
+        trained = lambda row, metric=metric: row["rounds"][row["round"]][metric]  # noqa: E731
         for name, group in (("structured", structured), ("biased", biased)):
             best = max(group, key=trained)
             best["chosen"] = " ".join(filter(None, [best.get("chosen", ""), f"{name}:{metric}"]))
