@@ -57,6 +57,17 @@ def predicted(kinfolk: Any, shelf: Path, model: Path, *options: object) -> np.nd
 # -- models -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("model", ["stacked", "dependency-network"])
+def test_a_guard_tells_the_gain_over_the_local_model(kinfolk: Any, shelf: Path, tmp_path: Path, model: str):
+    done = train(kinfolk, shelf, tmp_path / "m", "--guard", "3", "--seed", "3", model=model)
+    gain = kf.load_model(tmp_path / "m").gain_
+    assert done.status == 0 and str(gain) in done.err.splitlines()
+    assert ("is not shown to beat its local model" in done.err) == (not gain.beats)
+    as_json = train(kinfolk, shelf, tmp_path / "m", "--guard", "3", "--seed", "3", "--json", model=model)
+    assert json.loads(as_json.out)["gain"] == pytest.approx(vars(gain))
+    assert "gain" not in json.loads(train(kinfolk, shelf, tmp_path / "m", "--json", model=model).out)
+
+
 def test_every_setting_reaches_a_stacked_model(kinfolk: Any, shelf: Path, tmp_path: Path):
     done = train(
         kinfolk, shelf, tmp_path / "m", "--template", "mean:cites", "--template", "count:cites @ cites:hard",

@@ -13,7 +13,7 @@ import pytest
 
 import kinfolk as kf
 from kinfolk.core.training import MOST, Convergence, Stage, combined, thinned
-from kinfolk.errors import DataWarning, KinfolkError
+from kinfolk.errors import DataWarning, GainWarning, KinfolkError
 from kinfolk.graph.page import node_mistakes
 from kinfolk.linking.page import pair_mistakes, pair_part
 from kinfolk.linking.scores import all_scores, pairs_after
@@ -139,6 +139,17 @@ def test_every_node_model_writes_one(tmp_path: Path):
         assert np.sum(told["scores"]["confusion"][0]["counts"]) == 20, "those trained on are known"
         assert ("training" in told) == (name in ("LinkModel", "MixtureNodes")), name
     assert [s.name for s in models["LinkModel"].convergence_.stages] == ["node model", "bethe"]
+
+
+def test_a_guarded_model_shows_its_gain(tmp_path: Path):
+    from sklearn.linear_model import LogisticRegression
+
+    for model in (kf.StackedNodes(LogisticRegression(), folds=3, guard=3, n_jobs=1), kf.LinkModel(guard=2, n_jobs=1)):
+        with pytest.warns(GainWarning):
+            model.fit(graph(), train=np.arange(60) < 40)
+        page = tmp_path / "scores.html"
+        model.evaluate(graph(), report=page)
+        assert parts(page)["training"]["facts"][-1] == ["gain", str(model.gain_)]
 
 
 def test_labels_that_training_never_saw_are_a_class_of_their_own(tmp_path: Path):

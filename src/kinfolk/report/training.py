@@ -34,17 +34,24 @@ def training_part(model: Any) -> Part | None:
     rounds = getattr(model, "rounds_", None)
     if rounds is not None:
         return _of_rounds(model, rounds)
-    ends = list(_convergences(model))
-    if not ends:
+    ends, gained = list(_convergences(model)), _gained(model)
+    if not ends and not gained:
         return None
     stages = [stage for _, form, convergence in ends for stage in renamed(convergence.stages, form)]
     facts = [[name, str(convergence)] for name, _, convergence in ends]
     report = getattr(model, "training_report_", None)
     if report is not None:
         facts.append(["belief propagation", str(report)])
+    facts += gained
     entities = getattr(getattr(model, "coding_", None), "inner", None) is not None  # held-out data is scored by them
     data = {"facts": facts, "stages": list(map(_stage, stages)), "score": "entity F1" if entities else "accuracy"}
     return Part("training", "Training", data)
+
+
+def _gained(model: Any) -> list[list[str]]:
+    """What a guarded model gains over its local one."""
+    gain = getattr(model, "gain_", None)
+    return [] if gain is None else [["gain", str(gain)]]
 
 
 def _convergences(model: Any) -> Iterator[tuple[str, str, Convergence]]:
@@ -84,6 +91,7 @@ def _of_rounds(model: Any, rounds: Sequence[Any]) -> Part:
     facts = [["training", str(kept.convergence)]]
     if len(rounds) > 1:
         facts.insert(0, ["kept", f"round {kept.number} of 0 (local) to {len(rounds) - 1}"])
+    facts += _gained(model)
     table = {
         "metrics": list(kept.scores),
         "scores": [[one.scores.get(name) for name in kept.scores] for one in rounds],

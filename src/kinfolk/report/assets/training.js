@@ -43,6 +43,6 @@ kinfolk.kinds.training = (data, root) => {
     root.append(el("p", {class: "note"}, "The objective is what training lowers: the misfit on the training data plus a penalty for large weights. It should fall steeply, then level off."));
     root.append(el("div", {class: "grid-of-cards"}, data.rounds && rounds(data.rounds), cards.map(card)));
   } else {
-    root.append(el("p", {class: "note"}, "There are no curves: no iteration was needed, or the model file was written before they were kept."));
+    root.append(el("p", {class: "note"}, "There are no curves: no iteration was needed, the classifier keeps none, or the model file was written before they were kept."));
   }
 };
