@@ -30,7 +30,9 @@ from kinfolk.papers.data import CHOSEN, SLIF_WIDE, Conll, Split, by_group, citat
 from kinfolk.papers.harness import Row, Run, experiment, printed, scored
 from kinfolk.text.batch import Batch
 from kinfolk.text.chain import LinearChainCRF
+from kinfolk.text.clusters import cluster_templates, word_clusters
 from kinfolk.text.corpus import Corpus
+from kinfolk.text.extraction import for_corpus
 from kinfolk.text.mixture import MixtureTagger
 from kinfolk.text.skip_edges import SameWord
 from kinfolk.text.stacked import StackedTagger
@@ -353,7 +355,8 @@ def _levels(run: Run, split: Split, c: float, relations: tuple[str, ...], depth:
 #   were chosen on held-out abstracts of GENIA, among the training documents of the first fold, which are test documents
 #   of the other folds
 # - "local best" and "stacked best": features, tag encoding, ridge and templates chosen for each fold on a fifth of its
-#   training documents
+#   training documents; among the features are clusters of the words of all documents, those to be scored included,
+#   which need no labels
 #
 # The ridge of the first two is chosen on that fifth too.
 
@@ -375,18 +378,31 @@ RIVAL = "stacked sequential CRF"
 NAME_ROWS = ("local", RIVAL, "stacked k=1", "stacked k=2", "ceiling")
 PRINTED = ", as in the paper"
 PRINTED_ROWS = ("local", *(name + PRINTED for name in NAME_ROWS[1:]))
+NAMES_BEST = ("local best", "stacked best")
 NAMES_SHOWN = ("f1", "p_value")
 ON_FIFTH = "ridge by a fifth of the training documents"
 NAMES_CHOSEN = {
     **{name: ON_FIFTH for name in ("local", RIVAL)},
     **{name + PRINTED: f"{ON_FIFTH}; templates are the paper's" for name in NAME_ROWS[1:]},
     **{name: f"{ON_FIFTH}; templates by training abstracts of GENIA's fold 0" for name in NAME_ROWS[2:]},
-    "local best": "features, encoding and ridge by a fifth of the training documents",
-    "stacked best": "features, encoding, ridge and templates by a fifth of the training documents",
+    NAMES_BEST[
+        0
+    ]: "features, encoding and ridge by a fifth of the training documents; clusters of all words, no labels",
+    NAMES_BEST[1]: "features, encoding, ridge and templates by a fifth of the training documents; clusters as above",
 }
 
-# What "best" is chosen among: sets of features, the second with a tag for the end of a name.
-FEATURES: tuple[dict[str, str], ...] = ({}, {"templates": "letters", "encoding": "IOBES"})
+
+def feature_sets(corpus: Corpus) -> dict[str, dict[str, Any]]:
+    """What "best" is chosen among: sets of features, all but the first with a tag for the end of a name.
+
+    Clusters are of the words of all documents, also of those to be scored, whose labels are not looked at.
+    """
+    clusters = cluster_templates(word_clusters(corpus.with_labels(None, None)))
+    return {
+        "sentence": {},
+        "letters": {"templates": "letters", "encoding": "IOBES"},
+        "letters and clusters": {"templates": [for_corpus("letters", corpus), clusters], "encoding": "IOBES"},
+    }
 
 
 class Documents(NamedTuple):
@@ -449,22 +465,28 @@ def name_rows(run: Run, dataset: str, corpus: Corpus, ridges: Sequence[float]) -
     """All rows of one corpus."""
     run.log(f"{corpus}")
     found: dict[str, dict[str, Any]] = {"ridge": {}, "base of best": {}, "templates of best": {}}
+    best: dict[str, dict[str, float]] = {}
+    features = feature_sets(corpus)
 
     def models(fold: Documents) -> dict[str, float]:
         SharedCRF.STORE.clear()
-        plain, letters = (chosen_crf(run, fold.train, ridges, **features) for features in FEATURES)
-        base = (plain, letters)[best_on_fifth(run, fold.train, (plain, letters), list(map(repr, FEATURES)))]
+        bases = [chosen_crf(run, fold.train, ridges, **settings) for settings in features.values()]
+        better = best_on_fifth(run, fold.train, bases, list(features))
+        plain, base = bases[0], bases[better]
         stacks = [StackedTagger(base, list(templates), n_jobs=run.n_jobs) for templates in STACKS.values()]
         which = best_on_fifth(run, fold.train, stacks, list(STACKS))
-        chosen_of = (plain.l2, repr(base), list(STACKS)[which])
+        chosen_of = (plain.l2, f"{list(features)[better]}, ridge {base.l2:g}", list(STACKS)[which])
         for of_fold, choice in zip(found.values(), chosen_of, strict=True):
             of_fold[fold.name] = choice
-        best = {"local best": base.fit(fold.train), "stacked best": stacks[which].fit(fold.train)}
-        return taggers(fold, plain, run.n_jobs) | {name: 100 * model.score(fold.test) for name, model in best.items()}
+        chosen_models = zip(NAMES_BEST, (base.fit(fold.train), stacks[which].fit(fold.train)), strict=True)
+        best[fold.name] = {name: 100 * model.score(fold.test) for name, model in chosen_models}
+        return taggers(fold, plain, run.n_jobs)
 
     run.settings["chosen on a fifth of the training documents"] = found
     run.settings["templates"] = [repr(template) for template in GRAPHICAL]
-    rows = scored(run, dataset, document_folds(corpus, FOLDS), models, REFERENCE, "f1")
+    folds = list(document_folds(corpus, FOLDS))
+    rows = scored(run, dataset, folds, models, REFERENCE, "f1")
+    rows += scored(run, dataset, folds, lambda fold: best[fold.name], NAMES_BEST[1], "f1")
     return [{**row, "chosen_on": NAMES_CHOSEN[row["model"]]} for row in rows]
 
 

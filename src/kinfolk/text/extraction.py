@@ -346,6 +346,13 @@ LETTERS: Templates = [
     lower[3],
     lower[-2] & lower[-1],
     lower[1] & lower[2],
+    lower[-1] & lower[1],
+    # the word and how its neighbours are written; how neighbours end
+    lower[0] & short_shape[-1],
+    lower[0] & short_shape[1],
+    suffix(3)[-1] & suffix(3)[0],
+    suffix(3)[0] & suffix(3)[1],
+    suffix(3)[-1] & suffix(3)[0] & suffix(3)[1],
 ]
 
 
