@@ -147,6 +147,8 @@ def test_the_digest_of_the_code_follows_what_computes(monkeypatch: pytest.Monkey
     monkeypatch.setattr(harness, "__file__", str(tmp_path / "papers" / "harness.py"))
     first = digest(core__a="x = 1\n", cli__main="y = 1\n", papers__harness="z = 1\n")
     assert digest(core__a="# same\nx = 1\n", cli__main="y = 2\n", papers__evidence="shown = 2\n") == first
+    assert digest(inference__evidence="w = 1\n") != first
+    (tmp_path / "inference" / "evidence.py").unlink()
     assert digest(core__a="x = 2\n") != first
     assert len(first) == 12
 

@@ -299,7 +299,8 @@ def _paragraphs(experiment: Any) -> list[str]:
     return [" ".join(text.split()) for text in (experiment.__doc__ or "").strip().split("\n\n")]
 
 
-PRESENTATION = ("cli", "report", "cli.py", "page.py", "evidence.py", "manifest.py")  # no figure depends on these
+# No figure depends on these, folders and files by their path or name.
+PRESENTATION = {"cli", "report", "cli.py", "page.py", "papers/evidence.py", "papers/manifest.py"}
 
 
 @cache
@@ -307,9 +308,9 @@ def code_digest() -> str:
     """Twelve digits that stand for the installed code, but for comments, docstrings and what only presents results."""
     root, found = Path(__file__).parents[1], hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
-        parts = path.relative_to(root).parts
-        if not set(parts) & set(PRESENTATION):
-            found.update("/".join(parts).encode() + b"\0" + bare_code(path.read_text(encoding="utf-8")).encode())
+        place = path.relative_to(root)
+        if not {*place.parts, place.as_posix()} & PRESENTATION:
+            found.update(place.as_posix().encode() + b"\0" + bare_code(path.read_text(encoding="utf-8")).encode())
     return found.hexdigest()[:12]
 
 
