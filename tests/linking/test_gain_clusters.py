@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import kinfolk as kf
 from kinfolk.errors import GainWarning, SettingError
-from kinfolk.linking.gain import unit_counts
+from kinfolk.linking.gain import _folds, unit_counts
 from kinfolk.linking.mentions import Mentions
 from kinfolk.linking.scores import pairs_after
 
@@ -56,3 +56,22 @@ def test_labelled_pairs_alone_are_refused():
     same = [(names[i], names[j], PEOPLE.clusters[i] == PEOPLE.clusters[j]) for i in range(30) for j in range(i)]
     with pytest.raises(SettingError, match="needs true clusters"):
         linker().fit(PEOPLE, pairs=same)
+
+
+@pytest.mark.parametrize("training", ["structured", "ranking", "combined"])
+def test_the_local_model_has_its_threshold_chosen_and_the_clusterer_of_the_model(training: str):
+    """By hand: both models on the other folds, both answers for a fold, pairs of all folds together."""
+    model = linker(training=training, clusterer=kf.AverageLink())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GainWarning)
+        gain = model.fit(PEOPLE).gain_
+    _, fold = _folds(PEOPLE, 2, 0)
+    settings = {"guard": None, "clusterer": kf.AverageLink()}
+    for expected, more in ((gain.local, {"training": "local", "folds": 5}), (gain.collective, {"training": training})):
+        right = together = 0
+        for number in range(2):
+            held = PEOPLE.take(fold == number)
+            scores = pairs_after(held, linker(**settings, **more).fit(PEOPLE.take(fold != number)).predict(held))
+            right += 2 * scores.true_positives
+            together += 2 * scores.true_positives + scores.false_positives + scores.false_negatives
+        assert expected == pytest.approx(100 * right / together)

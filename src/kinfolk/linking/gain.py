@@ -1,5 +1,8 @@
 """What a Linker gains by training for clusters over deciding pairs alone, cross-fitted, with the same clusterer.
 
+The local model has its threshold chosen by folds of what it is trained on: at a threshold of 0.5 it may be far from its
+best, and a gain over that would be one of thresholds.
+
 Documents are dealt to folds whole where there are enough, else true clusters are: records of those held out are linked
 among each other. By pair F1 after clustering, whose sums go item by item: of an item, those that are with it in its
 true cluster, in its predicted one, in both.
@@ -14,9 +17,11 @@ from numpy.typing import NDArray
 
 from kinfolk.errors import SettingError
 from kinfolk.learning.gain import Counted, Gain, check_units, folds_by_name, in_silence
+from kinfolk.linking.clusterers import AverageLink, Clusterer
 from kinfolk.linking.mentions import Mentions
 
 Array = NDArray[Any]
+FOLDS = 5  # that the threshold of the local model is chosen by, unless the model has some
 
 
 def linker_gain(model: Any, items: Mentions, complete: bool) -> Gain | None:
@@ -28,14 +33,19 @@ def linker_gain(model: Any, items: Mentions, complete: bool) -> Gain | None:
         raise SettingError.saying(f"`guard={model.guard}` needs true clusters, and there are labelled pairs alone")
     unit, fold = _folds(items, model.guard, model.random_state)
     by, counted = items.groups if unit == "documents" else items.clusters, Counted()
-    shares = model.clusterer is not None and model.clusterer.of_shares  # local training has none: its usual clusterer
-    local = {"training": "local", **({"clusterer": None} if shares else {})}
+    local = {"training": "local", "clusterer": _local_clusterer(model), "folds": model.folds or FOLDS}
     with in_silence():
         for number in range(model.guard):
             held, rest = items.take(fold == number), items.take(fold != number)
             found = (one.fit(rest).predict(held) for one in (model._anew(**local), model._anew()))
             counted.add(*(unit_counts(held, clusters, by[fold == number]) for clusters in found))
     return counted.gain("pair F1", unit, model.guard)
+
+
+def _local_clusterer(model: Any) -> Clusterer:
+    """That of the model; average link in the place of one that takes shares of antecedents, which pairs have not."""
+    own: Clusterer = model.clusterer_ if model.clusterer is None else model.clusterer
+    return AverageLink() if own.of_shares else own
 
 
 def _folds(items: Mentions, folds: int, seed: int | None) -> tuple[str, Array]:
