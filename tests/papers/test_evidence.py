@@ -45,6 +45,7 @@ def test_a_section_has_what_it_is_its_command_rows_with_intervals_and_how_it_was
     assert local.startswith("| cora | local | mean | 72.00 [67.03, 76.97] |  |")
     own, beside = "76.00 [69.43, 82.57] | +4.00 [+1.52, +6.48]", "73.8, recall 50.0 | training papers"
     assert stacked == f"| cora | stacked | mean | {own} |  | {beside} |"
+    assert "\nGains are over local.\n" in found
     assert "- C: `1.0`" in found and "- tried: in `results/stacked-cora.json`" in found
     assert f"12 s on 2 cores; kinfolk {harness.__version__}, code {code_digest()}, data d1." in found
     assert "6 more rows are in `results/stacked-cora.json`" in found
@@ -96,6 +97,13 @@ def test_other_metrics_may_have_intervals_and_gains_of_their_own():
     line = "| what | x | d | m | test | conll | | | |"
     (told,) = refreshed(f"{BEGIN}\n{line}\n{END}", {"x": result}).splitlines()[1:2]
     assert told.endswith("| conll | 70.00 [69.00, 71.00] | +1.50 [+0.50, +2.50] |  |")
+
+
+def test_where_rows_gain_over_different_models_each_names_its_own():
+    place = {"dataset": "d", "split": "test", "f1": 50.0, "gain": 1.0}
+    rows = [{**place, "model": model, "gain_over": over} for model, over in (("mixture", "MEMM"), ("skip", "CRF"))]
+    found = page({"x": ""}, {"x": Result("x", rows, shown=("f1",))})
+    assert "| d | skip | test | 50.00 | +1.00 | CRF |" in found and "Gains are over" not in found
 
 
 def test_a_cell_cannot_break_the_table():

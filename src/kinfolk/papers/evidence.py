@@ -108,11 +108,18 @@ def _table(result: Result) -> str:
     for key in metrics_of(result):
         columns.append((key, partial(figure, result, metric=key)))
         columns.append((gain_name(result, key), partial(gain, result, metric=key)))
+    columns += [("gain over", _text("gain_over"))] * (len(_local(rows)) > 1)
     columns += [("paper", partial(paper, result)), ("chosen on", _text("chosen_on"))]
     shown = [(name, of) for name, of in columns if any(of(row) for row in rows)]
     head = ["data" if name == "dataset" else name.replace("_", " ") for name, _ in shown]
     lines = [head, ["---"] * len(head), *([of(row) for _, of in shown] for row in rows)]
-    return "\n".join(_line(cells) for cells in lines)
+    note = [f"\nGains are over {name}." for name in _local(rows)]
+    return "\n".join([*(_line(cells) for cells in lines), *note * (len(note) == 1)])
+
+
+def _local(rows: Sequence[Row]) -> list[str]:
+    """The rows that others gain over."""
+    return list(dict.fromkeys(row["gain_over"] for row in rows if "gain_over" in row))
 
 
 def _text(key: str) -> Callable[[Row], str]:

@@ -33,7 +33,7 @@ from kinfolk.report.page import Part, report_html
 
 # "model", "dataset", "split", then metrics; percentages run 0-100. Of the first metric shown: "lower" and "upper", its
 # 95 % interval; "gain", "gain_lower", "gain_upper", what it is above its local row on the same folds or documents. Of
-# another metric, as "conll", alike: "conll_lower", "conll_gain", "conll_gain_lower", ...
+# another metric, as "conll", alike: "conll_lower", "conll_gain", ... "gain_over" names the local row.
 # "chosen_on": on what the settings of this row were chosen, where that is not what the experiment says of all rows.
 Row = dict[str, Any]
 Paper = dict[tuple[str, str, str], dict[str, float]]  # (dataset, model, split) -> the metrics the paper prints
@@ -153,14 +153,16 @@ def spread(interval: Interval, of: str = "") -> Row:
     return {} if np.isnan(interval).any() else dict(zip(names, interval, strict=True))
 
 
-def mean_row(dataset: str, model: str, scores: ArrayLike, metric: str, local: ArrayLike | None = None) -> Row:
-    """The mean over folds with its interval; with `local`, of the local model's scores, the gain over them too."""
+def mean_row(
+    dataset: str, model: str, scores: ArrayLike, metric: str, local: ArrayLike | None = None, over: str = "local"
+) -> Row:
+    """The mean over folds with its interval; with `local`, the scores of the local model, `over`, also the gain."""
     own = np.asarray(scores, np.float64)
     row: Row = {"model": model, "dataset": dataset, "split": "mean", metric: float(own.mean())}
     row |= spread(t_interval(own))
     if local is not None:
         gains = own - np.asarray(local, np.float64)
-        row |= {"gain": float(gains.mean()), **spread(t_interval(gains), "gain")}
+        row |= {"gain": float(gains.mean()), **spread(t_interval(gains), "gain"), "gain_over": over}
     return row
 
 
@@ -180,7 +182,7 @@ def counted_row(
     if local is not None and local != model:
         other = run.counts[dataset, local, split]
         row["gain"] = value - statistic(other.sum(axis=0))
-        row |= spread(bootstrap(own, statistic, beside=other), "gain")
+        row |= {**spread(bootstrap(own, statistic, beside=other), "gain"), "gain_over": local}
     return row
 
 
@@ -216,7 +218,8 @@ def table(
             rows.append({"model": name, "dataset": dataset, "split": split, metric: score})
     local = next(iter(found), None) if local is None else local
     for name, scores in found.items():
-        mean = mean_row(dataset, name, scores, metric, found[local] if local not in (None, name) else None)
+        beside = None if local in (None, name) else found[str(local)]
+        mean = mean_row(dataset, name, scores, metric, beside, str(local))
         if name != reference:
             mean["p_value"] = paired_t_test(scores, found[reference])
         rows.append(mean)

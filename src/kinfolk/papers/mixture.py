@@ -198,7 +198,7 @@ def mop_webkb(run: Run) -> list[Row]:
             own.append(row)
             run.log(f"{name}, {school}, {settings}: error {row['error']:.2f}")
         errors[name] = [row["error"] for row in own]
-        mean = mean_row("webkb", name, errors[name], "error", None if name == "node" else errors["node"])
+        mean = mean_row("webkb", name, errors[name], "error", None if name == "node" else errors["node"], "node")
         if method is LinkModel:
             mean["not_converged"] = sum(row["not_converged"] for row in own)
         rows += [*own, mean]
