@@ -6,13 +6,12 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.core.data import Column
-from kinfolk.core.training import Callback
 from kinfolk.learning.gain import Counted, Gain, Guarded, check_units, folds_by_name, in_silence
 from kinfolk.text import schemes
 from kinfolk.text.batch import Batch, token_weights
@@ -31,25 +30,12 @@ class GuardedTagger(Guarded, Tagger):
     def _local(self) -> Tagger:
         """An untrained tagger of the same settings that looks at nothing beyond the sentence."""
 
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        X_dev: Any = None,
-        y_dev: Any = None,
-        sample_weight: Any = None,
-        callback: Callback | None = None,
-    ) -> Self:
-        with self._all_or_nothing():
-            super().fit(X, y, X_dev, y_dev, sample_weight, callback)
-            self.gain_ = None
-            looks_beyond = bool(getattr(self, "skips_", None))
-            if self.guard is not None and looks_beyond:
-                self.gain_ = self._measured(Batch.of(X, y, self.scheme), sample_weight, X_dev=X_dev, y_dev=y_dev)
+    def _after_training(self, batch: Batch, sample_weight: Any, X_dev: Any, y_dev: Any) -> None:
+        looks_beyond = bool(getattr(self, "skips_", None))
+        self.gain_ = None
+        if self.guard is not None and looks_beyond:
+            self.gain_ = self._measured(batch, sample_weight, X_dev=X_dev, y_dev=y_dev)
         self._tell_gain()
-        return self
-
-    fit.__doc__ = Tagger.fit.__doc__
 
     def _measured(self, batch: Batch, sample_weight: Any, **held_out: Any) -> Gain:
         assert self.guard is not None

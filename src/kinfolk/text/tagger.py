@@ -256,7 +256,11 @@ class Tagger(TokenModel, Optimised):
             kept = None if held_out is None else replace(held_out, kept_rows={})  # its features are extracted once
             dicts = batch.items is not None
             self._train(TrainingSet(batch.corpus, data, pair_rows, weights, plan, before, kept, watcher, dicts))
+            self._after_training(batch, sample_weight, X_dev, y_dev)
         return self
+
+    def _after_training(self, batch: Batch, sample_weight: Any, X_dev: Any, y_dev: Any) -> None:
+        """What a model still measures once it is trained, by what `fit` was given."""
 
     def _new_features(self, batch: Batch) -> tuple[FeatureSet, TokenFeatures | None]:
         least = self.min_count
