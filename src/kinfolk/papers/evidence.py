@@ -40,6 +40,7 @@ data is said in [The data of the experiments](data.md).
   where there is one test set, over folds by Student's t where there are several. Folds share training data, so
   the latter are a rough guide.
 - *Gain* is the difference to the local model of the same table, on the same documents or folds, with its own interval.
+  Of errors, below 0 is better.
 - *Paper* is the paper's own figure, beside the row with the paper's setting. Where the paper's data are not public
   others stand in for them, and the two figures are of different data.
 - *Code* is a digest of the code that computes, without comments and docstrings. A result that other code found than
