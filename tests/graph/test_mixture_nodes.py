@@ -679,3 +679,14 @@ def test_weighed_orders_are_kept_in_the_file_explained_and_the_same_for_all_thre
     assert (again.predict_proba(graph, known=known) == found).all()
     said = model.explain(graph, node=20, known=known)
     assert said.label == model.classes_[found[20].argmax()]
+
+
+def test_too_large_a_block_and_too_few_orders_are_said(caplog):
+    """Twenty-four unknown nodes, all linked to all; and of two orders three never count."""
+    model, _ = small_trained(evidence="weighed")
+    links = [(i, j) for i in range(30) for j in range(i)]
+    large = kf.Graph(np.zeros((30, 2)), ["a"] * 3 + [None] * 24 + ["b"] * 3, {"near": np.array(links)})
+    with caplog.at_level("WARNING", "kinfolk"):
+        found = model.set_params(predict_orders=2).predict_proba(large, forced=True)
+    assert "more unknown ancestors than can be summed over" in caplog.text and "as few as" in caplog.text
+    np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-9)

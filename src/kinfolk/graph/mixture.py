@@ -385,16 +385,19 @@ class MixtureNodes(Mixes, GuardedNodes, Optimised):
 
     def _tell_orders(self, found: WeighedOrders, touched: NDArray[np.bool_], orders: int) -> None:
         """Of the nodes `touched`, which have a known one in their component."""
-        how = "exact in each order" if found.exact else "an approximation: some blocks of unknown ancestors are large"
-        fewest = float(found.effective[touched].min())
-        log.info("orders weighed by known labels, %s; effective number from %.1f of %d", how, fewest, orders)
-        if orders > 1 and (not found.exact or fewest < FEW_ORDERS):
+        fewest, how = float(found.effective[touched].min()), "exact" if found.exact else "not exact"
+        log.info("orders weighed by known labels, %s in each; effective number from %.1f of %d", how, fewest, orders)
+        if not found.exact:
             log.warning(
-                "of %d orders weighed by known labels as few as %.1f count, %s; `evidence='first'` suits a graph as "
-                "large as this, or raise `predict_orders`",
+                "some known labels look at more unknown ancestors than can be summed over: there they are predicted "
+                "one by one, an approximation; `evidence='first'` is exact in each order of a graph"
+            )
+        if orders > 1 and fewest < FEW_ORDERS:
+            log.warning(
+                "of %d orders weighed by known labels as few as %.1f count: raise `predict_orders`, or set "
+                "`evidence='first'`, which needs no weights",
                 orders,
                 fewest,
-                how,
             )
 
     # -- explanation ----------------------------------------------------------------------------------
