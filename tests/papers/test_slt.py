@@ -530,12 +530,17 @@ def test_rows_of_records(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     links = {"DBLP-ACM": "OneToOne", "Abt-Buy": "OneToOne"}
     assert settings["clusterer"] == {name: links.get(name, "AverageLink") for name in names}
     check_figures(rows)
+    nothing = [row for row in rows if row["model"] == slt.NOTHING]
+    assert [(row["dataset"], row["split"], row["f1"]) for row in nothing] == [
+        (name, split, 0.0) for name in names for split in ("seed 0", "seed 1", "mean")
+    ]
+    rows = [row for row in rows if row["model"] != slt.NOTHING]
     places = [(row["dataset"], row["split"], row["model"], row["stage"]) for row in rows]
     assert places == [
         (name, split, model, stage)
         for name in names
         for split in ("seed 0", "seed 1", "mean")
-        for model in ("local", "structured")
+        for model in ("local", "structured", "ranking", "combined")
         for stage in ("before", "after")
     ]
     by_place = dict(zip(places, rows, strict=True))

@@ -30,7 +30,7 @@ from kinfolk.linking.explain import (
 from kinfolk.linking.mention_table import PRONOUNS
 from kinfolk.linking.mentions import Mentions
 from kinfolk.linking.scores import all_scores, pairs_after, pairs_before
-from kinfolk.linking.training import item_pairs, sigmoid
+from kinfolk.linking.training import item_pairs
 from kinfolk.report.page import Part, PathLike, write_report
 from kinfolk.report.scores import (
     MOST_MISTAKES,
@@ -190,7 +190,8 @@ class LinkPage:
             order = np.argsort(-np.abs(found.shares[k]), kind="stable")
             steps = [(numbers.setdefault(int(found.on[k, m]), len(numbers)), found.shares[k, m]) for m in order[:STEPS]]
             number = self._candidates[k]
-            p = float(linked.probability[number] if number >= 0 else sigmoid(found.score[k : k + 1])[0])
+            known = number >= 0
+            p = float(linked.probability[number]) if known else linker.explain(linked.items, low, high).probability
             together = bool(linked.clusters[low] == linked.clusters[high])
             one = {"a": self.items[low], "b": self.items[high], "p": p, "score": found.score[k], "steps": steps}
             if len(order) > STEPS:

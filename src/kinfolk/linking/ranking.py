@@ -31,13 +31,13 @@ class Counted(NamedTuple):
     """Antecedents counted by item and row: those of item j (or of row r) are starts[j] ... starts[j + 1] - 1.
 
     other   their rows (or items)
-    count   how many antecedents they are, and how many of them are true
+    times   how many antecedents they are, and how many of them are true
     true
     """
 
     starts: NDArray[np.int64]
     other: NDArray[np.int32]
-    count: NDArray[np.float32]
+    times: NDArray[np.float32]
     true: NDArray[np.float32]
 
 
@@ -132,7 +132,7 @@ def _by_item(starts: NDArray[np.int64], row: Array, true: Array, n_rows: int) ->
 def _turned(items: Counted, n_rows: int) -> Counted:
     """The same by row."""
     starts = np.concatenate([[0], np.cumsum(np.bincount(items.other, minlength=n_rows))]).astype(np.int64)
-    found = Counted(starts, *(np.empty_like(part) for part in items[1:]))
+    found = Counted(starts, np.empty_like(items.other), np.empty_like(items.times), np.empty_like(items.true))
     _turn(items, starts[:-1].copy(), found)
     return found
 
@@ -149,7 +149,7 @@ def _count_rows(starts, row, true, seen, out):
                 at = seen[row[p]] = n
                 out.other[n] = row[p]
                 n += 1
-            out.count[at] += 1
+            out.times[at] += 1
             out.true[at] += true[p]
         out.starts[j + 1] = n
     return n
@@ -160,7 +160,7 @@ def _turn(items, at, out):
     for j in range(len(items.starts) - 1):
         for p in range(items.starts[j], items.starts[j + 1]):
             k = at[items.other[p]]
-            out.other[k], out.count[k], out.true[k] = j, items.count[p], items.true[p]
+            out.other[k], out.times[k], out.true[k] = j, items.times[p], items.true[p]
             at[items.other[p]] += 1
 
 
@@ -171,7 +171,7 @@ def _loss(items, first, last, odds, new, inverse):
         total, right = new, 0.0
         for p in range(items.starts[j], items.starts[j + 1]):
             e = odds[items.other[p]]
-            total += items.count[p] * e
+            total += items.times[p] * e
             right += items.true[p] * e
         inverse.total[j] = 1.0 / total
         inverse.right[j] = 1.0 / right if right > 0.0 else 0.0
@@ -205,9 +205,9 @@ def _derivatives(rows, odds, inverse, entries, second, found):
             for p in range(rows.starts[block + r], rows.starts[block + r + 1]):
                 j = rows.other[p]
                 if second:
-                    total += rows.count[p] * inverse.total[j] * (1.0 - e * inverse.total[j])
+                    total += rows.times[p] * inverse.total[j] * (1.0 - e * inverse.total[j])
                 else:
-                    total += rows.count[p] * inverse.total[j]
+                    total += rows.times[p] * inverse.total[j]
                     if rows.true[p] > 0:  # few are
                         total -= rows.true[p] * inverse.right[j]
             derivative[r] = e * total

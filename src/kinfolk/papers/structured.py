@@ -22,7 +22,7 @@ from kinfolk.linking.linker import Linker
 from kinfolk.linking.mentions import Mentions
 from kinfolk.linking.objective import Bias
 from kinfolk.linking.records import read_records
-from kinfolk.linking.scores import PairScores, Score, b_cubed, ceaf_e, compare, muc, pair_scores
+from kinfolk.linking.scores import PairScores, Score, all_scores, b_cubed, ceaf_e, compare, muc, pair_scores
 from kinfolk.linking.training import at_threshold, best_threshold, clusters_of, supervision_of_clusters
 from kinfolk.papers.harness import Row, Run, bootstrap, counted_row, experiment, mean_row, spread
 
@@ -30,6 +30,7 @@ from kinfolk.papers.harness import Row, Run, bootstrap, counted_row, experiment,
 
 BIASES = [("P1", 1.5), ("P1", 3.0), ("Pa", 1.5), ("Pa", 3.0)]
 KINDS = {"P1": "closest", "Pa": "all"}
+FIGURES = ("error", "recall", "precision", "f1")  # of pairs
 SHOWN = ("f1", "conll", "conll_gain", "conll_gain_lower", "conll_gain_upper", "error", "recall", "precision",
          "muc_recall", "muc_precision", "muc_f1", "stage", "chosen")  # fmt: skip
 
@@ -221,7 +222,7 @@ def document_counts(items: Mentions, clusters: Any) -> NDArray[np.float64]:
 
 
 def pair_f1(counts: NDArray[np.float64]) -> float:
-    return 100 * PairScores(*counts[:4]).f1  # type: ignore[arg-type]
+    return 100 * float(PairScores(*counts[:4]).f1)  # type: ignore[arg-type]
 
 
 def conll_f1(counts: NDArray[np.float64]) -> float:
@@ -236,16 +237,15 @@ def _ratios(counts: NDArray[np.float64]) -> list[Score]:
 def rates(counts: NDArray[np.float64]) -> Row:
     """All metrics of a row, from counts over all documents."""
     pairs, (of_muc, *_) = PairScores(*counts[:4]), _ratios(counts)  # type: ignore[arg-type]
-    found: Row = {key: 100 * getattr(pairs, key) for key in ("error", "recall", "precision", "f1")}
+    found: Row = {key: 100 * float(getattr(pairs, key)) for key in FIGURES}
     found |= {f"muc_{key}": 100 * value for key, value in of_muc.as_dict().items()}
     return {**found, "conll": conll_f1(counts)}
 
 
 def _stages(place: Row, found: dict[str, Any]) -> list[Row]:
     """Two rows: of pairs as they were scored, and after clustering."""
-    keys = ("error", "recall", "precision", "f1")
     stages = (("before", found["pairs before"]), ("after", found["pairs"]))
-    return [{**place, "stage": stage, **{key: 100 * of[key] for key in keys}} for stage, of in stages]
+    return [{**place, "stage": stage, **{key: 100 * of[key] for key in FIGURES}} for stage, of in stages]
 
 
 def _mark_chosen(rows: list[Row]) -> list[Row]:
@@ -305,6 +305,7 @@ def slt_litbank(run: Run) -> list[Row]:
 
 SPLITS = 3
 FOLDS = 5
+TRAININGS = ("local", "structured", "ranking", "combined")
 RECORD_METRICS = ("f1", "stage", "error", "recall", "precision", "cluster_f1", "completeness")
 PEOPLE = (
     "rare(given_name + surname + street_number + address_1 + address_2 + suburb + postcode, 200, 2)",
@@ -373,12 +374,12 @@ SETS = (
 
 @experiment("slt-records", RECORD_METRICS)
 def slt_records(run: Run) -> list[Row]:
-    """Record linkage: structured beside local training on seven sets, half the entities for training and half for
-    the test.
+    """Record linkage: structured training, ranking, and ranking with local decisions, beside local training, on seven
+    sets, half the entities for training and half for the test.
 
     Entities are never split: all records of one are in the same half. The threshold of the clusterer is chosen by
     cross-validation inside the training half, and the round by training pairs. Which clusterer, and by which rules
-    pairs are blocked, was set by hand for each table as a whole, for both trainings alike.
+    pairs are blocked, was set by hand for each table as a whole, for all trainings alike.
     """
     run.settings |= {
         "splits": SPLITS, "folds": FOLDS, "blocking": {one.name: one.rules for one in SETS},
@@ -392,7 +393,10 @@ def _record_rows(run: Run, one: RecordSet) -> list[Row]:
     rows: list[Row] = []
     for seed in range(SPLITS):
         (train, _), (test, report) = (blocked(half, one.rules) for half in halves(items, seed))
-        for training in ("local", "structured"):
+        nobody = all_scores(test, np.arange(test.n_items))["pairs"]
+        place = {"dataset": one.name, "model": NOTHING, "split": f"seed {seed}", "stage": "after"}
+        rows.append({**place, **{key: 100 * nobody[key] for key in FIGURES}})
+        for training in TRAININGS:
             began = time.perf_counter()
             linker = Linker(training=training, clusterer=one.clusterer(), folds=FOLDS, n_jobs=run.n_jobs).fit(train)
             found = linker.evaluate(test)
@@ -416,11 +420,13 @@ def halves(items: Mentions, seed: int) -> tuple[Mentions, Mentions]:
 def _means(rows: list[Row]) -> list[Row]:
     """A row for the mean over the splits, by model and stage, with intervals over the splits."""
     found: list[Row] = []
-    for model, stage in product(("local", "structured"), ("before", "after")):
+    stages = [(NOTHING, "after"), *product(TRAININGS, ("before", "after"))]
+    for model, stage in stages:
         own, local = ([row for row in rows if (row["model"], row["stage"]) == (m, stage)] for m in (model, "local"))
         f1, beside = ([row["f1"] for row in part] for part in (own, local))
         place = {key: own[0][key] for key in ("dataset", "model", "split", "stage")}
-        mean = mean_row(place["dataset"], model, f1, "f1", None if model == "local" else beside)
+        mean = mean_row(place["dataset"], model, f1, "f1", None if model in ("local", NOTHING) else beside)
         others = {key: float(np.mean([row[key] for row in own])) for key in RECORD_METRICS[2:] if key in own[0]}
-        found.append({**place, **mean, **others, "chosen_on": "threshold by folds of the training half"})
+        chosen_on = "nothing chosen" if model == NOTHING else "threshold by folds of the training half"
+        found.append({**place, **mean, **others, "chosen_on": chosen_on})
     return found
