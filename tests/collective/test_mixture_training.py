@@ -17,6 +17,7 @@ import kinfolk as kf
 import mixture_oracle as oracle
 from kinfolk.collective import mixture as joint
 from kinfolk.collective.mixture import (
+    Couplings,
     EdgeData,
     Examples,
     Layout,
@@ -241,6 +242,70 @@ def test_the_gate_is_the_best_for_models_that_did_not_see_the_fold(drawn: Any, n
 # -- the gate and mixing weights
 
 
+@settings(max_examples=10)
+@given(worlds(max_nodes=5, min_nodes=2, max_relations=2, min_relations=1, with_gate=True, with_edge_features=True),
+       st.integers(2, 3), st.integers(0, 2**16))  # fmt: skip
+def test_cross_fitted_training_goes_by_the_likelihood_of_folds_that_models_did_not_see(
+    drawn: Any, n_folds: int, seed: int
+):
+    world = in_single_precision(drawn[0])
+    how = ["own" if relation.parent_features else "none" for relation in world.relations]
+    examples = examples_of(world, how)
+    fold = folds_by_group(np.arange(len(world.labels)), n_folds, 0)
+    models = fold_models(examples, fold, plan(tolerance=1e-3, warns=False), None)
+    sizes, rng = shape_of(examples.sample, world.n_labels), np.random.default_rng(seed)
+    objective = Couplings(examples, models, sizes.split(np.zeros(sizes.size)), 0.7, 1)
+
+    def expected(flat: np.ndarray) -> float:
+        change, total = objective.split(flat), 0.7 / 2 * float(flat @ flat)
+        for one in models:
+            w = one.weights
+            tables = [np.asarray(t, np.float64) * np.exp(s) for t, s in zip(w.tables, change.scale, strict=True)]
+            sums = [getattr(w, name).astype(np.float64) + getattr(change, name) for name in ("start", "pair", "rows")]
+            params = parameters(TableWeights(tables, *sums, change.gate), examples.sample.layout, world.n_labels)
+            unseen = replace(world, labels=np.where(one.held, world.labels, -1))
+            total -= oracle.marginal_log_likelihood(unseen, params)
+        return total
+
+    flat, gradient = rng.standard_normal(objective.size), np.zeros(objective.size)
+    assert objective(flat, gradient) == pytest.approx(expected(flat), rel=1e-5, abs=1e-5)  # scores of 32 bits
+    differences = finite_difference_gradient(expected, flat)
+    np.testing.assert_allclose(gradient, differences, rtol=1e-3, atol=1e-4)
+    value = lambda at: objective(at, np.zeros(objective.size))  # noqa: E731
+    np.testing.assert_allclose(gradient, finite_difference_gradient(value, flat), rtol=1e-6, atol=1e-6)
+
+
+def test_cross_fitted_training_betters_what_models_that_have_not_seen_a_document_say_of_it():
+    separate, crossfit = (mixture(training=t).fit(TRAIN) for t in ("separate", "crossfit"))
+    labels = separate.coding_.encode(TEST)
+
+    def loss(model: Any) -> float:
+        return -float(np.log(np.concatenate(model.predict_proba(TEST))[np.arange(len(labels)), labels]).mean())
+
+    assert loss(crossfit) < 0.98 * loss(separate)
+    assert crossfit.score(TEST) > separate.score(TEST) - 0.02
+    assert crossfit.convergence_.stages[-1].name == "crossfit"
+    scaled = crossfit.weights_[0].tables[0] / np.where(
+        separate.weights_[0].tables[0] == 0, 1, separate.weights_[0].tables[0]
+    )
+    used = separate.weights_[0].tables[0] != 0
+    assert np.ptp(scaled[used]) < 1e-3, "the weights of features are those of separate training, but for a factor"
+
+
+def test_a_strong_ridge_leaves_separate_training_as_it_is():
+    separate, crossfit = (mixture(training=t, gate_l2=1e9).fit(SHORT) for t in ("separate", "crossfit"))
+    for a, b in zip(separate.weights_[0][1:], crossfit.weights_[0][1:], strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-4)
+    np.testing.assert_allclose(separate.weights_[0].tables[0], crossfit.weights_[0].tables[0], atol=1e-4)
+
+
+def test_cross_fitted_training_needs_folds_and_takes_no_held_out_data():
+    with pytest.raises(SettingError, match="needs gate_folds of 2 or more"):
+        mixture(training="crossfit", gate_folds=0).fit(SHORT)
+    with pytest.raises(InputError, match="leave X_dev out"):
+        mixture(training="crossfit").fit(SHORT, X_dev=TEST)
+
+
 def test_gate_features_tell_what_their_names_say():
     """0 -> 1 -> 2 and 0 -> 2, two kinds of edges, the second with a feature of its own."""
     dag = build_dag([np.array([[1, 0], [2, 1]]), np.array([[2, 0], [2, 1]])], np.zeros(3, int))
@@ -351,8 +416,8 @@ def test_without_a_gate_weights_are_uniform():
 @pytest.mark.parametrize(
     "settings_",
     [{}, {"training": "separate"}, {"mixing": "learned", "edge_features": "default"}, {"order": "both", "l1": 0.05},
-     {"parent_features": "shared"}],
-    ids=["joint", "separate", "gate", "both", "shared"],
+     {"parent_features": "shared"}, {"training": "crossfit", "mixing": "learned"}],
+    ids=["joint", "separate", "gate", "both", "shared", "crossfit"],
 )  # fmt: skip
 def test_weights_do_not_depend_on_the_number_of_threads(settings_: Any):
     one, two = (mixture(**settings_, n_jobs=n).fit(SHORT) for n in (1, 2))

@@ -210,6 +210,24 @@ def test_nobody():
     assert residuals([wiring], scores, [np.empty(0)], np.empty(0, np.int32), np.empty(0), False)[0].loss == 0
 
 
+def test_the_conditional_likelihood_of_a_mixture_is_not_concave():
+    """A child of label 1 with two parents of label 0: L_C = log(σ(w_1) / 2 + σ(w_2) / 2), w_r being the weight of
+    the pair (0, 1) in relation r. Halfway between two points it is less than their mean."""
+    dag = build_dag([[(2, 0)], [(2, 1)]], np.zeros(3, int))
+    wiring = Wiring(dag, np.zeros(4, np.int64), np.full(4, -1))
+
+    def likelihood(*weights: float) -> float:
+        pair = np.zeros((2, 2, 2))
+        pair[:, 0, 1] = weights
+        scores = Scores(np.zeros((1, 2)), pair, np.zeros(2), np.zeros((0, 4)))
+        labels, counted = np.array([0, 0, 1], np.int32), np.array([0.0, 0.0, 1.0])
+        return -residuals([wiring], scores, [uniform_weights(dag)], labels, counted, clamp=True)[0].loss
+
+    one, other, halfway = likelihood(1, -5), likelihood(-5, 1), likelihood(-2, -2)
+    assert one == pytest.approx(np.log(0.5 / (1 + np.exp(-1)) + 0.5 / (1 + np.exp(5)))) == pytest.approx(other)
+    assert halfway < (one + other) / 2 - 1
+
+
 # -- spans of labels
 
 

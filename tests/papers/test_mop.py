@@ -23,6 +23,7 @@ CONLL_MODELS = [
     "mixture separate, as in the paper",
     "mixture joint",
     "mixture joint, as in the paper",
+    "mixture crossfit",
     "skip-chain CRF",
     "mixture, best configuration",
 ]
@@ -50,6 +51,13 @@ def test_rows_of_figure_2(small_conll: Path, tmp_path: Path) -> None:
     base = next(row for row in report["rows"] if row["model"] == "MEMM posterior")
     assert base["fp_improvement"] == base["fn_improvement"] == 0
     assert [row["not_converged"] for row in report["rows"] if row["model"] == "skip-chain CRF"] == [0, 0]
+    chosen = report["settings"]["chosen on the last fifth of eng.train"]
+    for training in ("separate", "joint"):
+        printed = chosen[f"mixture {training}, as in the paper"]
+        assert printed["constrain"] is False and "mixing" not in printed and "edge_features" not in printed
+    assert {**chosen["mixture crossfit"], "training": "separate"} == chosen["mixture separate"], "the same but training"
+    gains = [row["gain"] for row in report["rows"] if row["model"] == "mixture crossfit"]
+    assert len(gains) == 2 and all(0 < row["log_loss"] < 5 for row in report["rows"] if "mixture" in row["model"])
     trials = report["settings"]["held-out F1 of all that was tried"]
     assert any("ignore_case=True" in str(trial["settings"]) for trial in trials)
     assert "90.9" in result.output  # the paper's figure stands beside ours

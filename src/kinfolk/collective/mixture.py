@@ -6,6 +6,7 @@ or the same one ("shared"). Start components have a table of their own, or that 
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -44,6 +45,7 @@ from kinfolk.learning.sparse import SparseRows
 
 Array = NDArray[Any]
 PARENT_FEATURES = ("none", "own", "shared")
+STAY_SEPARATE = ("separate", "crossfit")  # trainings that leave the weights of features as each relation found them
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -53,8 +55,9 @@ class Mixes(Settings):
     training: str = setting(
         "joint",
         '"separate": each relation\'s model on its own edges; "conditional": then all together by the conditional '
-        'log-likelihood L_C; "joint": then all together by the marginal log-likelihood L_M; "crossfit": so, where a '
-        "child sees of its parents what models of other folds (`gate_folds`) say of them",
+        'log-likelihood L_C; "joint": then all together by the marginal log-likelihood L_M; "crossfit": then the '
+        "weights of label pairs, and how much features count, by L_M of folds (`gate_folds`) that the weights of "
+        "features have not seen",
         one_of("separate", "conditional", "joint", "crossfit"),
     )
     parent_features: str = setting(
@@ -68,7 +71,12 @@ class Mixes(Settings):
         'weights of parents: "uniform"; "learned" by a gate; or a share for each relation, {"cites": 2, "start": 1}',
         one_of("uniform", "learned", "given") | an_object("a dict of shares by relation", Mapping),
     )
-    gate_l2: float = setting(1.0, "strength of the ridge that draws a learned gate to uniform weights", NOT_NEGATIVE)
+    gate_l2: float = setting(
+        1.0,
+        'strength of the ridge that draws a learned gate to uniform weights, and what `training="crossfit"` changes to '
+        "separate training",
+        NOT_NEGATIVE,
+    )
     gate_folds: int = setting(
         3,
         "a gate is learned on groups (documents) that the models of the relations have not seen, in so many folds; 0: "
@@ -364,7 +372,6 @@ class Examples:
     n_labels: int
     edges: Sequence[EdgeData]
     starts: NDArray[np.int64]  # instances that the start model is trained on
-    seen: Sequence[Array] | None = None  # for each wiring what children see of their parents, (n, L); None: marginals
 
 
 def shape_of(sample: Sample, n_labels: int) -> TableShape:
@@ -473,7 +480,7 @@ def _loss(examples: Examples, clamp: bool, n_jobs: int) -> Callable[[Array, Tabl
     def evaluate(ends: Array, weights: TableWeights) -> Answer:
         scores = Scores(ends, weights.pair, weights.start, weights.rows)
         alphas = sample.alphas(weights.gate)
-        parts = residuals(wirings, scores, alphas, examples.labels, examples.weights, clamp, n_jobs, examples.seen)
+        parts = residuals(wirings, scores, alphas, examples.labels, examples.weights, clamp, n_jobs)
         gate = np.zeros(len(weights.gate))
         for part, features in zip(parts, sample.gates, strict=True):
             if len(gate):
@@ -617,10 +624,10 @@ class MixtureSettings:
     @classmethod
     def of(cls, model: Any, held_out: Any) -> MixtureSettings:
         """Those of a model; what does not go together is an error."""
-        if held_out is not None and model.training == "separate":
+        if held_out is not None and model.training in STAY_SEPARATE:
             raise InputError(
-                "separate training fits each relation on its own, so held-out data cannot stop it: leave X_dev out, or "
-                "set `training='joint'` or 'conditional'"
+                f"{model.training} training fits each relation on its own, so held-out data cannot stop it: leave "
+                "X_dev out, or set `training='joint'` or 'conditional'"
             )
         if model.mixing == "learned" and model.training == "separate" and not model.gate_folds:
             raise SettingError.saying("`mixing='learned'` with `training='separate'` needs gate_folds of 2 or more")
@@ -693,16 +700,85 @@ def train_gate(
     return found.weights, (Stage.of("gate", found.status, time.perf_counter() - began, curve),)
 
 
-def cross_fitted(sample: Sample, models: Sequence[FoldModel], gate: Array, n_jobs: int) -> list[Array]:
-    """For each wiring marginals (n, L), of each instance by the models that have not seen its fold; a uniform
-    distribution where none can say anything."""
-    wirings, alphas = sample.wired.wirings, sample.alphas(gate)
-    shape = (sample.rows.shape[0], len(models[0].scores.start))
-    found = [np.full(shape, 1.0 / shape[1]) for _ in wirings]
-    for one in models:
-        for table, own in zip(found, beliefs(wirings, one.scores, alphas, n_jobs=n_jobs), strict=True):
-            table[one.held] = own.marginals[one.held]
-    return found
+# Cross-fitted joint training. On their own training data parents are near-certain, so L_M there says little of how far
+# to trust them. The weights of features are left as separate training found them; what relations make of labels (T, U
+# and a, by changes ΔT, ΔU, Δa), how much the features of each table count (a factor exp σ) and the gate γ maximise L_M
+# of each fold under the models that have not seen it, parents and children alike:
+#
+#     Σ_f L_M(labels of f; exp σ · W₋f, T₋f + ΔT, U₋f + ΔU, a₋f + Δa, γ) - gate_l2 / 2 · |σ, ΔT, ΔU, Δa, γ|²
+#
+# The same changes are then made to the model that has seen everything.
+
+
+def train_couplings(
+    examples: Examples, models: Sequence[FoldModel], start: TableWeights, gate_l2: float, plan: TrainingPlan
+) -> tuple[TableWeights, tuple[Stage, ...]]:
+    """`start` with these changes, and how they were found."""
+    objective = Couplings(examples, models, start, gate_l2, plan.n_jobs)
+    began, curve = time.perf_counter(), []
+
+    def keep(iteration: Iteration) -> None:
+        curve.append((iteration.number, iteration.objective))
+
+    first = np.zeros(objective.size)
+    objective.split(first).gate[:] = start.gate
+    found = minimise(objective, first, tolerance=1e-4, max_iterations=100, memory=6, callback=keep)
+    stage = Stage.of("crossfit", found.status, time.perf_counter() - began, curve)
+    return objective.changed(start, found.weights), (stage,)
+
+
+class Coupling(NamedTuple):
+    """σ (tables,), ΔT (R, L, L), Δa (L,), ΔU (G, L²), γ (D,)."""
+
+    scale: Array
+    pair: Array
+    start: Array
+    rows: Array
+    gate: Array
+
+
+class Couplings:
+    """The objective of cross-fitted joint training, and its gradient, as a function of a flat `Coupling`."""
+
+    def __init__(
+        self, examples: Examples, models: Sequence[FoldModel], like: TableWeights, gate_l2: float, n_jobs: int
+    ) -> None:
+        self.examples, self.gate_l2, self.n_jobs = examples, gate_l2, n_jobs
+        self.parts = [(one.scores, np.where(one.held, examples.labels, -1).astype(np.int32)) for one in models]
+        self.table = np.repeat(np.arange(len(like.tables)), [len(rows) for rows in examples.sample.wired.rows])
+        self.shapes = [(len(like.tables),), *(getattr(like, name).shape for name in Coupling._fields[1:])]
+        self.size = sum(map(math.prod, self.shapes))
+
+    def split(self, flat: Array) -> Coupling:
+        """Views of a flat vector."""
+        parts = np.split(flat, np.cumsum([math.prod(shape) for shape in self.shapes])[:-1])
+        return Coupling(*(part.reshape(shape) for part, shape in zip(parts, self.shapes, strict=True)))
+
+    def __call__(self, flat: Array, gradient: Array) -> float:
+        change, slope, examples = self.split(flat), self.split(gradient), self.examples
+        wirings, alphas = examples.sample.wired.wirings, examples.sample.alphas(change.gate)
+        loss = 0.5 * self.gate_l2 * float(flat @ flat)
+        gradient[:] = self.gate_l2 * flat
+        share = 1.0 / max(1, len(wirings))
+        for fold, labels in self.parts:
+            ends = fold.ends * np.exp(change.scale)[self.table][:, None]
+            scores = Scores(ends, fold.pair + change.pair, fold.start + change.start, fold.rows + change.rows)
+            found = residuals(wirings, scores, alphas, labels, examples.weights, False, self.n_jobs)
+            for one, features in zip(found, examples.sample.gates, strict=True):
+                loss += share * one.loss
+                by_row = (one.scores.ends * ends).sum(axis=1)
+                slope.scale[:] += share * np.bincount(self.table, by_row, minlength=len(slope.scale))
+                for name in ("pair", "start", "rows"):
+                    getattr(slope, name)[:] += share * getattr(one.scores, name)
+                slope.gate[:] += share * (one.gate @ features)
+        return loss
+
+    def changed(self, weights: TableWeights, flat: Array) -> TableWeights:
+        """The weights of a model with these changes."""
+        change = self.split(flat.astype(np.float32))
+        tables = [table * factor for table, factor in zip(weights.tables, np.exp(change.scale), strict=True)]
+        start, pair, rows = weights.start + change.start, weights.pair + change.pair, weights.rows + change.rows
+        return TableWeights(tables, start, pair, rows, change.gate)
 
 
 def train_mixture(
@@ -711,10 +787,10 @@ def train_mixture(
 ) -> tuple[TableWeights, Convergence]:  # fmt: skip
     """The relations one by one, or from `start`; then the gate; then all together, as the settings say.
 
-    fold   of each instance (n,), where something is cross-fitted: the gate, or what children see of their parents
+    fold   of each instance (n,), where something is cross-fitted
     """
     outcome, plan = combined([]), replace(plan, warns=False)  # one warning at the end, not one a stage
-    if start is None or settings.training == "separate":
+    if start is None or settings.training in STAY_SEPARATE:
         start, outcomes = train_relations(examples, plan, callback)
         outcome = combined(outcomes, "separate {}")
     crossed = fold is not None and settings.gate_folds > 0
@@ -724,10 +800,11 @@ def train_mixture(
         gate, stages = train_gate(examples, models, settings.gate_l2, plan, callback)
         outcome = replace(outcome, stages=(*outcome.stages, *stages))
         start = start._replace(gate=gate.astype(np.float32))
-    if settings.training == "separate":
+    if settings.training == "crossfit" and models and not (callback is not None and callback.stopped):
+        start, stages = train_couplings(examples, models, start, settings.gate_l2, plan)
+        outcome = replace(outcome, stages=(*outcome.stages, *stages))
+    if settings.training in STAY_SEPARATE:
         return start, outcome
-    if settings.training == "crossfit" and models:
-        examples = replace(examples, seen=cross_fitted(examples.sample, models, start.gate, plan.n_jobs))
     clamp, staged = settings.training == "conditional", replace(plan, stage=settings.training)
     found, last = train_together(examples, start, clamp, not gated, settings.gate_l2, staged, score_dev, callback)
     return found, last.after(outcome.stages)

@@ -203,7 +203,6 @@ def _find_cycle(indptr: Array, parent: Array, placed: Array) -> list[int]:
 #
 # Losses:  marginal      -Σ_k w_k log m_k[y_k]
 #          conditional   the same, where children see the known label of a parent instead of its marginal
-#          cross-fitted  the same, where they see a given distribution, which has no derivative
 
 TINY = 1e-200  # a smaller normaliser has lost its digits: that component is done again with logarithms
 LEAST = 1e-300  # probability below which the logarithm is cut off
@@ -264,13 +263,11 @@ class Model(NamedTuple):
 
 
 class Observed(NamedTuple):
-    """labels int32 (n,), -1 unknown; weights (n,); clamp: children see a parent's known label, not its marginal; seen
-    (n, L): what they see of each, whatever is known of it, or no rows."""
+    """labels int32 (n,), -1 unknown; weights (n,); clamp: children see a parent's known label, not its marginal."""
 
     labels: NDArray[np.int32]
     weights: Array
     clamp: bool
-    seen: Array
 
 
 class Sweep(NamedTuple):
@@ -372,12 +369,11 @@ def _predict_slowly(conditional, belief, out):
 
 
 @njit(nogil=True, cache=True)
-def _see(j, marginals, observed, belief):
-    """What children see of a parent: its marginal, the label it is known to have, or what is given."""
-    label = observed.labels[j]
+def _see(marginal, label, clamp, belief):
+    """What children see of a parent: its marginal, or the label it is known to have."""
     for y in range(len(belief)):
-        belief[y] = observed.seen[j, y] if len(observed.seen) else marginals[j, y]
-        if observed.clamp and label >= 0:
+        belief[y] = marginal[y]
+        if clamp and label >= 0:
             belief[y] = 1.0 if y == label else 0.0
 
 
@@ -422,7 +418,7 @@ def sweep_forward(wiring, model, alpha, observed, first, last, sweep, scratch):
                     local[y] += model.start[y]
                 softmax(local, predicted)
             else:
-                _see(j, marginals, observed, belief)
+                _see(marginals[j], observed.labels[j], observed.clamp, belief)
                 begin, end = _entries(wiring.pair_rows, c)
                 if end > begin or not _predict(model.exp_pair[dag.relation[c]], belief, local, top, share, predicted):
                     share[0] = math.nan
@@ -506,12 +502,12 @@ def sweep_back(wiring, model, alpha, observed, first, last, sweep, scratch, out)
             else:
                 r = dag.relation[c]
                 if math.isnan(sweep.share[at, 0]):
-                    _see(j, sweep.marginals, observed, scratch.belief)
+                    _see(sweep.marginals[j], labels[j], observed.clamp, scratch.belief)
                     _conditional(c, wiring, model, sweep.local[at], scratch)
                     _back_slowly(c, wiring, alpha[c], slope, scratch, out)
                 else:
                     _back(model.exp_pair[r], alpha[c], slope, at, sweep, out.outer[r], scratch)
-                if not (len(observed.seen) or (observed.clamp and labels[j] >= 0)):
+                if not (observed.clamp and labels[j] >= 0):
                     for i in range(n_labels):
                         out.slope[j, i] += alpha[c] * scratch.expected[i]
                 parent = wiring.parent_slot[c]
@@ -633,7 +629,7 @@ def beliefs(
     def run(task: int) -> None:
         w, *groups = tasks[task]
         known = np.full(shapes[w][0], -1, np.int32) if labels is None else labels
-        observed = Observed(read_only(known), np.empty(0), labels is not None, np.empty((0, 0)))
+        observed = Observed(read_only(known), np.empty(0), labels is not None)
         first, last = wirings[w].dag.group_starts[groups]
         _forward_chunk(wirings[w], model, alphas[w], observed, first, last, *found[w])
 
@@ -649,17 +645,12 @@ def residuals(
     weights: Array,
     clamp: bool,
     n_jobs: int = 1,
-    seen: Sequence[Array] | None = None,
 ) -> list[MixtureResiduals]:
     """For each wiring (each order of the same instances) the loss and its derivatives.
 
     clamp   False: marginal log-likelihood L_M; True: conditional log-likelihood L_C
-    seen    for each wiring (n, L), what children see of their parents, with clamp False: the cross-fitted likelihood
     """
-    model, nothing = Model.of(scores), np.empty((0, 0))
-    observed = [
-        Observed(read_only(labels), weights, clamp, nothing if seen is None else seen[w]) for w in range(len(wirings))
-    ]
+    model, observed = Model.of(scores), Observed(read_only(labels), weights, clamp)
     tasks = [(w, *groups) for w, wiring in enumerate(wirings) for groups in wiring.chunks]
     shape, sums = (len(labels), len(scores.start)), [part.shape for part in (scores.pair, *scores[1:])]
     marginals = [np.empty(shape) for _ in wirings]
@@ -671,7 +662,7 @@ def residuals(
     def run(task: int) -> tuple[float, Derivatives]:
         w, first, last = tasks[task]
         own = Derivatives(*outs[w][:3], *map(np.zeros, sums))  # groups have rows of their own in the first three
-        return _both_ways(wirings[w], model, alphas[w], observed[w], first, last, marginals[w], own), own
+        return _both_ways(wirings[w], model, alphas[w], observed, first, last, marginals[w], own), own
 
     losses = [0.0] * len(wirings)
     for (w, _, _), (loss, own) in zip(tasks, run_chunks(run, len(tasks), n_jobs), strict=True):
@@ -704,7 +695,7 @@ ROOM = 1 << 20  # numbers in the tables of a span
 MOST_SETS, MOST_LIVE = 8192, 12
 LARGE = 4096  # instances of a group beyond which nobody asks who shares an ancestor
 NOT_FIXED = -1
-USED, ALIVE, NUMBERS, DONE, GIVEN_UP = range(5)  # of `Sets.count`
+USED, ALIVE, NUMBERS, DONE, GIVEN_UP = range(5)  # of `Sets.tally`
 
 
 class LabelledSpan(NamedTuple):
@@ -760,7 +751,7 @@ class Sets(NamedTuple):
     table     (MOST_SETS,), where in `room` its L^size numbers are  after   (MOST_SETS,), the next set with this latest
     head      by the rank of the latest + 1, or 0 without any: the first set, -1: none
     product   as much room for one product of a table
-    count     sets in use, those with something left to take out, numbers in use, multiplications done, 1: given up
+    tally     sets in use, those with something left to take out, numbers in use, multiplications done, 1: given up
     """
 
     members: NDArray[np.int64]
@@ -770,7 +761,7 @@ class Sets(NamedTuple):
     head: NDArray[np.int64]
     room: Array
     product: Array
-    count: NDArray[np.int64]
+    tally: NDArray[np.int64]
 
 
 def mixture_span_probabilities(
@@ -879,10 +870,10 @@ def _one_span(mixed, ancestry, spans, s, fixed, sets, scratch, work):
             left -= 1
         else:
             _take(mixed, ancestry, sets, place, left == 0, fixed, scratch)
-        if sets.count[GIVEN_UP] or sets.count[DONE] > work:
+        if sets.tally[GIVEN_UP] or sets.tally[DONE] > work:
             _clear(sets)
             return math.nan
-        if left == 0 and sets.count[ALIVE] == (sets.head[0] >= 0):
+        if left == 0 and sets.tally[ALIVE] == (sets.head[0] >= 0):
             break
     value = sets.room[sets.table[sets.head[0]]] if sets.head[0] >= 0 else 0.0
     _clear(sets)
@@ -905,10 +896,10 @@ def _begin(mixed, sets, behind, follower, closing):
 def _set_of(sets, members, size, extra, n_labels):
     """The number of the set of these members and one more (-1: none), with a table of zeros if it is new; -1 if there
     is no room for it."""
-    count = sets.count
-    number, total = count[USED], size + (extra >= 0)
-    if number == MOST_SETS or total > MOST_LIVE or count[NUMBERS] + n_labels**total > ROOM:
-        count[GIVEN_UP] = 1
+    tally = sets.tally
+    number, total = tally[USED], size + (extra >= 0)
+    if number == MOST_SETS or total > MOST_LIVE or tally[NUMBERS] + n_labels**total > ROOM:
+        tally[GIVEN_UP] = 1
         return -1
     own = sets.members[number]  # behind the last set: a place to try
     at = 0
@@ -929,25 +920,25 @@ def _set_of(sets, members, size, extra, n_labels):
         if same:
             return known
         known = sets.after[known]
-    sets.size[number], sets.table[number], sets.after[number] = total, count[NUMBERS], sets.head[latest]
+    sets.size[number], sets.table[number], sets.after[number] = total, tally[NUMBERS], sets.head[latest]
     sets.head[latest] = number
-    sets.room[count[NUMBERS] : count[NUMBERS] + n_labels**total] = 0.0
-    count[USED], count[ALIVE], count[NUMBERS] = number + 1, count[ALIVE] + 1, count[NUMBERS] + n_labels**total
+    sets.room[tally[NUMBERS] : tally[NUMBERS] + n_labels**total] = 0.0
+    tally[USED], tally[ALIVE], tally[NUMBERS] = number + 1, tally[ALIVE] + 1, tally[NUMBERS] + n_labels**total
     return number
 
 
 @njit(nogil=True, cache=True)
 def _clear(sets):
-    for number in range(sets.count[USED]):
+    for number in range(sets.tally[USED]):
         if sets.size[number] >= 0:
             sets.head[sets.members[number, 0] + 1 if sets.size[number] else 0] = -1
-    sets.count[:] = 0
+    sets.tally[:] = 0
 
 
 @njit(nogil=True, cache=True)
 def _take_fixed(mixed, ancestry, sets, k, fixed, scratch):
     """Take an instance of the span, with its label, out of every set."""
-    dag, before = mixed.wiring.dag, sets.count[USED]
+    dag, before = mixed.wiring.dag, sets.tally[USED]
     for number in range(before):
         if sets.size[number] >= 0:
             sets.head[sets.members[number, 0] + 1 if sets.size[number] else 0] = -1
@@ -978,7 +969,7 @@ def _take(mixed, ancestry, sets, place, alone, fixed, scratch):
 @njit(nogil=True, cache=True)
 def _remove(sets, number):
     sets.size[number] = -1
-    sets.count[ALIVE] -= 1
+    sets.tally[ALIVE] -= 1
 
 
 @njit(nogil=True, cache=True)
@@ -1003,7 +994,7 @@ def _by_marginal(sets, number, marginal):
     if target < 0:
         return
     n, source, at = n_labels ** (size - 1), sets.table[number], sets.table[target]
-    sets.count[DONE] += n * n_labels
+    sets.tally[DONE] += n * n_labels
     for y in range(n_labels):
         for r in range(n):
             sets.room[at + r] += marginal[y] * sets.room[source + y * n + r]
@@ -1033,9 +1024,9 @@ def _follow(mixed, ancestry, sets, number, c, fixed, label, scratch):
             axis = m
     target = _set_of(sets, members, rest, -1 if axis >= 0 else live, n_labels)
     n = n_labels**rest
-    sets.count[DONE] += n * n_labels * (n_labels if soft else 1)
+    sets.tally[DONE] += n * n_labels * (n_labels if soft else 1)
     if target < 0 or n * n_labels > len(sets.product):
-        sets.count[GIVEN_UP] = 1
+        sets.tally[GIVEN_UP] = 1
         return
     table = _known_conditional(mixed, ancestry, c, scratch)
     _push_labels(sets, number, target, table, mixed.alpha[c], label, seen, axis, members, rest, live)
