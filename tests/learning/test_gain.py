@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from kinfolk.errors import SettingError
+from kinfolk.errors import ModelFileError, SettingError
 from kinfolk.learning.gain import Counted, Gain, check_units, folds_by_name, gain_of
 
 counts = st.integers(0, 6).flatmap(lambda b: st.tuples(st.integers(0, b), st.just(b)))
@@ -88,6 +88,14 @@ def test_it_reads_as_a_sentence():
     found = Gain("entity F1", 80.0, 82.5, 2.5, 1.25, 3.75, 120, "documents", 5)
     said = "entity F1 +2.50 [1.25, 3.75] over the local model (80.00 to 82.50; cross-fitted, 5 folds of 120 documents)"
     assert str(found) == said and found.beats
+
+
+def test_a_file_gives_back_what_it_kept_and_nothing_else():
+    found = Gain("entity F1", 80.0, 82.5, 2.5, 1.25, 3.75, 120, "documents", 5)
+    assert Gain.from_file(vars(found)) == found
+    for altered in ({"lower": 9.0}, {"n": 0}, {"folds": 1}, {"metric": 3}, {"gain": "2.5"}):
+        with pytest.raises(ModelFileError, match="do not fit together"):
+            Gain.from_file({**vars(found), **altered})
 
 
 @given(st.lists(st.integers(-1, 2), min_size=1, max_size=20), st.integers(2, 4), st.randoms(use_true_random=False))
