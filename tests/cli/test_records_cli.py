@@ -237,6 +237,23 @@ def test_the_same_as_the_library_and_again(kinfolk: Any, world: Path, tmp_path: 
     np.testing.assert_array_equal(model.weights_, again.weights_)
 
 
+@pytest.mark.parametrize("training", ["ranking", "combined"])
+def test_ranking_in_the_shell(kinfolk: Any, world: Path, tmp_path: Path, training: str):
+    options = ["--records", world / "train.csv", "--cluster", "entity", "--training", training, "--out", tmp_path / "m"]
+    done = train(kinfolk, *options)
+    assert done.status == 0 and "ranking" in done.err
+    model, items = kf.load_model(tmp_path / "m"), kf.read_records(world / "test.csv")
+    found = kinfolk("records", "cluster", tmp_path / "m", "--records", world / "test.csv", "--quiet", *ONE).out
+    assert [int(row["cluster"]) for row in rows_of(found)] == model.predict(items).tolist()
+    told = kinfolk("explain", tmp_path / "m", "--records", world / "test.csv", "b3", "--json", *ONE)
+    answer = json.loads(told.out)
+    assert answer["new"] + sum(share for _, share in answer["antecedents"]) == pytest.approx(1)
+    assert "b3 follows" in kinfolk("explain", tmp_path / "m", "--records", world / "test.csv", "b3", *ONE).out
+    page = tmp_path / "page.html"
+    kinfolk("explain", tmp_path / "m", "--records", world / "test.csv", "a3", "b3", "--report", page, *ONE)
+    assert page.stat().st_size > 1000
+
+
 def test_settings_reach_the_model(kinfolk: Any, world: Path, tmp_path: Path):
     options = [
         "--compare", "jaro_winkler(surname)", "--compare", "exact:town", "--e-step", "exact", "--rounds", "2", "--bias",
@@ -254,7 +271,7 @@ def test_settings_reach_the_model(kinfolk: Any, world: Path, tmp_path: Path):
 
     chosen = ["--training", "local", "--folds", "3"]
     done = train(kinfolk, "--records", world / "train.csv", "--cluster", "entity", *chosen, "--out", tmp_path / "m")
-    assert "kept local training: " in done.err and "\nthreshold 0." in done.err
+    assert "local training: " in done.err and "\nthreshold 0." in done.err
     found = kinfolk("records", "cluster", tmp_path / "m", "--records", world / "test.csv", "--quiet", *ONE).out
     items = kf.read_records(world / "test.csv")
     model, items = kf.load_model(tmp_path / "m"), items.with_pairs(*np.triu_indices(60, 1))

@@ -178,9 +178,11 @@ def link_outcome(linker: Any, items: Mentions, size: str, fields: int, verbose: 
             yield f"{SCORES.get(name, name)} on the training data {100 * score:.1f} %"
         yield from _gained(linker)
         return
-    rounds = f"round {kept.number} of 0 (local) to {len(linker.rounds_) - 1}" if kept.scores else "local training"
+    rounds = f"kept round {kept.number} of 0 (local) to {len(linker.rounds_) - 1}"
+    if not kept.scores:
+        rounds = "local decisions, then ranking" if linker.training == "combined" else f"{linker.training} training"
     scores = "".join(f"{name} {score:.4f} on the training data; " for name, score in kept.scores.items())
-    yield f"kept {rounds}: {scores}{linker.convergence_}"
+    yield f"{rounds}: {scores}{linker.convergence_}"
     yield from _gained(linker)
 
 

@@ -316,8 +316,12 @@ class _Answer:
         if item is None:
             self.linker.explain_clusters(self.items, **self.known, report=self.report)
             return "", [asdict(one) for one in self.linker.explain_clusters(bare, **self.known)]
-        answer = self.linker.explain_cluster(self.items, item, **self.known, report=self.report)
-        return str(answer), asdict(self.linker.explain_cluster(bare, item, **self.known))
+        answer = str(self.linker.explain_cluster(self.items, item, **self.known, report=self.report))
+        plain = asdict(self.linker.explain_cluster(bare, item, **self.known))
+        if self.linker.antecedent_weights_ is None:
+            return answer, plain
+        followed = self.linker.explain_antecedents(self.items, item)
+        return f"{answer}\n{followed}", {**plain, "new": followed.new, "antecedents": followed.antecedents}
 
 
 def _shortened(answer: LinkExplanation, top: int) -> LinkExplanation:
