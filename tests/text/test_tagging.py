@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from scipy import sparse
 
 import kinfolk as kf
 from conlleval_oracle import count
-from kinfolk.errors import InputError
+from kinfolk.errors import InputError, SettingError
 from kinfolk.text.attributes import capitalised, lower, shape, suffix, word
 from kinfolk.text.schemes import SCHEMES
 from small_world import MODELS, TAGGERS, TEST, TINY, TINY_LABELS, TRAIN, in_scheme, is_valid, randomised
@@ -314,3 +315,40 @@ def test_labels_that_cannot_be_scored(fitted: Any):
 def test_a_corpus_without_the_columns_of_training(fitted: Any):
     with pytest.raises(InputError, match=r"reads column 'pos'.*it has: word"):
         fitted.predict(TEST.rows())
+
+
+# -- a penalty of O
+
+
+def test_a_penalty_of_o_moves_labels_and_leaves_probabilities():
+    """Of all labellings, the one whose log-probability less the penalty of each O is greatest."""
+    train, test = kf.newswire_split(4, 2)
+    short = [sentence[:3] for sentence in test.rows()][:20]
+    model = kf.LinearChainCRF(templates=FEW, l2=3.0).fit(train)
+    table, plain, entities = model.predict_proba(short), model.predict(short), []
+    for penalty in (-2.0, 0.0, 1.0, 3.0):
+        model.set_params(outside_penalty=penalty)
+        found = model.predict(short)
+        entities.append(sum(label != "O" for labels in found for label in labels))
+        for labels, ways in zip(found, model.predict_k_best(short, 10_000), strict=True):
+            scores = {tuple(way): log_p - penalty * way.count("O") for way, log_p in ways}
+            assert scores[tuple(labels)] == pytest.approx(max(scores.values()))
+        for before, after in zip(table, model.predict_proba(short), strict=True):
+            np.testing.assert_array_equal(before, after)
+    assert entities == sorted(entities) and entities[0] < entities[-1]
+    assert model.set_params(outside_penalty=0.0).predict(short) == plain
+
+
+def test_a_penalty_of_o_where_there_is_no_o_does_nothing():
+    sentences, labels = [["a", "b"], ["b"]] * 5, [["X", "Y"], ["Y"]] * 5
+    model = kf.LinearChainCRF(outside_penalty=5.0).fit(sentences, labels)
+    assert model.predict([["a", "b"]]) == [["X", "Y"]]
+
+
+def test_a_model_file_keeps_the_penalty_of_o(tmp_path: Path):
+    train, _ = kf.newswire_split(2, 1)
+    model = kf.LinearChainCRF(templates=FEW, outside_penalty=0.3).fit(train)
+    model.save(tmp_path / "m.kinfolk")
+    assert kf.load_model(tmp_path / "m.kinfolk").outside_penalty == 0.3
+    with pytest.raises(SettingError, match=r"outside_penalty.*must be a number from -100 to 100"):
+        kf.LinearChainCRF(outside_penalty=float("nan")).fit(train)
