@@ -555,11 +555,11 @@ def stacked_conll(run: Run) -> list[Row]:
     training. The templates are those of the protein names (stacked-genia).
     """
     data = Conll.read(run.data)
-    chosen: dict[str, Any] = {}
+    best: dict[str, Any] = {}
     found: list[Row] = []
     for templates, suffix in (("sentence", ""), ("document", ", document features")):
         settings = mixture_paper.best_settings(run, LinearChainCRF, templates, data)
-        chosen[f"linear-chain CRF{suffix}"] = settings
+        best[f"linear-chain CRF{suffix}"] = settings
         base = LinearChainCRF(n_jobs=run.n_jobs, **settings)
         stack = StackedTagger(base, list(GRAPHICAL), DEPTH, cross_fitting="paper", n_jobs=run.n_jobs).fit(data.train)
         for depth in range(DEPTH + 1):  # the CRF alone and with levels above it, from one training
@@ -567,7 +567,7 @@ def stacked_conll(run: Run) -> list[Row]:
             found += data.rows(run, stack.at_depth(depth), name + suffix, f"linear-chain CRF{suffix}")
     stages = (mixture_paper.TRAINING, mixture_paper.SKIPS, mixture_paper.EDGES)
     mixture, _ = search(data.held_out_f1(run, MixtureTagger, []), {"training": "separate"}, stages)
-    chosen["mixture separate"] = mixture
+    best["mixture separate"] = mixture
     found += mixture_paper.mixture_rows(run, "mixture separate", mixture, data)
-    run.settings |= {CHOSEN: chosen, "templates": [repr(template) for template in GRAPHICAL]}
-    return found
+    run.settings |= {CHOSEN: best, "templates": [repr(template) for template in GRAPHICAL]}
+    return chosen(found, "settings by the last fifth of eng.train; templates of stacks by abstracts of GENIA")
