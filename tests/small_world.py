@@ -24,7 +24,7 @@ TAGGERS: dict[str, Callable[[], Any]] = {
     "MaxEnt": lambda: kf.MaxEnt(**QUICK),
     "MEMM": lambda: kf.MEMM(**QUICK),
     "LinearChainCRF": lambda: kf.LinearChainCRF(**QUICK),
-    "SkipChainCRF": lambda: kf.SkipChainCRF(**QUICK),
+    "SkipChainCRF": lambda: kf.SkipChainCRF(held_out=0.5, **QUICK),
     "MixtureTagger": lambda: kf.MixtureTagger(**QUICK),
     "StackedTagger": lambda: kf.StackedTagger(kf.MaxEnt(**QUICK), folds=2, n_jobs=1),
 }

@@ -65,7 +65,7 @@ def test_a_skip_chain_from_file_to_scores(kinfolk: Any, world: Path, chained: Pa
     done = train_tokens(kinfolk, world, tmp_path / "m", "--model", "skip-chain", *QUICK)
     assert (done.status, done.out) == (0, "")
     first, linked, second, third, last = done.err.splitlines()
-    assert first.startswith("trained on 12 documents, ") and second.startswith("converged after ")
+    assert first.startswith("trained on 12 documents, ") and second.startswith("stopped early after ")
     assert linked == "links of tokens: same word, capitalised words"
     assert third.startswith(f"{SETTLED}12 of 12 groups; ") and last == f"wrote {tmp_path / 'm'}"
     model, test = kf.load_model(tmp_path / "m").set_params(n_jobs=1), kf.read_conll(world / "test.conll")

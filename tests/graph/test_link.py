@@ -53,7 +53,8 @@ GRAPH, OTHER = web(), web(60, 1)
 
 
 def link(**changed: Any) -> kf.LinkModel:
-    return kf.LinkModel(**{"n_jobs": 1, **changed})
+    """All weights are learned, until the tolerance, unless the test says otherwise."""
+    return kf.LinkModel(**{"n_jobs": 1, "update": "all", "held_out": 0, **changed})
 
 
 def fit(model: Any, *data: Any, **more: Any) -> Any:
@@ -396,7 +397,7 @@ def test_training_that_did_not_settle_is_told(caplog: pytest.LogCaptureFixture):
 
 def test_the_report_of_training_is_of_the_weights_that_were_kept(monkeypatch: pytest.MonkeyPatch):
     """Held-out data keep the first weights; belief propagation of the last ones is what is told."""
-    scores = iter([1.0, *[0.0] * 50])
+    scores = iter([0.0, 1.0, *[0.0] * 50])
     monkeypatch.setattr("kinfolk.graph.link_model.node_accuracy", lambda gold, beliefs: next(scores))
     model = fit(link(dev_every=1, patience=5, tolerance=0), GRAPH, X_dev=OTHER)
     assert model.convergence_.best_iteration == 1
@@ -495,6 +496,43 @@ def test_a_node_of_weight_zero_has_no_say(training: str):
         assert one.score(GRAPH.subset(np.arange(30))) > 0.7
     else:
         np.testing.assert_allclose(one.predict_proba(OTHER), other.predict_proba(OTHER), atol=0.02)
+
+
+# -- links on top of the nodes, learned for as long as nodes that were kept back are better with them
+
+LINKS = {"update": "links", "held_out": 0.25}
+SCHOOLS = web(groups=["north"] * 30 + ["south"] * 30, relations=()).with_relations(
+    {"cites": [(i, j) for i, j in np.argwhere(GRAPH.relations["cites"].toarray()) if (i < 30) == (j < 30)]}
+)
+
+
+def nodes_alone(graph: kf.Graph = GRAPH) -> Any:
+    return fit(link(relations=[]), graph)
+
+
+@pytest.mark.parametrize("beliefs", ["bethe", "trw"])
+def test_learning_links_leaves_the_nodes_as_they_are(beliefs: str):
+    model, alone = fit(link(beliefs=beliefs, **{**LINKS, "held_out": 0})), nodes_alone()
+    np.testing.assert_allclose(model.weights_.tables[0], alone.weights_.tables[0], atol=1e-2)
+    assert np.abs(model.weights_.pair).max() > 0.1 and model.score(OTHER) > alone.score(OTHER)
+
+
+@pytest.mark.parametrize("update", ["links", "all"])
+def test_where_no_iteration_is_better_links_have_no_say(update: str, monkeypatch: pytest.MonkeyPatch):
+    likes_none = lambda self, sample, known, labels: lambda found: -float(np.abs(found.pair).sum())  # noqa: E731
+    monkeypatch.setattr(kf.LinkModel, "_kept_back_scorer", likes_none)
+    model = fit(link(**{**LINKS, "update": update}))
+    assert not model.weights_.pair.any() and model.convergence_.iterations == 0
+    np.testing.assert_allclose(model.predict_proba(OTHER), nodes_alone().predict_proba(OTHER), atol=1e-2)
+
+
+@pytest.mark.parametrize(("graph", "parts"), [(GRAPH, 4), (SCHOOLS, 2)], ids=["nodes", "graphs"])
+@pytest.mark.parametrize("scores", ["cross-fitted", "own"])
+def test_links_are_learned_for_as_long_as_kept_back_nodes_gain(graph: Any, parts: int, scores: str):
+    model = fit(link(**LINKS, scores=scores), graph)
+    curves = [dict(stage.held_out) for stage in model.convergence_.stages if stage.name == "kept back: bethe"]
+    assert len(curves) == parts and model.convergence_.iterations == pairwise.best_steps(curves)
+    assert_same_weights(fit(link(**LINKS, scores=scores, n_jobs=2), graph), model)
 
 
 # -- relations

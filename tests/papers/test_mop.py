@@ -24,6 +24,7 @@ CONLL_MODELS = [
     "mixture joint",
     "mixture joint, as in the paper",
     "mixture crossfit",
+    "linear chain of the skip-chain CRF",
     "skip-chain CRF",
     "mixture, best configuration",
 ]
@@ -34,7 +35,7 @@ def small_conll(small_world: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(chain_conll, "GRID", {"l2": (0.1,)})
     monkeypatch.setattr(mop_conll, "TRAINING", ({"l2": 0.1},))
     monkeypatch.setattr(mop_conll, "EDGES", ({}, {"edge_features": "default"}))
-    monkeypatch.setattr(mop_conll, "SKIP_CHAIN", ({}, {"decode": "map"}))
+    monkeypatch.setattr(mop_conll, "SKIP_CHAIN", ({}, {"scores": "own"}))
     monkeypatch.setattr(mop_conll, "BEYOND", ({"order": "both"},))
     return small_world
 

@@ -18,7 +18,7 @@ from kinfolk.text.gain import document_counts
 LOOSE: dict[str, Any] = {"templates": [lower.window(-1, 1)], "tolerance": 0.02, "n_jobs": 1}
 MODELS: dict[str, Any] = {
     "MixtureTagger": lambda: kf.MixtureTagger(training="separate", guard=2, **LOOSE),
-    "SkipChainCRF": lambda: kf.SkipChainCRF(guard=3, tolerance=0.01, n_jobs=1),
+    "SkipChainCRF": lambda: kf.SkipChainCRF(guard=3, held_out=0.5, tolerance=0.01, n_jobs=1),
     "StackedTagger": lambda: kf.StackedTagger(kf.LinearChainCRF(**LOOSE), folds=3, guard=2, n_jobs=1),
 }
 NEWS = kf.generate_newswire(30)

@@ -33,12 +33,15 @@ SENTENCES = st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=4), m
 DOCUMENTS = st.lists(SENTENCES, min_size=1, max_size=3)
 SEEDS = st.integers(0, 2**32 - 1)
 TRAININGS = ("bethe", "pseudo", "piecewise")
+ALL = {"update": "all", "held_out": 0}
+LINKS = {"update": "links", "held_out": 0}
 TWO_TYPES = [["O" if y[2:] in ("ORG", "MISC", "LOC") else y for y in row] for row in SHORT.label_rows()]
 _FITTED: dict[str, Any] = {}
 
 
 def skip(**changed: Any) -> kf.SkipChainCRF:
-    return kf.SkipChainCRF(**{"templates": BARE, "n_jobs": 1, **changed})
+    """All weights are learned, until the tolerance, unless the test says otherwise."""
+    return kf.SkipChainCRF(**{"templates": BARE, "n_jobs": 1, **ALL, **changed})
 
 
 def linear(**changed: Any) -> kf.LinearChainCRF:
@@ -390,6 +393,115 @@ def test_a_heavier_class_is_found_more_often():
     plain = fit(skip(**settings_)).evaluate(TEST)[0].types["ORG"]
     heavy = fit(skip(class_weight={"ORG": 20.0}, **settings_)).evaluate(TEST)[0].types["ORG"]
     assert heavy.predicted > plain.predicted
+
+
+# -- links on top of the chain, learned for as long as documents that were kept back are better with them
+
+
+def chain_part(model: Any) -> list[Any]:
+    w = model.weights_
+    return [w.tables[0], w.start, w.pair[0]]
+
+
+@pytest.mark.parametrize("beliefs", ["bethe", "trw"])
+@pytest.mark.parametrize("edge_features", [None, "default"])
+def test_learning_links_leaves_the_chain_as_it_is(beliefs: str, edge_features: Any, monkeypatch: pytest.MonkeyPatch):
+    caught = started(monkeypatch)
+    model = fit(skip(beliefs=beliefs, edge_features=edge_features, **LINKS))
+    chain = linear().fit(SHORT).weights_
+    for ours, theirs in zip(chain_part(model), (chain.node, chain.start, chain.pair), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert model.convergence_.objective < caught["value"] and np.abs(model.weights_.pair[1]).max() > 0.01
+
+
+@pytest.mark.parametrize("training", ["bethe", "pseudo"])
+def test_the_gradient_by_links_is_that_of_finite_differences(training: str, monkeypatch: pytest.MonkeyPatch):
+    caught = started(monkeypatch)
+    fit(skip(training=training, edge_features=["same sentence"], max_iterations=1, **LINKS), SHORT, TWO_TYPES)
+    objective, rng = caught["objective"], np.random.default_rng(0)
+    at = rng.normal(scale=0.2, size=objective.shape.size)
+    at[: objective.shape.labels] = 0  # weights of the start of a sentence are the chain's
+    slope, unused = np.zeros_like(at), np.zeros_like(at)
+    objective(at, slope)
+    assert not slope[: objective.shape.labels].any()
+    for place in rng.choice(np.arange(objective.shape.labels, len(at)), 8, replace=False):
+        step = 1e-4 * (np.arange(len(at)) == place)
+        change = objective(at + step, unused) - objective(at - step, unused)
+        assert slope[place] == pytest.approx(change / 2e-4, rel=1e-3, abs=1e-3)
+
+
+@pytest.mark.parametrize("settings_", [{}, {"beliefs": "trw", "edge_features": "default"}, {"update": "all"}], ids=repr)
+def test_where_no_iteration_is_better_the_answer_is_the_chain_s(settings_: Any, monkeypatch: pytest.MonkeyPatch):
+    likes_none = lambda self, batch, rows=None: lambda weights: -float(np.abs(weights.pair[1]).sum())  # noqa: E731
+    monkeypatch.setattr(kf.SkipChainCRF, "_scorer", likes_none)
+    model, chain = fit(skip(**{"update": "links", "held_out": 0.2, **settings_})), linear().fit(SHORT)
+    assert not model.weights_.pair[1].any() and not model.weights_.rows.any()
+    assert model.convergence_.iterations == 0 and model.convergence_.status == "stopped"
+    assert_close(model.predict_proba(TEST), chain.predict_proba(TEST), 1e-5)
+
+
+@pytest.mark.parametrize("scores", ["cross-fitted", "own"])
+def test_links_are_learned_for_as_long_as_kept_back_documents_gain(scores: str):
+    model = fit(skip(**{**LINKS, "held_out": 0.25, "scores": scores}), TRAIN)
+    curves = [dict(stage.held_out) for stage in model.convergence_.stages if stage.name == "kept back: bethe"]
+    assert len(curves) == 4 and all(0 in curve for curve in curves)
+    assert model.convergence_.iterations == pairwise.best_steps(curves) > 0
+    assert model.score(TEST) >= linear().fit(TRAIN).score(TEST)
+
+
+def test_the_iteration_with_the_best_mean_is_chosen():
+    assert pairwise.best_steps([{0: 0.5, 1: 0.7, 2: 0.6}, {0: 0.5, 1: 0.5, 2: 0.7, 3: 0.7}]) == 2
+    assert pairwise.best_steps([{0: 0.5, 1: 0.5}]) == 0, "the first of equal ones"
+    assert pairwise.best_steps([{0: 0.5, 1: 0.6}, {0: 0.5}]) == 1, "what has ended stays"
+
+
+@given(n=st.integers(0, 30), share=st.floats(0, 0.99), size=st.sampled_from([100, 100_000]))
+def test_parts_that_are_kept_back(n: int, share: float, size: int):
+    """Each unit once, in parts of about the share, none of them everything; one is scored where there is much."""
+    parts, scored = pairwise.KeptBack.of(np.arange(n), share, size, 0)
+    if parts:
+        assert sorted(np.concatenate(parts).tolist()) == list(range(n)) and max(map(len, parts)) < n
+        assert len(scored) == (1 if size > 50_000 else len(parts))
+        assert len(parts) == n if share * n <= 1 else round(1 / share)
+    else:
+        assert n < 2 or share == 0 or round(1 / share) < 2
+
+
+def learned_on(monkeypatch: pytest.MonkeyPatch, labels: Any) -> Any:
+    """The scores that links are learned on at last."""
+    caught, original = [], pairwise.train_pairwise
+    monkeypatch.setattr(
+        pairwise, "train_pairwise", lambda *given: (caught.append(given[4].scores), original(*given))[1]
+    )
+    fit(skip(**{**LINKS, "held_out": 0.34, "max_iterations": 2}), SHORT, labels)
+    return caught[-1]
+
+
+def test_scores_of_a_document_do_not_depend_on_its_labels(monkeypatch: pytest.MonkeyPatch):
+    rows = SHORT.label_rows()
+    inside = [s < SHORT.document_starts[1] for s in range(SHORT.n_sentences)]
+    without = [["O"] * len(row) if own else row for row, own in zip(rows, inside, strict=True)]
+    one, other = learned_on(monkeypatch, rows), learned_on(monkeypatch, without)
+    first = SHORT.token_documents == 0
+    np.testing.assert_array_equal(one[first], other[first])
+    assert not np.array_equal(one[~first], other[~first])
+
+
+def test_as_it_comes_threads_change_nothing_and_held_out_data_may_be_given():
+    one, two = (fit(skip(**{**LINKS, "held_out": 0.2, "n_jobs": n})) for n in (1, 2))
+    assert_same_weights(one, two)
+    model = fit(skip(**{**LINKS, "held_out": 0.2, "dev_every": 1}), SHORT, X_dev=FEW)
+    outcome = model.convergence_
+    assert 0 in outcome.dev_scores and model.score(FEW) == pytest.approx(max(outcome.dev_scores.values()))
+    assert not any(stage.name == "kept back: bethe" for stage in outcome.stages)
+
+
+def test_a_warm_start_of_the_chain_learns_links_anew():
+    model = fit(skip(**LINKS, warm_start=True, tolerance=1e-4))
+    before = {stage.name: len(stage.objective) for stage in model.convergence_.stages}
+    fit(model)
+    after = {stage.name: len(stage.objective) for stage in model.convergence_.stages}
+    assert after["linear chain"] <= before["linear chain"] and after["bethe"] > 0
 
 
 # -- whether belief propagation settled is told

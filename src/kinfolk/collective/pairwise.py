@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -159,6 +159,15 @@ def pair_sample(
 
 log = logging.getLogger("kinfolk")
 TRAINING_TOLERANCE = 1e-8  # messages half at rest would make the objective rough; from a warm start it costs little
+LINK_TOLERANCE = 1.5e-4
+UPDATE = (
+    '"links": weights of links (skip edges) alone are learned, on top of the model without links as it was trained; '
+    '"all": all weights, from there'
+)
+HELD_OUT = (
+    "share of the training documents, graphs or nodes that are kept back to choose for how many iterations links are "
+    "learned: none if they are no better with links; 0: until the tolerance. Not used with X_dev"
+)
 DAMPING = "share of an old message that is kept, from 0 to below 1"
 
 
@@ -172,6 +181,15 @@ class Propagates(Settings):
         'neighbours\'; "piecewise": each factor on its own. All start from the model without links (the linear chain)',
         one_of("bethe", "pseudo", "piecewise"),
     )
+    update: str = setting("links", UPDATE, one_of("links", "all"))
+    scores: str = setting(
+        "cross-fitted",
+        'what links learn on. "cross-fitted": on scores that the model without links gives to documents, graphs or '
+        'nodes it was not trained on, with `held_out` as the share of a fold; "own": on those of the model trained on '
+        'everything, which is too sure of them. Only with `update="links"`',
+        one_of("cross-fitted", "own"),
+    )
+    held_out: float = setting(0.2, HELD_OUT, number(0, 1, below=True))
     schedule: str = setting(
         "sequential", "of messages; sequential was measured 5 times as fast", one_of("sequential", "synchronous")
     )
@@ -236,10 +254,52 @@ REMEDY = "their probabilities are not a fixed point. Raise `damping` (0.5) or `m
 
 @dataclass(frozen=True)
 class PairTraining:
-    """training: "bethe", "pseudo" or "piecewise"; how belief propagation runs."""
+    """training: "bethe", "pseudo" or "piecewise"; how belief propagation runs.
+
+    links   the first relation that is a link, where the weights of links alone are learned; None: all weights are
+    steps   after how many iterations to stop; None: by the tolerance
+    scores  (n, L) of the instances by their features, where links are learned on others than those of the start
+    """
 
     training: str
     settings: Propagation
+    links: int | None = None
+    steps: int | None = None
+    scores: Array | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class _Free:
+    """The weights that are learned: all of them, or those of links with all else as it is at the start."""
+
+    sample: PairSample
+    start: TableWeights
+    links: int | None
+
+    @property
+    def shape(self) -> TableShape:
+        whole = self.sample.shape(len(self.start.start))
+        return whole if self.links is None else replace(whole, features=(), relations=whole.relations - self.links)
+
+    @property
+    def blocks(self) -> list[SparseRows]:
+        return [SparseRows(self.sample.rows)] if self.links is None else []
+
+    def whole(self, found: TableWeights) -> TableWeights:
+        """All weights, from those that are learned."""
+        if self.links is None:
+            return found
+        return self.start._replace(pair=np.concatenate([self.start.pair[: self.links], found.pair]), rows=found.rows)
+
+    def split(self, flat: Array) -> TableWeights:
+        return self.whole(self.shape.split(flat))
+
+    def join(self) -> Array:
+        """The start as one flat vector."""
+        if self.links is None:
+            return self.shape.join(self.start)
+        nothing = np.zeros_like(self.start.start)
+        return self.shape.join(TableWeights([], nothing, self.start.pair[self.links :], self.start.rows, np.zeros(0)))
 
 
 def train_pairwise(
@@ -248,39 +308,95 @@ def train_pairwise(
     callback: Callback | None,
 ) -> tuple[TableWeights, Convergence, InferenceReport | None]:  # fmt: skip
     """From given weights; with "bethe", also how belief propagation goes with the weights found."""
-    began, shape = time.perf_counter(), sample.shape(n_labels)
-    evaluate = _losses(sample, labels, weights, how, plan.n_jobs)
+    began, free = time.perf_counter(), _Free(sample, start, how.links)
+    evaluate, first = _losses(sample, labels, weights, how, plan.n_jobs), how.links or 0
+    as_it_is = how.scores
+    if as_it_is is None and how.links is not None:
+        as_it_is = SparseRows(sample.rows).scores(start.tables[0], plan.n_jobs)
 
     def loss(ends: Array, found: TableWeights) -> Answer:
-        answer = evaluate(sample.node_scores(ends, found.start), sample.tables(found.pair, found.rows))
+        now = free.whole(found)
+        answer = evaluate(
+            sample.node_scores(ends if as_it_is is None else as_it_is, now.start), sample.tables(now.pair, now.rows)
+        )
         pair, rows = sample.pair_gradient(answer.pair)
         curvature = None
         if answer.curvature is not None:
             by_pair, by_row = sample.pair_gradient(answer.curvature, squared=True)
-            curvature = by_pair, by_row * sample.overlap  # features that fire together step together
-        start = answer.node[sample.starts].sum(axis=0)
-        return Answer(answer.loss, answer.node.astype(ends.dtype), pair, start, rows, np.zeros(0), curvature)
+            curvature = by_pair[first:], by_row * sample.overlap  # features that fire together step together
+        node, by_start = answer.node.astype(ends.dtype), answer.node[sample.starts].sum(axis=0)
+        if as_it_is is not None:
+            node, by_start = ends, np.zeros_like(by_start)
+        return Answer(answer.loss, node, pair[first:], by_start, rows, np.zeros(0), curvature)
 
     if how.training == "bethe":
         plan = replace(plan, stall=JUMPED)
-    objective = Tables([SparseRows(sample.rows)], shape, loss, plan.l2, 0.0, plan.n_jobs)
-    watch = _AcceptingWatch(shape, plan, score_dev, callback, began)
-    watch.accept = evaluate.accept if isinstance(evaluate, BetheLoss) else None
-    flat, convergence = optimise(objective, shape.join(start), plan, watch, began)
-    found = shape.split(flat)
+    if how.links is not None:  # a loose one, which stops early, is meant for the model without links
+        plan = replace(plan, tolerance=min(plan.tolerance, LINK_TOLERANCE))
+    objective = Tables(free.blocks, free.shape, loss, plan.l2, 0.0, plan.n_jobs)
+    watch = _StepWatch(free, plan, score_dev, callback, began)
+    watch.accept, watch.steps = evaluate.accept if isinstance(evaluate, BetheLoss) else None, how.steps
+    watch.stopped, flat = how.steps == 0, free.join()
+    watch.score(0, flat)  # without links it may be best
+    flat, convergence = optimise(objective, flat, plan, watch, began)
+    found = free.split(flat)
     report = None if how.training != "bethe" else infer(sample, found, how.settings, plan.n_jobs)[1]
     return found, convergence, report
 
 
-class _AcceptingWatch(Watch):
-    """Tells a loss which of the points it was tried at is the one to go on from."""
+class _StepWatch(Watch):
+    """Tells a loss which of the points it was tried at is the one to go on from; stops after so many steps."""
 
     accept: Callable[[], None] | None = None
+    steps: int | None = None
 
     def after_iteration(self, iteration: Iteration) -> bool:
         if self.accept is not None:
             self.accept()
-        return super().after_iteration(iteration)
+        return super().after_iteration(iteration) or iteration.number == self.steps
+
+
+# -- for how many iterations links are learned ---------------------------------------------------------
+#
+# Weights of links are learned on documents whose labels the model without links knows almost by heart. So how far to go
+# is asked of documents that neither has seen: a part is kept back, both are learned on the others, and the part is
+# scored after each iteration. What is best there is how long links are learned on everything; where no iteration is
+# better than none, they are not. With cross-fitted scores each part in turn has those of a model of the others.
+
+LARGE = 50_000  # instances; beyond it one part is scored, else each in turn
+
+
+class KeptBack(NamedTuple):
+    """The parts of the units (documents, graphs, nodes) that are kept back in turn, and those of them to be scored."""
+
+    parts: list[Array]
+    scored: list[Array]
+
+    @classmethod
+    def of(cls, units: Array, share: float, n_instances: int, seed: int | None) -> KeptBack:
+        """None of fewer than two units."""
+        n = len(units)
+        n_parts = round(1 / max(share, 1 / n)) if share > 0 and n > 1 else 0
+        if n_parts < 2:
+            return cls([], [])
+        drawn = np.random.default_rng(seed).permutation(units)
+        parts = [np.sort(drawn[k::n_parts]) for k in range(n_parts)]
+        return cls(parts, parts if n_instances <= LARGE else parts[:1])
+
+
+def kept_back_plan(plan: TrainingPlan, stage: str) -> TrainingPlan:
+    """Training that is scored after each iteration, and whose end is no news."""
+    return replace(plan, dev_every=1, warns=False, stage=f"kept back: {stage}")
+
+
+def best_steps(curves: Sequence[Mapping[int, float]]) -> int:
+    """The iteration of the best mean score of all parts, the first of equal ones. What has ended stays as it was."""
+    last = max((max(curve) for curve in curves), default=0)
+    means = [np.mean([curve[min(n, max(curve))] for curve in curves]) for n in range(last + 1)]
+    steps = int(np.argmax(means))
+    log.info("links are learned for %d iterations: %.4f on what was kept back, %.4f without links",
+             steps, means[steps], means[0])  # fmt: skip
+    return steps
 
 
 def _losses(
@@ -326,6 +442,12 @@ def put_pairwise(state: ModelFile, weights: TableWeights) -> None:
     state.arrays["pairwise.table"] = weights.tables[0]
     for name in ("start", "pair", "rows"):
         state.arrays[f"pairwise.{name}"] = getattr(weights, name)
+
+
+def as_trained(model: Propagates, file: ModelFile) -> None:
+    """Files of before learned all weights until the tolerance: so do they when they are trained again."""
+    if "update" not in file.header["settings"]:
+        model.update, model.held_out = "all", 0.0
 
 
 def taken_pairwise(file: ModelFile, n_features: int, n_labels: int, n_relations: int, n_edge: int) -> TableWeights:

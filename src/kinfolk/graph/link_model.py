@@ -16,19 +16,25 @@ from scipy import sparse
 from kinfolk.collective.mixture import EdgeData, train_separately
 from kinfolk.collective.pairwise import (
     DAMPING,
+    HELD_OUT,
     REMEDY,
+    UPDATE,
     InferenceReport,
+    KeptBack,
     PairSample,
     PairTraining,
     Propagates,
+    as_trained,
+    best_steps,
     infer,
+    kept_back_plan,
     pair_sample,
     put_pairwise,
     taken_pairwise,
     train_pairwise,
 )
 from kinfolk.core.modelfile import Functions, ModelFile
-from kinfolk.core.settings import NAMES, NONE, NOT_NEGATIVE, number, setting, whole
+from kinfolk.core.settings import NAMES, NONE, NOT_NEGATIVE, number, one_of, setting, whole
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.core.training import Callback, Convergence, Optimised, Stage, TrainingPlan, observed
 from kinfolk.errors import InputError
@@ -48,6 +54,7 @@ from kinfolk.graph.nodes import (
 from kinfolk.graph.page import NodeExplanation
 from kinfolk.inference.loopy import Propagation
 from kinfolk.learning.loglinear import TableWeights
+from kinfolk.learning.sparse import SparseRows
 from kinfolk.report.page import PathLike
 
 Array = NDArray[Any]
@@ -68,6 +75,8 @@ class LinkModel(Propagates, GuardedNodes, Optimised):
 
     l2: float = setting(1.0, "strength of the ridge, l2/2 · |w|²", NOT_NEGATIVE)
     relations: Sequence[str] | None = setting(None, RELATIONS, NAMES | NONE)
+    update: str = setting("all", UPDATE, one_of("links", "all"))
+    held_out: float = setting(0.0, HELD_OUT, number(0, 1, below=True))
     damping: float = setting(0.3, DAMPING, number(0, 1, below=True))
     max_rounds: int = setting(200, "limit of rounds of belief propagation", whole(1))
 
@@ -95,7 +104,10 @@ class LinkModel(Propagates, GuardedNodes, Optimised):
             sample, n_labels = self._sample(nodes), len(classes)
             score = None if X_dev is None else self._scorer(X_dev)
             start, first = self._node_start(sample, labels, weights, n_labels, plan, watcher)
-            how = PairTraining(self.training, self._propagation())
+            how = PairTraining(self.training, self._propagation(), 0 if self.update == "links" else None)
+            dev = X_dev is not None
+            how, tried = self._chosen(sample, labels, weights, how, start, plan, watcher, dev)
+            first = (*first, *tried)
             self.weights_, self.convergence_, self.training_report_ = train_pairwise(
                 sample, labels, weights, n_labels, how, start, plan, score, watcher
             )
@@ -114,7 +126,7 @@ class LinkModel(Propagates, GuardedNodes, Optimised):
     ) -> tuple[TableWeights, tuple[Stage, ...]]:
         """Weights of the node model, and no opinion on links; and how it was trained."""
         alone = np.stack([np.arange(len(labels)), np.full(len(labels), -1)], axis=1)
-        named = replace(plan, stage="node model", warns=False)
+        named = replace(plan, stage=plan.stage.replace(self.training, "node model"), warns=False)
         data = EdgeData(alone, "none")
         model, outcome = train_separately(sample.rows, labels, weights, n_labels, data, named, watcher)
         shape = sample.shape(n_labels)
@@ -122,6 +134,43 @@ class LinkModel(Propagates, GuardedNodes, Optimised):
         found.tables[0][:] = model.child
         found.start[:] = model.start
         return found, () if outcome is None else outcome.stages
+
+    def _chosen(
+        self, sample: PairSample, labels: Array, weights: Array, how: PairTraining, start: TableWeights,
+        plan: TrainingPlan, watcher: Any, dev: bool,
+    ) -> tuple[PairTraining, tuple[Stage, ...]]:  # fmt: skip
+        """The scores that links are learned on, and for how many iterations, by graphs (of one graph, by nodes) whose
+        labels are kept back; and how that went. Held-out data that are given (`dev`) say how many without that."""
+        unit, n_labels = sample.graph.group_of, len(self.labels_)
+        labelled = np.unique(unit[labels >= 0])
+        if len(labelled) < 2:
+            unit, labelled = np.arange(len(labels)), np.flatnonzero(labels >= 0)
+        crossed = how.links is not None and self.scores == "cross-fitted"
+        back = KeptBack.of(labelled, self.held_out, len(labels), plan.seed)
+        scored = [] if dev else back.scored
+        inside = [np.isin(unit, part) for part in (back.parts if crossed else scored) if len(sample.graph.edges)]
+        hidden = [np.where(part, -1, labels).astype(np.int32) for part in inside]
+        named = kept_back_plan(plan, self.training)
+        models = [self._node_start(sample, known, weights, n_labels, named, watcher)[0] for known in hidden]
+        if crossed and models:
+            scores = SparseRows(sample.rows).scores(start.tables[0], plan.n_jobs)
+            for part, model in zip(inside, models, strict=True):
+                rows = SparseRows(sample.rows[np.flatnonzero(part)])
+                scores[part] = rows.scores(model.tables[0], plan.n_jobs) + model.start - start.start
+            how = replace(how, scores=scores)
+        found = []
+        for known, model in list(zip(hidden, models, strict=True))[: len(scored)]:
+            score = self._kept_back_scorer(sample, known, labels)
+            found.append(train_pairwise(sample, known, weights, n_labels, how, model, named, score, watcher)[1])
+        if found:
+            how = replace(how, steps=best_steps([outcome.dev_scores for outcome in found]))
+        return how, tuple(stage for outcome in found for stage in outcome.stages)
+
+    def _kept_back_scorer(self, sample: PairSample, known: Array, labels: Array) -> Callable[[TableWeights], float]:
+        """Accuracy on the nodes whose labels are not `known`, given those that are."""
+        given, settings, jobs = self._certain(known), self._propagation(), resolve_jobs(self.n_jobs)
+        gold = np.where(known >= 0, -1, labels)
+        return lambda weights: node_accuracy(gold, infer(sample, weights, settings, jobs, False, given)[0]) / 100
 
     def _propagation(self) -> Propagation:
         return Propagation(self.schedule, float(self.damping), float(self.message_tolerance), self.max_rounds)
@@ -209,3 +258,4 @@ class LinkModel(Propagates, GuardedNodes, Optimised):
         super()._restore(file, functions, trusted)
         self.weights_ = taken_pairwise(file, self._n_features, len(self.labels_), len(self.links_), 0)
         self.convergence_, self.training_report_ = Convergence.from_file(file.header["convergence"]), None
+        as_trained(self, file)

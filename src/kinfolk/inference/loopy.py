@@ -299,7 +299,7 @@ class PairGraph:
     @property
     def degree(self) -> NDArray[np.float64]:
         """(n,), the sum of the shares of a node's edges: their number in plain belief propagation."""
-        return np.bincount(self.edges.reshape(-1), np.repeat(self.share, 2), self.n_nodes)
+        return np.asarray(np.bincount(self.edges.reshape(-1), np.repeat(self.share, 2), self.n_nodes), np.float64)
 
     def by_share(self, tables: Array) -> Array:
         """The tables ψ / ρ that messages go by."""

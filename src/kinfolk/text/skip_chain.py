@@ -6,7 +6,7 @@ has loops, so inference is loopy belief propagation: approximate, and not sure t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, final
 
@@ -17,17 +17,22 @@ from kinfolk.collective import pairwise
 from kinfolk.collective.pairwise import (
     REMEDY,
     InferenceReport,
+    KeptBack,
     PairSample,
+    PairTraining,
     Propagates,
+    best_steps,
+    kept_back_plan,
 )
 from kinfolk.collective.sequences import TrainingData, train
+from kinfolk.core.data import Relational
 from kinfolk.core.modelfile import Functions, ModelFile
 from kinfolk.core.settings import one_of, setting
 from kinfolk.core.threads import resolve_jobs
-from kinfolk.core.training import Stage, TrainingPlan
+from kinfolk.core.training import Convergence, Stage, TrainingPlan
 from kinfolk.errors import SettingError
 from kinfolk.inference.loopy import Propagation, edge_beliefs
-from kinfolk.learning.loglinear import Shape, TableWeights, inherit_mixture
+from kinfolk.learning.loglinear import Shape, TableWeights, Weights, inherit_mixture
 from kinfolk.learning.sparse import SparseRows
 from kinfolk.text.batch import Batch, Confidence
 from kinfolk.text.chain import FittedDecoder, LinearChainCRF
@@ -93,46 +98,122 @@ class SkipChainCRF(Propagates, GuardedTagger):
             )
         self.skips_ = tuple(builder.learn(training_set.corpus) for builder in as_builders(self.skip_edges))
         self.edge_features_, data = edge_feature_set(self.edge_features), training_set.data
-        sample, n_labels = self._sample(training_set.corpus, data.features, training_set), len(data.classes)
-        shape, start = sample.shape(n_labels), None
+        sample = self._sample(training_set.corpus, data.features, training_set)
+        shape, before = sample.shape(len(data.classes)), None
         if training_set.before is not None:
-            before = training_set.before._replace(weights=(training_set.before.weights,))
-            start = inherit_mixture(before, 0, self.features_.names(), data.classes, shape)
+            old = training_set.before._replace(weights=(training_set.before.weights,))
+            before = inherit_mixture(old, 0, self.features_.names(), data.classes, shape)
+        score = None if training_set.held_out is None else self._scorer(training_set.held_out)
+        how, start = self._how(), before
         first: tuple[Stage, ...] = ()
-        if start is None:
-            start, first = self._chain_start(training_set, shape, n_labels)
+        if start is None or how.links is not None:
+            plan = replace(training_set.plan, stage="linear chain")
+            start, first = self._chain(training_set, shape, plan, before, score)
+            how, tried = self._chosen(training_set, how, start, shape)
+            first = (*first, *tried)
         plan = replace(training_set.plan, stage=self.training)
-        score = self._dev_scorer(training_set.held_out)
-        how = pairwise.PairTraining(self.training, self._propagation())
         self.weights_, self.convergence_, self.training_report_ = pairwise.train_pairwise(
-            sample, data.labels, training_set.weights, n_labels, how, start, plan, score, training_set.callback
+            sample, data.labels, training_set.weights, shape.labels, how, start, plan, score, training_set.callback
         )
         self.convergence_ = self.convergence_.after(first)
         if self.training_report_ is not None:
             self.training_report_.warn(REMEDY)
 
-    def _chain_start(
-        self, training_set: TrainingSet, shape: Any, n_labels: int
-    ) -> tuple[TableWeights, tuple[Stage, ...]]:
-        """Weights of a linear-chain CRF, and no opinion on skip edges; and how it was trained."""
-        rows, labels = SparseRows(training_set.data.features), training_set.data.labels
-        data = TrainingData(rows, None, labels, training_set.weights, training_set.corpus.sentence_starts, n_labels)
-        plan: TrainingPlan = replace(training_set.plan, stage="linear chain", warns=False)
-        flat, outcome = train("crf", data, plan, None, None, training_set.callback)
-        linear = Shape(rows.n_columns, n_labels).split(flat)
-        weights: TableWeights = shape.split(np.zeros(shape.size, np.float32))
-        weights.tables[0][:] = linear.node
-        weights.start[:] = linear.start
-        weights.pair[0] = linear.pair
-        return weights, outcome.stages
+    def _how(self) -> PairTraining:
+        """The first relation is the chain itself."""
+        return PairTraining(self.training, self._propagation(), 1 if self.update == "links" else None)
 
-    def _sample(self, corpus: Any, rows: Any, learning: TrainingSet | None = None) -> PairSample:
+    def _chain(
+        self, training_set: TrainingSet, shape: Any, plan: TrainingPlan, before: TableWeights | None = None,
+        score: Callable[[TableWeights], float] | None = None,
+    ) -> tuple[TableWeights, tuple[Stage, ...]]:  # fmt: skip
+        """Weights of a linear-chain CRF, trained as one is, and no opinion on skip edges; and how it went."""
+        rows, labels, n_labels = SparseRows(training_set.data.features), training_set.data.labels, shape.labels
+        data = TrainingData(rows, None, labels, training_set.weights, training_set.corpus.sentence_starts, n_labels)
+        linear = Shape(rows.n_columns, n_labels)
+
+        def whole(chain: Weights) -> TableWeights:
+            none = shape.split(np.zeros(shape.size, np.float32))
+            none.pair[0] = chain.pair
+            return TableWeights([chain.node], chain.start, none.pair, none.rows, none.gate)
+
+        initial = None
+        if before is not None:
+            chain = TableWeights(before.tables, before.start, before.pair[:1], before.rows[:0], before.gate)
+            initial = linear.tables.join(chain)
+        dev = None if score is None else lambda chain: score(whole(chain))
+        flat, outcome = train("crf", data, replace(plan, warns=False), initial, dev, training_set.callback)
+        return whole(linear.split(flat)), outcome.stages
+
+    def _chosen(
+        self, training_set: TrainingSet, how: PairTraining, start: TableWeights, shape: Any
+    ) -> tuple[PairTraining, tuple[Stage, ...]]:
+        """The scores that skip edges are learned on, and for how many iterations, by documents that are kept back; and
+        how that went. Held-out data that are given say how many without that."""
+        corpus, labels = training_set.corpus, training_set.data.labels
+        if not any(len(skip.edges(corpus)) for skip in self.skips_):
+            return how, ()
+        labelled = np.unique(corpus.token_documents[(labels >= 0) & (training_set.weights > 0)])
+        crossed = how.links is not None and self.scores == "cross-fitted"
+        back = KeptBack.of(labelled, self.held_out, corpus.n_tokens, training_set.plan.seed)
+        scored = back.scored if training_set.held_out is None else []
+        parts = back.parts if crossed else scored
+        chains = [self._chain_without(training_set, part, shape) for part in parts]
+        if crossed and chains:
+            how = replace(how, scores=self._crossed(training_set, start, parts, chains))
+        pairs = zip(scored, chains, strict=False)  # the parts that are scored come first
+        found = [self._kept_back(training_set, part, chain, how) for part, chain in pairs]
+        if found:
+            how = replace(how, steps=best_steps([outcome.dev_scores for outcome in found]))
+        return how, tuple(stage for outcome in found for stage in outcome.stages)
+
+    def _chain_without(self, training_set: TrainingSet, part: Array, shape: Any) -> TableWeights:
+        plan = replace(training_set.plan, stage="kept back: linear chain")
+        return self._chain(_documents(training_set, _without(training_set, part)), shape, plan)[0]
+
+    def _crossed(
+        self, training_set: TrainingSet, start: TableWeights, parts: list[Array], chains: list[TableWeights]
+    ) -> Array:
+        """Scores (n, L): of the documents of a part by the chain of the others, of those without labels by `start`."""
+        rows, documents = training_set.data.features, training_set.corpus.token_documents
+        scores = SparseRows(rows).scores(start.tables[0], training_set.plan.n_jobs)
+        for part, chain in zip(parts, chains, strict=True):
+            tokens = np.flatnonzero(np.isin(documents, part))
+            scores[tokens] = SparseRows(rows[tokens]).scores(chain.tables[0], training_set.plan.n_jobs)
+        return scores
+
+    def _kept_back(self, training_set: TrainingSet, part: Array, chain: TableWeights, how: PairTraining) -> Convergence:
+        """How the scores of a part change while links are learned on the others."""
+        others = _without(training_set, part)
+        learned, kept = (_documents(training_set, which) for which in (others, part))
+        if how.scores is not None:
+            how = replace(how, scores=how.scores[np.isin(training_set.corpus.token_documents, others)])
+        sample = self._sample(learned.corpus, learned.data.features)
+        score = self._scorer(Batch(kept.corpus), kept.data.features)
+        plan, callback = kept_back_plan(training_set.plan, self.training), training_set.callback
+        n_labels = len(learned.data.classes)
+        return pairwise.train_pairwise(
+            sample, learned.data.labels, learned.weights, n_labels, how, chain, plan, score, callback
+        )[1]
+
+    def _scorer(self, batch: Batch, rows: Any = None) -> Callable[[TableWeights], float]:
+        """From weights to the score of a batch, whose edges are drawn once."""
+        jobs = resolve_jobs(self.n_jobs)
+        sample = self._sample(batch.corpus, batch.rows(self.features_, jobs) if rows is None else rows)
+
+        def score(weights: TableWeights) -> float:
+            return self._score_path(batch, SkipChainDecoder(self, jobs, weights, sample).paths(batch, forced=False))
+
+        return score
+
+    def _sample(self, corpus: Any, rows: Any, learning: TrainingSet | None = None, linked: bool = True) -> PairSample:
+        """`linked`: with skip edges."""
         first = corpus.sentence_starts[:-1]
         later = np.delete(np.arange(corpus.n_tokens), first)
         edges = [np.stack([later - 1, later], axis=1)]
         features: list[Any] = [None]
         for skip in self.skips_:
-            pairs = skip.edges(corpus)  # (later, earlier)
+            pairs = skip.edges(corpus) if linked else np.empty((0, 2), np.int64)  # (later, earlier)
             edges.append(pairs[:, ::-1])
             own = self.edge_features_
             features.append(None if own is None else own.rows(corpus, pairs[:, 0], pairs[:, 1]))
@@ -175,18 +256,23 @@ class SkipChainCRF(Propagates, GuardedTagger):
         n_edge = 0 if edge is None or not self.skips_ else len(edge.names())
         sizes = (self.features_.n_features, len(self.coding_.classes), 1 + len(self.skips_), n_edge)
         self.weights_, self.training_report_ = pairwise.taken_pairwise(file, *sizes), None
+        pairwise.as_trained(self, file)
 
 
 @dataclass(frozen=True, eq=False)
 class SkipChainDecoder(FittedDecoder):
-    """The model from the side of prediction."""
+    """The model from the side of prediction; `sample`: the batch with its edges, where it is asked often."""
 
     weights: TableWeights
+    sample: PairSample | None = None
 
     def run(self, batch: Batch, forced: bool, maximise: bool = False) -> tuple[Any, InferenceReport, Any, PairSample]:
         """Beliefs, given that the tag sequence is valid and that forced labels are as they are."""
         model, corpus = self.model, batch.corpus
-        sample = model._sample(corpus, batch.rows(model.features_, self.n_jobs))
+        sample = self.sample
+        if sample is None:  # edges without weights change nothing but the shares of others
+            linked = bool(self.weights.pair[1:].any() or self.weights.rows.any())
+            sample = model._sample(corpus, batch.rows(model.features_, self.n_jobs), linked=linked)
         pair, start, end = (np.where(mask, 0.0, -np.inf) for mask in self.allowed())
         node = np.zeros((corpus.n_tokens, len(start)))
         if corpus.n_tokens:
@@ -200,7 +286,8 @@ class SkipChainDecoder(FittedDecoder):
         report = report.by_document(np.bincount(corpus.token_documents, minlength=corpus.n_documents) > 0)
         if batch.filled is not None:  # sentences of a list are documents, also those without tokens
             report = report.by_document(batch.filled)
-        report.warn(REMEDY)
+        if self.sample is None:
+            report.warn(REMEDY)
         return found, report, scores, sample
 
     def marginals(self, batch: Batch, forced: bool) -> Array:
@@ -238,6 +325,18 @@ class SkipChainDecoder(FittedDecoder):
         documents = batch.corpus.token_documents
         joined = documents[[child for child, _, _ in self.model._long_edges(batch)]]
         return Confidence(confidence, ~np.isin(documents[[span.start for span in found]], joined))
+
+
+def _without(training_set: TrainingSet, part: Array) -> Array:
+    return np.delete(np.arange(training_set.corpus.n_documents), part)
+
+
+def _documents(training_set: TrainingSet, documents: Array) -> TrainingSet:
+    """Some documents of what is learned from, in their order."""
+    corpus, data = training_set.corpus.select(documents), training_set.data
+    tokens = np.flatnonzero(np.isin(training_set.corpus.token_documents, documents))
+    own = Relational(data.features[tokens], data.labels[tokens], data.classes, {}, corpus.token_documents)
+    return replace(training_set, corpus=corpus, data=own, weights=training_set.weights[tokens], held_out=None)
 
 
 def _share(part: float, whole: float) -> float:
