@@ -592,7 +592,7 @@ def test_a_document_of_weight_zero_has_no_say(training: str):
 
 
 BAD = {
-    "training": ("both", "'separate', 'conditional' or 'joint'; got 'both'"),
+    "training": ("both", "'separate', 'conditional', 'joint' or 'crossfit'; got 'both'"),
     "parent_features": (None, "'none', 'own' or 'shared'; got None"),
     "order": ("left", "'forward', 'backward' or 'both'; got 'left'"),
     "gate_l2": (-1, "0, or a number from 1e-12 to 1e+12; got -1"),

@@ -81,6 +81,7 @@ SETTINGS: list[dict[str, Any]] = [
     {"training": "conditional", "everybody_starts": True},
     {"mixing": "learned"},
     {"mixing": "learned", "gate_folds": 0, "parent_features": "none"},
+    {"training": "crossfit"},
     {"mixing": {"cites": 2, "start": 1}, "parent_features": "shared"},
     {"class_weight": "balanced", "l1": 0.01},
 ]
@@ -94,6 +95,14 @@ def test_weights_do_not_depend_on_the_number_of_threads(settings_: Any):
         np.testing.assert_array_equal(x, y)
     np.testing.assert_array_equal(one.predict_proba(OTHER), two.predict_proba(OTHER))
     assert one.score(OTHER) > 0.6
+
+
+def test_cross_fitted_training_of_nodes_keeps_the_weights_of_features_but_for_a_factor():
+    separate, crossfit = (mixture(training=t).fit(GRAPH) for t in ("separate", "crossfit"))
+    for before, after in zip(separate.weights_.tables, crossfit.weights_.tables, strict=True):
+        factor = np.exp(np.log(np.abs(after[before != 0] / before[before != 0])).mean())
+        np.testing.assert_allclose(after, factor * before, rtol=1e-4, atol=1e-6)
+    assert (crossfit.weights_.pair != separate.weights_.pair).any() and crossfit.score(OTHER) > 0.6
 
 
 def test_the_same_seed_gives_the_same_answer_and_another_seed_another(fitted: Any):

@@ -691,13 +691,20 @@ def train_gate(
 
     if not parts or (callback is not None and callback.stopped):
         return np.zeros(n_gates), ()
+    return _cross_fitted("gate", objective, np.zeros(n_gates))
+
+
+def _cross_fitted(
+    stage: str, objective: Callable[[Array, Array], float], start: Array
+) -> tuple[Array, tuple[Stage, ...]]:
+    """Where the objective is least, and how it was found."""
     began, curve = time.perf_counter(), []
 
     def keep(iteration: Iteration) -> None:
         curve.append((iteration.number, iteration.objective))
 
-    found = minimise(objective, np.zeros(n_gates), tolerance=1e-4, max_iterations=100, memory=6, callback=keep)
-    return found.weights, (Stage.of("gate", found.status, time.perf_counter() - began, curve),)
+    found = minimise(objective, start, tolerance=1e-4, max_iterations=100, memory=6, callback=keep)
+    return found.weights, (Stage.of(stage, found.status, time.perf_counter() - began, curve),)
 
 
 # Cross-fitted joint training. On their own training data parents are near-certain, so L_M there says little of how far
@@ -715,16 +722,10 @@ def train_couplings(
 ) -> tuple[TableWeights, tuple[Stage, ...]]:
     """`start` with these changes, and how they were found."""
     objective = Couplings(examples, models, start, gate_l2, plan.n_jobs)
-    began, curve = time.perf_counter(), []
-
-    def keep(iteration: Iteration) -> None:
-        curve.append((iteration.number, iteration.objective))
-
     first = np.zeros(objective.size)
     objective.split(first).gate[:] = start.gate
-    found = minimise(objective, first, tolerance=1e-4, max_iterations=100, memory=6, callback=keep)
-    stage = Stage.of("crossfit", found.status, time.perf_counter() - began, curve)
-    return objective.changed(start, found.weights), (stage,)
+    found, stages = _cross_fitted("crossfit", objective, first)
+    return objective.changed(start, found), stages
 
 
 class Coupling(NamedTuple):
