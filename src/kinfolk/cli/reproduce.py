@@ -41,7 +41,7 @@ app = typer.Typer(rich_markup_mode=None)
 def reproduce(
     experiments: Annotated[
         list[str] | None,
-        typer.Argument(help=f"Of: {', '.join(EXPERIMENTS)}; or all of them: all.", metavar="EXPERIMENT..."),
+        typer.Argument(help=f"Of: {', '.join(EXPERIMENTS)}; or all of them: all.", metavar="EXPERIMENT"),
     ] = None,
     data: Annotated[Path | None, typer.Option(help="Data folder; default $KINFOLK_DATA, else ../shared/data.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Also write the rows as JSON.")] = None,
