@@ -398,10 +398,11 @@ def feature_sets(corpus: Corpus) -> dict[str, dict[str, Any]]:
     Clusters are of the words of all documents, also of those to be scored, whose labels are not looked at.
     """
     clusters = cluster_templates(word_clusters(corpus.with_labels(None, None)))
+    how = {"encoding": "IOBES", "tolerance": 10 * TOLERANCE}  # with so many features the last digits cost most
     return {
         "sentence": {},
-        "letters": {"templates": "letters", "encoding": "IOBES"},
-        "letters and clusters": {"templates": [for_corpus("letters", corpus), clusters], "encoding": "IOBES"},
+        "letters": {"templates": "letters", **how},
+        "letters and clusters": {"templates": [for_corpus("letters", corpus), clusters], **how},
     }
 
 
@@ -435,7 +436,7 @@ class SharedCRF(LinearChainCRF):  # type: ignore[misc]  # users have no need of 
 
 
 def crf(l2: float, n_jobs: int, **settings: Any) -> LinearChainCRF:
-    return SharedCRF(l2=l2, tolerance=TOLERANCE, n_jobs=n_jobs, **settings)
+    return SharedCRF(**{"l2": l2, "tolerance": TOLERANCE, "n_jobs": n_jobs, **settings})
 
 
 def document_folds(corpus: Corpus, n_folds: int) -> Iterator[Documents]:
