@@ -464,7 +464,7 @@ def best_on_fifth(
 def penalised(model: Any, penalty: float) -> Any:
     """The trained model with a penalty of O, which has no part in training; of a stack, on its last level."""
     last = model.levels_[-1] if isinstance(model, StackedTagger) else model
-    last.outside_penalty = penalty
+    last.set_params(outside_penalty=penalty)
     return model
 
 
