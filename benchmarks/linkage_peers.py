@@ -49,7 +49,6 @@ from kinfolk.linking.mentions import Mentions
 Answer = dict[str, Any]
 Array = Any
 WORD, NUMBER = re.compile("[a-z0-9]+"), re.compile(r"\d+(?:\.\d+)?")
-LOG_ODDS = np.arange(-6.0, 4.1, 0.5)
 
 # What the fields hold, as the two libraries are told
 NAME, TEXT, SHORT, CODE, DATE, PRICE = "name", "text", "short", "code", "date", "price"
@@ -91,6 +90,7 @@ def price(text: str | None) -> float | None:
 def best_log_odds(items: Mentions, cluster: Callable[[float], Array]) -> float:
     """The threshold, as log-odds, with the best clusters of the training items; the middle one of equals."""
     from kinfolk.linking.scores import pairs_after
+    from kinfolk.linking.training import LOG_ODDS
 
     found = [pairs_after(items, cluster(float(t))).f1 for t in LOG_ODDS]
     good = np.flatnonzero(np.array(found) >= max(found) - 0.001)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from kinfolk.papers.data import Conll, entity_counts, entity_f1
-from kinfolk.papers.harness import Run, bootstrap, counted_row, mean_row, spread, t_interval, table
+from kinfolk.papers.harness import Run, bootstrap, counted_row, each_fold, mean_row, spread, t_interval, table
 
 COUNT = st.integers(0, 9)
 TABLES = st.lists(st.tuples(COUNT, COUNT, COUNT), min_size=2, max_size=6)
@@ -144,3 +144,10 @@ def test_rows_of_test_files_have_intervals(world, fitted_models):
         assert row["gain"] == pytest.approx(scores.f1 - local.evaluate(part)[0].f1)
         assert row["gain_lower"] <= row["gain"] <= row["gain_upper"]
         assert 0 <= row["accuracy"] <= 100
+
+
+@pytest.mark.parametrize(("jobs", "threads"), [(1, 1), (2, 1)])
+def test_folds_come_back_in_order_whatever_process_they_ran_in(jobs: int, threads: int):
+    task = lambda fold, n_jobs: (fold, n_jobs)  # noqa: E731
+    assert list(each_fold(task, ["a", "b", "c"], jobs)) == [(fold, threads) for fold in "abc"]
+    assert list(each_fold(task, [], jobs)) == []

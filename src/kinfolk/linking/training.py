@@ -230,7 +230,8 @@ def sigmoid(score: Array) -> NDArray[np.float64]:
 # scores the others; a pair across two folds has the mean of two such scores. Where bins end was learned from all
 # training pairs, once.
 
-LOG_ODDS = np.arange(-6.0, 4.1, 0.5)
+# Thresholds that are tried, as log-odds: probabilities in steps of 5 %, and beyond them down to 0.25 % and up to 98 %.
+LOG_ODDS = np.concatenate([np.arange(-6.0, -3.0, 0.5), log_odds(np.arange(1, 20) / 20), [3.5, 4.0]])
 PARTS = 20  # of the jackknife
 WIDTH = 1.28  # what a gain has to exceed, in standard errors: it is above 0 with 90 % confidence
 AS_GOOD = 0.001  # scores this close, or within what one pair makes, are taken as equal

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
@@ -27,7 +28,7 @@ from kinfolk.graph.graph import Graph
 from kinfolk.graph.stacked import StackedNodes
 from kinfolk.papers import mixture as mixture_paper
 from kinfolk.papers.data import CHOSEN, SLIF_WIDE, Conll, Split, by_group, citations, search, slif, webkb
-from kinfolk.papers.harness import Row, Run, experiment, printed, scored
+from kinfolk.papers.harness import Row, Run, each_fold, experiment, printed, scored
 from kinfolk.text.batch import Batch
 from kinfolk.text.chain import LinearChainCRF
 from kinfolk.text.clusters import cluster_templates, word_clusters
@@ -474,37 +475,54 @@ def chosen_crf(run: Run, train: Corpus, ridges: Sequence[float], **settings: Any
     return models[best_on_fifth(run, train, models)[0]]
 
 
+class FoldOfNames(NamedTuple):
+    """What is found on a fold: scores by model, what was chosen, and the lines of its log."""
+
+    scores: dict[str, float]
+    best: dict[str, float]
+    choices: tuple[Any, ...]
+    lines: list[str]
+
+
 def name_rows(run: Run, dataset: str, corpus: Corpus, ridges: Sequence[float]) -> list[Row]:
     """All rows of one corpus."""
     run.log(f"{corpus}")
-    found: dict[str, dict[str, Any]] = {"ridge": {}, "base of best": {}, "templates of best": {}}
-    best: dict[str, dict[str, float]] = {}
-    features = feature_sets(corpus)
-
-    def models(fold: Documents) -> dict[str, float]:
-        SharedCRF.STORE.clear()
-        bases = {}
-        for name, settings in features.items():  # the more features, the stronger the ridge they want
-            tried = [(3 * l2 if settings else l2) for l2 in ridges]
-            bases[name] = chosen_crf(run, fold.train, tried, **settings)
-        better, low = best_on_fifth(run, fold.train, bases, PENALTIES)
-        base = bases[better]
-        stacks = {name: StackedTagger(base, list(rules), n_jobs=run.n_jobs) for name, rules in STACKS.items()}
-        which, high = best_on_fifth(run, fold.train, stacks, PENALTIES)
-        plain = next(iter(bases.values()))
-        choices = (plain.l2, f"{better}, ridge {base.l2:g}, penalty {low:g}", f"{which}, penalty {high:g}")
-        for of_fold, choice in zip(found.values(), choices, strict=True):
-            of_fold[fold.name] = choice
-        trained = (penalised(copy(base).fit(fold.train), low), penalised(stacks[which].fit(fold.train), high))
-        best[fold.name] = {name: 100 * one.score(fold.test) for name, one in zip(NAMES_BEST, trained, strict=True)}
-        return taggers(fold, plain, run.n_jobs)
-
-    run.settings["chosen on a fifth of the training documents"] = found
-    run.settings["templates"] = [repr(template) for template in GRAPHICAL]
+    chosen: dict[str, dict[str, Any]] = {"ridge": {}, "base of best": {}, "templates of best": {}}
+    found: dict[str, FoldOfNames] = {}
     folds = list(document_folds(corpus, FOLDS))
-    rows = scored(run, dataset, folds, models, REFERENCE, "f1")
-    rows += scored(run, dataset, folds, lambda fold: best[fold.name], NAMES_BEST[1], "f1")
+    task = partial(fold_of_names, features=feature_sets(corpus), ridges=ridges)
+    for fold, one in zip(folds, each_fold(task, folds, run.n_jobs), strict=True):
+        found[fold.name] = one
+        for line in one.lines:
+            run.log(line)
+        for by_fold, choice in zip(chosen.values(), one.choices, strict=True):
+            by_fold[fold.name] = choice
+    run.settings["chosen on a fifth of the training documents"] = chosen
+    run.settings["templates"] = [repr(template) for template in GRAPHICAL]
+    rows = scored(run, dataset, folds, lambda fold: found[fold.name].scores, REFERENCE, "f1")
+    rows += scored(run, dataset, folds, lambda fold: found[fold.name].best, NAMES_BEST[1], "f1")
     return [{**row, "chosen_on": NAMES_CHOSEN[row["model"]]} for row in rows]
+
+
+def fold_of_names(
+    fold: Documents, n_jobs: int, features: Mapping[str, dict[str, Any]], ridges: Sequence[float]
+) -> FoldOfNames:
+    lines: list[str] = []
+    run = Run(Path(), lines.append, n_jobs)
+    SharedCRF.STORE.clear()
+    bases = {}
+    for name, settings in features.items():  # the more features, the stronger the ridge they want
+        tried = [(3 * l2 if settings else l2) for l2 in ridges]
+        bases[name] = chosen_crf(run, fold.train, tried, **settings)
+    better, low = best_on_fifth(run, fold.train, bases, PENALTIES)
+    base = bases[better]
+    stacks = {name: StackedTagger(base, list(rules), n_jobs=n_jobs) for name, rules in STACKS.items()}
+    which, high = best_on_fifth(run, fold.train, stacks, PENALTIES)
+    plain = next(iter(bases.values()))
+    choices = (plain.l2, f"{better}, ridge {base.l2:g}, penalty {low:g}", f"{which}, penalty {high:g}")
+    trained = (penalised(copy(base).fit(fold.train), low), penalised(stacks[which].fit(fold.train), high))
+    best = {name: 100 * one.score(fold.test) for name, one in zip(NAMES_BEST, trained, strict=True)}
+    return FoldOfNames(taggers(fold, plain, n_jobs), best, choices, lines)
 
 
 def taggers(fold: Documents, base: LinearChainCRF, n_jobs: int) -> dict[str, float]:
