@@ -589,7 +589,7 @@ def test_febrl_1_is_linked_without_a_fault(data_folder: Path):
         pytest.skip(f"no FEBRL files in {folder}; set KINFOLK_DATA")
     rows = slt_records._record_rows(Run(data_folder, quiet, 1), slt_records.SETS[0])
     for row in rows:
-        if row["split"] == "mean":
+        if row["split"] == "mean" and row["model"] != slt.NOTHING:
             assert row["completeness"] > 99
             assert row["stage"] == "before" or row["f1"] >= 99.9
 

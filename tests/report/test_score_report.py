@@ -107,7 +107,7 @@ def test_levels_of_a_stack_and_the_start_of_a_skip_chain(tmp_path: Path):
     training = parts(page)["training"]
     assert [stage["name"] for stage in training["stages"]] == ["Level 0: optimiser", "Level 1: optimiser"]
     assert [name for name, _ in training["facts"]] == ["level 0", "level 1"]
-    skip = kf.SkipChainCRF(n_jobs=1, training="piecewise", tolerance=0.5).fit(few)
+    skip = kf.SkipChainCRF(n_jobs=1, training="piecewise", tolerance=0.5, update="all", held_out=0).fit(few)
     assert [stage.name for stage in skip.convergence_.stages] == ["linear chain", "piecewise"]
 
 
