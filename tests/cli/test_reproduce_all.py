@@ -176,8 +176,8 @@ def test_the_page_of_results_grows_with_each_experiment_and_so_does_the_excerpt(
 def test_what_other_code_found_is_run_again(kinfolk, experiments, monkeypatch, tmp_path: Path):
     command = ("reproduce", "one-table", "--data", tmp_path, "--markdown", tmp_path / "results.md")
     kinfolk(*command)
-    monkeypatch.setattr("kinfolk.papers.harness.code_digest", lambda: "another")
-    monkeypatch.setattr("kinfolk.papers.evidence.code_digest", lambda: "another")
+    monkeypatch.setattr("kinfolk.papers.harness.code_digest", lambda place: "another")
+    monkeypatch.setattr("kinfolk.papers.evidence.code_digest", lambda place: "another")
     assert kinfolk("reproduce", "--markdown", tmp_path / "results.md").status == 0
     assert "**Found by other code" in (tmp_path / "results.md").read_text()
     kinfolk(*command)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +16,15 @@ from kinfolk.papers.harness import Result, as_json, bare_code, code_digest, kept
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 RESULTS = REPOSITORY / "docs" / "results.md"
+OTHER_CODE = "**Found by other code"
+CODE = code_digest("stacking.stacked_cora")
 
 
 def small_result(**more: Any) -> Result:
     rows = table("cora", ["1", "2", "3"], {"local": [70.0, 72.0, 74.0], "stacked": [74.0, 75.0, 79.0]}, "stacked")
     rows[-1]["chosen_on"] = "training papers"
     paper = {("cora", "stacked", "mean"): {"accuracy": 73.8, "recall": 50.0}}
-    known = {"about": "Cora.", "details": "Five folds.", "cores": 2, "code": code_digest(), "data": "d1", **more}
+    known = {"about": "Cora.", "details": "Five folds.", "cores": 2, "code": CODE, "data": "d1", **more}
     return Result("stacked-cora", rows, 12.3, {"C": 1.0, "tried": ["x" * 700]}, ("accuracy", "p_value"), paper, **known)
 
 
@@ -47,7 +48,7 @@ def test_a_section_has_what_it_is_its_command_rows_with_intervals_and_how_it_was
     assert stacked == f"| cora | stacked | mean | {own} |  | {beside} |"
     assert "\nGains are over local.\n" in found
     assert "- C: `1.0`" in found and "- tried: in `results/stacked-cora.json`" in found
-    assert f"12 s on 2 cores; kinfolk {harness.__version__}, code {code_digest()}, data d1." in found
+    assert f"12 s on 2 cores; kinfolk {harness.__version__}, code {CODE}, data d1." in found
     assert "6 more rows are in `results/stacked-cora.json`" in found
 
 
@@ -55,8 +56,8 @@ def test_what_was_not_run_and_what_other_code_found_is_said():
     text = page(SMALL, {"stacked-cora": small_result(code="0123456789ab")})
     assert "**Incomplete.** Not run yet: stacked-slif." in text
     assert "Not run yet: `kinfolk reproduce stacked-slif --data DIR" in section(text, "stacked-slif")
-    assert "**Found by other code (0123456789ab) than this page's" in section(text, "stacked-cora")
-    whole = page({"stacked-cora": ""}, {"stacked-cora": small_result()})
+    assert f"{OTHER_CODE} (0123456789ab) than there was" in section(text, "stacked-cora")
+    whole = page({"stacked-cora": SMALL["stacked-cora"]}, {"stacked-cora": small_result()})
     assert "Incomplete" not in whole and "other code (" not in whole
 
 
@@ -150,14 +151,15 @@ def test_the_digest_of_the_code_follows_what_computes(monkeypatch: pytest.Monkey
             path = tmp_path / name.replace("__", "/")
             path.with_suffix(".py").parent.mkdir(exist_ok=True)
             path.with_suffix(".py").write_text(text)
-        return code_digest.__wrapped__()
+        return code_digest.__wrapped__("one.table")
 
     monkeypatch.setattr(harness, "__file__", str(tmp_path / "papers" / "harness.py"))
-    first = digest(core__a="x = 1\n", cli__main="y = 1\n", papers__harness="z = 1\n")
-    assert digest(core__a="# same\nx = 1\n", cli__main="y = 2\n", papers__evidence="shown = 2\n") == first
-    assert digest(inference__evidence="w = 1\n") != first
-    (tmp_path / "inference" / "evidence.py").unlink()
-    assert digest(core__a="x = 2\n") != first
+    one = "from kinfolk.core import a\ndef f():\n    from kinfolk.core.b import c\n    import kinfolk.cli.main\n"
+    first = digest(papers__one=one, core__a="x = 1\n", core__b="c = 1\n", core__d="d = 1\n", cli__main="y = 1\n")
+    assert digest(core__a="# same\nx = 1\n", cli__main="y = 2\n", core__d="d = 2\n") == first, "not computed with"
+    assert digest(core__a="from kinfolk.core.d import d\nx = 1\n") not in (first, digest(core__d="d = 3\n"))
+    assert digest(core__a="x = 1\n") == first
+    assert digest(core__b="c = 2\n") != first
     assert len(first) == 12
 
 
@@ -208,10 +210,10 @@ def kept_here() -> dict[str, Result]:
 def test_the_page_here_was_written_by_its_command_from_the_results_beside_it():
     text, kept = RESULTS.read_text(encoding="utf-8"), kept_here()
     assert evidence.COMMAND in text.split("\n\n")[1] and len(text) < 1_000_000
-    code = re.search(r"^kinfolk \S+, code (\w+)\.$", text, re.MULTILINE)  # by which it was written
-    assert kept and code is not None
+    known = {EXPERIMENTS[name]: one.code for name, one in kept.items() if OTHER_CODE not in section(text, name)}
+    assert kept
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(evidence, "code_digest", lambda: code[1])
+        patch.setattr(evidence, "code_digest", lambda place: known.get(place, ""))  # as when it was written
         again = page(EXPERIMENTS, kept)
     for name in kept:
         assert section(text, name) == section(again, name) != "", f"to be written anew: {evidence.COMMAND}"

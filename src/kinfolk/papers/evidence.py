@@ -43,8 +43,8 @@ data is said in [The data of the experiments](data.md).
   Of errors, below 0 is better.
 - *Paper* is the paper's own figure, beside the row with the paper's setting. Where the paper's data are not public
   others stand in for them, and the two figures are of different data.
-- *Code* is a digest of the code that computes, without comments and docstrings. A result that other code found than
-  that of this page says so.
+- *Code* is a digest of the code that an experiment reaches, without comments and docstrings. A result that other code
+  found than there was when this page was written says so.
 - Rows of single folds, and all that was tried when settings were chosen, are in `results/EXPERIMENT.json`.
 
 """
@@ -53,14 +53,14 @@ data is said in [The data of the experiments](data.md).
 def page(experiments: Mapping[str, str], kept: Mapping[str, Result]) -> str:
     """The whole page; `kept` has what there is of the experiments, whatever code found it."""
     missing = [name for name in experiments if name not in kept]
-    text = [HEAD, f"kinfolk {__version__}, code {code_digest()}.\n"]
+    text = [HEAD, f"kinfolk {__version__}.\n"]
     if missing:
         text.append(f"\n**Incomplete.** Not run yet: {', '.join(missing)}.\n")
     text.append("\n| experiment | rows | time | code |\n|---|---|---|---|\n")
     text += [f"| [{one.experiment}](#{one.experiment}) | {len(one.rows)} | {_time(one)} | {one.code} |\n"
              for one in _in_order(experiments, kept)]  # fmt: skip
     for name, place in experiments.items():
-        text.append(_section(kept[name]) if name in kept else _not_run(name, about(load(place))))
+        text.append(_section(kept[name], code_digest(place)) if name in kept else _not_run(name, about(load(place))))
     return "".join(text)
 
 
@@ -77,10 +77,11 @@ def _time(result: Result) -> str:
     return f"{took} on {result.cores} core{'s' * (result.cores != 1)}"
 
 
-def _section(result: Result) -> str:
+def _section(result: Result, code: str) -> str:
     parts = [f"## {result.experiment}", result.about, f"`kinfolk reproduce {result.experiment} --data DIR`"]
-    if result.code != code_digest():
-        parts.append(f"**Found by other code ({result.code}) than this page's: to be run again.**")
+    if result.code != code:
+        when = "than there was when this page was written: to be run again"
+        parts.append(f"**Found by other code ({result.code}) {when}.**")
     parts += [result.details, _table(result), _settings(result)]
     left_out = len(result.rows) - len(main_rows(result))
     note = f" {left_out} more rows are in `results/{result.experiment}.json`." if left_out else ""

@@ -6,6 +6,7 @@ same data.
 
 from __future__ import annotations
 
+import ast
 import base64
 import hashlib
 import importlib
@@ -319,14 +320,35 @@ PRESENTATION = {"cli", "report", "cli.py", "page.py", "papers/evidence.py", "pap
 
 
 @cache
-def code_digest() -> str:
-    """Twelve digits that stand for the installed code, but for comments, docstrings and what only presents results."""
+def code_digest(place: str) -> str:
+    """Twelve digits that stand for the code of the experiment at a place, "module.function" of `kinfolk.papers`.
+
+    That is its module, what that imports, and so on, but for comments, docstrings and what only presents results.
+    """
     root, found = Path(__file__).parents[1], hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        place = path.relative_to(root)
-        if not {*place.parts, place.as_posix()} & PRESENTATION:
-            found.update(place.as_posix().encode() + b"\0" + bare_code(path.read_text(encoding="utf-8")).encode())
+    for path in sorted(reached(root, root / "papers" / f"{place.partition('.')[0]}.py")):
+        source = bare_code(path.read_text(encoding="utf-8"))
+        found.update(path.relative_to(root).as_posix().encode() + b"\0" + source.encode())
     return found.hexdigest()[:12]
+
+
+def reached(root: Path, first: Path) -> set[Path]:
+    """The files of the package `root` that one imports, directly or by way of others, and itself."""
+    found: set[Path] = set()
+    waiting = [first]
+    while waiting:
+        path = waiting.pop()
+        place = path.relative_to(root)
+        if path in found or not path.is_file() or {*place.parts, place.as_posix()} & PRESENTATION:
+            continue
+        found.add(path)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [one.name for one in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
+            if isinstance(node, ast.ImportFrom):
+                names = [node.module or "", *(f"{node.module}.{name}" for name in names)]
+            parts = (name.split(".")[1:] for name in names if name.partition(".")[0] == "kinfolk")
+            waiting += [root.joinpath(*of).with_suffix(".py") for of in parts if of]
+    return found
 
 
 def bare_code(source: str) -> str:
@@ -354,13 +376,13 @@ def run_all(
     for name, place in experiments.items():
         file, digest = folder / f"{name}.json", data_digest(name, data)
         kept = None if again else kept_result(file)
-        if kept is not None and (kept.experiment, kept.code, kept.data) == (name, code_digest(), digest):
+        if kept is not None and (kept.experiment, kept.code, kept.data) == (name, code_digest(place), digest):
             log(f"{name}: kept from before in {file}; --again runs it anew")
             yield kept
             continue
         log(f"{name}: running")
         try:
-            result = _one(name, load(place), data, log, jobs, digest)
+            result = _one(name, place, data, log, jobs, digest)
         except Exception as error:  # whatever is wrong with one, the others are run
             logger.debug("%s failed", name, exc_info=True)
             expected = isinstance(error, KinfolkError | OSError)
@@ -372,10 +394,11 @@ def run_all(
         yield result
 
 
-def _one(name: str, run: Experiment, data: Path, log: Log, jobs: int, digest: str) -> Result:
+def _one(name: str, place: str, data: Path, log: Log, jobs: int, digest: str) -> Result:
+    run = load(place)
     report = run(data, lambda line: log(f"{name}: {line}"), jobs)
     first, *others = _paragraphs(run)
-    known = {"details": "\n\n".join(others), "cores": resolve_jobs(jobs), "code": code_digest(), "data": digest}
+    known = {"details": "\n\n".join(others), "cores": resolve_jobs(jobs), "code": code_digest(place), "data": digest}
     return Result.of(report, first, **known)
 
 
