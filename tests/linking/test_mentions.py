@@ -187,6 +187,12 @@ def test_groups_that_are_not_there():
         told.take_groups([-1])
 
 
+@pytest.mark.parametrize("numbers", [[2, 0], [0, 0, 1]])
+def test_numbers_that_do_not_rise_are_refused(numbers: list[int]):
+    with pytest.raises(InputError, match="numbers of items must rise, each once"):
+        items(3).take(numbers)
+
+
 def test_take_of_two_tables():
     told = items(5, [(0, 3), (1, 4)], first_table=2, clusters=[0, 1, 2, 0, 1]).take([1, 2, 4])
     assert told.first_table == 1 and pairs(told) == [(0, 2)] and told.clusters.tolist() == [1, 2, 1]

@@ -210,7 +210,7 @@ def test_a_pair_is_explained_with_the_probability_it_has(training: str):
     at = int(np.flatnonzero((items.left == 2) & (items.right == 7))[0])
     assert answer.probability == pytest.approx(model.predict_proba(items)[at])
     assert answer.share == pytest.approx(model.antecedent_shares(items).antecedent[at])
-    assert "followed with" in str(answer)
+    assert f"followed with {answer.share:.3f}; score of this pair alone" in str(answer)
 
 
 def test_a_pair_that_is_no_candidate_may_be_together_by_way_of_others(ranking: kf.Linker):

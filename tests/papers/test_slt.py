@@ -281,6 +281,7 @@ def check_tables(rows: list[dict[str, Any]], datasets: list[str], models: list[s
         assert all((key in row) == after for key in (*MUC, "conll"))
         assert ("rounds" in row) == ("round" in row) == (after and row["model"] not in TUNED)
         assert not after or row["model"] == slt.LOCAL or "conll_gain" in row
+        assert row["chosen_on"]
         if "rounds" not in row:
             assert "chosen" not in row
             continue

@@ -46,8 +46,11 @@ class LinkExplanation:
     share: float | None = None
 
     def __str__(self) -> str:
-        head = f"{self.left} - {self.right}: probability {self.probability:.3f}, log-odds {self.score:+.2f}"
-        head += "" if self.share is None else f", followed with {self.share:.3f}"
+        head = f"{self.left} - {self.right}: probability {self.probability:.3f}, "
+        if self.share is None:
+            head += f"log-odds {self.score:+.2f}"
+        else:  # of being followed, or of the local decision: being together may come by way of others
+            head += f"followed with {self.share:.3f}; score of this pair alone {self.score:+.2f}"
         lines = [f"  {name}: {left} | {right}" for name, left, right in self.values]
         lines.append(f"  {self.base:+7.2f}  a pair in training, on average; from there")
         lines += [f"  {one.share:+7.2f}  {one.feature}" for one in self.contributions[:SHOWN]]

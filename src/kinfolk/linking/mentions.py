@@ -254,6 +254,8 @@ class Mentions:
         chosen = np.asarray(items)
         if len(chosen) != self.n_items if chosen.dtype == bool else ((chosen < 0) | (chosen >= self.n_items)).any():
             raise InputError(f"expected a mask of {self.n_items} items, or their numbers from 0; got {chosen!r}")
+        if chosen.dtype != bool and (np.diff(chosen) <= 0).any():
+            raise InputError("numbers of items must rise, each once: items keep their order; sort them, or give a mask")
         mask = chosen if chosen.dtype == bool else np.isin(np.arange(self.n_items), chosen)
         kept = np.flatnonzero(mask)
         number = np.cumsum(mask, dtype=np.int32) - 1
