@@ -416,10 +416,13 @@ class Linker(Guarded):
         labels = None if pairs is None else pair_labels(items, pairs, left, right, match)
         if labels is not None and report is not None:
             raise SettingError.saying("a page of scores needs true clusters; leave out `report=...` for labelled pairs")
-        paired, probability = self.compared(items)
+        paired, score = self._compared(items)
+        probability = self._probability(paired, score)
+        value = self._value(paired, score) if self.clusterer_.of_shares else probability
+        clusters = self._clusters(self.clusterer_, paired, value, None, None)
         if labels is not None:
-            return labelled_scores(labels, paired, self.cluster(paired, probability), probability > 0.5)
-        return evaluate_pairs(self, paired, probability, self.cluster(paired, probability), report)
+            return labelled_scores(labels, paired, clusters, probability > 0.5)
+        return evaluate_pairs(self, paired, probability, clusters, report)
 
     def explain(
         self,
@@ -449,16 +452,15 @@ class Linker(Guarded):
     ) -> LinkExplanation:
         """With the probability of ranking; a pair that is no candidate may be together by way of others."""
         low, high = two_items(paired, left, right)
-        shares = self.antecedent_shares(paired)
-        share = dict(zip(pair_keys(paired.left, paired.right).tolist(), shares.antecedent.tolist(), strict=True))
-        wider = paired.with_pairs(np.append(paired.left, low), np.append(paired.right, high))
-        keys = pair_keys(wider.left, wider.right).tolist()
-        exact = together(wider.n_items, wider.left, wider.right, np.array([share.get(key, 0.0) for key in keys]))
-        key = int(pair_keys(np.array([low]), np.array([high]))[0])
-        probability = float(exact[keys.index(key)])
+        share, left_, right_ = self.antecedent_shares(paired).antecedent, paired.left, paired.right
+        keys, key = pair_keys(left_, right_), pair_keys(np.array([low]), np.array([high]))[0]
+        at = int(np.searchsorted(keys, key))  # pairs stand in the order of their keys
+        if at == len(keys) or keys[at] != key:
+            share, left_, right_ = np.insert(share, at, 0.0), np.insert(left_, at, low), np.insert(right_, at, high)
+        probability = float(together(paired.n_items, left_, right_, share, resolve_jobs(self.n_jobs))[at])
         if self.training == "combined":
             probability = (probability + answer.probability) / 2
-        return replace(answer, probability=probability, share=share.get(key, 0.0))
+        return replace(answer, probability=probability, share=float(share[at]))
 
     def explain_antecedents(self, items: Mentions, item: int | str) -> AntecedentExplanation:
         """After ranking: which earlier items one follows, by number or name, with shares that sum to 1."""
