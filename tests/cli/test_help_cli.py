@@ -239,3 +239,10 @@ def test_a_shell_that_is_not_known_is_a_mistake_with_a_way_out(kinfolk: Any, opt
     told = kinfolk(option)
     assert told.status == 2 and "Traceback" not in told.err
     assert told.err.splitlines()[-1].startswith("error: name the shell: _KINFOLK_COMPLETE=source_bash kinfolk")
+
+
+def test_help_names_every_set_of_templates(kinfolk: Any):
+    from kinfolk.text.extraction import NAMED
+
+    found = " ".join(kinfolk("tokens", "train", "--help").out.split())
+    assert f"feature set: {', '.join(NAMED)}." in found

@@ -17,6 +17,7 @@ from kinfolk.core.data import Column
 from kinfolk.errors import InputError, SettingError
 from kinfolk.linking import blocking
 from kinfolk.linking.blocking import (
+    WRITTEN,
     Blocking,
     Key,
     RareTokens,
@@ -25,6 +26,7 @@ from kinfolk.linking.blocking import (
     block,
     blocked,
     parse_rule,
+    wide_rules,
 )
 from kinfolk.linking.keys import keys_of, soundex
 from kinfolk.linking.mentions import Mentions
@@ -206,8 +208,23 @@ def test_keys_that_cannot_be_read(expression: Any):
 
 
 def test_a_key_of_a_field_that_is_not_there():
-    with pytest.raises(InputError, match=r"no column 'suburb'.*'x'"):
-        block(records({"x": ["a"]}), Key("suburb"))
+    """The message names the rule, what it reads, what there is, and what to do."""
+    for rule in ("key(x + suburb[:2])", "sorted(soundex(suburb), 5)", "rare(x + suburb, 50)"):
+        wanted = f"the blocking rule {rule} reads the column 'suburb'; the items have 'x': name columns of theirs"
+        with pytest.raises(InputError, match=re.escape(wanted)):
+            block(records({"x": ["a"]}), ["key(x)", rule])
+    with pytest.raises(InputError, match="the items have none"):
+        block(replace(records({"x": ["a"]}), columns={}), "key(x)")
+
+
+def test_rules_are_suggested_of_a_column_that_is_there():
+    """Of text before numbers, with the most different values; of none, the ways to write a rule."""
+    items = records({"town": ["u", "u", "v"], "person": ["a", "b", "c"], "odd name": ["d", "e", "f"]})
+    assert wide_rules(items) == "'sorted(person, 10)' or 'rare(person, 50)'"
+    assert block(items, re.findall("'(.*?)'", wide_rules(items))).n_pairs > 0, "they can be read"
+    numbers = replace(items, columns={"age": np.array([1.0, 2.0, 2.0])})
+    assert wide_rules(numbers) == "'sorted(age, 10)' or 'rare(age, 50)'"
+    assert wide_rules(replace(numbers, columns={})) == WRITTEN
 
 
 # -- text form and settings ---------------------------------------------------------------------------

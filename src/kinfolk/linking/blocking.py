@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.core.data import Column
 from kinfolk.core.threads import even_bounds, resolve_jobs, run_chunks
 from kinfolk.errors import InputError, SettingError
 from kinfolk.linking.keys import keys_of, parse_key
@@ -160,6 +161,11 @@ class Blocking(ABC):
 
     normalise: bool
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What it reads, as far as it says so."""
+        return ()
+
     @abstractmethod
     def candidates(self, items: Mentions, limits: Limits) -> Candidates: ...
 
@@ -182,6 +188,10 @@ class Key(Blocking):
 
     def __post_init__(self) -> None:
         parse_key(self.expression)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(part.field for part in parse_key(self.expression))
 
     def candidates(self, items: Mentions, limits: Limits) -> Candidates:
         keys = keys_of(items, self.expression, self.normalise)
@@ -207,6 +217,10 @@ class SortedNeighbourhood(Blocking):
     def __post_init__(self) -> None:
         parse_key(self.expression)
         at_least("SortedNeighbourhood: window", self.window, 2)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(part.field for part in parse_key(self.expression))
 
     def candidates(self, items: Mentions, limits: Limits) -> Candidates:
         codes = keys_of(items, self.expression, self.normalise).codes
@@ -237,6 +251,10 @@ class RareTokens(Blocking):
         at_least("RareTokens: max_frequency", self.max_frequency, 2)
         at_least("RareTokens: min_shared", self.min_shared, 1)
         object.__setattr__(self, "fields", fields)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(self.fields)
 
     def candidates(self, items: Mentions, limits: Limits) -> Candidates:
         texts = texts_of(items, self.fields, self.normalise)
@@ -390,6 +408,7 @@ def blocked(
     at_least("max_block", max_block, 1)
     listed, jobs = as_rules(rules), resolve_jobs(n_jobs)
     limits = Limits(int(max_block), giant == "skip")
+    _check_columns(items, listed)
     found = [rule.candidates(items, limits) for rule in listed]
     total = sum(one.total for one in found)
     if total > max_pairs:
@@ -409,10 +428,29 @@ def blocked(
     return replace(items, left=left, right=right, blocked=True), _report(items, listed, counts)
 
 
+def _check_columns(items: Mentions, rules: Sequence[Blocking]) -> None:
+    for rule in rules:
+        lacking = next((name for name in rule.columns if name not in items.columns), None)
+        if lacking is not None:
+            there = ", ".join(map(repr, items.columns)) or "none"
+            remedy = "name columns of theirs in the rule, or give them this one"
+            raise InputError(f"the blocking rule {rule} reads the column {lacking!r}; the items have {there}: {remedy}")
+
+
+def wide_rules(items: Mentions) -> str:
+    """Two rules that bring many true pairs together, to suggest: of the column of text with most different values."""
+    texts = {name: column for name, column in items.columns.items() if isinstance(column, Column)}
+    named = [name for name in texts or items.columns if re.fullmatch(r"[^\W\d]\w*", name)]
+    if not named:
+        return WRITTEN
+    best = max(named, key=lambda name: len(texts[name].values) if name in texts else 0)
+    return f"'sorted({best}, 10)' or 'rare({best}, 50)'"
+
+
 def _every_pair(items: Mentions) -> tuple[Mentions, BlockingReport]:
     possible, first = items.n_possible_pairs, items.first_table
     if possible > ALL_PAIRS:
-        remedy = "give blocking rules, such as 'key(surname[:3])' or 'rare(name, 50)'"
+        remedy = f"give blocking rules, such as {wide_rules(items)}"
         raise InputError(f"{possible:,} pairs are possible, too many to compare all of them; {remedy}")
     if first is None:
         left, right = pairs_within(items.groups)

@@ -20,7 +20,7 @@ from kinfolk.core.training import Callback, Convergence, TrainingPlan
 from kinfolk.errors import DataWarning, InputError, SettingError, warn
 from kinfolk.inference.clustering import LARGEST, e_step, log_odds, missing_pairs, single_link
 from kinfolk.learning.lbfgs import Watch, optimise
-from kinfolk.linking.blocking import BlockingReport, as_rules
+from kinfolk.linking.blocking import BlockingReport, as_rules, wide_rules
 from kinfolk.linking.clusterers import Clusterer
 from kinfolk.linking.mentions import Mentions, pair_keys, pairs_of
 from kinfolk.linking.objective import Bias, PairObjective, Tilt, grouped_scores
@@ -504,8 +504,7 @@ def warn_of_blocking(items: Mentions, rules: Any, report: BlockingReport | None)
         named = "" if rules is None else f" ({', '.join(map(str, as_rules(rules)))})"
     warn(
         f"blocking{named} puts only {100 * share:.1f} % of the true pairs of the training data within reach, directly "
-        "or through other records; no model can link the rest: add a rule for them, such as "
-        "'sorted(name, 10)' or 'rare(name, 50)'",
+        f"or through other records; no model can link the rest: add a rule for them, such as {wide_rules(items)}",
         DataWarning,
     )
 

@@ -98,7 +98,7 @@ OPTIONS = ModelOptions(
     # what is stacked are CRFs, which have settings of their own
     {str(k): (LinearChainCRF.DECLARED if k is Method.stacked else {}) | v.DECLARED for k, v in MODELS.items()},
     {
-        "templates": ModelOption(str, "feature set: sentence or document. Default: sentence.", "templates", (*NAMED,)),
+        "templates": ModelOption(str, f"feature set: {', '.join(NAMED)}. Default: sentence.", "templates", (*NAMED,)),
         "class_weight": ModelOption(
             list[str], "label=weight, e.g. PER=2; may be repeated; or: balanced.", "class_weight"
         ),
