@@ -73,7 +73,8 @@ class NotFittedError(KinfolkError, ValueError, AttributeError):
 
 
 class ConvergenceWarning(UserWarning):
-    """Training stopped for another reason than having reached its tolerance."""
+    """Training that stopped for another reason than having reached its tolerance; messages that did not settle, or sums
+    over orders that are not exact, when something was predicted."""
 
 
 class DataWarning(UserWarning):

@@ -90,6 +90,35 @@ def test_no_setting_takes_nonsense(name: str, setting: str, value: Any):
     assert setting.rstrip("s").replace("_", " ") in told.replace("_", " ") or repr(value) in told, told
 
 
+RULED = [(name, setting) for name, setting in SETTINGS if (rule := new(name).DECLARED[setting].rule) is not None
+         and not rule.holds("nonsense!")]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "setting"), RULED, ids=[f"{name}-{setting}" for name, setting in RULED])
+def test_no_setting_takes_nonsense_once_the_model_is_trained(name: str, setting: str):
+    model = copy.copy(fitted(name)).set_params(**{setting: "nonsense!"})
+    for answer in (model.predict, model.predict_proba, model.score):
+        with pytest.raises(SettingError, match=rf"{name}\({setting}=...\) must be .*; got 'nonsense!'"):
+            answer(MODELS[name][1])
+
+
+@pytest.mark.parametrize(
+    ("name", "setting", "value"),
+    [
+        ("LinearChainCRF", "outside_penalty", float("nan")),
+        ("LinearChainCRF", "outside_penalty", 1e9),
+        ("MixtureNodes", "predict_orders", 0),
+        ("MixtureNodes", "evidence", "bogus"),
+        ("DependencyNetwork", "sweeps", 0),
+    ],
+)
+def test_a_setting_beyond_its_range_is_refused_once_the_model_is_trained(name: str, setting: str, value: Any):
+    model = copy.copy(fitted(name))
+    setattr(model, setting, value)
+    with pytest.raises(SettingError, match=f"{setting}=...\\) must be"):
+        model.predict(MODELS[name][1])
+
+
 # -- fitting, files, order, threads -------------------------------------------------------------------
 
 

@@ -371,13 +371,14 @@ TWO = kf.Graph(
 )
 
 
-def test_what_did_not_settle_is_told(fitted: Any, caplog: pytest.LogCaptureFixture):
+def test_what_did_not_settle_is_told_once_a_call(fitted: Any, caplog: pytest.LogCaptureFixture):
     model = with_weights(fitted, fitted.weights_, max_rounds=1)
-    for call in (model.predict, model.predict_proba, model.score, lambda X: model.predict(X, forced=False)):
-        caplog.clear()
-        with caplog.at_level(logging.WARNING, "kinfolk"):
+    for call in (model.predict, model.predict_proba, model.score, model.evaluate, lambda X: model.explain(X, 70)):
+        with pytest.warns(ConvergenceWarning) as caught:
             call(TWO)
-        assert "belief propagation did not settle in 2 of 3 groups (0, 1; largest change" in caplog.text
+        (told,) = (str(one.message) for one in caught)
+        assert told.startswith("belief propagation did not settle in 2 of 3 groups (0, 1; largest change")
+        assert caught[0].filename == __file__
     report = model.inference_report(TWO)
     assert report.not_converged.tolist() == [0, 1] and report.rounds.tolist() == [1, 1, 1]
     calm = fitted.inference_report(TWO)
@@ -387,11 +388,11 @@ def test_what_did_not_settle_is_told(fitted: Any, caplog: pytest.LogCaptureFixtu
     assert not caplog.records
 
 
-def test_training_that_did_not_settle_is_told(caplog: pytest.LogCaptureFixture):
-    with caplog.at_level(logging.WARNING, "kinfolk"):
-        model = fit(link(max_rounds=1), TWO, callback=lambda progress: progress.stage == "bethe")
-    assert len(model.training_report_.not_converged) and "belief propagation did not settle in" in caplog.text
-    caplog.clear()
+def test_training_that_did_not_settle_is_told_once(caplog: pytest.LogCaptureFixture):
+    with pytest.warns(ConvergenceWarning) as caught:
+        model = link(max_rounds=1).fit(TWO, callback=lambda progress: progress.stage == "bethe")
+    told = [one for one in caught if "belief propagation did not settle in" in str(one.message)]
+    assert len(model.training_report_.not_converged) and len(told) == 1
     assert fit(link(), TWO).training_report_.converged.all() and not caplog.records
 
 

@@ -13,7 +13,7 @@ from scipy import sparse, special
 import kinfolk as kf
 import mixture_oracle as oracle
 from kinfolk.core.training import Progress
-from kinfolk.errors import DataWarning, InputError, SettingError
+from kinfolk.errors import ConvergenceWarning, DataWarning, InputError, SettingError
 from kinfolk.graph.nodes import Known, Nodes
 
 TOKENS, LABELS = [["Kim", "left"]], [["B-PER", "O"]]
@@ -690,12 +690,17 @@ def test_weighed_orders_are_kept_in_the_file_explained_and_the_same_for_all_thre
     assert said.label == model.classes_[found[20].argmax()]
 
 
-def test_too_large_a_block_and_too_few_orders_are_said(caplog):
+def test_too_large_a_block_and_too_few_orders_are_said_once_each():
     """Twenty-four unknown nodes, all linked to all; and of two orders three never count."""
     model, _ = small_trained(evidence="weighed")
     links = [(i, j) for i in range(30) for j in range(i)]
     large = kf.Graph(np.zeros((30, 2)), ["a"] * 3 + [None] * 24 + ["b"] * 3, {"near": np.array(links)})
-    with caplog.at_level("WARNING", "kinfolk"):
-        found = model.set_params(predict_orders=2).predict_proba(large, forced=True)
-    assert "more unknown ancestors than can be summed over" in caplog.text and "as few as" in caplog.text
+    model.set_params(predict_orders=2)
+    for call in (model.predict, model.predict_proba, lambda X, forced: model.explain(X, 10, forced=forced)):
+        with pytest.warns(ConvergenceWarning) as caught:
+            call(large, forced=True)
+        block, orders = (str(one.message) for one in caught)
+        assert "more unknown ancestors than can be summed over" in block and "as few as" in orders
+    with pytest.warns(ConvergenceWarning):
+        found = model.predict_proba(large, forced=True)
     np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-9)

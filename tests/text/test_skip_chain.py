@@ -521,14 +521,20 @@ def test_a_report_tells_of_every_document():
     assert str(model.inference_report([])) == "belief propagation settled in 0 of 0 groups; nothing to do"
 
 
-def test_what_did_not_settle_is_told_by_name(caplog: pytest.LogCaptureFixture):
+def test_what_did_not_settle_is_told_by_name_once_a_call(tmp_path: Path):
+    """However often messages are sent for the answer: labels, entities and what a page shows."""
     model = drawn(trained(), 0, 2.0, max_rounds=1)
-    for call in (model.predict, model.predict_proba, model.predict_entities, model.inference_report):
-        caplog.clear()
-        with caplog.at_level(logging.WARNING, "kinfolk"):
+    for call in (model.predict, model.predict_proba, model.predict_entities):
+        with pytest.warns(ConvergenceWarning) as caught:
             call(LOOPS)
-        assert "belief propagation did not settle in 2 of 3 groups (0, 2; largest change" in caplog.text
-        assert "Raise `damping`" in caplog.text
+        (told,) = (str(one.message) for one in caught)
+        assert told.startswith("belief propagation did not settle in 2 of 3 groups (0, 2; largest change")
+        assert "Raise `damping`" in told and caught[0].filename == __file__
+    page = tmp_path / "page.html"
+    for call in (lambda: model.explain(LOOPS, 0, 1, report=page), lambda: model.evaluate(SHORT, report=page)):
+        with pytest.warns(ConvergenceWarning, match="did not settle") as caught:
+            call()
+        assert len(caught) == 1
     report = model.inference_report(LOOPS)
     assert report.not_converged.tolist() == [0, 2] and (report.change[[0, 2]] > 1e-4).all()
     assert str(report) == "belief propagation settled in 1 of 3 groups; 1.0 rounds on average, 1 at most"
@@ -540,12 +546,13 @@ def test_what_settled_is_not_told(caplog: pytest.LogCaptureFixture):
     assert not caplog.records
 
 
-def test_training_that_did_not_settle_is_told(caplog: pytest.LogCaptureFixture):
-    with caplog.at_level(logging.WARNING, "kinfolk"):
-        model = fit(skip(max_rounds=1, max_iterations=2))
+def test_training_that_did_not_settle_is_told_once():
+    with pytest.warns(ConvergenceWarning) as caught:
+        model = skip(max_rounds=1, max_iterations=2).fit(SHORT)
+    told = [str(one.message) for one in caught if "did not settle in" in str(one.message)]
     bad = model.training_report_.not_converged
     assert len(bad) and len(model.training_report_.converged) == SHORT.n_documents
-    assert f"did not settle in {len(bad)} of 6 groups ({bad[0]}" in caplog.text
+    assert len(told) == 1 and f"did not settle in {len(bad)} of 6 groups ({bad[0]}" in told[0]
 
 
 def test_a_report_counts_sentences_as_they_are_given():

@@ -21,6 +21,7 @@ from kinfolk.core.data import finite
 from kinfolk.core.modelfile import ModelFile
 from kinfolk.core.settings import SMALLEST, Settings, number, one_of, setting, whole
 from kinfolk.core.training import Callback, Convergence, TrainingPlan
+from kinfolk.errors import ConvergenceWarning, warn
 from kinfolk.inference.loopy import Fixed, PairGraph, Propagation, forest_shares, node_beliefs, pair_graph, propagate
 from kinfolk.inference.loopy_losses import BetheLoss, PairResiduals, piecewise_loss, pseudo_loss
 from kinfolk.learning.lbfgs import Iteration, Watch, optimise
@@ -242,10 +243,9 @@ class InferenceReport:
         bad = self.not_converged
         if len(bad):
             shown = ", ".join(map(str, bad[:5])) + (", ..." if len(bad) > 5 else "")
-            log.warning(
-                "belief propagation did not settle in %d of %d groups (%s; largest change %.2g): %s",
-                len(bad), len(self.converged), shown, float(self.change[bad].max()), remedy,
-            )  # fmt: skip
+            many, change = f"{len(bad)} of {len(self.converged)} groups", float(self.change[bad].max())
+            message = f"belief propagation did not settle in {many} ({shown}; largest change {change:.2g}): {remedy}"
+            warn(message, ConvergenceWarning)
 
 
 JUMPED = "Belief propagation did not settle, or went to another fixed point: raise damping, max_rounds or l2."

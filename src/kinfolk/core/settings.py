@@ -1,7 +1,8 @@
 """Settings the way scikit-learn keeps them: arguments of `__init__`, stored untouched under their own names.
 
 Each is declared once, in its class, `l2: float = setting(0.1, "strength of the ridge", NUMBER)`: that is its default,
-its line in the docstring, its check when `fit` is called or a file is loaded, and its option in the shell.
+its line in the docstring, its check when `fit` is called, a file is loaded or an answer is asked for, and its option in
+the shell.
 
 `get_params`, `set_params`, `sklearn.base.clone`, pipelines and grids work, and notebooks show models as they show those
 of scikit-learn; which itself is not imported for it: that would cost every start of the program most of a second.
@@ -175,8 +176,10 @@ class Settings:
             raise
 
     def _require_fitted(self) -> None:
+        """Before every answer: the model is trained, and settings that were changed since are what they may be."""
         if not self.__sklearn_is_fitted__():
             raise NotFittedError(f"this {type(self).__name__} is not trained yet: call fit, or load a model file")
+        check_settings(self)
 
     def __repr__(self) -> str:
         defaults = inspect.signature(type(self).__init__).parameters

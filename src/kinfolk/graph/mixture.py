@@ -53,7 +53,7 @@ from kinfolk.core.training import (
     observed,
     warn_unless_converged,
 )
-from kinfolk.errors import InputError, SettingError
+from kinfolk.errors import ConvergenceWarning, InputError, SettingError, warn
 from kinfolk.graph.gain import GuardedNodes
 from kinfolk.graph.model import RELATIONS
 from kinfolk.graph.nodes import (
@@ -388,16 +388,16 @@ class MixtureNodes(Mixes, GuardedNodes, Optimised):
         fewest, how = float(found.effective[touched].min()), "exact" if found.exact else "not exact"
         log.info("orders weighed by known labels, %s in each; effective number from %.1f of %d", how, fewest, orders)
         if not found.exact:
-            log.warning(
+            warn(
                 "some known labels look at more unknown ancestors than can be summed over: there they are predicted "
-                "one by one, an approximation; `evidence='first'` is exact in each order of a graph"
+                "one by one, an approximation; `evidence='first'` is exact in each order of a graph",
+                ConvergenceWarning,
             )
         if orders > 1 and fewest < FEW_ORDERS:
-            log.warning(
-                "of %d orders weighed by known labels as few as %.1f count: raise `predict_orders`, or set "
-                "`evidence='first'`, which needs no weights",
-                orders,
-                fewest,
+            warn(
+                f"of {orders} orders weighed by known labels as few as {fewest:.1f} count: raise `predict_orders`, or "
+                "set `evidence='first'`, which needs no weights",
+                ConvergenceWarning,
             )
 
     # -- explanation ----------------------------------------------------------------------------------

@@ -36,6 +36,7 @@ from kinfolk.graph.nodes import (
     training_labels,
 )
 from kinfolk.graph.page import node_part
+from kinfolk.learning.gain import in_silence
 from kinfolk.report.page import PathLike, check_report
 from kinfolk.report.scores import UNSEEN, Confusion, Counts, confusion, write_scores
 
@@ -220,7 +221,10 @@ class NodeModel(Saved):
         certain, (links, _) = known.without(node), self.relations_used()
 
         def predicted(cut: Cut | None) -> Array:
-            return self._probabilities(nodes if cut is None else without_links(nodes, cut), certain)
+            if cut is None:
+                return self._probabilities(nodes, certain)
+            with in_silence():  # what there is to warn of was said of the graph as it is
+                return self._probabilities(without_links(nodes, cut), certain)
 
         level = type(self).__name__
         explained = explained_by_cuts(nodes, node, links, predicted, certain.labels, self.labels_.names, level)

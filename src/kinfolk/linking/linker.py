@@ -287,6 +287,7 @@ class Linker(Guarded):
         After ranking it is exact under the model, summed over all ways to follow antecedents; where more than 1,024
         items hang together by candidate pairs, to about 1e-5.
         """
+        self._require_fitted()
         paired = self.candidates(items)
         return self._probability(paired, self.decision_function(paired))
 
@@ -321,6 +322,7 @@ class Linker(Guarded):
 
     def _compared(self, items: Mentions) -> tuple[Mentions, NDArray[np.float64]]:
         """The same with log-odds."""
+        self._require_fitted()
         paired = self.candidates(items)
         score = self.decision_function(paired)
         if self._closes:

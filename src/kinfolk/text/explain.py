@@ -102,6 +102,7 @@ class LabelledDocument:
     """One document, labelled, with all that is known of why; what a page alone shows is worked out when asked for."""
 
     tagger: Tagger
+    decoder: Any  # its TokenDecoder
     batch: Batch
     path: NDArray[np.int32]
     marginals: Array
@@ -109,7 +110,7 @@ class LabelledDocument:
 
     @cached_property
     def entities(self) -> Sequence[Entity]:
-        return self.tagger._decoder().entities(self.batch, self.path, False)
+        return self.decoder.entities(self.batch, self.path, False)
 
     @cached_property
     def long_edges(self) -> Sequence[tuple[int, int, str]]:
@@ -121,7 +122,7 @@ def label_document(tagger: Tagger, batch: Batch, tokens: Sequence[int]) -> Label
     batch, decoder = replace(batch, kept_rows={}), tagger._decoder()
     path, marginals = decoder.paths(batch, False), decoder.marginals(batch, False)
     answers = tagger._explanations(batch, path, marginals, tokens)
-    return LabelledDocument(tagger, batch, path, marginals, answers)
+    return LabelledDocument(tagger, decoder, batch, path, marginals, answers)
 
 
 class NamedFeatures(NamedTuple):

@@ -32,6 +32,7 @@ from kinfolk.core.threads import resolve_jobs
 from kinfolk.core.training import Convergence, Stage, TrainingPlan
 from kinfolk.errors import SettingError
 from kinfolk.inference.loopy import Propagation, edge_beliefs
+from kinfolk.learning.gain import in_silence
 from kinfolk.learning.loglinear import Shape, TableWeights, Weights, inherit_mixture
 from kinfolk.learning.sparse import SparseRows
 from kinfolk.text.batch import Batch, Confidence
@@ -226,7 +227,8 @@ class SkipChainCRF(Propagates, GuardedTagger):
     def inference_report(self, X: Any) -> InferenceReport:
         """In which documents of X belief propagation settles."""
         self._require_fitted()
-        return self._decoder().run(Batch.of(X), False)[1]
+        with in_silence():  # the report says it
+            return self._decoder().run(Batch.of(X), False)[1]
 
     def _score_parts(self) -> tuple[Array, Array | None, Array | None]:
         return self.weights_.tables[0], self.weights_.pair[0], self.weights_.pair[0].T
@@ -265,6 +267,7 @@ class SkipChainDecoder(FittedDecoder):
 
     weights: TableWeights
     sample: PairSample | None = None
+    told: list[InferenceReport] = field(default_factory=list)  # of one answer, which may run messages several times
 
     def run(self, batch: Batch, forced: bool, maximise: bool = False) -> tuple[Any, InferenceReport, Any, PairSample]:
         """Beliefs, given that the tag sequence is valid and that forced labels are as they are."""
@@ -286,8 +289,10 @@ class SkipChainDecoder(FittedDecoder):
         report = report.by_document(np.bincount(corpus.token_documents, minlength=corpus.n_documents) > 0)
         if batch.filled is not None:  # sentences of a list are documents, also those without tokens
             report = report.by_document(batch.filled)
-        if self.sample is None:
-            report.warn(REMEDY)
+        if self.sample is None and len(report.not_converged):
+            if not self.told:
+                report.warn(REMEDY)
+            self.told.append(report)
         return found, report, scores, sample
 
     def marginals(self, batch: Batch, forced: bool) -> Array:
