@@ -82,7 +82,8 @@ class DataWarning(UserWarning):
 
 
 class GainWarning(UserWarning):
-    """A collective model that is not shown to beat its local model on its training data, cross-fitted."""
+    """A collective model that is worse than its local model on its training data, cross-fitted, or the same, or not
+    shown to beat it; or whose gain cannot be measured as it was asked for."""
 
 
 def warn(message: str, category: type[Warning]) -> None:

@@ -108,7 +108,7 @@ def words() -> Iterator[ShellWords]:
     ("correct `columns=...` or `separator=...`", "correct `columns=...` or --separator"),
     ("raise `tolerance`, or say `tolerance=0.1`", "raise --tolerance, or say --tolerance 0.1"),
     ("features=[...] of `Graph(text=...)`", "features=[...] of `Graph(text=...)`"),
-    ("a ` in `text=...", "a ` in `text=..."),
+    ("a ` in `text=...", "a ` in `text=..."), ("`text=[]` or `separator=None`", "--text none or --separator none"),
 ], ids=str)  # fmt: skip
 def test_settings_become_options(words: ShellWords, text: str, shown: str):
     assert words.text(text) == shown

@@ -57,15 +57,41 @@ def predicted(kinfolk: Any, shelf: Path, model: Path, *options: object) -> np.nd
 # -- models -------------------------------------------------------------------------------------------
 
 
+FOLDS = {"stacked": ["--folds", "3"], "dependency-network": []}
+
+
 @pytest.mark.parametrize("model", ["stacked", "dependency-network"])
 def test_a_guard_tells_the_gain_over_the_local_model(kinfolk: Any, shelf: Path, tmp_path: Path, model: str):
-    done = train(kinfolk, shelf, tmp_path / "m", "--guard", "3", "--seed", "3", model=model)
+    done = train(kinfolk, shelf, tmp_path / "m", *FOLDS[model], "--guard", "3", "--seed", "3", model=model)
     gain = kf.load_model(tmp_path / "m").gain_
     assert done.status == 0 and str(gain) in done.err.splitlines()
-    assert ("is not shown to beat its local model" in done.err) == (not gain.beats)
-    as_json = train(kinfolk, shelf, tmp_path / "m", "--guard", "3", "--seed", "3", "--json", model=model)
+    assert ("its local model" in done.err) == (not gain.beats)
+    command = [*FOLDS[model], "--guard", "3", "--seed", "3", "--json"]
+    as_json = train(kinfolk, shelf, tmp_path / "m", *command, model=model)
     assert json.loads(as_json.out)["gain"] == pytest.approx(vars(gain))
     assert "gain" not in json.loads(train(kinfolk, shelf, tmp_path / "m", "--json", model=model).out)
+
+
+@pytest.mark.filterwarnings("always")
+@pytest.mark.parametrize(("options", "told"), [
+    (["--model", "stacked", "--guard", "3"],
+     "error: --guard must be True or 5, the number of --folds, by which a stack is measured; got 3; set --guard 5, or "
+     "--folds 3 too"),
+    (["--model", "stacked", "--guard", "5", "--depth", "0"],
+     "warning: --guard 5 has nothing to compare: there is no level above the base"),
+    (["--model", "mop", "--guard", "2", "--relations", "none"],
+     "warning: --guard 2 has nothing to compare: no links are used"),
+    (["--model", "mop", "--guard", "2", "--l2", "1e9"], "The local model is that of --relations none"),
+    (["--model", "dependency-network", "--guard", "2", "--base-setting", "C=1e-9"],
+     "The local model is its base on own features, as --model stacked with --depth 0"),
+    (["--model", "stacked", "--guard", "2", "--folds", "2", "--cross-fitting", "paper", "--base-setting", "C=1e-9"],
+     "The local model is that of --depth 0, the base alone"),
+], ids=str)  # fmt: skip
+def test_what_is_said_of_the_gain_names_options_with_their_values(
+    kinfolk: Any, shelf: Path, tmp_path: Path, options: list[str], told: str
+):
+    done = kinfolk("nodes", "train", *where(shelf, "a"), "--out", tmp_path / "m", "--jobs", "1", *options)
+    assert told in done.err and "`" not in done.err
 
 
 def test_every_setting_reaches_a_stacked_model(kinfolk: Any, shelf: Path, tmp_path: Path):

@@ -49,9 +49,11 @@ def test_where_links_help_the_gain_is_above_0_and_nothing_is_warned_of(name: str
 
 @EACH
 def test_where_links_are_noise_it_warns_and_names_the_local_model(name: str):
-    with pytest.warns(GainWarning, match=rf"{name} is not shown to beat its local model: accuracy .* is .*`"):
+    with pytest.warns(GainWarning) as caught:
         gain = MODELS[name]().fit(NOISE).gain_
-    assert gain.lower <= 0 and abs(gain.gain) < 8
+    (told,) = (str(one.message) for one in caught)
+    assert told.startswith(f"{gain.verdict(name)}: accuracy ") and "The local model is " in told and told.count("`") > 1
+    assert gain.lower <= 0 and gain.differing > 0 and abs(gain.gain) < 8
 
 
 @EACH
@@ -91,10 +93,36 @@ def test_the_base_of_a_stack_is_scored_by_its_probabilities_whatever_its_votes(p
     assert one.fit(HELPS).gain_.local == other.fit(HELPS).gain_.local
 
 
-def test_nothing_is_measured_where_nothing_is_collective():
-    assert MODELS["MixtureNodes"]().set_params(relations=[]).fit(HELPS).gain_ is None
-    assert MODELS["LinkModel"]().set_params(relations=[]).fit(HELPS).gain_ is None
-    assert MODELS["StackedNodes"]().set_params(depth=0).fit(HELPS).gain_ is None
+def test_nothing_is_measured_where_nothing_is_collective_and_that_is_said():
+    for name, settings, why in (
+        ("MixtureNodes", {"relations": []}, "no links are used"),
+        ("LinkModel", {"relations": []}, "no links are used"),
+        ("StackedNodes", {"depth": 0}, "there is no level above the base"),
+    ):
+        with pytest.warns(GainWarning, match=f"^`guard=3` has nothing to compare: {why}$"):
+            assert MODELS[name]().set_params(**settings).fit(HELPS).gain_ is None
+
+
+def test_a_stack_is_measured_by_its_own_folds_and_takes_no_other_number():
+    model = MODELS["StackedNodes"]()
+    with pytest.raises(SettingError, match=r"True or 3, the number of `folds`, .*; got 5; set `guard=3`, or `folds=5`"):
+        model.set_params(guard=5).fit(HELPS)
+    numbered = MODELS["StackedNodes"]().fit(HELPS).gain_
+    assert model.set_params(guard=True).fit(HELPS).gain_ == numbered
+    assert model.set_params(guard=False).fit(HELPS).gain_ is None
+    assert model.set_params(guard=3, folds=np.arange(150) % 3).fit(HELPS).gain_.folds == 3
+    assert "folds" in kf.StackedNodes.DECLARED["guard"].help and kf.StackedNodes(LogisticRegression()).guard is None
+
+
+def test_a_model_whose_links_say_nothing_answers_as_its_local_model():
+    """A strong ridge holds all weights at 0: both say the label of most nodes."""
+    links = np.stack([np.arange(59), np.arange(1, 60)], axis=1)
+    features = np.random.default_rng(0).normal(size=(60, 2))
+    alike = kf.Graph(features, ["a"] * 40 + ["b"] * 20, {"near": links})
+    model = kf.StackedNodes(LogisticRegression(C=1e-12), folds=2, cross_fitting="paper", n_jobs=1, guard=True)
+    with pytest.warns(GainWarning, match="^StackedNodes answers as its local model does: accuracy .*answer differs"):
+        gain = model.fit(alike).gain_
+    assert (gain.gain, gain.lower, gain.upper, gain.differing) == (0, 0, 0, 0)
     assert MODELS["StackedNodes"]().fit(HELPS).at_depth(0).gain_ is None
 
 

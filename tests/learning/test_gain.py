@@ -90,10 +90,27 @@ def test_it_reads_as_a_sentence():
     assert str(found) == said and found.beats
 
 
+@pytest.mark.parametrize(("bounds", "differing", "verdict"), [
+    ((0.5, 2.0), 9, None),
+    ((-1.0, 2.0), 9, "MixtureNodes is not shown to beat its local model"),
+    ((0.0, 0.0), 9, "MixtureNodes is not shown to beat its local model"),
+    ((0.0, 0.0), None, "MixtureNodes is not shown to beat its local model"),
+    ((0.0, 0.0), 0, "MixtureNodes answers as its local model does"),
+    ((-2.0, -0.5), 9, "MixtureNodes is worse than its local model"),
+], ids=str)  # fmt: skip
+def test_worse_the_same_and_unclear_are_told_apart(bounds: tuple[float, float], differing: int, verdict: str):
+    middle = sum(bounds) / 2
+    found = Gain("accuracy", 80.0, 80.0 + middle, middle, *bounds, 120, "nodes", 5, differing)
+    assert found.verdict("MixtureNodes") == verdict
+    assert str(found).endswith("5 folds of 120 nodes; no held-out answer differs)") == (differing == 0)
+
+
 def test_a_file_gives_back_what_it_kept_and_nothing_else():
     found = Gain("entity F1", 80.0, 82.5, 2.5, 1.25, 3.75, 120, "documents", 5)
-    assert Gain.from_file(vars(found)) == found
-    for altered in ({"lower": 9.0}, {"n": 0}, {"folds": 1}, {"metric": 3}, {"gain": "2.5"}):
+    assert (
+        Gain.from_file(vars(found)) == found == Gain.from_file({k: v for k, v in vars(found).items() if v is not None})
+    )
+    for altered in ({"differing": -1}, {"lower": 9.0}, {"n": 0}, {"folds": 1}, {"metric": 3}, {"gain": "2.5"}):
         with pytest.raises(ModelFileError, match="do not fit together"):
             Gain.from_file({**vars(found), **altered})
 

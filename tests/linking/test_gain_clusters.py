@@ -46,8 +46,19 @@ def test_of_records_clusters_are_the_units():
     assert gain.n == len(np.unique(PEOPLE.clusters)) and gain.local > 50
 
 
-def test_a_linker_that_decides_pairs_has_nothing_to_measure():
-    assert linker(training="local").fit(PEOPLE).gain_ is None
+def test_a_linker_that_decides_pairs_has_nothing_to_measure_and_that_is_said():
+    with pytest.warns(GainWarning, match="^`guard=2` has nothing to compare: `training='local'` is the local model"):
+        assert linker(training="local").fit(PEOPLE).gain_ is None
+
+
+def test_fewer_documents_than_folds_are_said():
+    """Four documents: each is a unit for up to four folds, beyond that true clusters are."""
+    nobody = np.zeros(0, np.int32)
+    documents = Mentions({}, np.repeat(np.arange(4), 4), nobody, nobody, np.arange(16) // 2)
+    assert _folds(documents, 4, 0)[0] == "documents"
+    with pytest.warns(GainWarning, match="`guard=5` needs as many documents; got 4: true clusters are dealt"):
+        assert _folds(documents, 5, 0)[0] == "clusters"
+    assert _folds(PEOPLE, 5, 0)[0] == "clusters", "a table of records has no documents, and nothing to say"
 
 
 def test_labelled_pairs_alone_are_refused():

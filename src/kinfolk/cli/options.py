@@ -106,6 +106,7 @@ ALIASES = {
     "n_jobs": "jobs",
     "blocking": "block",
     "templates": "template",
+    "skip_edges": "skip",
 }  # setting -> parameter
 
 
@@ -152,6 +153,8 @@ def _shown(value: str) -> list[str]:
         return []
     if meant is Ellipsis or isinstance(meant, bool | dict):
         return []
+    if meant is None or meant in ([], ()):
+        return ["none"]
     named = [str(one) for one in (meant if isinstance(meant, list | tuple) else [meant]) if one is not Ellipsis]
     return [",".join(named)] if named else []
 
@@ -162,6 +165,11 @@ RUNNING: ContextVar[ShellWords] = ContextVar("RUNNING")
 def shell_words() -> ShellWords:
     """Of the command that runs."""
     return RUNNING.get(ShellWords())
+
+
+def name_models(models: Mapping[Any, type]) -> None:
+    """From here on models in messages of the library are called as the command that runs calls them."""
+    shell_words().instead.update({kind.__name__: f"--model {name}" for name, kind in models.items()})
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -26,7 +26,7 @@ from kinfolk.collective.templates import (
     set_known,
 )
 from kinfolk.core.modelfile import Functions, ModelFile
-from kinfolk.core.settings import FLAG, Rule, one_of, setting, whole
+from kinfolk.core.settings import FLAG, NONE, Rule, one_of, setting, whole
 from kinfolk.core.training import speaker
 from kinfolk.errors import InputError, SettingError
 from kinfolk.learning.crossfit import NOTHING, CrossFitting, Hidden, assign_folds
@@ -204,7 +204,8 @@ class StackedModel(Guarded):
     Learned by `fit`: `levels_` (trained bases), `folds_`, `gain_`.
     """
 
-    LOCAL: ClassVar[str] = "`at_depth(0)`, the base alone"
+    LOCAL: ClassVar[str] = "that of `depth=0`, the base alone"
+    NOTHING: ClassVar[str] = "there is no level above the base"
 
     base: Any = setting(
         None, "the model of an instance alone; a list of depth + 1 gives each level its own", in_file=False
@@ -229,6 +230,15 @@ class StackedModel(Guarded):
         '"strict": no label, nor a model trained on it, has a part in its own features; "paper": Figure 2 of the '
         'paper, fewer models; "none": in-sample votes, to see what goes wrong. See docs/stacked.md',
         one_of("strict", "paper", "none"),
+    )
+
+    _: KW_ONLY
+    guard: int | bool | None = setting(
+        None,
+        "True: the cross-fitting by `folds` also tells whether the levels beat the base (`gain_`, with an interval; a "
+        "warning where they are not shown to), with one to three times as many models to train. A number has to be "
+        "that of `folds`. None or False: not measured",
+        whole(2) | FLAG | NONE,
     )
 
     levels_: list[Any] = field(init=False)
@@ -269,8 +279,12 @@ class StackedModel(Guarded):
 
     def _guards(self, known: str, depth: int) -> bool:
         """Whether the levels are to be compared with the base; an error where nothing is cross-fitted."""
-        if self.guard is None or depth == 0:
+        if not self.guard or depth == 0:
             return False
+        folds = int(self.folds) if isinstance(self.folds, int | np.integer) else len(np.unique(np.asarray(self.folds)))
+        if not isinstance(self.guard, bool) and self.guard != folds:
+            what = f"True or {folds}, the number of `folds`, by which a stack is measured"
+            raise SettingError("guard", self.guard, what, f"set `guard={folds}`, or `folds={self.guard}` too")
         if known == "ceiling" or self.cross_fitting == "none":
             which = "known='ceiling'" if known == "ceiling" else "cross_fitting='none'"
             raise SettingError.saying(f"`guard={self.guard}` compares cross-fitted predictions, and `{which}` has none")

@@ -22,6 +22,7 @@ from kinfolk.cli.options import (
     class_weights,
     counted_warnings,
     examples,
+    name_models,
     names_in,
     new_base,
     refusals_of_the_base,
@@ -124,6 +125,7 @@ NodeOptions = OPTIONS.group()
 
 def new_labeller(method: Method, options: Any, settings: dict[str, Any]) -> Any:
     """The model that `nodes train` asks for."""
+    name_models(MODELS)
     given = OPTIONS.given(method, options)
     if "class_weight" in given:
         given["class_weight"] = class_weights(given["class_weight"])

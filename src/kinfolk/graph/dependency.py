@@ -118,7 +118,7 @@ class DependencyNetwork(GuardedNodes, NeighbourModel):
     Learned by `fit`: `classes_`, `local_`, `conditional_`, `template_set_`, `gain_`.
     """
 
-    LOCAL: ClassVar[str] = "its base on own features, or `StackedNodes(base, depth=0)`"
+    LOCAL: ClassVar[str] = "its base on own features, as `StackedNodes` with `depth=0`"
 
     GONE: ClassVar[tuple[str, ...]] = ("known",)  # what is known is said when predicting
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,8 @@ Array = NDArray[Any]
 @dataclass(kw_only=True, eq=False, repr=False)
 class GuardedNodes(Guarded, NodeModel):
     """Abstract: a model of nodes that is trained anew for every fold."""
+
+    NOTHING: ClassVar[str] = "no links are used"
 
     @abstractmethod
     def _alone(self, fitted: Self, X: Any, how: Mapping[str, Any]) -> Array:
@@ -42,7 +44,7 @@ class GuardedNodes(Guarded, NodeModel):
                 fitted: Any = self._anew()
                 fitted.fit(X, **given)
                 answers = [nodes.to_rows(found) for found in (self._alone(fitted, X, given), fitted.predict(X))]
-                count_nodes(counted, nodes, fold, fold == number, *(found == gold for found in answers))
+                count_nodes(counted, nodes, fold, fold == number, gold, *answers)
         return counted.gain("accuracy", node_unit(nodes, fold), self.guard)
 
     def _node_folds(self, nodes: Nodes, labels: Array) -> NDArray[np.int32]:
@@ -66,10 +68,14 @@ def node_unit(nodes: Nodes, fold: Array) -> str:
     return "graphs" if n_groups > 1 and n_groups == pairs.shape[1] else "nodes"
 
 
-def count_nodes(counted: Counted, nodes: Nodes, fold: Array, asked: Array, alone: Array, together: Array) -> None:
-    """Add the nodes `asked`: whether the local and the collective model are right about each."""
+def count_nodes(
+    counted: Counted, nodes: Nodes, fold: Array, asked: Array, gold: Array, alone: Array, together: Array
+) -> None:
+    """Add the nodes `asked`: whether the answers of the local and of the collective model are right about each."""
     rows = np.flatnonzero(asked)
     unit = nodes.groups[rows] if node_unit(nodes, fold) == "graphs" else rows
     _, unit, sizes = np.unique(unit, return_inverse=True, return_counts=True)
-    right = (np.bincount(unit, found[rows]) for found in (alone, together))
-    counted.add(*(np.stack([one, sizes], axis=1) for one in right))
+    local, collective = (
+        np.stack([np.bincount(unit, (found == gold)[rows]), sizes], axis=1) for found in (alone, together)
+    )
+    counted.add(local, collective, (alone != together)[rows].sum())

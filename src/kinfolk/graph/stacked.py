@@ -66,8 +66,8 @@ def remembered(training: Training, instances: NodeInstances, revealed: bool) -> 
 def stacked_gain(training: Training, instances: NodeInstances) -> Gain:
     """Of the last level over the base, by the predictions of models that never saw a node's label."""
     nodes, fold, labels, counted = instances.ready.nodes, instances.fold, instances.labels, Counted()
-    found = (training.estimate_alone(), training.estimate())
-    count_nodes(counted, nodes, fold, fold >= 0, *(table.argmax(axis=1) == labels for table in found))
+    found = (table.argmax(axis=1) for table in (training.estimate_alone(), training.estimate()))
+    count_nodes(counted, nodes, fold, fold >= 0, labels, *found)
     return counted.gain("accuracy", node_unit(nodes, fold), training.scheme.n_folds)
 
 

@@ -20,7 +20,7 @@ import logging
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -46,6 +46,8 @@ class Gain:
     lower, upper       95 % bounds of it, over the units
     n, unit            how many units, and of what: "documents", "nodes", "graphs", "clusters"
     folds              of cross-fitting
+    differing          how many held-out answers (labels, or items with others beside them) of the two differ; None: of
+                       files written before it was counted
     """
 
     metric: str
@@ -57,6 +59,7 @@ class Gain:
     n: int
     unit: str
     folds: int
+    differing: int | None = None
 
     @property
     def beats(self) -> bool:
@@ -64,32 +67,51 @@ class Gain:
         return self.lower > 0
 
     def __str__(self) -> str:
+        how = f"cross-fitted, {self.folds} folds of {self.n} {self.unit}"
+        how += "; no held-out answer differs" if self.differing == 0 else ""
         return (
             f"{self.metric} {self.gain:+.2f} [{self.lower:.2f}, {self.upper:.2f}] over the local model "
-            f"({self.local:.2f} to {self.collective:.2f}; cross-fitted, {self.folds} folds of {self.n} {self.unit})"
+            f"({self.local:.2f} to {self.collective:.2f}; {how})"
         )
+
+    def verdict(self, name: str) -> str | None:
+        """Of a model of this name, as the begin of a sentence: worse, the same or not shown to be better; None: better.
+        Scores are the same too where answers differ, and none of them is righter."""
+        if self.beats:
+            return None
+        if self.upper < 0:
+            return f"{name} is worse than its local model"
+        if self.differing == 0:
+            return f"{name} answers as its local model does"
+        return f"{name} is not shown to beat its local model"
 
     @classmethod
     def from_file(cls, kept: Mapping[str, Any]) -> Gain:
         """From what a model file keeps: the fields, by name."""
-        gain = cls(**{one.name: kept[one.name] for one in fields(cls)})
+        gain = cls(**{"differing": None, **{one.name: kept[one.name] for one in fields(cls) if one.name in kept}})
         numbers = (gain.local, gain.collective, gain.gain, gain.lower, gain.upper)
         fits(all(isinstance(x, float | int) for x in numbers) and gain.lower <= gain.gain <= gain.upper)
         fits(isinstance(gain.metric, str) and isinstance(gain.unit, str))
         fits(isinstance(gain.n, int) and isinstance(gain.folds, int) and gain.n >= 1 and gain.folds >= 2)
+        fits(gain.differing is None or (isinstance(gain.differing, int) and gain.differing >= 0))
         return gain
 
 
 class Counted(list[Array]):
-    """What folds add up to: a table (units, 4) each, a and b of the local model, then of the collective one."""
+    """What folds add up to: a table (units, 4) each, a and b of the local model, then of the collective one; and how
+    many answers of the two differ."""
 
-    def add(self, local: Array, collective: Array) -> None:
+    differing = 0
+
+    def add(self, local: Array, collective: Array, differing: int) -> None:
         """(units, 2) of each: a and b."""
         self.append(np.concatenate([local, collective], axis=1))
+        self.differing += int(differing)
 
     def gain(self, metric: str, unit: str, folds: int) -> Gain:
         """Of all units."""
-        return gain_of(np.concatenate([np.empty((0, 4)), *self]), metric, unit, folds)
+        found = gain_of(np.concatenate([np.empty((0, 4)), *self]), metric, unit, folds)
+        return replace(found, differing=self.differing)
 
 
 def gain_of(table: Array, metric: str, unit: str, folds: int) -> Gain:
@@ -106,9 +128,8 @@ def gain_of(table: Array, metric: str, unit: str, folds: int) -> Gain:
         deviation = np.sqrt(n / (n - 1) * np.square(after - before).sum())
         half = float(stats.t.ppf((1 + CONFIDENCE) / 2, n - 1) * deviation)
     low, high = max(gain - half, -1.0), min(gain + half, 1.0)  # a score lies between 0 and 1
-    numbers = {"local": local, "collective": collective, "gain": gain, "lower": low, "upper": high}
-    percent = {name: float(100 * value) for name, value in numbers.items()}
-    return Gain(metric=metric, **percent, n=n, unit=unit, folds=folds)
+    scores = [float(100 * value) for value in (local, collective, gain, low, high)]
+    return Gain(metric, scores[0], scores[1], scores[2], scores[3], scores[4], n, unit, folds)
 
 
 def _score(a: Array, b: Array) -> tuple[float, Array]:
@@ -127,28 +148,31 @@ def _score(a: Array, b: Array) -> tuple[float, Array]:
 class Guarded(Saved):
     """Abstract: a collective model that can say whether it beats its local model.
 
-    Learned by `fit`: `gain_`, a Gain; None without `guard`, and of files written before there was one.
+    Learned by `fit`: `gain_`, a Gain; None without `guard`, where there is nothing to compare, and of files written
+    before there was one.
     """
 
     LOCAL: ClassVar[str] = "its local model"  # which model that is, and how it is had, for the warning
+    NOTHING: ClassVar[str] = "it is its local model"  # when there is nothing to compare
 
     guard: int | None = setting(
         None,
         "so many folds of cross-fitting tell whether the model beats its local model (`gain_`, with an interval; a "
-        "warning where it is not shown to), at the cost of as many trainings of both. A stack takes its own `folds`, "
-        "and trains one to three times as many models. None: not measured",
+        "warning where it is not shown to), at the cost of as many trainings of both. None: not measured",
         whole(2) | NONE,
     )
     gain_: Gain | None = field(init=False, default=None)
 
     def _tell_gain(self) -> None:
-        """Say what was measured, and warn where the model is not shown to be better."""
+        """Say what was measured, and warn where the model is not shown to be better, or nothing could be compared."""
         gain, name = self.gain_, type(self).__name__
         if gain is None:
+            if self.guard:
+                warn(f"`guard={self.guard}` has nothing to compare: {self.NOTHING}", GainWarning)
             return
         log.info("%s: %s", name, gain)
-        if not gain.beats:
-            warn(f"{name} is not shown to beat its local model: {gain}. The local model is {self.LOCAL}", GainWarning)
+        if (verdict := gain.verdict(name)) is not None:
+            warn(f"{verdict}: {gain}. The local model is {self.LOCAL}", GainWarning)
 
     def _anew(self, **changed: Any) -> Self:
         """An untrained model of the same settings, which measures nothing and is silent."""

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.errors import SettingError
+from kinfolk.errors import GainWarning, SettingError, warn
 from kinfolk.learning.gain import Counted, Gain, check_units, folds_by_name, in_silence
 from kinfolk.linking.clusterers import AverageLink, Clusterer
 from kinfolk.linking.mentions import Mentions
@@ -33,12 +33,13 @@ def linker_gain(model: Any, items: Mentions, complete: bool) -> Gain | None:
         raise SettingError.saying(f"`guard={model.guard}` needs true clusters, and there are labelled pairs alone")
     unit, fold = _folds(items, model.guard, model.random_state)
     by, counted = items.groups if unit == "documents" else items.clusters, Counted()
-    local = {"training": "local", "clusterer": _local_clusterer(model), "folds": model.folds or FOLDS}
+    as_local = {"training": "local", "clusterer": _local_clusterer(model), "folds": model.folds or FOLDS}
     with in_silence():
         for number in range(model.guard):
             held, rest = items.take(fold == number), items.take(fold != number)
-            found = (one.fit(rest).predict(held) for one in (model._anew(**local), model._anew()))
-            counted.add(*(unit_counts(held, clusters, by[fold == number]) for clusters in found))
+            alone, together = (one.fit(rest).predict(held) for one in (model._anew(**as_local), model._anew()))
+            local, own = (unit_counts(held, clusters, by[fold == number]) for clusters in (alone, together))
+            counted.add(local, own, (alone != together).sum())  # clusters are numbered by their first items
     return counted.gain("pair F1", unit, model.guard)
 
 
@@ -54,6 +55,12 @@ def _folds(items: Mentions, folds: int, seed: int | None) -> tuple[str, Array]:
     known, by_document = items.clusters >= 0, items.n_groups >= folds
     unit, by = ("documents", items.groups) if by_document else ("clusters", items.clusters)
     check_units(folds, len(np.unique(by[known])), unit)
+    if not by_document and (items.corpus is not None or items.n_groups > 1):
+        warn(
+            f"`guard={folds}` needs as many documents; got {items.n_groups}: true clusters are dealt to folds, so that "
+            "both models have seen other mentions of a document that they are measured on",
+            GainWarning,
+        )
     _, number = np.unique(by, return_inverse=True)
     # A document goes by its name, a cluster by those of its items.
     names = [items.group_name(g) if by_document else items.name(i) for i, g in enumerate(items.groups.tolist())]

@@ -104,7 +104,8 @@ def _across_tables(items: Mentions) -> Clusterer:
 class Linker(Guarded):
     """Decides which items belong together: mentions of an entity, records of a customer."""
 
-    LOCAL: ClassVar[str] = "that of `training='local', folds=5`"
+    LOCAL: ClassVar[str] = "that of `training='local'` and `folds=5`"
+    NOTHING: ClassVar[str] = "`training='local'` is the local model itself"
 
     pair_set_: PairSet = field(init=False)  # the columns of a pair, as learned
     weights_: Array = field(init=False)  # a weight for each value of each column

@@ -19,6 +19,7 @@ from kinfolk.cli.options import (
     class_weights,
     counted_warnings,
     examples,
+    name_models,
     one_of,
     option_name,
     refuse_overwriting,
@@ -118,6 +119,7 @@ TokenOptions = OPTIONS.group()
 
 def new_tagger(method: Method, options: Any, settings: dict[str, Any]) -> Any:
     """The model that `tokens train` asks for."""
+    name_models(MODELS)
     given = OPTIONS.given(method, options)
     given |= skip_settings(given)
     if "class_weight" in given:

@@ -110,7 +110,8 @@ class LabelledDocument:
 
     @cached_property
     def entities(self) -> Sequence[Entity]:
-        return self.decoder.entities(self.batch, self.path, False)
+        found: Sequence[Entity] = self.decoder.entities(self.batch, self.path, False)
+        return found
 
     @cached_property
     def long_edges(self) -> Sequence[tuple[int, int, str]]:

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,8 @@ Array = NDArray[Any]
 @dataclass(kw_only=True, eq=False, repr=False)
 class GuardedTagger(Guarded, Tagger):
     """Abstract: a tagger that is trained anew for every fold of documents."""
+
+    NOTHING: ClassVar[str] = "there are no skip edges"
 
     @abstractmethod
     def _local(self) -> Tagger:
@@ -55,8 +57,10 @@ class GuardedTagger(Guarded, Tagger):
                 for model in models:
                     model.fit(part, sample_weight=own, **held_out)
                 paths = [model._decoder().paths(asked, forced=False) for model in models]
-                tables = map(document_counts, [model.coding_ for model in models], [asked.corpus] * 2, paths)
-                counted.add(*tables)
+                codings = [model.coding_ for model in models]
+                local, collective = map(document_counts, codings, [asked.corpus] * 2, paths)
+                alone, together = (of.classes.array()[path] for of, path in zip(codings, paths, strict=True))
+                counted.add(local, collective, (alone != together).sum())
         return counted.gain(metric_of(coding), "documents", self.guard)
 
 

@@ -67,7 +67,7 @@ class SkipChainCRF(Propagates, GuardedTagger):
     `inference_report(X)` tells in which documents it settled; so does `training_report_` for the training data.
     """
 
-    LOCAL: ClassVar[str] = "LinearChainCRF with the same settings"
+    LOCAL: ClassVar[str] = "`LinearChainCRF` with the same settings"
 
     skip_edges: Any = setting(SAME_WORD, SKIP_EDGES, in_file=False)
     edge_features: Any = setting(None, EDGE_FEATURES, in_file=False)

@@ -115,7 +115,8 @@ def stacked_gain(training: Training, instances: TokenInstances) -> Gain:
     chains = [expected_correct(table, corpus.sentence_starts, *allowed) for table in tables]
     paths = [viterbi(potentials, resolve_jobs(instances.bases[0].n_jobs))[0] for potentials in chains]
     asked = np.unique(corpus.token_documents[fold >= 0])
-    counted.add(*(document_counts(coding, corpus, path)[asked] for path in paths))
+    alone, together = (document_counts(coding, corpus, path)[asked] for path in paths)
+    counted.add(alone, together, (paths[0] != paths[1])[fold >= 0].sum())
     return counted.gain(metric_of(coding), "documents", training.scheme.n_folds)
 
 
