@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import io
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,24 @@ def test_every_experiment_says_which_data_it_reads():
 def test_the_page_about_data_is_what_is_declared():
     text = (REPOSITORY / "docs" / "data.md").read_text(encoding="utf-8")
     assert text == markdown(), f"to be written anew: {manifest.COMMAND}"
+
+
+def test_the_page_about_data_has_version_and_sizes_of_every_set(small: Path, monkeypatch: pytest.MonkeyPatch):
+    """What is packed takes less in the folder than unpacked; of plain files the two are the same."""
+    plain, archive = manifest.SETS
+    changed = replace(plain, version="1.2"), replace(archive, packed=250_001, version="commit 0a1b2c3")
+    monkeypatch.setattr(manifest, "SETS", changed)
+    text = markdown()
+    assert "| [A](#a) | 1.2 | 0 kB | 0 kB | `a` | slt-gum |" in text
+    assert "| [B](#b) | commit 0a1b2c3 | 0.3 MB | 0 kB | `b` | slt-records |" in text
+    assert "Had from home. Version: commit 0a1b2c3. Licence: none." in text
+    assert "| all |  | 0.3 MB | 0 kB |  |  |" in text
+
+
+def test_sets_with_packed_files_say_how_large_these_are():
+    for one in SETS:
+        has_packed = any(name.endswith(("gz", "tgz")) for name in one.files)
+        assert has_packed == (one.packed is not None) and one.size <= one.unpacked, one.name
 
 
 @pytest.mark.data

