@@ -13,7 +13,8 @@ import pytest
 
 from kinfolk.cli import reproduce
 from kinfolk.errors import InputError
-from kinfolk.papers.evidence import BEGIN, END
+from kinfolk.papers import evidence
+from kinfolk.papers.evidence import BEGIN, END, SPEED_BEGIN, SPEED_END, Line
 from kinfolk.papers.harness import Report
 
 PNG = bytes.fromhex(
@@ -40,6 +41,7 @@ def fake(name: str, doc: str, found: Any) -> ModuleType:
 def table() -> Report:
     place = {"dataset": "d", "split": "test", "p_value": 0.01234}
     rows = [{**place, "model": model, "f1": f1} for model, f1 in (("<b>x", 80.0), ("y", 90.5))]
+    rows[1] |= {"gain": 10.5, "gain_over": "<b>x"}
     paper = {("d", "y", "test"): {"f1": 91.2}}
     return Report("one-table", rows, 1.0, {"l2": 1.0}, ("f1", "p_value", "absent"), paper)
 
@@ -87,10 +89,10 @@ def test_what_fails_stops_nothing_and_nothing_is_lost(kinfolk, experiments, tmp_
     assert len(answer.out.splitlines()) == 5 and "one-table" in answer.out
     overview, first, drawn, numbers = parts(page)
     assert [row[0] for row in overview["data"]["rows"]] == list(experiments)
-    assert first["data"]["headings"] == ["data", "model", "split", "f1", "paper: f1", "p value"]
+    assert first["data"]["headings"] == ["data", "model", "split", "f1", "gain", "paper: f1", "p value"]
     assert first["data"]["rows"] == [
-        ["d", "<b>x", "test", "80.00", "", "0.0123"],
-        ["d", "y", "test", "90.50", "91.2", "0.0123"],
+        ["d", "<b>x", "test", "80.00", "", "", "0.0123"],
+        ["d", "y", "test", "90.50", "+10.50", "91.2", "0.0123"],
     ]
     assert "About one-table." in first["data"]["note"] and "More" not in first["data"]["note"]
     assert drawn["kind"] == "figure" and drawn["data"]["image"].startswith("data:image/png;base64,iVBOR")
@@ -145,24 +147,21 @@ def test_a_page_of_one_experiment(kinfolk, experiments, tmp_path: Path):
     assert only["title"] == "one-table" and len(only["data"]["rows"]) == 2
 
 
-EXCERPT = f"""{BEGIN}
-| y, F1 | one-table | d | y | test | f1 | | | |
-{END}
-"""
-
-
-def test_the_page_of_results_grows_with_each_experiment_and_so_does_the_excerpt(kinfolk, experiments, tmp_path: Path):
+def test_the_page_of_results_grows_with_each_experiment_and_so_does_the_excerpt(
+    kinfolk, experiments, monkeypatch, tmp_path: Path
+):
     page, readme = tmp_path / "results.md", tmp_path / "README.md"
-    readme.write_text(EXCERPT)
+    monkeypatch.setattr(evidence, "EXCERPT", (Line("y, F1", "one-table", "d", "<b>x", "y", "test", "f1"),))
+    readme.write_text(f"{BEGIN}\n{END}\n{SPEED_BEGIN}\n{SPEED_END}\n")
     command = ("--data", tmp_path, "--markdown", page, "--readme", readme)
     answer = kinfolk("reproduce", "one-figure", *command)
     assert answer.status == 0 and RUNS == ["fake_one_figure"]
-    assert "| y, F1 | one-table | d | y | test | f1 | not run yet |  |  |" in readme.read_text()
+    assert "| y, F1 | not run yet |  |  | `kinfolk reproduce one-table` |" in readme.read_text()
     text = page.read_text()
     assert "Not run yet: one-table, no-data, breaks." in text and "| d | a | iteration 49 | 49.00 |" in text
     kinfolk("reproduce", "one-figure", "one-table", *command)
     assert RUNS == ["fake_one_figure", "fake_one_table"]
-    assert "| y, F1 | one-table | d | y | test | f1 | 90.50 |  | 91.2 |" in readme.read_text()
+    assert "| y, F1 | &lt;b>x 80.00 | y 90.50 | +10.50 | `kinfolk reproduce one-table` |" in readme.read_text()
     assert "Not run yet: no-data, breaks." in page.read_text() and not (tmp_path / "experiments.html").exists()
     assert sorted(p.name for p in (tmp_path / "results").iterdir()) == ["one-figure.json", "one-table.json"]
     assert kinfolk("reproduce", "all", *command).status == 1 and "no-data: failed" not in page.read_text()
@@ -185,12 +184,15 @@ def test_what_other_code_found_is_run_again(kinfolk, experiments, monkeypatch, t
 
 
 def test_mistakes_are_told_before_the_work(kinfolk, experiments, tmp_path: Path):
+    unmarked = tmp_path / "unmarked.md"
+    unmarked.write_text("# x\n")
     for words, told in (
         (("all", "--figure", tmp_path / "f.png"), "all draws figures into its page"),
         (("one-table", "--again"), "--again is for all"),
         (("all", "--report", tmp_path / "no" / "x.html"), "does not exist or"),
         (("all", "--markdown", tmp_path / "no" / "x.md"), "does not exist or"),
         (("all", "--readme", tmp_path / "README.md"), "pass --markdown too"),
+        (("all", "--markdown", tmp_path / "x.md", "--readme", unmarked), "no excerpt of the results"),
         ((), "no experiment named; there are: one-table"),
         (("one-table", "other"), "no experiment 'other'"),
         (("one-table", "--report", tmp_path / "no" / "x.html"), "does not exist or"),

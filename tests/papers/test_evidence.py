@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,23 @@ import pytest
 from kinfolk.cli.reproduce import EXPERIMENTS
 from kinfolk.errors import InputError
 from kinfolk.papers import evidence, harness
-from kinfolk.papers.evidence import BEGIN, END, HEADINGS, NOT_RUN, main_rows, page, refreshed, strangers
+from kinfolk.papers.evidence import (
+    BEGIN,
+    END,
+    EXCERPT,
+    HEADINGS,
+    NOT_RUN,
+    SPEED_BEGIN,
+    SPEED_END,
+    Line,
+    excerpt,
+    figures,
+    main_rows,
+    page,
+    refreshed,
+    speed,
+    strangers,
+)
 from kinfolk.papers.harness import Result, as_json, bare_code, code_digest, kept_result, table
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -43,7 +60,7 @@ def test_a_section_has_what_it_is_its_command_rows_with_intervals_and_how_it_was
     assert "Cora.\n\n`kinfolk reproduce stacked-cora --data DIR`\n\nFive folds." in found
     head, _, local, stacked = [line for line in found.splitlines() if line.startswith("|")]
     assert head == "| data | model | split | accuracy | gain | p value | paper | chosen on |"
-    assert local.startswith("| cora | local | mean | 72.00 [67.03, 76.97] |  |")
+    assert local.startswith("| cora | local | mean | 72.00 [67.03, 76.97] |  | 0.0202 against stacked |")
     own, beside = "76.00 [69.43, 82.57] | +4.00 [+1.52, +6.48]", "73.8, recall 50.0 | training papers"
     assert stacked == f"| cora | stacked | mean | {own} |  | {beside} |"
     assert "\nGains are over local.\n" in found
@@ -95,9 +112,10 @@ def test_other_metrics_may_have_intervals_and_gains_of_their_own():
     found = page({"x": ""}, {"x": result})
     assert "| data | model | split | f1 | gain | conll | conll gain |\n" in found
     assert "| d | m | test | 50.00 | -1.00 | 70.00 [69.00, 71.00] | +1.50 [+0.50, +2.50] |" in found
-    line = "| what | x | d | m | test | conll | | | |"
-    (told,) = refreshed(f"{BEGIN}\n{line}\n{END}", {"x": result}).splitlines()[1:2]
-    assert told.endswith("| conll | 70.00 [69.00, 71.00] | +1.50 [+0.50, +2.50] |  |")
+    result.rows.append({**row, "model": "local", "conll": 68.5})
+    result.rows[0]["gain_over"] = "local"
+    line = Line("what", "x", "d", "local", "m", "test", "conll")
+    assert figures(line, {"x": result}) == ["68.50", "m 70.00", "+1.50 [+0.50, +2.50]"]
 
 
 def test_where_rows_gain_over_different_models_each_names_its_own():
@@ -165,38 +183,59 @@ def test_the_digest_of_the_code_follows_what_computes(monkeypatch: pytest.Monkey
 
 # -- the excerpt ---------------------------------------------------------------------------------------
 
-README = f"""# x
-
-{BEGIN}
-| {" | ".join(HEADINGS)} |
-|{"---|" * len(HEADINGS)}
-| Cora, stacked | stacked-cora | cora | stacked | mean | accuracy | 1.00 | old | 1 |
-| no such | stacked-cora | cora | unheard of | mean | accuracy | 2.00 | | |
-| the p-value | stacked-cora | cora | local | mean | p value | | | |
-{END}
-rest | of it |
-"""
+README = f"# x\n\n{BEGIN}\n| old | table |\n{END}\n\nrest | of it |\n{SPEED_BEGIN}\n{SPEED_END}\n"
+CORA = Line("papers", "stacked-cora", "cora", "local", "stacked", "mean", "accuracy")
 
 
-def test_an_excerpt_gets_its_figures_from_the_results_and_nothing_else_changes():
+@pytest.fixture
+def one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evidence, "EXCERPT", (CORA, CORA._replace(task="other", experiment="stacked-slif")))
+
+
+def test_an_excerpt_has_local_collective_and_gain_from_the_results_and_nothing_else_changes(one_line: None):
     found = refreshed(README, {"stacked-cora": small_result()})
-    lines = found.splitlines()
-    assert lines[5] == (
-        "| Cora, stacked | stacked-cora | cora | stacked | mean | accuracy |"
-        " 76.00 [69.43, 82.57] | +4.00 [+1.52, +6.48] | 73.8 |"
+    head, _, cora, slif = found.partition(BEGIN)[2].partition(END)[0].strip().splitlines()
+    assert head == f"| {' | '.join(HEADINGS)} |" and found.startswith(README.partition(BEGIN)[0])
+    command = "`kinfolk reproduce stacked-cora`"
+    assert cora == f"| papers | 72.00 | stacked 76.00 | +4.00 [+1.52, +6.48] | {command} |"
+    assert slif == f"| other | {NOT_RUN} |  |  | `kinfolk reproduce stacked-slif` |"
+    assert refreshed(found, {"stacked-cora": small_result()}) == found and "rest | of it |" in found
+    assert NOT_RUN in found.partition(SPEED_BEGIN)[2]
+
+
+def test_an_experiment_without_the_rows_of_a_line_is_told(one_line: None):
+    """Also where the collective row gains over another than the local row of the line."""
+    assert strangers({}) == [] == strangers({"stacked-cora": small_result()})
+    wrong = small_result()
+    wrong.rows[-1]["gain_over"] = "another"
+    assert strangers({"stacked-cora": wrong}) == ["stacked-cora: cora, stacked over local, mean"]
+    assert figures(CORA._replace(local="unheard of"), {"stacked-cora": small_result()})[0] == NOT_RUN
+
+
+def test_the_speed_of_inference_comes_from_the_results():
+    assert speed({}).endswith(f"(`kinfolk reproduce gibbs-speed`): {NOT_RUN}.")
+    row = {"dataset": "all four", "model": "stacked k=1", "split": "mean", "speedup_100": 80.04}
+    result = Result("gibbs-speed", [{**row, "fast_speedup_100": 4.06}])
+    assert speed({"gibbs-speed": result}).endswith(
+        ": 80.0 times as fast as through the same code, 4.1 times as fast as the fastest kernel."
     )
-    assert lines[6].endswith(f"| {NOT_RUN} |  |  |") and "0.0" in lines[7]
-    assert lines[:5] + lines[8:] == README.splitlines()[:5] + README.splitlines()[8:]
-    assert refreshed(found, {"stacked-cora": small_result()}) == found
-    assert strangers(found, {"stacked-cora": small_result()}) == ["stacked-cora, cora, unheard of, mean, accuracy"]
-    assert all(NOT_RUN in line for line in refreshed(README, {}).splitlines()[5:8])
+    printed = {("all four", "stacked k=1", "mean"): {"speedup_100": 84.8}}
+    assert "the paper's, of its own: 84.8." in speed({"gibbs-speed": replace(result, paper=printed)})
+
+
+def test_lines_of_the_excerpt_are_one_a_data_set_by_one_rule():
+    """Of stacks k=1 always, never the better of two depths."""
+    assert len({(one.experiment, one.dataset) for one in EXCERPT}) == len({one.task for one in EXCERPT}) == len(EXCERPT)
+    assert {one.collective for one in EXCERPT if one.experiment.startswith("stacked")} == {"stacked k=1"}
+    expected = {name for name in EXPERIMENTS if name.startswith(("stacked", "slt"))}
+    assert {one.experiment for one in EXCERPT} == expected, "losses are shown too"
 
 
 def test_an_excerpt_that_is_none_is_refused():
     with pytest.raises(InputError, match=r"README.md: no excerpt of the results; it stands between"):
         refreshed("# x\n", {})
-    with pytest.raises(InputError, match="expected the cells what, experiment"):
-        refreshed(README.replace("| old |", "|"), {})
+    with pytest.raises(InputError, match=r"speed of docs/results\.md"):
+        refreshed(README.replace(SPEED_END, ""), {})
 
 
 # -- the ones of this repository -----------------------------------------------------------------------
@@ -221,14 +260,20 @@ def test_the_page_here_was_written_by_its_command_from_the_results_beside_it():
 
 def test_every_figure_of_readme_is_one_of_the_page():
     """A figure in README's excerpt stands in the row of the page that its line names."""
-    text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-    assert refreshed(text, kept_here()) == text, f"to be written anew: {evidence.COMMAND}"
-    assert not strangers(text, kept_here())
-    results = RESULTS.read_text(encoding="utf-8")
-    lines = [line for line in text.partition(BEGIN)[2].partition(END)[0].splitlines() if "[" in line]
-    for line in lines:
-        _, experiment, dataset, model, split, _, figure, gain, _ = (one.strip() for one in line.strip("|").split("|"))
-        place = f"| {dataset} | {model} | {split} |"
-        rows = [one for one in section(results, experiment).splitlines() if place in one]
-        assert any(f"| {figure} |" in row and gain in row for row in rows), line
-    assert lines
+    text, kept = (REPOSITORY / "README.md").read_text(encoding="utf-8"), kept_here()
+    assert refreshed(text, kept) == text, f"to be written anew: {evidence.COMMAND}"
+    current = {name: one for name, one in kept.items() if one.code == code_digest(EXPERIMENTS[name])}
+    assert not strangers(current)
+    results, lines = RESULTS.read_text(encoding="utf-8"), excerpt(kept).splitlines()[2:]
+    shown = 0
+    for one, line in zip(EXCERPT, lines, strict=True):
+        local, collective, gain = figures(one, kept)
+        assert f"| {one.task} | {local} | {collective} | {gain} |" in line
+        rows = section(results, one.experiment).splitlines()
+        for model, cell, more in ((one.local, local, ""), (one.collective, collective, gain)):
+            if cell in (NOT_RUN, ""):
+                continue
+            place, figure = f"| {one.dataset} | {model} | {one.split} |", cell.rpartition(" ")[2]
+            assert any(place in row and f"| {figure} [" in row and more in row for row in rows), line
+            shown += 1
+    assert shown

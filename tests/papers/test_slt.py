@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 from typer.testing import CliRunner
 
@@ -29,7 +31,7 @@ MUC = ("muc_recall", "muc_precision", "muc_f1")
 LOCAL = ["BASE", "BASE P1 1.5", "BASE P1 3.0", "BASE Pa 1.5", "BASE Pa 3.0"]
 STRUCTURED = ["SLT", "SLT P1 1.5", "SLT P1 3.0", "SLT Pa 1.5", "SLT Pa 3.0"]
 MARGIN = [f"{name} margin" for name in STRUCTURED[1:]]
-TUNED = [*slt.TUNED, slt.TWO_LOCAL, slt.NOTHING]
+TUNED = [slt.BEST_LOCAL, *slt.TUNED, slt.TWO_LOCAL, slt.NOTHING]
 BY_MUC = ", round by MUC"
 
 
@@ -280,7 +282,12 @@ def check_tables(rows: list[dict[str, Any]], datasets: list[str], models: list[s
         after = row["stage"] == "after"
         assert all((key in row) == after for key in (*MUC, "conll"))
         assert ("rounds" in row) == ("round" in row) == (after and row["model"] not in TUNED)
-        assert not after or row["model"] == slt.LOCAL or "conll_gain" in row
+        over = slt.local_beside(row["model"]) if after else None
+        assert row.get("gain_over") == over and ("gain" in row) == ("conll_gain" in row) == (over is not None)
+        if over is not None:
+            beside = next(one for one in own if (one["dataset"], one["model"]) == (row["dataset"], over))
+            for metric, gain in (("f1", "gain"), ("conll", "conll_gain")):
+                assert row[gain] == pytest.approx(row[metric] - beside[metric])
         assert row["chosen_on"]
         if "rounds" not in row:
             assert "chosen" not in row
@@ -340,6 +347,32 @@ def test_models_are_named_as_in_the_paper():
         form = "margin" if rest[2:] == ["margin"] else "weight"
         expected = kf.Bias({"P1": "closest", "Pa": "all"}[rest[0]], float(rest[1]), form) if rest else None
         assert bias == expected
+
+
+def test_what_a_row_gains_over_has_the_same_clusterer_tuned_by_the_same_metric():
+    for name, linker in slt.TUNED.items():
+        over = slt.local_beside(name)
+        assert (over is None) == (linker.training == "local")
+        if over is not None and name != "ranking":  # whose clusterer takes shares of antecedents
+            local = slt.TUNED[over]
+            assert (repr(local.clusterer), local.select, local.folds) == (
+                repr(linker.clusterer), linker.select, linker.folds
+            )  # fmt: skip
+    assert {slt.local_beside(name) for name, _, _ in slt._models()} == {slt.SINGLE_BY_PAIRS}
+    assert slt.local_beside("ranking") == slt.BEST_LOCAL and slt.local_beside(slt.BEST_LOCAL) is None
+
+
+def test_the_best_clusterer_is_chosen_by_unseen_pairs():
+    """Chains whose ends are unlike beside two clusters that are somewhat alike: no average tells which to join."""
+    none, n = np.empty(0, np.int32), 6
+    groups = np.repeat(np.arange(12, dtype=np.int32), n)
+    two = (np.arange(12 * n) // 3).astype(np.int32)
+    items = kf.block(kf.Mentions({}, groups, none, none, np.where(groups < 6, 100 + groups, two).astype(np.int32)))
+    chain, alike = groups[items.left] < 6, items.pair_labels == 1
+    p = np.where(chain, np.where(items.right - items.left == 1, 0.9, 0.02), np.where(alike, 0.9, 0.2))
+    both = [kf.AverageLink(), kf.SingleLink()]
+    assert isinstance(slt.best_clusterer(items, p, both), kf.SingleLink)
+    assert isinstance(slt.best_clusterer(items, np.where(alike, 0.9, 0.1), both), kf.AverageLink), "the first of equals"
 
 
 # -- which row is chosen
@@ -533,9 +566,9 @@ def test_rows_of_records(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     check_figures(rows)
     nothing = [row for row in rows if row["model"] == slt.NOTHING]
     assert [(row["dataset"], row["split"], row["f1"]) for row in nothing] == [
-        (name, split, 0.0) for name in names for split in ("seed 0", "seed 1", "mean")
-    ]
-    rows = [row for row in rows if row["model"] != slt.NOTHING]
+        *((name, split, 0.0) for name in names for split in ("seed 0", "seed 1", "mean")), (slt.ALL, "mean", 0.0),
+    ]  # fmt: skip
+    rows = check_all_seven([row for row in rows if row["model"] != slt.NOTHING], names)
     places = [(row["dataset"], row["split"], row["model"], row["stage"]) for row in rows]
     assert places == [
         (name, split, model, stage)
@@ -559,6 +592,46 @@ def test_rows_of_records(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert by_place["FEBRL 3", "mean", "local", "after"]["f1"] > 50, "records can be linked in this world"
     for name in names:
         assert f"{name}, structured, seed 1" in result.output and name in result.output
+
+
+def check_all_seven(rows: list[dict[str, Any]], names: list[str]) -> list[dict[str, Any]]:
+    """The rows without the means over all sets, which are looked at; no interval leaves 0 to 100."""
+    for row in rows:
+        assert ("lower" in row) == (row["split"] == "mean" and row["stage"] == "after")
+        assert "lower" not in row or 0 <= row["lower"] <= row["upper"] <= 100
+        assert ("gain" in row) == (row["split"] == "mean" and row["model"] != "local")
+    over_all = [row for row in rows if row["dataset"] == slt.ALL]
+    assert [row["model"] for row in over_all] == list(slt.TRAININGS)
+    for row in over_all:
+        place = (row["model"], "mean", "after")
+        own = [one for one in rows if (one["model"], one["split"], one["stage"]) == place and one is not row]
+        assert [one["dataset"] for one in own] == names
+        assert row["f1"] == pytest.approx(np.mean([one["f1"] for one in own]))
+    return rows[: -len(over_all)]
+
+
+@given(st.data())
+def test_counts_of_entities_add_up_to_the_pair_f1_of_each_half(drawn: st.DataObject):
+    """Beside a loop over all pairs; of weighed entities a wrong link counts half for each of its two."""
+    n = drawn.draw(st.integers(2, 9))
+    truth, found = (np.array(drawn.draw(st.lists(st.integers(0, 3), min_size=n, max_size=n))) for _ in range(2))
+    none = np.empty(0, np.int32)
+    items = kf.Mentions({}, np.zeros(n, np.int32), none, none, truth.astype(np.int32))
+    counts = slt_records.EntityCounts(items)
+    counts.add(items, found)
+    weight = np.array(drawn.draw(st.lists(st.integers(0, 3), min_size=4, max_size=4)))
+    right = true = guess = 0.0
+    for i in range(n):
+        for j in range(i):
+            mean = (weight[truth[i]] + weight[truth[j]]) / 2
+            right += mean * (truth[i] == truth[j]) * (found[i] == found[j])
+            true += mean * (truth[i] == truth[j])
+            guess += mean * (found[i] == found[j])
+    expected = 200 * right / (true + guess) if true + guess else 0.0
+    (table,) = counts.tables
+    assert slt_records.mean_f1(weight[np.unique(truth)] @ table) == pytest.approx(expected)
+    twice = np.hstack([table, np.zeros_like(table)]).sum(axis=0)
+    assert slt_records.mean_f1(twice) == pytest.approx(slt_records.mean_f1(table.sum(axis=0)) / 2)
 
 
 def test_rows_of_one_set_by_hand(data: Path, records: Path, monkeypatch: pytest.MonkeyPatch):

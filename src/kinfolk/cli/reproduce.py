@@ -169,6 +169,14 @@ class Pages(NamedTuple):
         assert page is not None
         return page.with_suffix("")
 
+    def check(self) -> None:
+        """Before the work, not after it."""
+        from kinfolk.papers import evidence
+
+        _check_writable(self.report, self.markdown, self.json)
+        if self.readme is not None:
+            evidence.refreshed(self.readme.read_text(encoding="utf-8"), {}, str(self.readme))
+
     def write(self, done: list[Any]) -> None:
         from kinfolk.papers import evidence, harness
 
@@ -183,14 +191,14 @@ class Pages(NamedTuple):
         if self.readme is not None:
             text = evidence.refreshed(self.readme.read_text(encoding="utf-8"), kept, str(self.readme))
             _write(self.readme, text)
-            for row in evidence.strangers(text, kept):
-                _log(f"{self.readme}: the experiment has no row {row}")
+            for row in evidence.strangers(kept):
+                _log(f"{self.readme}: no such rows yet, of {row}")
 
 
 def _several(names: list[str], data: Path, pages: Pages, jobs: int, again: bool) -> None:
     from kinfolk.papers import harness
 
-    _check_writable(pages.report, pages.markdown, pages.json)
+    pages.check()
     done: list[Any] = []
     if not names:  # the pages alone, of what there is
         pages.write(done)

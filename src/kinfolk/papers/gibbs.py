@@ -147,7 +147,7 @@ def speed_rows(log: Log, problem: Problem) -> list[Row]:
         row: Row = {"model": name, "dataset": problem.name, "split": "mean", "accuracy": accuracy}
         row["milliseconds"] = 1000 * seconds
         if name != REFERENCE:
-            row["p_value"] = paired_t_test([a for a, _ in own], [a for a, _ in pairs])
+            row |= {"p_value": paired_t_test([a for a, _ in own], [a for a, _ in pairs]), "p_against": REFERENCE}
         rows.append(row)
     for sweeps in SPEED_SWEEPS:
         for kind, label in (("plain", "speedup"), ("fast", "fast_speedup")):

@@ -34,7 +34,8 @@ from kinfolk.report.page import Part, report_html
 
 # "model", "dataset", "split", then metrics; percentages run 0-100. Of the first metric shown: "lower" and "upper", its
 # 95 % interval; "gain", "gain_lower", "gain_upper", what it is above its local row on the same folds or documents. Of
-# another metric, as "conll", alike: "conll_lower", "conll_gain", ... "gain_over" names the local row.
+# another metric, as "conll", alike: "conll_lower", "conll_gain", ... "gain_over" names the local row, "p_against" the
+# row that a t-test of "p_value" has on the other side.
 # "chosen_on": on what the settings of this row were chosen, where that is not what the experiment says of all rows.
 Row = dict[str, Any]
 Paper = dict[tuple[str, str, str], dict[str, float]]  # (dataset, model, split) -> the metrics the paper prints
@@ -234,7 +235,7 @@ def table(
         beside = None if local in (None, name) else found[str(local)]
         mean = mean_row(dataset, name, scores, metric, beside, str(local))
         if name != reference:
-            mean["p_value"] = paired_t_test(scores, found[reference])
+            mean |= {"p_value": paired_t_test(scores, found[reference]), "p_against": reference}
         rows.append(mean)
     return rows
 
@@ -481,7 +482,9 @@ def main_metric(result: Report) -> str | None:
 
 
 def figure(result: Report, row: Row, metric: str) -> str:
-    """A metric of a row with its interval."""
+    """A metric of a row with its interval; a p-value with the model it is against."""
+    if metric == "p_value" and "p_against" in row and metric in row:
+        return f"{cell(row[metric], metric)} against {row['p_against']}"
     return cell(row.get(metric), metric) + _interval(row, "" if metric == main_metric(result) else f"{metric}_", ".2f")
 
 
@@ -531,4 +534,6 @@ def cell(value: Any, metric: str, digits: int = 2) -> str:
     """A cell of a table."""
     if value is None or isinstance(value, str):
         return value or ""
+    if metric == "p_value" and value < 1e-4:
+        return "below 0.0001"
     return f"{value:.{DIGITS.get(metric, digits)}f}"

@@ -447,9 +447,9 @@ Sizes and SHA-256 are of contents: of a `.gz` of what is inside, of a `.tar.gz` 
 and the SHA-256 of the lines "SHA-256 name" of its files, sorted by name. So it does not matter who packed them.
 
 In the table, *in the folder* is what the files of a set take as they lie there, packed as named below (another packer
-gives a little more or less), *unpacked* their contents. It is what is to be fetched where the publisher has the files by
-themselves; of a repository the files named are enough, and the whole of it is larger. Where a version is not named, the
-publisher names none, and the SHA-256 say which files were taken.
+gives a little more or less), and *unpacked* their contents. The former is what is to be fetched where the publisher has
+the files by themselves; of a repository the files named are enough, and the whole of it is larger. Where no version is
+named, the publisher names none, and the SHA-256 say which files were taken.
 
 """
 

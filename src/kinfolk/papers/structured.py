@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 from pathlib import Path
@@ -12,19 +12,21 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import block_diag
 
 from kinfolk.core.files import read_utf8
 from kinfolk.errors import InputError
 from kinfolk.linking.blocking import blocked
 from kinfolk.linking.clusterers import AverageLink, Clusterer, ClusterSum, OneToOne, SingleLink
 from kinfolk.linking.coref import read_coref
+from kinfolk.linking.gain import unit_counts
 from kinfolk.linking.linker import Linker
 from kinfolk.linking.mentions import Mentions
 from kinfolk.linking.objective import Bias
 from kinfolk.linking.records import read_records
 from kinfolk.linking.scores import PairScores, Score, all_scores, b_cubed, ceaf_e, compare, muc, pair_scores
 from kinfolk.linking.training import at_threshold, best_threshold, clusters_of, supervision_of_clusters
-from kinfolk.papers.harness import Row, Run, bootstrap, counted_row, experiment, mean_row, spread
+from kinfolk.papers.harness import Row, Run, bootstrap, counted_row, experiment, spread
 
 # -- What Tables 1 to 3 share: the settings of a row, training them, and the paper's figures ----------
 
@@ -78,7 +80,7 @@ def paper_rows() -> list[Row]:
 
 def tables(run: Run, parts: Iterable[tuple[str, Mentions, Mentions]]) -> list[Row]:
     """Tables 1 to 3 for each (data set, training documents, test documents), then ways with settings tuned on training
-    documents, and the paper's rows below. Gains are over LOCAL, local training with its threshold tuned."""
+    documents, and the paper's rows below. Gains are over local training with its threshold tuned (`local_beside`)."""
     rows: list[Row] = []
     for dataset, train, test in parts:
         run.log(f"{dataset}: {train.n_pairs} training pairs, {test.n_pairs} test pairs")
@@ -90,7 +92,7 @@ def tables(run: Run, parts: Iterable[tuple[str, Mentions, Mentions]]) -> list[Ro
         "l2": 1.0, "rounds": 5, "e_step": "nearest", "clusterer": "SingleLink", "bias_form": "weight, or as named",
         "round": "of rounds 1 to 5, by pair F1 in training; a row of its own where MUC F1 in training chooses another",
         "chosen": "the structured setting, and among the biased ones, with the best such score in training",
-        "gain": f"over {LOCAL!r}, by the bootstrap over documents",
+        "gain": "over local training with the same clusterer, tuned alike; by the bootstrap over documents",
         **{name: repr(linker) for name, linker in TUNED.items()},
     }  # fmt: skip
     return [*rows, *paper_rows()]
@@ -112,19 +114,38 @@ def _models() -> list[Model]:
 # -- Settings tuned on training documents: what structure is worth beside local training that is tuned alike ---
 
 LOCAL = "local, average link, tuned"
+SINGLE = "local, single link, tuned"
+SINGLE_BY_PAIRS = "local, single link, tuned by pair F1"
+BEST_LOCAL = "local, best tuned"
 BY_FOLDS = "threshold by CoNLL F1 of five folds of the training documents"
 CONLL: dict[str, Any] = {"folds": 5, "select": "conll_f1"}
 TUNED = {
     LOCAL: Linker(training="local", clusterer=AverageLink(), **CONLL),
-    "local, single link, tuned": Linker(training="local", clusterer=SingleLink(), **CONLL),
-    "local, single link, tuned by pair F1": Linker(training="local", clusterer=SingleLink(), folds=5),
+    SINGLE: Linker(training="local", clusterer=SingleLink(), **CONLL),
+    SINGLE_BY_PAIRS: Linker(training="local", clusterer=SingleLink(), folds=5),
     "SLT, single link, tuned": Linker(training="structured", clusterer=SingleLink(), **CONLL),
+    "SLT, single link, tuned by pair F1": Linker(training="structured", clusterer=SingleLink(), folds=5),
     "ranking": Linker(training="ranking", clusterer=ClusterSum()),
     "ranking, average link, tuned": Linker(training="ranking", clusterer=AverageLink(), **CONLL),
     "ranking and local, tuned": Linker(training="combined", clusterer=AverageLink(), **CONLL),
 }
 TWO_LOCAL = "two local models, tuned"
 NOTHING = "link nothing"
+
+
+def local_beside(model: str) -> str | None:
+    """The row that a model gains over: local training with the same clusterer, its threshold tuned by the same metric.
+
+    Rows named as in the paper have single link, and pair F1 chooses their round. Ranking has a clusterer that local
+    training cannot have, so it gains over the best of the tuned local ones, as linking nothing does.
+    """
+    if model in (SINGLE, SINGLE_BY_PAIRS, LOCAL, BEST_LOCAL):
+        return None
+    if model == "SLT, single link, tuned":
+        return SINGLE
+    if model.startswith(("BASE", "SLT")):
+        return SINGLE_BY_PAIRS
+    return BEST_LOCAL if model in ("ranking", NOTHING) else LOCAL
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,12 +158,12 @@ class Table:
     test: Mentions
 
     def row(self, model: str, clusters: Any, **more: Any) -> Row:
-        """All metrics of some clusters, with intervals over documents; gains are over LOCAL, which comes first."""
-        counts, place = document_counts(self.test, clusters), (self.dataset, model, "test")
-        figures = counted_row(self.run, place, "f1", counts, pair_f1, LOCAL)
-        local = self.run.counts[self.dataset, LOCAL, "test"]
+        """All metrics of some clusters, with intervals over documents; `local_beside` it has a row already."""
+        counts, over = document_counts(self.test, clusters), local_beside(model)
+        figures = counted_row(self.run, (self.dataset, model, "test"), "f1", counts, pair_f1, over)
         figures |= spread(bootstrap(counts, conll_f1), "conll")
-        if model != LOCAL:
+        if over is not None:
+            local = self.run.counts[self.dataset, over, "test"]
             figures["conll_gain"] = conll_f1(counts.sum(axis=0)) - conll_f1(local.sum(axis=0))
             figures |= spread(bootstrap(counts, conll_f1, beside=local), "conll_gain")
         own = {"dataset": self.dataset, "model": model, "split": "test", "stage": "after"}
@@ -154,34 +175,37 @@ class Table:
         """Rows of settings tuned on training documents, of two local models averaged, and of linking nothing."""
         from sklearn.base import clone
 
-        rows = []
+        rows = [self._local_tuned(BEST_LOCAL, [None], [AverageLink(), SingleLink()])]
         for name, settings in TUNED.items():
             linker = clone(settings).set_params(n_jobs=self.run.n_jobs).fit(self.train)
             chosen_on = "nothing chosen" if linker.folds is None else BY_FOLDS.replace("CoNLL", _METRICS[linker.select])
+            if linker.training == "structured":
+                chosen_on += f"; so is the round, {linker.best_round_} (0 is local training)"
             threshold = linker.clusterer_.threshold
             rows.append(self.row(name, linker.predict(self.test), chosen_on=chosen_on, threshold=threshold))
-        rows.append(self._two_local())
+        rows.append(self._local_tuned(TWO_LOCAL, [None, Bias("closest", 3.0)], [AverageLink()]))
         return [*rows, self.row(NOTHING, np.arange(self.test.n_items), chosen_on="nothing chosen")]
 
-    def _two_local(self) -> Row:
-        """The mean of two local models: what averaging is worth without structure."""
+    def _local_tuned(self, name: str, biases: list[Bias | None], clusterers: list[Clusterer]) -> Row:
+        """The mean of local models, one a bias, with the clusterer and threshold that do best on unseen documents.
+
+        Of two models: what averaging is worth without structure.
+        """
 
         def mean(train: Mentions, items: Mentions) -> Any:
-            made = (
-                Linker(training="local", bias=bias, n_jobs=self.run.n_jobs) for bias in (None, Bias("closest", 3.0))
-            )
+            made = (Linker(training="local", bias=bias, n_jobs=self.run.n_jobs) for bias in biases)
             return np.mean([linker.fit(train).predict_proba(items) for linker in made], axis=0)
 
-        train, clusterer = self.train, AverageLink()
+        train = self.train
         fold = (np.random.default_rng(0).permutation(train.n_groups) % 5)[train.groups]
         unseen = np.empty(train.n_pairs)
         for k in np.unique(fold):
             inside = fold == k
             unseen[inside[train.right]] = mean(train.take(~inside), train.take(inside))
-        value = supervision_of_clusters(train).value("conll_f1")
-        threshold, _ = best_threshold(train, unseen, clusterer, value)
-        clusters = clusters_of(self.test, mean(train, self.test), at_threshold(clusterer, threshold))
-        return self.row(TWO_LOCAL, clusters, chosen_on=BY_FOLDS, threshold=threshold)
+        best = best_clusterer(train, unseen, clusterers)
+        what = f"clusterer, {type(best).__name__}, and {BY_FOLDS}" if len(clusterers) > 1 else BY_FOLDS
+        clusters = clusters_of(self.test, mean(train, self.test), best)
+        return self.row(name, clusters, chosen_on=what, threshold=best.threshold)
 
     def paper_like(self, model: Model) -> list[Row]:
         """Pairs as they were scored, and after clustering; a further row where MUC F1 chooses another round."""
@@ -205,6 +229,17 @@ class Table:
         clusters = linker.at_round(by_muc).predict(self.test)
         known["chosen_on"] = chosen_on.replace("pair", "MUC")
         return [before, after, self.row(f"{name}, round by MUC", clusters, round=by_muc, **known)]
+
+
+def best_clusterer(items: Mentions, unseen: NDArray[np.float64], clusterers: Sequence[Clusterer]) -> Clusterer:
+    """The one, with its threshold, of the largest CoNLL F1; `unseen` of every pair is by models that never saw it."""
+    value = supervision_of_clusters(items).value("conll_f1")
+    scores, found = [], []
+    for clusterer in clusterers:
+        threshold, choice = best_threshold(items, unseen, clusterer, value)
+        scores.append(choice.tried[threshold])
+        found.append(at_threshold(clusterer, threshold))
+    return found[int(np.argmax(scores))]
 
 
 _METRICS = {"conll_f1": "CoNLL", "pair_f1": "pair"}
@@ -308,9 +343,12 @@ def slt_litbank(run: Run) -> list[Row]:
 
     Boundaries of mentions, their entity types and their kinds (name, noun, pronoun) are the annotators', and all models
     are given them. Rows named as in the paper are as in the paper: single link at 0.5, the round of structured training
-    by the training documents. Rows ending in "tuned" have their threshold chosen by folds of the training documents;
-    gains are over local training with average link so tuned. "ranking" follows antecedents and sums their shares;
-    "ranking and local" is the mean of its probabilities and local ones, "two local models" that of two local ones.
+    by the training documents. Rows with "tuned" have their threshold chosen by folds of the training documents, "local,
+    best tuned" its clusterer too. A row gains over local training with the same clusterer, tuned by the same metric:
+    rows as in the paper over "local, single link, tuned by pair F1". "ranking" follows antecedents and sums their
+    shares, which local training has not, and gains over "local, best tuned"; "ranking and local" is the mean of its
+    probabilities and local ones, "two local models" that of two local ones. A structured row that is equal to its local
+    one kept the local round, because no other did better on unseen training documents.
     The paper's own figures (MUC6, MPQA) are of other corpora.
     """
     everything = read_coref(run.data / "mentions" / "litbank" / "litbank.tar.gz")
@@ -324,6 +362,8 @@ SPLITS = 3
 FOLDS = 5
 TRAININGS = ("local", "structured", "ranking", "combined")
 RECORD_METRICS = ("f1", "stage", "error", "recall", "precision", "cluster_f1", "completeness")
+STAGES = [(NOTHING, "after"), *product(TRAININGS, ("before", "after"))]
+ALL = "all seven"
 PEOPLE = (
     "rare(given_name + surname + street_number + address_1 + address_2 + suburb + postcode, 200, 2)",
     "key(postcode + surname[:1])",
@@ -396,20 +436,26 @@ def slt_records(run: Run) -> list[Row]:
 
     Entities are never split: all records of one are in the same half. The threshold of the clusterer is chosen by
     cross-validation inside the training half, and the round by training pairs. Which clusterer, and by which rules
-    pairs are blocked, was set by hand for each table as a whole, for all trainings alike.
+    pairs are blocked, was set by hand for each table as a whole, for all trainings alike. Figures are means over three
+    ways of halving; intervals are over true entities drawn with replacement (the bootstrap), each drawn for all three
+    alike, so they do not say how much another training half would change. A wrong link counts half for each of the two
+    entities. "all seven" is the mean over the sets.
     """
     run.settings |= {
         "splits": SPLITS, "folds": FOLDS, "blocking": {one.name: one.rules for one in SETS},
         "clusterer": {one.name: one.clusterer.__name__ for one in SETS},
     }  # fmt: skip
-    return [row for one in SETS for row in _record_rows(run, one)]
+    rows = [row for one in SETS for row in _record_rows(run, one)]
+    return [*rows, *_over_all(run, rows)]
 
 
 def _record_rows(run: Run, one: RecordSet) -> list[Row]:
     items = one.read(run.data / "mentions" / "records")
     rows: list[Row] = []
+    counts = {model: EntityCounts(items) for model in (NOTHING, *TRAININGS)}
     for seed in range(SPLITS):
         (train, _), (test, report) = (blocked(half, one.rules) for half in halves(items, seed))
+        counts[NOTHING].add(test, np.arange(test.n_items))
         nobody = all_scores(test, np.arange(test.n_items))["pairs"]
         place = {"dataset": one.name, "model": NOTHING, "split": f"seed {seed}", "stage": "after"}
         rows.append({**place, **{key: 100 * nobody[key] for key in FIGURES}})
@@ -417,13 +463,14 @@ def _record_rows(run: Run, one: RecordSet) -> list[Row]:
             began = time.perf_counter()
             linker = Linker(training=training, clusterer=one.clusterer(), folds=FOLDS, n_jobs=run.n_jobs).fit(train)
             found = linker.evaluate(test)
+            counts[training].add(test, linker.predict(test))
             own = _stages({"dataset": one.name, "model": training, "split": f"seed {seed}"}, found)
             rows += [{**row, "completeness": 100 * (report.pair_completeness or 0.0)} for row in own]
             rows[-1] |= {"cluster_f1": 100 * found["clusters"]["f1"], "threshold": linker.clusterer_.threshold}
             rows[-1]["kept_round"] = linker.best_round_
             seconds = time.perf_counter() - began
             run.log(f"{one.name}, {training}, seed {seed}: {seconds:.1f} s, F1 {100 * found['pairs']['f1']:.2f}")
-    return [*rows, *_means(rows)]
+    return [*rows, *_means(run, rows, {model: np.hstack(one.tables) for model, one in counts.items()})]
 
 
 def halves(items: Mentions, seed: int) -> tuple[Mentions, Mentions]:
@@ -434,16 +481,54 @@ def halves(items: Mentions, seed: int) -> tuple[Mentions, Mentions]:
     return items.take(first), items.take(~first)
 
 
-def _means(rows: list[Row]) -> list[Row]:
-    """A row for the mean over the splits, by model and stage, with intervals over the splits."""
+class EntityCounts:
+    """What is counted in each true entity of all, in one half after the other; zero where it is not in the half."""
+
+    def __init__(self, items: Mentions) -> None:
+        self.entities = np.unique(items.clusters)
+        self.tables: list[NDArray[np.float64]] = []
+
+    def add(self, test: Mentions, clusters: Any) -> None:
+        own = np.zeros((len(self.entities), 2))
+        own[np.searchsorted(self.entities, np.unique(test.clusters))] = unit_counts(test, clusters, test.clusters)
+        self.tables.append(own)
+
+
+def mean_f1(sums: NDArray[np.float64]) -> float:
+    """The mean pair F1 over halves, of twice the pairs rightly together and of those together on either side."""
+    right, together = sums.reshape(-1, 2).T
+    return 100 * float(np.mean(np.divide(right, together, out=np.zeros_like(right), where=together > 0)))
+
+
+def _means(run: Run, rows: list[Row], counts: dict[str, NDArray[np.float64]]) -> list[Row]:
+    """A row for the mean over the halves, by model and stage; after clustering with intervals over entities."""
     found: list[Row] = []
-    stages = [(NOTHING, "after"), *product(TRAININGS, ("before", "after"))]
-    for model, stage in stages:
+    for model, stage in STAGES:
         own, local = ([row for row in rows if (row["model"], row["stage"]) == (m, stage)] for m in (model, "local"))
-        f1, beside = ([row["f1"] for row in part] for part in (own, local))
-        place = {key: own[0][key] for key in ("dataset", "model", "split", "stage")}
-        mean = mean_row(place["dataset"], model, f1, "f1", None if model in ("local", NOTHING) else beside)
-        others = {key: float(np.mean([row[key] for row in own])) for key in RECORD_METRICS[2:] if key in own[0]}
+        dataset, over = own[0]["dataset"], None if model in ("local", NOTHING) else "local"
+        numbers = [key for key in RECORD_METRICS if key != "stage" and key in own[0]]
+        means = {key: float(np.mean([row[key] for row in own])) for key in numbers}
+        if stage == "after":
+            means |= counted_row(run, (dataset, model, "mean"), "f1", counts[model], mean_f1, over)
+        elif over is not None:
+            means |= {"gain": means["f1"] - float(np.mean([row["f1"] for row in local])), "gain_over": over}
         chosen_on = "nothing chosen" if model == NOTHING else "threshold by folds of the training half"
-        found.append({**place, **mean, **others, "chosen_on": chosen_on})
+        place = {"dataset": dataset, "model": model, "split": "mean", "stage": stage}
+        found.append({**place, **means, "chosen_on": chosen_on})
+    return found
+
+
+def _over_all(run: Run, rows: list[Row]) -> list[Row]:
+    """The means over the sets, with intervals over the entities of all."""
+    found = []
+    for model, stage in STAGES:
+        if stage == "before":
+            continue
+        own = [row for row in rows if (row["model"], row["stage"], row["split"]) == (model, stage, "mean")]
+        counts = block_diag(*(run.counts[row["dataset"], model, "mean"] for row in own))
+        over = None if model in ("local", NOTHING) else "local"
+        means = {key: float(np.mean([row[key] for row in own])) for key in FIGURES}
+        figures = counted_row(run, (ALL, model, "mean"), "f1", counts, mean_f1, over)
+        place = {"dataset": ALL, "model": model, "split": "mean", "stage": stage}
+        found.append({**place, **means, **figures, "chosen_on": own[0]["chosen_on"]})
     return found
