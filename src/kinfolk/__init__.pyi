@@ -28,6 +28,7 @@ from kinfolk.datasets.newswire import generate_newswire as generate_newswire
 from kinfolk.datasets.newswire import newswire_split as newswire_split
 from kinfolk.datasets.webkb import read_webkb as read_webkb
 from kinfolk.errors import KinfolkError as KinfolkError
+from kinfolk.graph.degrees import with_degrees as with_degrees
 from kinfolk.graph.dependency import DependencyNetwork as DependencyNetwork
 from kinfolk.graph.diffusion import choose_alpha as choose_alpha
 from kinfolk.graph.diffusion import diffused as diffused

@@ -85,15 +85,18 @@ def tiny_school_world(seed: int = 0) -> kf.Graph:
 def test_rows_of_figure_3(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(mop_webkb, "read_webkb", lambda path: tiny_school_world())
     monkeypatch.setattr(mop_webkb, "RIDGE", ({"l2": 0.1},))
-    models = {name: (method, base, (({"l2": 1.0},),)) for name, (method, base, _) in mop_webkb.MODELS.items()}
+    models = {name: model._replace(stages=(({"l2": 1.0},),)) for name, model in mop_webkb.MODELS.items()}
     monkeypatch.setattr(mop_webkb, "MODELS", models)
     report = mop_webkb.mop_webkb(tmp_path, lambda line: None, n_jobs=1)
-    assert [row["split"] for row in report.rows] == ["cornell", "texas", "washington", "wisconsin", "mean"] * 4
+    assert [row["split"] for row in report.rows] == ["cornell", "texas", "washington", "wisconsin", "mean"] * 6
     mean = {row["model"]: row["error"] for row in report.rows if row["split"] == "mean"}
     schools = [row["error"] for row in report.rows if row["model"] == "node" and row["split"] != "mean"]
     assert mean["node"] == pytest.approx(np.mean(schools))
     assert max(mean["mixture separate"], mean["mixture joint"]) < 0.8 * mean["node"]
-    assert sum("not_converged" in row for row in report.rows) == 5
+    assert sum("not_converged" in row for row in report.rows) == 10
+    over = {row["model"]: row.get("gain_over") for row in report.rows if row["split"] == "mean"}
+    assert over["node"] is over["node, degrees"] is None
+    assert over["link"] == "node" and over["link, degrees"] == "node, degrees"
 
 
 @pytest.mark.data

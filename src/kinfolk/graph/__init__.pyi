@@ -9,6 +9,7 @@ from kinfolk.collective.templates import Max as Max
 from kinfolk.collective.templates import Mean as Mean
 from kinfolk.collective.templates import NeighbourFunction as NeighbourFunction
 from kinfolk.collective.templates import Proportion as Proportion
+from kinfolk.graph.degrees import with_degrees as with_degrees
 from kinfolk.graph.dependency import DependencyNetwork as DependencyNetwork
 from kinfolk.graph.diffusion import choose_alpha as choose_alpha
 from kinfolk.graph.diffusion import diffused as diffused
