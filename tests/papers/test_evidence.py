@@ -223,6 +223,15 @@ def test_the_speed_of_inference_comes_from_the_results():
     assert "the paper's, of its own: 84.8." in speed({"gibbs-speed": replace(result, paper=printed)})
 
 
+def test_the_line_beside_other_libraries_comes_from_the_results_and_theirs_stay():
+    place = {"dataset": "restaurants", "model": "structured", "split": "mean"}
+    rows = [{**place, "stage": "before", "f1": 1.0}, {**place, "stage": "after", "f1": 95.04}]
+    text = f"{README}| kinfolk | old |\n| Splink | 95.9 |\n"
+    found = refreshed(text, {"slt-records": Result("slt-records", rows, shown=("f1",))}).splitlines()
+    others = " | ".join([NOT_RUN] * 3)
+    assert found[-2:] == [f"| kinfolk | {NOT_RUN} | 95.0 | {others} |", "| Splink | 95.9 |"]
+
+
 def test_lines_of_the_excerpt_are_one_a_data_set_by_one_rule():
     """Of stacks k=1 always, never the better of two depths."""
     assert len({(one.experiment, one.dataset) for one in EXCERPT}) == len({one.task for one in EXCERPT}) == len(EXCERPT)

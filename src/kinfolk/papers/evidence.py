@@ -172,6 +172,7 @@ class Line(NamedTuple):
 STACKED = ("local", "stacked k=1", "mean")
 CRF = ("linear-chain CRF", "stacked k=1", "testb")
 RANKING = ("local, best tuned", "ranking", "test")
+RECORDS = Line("records: seven sets, pair F1", "slt-records", "all seven", "local", "structured", "mean", "f1")
 # Every data set, whether the collective model gains or not, by one rule: of stacks k=1, neighbours predicted (of names
 # with the templates set on training abstracts of GENIA, of nodes with the paper's); of mentions `training="ranking"` as
 # it is by default; of records the default of Linker. So no line is the better of two.
@@ -186,7 +187,7 @@ EXCERPT = (
     Line("regions of figures: SLIF, accuracy", "stacked-slif", "slif", *STACKED, "accuracy"),
     Line("mentions in novels: LitBank, CoNLL F1", "slt-litbank", "LitBank", *RANKING, "conll"),
     Line("mentions in many genres: GUM, CoNLL F1", "slt-gum", "GUM", *RANKING, "conll"),
-    Line("records: seven sets, pair F1", "slt-records", "all seven", "local", "structured", "mean", "f1"),
+    RECORDS,
 )
 HEADINGS = ["task", "local", "collective", "gain", "command"]
 NOT_RUN = "not run yet"
@@ -207,7 +208,7 @@ def refreshed(text: str, kept: Mapping[str, Result], name: str = "README.md") ->
         if found is None:
             raise InputError(f"no excerpt of the results; it stands between {marks[0]!r} and {marks[1]!r}", name)
         text = f"{text[: found.start(1)]}{content}\n{text[found.end(1) :]}"
-    return text
+    return re.sub(r"^\| kinfolk \|.*$", lambda _: beside_peers(kept), text, flags=re.MULTILINE)
 
 
 def excerpt(kept: Mapping[str, Result]) -> str:
@@ -237,6 +238,16 @@ def strangers(kept: Mapping[str, Result]) -> list[str]:
     """Lines of the excerpt whose experiment was run and has no such rows, or whose gain is over another."""
     lacking = [one for one in EXCERPT if one.experiment in kept and figures(one, kept)[0] == NOT_RUN]
     return [f"{one.experiment}: {one.dataset}, {one.collective} over {one.local}, {one.split}" for one in lacking]
+
+
+PEERS_SETS = ("FEBRL 3", "restaurants", "Cora references", "DBLP-ACM", "Abt-Buy")
+
+
+def beside_peers(kept: Mapping[str, Result]) -> str:
+    """The line of kinfolk, by the rule of the excerpt, in the table of other libraries on records."""
+    result = kept.get(RECORDS.experiment)
+    rows = [_row(RECORDS._replace(dataset=name), RECORDS.collective, result) for name in PEERS_SETS]
+    return _line(["kinfolk", *(f"{row[RECORDS.metric]:.1f}" if row else NOT_RUN for row in rows)])
 
 
 def speed(kept: Mapping[str, Result]) -> str:

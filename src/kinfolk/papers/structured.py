@@ -485,10 +485,12 @@ class EntityCounts:
     """What is counted in each true entity of all, in one half after the other; zero where it is not in the half."""
 
     def __init__(self, items: Mentions) -> None:
+        assert items.clusters is not None
         self.entities = np.unique(items.clusters)
         self.tables: list[NDArray[np.float64]] = []
 
     def add(self, test: Mentions, clusters: Any) -> None:
+        assert test.clusters is not None
         own = np.zeros((len(self.entities), 2))
         own[np.searchsorted(self.entities, np.unique(test.clusters))] = unit_counts(test, clusters, test.clusters)
         self.tables.append(own)
@@ -507,7 +509,7 @@ def _means(run: Run, rows: list[Row], counts: dict[str, NDArray[np.float64]]) ->
         own, local = ([row for row in rows if (row["model"], row["stage"]) == (m, stage)] for m in (model, "local"))
         dataset, over = own[0]["dataset"], None if model in ("local", NOTHING) else "local"
         numbers = [key for key in RECORD_METRICS if key != "stage" and key in own[0]]
-        means = {key: float(np.mean([row[key] for row in own])) for key in numbers}
+        means: Row = {key: float(np.mean([row[key] for row in own])) for key in numbers}
         if stage == "after":
             means |= counted_row(run, (dataset, model, "mean"), "f1", counts[model], mean_f1, over)
         elif over is not None:
