@@ -37,7 +37,7 @@ HERE = Path(__file__).resolve().parent
 PARTS = ("peers", "speed", "scale")
 SIZES = (100_000, 300_000, 1_000_000)
 SETS = ("FEBRL 3", "restaurants", "Cora references", "DBLP-ACM", "Abt-Buy")
-DOCUMENTS, ROUNDS, SEEDS = 80, 5, 3
+DOCUMENTS, ROUNDS, SEEDS, TIMES = 80, 5, 3, 7
 MOST_TIME = 0.1  # of scikit-learn's on dense rows
 CONTESTANTS = (
     "kinfolk local", "kinfolk structured", "splink", "dedupe", "dedupe tuned", "logistic + components",
@@ -166,6 +166,10 @@ def speed(options: argparse.Namespace, scratch: str) -> Answer:
             cpu = mine["cpu_seconds"] / one["cpu_seconds"]
             print(f"{'':<4}all of {told} / these fits: {mine['seconds'] / fits:.3f}{asked_for}, CPU {cpu:.3f}; "
                   f"fits alone {mine['within']['fits'] / fits:.3f}", flush=True)  # fmt: skip
+    found["ranking"] = one = run("linkage_scale.py", what="ranking", data=str(data_folder()),
+                                 documents=options.documents, times=TIMES)  # fmt: skip
+    print(f"{'':<4}CPU of ranking / local training, one thread, median of {TIMES}: {one['ratio']:.2f} "
+          f"({one['least']:.2f} to {one['most']:.2f})", flush=True)  # fmt: skip
     return found
 
 

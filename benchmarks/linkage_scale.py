@@ -3,6 +3,7 @@
     python linkage_scale.py '{"what": "scale", "records": 100000, "jobs": 2}'
     python linkage_scale.py '{"what": "kinfolk", "documents": 80, "conjunctions": false, "rounds": 5, ...}'
     python linkage_scale.py '{"what": "sklearn", "fits": 6, "form": "dense", "jobs": 2, "folder": ...}'
+    python linkage_scale.py '{"what": "ranking", "documents": 80, "times": 7, "data": ...}'
 
 The last line it prints is its answer, as JSON. Seconds inside a call of the library are told by stage with functions of
 its modules put under a stopwatch; whatever they call counts as theirs.
@@ -240,7 +241,20 @@ def sklearn(folder: str, fits: int, form: str, jobs: int, l2: float = 1.0) -> An
     }  # fmt: skip
 
 
-PARTS: dict[str, Callable[..., Answer]] = {"scale": scale, "kinfolk": kinfolk, "sklearn": sklearn}
+def ranking(data: str, documents: int, times: int) -> Answer:
+    """CPU seconds of local training and of ranking on one thread, by turns; the first, which compiles, is left out."""
+    items = litbank(data, documents)
+    found: dict[str, list[float]] = {"local": [], "ranking": []}
+    for number in range(times + 1):
+        for training, seconds in found.items():
+            began = time.process_time()
+            Linker(training=training, n_jobs=1).fit(items)
+            seconds += [time.process_time() - began] if number else []
+    ratios = np.divide(found["ranking"], found["local"])
+    return {**found, "ratio": float(np.median(ratios)), "least": float(ratios.min()), "most": float(ratios.max())}
+
+
+PARTS: dict[str, Callable[..., Answer]] = {"scale": scale, "kinfolk": kinfolk, "sklearn": sklearn, "ranking": ranking}
 
 
 def main(what: str, **settings: Any) -> Answer:

@@ -354,12 +354,12 @@ ENTRIES = 8192  # of a group at most, so that its sums stay in the processor's c
 
 @dataclass(frozen=True, eq=False)
 class GroupedRows:
-    """ids       int32 (G, R), the entry of each row in each group, counted within the group
+    """ids       uint16 (int32 where a group is larger) (G, R), the entry of each row in each group, counted within it
     starts    int64 (G + 1,), where the entries of each group begin when all stand in one line
     weights_on  for each group int32 (entries, columns), the weights that are on in an entry
     """
 
-    ids: NDArray[np.int32]
+    ids: NDArray[np.uint16 | np.int32]
     starts: NDArray[np.int64]
     weights_on: tuple[NDArray[np.int32], ...]
     n_weights: int
@@ -385,7 +385,8 @@ class GroupedRows:
         starts = np.concatenate([[0], np.cumsum(entries)]).astype(np.int64)
         on = tuple(_entries(index, *group) for group in zip(groups, ids, entries, strict=True))
         stacked = np.stack(ids) if ids else np.empty((0, n_rows), np.int32)
-        return cls(stacked, starts, on, n_weights)
+        narrow = max(entries, default=0) <= np.iinfo(np.uint16).max  # passes over the rows cost what their ids cost
+        return cls(stacked.astype(np.uint16) if narrow else stacked, starts, on, n_weights)
 
     @property
     def n_rows(self) -> int:

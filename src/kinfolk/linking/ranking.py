@@ -52,7 +52,7 @@ class Entries(NamedTuple):
     """As in GroupedRows, of some of the rows."""
 
     starts: NDArray[np.int64]
-    ids: NDArray[np.int32]
+    ids: NDArray[np.uint16 | np.int32]
 
 
 class RankingObjective:
@@ -97,7 +97,8 @@ class RankingObjective:
 
         def exponential(c: int) -> None:
             part = odds[c * ROWS : (c + 1) * ROWS]
-            np.exp(np.maximum(part - shift, -HIGHEST), out=part)
+            part -= shift
+            np.exp(np.maximum(part, -HIGHEST, out=part), out=part)
 
         chunks = -(-on.n_rows // ROWS)
         shift = max(0.0, max(run_chunks(score, chunks, self.n_jobs), default=0.0) - HIGHEST)
@@ -202,14 +203,15 @@ def _derivatives(rows, odds, inverse, entries, second, found):
         m = min(BLOCK, ids.shape[1] - block)
         for r in range(m):
             e, total = odds[block + r], 0.0
-            for p in range(rows.starts[block + r], rows.starts[block + r + 1]):
-                j = rows.other[p]
-                if second:
-                    total += rows.times[p] * inverse.total[j] * (1.0 - e * inverse.total[j])
-                else:
-                    total += rows.times[p] * inverse.total[j]
-                    if rows.true[p] > 0:  # few are
-                        total -= rows.true[p] * inverse.right[j]
+            own = range(rows.starts[block + r], rows.starts[block + r + 1])
+            if second:
+                for p in own:
+                    a = inverse.total[rows.other[p]]
+                    total += rows.times[p] * a * (1.0 - e * a)
+            else:
+                for p in own:
+                    j = rows.other[p]
+                    total += rows.times[p] * inverse.total[j] - rows.true[p] * inverse.right[j]
             derivative[r] = e * total
         for g in range(ids.shape[0]):
             for r in range(m):
