@@ -254,6 +254,19 @@ def test_ranking_in_the_shell(kinfolk: Any, world: Path, tmp_path: Path, trainin
     assert page.stat().st_size > 1000
 
 
+@pytest.mark.filterwarnings("always")
+@pytest.mark.parametrize(("training", "told"), [
+    ("structured", "The local model is that of --training local and --folds 5"),
+    ("local", "--guard 2 has nothing to compare: --training local is the local model itself"),
+])  # fmt: skip
+def test_the_local_model_of_a_linker_is_named_as_options(
+    kinfolk: Any, world: Path, tmp_path: Path, training: str, told: str
+):
+    data = ["--records", world / "train.csv", "--cluster", "entity", *BLOCKS, "--out", tmp_path / "m"]
+    done = train(kinfolk, *data, "--training", training, "--guard", "2")
+    assert done.status == 0 and told in done.err and "`" not in done.err, done.err
+
+
 def test_settings_reach_the_model(kinfolk: Any, world: Path, tmp_path: Path):
     options = [
         "--compare", "jaro_winkler(surname)", "--compare", "exact:town", "--e-step", "exact", "--rounds", "2", "--bias",

@@ -124,6 +124,21 @@ def test_errors_name_options(words: ShellWords):
     assert words.error(strange) == "types not known. If you trust the file, say --trust a.B --trust c.D"
 
 
+@pytest.mark.filterwarnings("always")
+@pytest.mark.parametrize(("options", "told"), [
+    (["--model", "mop", "--l2", "1e6"], "The local model is that of --skip none"),
+    (["--model", "skip-chain", "--decode", "map", "--l2", "1e6"],
+     "The local model is --model crf with the same settings"),
+    (["--model", "mop", "--skip", "none"], "--guard 2 has nothing to compare: there are no skip edges"),
+], ids=str)  # fmt: skip
+def test_the_local_model_of_a_tagger_is_named_as_an_option(
+    kinfolk: Any, world: Path, tmp_path: Path, options: list[str], told: str
+):
+    command = ["tokens", "train", "--train", world / "train.conll", "--out", tmp_path / "m", "--guard", "2"]
+    done = kinfolk(*command, "--tolerance", "0.1", "--jobs", "1", *options)
+    assert done.status == 0 and told in done.err and "`" not in done.err, done.err
+
+
 def test_other_words_for_what_is_no_option_here(words: ShellWords):
     words.instead["columns"] = "the file"
     assert words.error(InputError("correct `columns=...` or `separator=...`")) == "correct the file or --separator"

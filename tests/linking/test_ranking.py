@@ -213,6 +213,38 @@ def test_a_pair_is_explained_with_the_probability_it_has(training: str):
     assert f"followed with {answer.share:.3f}; score of this pair alone" in str(answer)
 
 
+@pytest.fixture
+def scored(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many pairs a Linker scores, a number each time."""
+    sizes: list[int] = []
+    plain = kf.Linker._scores
+
+    def counting(self: kf.Linker, weights: Any, items: Any, n_jobs: int) -> Any:
+        sizes.append(items.n_pairs)
+        return plain(self, weights, items, n_jobs)
+
+    monkeypatch.setattr(kf.Linker, "_scores", counting)
+    return sizes
+
+
+@pytest.mark.parametrize("training", ["local", "ranking", "combined"])
+def test_pairs_are_scored_once_for_probabilities_and_clusters(training: str, scored: list[int]):
+    items, model = world(1), linker(training=training).fit(world())
+    paired, probability = model.compared(items)
+    expected = probability, model.cluster(paired, probability), model.predict(items)
+    scored.clear()
+    again, p, clusters = model.linked(items)
+    assert scored == [items.n_pairs] * (2 if training == "combined" else 1)
+    assert again.n_pairs == paired.n_pairs and p.tobytes() == expected[0].tobytes()
+    assert clusters.tolist() == expected[1].tolist() == expected[2].tolist()
+    known = {"probability": p, "clusters": clusters}
+    plain, followed = model.explain(items, 2, 7), training != "local" and model.explain_antecedents(items, 7)
+    scored.clear()
+    assert model.explain(paired, 2, 7, **known) == plain
+    assert training == "local" or (model.explain_antecedents(items, 7) == followed and followed.antecedents)
+    assert sum(scored) <= 2 * 7, "the pairs of the item alone"
+
+
 def test_a_pair_that_is_no_candidate_may_be_together_by_way_of_others(ranking: kf.Linker):
     items = world(1)
     kept = ~((items.left == 2) & (items.right == 7))

@@ -74,6 +74,30 @@ def test_words_of_the_same_contexts_are_together():
     assert [one.table for one in again] == [attribute.table], "same text, same clusters"
 
 
+def test_text_is_a_corpus_several_or_lists_of_words_and_sizes_may_be_one():
+    corpus = kf.Corpus.from_sentences(SENTENCES)
+    (expected,) = word_clusters(corpus, sizes=[3])
+    for text in (SENTENCES, tuple(map(tuple, SENTENCES)), [corpus.documents(0, 9), corpus.documents(9, 27)]):
+        (found,) = word_clusters(text, sizes=3)
+        assert found.table == expected.table
+
+
+def test_a_named_set_stands_in_a_list_beside_templates_of_clusters(tmp_path: Path):
+    """Of plain words: templates of the set that read other columns are left out, as where it stands alone."""
+    labels = [["O", "B-PER", "O"] for _ in SENTENCES]
+    own = cluster_templates(word_clusters(SENTENCES, sizes=3))
+    alone = kf.LinearChainCRF(tolerance=0.1).fit(SENTENCES, labels)
+    model = kf.LinearChainCRF(templates=["sentence", own], tolerance=0.1).fit(SENTENCES, labels)
+    assert {*alone.features_.names()} < {*model.features_.names()}
+    assert any(name.startswith("clusters 3[0]=") for name in model.features_.names())
+    model.save(tmp_path / "m")
+    assert (
+        kf.load_model(tmp_path / "m").predict_proba(SENTENCES)[0].tolist() == model.predict_proba(SENTENCES)[0].tolist()
+    )
+    with pytest.raises(SettingError, match=r"templates must be 'sentence', .* or a list of such .*; got 'sentences'"):
+        kf.LinearChainCRF(templates=["sentences", own]).fit(SENTENCES, labels)
+
+
 def test_few_words_are_few_clusters_and_rare_words_are_in_none():
     corpus = kf.Corpus.from_sentences([*SENTENCES, ["a", "Cat2", "ate"]])
     coarse, fine = word_clusters(corpus, sizes=[2, 1000])
@@ -86,8 +110,15 @@ def test_clusters_that_cannot_be():
         word_clusters(kf.Corpus.from_sentences([["one", "two"]]))
     with pytest.raises(InputError, match="the text has 0"):
         word_clusters(kf.Corpus.from_sentences([]))
-    with pytest.raises(SettingError, match="sizes"):
-        word_clusters(kf.Corpus.from_sentences(SENTENCES), sizes=[0])
+    for sizes in ([0], 0, "many", None, 2.5):
+        with pytest.raises(SettingError, match="sizes must be a whole number of 1 or more"):
+            word_clusters(kf.Corpus.from_sentences(SENTENCES), sizes=sizes)
+    with pytest.raises(SettingError, match="min_count must be"):
+        word_clusters(SENTENCES, min_count=0)
+    with pytest.raises(InputError, match="a Corpus or a list of sentences; got str"):
+        word_clusters("one two")
+    with pytest.raises(InputError, match="clusters are of words; got features"):
+        word_clusters([[{"word": "one"}]])
 
 
 def test_a_table_says_what_it_knows_of_a_word():

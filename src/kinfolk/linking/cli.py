@@ -179,14 +179,13 @@ def cluster(
     if report is not None and not quiet:
         typer.echo(str(report), err=True)
     candidates = items.n_pairs
-    items, probability = linker.compared(items)
-    if items.n_pairs > candidates and not quiet:
-        typer.echo(closure_line(candidates, items.n_pairs), err=True)
     try:
-        found = linker.cluster(items, probability, must, cannot)
+        items, probability, found = linker.linked(items, must, cannot)
     except ConstraintsError as error:
         ids = item_ids(items)
         raise ConstraintsError(*(ids[int(one)] for one in error.items)) from None
+    if items.n_pairs > candidates and not quiet:
+        typer.echo(closure_line(candidates, items.n_pairs), err=True)
     if pairs is not None:
         write_pairs(pairs, items, probability, found, least)
     if source.documents is not None and not as_json:
@@ -265,8 +264,7 @@ def explain_links(
         raise SettingError.saying("give one id or two; or --report PAGE.html, for a page about the clusters")
     items, _ = items_for(linker, model, source, clustering, jobs)
     chosen = _chosen(items, ids)
-    items, probability = linker.compared(items)
-    found = linker.cluster(items, probability)
+    items, probability, found = linker.linked(items)
     named = replace(items, names=item_ids(items))
     answer = _Answer(linker, named, probability, found, report)
     text, plain = answer.pair(chosen[0], chosen[1], top) if len(chosen) == 2 else answer.clusters(*chosen)

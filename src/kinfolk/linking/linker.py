@@ -331,6 +331,15 @@ class Linker(Guarded):
             paired, score = closed(paired, score, self.decision_function, threshold)
         return paired, score
 
+    def linked(
+        self, items: Mentions, must_link: ArrayLike | None = None, cannot_link: ArrayLike | None = None
+    ) -> tuple[Mentions, NDArray[np.float64], NDArray[np.int32]]:
+        """What `compared` gives, and the clusters that `predict` makes of it: pairs are scored once for all."""
+        paired, score = self._compared(items)
+        probability = self._probability(paired, score)
+        value = self._value(paired, score) if self.clusterer_.of_shares else probability
+        return paired, probability, self._clusters(self.clusterer_, paired, value, must_link, cannot_link)
+
     def cluster(
         self,
         items: Mentions,
@@ -341,7 +350,8 @@ class Linker(Guarded):
     ) -> NDArray[np.int32]:
         """Clusters from probabilities that are already there, one a candidate pair; `clusterer`: another one.
 
-        Only the pairs of these items count; `compared` gives those of `predict`.
+        Only the pairs of these items count; `compared` gives those of `predict`. ClusterSum takes shares, for which
+        pairs are scored again: `linked` does both at once.
         """
         self._require_fitted()
         paired, by = self.candidates(items), clusterer or self.clusterer_
@@ -419,10 +429,7 @@ class Linker(Guarded):
         labels = None if pairs is None else pair_labels(items, pairs, left, right, match)
         if labels is not None and report is not None:
             raise SettingError.saying("a page of scores needs true clusters; leave out `report=...` for labelled pairs")
-        paired, score = self._compared(items)
-        probability = self._probability(paired, score)
-        value = self._value(paired, score) if self.clusterer_.of_shares else probability
-        clusters = self._clusters(self.clusterer_, paired, value, None, None)
+        paired, probability, clusters = self.linked(items)
         if labels is not None:
             return labelled_scores(labels, paired, clusters, probability > 0.5)
         return evaluate_pairs(self, paired, probability, clusters, report)
@@ -438,27 +445,34 @@ class Linker(Guarded):
     ) -> LinkExplanation:
         """Why two items, by number or name, are linked or not, candidates or not; `report`: also write a page.
 
-        `probability` and `clusters` save the page working them out again.
+        `probability` and `clusters` save working them out again.
         """
         self._require_fitted()
         check_report(report)
         paired = self.candidates(items)
         answer = explain_link(self.pair_set_, self.weights_, self.shares_, paired, left, right)
         if self.training in RANKS:
-            answer = self._with_exact(answer, paired, left, right)
+            answer = self._with_exact(answer, paired, left, right, probability)
         if report is not None:
             Linked.of(self, paired, probability, clusters).write_pair(left, right, report)
         return answer
 
     def _with_exact(
-        self, answer: LinkExplanation, paired: Mentions, left: int | str, right: int | str
+        self, answer: LinkExplanation, paired: Mentions, left: int | str, right: int | str, known: Array | None
     ) -> LinkExplanation:
-        """With the probability of ranking; a pair that is no candidate may be together by way of others."""
+        """With the probability of ranking, which may be `known`; a pair that is no candidate may be together by way of
+        others."""
         low, high = two_items(paired, left, right)
-        share, left_, right_ = self.antecedent_shares(paired).antecedent, paired.left, paired.right
+        left_, right_ = paired.left, paired.right
         keys, key = pair_keys(left_, right_), pair_keys(np.array([low]), np.array([high]))[0]
         at = int(np.searchsorted(keys, key))  # pairs stand in the order of their keys
-        if at == len(keys) or keys[at] != key:
+        candidate = at < len(keys) and keys[at] == key
+        if candidate and known is not None:
+            own = self._antecedents_of(paired, high)
+            share_ = float(self.antecedent_shares(own).antecedent[own.left == low][0])
+            return replace(answer, probability=float(known[at]), share=share_)
+        share = self.antecedent_shares(paired).antecedent
+        if not candidate:
             share, left_, right_ = np.insert(share, at, 0.0), np.insert(left_, at, low), np.insert(right_, at, high)
         probability = float(together(paired.n_items, left_, right_, share, resolve_jobs(self.n_jobs))[at])
         if self.training == "combined":
@@ -467,8 +481,13 @@ class Linker(Guarded):
 
     def explain_antecedents(self, items: Mentions, item: int | str) -> AntecedentExplanation:
         """After ranking: which earlier items one follows, by number or name, with shares that sum to 1."""
-        paired = self.candidates(items)
-        return explain_antecedents(paired, self.antecedent_shares(paired), item)
+        own = self._antecedents_of(self.candidates(items), item)
+        return explain_antecedents(own, self.antecedent_shares(own), item)
+
+    def _antecedents_of(self, paired: Mentions, item: int | str) -> Mentions:
+        """With the candidate pairs of an item and earlier ones alone: its shares ask for no others."""
+        mine = paired.right == paired.number(item)
+        return replace(paired, left=paired.left[mine], right=paired.right[mine], blocked=True)
 
     def explain_cluster(
         self,

@@ -236,11 +236,13 @@ class Linked:
         cannot: Any = None,
     ) -> Linked:  # fmt: skip
         """With the probabilities and clusters given, or as the linker finds them."""
-        if probability is None:
-            paired, p = linker.compared(items)
+        if probability is None and clusters is None:
+            paired, p, found = linker.linked(items, must, cannot)
+        elif probability is None:
+            (paired, p), found = linker.compared(items), clusters
         else:
             paired, p = linker.candidates(items), np.asarray(probability)
-        found = linker.cluster(paired, p, must, cannot) if clusters is None else clusters
+            found = linker.cluster(paired, p, must, cannot) if clusters is None else clusters
         numbered = np.unique(found, return_inverse=True)[1]
         given = (item_pairs(paired, () if links is None else links) for links in (must, cannot))
         return cls(linker, paired, p, numbered, *given)

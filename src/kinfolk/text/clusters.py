@@ -7,7 +7,7 @@ word that labelled training data never showed then shares a feature with words t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from scipy import sparse
 from kinfolk.core.settings import whole
 from kinfolk.errors import InputError
 from kinfolk.text.attributes import Lookup, folded, lookup
+from kinfolk.text.batch import Batch
 from kinfolk.text.corpus import Corpus, shifted
 from kinfolk.text.templates import Attribute, Template
 
@@ -27,21 +28,26 @@ SMOOTHING = 0.75  # power of a context's frequency: rare contexts prove less tha
 
 
 def word_clusters(
-    corpus: Corpus, sizes: Sequence[int] = (50, 300, 1000), min_count: int = 3, random_state: int = 0
+    corpus: Any, sizes: int | Sequence[int] = (50, 300, 1000), min_count: int = 3, random_state: int = 0
 ) -> list[Lookup]:
-    """An attribute for each number of clusters, coarse and fine, learned from the words of a corpus alone.
+    """An attribute for each number of clusters, coarse and fine, learned from words alone.
 
-    corpus     any text; labels are not looked at
-    sizes      numbers of clusters; fewer where there are fewer words
+    corpus     any text: a Corpus, a list of such, or sentences as lists of words; labels are not looked at
+    sizes      numbers of clusters, or one; fewer where there are fewer words
     min_count  words seen less often, in lower case and with every digit as 0, are in no cluster
     """
-    for size in sizes:
+    numbers = list(sizes) if isinstance(sizes, Iterable) and not isinstance(sizes, str) else [sizes]
+    for size in numbers:
         whole(1).check("sizes", size)
+    whole(1).check("min_count", min_count)
+    batch = Batch.of(corpus)
+    if batch.items is not None:
+        raise InputError("clusters are of words; got features: give sentences as lists of words, or a Corpus")
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(1):  # sums in another order would be other clusters
-        words, vectors = word_vectors(corpus, min_count, random_state)
-        return [lookup(f"clusters {size}", _clustered(words, vectors, size, random_state), folded) for size in sizes]
+        words, vectors = word_vectors(batch.corpus, min_count, random_state)
+        return [lookup(f"clusters {size}", _clustered(words, vectors, size, random_state), folded) for size in numbers]
 
 
 def cluster_templates(clusters: Sequence[Attribute]) -> list[Template]:
@@ -59,7 +65,8 @@ def word_vectors(corpus: Corpus, min_count: int = 3, random_state: int = 0) -> t
 
     table, words = context_counts(corpus, min_count)
     if len(words) < 2:
-        raise InputError(f"clusters need words that occur {min_count} times or more; the text has {len(words)} of them")
+        what = f"clusters need words that occur {min_count} times or more; the text has {len(words)} of them"
+        raise InputError(f"{what}: give more text, or lower `min_count`")
     dimensions = min(DIMENSIONS, min(table.shape) - 1)
     vectors = TruncatedSVD(dimensions, random_state=random_state).fit_transform(positive_information(table))
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)

@@ -116,7 +116,7 @@ class KeyTable:
 
 # -- extraction ------------------------------------------------------------------------------------
 
-Templates = Iterable["Template | Attribute | Templates"]
+Templates = Iterable["str | Template | Attribute | Templates"]  # a str is the name of a set
 CHUNKS = 32
 
 
@@ -362,16 +362,26 @@ NAMED = {"sentence": SENTENCE, "document": DOCUMENT, "letters": LETTERS}
 
 
 def for_corpus(templates: str | Templates, corpus: Corpus) -> list[Template]:
-    """A named set without the templates whose columns are missing; a list of templates as it is.
+    """A named set without the templates whose columns are missing, also as a part of a list; others as they are.
 
     A template of the user's own that reads a missing column is an error when it is used.
     """
-    if not isinstance(templates, str):
-        return flatten(templates)
-    if templates not in NAMED:
+
+    def opened(item: Any) -> Any:
+        if isinstance(item, str):
+            return _named(item, corpus)
+        if isinstance(item, Template) or not isinstance(item, Iterable):
+            return item
+        return [opened(one) for one in item]
+
+    return flatten(opened(templates))
+
+
+def _named(name: str, corpus: Corpus) -> list[Template]:
+    if name not in NAMED:
         *others, last = map(repr, NAMED)
-        raise SettingError("templates", templates, f"{', '.join(others)} or {last}, or a list")
-    return [t for t in flatten(NAMED[templates]) if set(t.needs()) <= set(corpus.columns)]
+        raise SettingError("templates", name, f"{', '.join(others)} or {last}, or a list of such and of templates")
+    return [t for t in flatten(NAMED[name]) if set(t.needs()) <= set(corpus.columns)]
 
 
 # -- feature sets from model files ----------------------------------------------------------------------

@@ -177,7 +177,7 @@ class Tagger(TokenModel, Optimised):
     templates: str | Templates = setting(
         "sentence",
         '"sentence", "document" or "letters" (sets of features, each with those of the one before), or a list of '
-        "feature templates",
+        'feature templates, in which such a name may stand for its set: ["sentence", word[-3]]',
         in_file=False,
     )
     min_count: int | str = setting(
