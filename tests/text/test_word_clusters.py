@@ -94,7 +94,7 @@ def test_a_named_set_stands_in_a_list_beside_templates_of_clusters(tmp_path: Pat
     assert (
         kf.load_model(tmp_path / "m").predict_proba(SENTENCES)[0].tolist() == model.predict_proba(SENTENCES)[0].tolist()
     )
-    with pytest.raises(SettingError, match=r"templates must be 'sentence', .* or a list of such .*; got 'sentences'"):
+    with pytest.raises(SettingError, match=r"templates must be 'sentence', .* or a list; got 'sentences'"):
         kf.LinearChainCRF(templates=["sentences", own]).fit(SENTENCES, labels)
 
 

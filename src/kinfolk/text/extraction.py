@@ -380,7 +380,7 @@ def for_corpus(templates: str | Templates, corpus: Corpus) -> list[Template]:
 def _named(name: str, corpus: Corpus) -> list[Template]:
     if name not in NAMED:
         *others, last = map(repr, NAMED)
-        raise SettingError("templates", name, f"{', '.join(others)} or {last}, or a list of such and of templates")
+        raise SettingError("templates", name, f"{', '.join(others)} or {last}, or a list")
     return [t for t in flatten(NAMED[name]) if set(t.needs()) <= set(corpus.columns)]
 
 
