@@ -128,7 +128,7 @@ def test_errors_name_options(words: ShellWords):
 @pytest.mark.parametrize(("options", "told"), [
     (["--model", "mop", "--l2", "1e6"], "The local model is that of --skip none"),
     (["--model", "skip-chain", "--decode", "map", "--l2", "1e6"],
-     "The local model is --model crf with the same settings"),
+     "The local model is that of --skip none"),
     (["--model", "mop", "--skip", "none"], "--guard 2 has nothing to compare: there are no skip edges"),
 ], ids=str)  # fmt: skip
 def test_the_local_model_of_a_tagger_is_named_as_an_option(

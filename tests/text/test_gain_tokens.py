@@ -52,9 +52,11 @@ def test_without_skip_edges_there_is_nothing_to_measure_and_that_is_said(name: s
         assert MODELS[name]().set_params(skip_edges=None).fit(NEWS).gain_ is None
 
 
-def test_the_local_model_of_a_skip_chain_is_the_linear_chain():
-    local = MODELS["SkipChainCRF"]().set_params(l2=0.7)._local()
-    assert type(local) is kf.LinearChainCRF and local.l2 == 0.7 and local.tolerance == 0.01
+@pytest.mark.parametrize("decode", ["posterior", "map"])
+def test_the_local_model_of_a_skip_chain_is_its_chain_decoded_alike_so_that_decoding_is_no_gain(decode: str):
+    local = MODELS["SkipChainCRF"]().set_params(l2=0.7, decode=decode)._local()
+    assert type(local) is kf.SkipChainCRF and local.skip_edges is None and local.guard is None
+    assert (local.l2, local.tolerance, local.decode) == (0.7, 0.01, decode)
 
 
 def test_documents_in_another_order_gain_the_same():

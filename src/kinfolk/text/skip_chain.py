@@ -36,7 +36,7 @@ from kinfolk.learning.gain import in_silence
 from kinfolk.learning.loglinear import Shape, TableWeights, Weights, inherit_mixture
 from kinfolk.learning.sparse import SparseRows
 from kinfolk.text.batch import Batch, Confidence
-from kinfolk.text.chain import FittedDecoder, LinearChainCRF
+from kinfolk.text.chain import FittedDecoder
 from kinfolk.text.gain import GuardedTagger
 from kinfolk.text.schemes import Span
 from kinfolk.text.skip_edges import (
@@ -67,7 +67,7 @@ class SkipChainCRF(Propagates, GuardedTagger):
     `inference_report(X)` tells in which documents it settled; so does `training_report_` for the training data.
     """
 
-    LOCAL: ClassVar[str] = "`LinearChainCRF` with the same settings"
+    LOCAL: ClassVar[str] = "that of `skip_edges=None`"
 
     skip_edges: Any = setting(SAME_WORD, SKIP_EDGES, in_file=False)
     edge_features: Any = setting(None, EDGE_FEATURES, in_file=False)
@@ -88,9 +88,7 @@ class SkipChainCRF(Propagates, GuardedTagger):
     # -- learning -------------------------------------------------------------------------------------
 
     def _local(self) -> Tagger:
-        settings = self._anew().get_params(deep=False)
-        shared = {name: value for name, value in settings.items() if name in LinearChainCRF.DECLARED}
-        return LinearChainCRF(**shared)
+        return self._anew(skip_edges=None, edge_features=None)  # not LinearChainCRF, which decodes otherwise
 
     def _train(self, training_set: TrainingSet) -> None:
         if training_set.pair_rows is not None:
