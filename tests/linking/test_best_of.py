@@ -188,7 +188,7 @@ def test_a_function_is_given_again():
 
 @pytest.mark.parametrize("wrong", ["tfidf_cosine(name)", None, BestOf(Exact("a")), CoreferencePairs()])
 def test_what_it_cannot_stand_around(wrong: Any):
-    with pytest.raises(SettingError, match="BestOf takes a comparison of one column"):
+    with pytest.raises(SettingError, match="BestOf takes a comparison of one number"):
         BestOf(wrong)
 
 

@@ -26,6 +26,7 @@ from kinfolk.linking.comparisons import (
     NumberDifference,
     Numbers,
     PairFunction,
+    Rarity,
     SharedCodes,
     TfidfCosine,
     TokenOverlap,
@@ -355,7 +356,7 @@ EVERY = [
     Exact("f"), Exact("f", normalise=False), JaroWinkler("f"), Edit("f"), TokenOverlap("f"),
     TokenOverlap("f", "containment"), TfidfCosine("f"), TfidfCosine(["f", "g"], 3), NumberDifference("f"),
     NumberDifference("f", relative=True), DateDifference("f"), DateDifference("f", "%d/%m/%Y"), SharedCodes("f"),
-    SharedCodes("f", "jaccard"), Numbers("f"),
+    SharedCodes("f", "jaccard"), Numbers("f"), Rarity("f"), Rarity("f", normalise=False),
 ]  # fmt: skip
 
 
@@ -418,7 +419,8 @@ def test_no_items_no_pairs_and_nothing_known(feature: Any):
     for items in (records(f=[], g=[]), records(f=[None, None], g=[None, None])):
         answer = feature.of(items)
         assert answer(np.empty(0, np.int32), np.empty(0, np.int32)).shape == (0, 1)
-    assert np.isnan(answer(np.zeros(3, np.int32), np.ones(3, np.int32))).all()
+    missing = answer(np.zeros(3, np.int32), np.ones(3, np.int32))
+    assert (missing == 0).all() if feature.columns[0].values else np.isnan(missing).all()
 
 
 # -- normal form and choice ---------------------------------------------------------------------------

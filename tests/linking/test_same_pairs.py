@@ -26,6 +26,7 @@ def same_start(one: str, other: str) -> float:
 
 COMPARISONS: dict[str, Any] = {
     "Exact": kf.Exact("name"),
+    "Rarity": kf.Rarity("shelf"),
     "JaroWinkler": kf.JaroWinkler("name"),
     "Edit": kf.Edit("name"),
     "TokenOverlap": kf.TokenOverlap("name"),

@@ -23,6 +23,7 @@ from kinfolk.linking.coreference import CoreferencePairs as CoreferencePairs
 from kinfolk.linking.linker import Linker as Linker
 from kinfolk.linking.mentions import Mentions as Mentions
 from kinfolk.linking.objective import Bias as Bias
+from kinfolk.linking.rarity import Rarity as Rarity
 from kinfolk.linking.records import read_records as read_records
 from kinfolk.linking.records import records_from_frames as records_from_frames
 from kinfolk.linking.scores import coreference_scores as coreference_scores

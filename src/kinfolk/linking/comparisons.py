@@ -37,6 +37,7 @@ from kinfolk.linking.pairs import (
     where_known,
     written_kind,
 )
+from kinfolk.linking.rarity import Rarity
 from kinfolk.linking.strings import Edit, JaroWinkler
 from kinfolk.linking.tokens import Numbers, SharedCodes, TfidfCosine, TokenOverlap, codes_in, numbers_in
 
@@ -316,9 +317,10 @@ class BestOf(PairFeature):
     columns: tuple[PairColumn, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.comparison, PairFeature) or len(self.comparison.columns) != 1:
+        one = self.comparison.columns if isinstance(self.comparison, PairFeature) else ()
+        if len(one) != 1 or one[0].values is not None:
             raise SettingError.saying(
-                f"BestOf takes a comparison of one column, such as TfidfCosine('name'); got {self.comparison!r}"
+                f"BestOf takes a comparison of one number, such as TfidfCosine('name'); got {self.comparison!r}"
             )
         name = f"best_of({self.comparison.columns[0].name})"
         object.__setattr__(self, "columns", (PairColumn(name), PairColumn(f"{name}, both")))
@@ -357,13 +359,15 @@ class BestOf(PairFeature):
 KINDS: dict[str, type[Comparison]] = {
     kind.__name__: kind
     for kind in (
-        Exact, JaroWinkler, Edit, TokenOverlap, TfidfCosine, NumberDifference, DateDifference, SharedCodes, Numbers
+        Exact, Rarity, JaroWinkler, Edit, TokenOverlap, TfidfCosine, NumberDifference, DateDifference, SharedCodes,
+        Numbers,
     )
 }  # fmt: skip
 BY_NAME = {written_kind(name): kind for name, kind in KINDS.items()}
 WRITTEN = (
-    "exact(suburb), jaro_winkler(surname), token_overlap(name, containment), tfidf_cosine(name + description, 3), "
-    "number_difference(price, relative), date_difference(born, %d/%m/%Y) or exact(code, raw)"
+    "exact(suburb), rarity(surname), jaro_winkler(surname), token_overlap(name, containment), "
+    "tfidf_cosine(name + description, 3), number_difference(price, relative), "
+    "date_difference(born, %d/%m/%Y) or exact(code, raw)"
 )
 LOOKED_AT = 10_000  # distinct values that show what a field holds,
 CHARACTERS = 5_000_000  # of no more than so many characters in all

@@ -94,6 +94,14 @@ def _number(text: str) -> float:
         return float("nan")
 
 
+def entities_of(items: Mentions) -> NDArray[np.int64]:
+    """A number an item: the items of a true cluster share it, one whose cluster is not known is an entity by itself."""
+    alone = np.arange(items.n_items)
+    if items.clusters is None:
+        return alone
+    return np.where(items.clusters >= 0, items.clusters, items.clusters.max(initial=-1) + 1 + alone)
+
+
 # -- The values of a field as they are compared: each distinct one once, normalised, and a number an item ---
 
 Array = NDArray[Any]

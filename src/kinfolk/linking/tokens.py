@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from kinfolk.core.kernels import njit
 from kinfolk.errors import SettingError
 from kinfolk.linking.mentions import Mentions
-from kinfolk.linking.pairs import Answer, Comparison, Items, Statistics, as_column, one_of, texts_of
+from kinfolk.linking.pairs import Answer, Comparison, Items, Statistics, as_column, entities_of, one_of, texts_of
 
 Array = NDArray[Any]
 OVERLAPS = ("jaccard", "containment")
@@ -210,10 +210,7 @@ class TfidfCosine(Comparison):
     def learn(self, items: Mentions) -> Self:
         texts = texts_of(items, self.fields, self.normalise)
         bags, tokens = bags_of_tokens(map(self._tokens, texts.values))
-        entities = np.arange(items.n_items)
-        if items.clusters is not None:  # an item whose cluster is not known is an entity by itself
-            entities = np.where(items.clusters >= 0, items.clusters, items.clusters.max(initial=-1) + 1 + entities)
-        n, frequency = _entities_with(bags, len(tokens), texts.codes, entities)
+        n, frequency = _entities_with(bags, len(tokens), texts.codes, entities_of(items))
         often = np.flatnonzero(frequency > 1)  # a token of one entity is as good as one that none has
         return self._knowing(counted=TokenCounts(n, [tokens[k] for k in often.tolist()], frequency[often]))
 
