@@ -30,7 +30,6 @@ from kinfolk.linking.cli_files import (
     check_source,
     check_truth,
     clusterer_of,
-    fields_of,
     items_for,
     linker_settings,
     loaded,
@@ -42,6 +41,7 @@ from kinfolk.linking.cli_files import (
     table_names,
     with_candidates,
 )
+from kinfolk.linking.clustered import fields_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

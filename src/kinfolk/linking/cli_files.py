@@ -21,6 +21,7 @@ from kinfolk.cli.options import (
     names_in,
 )
 from kinfolk.errors import InputError, SettingError
+from kinfolk.linking.clustered import fields_of
 from kinfolk.linking.comparisons import as_comparisons
 from kinfolk.linking.linker import Linker
 
@@ -294,19 +295,6 @@ def of_texts(linker: Any) -> bool:
     from kinfolk.linking.coreference import CoreferencePairs
 
     return any(isinstance(feature, CoreferencePairs) for feature in linker.pair_set_.features)
-
-
-def fields_of(features: Sequence[Any], rules: Sequence[str] = ()) -> list[str]:
-    """The columns that comparisons and blocking rules look at."""
-    from kinfolk.linking.blocking import as_rules
-    from kinfolk.linking.keys import parse_key
-
-    inner = [getattr(feature, "comparison", feature) for feature in features]  # BestOf has one within
-    found = [field for feature in inner for field in getattr(feature, "fields", ())]
-    rule: Any
-    for rule in as_rules(list(rules)) if rules else ():
-        found += rule.fields if hasattr(rule, "fields") else [part.field for part in parse_key(rule.expression)]
-    return list(dict.fromkeys(found))
 
 
 def read_items(source: SourceOptions, needed: Sequence[str] | None = None) -> Mentions:

@@ -31,6 +31,7 @@ from kinfolk.inference.antecedents import Shares, antecedent_shares, together
 from kinfolk.inference.clustering import E_STEPS
 from kinfolk.learning.gain import Guarded
 from kinfolk.linking.blocking import BlockingReport, as_rules, blocked
+from kinfolk.linking.clustered import cluster_frame
 from kinfolk.linking.clusterers import BestMatch, Clusterer, OneToOne, usual_clusterer
 from kinfolk.linking.comparisons import as_comparisons, default_comparisons, rebuilt_comparison
 from kinfolk.linking.coreference import CONJUNCTIONS, CoreferencePairs
@@ -394,6 +395,40 @@ class Linker(Guarded):
         if self.clusterer_.of_shares:
             return antecedent_shares(items.n_items, items.right, score).antecedent
         return self._probability(items, score, ranked)
+
+    def cluster_frame(
+        self,
+        frame: Any,
+        other: Any = None,
+        *,
+        id: str | None = "id",
+        named_by: str = "number",
+        cluster: str = "cluster",
+        probability: str = "probability",
+        pairs: bool = False,
+        least: float = 0.0,
+        must_link: ArrayLike | None = None,
+        cannot_link: ArrayLike | None = None,
+    ) -> Any:
+        """The table that came, its rows and columns as they were, with the cluster of each record and how surely it
+        belongs there; of two tables both, as a tuple.
+
+        frame, other            as in `records_from_frames`: pandas (the index is kept), polars, Arrow, DuckDB, a dict
+                                of lists; what goes out is of the kind that came
+        id                      the column of ids; None: the numbers of the rows
+        named_by                "number": clusters are numbers from 0, in order of their first records; "id": they have
+                                the id of their first record
+        cluster, probability    names of the two new columns, which the table must not have
+        pairs                   whether to give the pairs compared too, as a second answer: a table of id_left,
+                                id_right, probability and together; `least`: only those of this probability or more
+        must_link, cannot_link  as in `predict`
+
+        The probability of a record is the mean over its compared pairs with the other records of its cluster; of one
+        that is alone, 1 minus the highest of any of its pairs.
+        """
+        self._require_fitted()
+        columns = cluster, probability
+        return cluster_frame(self, frame, other, id, named_by, columns, pairs, least, must_link, cannot_link)
 
     def score(self, items: Mentions, y: Any = None) -> float:
         """The metric `select` of the clusters predicted."""

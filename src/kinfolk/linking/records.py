@@ -39,6 +39,7 @@ from kinfolk.core.table import (
     written,
 )
 from kinfolk.errors import InputError, SettingError
+from kinfolk.linking.frames import from_stream
 from kinfolk.linking.mentions import Attribute, Mentions, pair_keys, pairs_of
 
 # -----------------------------------------------------------------------------------------------------
@@ -458,8 +459,8 @@ def records_from_frames(
     match_columns: Sequence[str] | None = None,
     truth_closure: str = "close",
 ) -> Mentions:
-    """The records in a data frame of pandas, polars, Arrow or another that narwhals knows, or in a dict of lists; no
-    pairs yet.
+    """The records in a data frame of pandas, polars, Arrow (a stream too), DuckDB or another that narwhals knows, or in
+    a dict of lists; no pairs yet.
 
     frame, other      one row a record. With `other` records of the first are to be linked with records of the second
     id                the column of ids, distinct within a table; None: the numbers of the rows
@@ -488,7 +489,7 @@ def _frame(frame: Any, name: str) -> Table:
         return frame_table({key: _days_written(values) for key, values in frame.items()}, name)
     import narwhals.stable.v2 as nw
 
-    whole = in_memory(frame, name)
+    whole = in_memory(from_stream(frame, name), name)
     dates = [key for key, dtype in whole.schema.items() if dtype in (nw.Date, nw.Datetime)]
     return frame_table(whole.with_columns(*(whole.get_column(key).dt.to_string("%Y-%m-%d") for key in dates)), name)
 

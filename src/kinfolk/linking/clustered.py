@@ -1,0 +1,135 @@
+"""Records in a user's table, out in the same table with the cluster of each and how surely it belongs there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.errors import InputError, SettingError
+from kinfolk.linking.blocking import as_rules
+from kinfolk.linking.clusterers import ConstraintsError
+from kinfolk.linking.frames import OpenedFrame, Values, opened
+from kinfolk.linking.mentions import Mentions
+from kinfolk.linking.records import records_from_frames
+
+Array = NDArray[Any]
+NAMED_BY = ("number", "id")
+
+
+def membership(items: Mentions, probability: Array, clusters: Array) -> NDArray[np.float64]:
+    """How surely each item belongs to its cluster, float64 (n,).
+
+    With others in its cluster: the mean probability of its compared pairs with them (1 where none was compared, as it
+    is there by a must-link). Alone: 1 minus the highest probability of any of its pairs (1 without pairs).
+    """
+    n = items.n_items
+    inside = clusters[items.left] == clusters[items.right]
+    total, count, best = np.zeros(n), np.zeros(n), np.zeros(n)
+    for side in (items.left, items.right):
+        total += np.bincount(side[inside], probability[inside], minlength=n)
+        count += np.bincount(side[inside], minlength=n)
+        np.maximum.at(best, side, probability)
+    alone = np.bincount(clusters, minlength=1)[clusters] == 1 if n else np.empty(0, bool)
+    return np.where(alone, 1.0 - best, np.where(count > 0, total / np.maximum(count, 1), 1.0))
+
+
+def cluster_values(items: Mentions, clusters: Array, named_by: str = "number") -> Values:
+    """What a column says of each item's cluster: a number, from 0 in order of first records; or its first item's id."""
+    check_named_by(named_by)
+    first, numbers = np.unique(clusters, return_index=True, return_inverse=True)[1:]
+    if named_by == "number":
+        rank = np.empty(len(first), np.int64)
+        rank[np.argsort(first)] = np.arange(len(first))
+        return rank[numbers]
+    return [items.name(int(first[k])) for k in numbers]
+
+
+def check_named_by(named_by: str) -> None:
+    if named_by not in NAMED_BY:
+        raise SettingError("named_by", named_by, "'number' or 'id' (of the first record of a cluster)")
+
+
+def fields_of(features: Sequence[Any], rules: Sequence[Any] = ()) -> list[str]:
+    """The columns that comparisons and blocking rules look at, as far as they say so."""
+    return list(dict.fromkeys(field for one in _fields_each(features, rules) for field in one))
+
+
+def _fields_each(features: Sequence[Any], rules: Sequence[Any]) -> list[Sequence[str]]:
+    inner = [getattr(feature, "comparison", feature) for feature in features]  # BestOf has one within
+    asked = as_rules(list(rules)) if rules else []
+    return [*(getattr(feature, "fields", ()) for feature in inner), *(rule.columns for rule in asked)]
+
+
+def needed_fields(linker: Any) -> list[str] | None:
+    """The columns a trained linker looks at; None: one of its comparisons or rules does not say, so all may be."""
+    rules = [] if linker.blocking is None else as_rules(linker.blocking)
+    features = linker.pair_set_.features
+    return fields_of(features, rules) if all(_fields_each(features, rules)) else None
+
+
+def records_for(linker: Any, frame: Any, other: Any, id: str | None) -> Mentions:
+    """The records of one frame or two, with the columns that the linker needs."""
+    needed = needed_fields(linker)
+    try:
+        return records_from_frames(frame, other, id=id, fields=needed)
+    except InputError as error:
+        lacking = next((name for name in needed or () if f"no column {name!r}" in str(error)), None)
+        if lacking is None:
+            raise
+        remedy = "the model compares by it: add the column, with missing values if need be"
+        raise InputError(f"{str(error).partition(';')[0]}; {remedy}") from None
+
+
+def cluster_frame(
+    linker: Any,
+    frame: Any,
+    other: Any,
+    id: str | None,
+    named_by: str,
+    columns: tuple[str, str],
+    pairs: bool,
+    least: float,
+    must_link: Any,
+    cannot_link: Any,
+) -> Any:
+    """What `Linker.cluster_frame` answers."""
+    check_named_by(named_by)
+    if not 0 <= least <= 1:
+        raise SettingError("least", least, "a probability from 0 to 1")
+    if columns[0] == columns[1]:
+        raise SettingError.saying(f"the two new columns must have different names; got {columns[0]!r} twice")
+    names = ("records",) if other is None else ("first", "second")
+    given = [opened(one, name) for one, name in zip((frame, other), names, strict=False)]
+    for one in given:
+        one.check_free(cluster=columns[0], probability=columns[1])
+    items = records_for(linker, given[0].readable, None if other is None else given[1].readable, id)
+    try:
+        paired, probability, clusters = linker.linked(items, must_link, cannot_link)
+    except ConstraintsError as error:
+        raise ConstraintsError(*(items.name(int(one)) for one in error.items)) from None
+    values, surely = cluster_values(paired, clusters, named_by), membership(paired, probability, clusters)
+    cuts = [0, items.n_items] if items.first_table is None else [0, items.first_table, items.n_items]
+    answers = [
+        one.with_columns({columns[0]: values[a:b], columns[1]: surely[a:b]})
+        for one, (a, b) in zip(given, pairwise(cuts), strict=True)
+    ]
+    answer = answers[0] if other is None else tuple(answers)
+    return (answer, pair_frame(given[0], paired, probability, clusters, least)) if pairs else answer
+
+
+def pair_frame(given: OpenedFrame, items: Mentions, probability: Array, clusters: Array, least: float = 0.0) -> Any:
+    """The pairs compared, as a table of the kind that came: id_left, id_right, probability, together."""
+    chosen = np.flatnonzero(probability >= least)
+    left, right = items.left[chosen], items.right[chosen]
+    return given.made(
+        {
+            "id_left": [items.name(i) for i in left.tolist()],
+            "id_right": [items.name(i) for i in right.tolist()],
+            "probability": np.asarray(probability[chosen], np.float64),
+            "together": clusters[left] == clusters[right],
+        }
+    )
