@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
 from datetime import date
 from typing import Any
@@ -37,6 +38,7 @@ from kinfolk.linking.comparisons import (
 )
 from kinfolk.linking.mentions import Mentions
 from kinfolk.linking.pairs import PairFeature, normalised
+from kinfolk.linking.tokens import bags_of_ngrams
 
 
 def records(**columns: Any) -> Mentions:
@@ -436,6 +438,41 @@ def test_no_items_no_pairs_and_nothing_known(feature: Any):
 )  # fmt: skip
 def test_normal_form(text: str, plain: str):
     assert normalised(text) == plain
+
+
+@given(st.text(st.characters(max_codepoint=127)))
+def test_normal_form_of_plain_text_is_words_in_small_letters(text: str):
+    words = re.sub(r"[\W_]+", " ", re.sub("['`]", "", text.lower())).split()
+    assert normalised(text) == " ".join(words)
+
+
+@given(st.lists(TEXT | st.text(max_size=15), max_size=6), st.integers(1, 10))
+def test_runs_of_characters_are_those_cut_out_one_by_one(texts: list[str], n: int):
+    bags, tokens = bags_of_ngrams(texts, n)
+    assert_runs(bags, tokens, texts, n)
+
+
+def test_runs_of_more_characters_than_a_number_holds():
+    texts = ["".join(map(chr, range(0x4E00 + k, 0x4E00 + k + 300))) for k in (0, 1, 150)]
+    assert_runs(*bags_of_ngrams(texts, 10), texts, 10)
+
+
+def assert_runs(bags: Any, tokens: list[str], texts: list[str], n: int) -> None:
+    wanted = [Counter(f" {t} "[i : i + n] for i in range(len(t) + 3 - n)) for t in texts]
+    assert tokens == sorted(set().union(*wanted))
+    assert len(bags.starts) == len(texts) + 1
+    for row, counter in enumerate(wanted):
+        own = slice(bags.starts[row], bags.starts[row + 1])
+        assert (np.diff(bags.indices[own]) > 0).all()
+        named = [tokens[k] for k in bags.indices[own].tolist()]
+        assert dict(zip(named, bags.weights[own].tolist(), strict=True)) == counter
+
+
+def test_long_texts_are_compared_by_tokens_alone():
+    """Also where a column has words between: no comparison of characters is chosen for thousands of them."""
+    texts = [f"{'word ' * 4000}{k}" for k in range(10)]
+    chosen = {type(feature).__name__ for feature in default_comparisons(records(text=texts))}
+    assert chosen >= {"TokenOverlap", "TfidfCosine"} and not chosen & {"Edit", "JaroWinkler", "Exact"}
 
 
 @given(TEXT)

@@ -39,7 +39,7 @@ from kinfolk.linking.pairs import (
 )
 from kinfolk.linking.rarity import Rarity
 from kinfolk.linking.strings import Edit, JaroWinkler
-from kinfolk.linking.tokens import Numbers, SharedCodes, TfidfCosine, TokenOverlap, codes_in, numbers_in
+from kinfolk.linking.tokens import NUMBER, Numbers, SharedCodes, TfidfCosine, TokenOverlap, codes_in
 
 # -- Comparisons of whole values: the same or not, numbers and dates apart, and a user's own function ---
 
@@ -371,6 +371,7 @@ WRITTEN = (
 )
 LOOKED_AT = 10_000  # distinct values that show what a field holds,
 CHARACTERS = 5_000_000  # of no more than so many characters in all
+SHOWING = 10_000  # characters of a value that show how many digits and codes it has
 LONG = 200  # characters of a value, on average, beyond which it is a text of words: edits cost the square of them
 
 
@@ -491,16 +492,17 @@ def _for_numbers(name: str, values: Sequence[str]) -> list[PairFeature]:
 
 
 def _for_words(name: str, values: Sequence[str]) -> list[PairFeature]:
-    words = float(np.mean([len(normalised(value).split()) for value in values]))
-    if words <= 3.5 and not _is_long(values):
+    long = _is_long(values)
+    words = np.inf if long else float(np.mean([len(normalised(value).split()) for value in values]))
+    if words <= 3.5:
         chosen: list[PairFeature] = [Exact(name), JaroWinkler(name), Edit(name)]
         chosen += [TokenOverlap(name)] if words > 1.3 else []
     else:
         chosen = [TokenOverlap(name), TokenOverlap(name, "containment"), TfidfCosine(name), TfidfCosine(name, 3)]
-        chosen += [Edit(name)] if words <= 15 and not _is_long(values) else []
-    if np.mean([bool(numbers_in(value)) for value in values]) >= 0.2:
+        chosen += [Edit(name)] if words <= 15 else []
+    if np.mean([NUMBER.search(value) is not None for value in values]) >= 0.2:
         chosen.append(Numbers(name))
-    if np.mean([any(not code.isdecimal() for code in codes_in(value)) for value in values]) >= 0.2:
+    if np.mean([any(not code.isdecimal() for code in codes_in(value[:SHOWING])) for value in values]) >= 0.2:
         chosen.append(SharedCodes(name))
     return chosen
 
@@ -516,5 +518,5 @@ def _is_long(values: Sequence[str]) -> bool:
 
 def _digit_share(values: Sequence[str]) -> float:
     """Digits among all letters and digits."""
-    text = "".join(values)
+    text = "".join(value[:SHOWING] for value in values)
     return sum(map(str.isdecimal, text)) / max(1, sum(map(str.isalnum, text)))

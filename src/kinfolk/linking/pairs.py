@@ -10,7 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
-from weakref import WeakKeyDictionary
+from weakref import ReferenceType, WeakKeyDictionary
+from weakref import ref as ref_to
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,7 +107,7 @@ def entities_of(items: Mentions) -> NDArray[np.int64]:
 
 Array = NDArray[Any]
 APOSTROPHES = re.compile("['’`´]")
-NOT_IN_WORDS = re.compile(r"[\W_]+")
+ASCII = {code: chr(code).lower() if chr(code).isalnum() else " " for code in range(128)} | {ord("'"): "", ord("`"): ""}
 ACCENTS = re.compile("[\u0300-\u036f]")  # of Latin, Greek and Cyrillic; marks of other scripts are letters
 
 
@@ -170,12 +171,11 @@ def one_of(what: str, value: Any, allowed: Sequence[Any]) -> None:
 def normalised(text: str) -> str:
     """Lower case, no accents, words divided by one blank: "O'Neill,  Zoë" -> "oneill zoe"."""
     if text.isascii():
-        plain = text.lower()
-    else:
-        plain = unicodedata.normalize("NFC", ACCENTS.sub("", unicodedata.normalize("NFKD", text.casefold())))
+        return " ".join(text.translate(ASCII).split())
+    plain = unicodedata.normalize("NFC", ACCENTS.sub("", unicodedata.normalize("NFKD", text.casefold())))
     plain = APOSTROPHES.sub("", plain)
     if plain.isascii():
-        return NOT_IN_WORDS.sub(" ", plain).strip()
+        return " ".join(plain.translate(ASCII).split())
     # vowel signs of Indic scripts, category M, are no word characters to `re`
     return " ".join("".join(c if unicodedata.category(c)[0] in "LNM" else " " for c in plain).split())
 
@@ -198,9 +198,23 @@ class Texts:
 
 def texts_of(items: Mentions, fields: Sequence[str], normalise: bool = True) -> Texts:
     """What the items have in a field, or in several one after the other."""
+    if len(fields) == 1:
+        return _texts(items, fields[0], normalise)
+    columns = [attribute(items, name) for name in fields]
+    if not all(isinstance(column, Column) for column in columns):
+        return _joined(items, fields, normalise)
+    known = _TOGETHER.setdefault(columns[0], {})
+    key = (normalise, *map(id, columns))
+    if key in known and all(ref() is column for ref, column in zip(known[key][0], columns, strict=True)):
+        return known[key][1]
+    made = _joined(items, fields, normalise)
+    if len(made.values) <= KEPT:
+        known[key] = tuple(map(ref_to, columns)), made
+    return made
+
+
+def _joined(items: Mentions, fields: Sequence[str], normalise: bool) -> Texts:
     parts = [_texts(items, name, normalise) for name in fields]
-    if len(parts) == 1:
-        return parts[0]
     codes, _ = joint_codes([part.codes for part in parts])
     first = first_items(codes)
     tables = [[*part.values, ""] for part in parts]
@@ -210,6 +224,9 @@ def texts_of(items: Mentions, fields: Sequence[str], normalise: bool = True) -> 
 
 # Several comparisons look at one field, in training and again in prediction: its texts are kept while the column is.
 _KNOWN: WeakKeyDictionary[Column, dict[bool, Texts]] = WeakKeyDictionary()
+# Those of several fields, by the first; where there are few, for only long ones take longer to make than to compare.
+_TOGETHER: WeakKeyDictionary[Column, dict[Any, tuple[tuple[ReferenceType[Column], ...], Texts]]] = WeakKeyDictionary()
+KEPT = 10_000
 
 
 def _texts(items: Mentions, name: str, normalise: bool) -> Texts:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from numbers import Integral
 from typing import Any, ClassVar, NamedTuple, Self
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from kinfolk.core.kernels import njit
 from kinfolk.errors import SettingError
 from kinfolk.linking.mentions import Mentions
-from kinfolk.linking.pairs import Answer, Comparison, Items, Statistics, as_column, entities_of, one_of, texts_of
+from kinfolk.linking.pairs import Answer, Comparison, Items, Statistics, Texts, as_column, entities_of, one_of, texts_of
 
 Array = NDArray[Any]
 OVERLAPS = ("jaccard", "containment")
@@ -69,18 +70,107 @@ def _answer(kind: int, codes: Array, bags: Bags) -> Answer:
     return answer
 
 
+# -- rows of tokens -----------------------------------------------------------------------------------
+
+# Several comparisons look at the same tokens, when they learn, in training and in prediction: rows of long texts take
+# longer to make than to compare, so they are kept while the texts are.
+_KNOWN: WeakKeyDictionary[Texts, dict[Any, tuple[Bags, list[str]]]] = WeakKeyDictionary()
+KEPT = 1 << 22  # tokens of a field whose rows are kept at most: 32 MB
+TABLE = 1 << 24  # numbers up to which a table says which are there, in the place of sorting
+
+
+def bags_in(texts: Texts, tokens: Callable[[str], Sequence[str]] | int) -> tuple[Bags, list[str]]:
+    """Counts of the tokens of each text, found by a function or, for a number, its runs of so many characters."""
+    known = _KNOWN.setdefault(texts, {})
+    if tokens in known:
+        return known[tokens]
+    made = (
+        bags_of_ngrams(texts.values, tokens) if isinstance(tokens, int) else bags_of_tokens(map(tokens, texts.values))
+    )
+    if len(made[0].indices) <= KEPT:
+        known[tokens] = made
+    return made
+
+
 def bags_of_tokens(rows: Iterable[Sequence[str]]) -> tuple[Bags, list[str]]:
     """Counts of tokens; and the distinct ones, by number: in order, so that a row has the same sum in any table."""
-    from scipy.sparse import csr_array
-
     listed = list(rows)
     words = sorted(set(chain.from_iterable(listed)))
     numbers = dict(zip(words, range(len(words)), strict=True))
     starts = np.cumsum([0, *map(len, listed)], dtype=np.int64)
     tokens = np.fromiter(map(numbers.__getitem__, chain.from_iterable(listed)), np.int32, int(starts[-1]))
-    counts = csr_array((np.ones(len(tokens), np.float32), tokens, starts), shape=(len(listed), len(words)))
-    counts.sum_duplicates()
-    return Bags(counts.indptr.astype(np.int64), counts.indices.astype(np.int32), counts.data), words
+    return _counted(tokens, starts, len(words)), words
+
+
+def bags_of_ngrams(texts: Sequence[str], n: int) -> tuple[Bags, list[str]]:
+    """The same of all runs of n characters, with a blank before and after each text.
+
+    A run is the number whose digits are its characters, so runs are in the order of their numbers. Of 40 texts of
+    170,000 characters this takes 0.2 s, as strings in Python they take 2.3.
+    """
+    whole = "".join(f" {text} " for text in texts)
+    sizes = np.array([len(text) + 2 for text in texts], np.int64)
+    starts = np.cumsum(np.maximum(sizes - n + 1, 0))
+    if len(whole) < n:
+        return _counted(np.empty(0, np.int32), np.zeros(len(texts) + 1, np.int64), 0), []
+    letters, n_letters = _ranks(np.frombuffer(whole.encode("utf-32-le", "surrogatepass"), np.uint32))
+    size, last = n_letters, len(whole) - n + 1
+    runs = letters[:last] if n_letters**n < 1 << 31 else letters[:last].astype(np.int64)
+    for k in range(1, n):
+        if size > (1 << 62) // n_letters:
+            ranks, size = _ranks(runs)
+            runs = ranks.astype(np.int64)
+        runs = runs * runs.dtype.type(n_letters) + letters[k : last + k]
+        size *= n_letters
+    inside = np.ones(len(whole), bool)  # where a run starts that ends in the same text
+    ends = np.cumsum(sizes)
+    for k in range(1, n):
+        inside[np.maximum(ends - k, ends - sizes)] = False
+    places = np.flatnonzero(inside[:last])
+    tokens, count = _ranks(runs[places])
+    first = np.empty(count, np.int64)
+    first[tokens[::-1]] = places[::-1]
+    bags = _counted(tokens, np.concatenate([[0], starts]), count)
+    return bags, [whole[at : at + n] for at in first.tolist()]
+
+
+def _ranks(values: Array) -> tuple[NDArray[np.int32], int]:
+    """Numbers from 0 in the order of whole numbers from 0 on; and how many there are."""
+    size = int(values.max()) + 1 if len(values) else 0
+    if size > max(TABLE, len(values)):
+        distinct, ranks = np.unique(values, return_inverse=True)
+        return ranks.astype(np.int32), len(distinct)
+    there = np.zeros(size, bool)
+    there[values] = True
+    rank = np.cumsum(there, dtype=np.int32)
+    return (rank - 1)[values], int(rank[-1]) if size else 0
+
+
+def _counted(tokens: NDArray[np.int32], starts: NDArray[np.int64], n_tokens: int) -> Bags:
+    """Rows of tokens in any order, one a text, as rising distinct ones with their counts."""
+    rows, indices = np.zeros_like(starts), np.empty_like(tokens)
+    counts = np.empty(len(tokens), np.float32)
+    n = _count_rows(tokens, starts, np.zeros(n_tokens, np.int32), rows, indices, counts)
+    return Bags(rows, indices[:n].copy(), counts[:n].copy())
+
+
+@njit(nogil=True, cache=True)
+def _count_rows(tokens: Array, starts: Array, seen: Array, rows: Array, indices: Array, counts: Array) -> int:
+    at = 0
+    for r in range(len(starts) - 1):
+        first = at
+        for p in range(starts[r], starts[r + 1]):
+            token = tokens[p]
+            if seen[token] == 0:
+                indices[at] = token
+                at += 1
+            seen[token] += 1
+        indices[first:at].sort()
+        for k in range(first, at):
+            counts[k] = seen[indices[k]]
+            seen[indices[k]] = 0
+        rows[r + 1] = at
+    return at
 
 
 # -- sets ---------------------------------------------------------------------------------------------
@@ -101,7 +191,7 @@ class _Overlap(Comparison):
 
     def of(self, items: Mentions) -> Answer:
         texts = texts_of(items, self.fields, self.normalise and not self.RAW)
-        bags, _ = bags_of_tokens(map(type(self).TOKENS, texts.values))
+        bags, _ = bags_in(texts, type(self).TOKENS)
         return _answer(OVERLAPS.index(self.kind), texts.codes, bags)
 
 
@@ -193,7 +283,7 @@ class TfidfCosine(Comparison):
 
     def of(self, items: Mentions) -> Answer:
         texts, counted = texts_of(items, self.fields, self.normalise), self.counted
-        bags, tokens = bags_of_tokens(map(self._tokens, texts.values))
+        bags, tokens = bags_in(texts, str.split if self.ngram is None else int(self.ngram))
         if counted is None:
             n, frequency = _entities_with(bags, len(tokens), texts.codes, np.arange(items.n_items))
         else:
@@ -201,15 +291,9 @@ class TfidfCosine(Comparison):
             n, frequency = counted.n, np.array([known.get(token, 1) for token in tokens], np.int64)
         return _answer(DOT, texts.codes, _weighted(bags, frequency, n))
 
-    def _tokens(self, text: str) -> list[str]:
-        if self.ngram is None:
-            return text.split()
-        padded = f" {text} "
-        return [padded[start : start + self.ngram] for start in range(len(padded) - self.ngram + 1)]
-
     def learn(self, items: Mentions) -> Self:
         texts = texts_of(items, self.fields, self.normalise)
-        bags, tokens = bags_of_tokens(map(self._tokens, texts.values))
+        bags, tokens = bags_in(texts, str.split if self.ngram is None else int(self.ngram))
         n, frequency = _entities_with(bags, len(tokens), texts.codes, entities_of(items))
         often = np.flatnonzero(frequency > 1)  # a token of one entity is as good as one that none has
         return self._knowing(counted=TokenCounts(n, [tokens[k] for k in often.tolist()], frequency[often]))
