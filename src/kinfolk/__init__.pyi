@@ -39,6 +39,8 @@ from kinfolk.graph.mixture import MixtureNodes as MixtureNodes
 from kinfolk.graph.model import NodeScores as NodeScores
 from kinfolk.graph.stacked import StackedNodes as StackedNodes
 from kinfolk.learning.gain import Gain as Gain
+from kinfolk.linking.active import ActiveLinker as ActiveLinker
+from kinfolk.linking.active import Question as Question
 from kinfolk.linking.blocking import Key as Key
 from kinfolk.linking.blocking import RareTokens as RareTokens
 from kinfolk.linking.blocking import SortedNeighbourhood as SortedNeighbourhood

@@ -1,5 +1,7 @@
 """Records and mentions into clusters: blocking, comparisons, the Linker, its scores, explanations and commands."""
 
+from kinfolk.linking.active import ActiveLinker as ActiveLinker
+from kinfolk.linking.active import Question as Question
 from kinfolk.linking.blocking import Key as Key
 from kinfolk.linking.blocking import RareTokens as RareTokens
 from kinfolk.linking.blocking import SortedNeighbourhood as SortedNeighbourhood
