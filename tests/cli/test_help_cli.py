@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from kinfolk.cli.reproduce import EXPERIMENTS
 from kinfolk.datasets.citations import citation_tables
 
 NOT_RUN = {"demo", "reproduce"}  # they take minutes, or real data
-ORDER = ["train", "tag", "predict", "cluster", "evaluate", "explain"]  # a model before what needs it
+ORDER = ["train", "tag", "predict", "cluster", "link", "show", "evaluate", "explain"]  # a model before what needs it
 
 
 def commands(group: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -88,6 +89,8 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / "litbank" / name / "a.conll").write_text("".join(told))
     for seed, name in enumerate(("customers", "test", "new")):
         _write_people(kf.generate_customers(60, seed=seed), folder / f"{name}.csv", truth=name != "new")
+    later = kf.generate_customers(20, seed=3)
+    _write_people(replace(later, names=[f"later-{i}" for i in range(20)]), folder / "later.csv", False, "later-0")
     new_people = kf.block(kf.generate_customers(60, seed=2), ["key(postcode)"])
     first = np.flatnonzero(new_people.left > 0)[:40]  # the id of the record before is another
     told = [(new_people.name(new_people.left[k]), new_people.name(new_people.right[k]), k % 2) for k in first]
@@ -100,7 +103,7 @@ def _write_columns(table: dict[str, list[str]], path: Path) -> None:
     write_table(path, [dict(zip(table, row, strict=True)) for row in rows])
 
 
-def _write_people(people: kf.Mentions, path: Path, truth: bool) -> None:
+def _write_people(people: kf.Mentions, path: Path, truth: bool, first: str = "rec-742-dup-0") -> None:
     columns = {name: column.strings() for name, column in people.columns.items()}
     if truth:
         columns["entity"] = list(map(str, people.clusters))
@@ -108,7 +111,7 @@ def _write_people(people: kf.Mentions, path: Path, truth: bool) -> None:
         writer = csv.writer(file)
         writer.writerow(["id", *columns])
         for i, values in enumerate(zip(*columns.values(), strict=True)):
-            name = people.name(i) if i else "rec-742-dup-0"  # as in the files of examples/customers.py
+            name = people.name(i) if i else first  # as in the files of examples/customers.py
             writer.writerow([name, *(value or "" for value in values)])
 
 

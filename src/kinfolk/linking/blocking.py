@@ -60,6 +60,11 @@ class Candidates:
         """Pairs with each item to the right, at most."""
         return np.bincount(self.right, self.high - self.low, minlength=n_items)
 
+    def later(self, first: int) -> Candidates:
+        """The entries whose right item is number `first` or later."""
+        kept = slice(int(np.searchsorted(self.right, first)), None)
+        return replace(self, right=self.right[kept], low=self.low[kept], high=self.high[kept])
+
     def pairs(self, first: int, last: int) -> Array:
         """int64 right << 32 | left of the pairs with first <= right < last, rising, each once."""
         here = slice(*np.searchsorted(self.right, (first, last)))
@@ -393,6 +398,7 @@ def blocked(
     giant: str = "keep",
     max_pairs: int = 200_000_000,
     n_jobs: int | None = None,
+    after: int = 0,
 ) -> tuple[Mentions, BlockingReport]:
     """The items with the pairs that at least one of the rules brings together, and how far each rule goes.
 
@@ -401,15 +407,16 @@ def blocked(
     max_block   pairs of a block that is warned of, before any work is done
     giant       what to do with such blocks: "keep" or "skip"
     max_pairs   an error, before any work is done, if the rules could make more pairs than this
+    after       only pairs in which the later item has this number or a higher one: new items after old ones
     """
     if rules is None:
-        return _every_pair(items)
+        return _every_pair(items, after)
     one_of("giant", giant, GIANT)
     at_least("max_block", max_block, 1)
     listed, jobs = as_rules(rules), resolve_jobs(n_jobs)
     limits = Limits(int(max_block), giant == "skip")
     _check_columns(items, listed)
-    found = [rule.candidates(items, limits) for rule in listed]
+    found = [rule.candidates(items, limits).later(after) for rule in listed]
     total = sum(one.total for one in found)
     if total > max_pairs:
         shares = ", ".join(f"{rule}: {one.total:,}" for rule, one in zip(listed, found, strict=True))
@@ -425,7 +432,7 @@ def blocked(
     left, right = (np.concatenate([np.empty(0, np.int32), *(part[side] for part in parts)]) for side in (0, 1))
     counts = sum((part[2] for part in parts), np.zeros((len(found) + 1, 2), np.int64))
     del parts
-    return replace(items, left=left, right=right, blocked=True), _report(items, listed, counts)
+    return replace(items, left=left, right=right, blocked=True), _report(items, listed, counts, after)
 
 
 def _check_columns(items: Mentions, rules: Sequence[Blocking]) -> None:
@@ -447,12 +454,16 @@ def wide_rules(items: Mentions) -> str:
     return f"'sorted({best}, 10)' or 'rare({best}, 50)'"
 
 
-def _every_pair(items: Mentions) -> tuple[Mentions, BlockingReport]:
-    possible, first = items.n_possible_pairs, items.first_table
+def _every_pair(items: Mentions, after: int) -> tuple[Mentions, BlockingReport]:
+    possible, first = items.n_possible_pairs - after * (after - 1) // 2, items.first_table
     if possible > ALL_PAIRS:
         remedy = f"give blocking rules, such as {wide_rules(items)}"
         raise InputError(f"{possible:,} pairs are possible, too many to compare all of them; {remedy}")
-    if first is None:
+    if after:
+        earlier = np.arange(after, items.n_items)
+        right = np.repeat(earlier, earlier).astype(np.int32)
+        left = (np.arange(len(right)) - np.repeat(np.cumsum(earlier) - earlier, earlier)).astype(np.int32)
+    elif first is None:
         left, right = pairs_within(items.groups)
     else:
         left = np.tile(np.arange(first, dtype=np.int32), items.n_items - first)
@@ -481,8 +492,8 @@ def _n_true(keys: Array, items: Mentions) -> int:
     return int(np.count_nonzero((a == b) & (a >= 0)))
 
 
-def _report(items: Mentions, rules: Sequence[Blocking], counts: Array) -> BlockingReport:
-    truth = items.clusters is not None
+def _report(items: Mentions, rules: Sequence[Blocking], counts: Array, after: int) -> BlockingReport:
+    truth, possible = items.clusters is not None, items.n_possible_pairs - after * (after - 1) // 2
     lines = [
         RuleReport(name, int(pairs), int(true) if truth else None)
         for name, (pairs, true) in zip([*map(str, rules), "all rules"], counts, strict=True)
@@ -492,4 +503,4 @@ def _report(items: Mentions, rules: Sequence[Blocking], counts: Array) -> Blocki
             log.warning("%s brings no two items together; are its fields the right ones?", line.rule)
     if not lines[-1].n_pairs:
         log.warning("no candidate pairs among %d items: nothing can be linked; choose wider rules", items.n_items)
-    return BlockingReport(tuple(lines[:-1]), lines[-1], items.n_possible_pairs, items.n_true_pairs if truth else None)
+    return BlockingReport(tuple(lines[:-1]), lines[-1], possible, items.n_true_pairs if truth else None)

@@ -1,4 +1,4 @@
-"""`kinfolk records train | cluster | evaluate`."""
+"""`kinfolk records train | cluster | evaluate`; `link` and `show` are in `cli_tables`."""
 
 from __future__ import annotations
 
@@ -41,6 +41,8 @@ from kinfolk.linking.cli_files import (
     table_names,
     with_candidates,
 )
+from kinfolk.linking.cli_tables import RECORDS_LINK, RECORDS_SHOW, link, read_whole, write_whole
+from kinfolk.linking.cli_tables import show as show_model
 from kinfolk.linking.clustered import fields_of
 
 if TYPE_CHECKING:
@@ -60,6 +62,7 @@ RECORDS_TRAIN = examples(
 )
 RECORDS_CLUSTER = examples(
     "kinfolk records cluster customers.kinfolk --records new.csv -o clusters.csv",
+    "kinfolk records cluster customers.kinfolk --records new.csv --all-columns \\\n    -o clustered.csv",
     "kinfolk records cluster customers.kinfolk --records new.csv --json",
     "kinfolk records cluster litbank.kinfolk --documents litbank/test",
 )
@@ -160,6 +163,12 @@ def cluster(
     must_link: Links = None,
     cannot_link: Annotated[str | None, typer.Option(help="File of links that must not be: two ids a line.")] = None,
     clustering: ClusterOptions,
+    all_columns: Annotated[
+        bool,
+        typer.Option(
+            "--all-columns", help="Records: their table again, CSV or Parquet as it is, with cluster and probability."
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line, for each item.")] = False,
     jobs: Jobs = -1,
     quiet: Quiet = False,
@@ -174,6 +183,8 @@ def cluster(
     refuse_overwriting(output, "--output", *read_by(source), pairs, must_link, cannot_link)
     if pairs is not None:
         refuse_overwriting(pairs, "--pairs", *read_by(source), must_link, cannot_link)
+    check_source(source)
+    table = read_whole(source, output, as_json) if all_columns else None
     linker, items, report = loaded(model, source, clustering, jobs)
     must, cannot = (None if file is None else read_id_pairs(file, items) for file in (must_link, cannot_link))
     if report is not None and not quiet:
@@ -188,7 +199,9 @@ def cluster(
         typer.echo(closure_line(candidates, items.n_pairs), err=True)
     if pairs is not None:
         write_pairs(pairs, items, probability, found, least)
-    if source.documents is not None and not as_json:
+    if table is not None:
+        write_whole(table, output, items, probability, found)
+    elif source.documents is not None and not as_json:
         write_coref(output, source.documents, items, found, unmatched=str(source.unmatched or "raise"))
     else:
         write_clusters(output, items, found, tables=table_names(source), as_json=as_json)
@@ -228,6 +241,10 @@ def evaluate(
         lines[0] += f" ({report.reduction_ratio:.2%} of all left out); pair completeness {report.pair_completeness:.2%}"
     table = link_table(scores)
     show(lines, table, link_lines(table))
+
+
+app.command(epilog=RECORDS_LINK)(link)
+app.command("show", epilog=RECORDS_SHOW)(show_model)
 
 
 def _sizes(items: Mentions) -> dict[str, int]:

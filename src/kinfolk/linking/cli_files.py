@@ -314,11 +314,11 @@ def read_items(source: SourceOptions, needed: Sequence[str] | None = None) -> Me
         cluster_from_id=source.cluster_from_id,
         fields=fields,
         match_columns=None if source.match_columns is None else names_in(source.match_columns),
-        delimiter=_delimiter(source),
+        delimiter=delimiter_of(source),
     )
 
 
-def _delimiter(source: SourceOptions) -> str | None:
+def delimiter_of(source: SourceOptions) -> str | None:
     return "\t" if source.delimiter == "tab" else source.delimiter
 
 
@@ -329,7 +329,7 @@ def read_labels(labels: LabelOptions, items: Mentions, source: SourceOptions) ->
     if labels.pairs is None:
         return None
     named = {"left": labels.left, "right": labels.right, "match": labels.match}
-    return read_pair_labels(labels.pairs, items, **named, delimiter=_delimiter(source))
+    return read_pair_labels(labels.pairs, items, **named, delimiter=delimiter_of(source))
 
 
 def with_candidates(

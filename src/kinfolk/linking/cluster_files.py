@@ -67,7 +67,7 @@ def write_clusters(
         columns |= {"text": text.strings()} if isinstance(text, Column) else {}
     columns["cluster"] = numbers
     rows = zip(*columns.values(), strict=True)
-    write_utf8(target, _json_lines(list(columns), rows) if as_json else _csv_lines(list(columns), rows))
+    write_utf8(target, json_lines(list(columns), rows) if as_json else csv_lines(list(columns), rows))
 
 
 def write_pairs(target: Target, items: Mentions, probability: Array, clusters: Array, least: float = 0.0) -> None:
@@ -81,21 +81,21 @@ def write_pairs(target: Target, items: Mentions, probability: Array, clusters: A
     linked = (clusters[left] == clusters[right]).astype(int)
     rows = zip(left, right, probability[chosen], linked.tolist(), strict=True)
     cells = ((ids[i], ids[j], f"{p:.6f}", together) for i, j, p, together in rows)
-    write_utf8(target, _csv_lines(["left", "right", "probability", "linked"], cells))
+    write_utf8(target, csv_lines(["left", "right", "probability", "linked"], cells))
 
 
-def _csv_lines(names: Sequence[str], rows: Iterable[Iterable[Any]]) -> Iterator[str]:
+def csv_lines(names: Sequence[str], rows: Iterable[Iterable[Any]], delimiter: str = ",") -> Iterator[str]:
     class Line:
         def write(self, text: str) -> str:
             return text
 
-    writer = csv.writer(Line(), lineterminator="\n")
+    writer = csv.writer(Line(), delimiter=delimiter, lineterminator="\n")
     yield writer.writerow(names)  # what `write` returns
     for row in rows:
         yield writer.writerow(row)
 
 
-def _json_lines(names: Sequence[str], rows: Iterable[Iterable[Any]]) -> Iterator[str]:
+def json_lines(names: Sequence[str], rows: Iterable[Iterable[Any]]) -> Iterator[str]:
     for row in rows:
         yield json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False) + "\n"
 

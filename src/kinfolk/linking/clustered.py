@@ -100,8 +100,6 @@ def cluster_frame(
     check_named_by(named_by)
     if not 0 <= least <= 1:
         raise SettingError("least", least, "a probability from 0 to 1")
-    if columns[0] == columns[1]:
-        raise SettingError.saying(f"the two new columns must have different names; got {columns[0]!r} twice")
     names = ("records",) if other is None else ("first", "second")
     given = [opened(one, name) for one, name in zip((frame, other), names, strict=False)]
     for one in given:

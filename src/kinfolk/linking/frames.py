@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from kinfolk.core.table import in_memory, is_lists
-from kinfolk.errors import InputError
+from kinfolk.errors import InputError, SettingError
 
 Values = Sequence[Any] | np.ndarray[Any, Any]
 
@@ -40,7 +40,9 @@ class OpenedFrame:
         return self.held if isinstance(self.held, Mapping) else self.held.to_native()
 
     def check_free(self, **wanted: str) -> None:
-        """Refuse a new column of a name that is taken; `wanted`: setting -> the name it gives a new column."""
+        """Refuse a new column of a name that is taken, or two of one name; `wanted`: setting -> the name it gives."""
+        if len({*wanted.values()}) < len(wanted):
+            raise SettingError.saying(f"new columns must have different names; got {', '.join(wanted.values())}")
         for setting, name in wanted.items():
             if name in self.columns:
                 free = next(one for k in range(1, len(self.columns) + 2) if (one := f"{name}_{k}") not in self.columns)

@@ -30,11 +30,13 @@ from kinfolk.errors import InputError, SettingError
 from kinfolk.inference.antecedents import Shares, antecedent_shares, together
 from kinfolk.inference.clustering import E_STEPS
 from kinfolk.learning.gain import Guarded
+from kinfolk.linking.additions import link_frames
 from kinfolk.linking.blocking import BlockingReport, as_rules, blocked
 from kinfolk.linking.clustered import cluster_frame
 from kinfolk.linking.clusterers import BestMatch, Clusterer, OneToOne, usual_clusterer
 from kinfolk.linking.comparisons import as_comparisons, default_comparisons, rebuilt_comparison
 from kinfolk.linking.coreference import CONJUNCTIONS, CoreferencePairs
+from kinfolk.linking.description import described
 from kinfolk.linking.explain import (
     AntecedentExplanation,
     ClusterExplanation,
@@ -430,6 +432,32 @@ class Linker(Guarded):
         columns = cluster, probability
         return cluster_frame(self, frame, other, id, named_by, columns, pairs, least, must_link, cannot_link)
 
+    def link(
+        self,
+        new: Any,
+        base: Any,
+        *,
+        id: str | None = "id",
+        cluster: str = "cluster",
+        probability: str = "probability",
+        also: str = "also",
+        pairs: bool = False,
+        least: float = 0.0,
+    ) -> Any:
+        """New records beside a clustered base, which stays as it is: the table `new` as it came, with the cluster of
+        each record, how surely it belongs there and, in `also`, the next cluster of the base it would have joined.
+
+        new, base           tables as in `cluster_frame`; `base` has the column `cluster`
+        cluster             the column of clusters: that of the base, and the new one
+        probability, also   names of the other two new columns
+        id, pairs, least    as in `cluster_frame`; names of records that both tables number are "first:0" and "second:0"
+
+        A record joins the cluster of the base that the clusterer finds nearest, or makes new clusters with other new
+        ones; two clusters of the base are never joined. Only pairs with a new record are compared.
+        """
+        self._require_fitted()
+        return link_frames(self, new, base, id, (cluster, probability, also), pairs, least)
+
     def score(self, items: Mentions, y: Any = None) -> float:
         """The metric `select` of the clusters predicted."""
         return metric(self._metrics[0])(items, self.predict(items))
@@ -556,6 +584,12 @@ class Linker(Guarded):
         self._require_fitted()
         check_report(report)
         return Linked.of(self, items, probability, clusters, must_link, cannot_link).explain_many(most, report)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What was learned, in plain values for JSON: every comparison with its levels, their weights and how many
+        training pairs have each; blocking, clusterer, settings, and how training went."""
+        self._require_fitted()
+        return described(self)
 
     def _features(self, items: Mentions) -> Sequence[PairFeature]:
         if self.features is not None:

@@ -1,0 +1,146 @@
+"""`kinfolk records link` and `show`, and the answers of `records cluster` in the table that came."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kinfolk.cli.options import Jobs, examples, refuse_overwriting
+from kinfolk.errors import SettingError
+from kinfolk.linking.cli_files import SourceOptions, delimiter_of, logged_as_it_goes, of_texts
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from kinfolk.linking.mentions import Mentions
+    from kinfolk.linking.table_files import TableFile
+
+RECORDS_LINK = examples(
+    "kinfolk records cluster customers.kinfolk --records new.csv --all-columns \\\n    -o clustered.csv",
+    "kinfolk records link customers.kinfolk --base clustered.csv --records later.csv",
+)
+RECORDS_SHOW = examples("kinfolk records show customers.kinfolk", "kinfolk records show customers.kinfolk --json")
+
+
+# -- all columns of `records cluster` -----------------------------------------------------------------
+
+
+def read_whole(source: SourceOptions, output: str, as_json: bool) -> TableFile:
+    """The table that `--all-columns` writes again, checked before the work."""
+    from kinfolk.linking.frames import opened
+    from kinfolk.linking.table_files import TableFile
+
+    wrong = {"--documents": source.documents, "--other": source.other, "--json": as_json or None}
+    strange = next((option for option, value in wrong.items() if value is not None), None)
+    if strange is not None:
+        raise SettingError.saying(f"--all-columns writes one table of records again; leave out {strange}")
+    if source.records == "-":
+        raise SettingError.saying("--all-columns reads the records twice, which standard input cannot; name a file")
+    table = TableFile.read(source.records or "-", delimiter_of(source))
+    table.check_target(output)
+    opened(table.frame, table.name).check_free(cluster="cluster", probability="probability")
+    return table
+
+
+def write_whole(
+    table: TableFile, output: str, items: Mentions, probability: NDArray[Any], clusters: NDArray[Any]
+) -> None:
+    """All columns of the records, then the cluster of each and how surely it belongs there."""
+    from kinfolk.linking.clustered import cluster_values, membership
+    from kinfolk.linking.frames import opened
+
+    surely = membership(items, probability, clusters)
+    more = {"cluster": cluster_values(items, clusters), "probability": surely}
+    table.write(output, opened(table.frame, table.name).with_columns(more))
+
+
+# -- `records link` -----------------------------------------------------------------------------------
+
+
+def link(
+    *,
+    model: Annotated[Path, typer.Argument(help="Model file.")],
+    base: Annotated[
+        str, typer.Option(help="Table of records in clusters, which stay as they are (CSV, TSV, Parquet).")
+    ],
+    records: Annotated[str, typer.Option(help="Table of new records.")],
+    output: Annotated[str, typer.Option("--output", "-o", help="Where to write; - = standard output.")] = "-",
+    id: Annotated[str, typer.Option(help="Column of ids, in both tables.")] = "id",
+    cluster: Annotated[str, typer.Option(help="Column of clusters, of the base and of the answer.")] = "cluster",
+    delimiter: Annotated[
+        str | None, typer.Option(help="What divides cells: one character, or tab. Default: as the files show.")
+    ] = None,
+    block: Annotated[
+        list[str] | None,
+        typer.Option(help="Rule that makes candidate pairs, as in `cluster`. Default: those trained with."),
+    ] = None,
+    pairs: Annotated[
+        str | None, typer.Option(help="File for the pairs compared and their probabilities (CSV).")
+    ] = None,
+    least: Annotated[float, typer.Option(help="--pairs: only pairs of this probability or more.")] = 0.0,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line, for each new record.")] = False,
+    jobs: Jobs = -1,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no summary.")] = False,
+) -> None:
+    """Add new records to a clustered base, which stays as it is.
+
+    Writes the new records, all their columns, then the cluster of each, how surely it belongs there, and in `also` the
+    next cluster of the base it would have joined.
+    """
+    from kinfolk.core.files import write_utf8
+    from kinfolk.core.modelfile import load_model
+    from kinfolk.linking.blocking import as_rules
+    from kinfolk.linking.cluster_files import json_lines
+    from kinfolk.linking.table_files import TableFile
+
+    refuse_overwriting(output, "--output", base, records, pairs)
+    if pairs is not None:
+        refuse_overwriting(pairs, "--pairs", base, records)
+    if base == records:
+        raise SettingError.saying(f"--base and --records are two tables; got {base} twice")
+    linker = load_model(model, kind="mentions").set_params(n_jobs=jobs)
+    if of_texts(linker):
+        raise SettingError.saying(f"{model} was trained on documents, whose mentions have no base to be added to")
+    if block:
+        linker.blocking = [str(rule) for rule in as_rules(block)]
+    divider = "\t" if delimiter == "tab" else delimiter
+    new, old = TableFile.read(records, divider), TableFile.read(base, divider)
+    if not as_json:
+        new.check_target(output)
+    with logged_as_it_goes(not quiet):
+        answer, compared = linker.link(new.frame, old.frame, id=id, cluster=cluster, pairs=True, least=least)
+    if pairs is not None:
+        TableFile(pairs, None, ",").write(pairs, _lists(compared))
+    if as_json:
+        plain = _lists(answer)
+        write_utf8(output, json_lines(list(plain), zip(*plain.values(), strict=True)))
+    else:
+        new.write(output, answer)
+
+
+def _lists(table: Any) -> dict[str, list[Any]]:
+    return table if isinstance(table, dict) else dict(table.to_pydict())
+
+
+# -- `records show` -----------------------------------------------------------------------------------
+
+
+def show(
+    *,
+    model: Annotated[Path, typer.Argument(help="Model file.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """What a model has learned: every level of every comparison, its weight, and how many training pairs have it."""
+    from kinfolk.cli.output import Table, show_json
+    from kinfolk.cli.output import show as print_out
+    from kinfolk.core.modelfile import load_model
+    from kinfolk.linking.description import head_lines, weight_rows
+
+    told = load_model(model, kind="mentions").to_dict()
+    if as_json:
+        show_json(told)
+        return
+    head = ("comparison", "level", "weight", "difference", "% of pairs")
+    print_out(head_lines(told), Table(head, weight_rows(told), words=2))

@@ -1,0 +1,248 @@
+"""New records beside a clustered base: the base stays as it is, whatever comes."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import logging
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import kinfolk as kf
+import linkage_oracle as oracle
+from kinfolk.errors import InputError, SettingError
+from kinfolk.linking.additions import Base, also_near, closeness, joined
+from kinfolk.linking.blocking import blocked
+
+Case = tuple[list[int], int, list[tuple[int, int]], list[float]]
+
+
+@st.composite
+def cases(draw: st.DrawFn, distinct: bool = False) -> Case:
+    """Clusters of a base, items in all, pairs with a new one, probabilities."""
+    base = draw(st.lists(st.integers(0, 2), max_size=4))
+    n = len(base) + draw(st.integers(0, 4))
+    pairs = [(a, b) for b in range(len(base), n) for a in range(b) if draw(st.booleans())]
+    grid = st.integers(1, 99).map(lambda k: k / 100)
+    values = draw(st.lists(grid, min_size=len(pairs), max_size=len(pairs), unique=distinct))
+    return base, n, pairs, values
+
+
+def numbered(base: list[int]) -> Base:
+    return Base(np.array([list(dict.fromkeys(base)).index(c) for c in base], np.int32))
+
+
+def arrays(pairs: list[tuple[int, int]], values: list[float]) -> Any:
+    left, right = np.array(pairs, np.int32).reshape(-1, 2).T
+    return left, right, np.array(values)
+
+
+ORACLES = {
+    kf.AverageLink: oracle.average_link,
+    kf.CompleteLink: oracle.complete_link,
+    kf.SingleLink: oracle.constrained_single_link,
+}
+
+
+def parts(ids: Any) -> set[frozenset[int]]:
+    listed = list(map(int, ids))
+    return {frozenset(i for i, c in enumerate(listed) if c == one) for one in listed}
+
+
+@pytest.mark.parametrize("kind", ORACLES)
+@given(case=cases(), threshold=st.sampled_from([0.0, 0.3, 0.5, 0.8]))
+def test_joins_are_those_of_the_clusterer_that_may_not_touch_the_base(kind: Any, case: Case, threshold: float):
+    base, n, pairs, values = case
+    old = range(len(base))
+    must = [(a, b) for a, b in itertools.combinations(old, 2) if base[a] == base[b]]
+    cannot = [(a, b) for a, b in itertools.combinations(old, 2) if base[a] != base[b]]
+    left, right, p = arrays(pairs, values)
+    found = joined(numbered(base), n, left, right, p, kind(threshold))
+    expected = ORACLES[kind](n, left.tolist(), right.tolist(), values, threshold, must, cannot)
+    assert parts(found) == parts(expected)
+
+
+@pytest.mark.parametrize("kind", [*ORACLES, kf.BestLink, kf.Correlation])
+@given(case=cases())
+def test_the_base_never_moves(kind: Any, case: Case):
+    base, n, pairs, values = case
+    found = joined(numbered(base), n, *arrays(pairs, values), kind())
+    assert found[: len(base)].tolist() == numbered(base).clusters.tolist()
+    fresh = [c for c in found[len(base) :].tolist() if c >= numbered(base).n_clusters]
+    assert list(dict.fromkeys(fresh)) == list(
+        range(numbered(base).n_clusters, numbered(base).n_clusters + len({*fresh}))
+    )
+
+
+@given(case=cases(distinct=True), random=st.randoms(use_true_random=False))
+def test_the_order_of_records_says_nothing(case: Case, random: Any):
+    base, n, pairs, values = case
+    old, new = list(range(len(base))), list(range(len(base), n))
+    random.shuffle(old)
+    random.shuffle(new)
+    place = {item: k for k, item in enumerate([*old, *new])}  # where each item stands now
+    moved = sorted((tuple(sorted((place[a], place[b])))[::-1], p) for (a, b), p in zip(pairs, values, strict=True))
+    before = joined(numbered(base), n, *arrays(pairs, values), kf.SingleLink())
+    after = joined(
+        numbered([base[i] for i in old]), n, *arrays([key[::-1] for key, _ in moved], [p for _, p in moved]),
+        kf.SingleLink(),
+    )  # fmt: skip
+    assert parts(before) == {frozenset([*old, *new][k] for k in part) for part in parts(after)}
+
+
+@given(case=cases())
+def test_a_record_says_which_cluster_it_would_have_joined_too(case: Case):
+    base, n, pairs, values = case
+    own, left, right, p = numbered(base), *arrays(pairs, values)
+    clusters = joined(own, n, left, right, p, kf.AverageLink())
+    found = also_near(closeness(own, n, left, right, p, kf.AverageLink()), clusters, 0.5, n)
+    known = dict(zip(pairs, values, strict=True))
+    for item in range(n):
+        means = {}
+        for c in {*own.clusters.tolist()} if item >= len(base) else ():
+            members = [k for k in range(len(base)) if own.clusters[k] == c]
+            means[c] = sum(known.get((m, item), 0.0) for m in members) / len(members)
+        near = {c: mean for c, mean in means.items() if mean > 0.5 + 1e-12 and c != clusters[item]}
+        if not any(abs(mean - 0.5) < 1e-9 for mean in means.values()):
+            assert (found[item] >= 0) == bool(near)
+            assert not near or near[int(found[item])] == pytest.approx(max(near.values()))
+
+
+def test_the_nearer_of_two_clusters_is_taken():
+    left, right, p = arrays([(0, 2), (1, 2)], [0.7, 0.9])
+    own = numbered([0, 1])
+    found = joined(own, 3, left, right, p, kf.AverageLink())
+    assert found.tolist() == [0, 1, 1]
+    assert also_near(closeness(own, 3, left, right, p, kf.AverageLink()), found, 0.5, 3).tolist() == [-1, -1, 0]
+
+
+# -- pairs --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "rules", [None, "key(name[:1])", "sorted(name, 3)", "rare(name, 5)", ["key(town)", "rare(name)"]]
+)
+@pytest.mark.parametrize("after", [0, 1, 4, 8])
+def test_pairs_after_a_number_are_those_whose_later_item_has_it(rules: Any, after: int):
+    items = kf.records_from_frames({"name": FIELDS["name"], "town": FIELDS["town"]}, id=None)
+    whole, some = blocked(items, rules)[0], blocked(items, rules, after=after)
+    kept = whole.right >= after
+    assert some[0].left.tolist() == whole.left[kept].tolist() and some[0].right.tolist() == whole.right[kept].tolist()
+    assert some[1].n_pairs == int(kept.sum()) and some[1].n_possible == 28 - after * (after - 1) // 2
+
+
+# -- tables -------------------------------------------------------------------------------------------
+
+FIELDS = {
+    "id": [f"r{i}" for i in range(8)],
+    "name": ["Ann Lee", "Bob Roy", "Anne Lee", "Cora May", "Rob Roy", "Cora Mai", "Ben Fox", "Ann Poe"],
+    "town": ["York", "Bath", "York", "Hull", "Bath", "Hull", "York", "Bath"],
+}
+WHO = [0, 1, 0, 2, 1, 2, 3, 4]
+
+
+@functools.cache
+def linker() -> kf.Linker:
+    truth = kf.records_from_frames({**FIELDS, "who": WHO}, cluster="who")
+    return kf.Linker(["jaro_winkler(name)", "exact(town)"], l2=0.01, n_jobs=1).fit(truth)
+
+
+def rows(*chosen: int) -> dict[str, list[Any]]:
+    return {name: [values[i] for i in chosen] for name, values in FIELDS.items()}
+
+
+def test_new_records_join_the_base_or_make_clusters_of_their_own():
+    base = {**rows(0, 1), "cluster": [7, 3]}
+    answer = linker().link(rows(5, 2, 4, 3, 6), base)
+    assert answer["id"] == ["r5", "r2", "r4", "r3", "r6"]
+    assert answer["cluster"] == [8, 7, 3, 8, 9]
+    assert answer["also"] == [None] * 5
+    assert all(0.5 < p <= 1 for p in answer["probability"])
+    assert base == {**rows(0, 1), "cluster": [7, 3]}
+
+
+@pytest.mark.parametrize(
+    ("named", "expected"),
+    [(["7", "3"], ["8", "7", "3", "8", "9"]), (["a", "r5"], ["r5_1", "a", "r5", "r5_1", "r6"])],
+)
+def test_new_clusters_are_named_as_those_of_the_base_are(named: list[str], expected: list[str]):
+    answer = linker().link(rows(5, 2, 4, 3, 6), {**rows(0, 1), "cluster": named})
+    assert answer["cluster"] == expected
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
+def test_the_new_table_goes_out_as_it_came(kind: Any):
+    base = pl.DataFrame({**rows(0, 1), "group": [7, 3]})
+    answer, pairs = linker().link(kind(rows(2, 6)), base, cluster="group", pairs=True)
+    assert isinstance(answer, kind) and list(answer.columns) == ["id", "name", "town", "group", "probability", "also"]
+    assert list(answer["group"]) == [7, 8] and isinstance(pairs, kind)
+    compared = {*zip(pairs["id_left"], pairs["id_right"], strict=True)}
+    assert ("r0", "r1") not in compared and compared == {
+        ("r0", "r2"), ("r1", "r2"), ("r0", "r6"), ("r1", "r6"), ("r2", "r6"),
+    }  # fmt: skip
+
+
+def test_no_base_or_nothing_new():
+    nothing = pd.DataFrame({**rows(), "cluster": []})
+    assert linker().link(rows(0, 2, 6), nothing)["cluster"] == [0, 0, 1]
+    empty = linker().link(pd.DataFrame(rows()), {**rows(0, 1), "cluster": [0, 1]})
+    assert len(empty) == 0 and list(empty.columns)[-3:] == ["cluster", "probability", "also"]
+
+
+def test_a_record_between_two_clusters_takes_the_better_and_is_told_of(caplog: pytest.LogCaptureFixture):
+    base = {**rows(0, 2), "cluster": ["one", "two"]}  # one person, whom the base has in two clusters
+    with caplog.at_level(logging.WARNING, "kinfolk"):
+        answer = linker().link({"id": ["n"], "name": ["Anne Lee"], "town": ["York"]}, base)
+    assert answer["cluster"] == ["one"] and answer["also"] == ["two"]  # of equals the earlier
+    assert "1 new record would have joined two clusters" in caplog.text and "'n'" in caplog.text
+
+
+def test_what_cannot_be_added_is_refused():
+    base = {**rows(0, 1), "cluster": [0, 1]}
+    with pytest.raises(InputError, match="'r1' is in the base already"):
+        linker().link(rows(1, 2), base)
+    with pytest.raises(InputError, match="no column 'cluster'"):
+        linker().link(rows(2), rows(0))
+    with pytest.raises(InputError, match=r"row 1: no cluster in column 'cluster'"):
+        linker().link(rows(2), {**rows(0, 1), "cluster": ["a", None]})
+    with pytest.raises(InputError, match="column 'also' already"):
+        linker().link({**rows(2), "also": [1]}, base)
+
+
+def test_ranking_has_no_base():
+    docs = kf.records_from_frames({**FIELDS, "who": WHO}, cluster="who")
+    ranked = kf.Linker(["jaro_winkler(name)"], training="ranking", n_jobs=1).fit(docs)
+    with pytest.raises(SettingError, match="a base cannot stay as it is"):
+        ranked.link(rows(2), {**rows(0, 1), "cluster": [0, 1]})
+
+
+def test_a_base_cluster_larger_than_allowed_is_named():
+    model = kf.Linker(["jaro_winkler(name)"], clusterer=kf.AverageLink(max_size=2), n_jobs=1).fit(
+        kf.records_from_frames({**FIELDS, "who": WHO}, cluster="who")
+    )
+    with pytest.raises(SettingError, match="cluster of 3 records, where `max_size` is 2"):
+        model.link(rows(3), {**rows(0, 1, 2), "cluster": [0, 0, 0]})
+
+
+def test_pairs_that_blocking_left_out_are_compared_inside_likely_clusters():
+    people = kf.generate_customers(300, seed=4)
+    model = kf.Linker(blocking=["key(postcode)", "key(date_of_birth)"], n_jobs=1).fit(people)
+    half = np.arange(300) % 2 == 0
+    tables = [
+        {"id": list(part.names or ()), **{k: v.strings() for k, v in part.columns.items()}}  # type: ignore[union-attr]
+        for part in (people.take(half), people.take(~half))
+    ]
+    truth = [people.clusters[half].tolist(), people.clusters[~half].tolist()]  # type: ignore[index]
+    answer, pairs = model.link(tables[1], {**tables[0], "cluster": truth[0]}, pairs=True)
+    old = {*tables[0]["id"]}
+    assert not any(a in old and b in old for a, b in zip(pairs["id_left"], pairs["id_right"], strict=True))
+    known = [(found, true) for found, true in zip(answer["cluster"], truth[1], strict=True) if true in truth[0]]
+    assert sum(found == true for found, true in known) >= 0.9 * len(known)
+    wholly = model.link(tables[1], {**tables[0], "cluster": truth[0]})
+    assert wholly["cluster"] == answer["cluster"]
