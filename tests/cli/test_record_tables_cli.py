@@ -123,3 +123,14 @@ def test_a_base_that_cannot_be_one_is_refused(kinfolk: Any, folder: Path):
     for base, said in (("new.csv", "twice"), ("people.csv", "no column 'cluster'")):
         refused = kinfolk(*asked, "--base", folder / base)
         assert refused.status == 2 and said in refused.err and refused.err.count("\n") == 1, refused
+
+
+def test_a_model_is_shown(kinfolk: Any, folder: Path):
+    told = kinfolk("records", "show", folder / "linker")
+    assert told.status == 0 and told.err == "", told
+    assert "Linker: 2 comparisons" in told.out and "clusterer AverageLink(threshold=0.5" in told.out
+    head = next(line for line in told.out.splitlines() if line.startswith("comparison"))
+    assert head.split()[:4] == ["comparison", "level", "weight", "difference"]
+    assert any(line.startswith("exact(town)") and "missing" in line for line in told.out.splitlines())
+    plain = kinfolk("records", "show", folder / "linker", "--json")
+    assert json.loads(plain.out) == kf.load_model(folder / "linker").to_dict()
