@@ -74,13 +74,14 @@ def _training(linker: Any) -> dict[str, Any]:
     """How it was trained, and how that went."""
     rounds = [{"number": one.number, "links": one.positives, "scores": one.scores} for one in linker.rounds_]
     gain = getattr(linker, "gain_", None)
-    return _plain({
+    told = {
         "way": linker.training,
         "rounds": rounds,
         "best_round": linker.best_round_,
         **linker.convergence_.brief(),
         "gain": None if gain is None else asdict(gain),
-    })  # fmt: skip
+    }
+    return {name: _plain(value) for name, value in told.items()}
 
 
 def _plain(value: Any) -> Any:
