@@ -46,6 +46,8 @@ from kinfolk.linking.blocking import RareTokens as RareTokens
 from kinfolk.linking.blocking import SortedNeighbourhood as SortedNeighbourhood
 from kinfolk.linking.blocking import block as block
 from kinfolk.linking.blocking import blocked as blocked
+from kinfolk.linking.certain import Always as Always
+from kinfolk.linking.certain import Never as Never
 from kinfolk.linking.clusterers import AverageLink as AverageLink
 from kinfolk.linking.clusterers import BestLink as BestLink
 from kinfolk.linking.clusterers import BestMatch as BestMatch

@@ -329,6 +329,28 @@ def test_links_that_are_given(kinfolk: Any, world: Path, tmp_path: Path):
     assert_refused(answer, "--cannot-link must be free of items that --must-link puts together; got ('a0', 'a1')")
 
 
+def test_rules_that_are_certain(kinfolk: Any, world: Path, tmp_path: Path):
+    table = ["--records", world / "train.csv", "--cluster", "entity", "--block", "key(year)", "--compare"]
+    rules = ["--always", "surname + town", "--never", "year", "--out", tmp_path / "m", *ONE]
+    assert train(kinfolk, *table, "jaro_winkler(surname)", *rules).status == 0
+    assert [str(rule) for rule in kf.load_model(tmp_path / "m").rules] == ["always(surname + town)", "never(year)"]
+    (tmp_path / "few.csv").write_text("id,surname,town,year\n1,xu,bonn,1950\n2,xu,bonn,\n3,xu,,1960\n4,oe,,1950\n")
+    call = [tmp_path / "m", "--records", tmp_path / "few.csv", *ONE]
+    found = {row["id"]: row["cluster"] for row in rows_of(kinfolk("records", "cluster", *call, "--quiet").out)}
+    assert found["1"] == found["2"] != found["3"]
+    assert "compared too" in kinfolk("records", "cluster", *call).err
+    told = kinfolk("explain", tmp_path / "m", "1", "2", *call[1:]).out
+    assert "rule: same surname and town" in told and "linked by a rule: same surname and town" in told
+    (tmp_path / "few.csv").write_text("id,surname,town,year\n1,xu,bonn,1950\n2,xu,bonn,1951\n")
+    assert_refused(
+        kinfolk("records", "cluster", *call, "--quiet"), "the rules contradict each other: '1' and '2' must be apart",
+        "'1' - '2' (same surname and town)",
+    )  # fmt: skip
+    assert_refused(
+        train(kinfolk, *table, "exact(year)", "--never", "a(b", "--out", tmp_path / "n"), "cannot read the rule"
+    )
+
+
 def test_two_tables(kinfolk: Any, world: Path, tmp_path: Path):
     tables = ["--records", world / "first.csv", "--other", world / "second.csv"]
     truth = ["--matches", world / "gt.csv"]

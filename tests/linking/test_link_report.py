@@ -202,7 +202,7 @@ def apart_because(
     items = kf.Mentions({}, np.zeros(n, np.int32), [], [], None, **more).with_pairs(left, right)
     links = np.array(cannot, np.int64).reshape(-1, 2)
     found = clusterer.cluster(n, items.left, items.right, p, None, links) if clusters is None else np.array(clusters)
-    linked = Linked(SimpleNamespace(clusterer_=clusterer), items, p, found, links[:0], links)
+    linked = Linked(SimpleNamespace(rules=None, clusterer_=clusterer), items, p, found, links[:0], links)
     return linked.verdict(*asked, linked.candidate(*asked))
 
 

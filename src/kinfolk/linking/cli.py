@@ -116,7 +116,8 @@ def train(
     from kinfolk.linking.linker import Linker
 
     check_writable(out)
-    check_source(source, *(["--compare"] if options.compare else []), *given_options(labels))
+    of_records = [f"--{name}" for name in ("compare", "always", "never") if getattr(options, name)]
+    check_source(source, *of_records, *given_options(labels))
     refuse_overwriting(out, "--out", *read_by(source, labels))
     if source.block:
         as_rules(source.block)
@@ -131,7 +132,7 @@ def train(
     items = read_items(source)
     labelled = read_labels(labels, items, source)
     linker = Linker(**settings, blocking=source.block or None, clusterer=clusterer, random_state=seed, n_jobs=jobs)
-    check_fits(items, settings.get("features", ()), clusterer)
+    check_fits(items, [*settings.get("features", ()), *settings.get("rules", ())], clusterer)
     items, report = with_candidates(items, source, source.block or (), jobs)
     if not quiet:
         typer.echo(size(items) if report is None else str(report), err=True)

@@ -21,6 +21,7 @@ from kinfolk.cli.options import (
     names_in,
 )
 from kinfolk.errors import InputError, SettingError
+from kinfolk.linking.certain import as_certain
 from kinfolk.linking.clustered import fields_of
 from kinfolk.linking.comparisons import as_comparisons
 from kinfolk.linking.linker import Linker
@@ -157,6 +158,18 @@ OPTIONS = ModelOptions(
             "columns hold.",
             "features",
         ),
+        "always": ModelOption(
+            list[str],
+            "Records: field, or several joined by +, whose same value puts records together for certain; may be "
+            "repeated. Kept in the model.",
+            "rules",
+        ),
+        "never": ModelOption(
+            list[str],
+            "Records: field, or several joined by +, whose different values keep records apart for certain; may be "
+            "repeated. Kept in the model.",
+            "rules",
+        ),
         "bias": ModelOption(
             str, "Lean towards links: all:FACTOR or closest:FACTOR, e.g. closest:1.5. Default: none.", "bias"
         ),
@@ -204,6 +217,9 @@ def linker_settings(options: Any) -> dict[str, Any]:
     given = OPTIONS.given("linker", options)
     if "compare" in given:
         given["features"] = as_comparisons(given.pop("compare"))
+    rules = [f"{kind}({fields})" for kind in ("always", "never") for fields in given.pop(kind, ())]
+    if rules:
+        given["rules"] = as_certain(rules)
     if "bias" in given:
         given["bias"] = bias_of(given["bias"])
     if given.get("conjunctions", "default") not in CONJUNCTIONS:
@@ -277,7 +293,7 @@ def items_for(
         raise SettingError.saying(f"{path} was trained on {wanted}")
     linker.clusterer_ = clusterer_of(clustering, linker.clusterer_)
     rules = source.block or linker.blocking or ()
-    needed = fields_of(linker.pair_set_.features, rules)
+    needed = fields_of([*linker.pair_set_.features, *as_certain(linker.rules)], rules)
     try:
         items = read_items(source, needed or None)
     except InputError as error:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from kinfolk.errors import InputError, SettingError
 from kinfolk.linking.blocking import as_rules
+from kinfolk.linking.certain import as_certain
 from kinfolk.linking.clusterers import ConstraintsError
 from kinfolk.linking.frames import OpenedFrame, Values, opened
 from kinfolk.linking.mentions import Mentions
@@ -67,7 +68,7 @@ def _fields_each(features: Sequence[Any], rules: Sequence[Any]) -> list[Sequence
 def needed_fields(linker: Any) -> list[str] | None:
     """The columns a trained linker looks at; None: one of its comparisons or rules does not say, so all may be."""
     rules = [] if linker.blocking is None else as_rules(linker.blocking)
-    features = linker.pair_set_.features
+    features = [*linker.pair_set_.features, *as_certain(linker.rules)]
     return fields_of(features, rules) if all(_fields_each(features, rules)) else None
 
 

@@ -44,6 +44,7 @@ class LinkExplanation:
     contributions: tuple[Contribution, ...]  # the largest first, by absolute value
     values: tuple[tuple[str, str, str], ...] = ()  # what both items have in a field: name, left, right
     share: float | None = None
+    rules: tuple[str, ...] = ()  # what decides the pair for certain: "same tax_number"
 
     def __str__(self) -> str:
         head = f"{self.left} - {self.right}: probability {self.probability:.3f}, "
@@ -51,7 +52,8 @@ class LinkExplanation:
             head += f"log-odds {self.score:+.2f}"
         else:  # of being followed, or of the local decision: being together may come by way of others
             head += f"followed with {self.share:.3f}; score of this pair alone {self.score:+.2f}"
-        lines = [f"  {name}: {left} | {right}" for name, left, right in self.values]
+        lines = [f"  rule: {one}" for one in self.rules]
+        lines += [f"  {name}: {left} | {right}" for name, left, right in self.values]
         lines.append(f"  {self.base:+7.2f}  a pair in training, on average; from there")
         lines += [f"  {one.share:+7.2f}  {one.feature}" for one in self.contributions[:SHOWN]]
         rest = self.contributions[SHOWN:]

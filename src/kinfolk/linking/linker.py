@@ -32,6 +32,7 @@ from kinfolk.inference.clustering import E_STEPS
 from kinfolk.learning.gain import Guarded
 from kinfolk.linking.additions import link_frames
 from kinfolk.linking.blocking import BlockingReport, as_rules, blocked
+from kinfolk.linking.certain import Decided, as_certain
 from kinfolk.linking.clustered import cluster_frame
 from kinfolk.linking.clusterers import BestMatch, Clusterer, OneToOne, usual_clusterer
 from kinfolk.linking.comparisons import as_comparisons, default_comparisons, rebuilt_comparison
@@ -159,6 +160,13 @@ class Linker(Guarded):
         'count as "no" (clusterers that look at all pairs of a cluster; up to 200 records each)',
         FLAG,
     )
+    rules: Any = setting(
+        None,
+        'what decides for certain, whatever the model says: Always("tax_number") puts records with the same value '
+        'together, Never("country") those with different ones apart; or words for them ("always(tax_number)"). '
+        "`predict` keeps to them; training does not know them",
+        in_file=False,
+    )
     select: str | Sequence[str] = setting(
         "pair_f1",
         "the metric, on the training data after clustering, by which the round kept is chosen; of several the first "
@@ -211,6 +219,8 @@ class Linker(Guarded):
         self.check()
         with self._all_or_nothing(), observed(callback, self.verbose, self.tolerance) as watch:
             labels = None if pairs is None else pair_labels(items, pairs, left, right, match)
+            if self.rules is not None:
+                self._decided(items)  # their fields are there
             paired, report = self._blocked(items)
             if labels is not None and self.training in RANKS:
                 remedy = "give the records their clusters, or train otherwise: `training='local'`"
@@ -319,7 +329,8 @@ class Linker(Guarded):
     def compared(self, items: Mentions) -> tuple[Mentions, NDArray[np.float64]]:
         """The items with all pairs that are compared, and the probability of each: what `predict` clusters.
 
-        These are the candidates and, with `closure`, the pairs inside likely clusters that blocking left out.
+        These are the candidates, pairs that `rules` put together and, with `closure`, the pairs inside likely clusters
+        that blocking left out.
         """
         paired, score = self._compared(items)
         return paired, self._probability(paired, score)
@@ -328,6 +339,8 @@ class Linker(Guarded):
         """The same with log-odds."""
         self._require_fitted()
         paired = self.candidates(items)
+        if self.rules is not None:
+            paired = self._decided(paired).with_pairs()
         score = self.decision_function(paired)
         if self._closes:
             threshold = min(self.clusterer_.threshold, 0.5)
@@ -376,7 +389,14 @@ class Linker(Guarded):
     ) -> NDArray[np.int32]:
         """Clusters from what the clusterer takes of each pair."""
         must, cannot = (item_pairs(items, given) for given in (must_link, cannot_link))
+        if self.rules is not None:
+            least = 0.0 if clusterer.of_shares else clusterer.threshold
+            must, cannot = self._decided(items).links(value, least, must, cannot)
         return clusterer.cluster(items.n_items, items.left, items.right, value, must, cannot, items.first_table)
+
+    def _decided(self, items: Mentions) -> Decided:
+        """The pairs that rules decide."""
+        return Decided(as_certain(self.rules), items)
 
     def _probability(self, items: Mentions, score: Array, ranked: Array | None = None) -> NDArray[np.float64]:
         """From log-odds; `ranked` saves working out the scores of antecedents again."""
@@ -516,6 +536,9 @@ class Linker(Guarded):
         answer = explain_link(self.pair_set_, self.weights_, self.shares_, paired, left, right)
         if self.training in RANKS:
             answer = self._with_exact(answer, paired, left, right, probability)
+        if self.rules is not None:
+            said = self._decided(paired).reasons(*two_items(paired, left, right))
+            answer = replace(answer, rules=tuple(reason for _, reason in said))
         if report is not None:
             Linked.of(self, paired, probability, clusters).write_pair(left, right, report)
         return answer
@@ -664,6 +687,7 @@ class Linker(Guarded):
             "bias": None if self.bias is None else vars(self.bias),
             "clusterer": [name_in_file(self.clusterer_, Clusterer), self.clusterer_.get_params()],
             "blocking": None if self.blocking is None else [str(rule) for rule in as_rules(self.blocking)],
+            "rules": [str(rule) for rule in as_certain(self.rules)],
             "best_round": self.best_round_,
             "rounds": [{**vars(r), "convergence": r.convergence.for_file()} for r in self.rounds_],
         }
@@ -714,6 +738,7 @@ class Linker(Guarded):
         name, settings = spec["clusterer"]
         self.clusterer_ = self.clusterer = class_in_file(name, Clusterer, "the model uses a clusterer")(**settings)
         self.blocking = spec["blocking"]
+        self.rules = as_certain(spec.get("rules")) or None  # files of before have none
         self.rounds_ = [Round(**{**r, "convergence": Convergence.from_file(r["convergence"])}) for r in spec["rounds"]]
         self.best_round_ = int(spec["best_round"])
         self.convergence_ = self.rounds_[self.best_round_].convergence
@@ -732,6 +757,7 @@ class Linker(Guarded):
             except SettingError as error:
                 raise SettingError.saying(f"select: {error}") from None
         check_settings(self)
+        as_certain(self.rules)
         if self.bias is not None:
             self.bias.check()
             if self.training in RANKS:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from kinfolk.core.data import Column
 from kinfolk.errors import InputError, SettingError
+from kinfolk.linking.certain import Always, Decided, Never, as_certain
 from kinfolk.linking.clusterers import why_not_joined
 from kinfolk.linking.explain import (
     ClusterExplanation,
@@ -296,11 +297,32 @@ class Linked:
         """What became of two items, low < high, in words, and why where the clustering had the last one."""
         p = float(self.probability[candidate]) if candidate >= 0 else 0.0
         together = bool(self.clusters[low] == self.clusters[high])
+        ruled = self._by_rule(low, high, together)
+        if ruled:
+            return ruled
         reason = ""
         if p > self.threshold and not together:
             clusterer = self.linker.clusterer_
             reason = why_not_joined(clusterer, self.items, self.probability, self.clusters, low, high, self.cannot)
         return verdict(p, self.threshold, candidate >= 0, together, reason)
+
+    def _by_rule(self, low: int, high: int, together: bool) -> str:
+        """Where a rule had the last word: which."""
+        if self.linker.rules is None:
+            return ""
+        decided = Decided(as_certain(self.linker.rules), self.items)
+        wanted = Always if together else Never
+        own = next((reason for rule, reason in decided.reasons(low, high) if isinstance(rule, wanted)), "")
+        if own:
+            return f"{'linked' if together else 'kept apart'} by a rule: {own}"
+        if together:
+            return ""
+        mine, other = (np.flatnonzero(self.clusters == self.clusters[one]) for one in (low, high))
+        found = decided.forbidden_between(mine, other)
+        if found is None:
+            return ""
+        a, b = map(self.items.title, found[:2])
+        return f"kept apart by a rule, as {a} and {b} in their clusters have {found[2]}"
 
     def explain(self, item: int | str, report: PathLike | None = None) -> ClusterExplanation:
         """The cluster of an item."""

@@ -377,7 +377,8 @@ def closure_line(candidates: int, compared: int) -> str:
     """What closure did, in a line."""
     more = compared - candidates
     pairs = f"{more:,} pair{'s' * (more != 1)} inside likely clusters that blocking left out"
-    return f"{pairs} {'are' if more != 1 else 'is'} compared too ({100 * more / candidates:.1f} % more)"
+    share = f" ({100 * more / candidates:.1f} % more)" if candidates else ""  # rules alone may have made all
+    return f"{pairs} {'are' if more != 1 else 'is'} compared too{share}"
 
 
 # -- What a Linker can learn from ----------------------------------------------------------------------
