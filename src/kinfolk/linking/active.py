@@ -141,6 +141,7 @@ class ActiveLinker:
         self._every, self._check, self._background, self._seed = every, check, background, random_state
         self._lock = threading.RLock()
         self._thread: threading.Thread | None = None
+        self._closed = False
         self._items = linker.candidates(replace(records, clusters=None))
         self._blocks = _blocks(self._items, linker.blocking, linker.n_jobs)
         self._file = None if path is None else AnswerFile(path, records)
@@ -148,8 +149,7 @@ class ActiveLinker:
         self._asked: tuple[Question, tuple[int, int]] | None = None
         self._since = 0  # answers since the model was last trained
         self.updates = 0  # how often it was
-        started = hasattr(linker, "pair_set_") and not self._decided
-        self._view = self._viewed(linker if started else self._learned(self._decided))
+        self._view = self._viewed(self._first())
 
     # -- what it knows ----------------------------------------------------------------------------------
 
@@ -263,9 +263,11 @@ class ActiveLinker:
         """Whether a model is being trained in the background."""
         return self._thread is not None and self._thread.is_alive()
 
-    def close(self) -> None:
-        """Wait for the training that goes on, and close the file of answers."""
-        self._finish()
+    def close(self, wait: bool = True) -> None:
+        """Close the file of answers, after the training that goes on; without `wait` that is left to itself."""
+        if wait:
+            self._finish()
+        self._closed = True
         if self._file is not None:
             self._file.close()
 
@@ -322,6 +324,19 @@ class ActiveLinker:
 
     # -- learning -----------------------------------------------------------------------------------------
 
+    def _first(self) -> Linker:
+        """The linker that was given, if it is fitted and there are no answers that can teach yet; else one trained."""
+        fitted, decided = hasattr(self._settings, "pair_set_"), self._decided
+        if fitted and not decided:
+            return self._settings
+        try:
+            return self._learned(decided)
+        except InputError as error:
+            if not fitted:
+                raise
+            log.warning("the model stays as it is: %s", error)
+            return self._settings
+
     def _update(self) -> None:
         with self._lock:
             decided = self._decided
@@ -339,6 +354,8 @@ class ActiveLinker:
         try:
             self._update()
         except Exception as error:
+            if self._closed:  # the program ends, and with it what training stands on
+                return
             log.error("the model stays as it is, for training failed: %s", error)
 
     def _learned(self, decided: Sequence[Answer]) -> Linker:

@@ -1,4 +1,4 @@
-"""`kinfolk records train | cluster | evaluate`; `link` and `show` are in `cli_tables`."""
+"""`kinfolk records train | cluster | evaluate`; `link` and `show` are in `cli_tables`, `label` in `cli_label`."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ from kinfolk.linking.cli_files import (
     table_names,
     with_candidates,
 )
+from kinfolk.linking.cli_label import RECORDS_LABEL, label
 from kinfolk.linking.cli_tables import RECORDS_LINK, RECORDS_SHOW, link, read_whole, write_whole
 from kinfolk.linking.cli_tables import show as show_model
 from kinfolk.linking.clustered import fields_of
@@ -246,6 +247,7 @@ def evaluate(
 
 app.command(epilog=RECORDS_LINK)(link)
 app.command("show", epilog=RECORDS_SHOW)(show_model)
+app.command(epilog=RECORDS_LABEL)(spread()(label))
 
 
 def _sizes(items: Mentions) -> dict[str, int]:

@@ -33,6 +33,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "scores": ("charts.js", "scores.js", "charts.css"),
     "table": ("tables.js",),
     "figure": ("tables.js",),
+    "label": ("label.js", "label.css"),
     "text": (),
 }
 SKELETON = """<!doctype html>
@@ -65,21 +66,27 @@ class Part:
     data: Mapping[str, Any]
 
 
-def report_html(title: str, parts: Sequence[Part], about: str = "") -> str:
-    """The page. `about` is a sentence under the title."""
+def report_html(title: str, parts: Sequence[Part], about: str = "", connects: bool = False) -> str:
+    """The page. `about` is a sentence under the title; `connects`: it may talk to the server it comes from."""
     needed = dict.fromkeys(name for part in parts for name in KINDS[part.kind])
     script = _assets("report.js", "parts.js", *(name for name in needed if name.endswith(".js")))
     script += "\nkinfolk.draw();\n"
     style = _assets("report.css", *(name for name in needed if name.endswith(".css")))
+    own = "connect-src 'self'; " if connects else ""
     shown = [{"kind": part.kind, "title": part.title, "data": part.data} for part in parts]
     return SKELETON.format(
         policy=f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; "
-        "base-uri 'none'; form-action 'none'",
+        f"{own}base-uri 'none'; form-action 'none'",
         title=html.escape(title).encode("ascii", "xmlcharrefreplace").decode(),  # a lone surrogate cannot be written
         style=style,
         data=_escaped_json({"title": title, "about": about, "parts": shown}),
         script=script,
     )
+
+
+def policy_of(page: str) -> str:
+    """What a page allows, for a server that says it once more."""
+    return html.unescape(page.partition('http-equiv="Content-Security-Policy" content="')[2].partition('"')[0])
 
 
 def _assets(*names: str) -> str:
