@@ -196,12 +196,14 @@ def test_settings_and_errors_of_a_model_of_nodes(added: ModuleType, tmp_path: Pa
     model.fit(GRAPH)
     with pytest.raises(SettingError, match="smoothing"):
         model.set_params(smoothing=-1).fit(GRAPH)
+    with pytest.raises(SettingError, match="smoothing"):
+        model.predict(GRAPH)
+    model.set_params(smoothing=0.4)
     other = kf.Graph(GRAPH.features, GRAPH.labels, {"far": [(0, 1)]})
     with pytest.raises(InputError, match="'near' is missing"):
         model.predict(other)
-    model.save(tmp_path / "model")  # with a setting out of its range
-    with pytest.raises(ModelFileError, match="smoothing"):
-        kf.load_model(tmp_path / "model")
+    with pytest.raises(SettingError, match="smoothing"):
+        model.set_params(smoothing=-1).save(tmp_path / "model")
 
 
 # -- a tagger -----------------------------------------------------------------------------------------
