@@ -20,6 +20,7 @@ from kinfolk.core.data import Column
 from kinfolk.errors import InputError, ModelFileError, SettingError
 from kinfolk.linking.comparisons import (
     KINDS,
+    Cosine,
     DateDifference,
     Edit,
     Exact,
@@ -359,6 +360,7 @@ EVERY = [
     TokenOverlap("f", "containment"), TfidfCosine("f"), TfidfCosine(["f", "g"], 3), NumberDifference("f"),
     NumberDifference("f", relative=True), DateDifference("f"), DateDifference("f", "%d/%m/%Y"), SharedCodes("f"),
     SharedCodes("f", "jaccard"), Numbers("f"), Rarity("f"), Rarity("f", normalise=False),
+    Cosine("f"),
 ]  # fmt: skip
 
 

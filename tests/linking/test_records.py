@@ -395,7 +395,7 @@ def test_numbers_too_large_for_a_float_are_strings():
     [
         ([1, 2], "expected a table"),
         (pd.DataFrame({"id": [1.5], "v": [1]}), "ids must be strings or whole numbers"),
-        (pd.DataFrame({"id": [1], "v": [[1]]}), "turn it into strings"),
+        (pd.DataFrame({"id": [1], "v": [{"a": 1}]}), "turn it into strings"),
         (pd.DataFrame({"id": [1], "v": [np.inf]}), "infinite"),
     ],
 )

@@ -37,6 +37,8 @@ COMPARISONS: dict[str, Any] = {
     "DateDifference": kf.DateDifference("born"),
     "SharedCodes": kf.SharedCodes("model"),
     "Numbers": kf.Numbers("model"),
+    "Cosine": kf.Cosine("picture"),
+    "AnyOf": kf.AnyOf(kf.TfidfCosine("model", 2), "-"),
     "PairFunction": kf.PairFunction(same_start, "name"),
 }
 # what else is a candidate is a property of the table: these need the candidates that a record has in it
@@ -48,7 +50,7 @@ OF_CANDIDATES: dict[str, Any] = {
 
 
 def test_every_comparison_of_the_library_is_tried():
-    assert {*KINDS, "PairFunction"} == {name.partition(" ")[0] for name in COMPARISONS}
+    assert {*KINDS, "PairFunction", "AnyOf"} == {name.partition(" ")[0] for name in COMPARISONS}
 
 
 @functools.cache
@@ -67,9 +69,10 @@ def shop(seed: int, n: int = 90) -> kf.Mentions:
             rows.append({
                 "thing": thing, "name": " ".join(told) or None, "born": f"{day + late}/{month}/1990",
                 "price": price + late, "model": model if rng.random() < 0.8 else None, "shelf": words[0],
+                "picture": [price + late, float(day), float(month)],
             })  # fmt: skip
     order = rng.permutation(len(rows))
-    fields = ("name", "born", "price", "model", "shelf")
+    fields = ("name", "born", "price", "model", "shelf", "picture")
     columns: dict[str, Any] = {key: [rows[k][key] for k in order] for key in fields}
     none = np.empty(0, np.int32)
     return kf.Mentions(columns, np.zeros(len(rows), np.int32), none, none, clusters=[rows[k]["thing"] for k in order])

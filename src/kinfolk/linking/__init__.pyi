@@ -31,9 +31,11 @@ from kinfolk.linking.rarity import Rarity as Rarity
 from kinfolk.linking.records import read_records as read_records
 from kinfolk.linking.records import records_from_frames as records_from_frames
 from kinfolk.linking.scores import coreference_scores as coreference_scores
+from kinfolk.linking.several import AnyOf as AnyOf
 from kinfolk.linking.strings import Edit as Edit
 from kinfolk.linking.strings import JaroWinkler as JaroWinkler
 from kinfolk.linking.tokens import Numbers as Numbers
 from kinfolk.linking.tokens import SharedCodes as SharedCodes
 from kinfolk.linking.tokens import TfidfCosine as TfidfCosine
 from kinfolk.linking.tokens import TokenOverlap as TokenOverlap
+from kinfolk.linking.vectors import Cosine as Cosine

@@ -21,6 +21,7 @@ from kinfolk.linking.differences import Pieces, differences
 from kinfolk.linking.estimate import Asked, Estimate, Known, PairTotals, estimated_f1
 from kinfolk.linking.linker import RANKS, Linker, check_items
 from kinfolk.linking.mentions import Mentions, pair_keys
+from kinfolk.linking.nested import SEPARATOR
 from kinfolk.linking.questions import CLOSE, CONTRADICTS, DRAWN, OTHER, Queue, Scored, drawn, questions
 from kinfolk.linking.training import check_enough
 
@@ -432,6 +433,8 @@ class _Implied:
 def _shown(column: Any, item: int) -> str | None:
     if isinstance(column, Column):
         code = int(column.codes[item])
-        return None if code < 0 else column.values[code]
+        return None if code < 0 else column.values[code].replace(SEPARATOR, "; ")
+    if column.ndim > 1:
+        return None if np.isnan(column[item, 0]) else f"a vector of {column.shape[1]} numbers"
     value = float(column[item])
     return None if np.isnan(value) else f"{value:.15g}"

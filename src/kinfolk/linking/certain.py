@@ -179,8 +179,8 @@ class Decided:
         left, right = self.items.left, self.items.right
         likely, barred = value > threshold, rule.says(codes[left], codes[right])
         free = likely & ~barred
-        ends = [np.concatenate([side[free], must[:, k]]) for k, side in enumerate((left, right))]
-        part = connected(*ends, self.items.n_items)
+        first, second = (np.concatenate([side[free], must[:, k]]) for k, side in enumerate((left, right)))
+        part = connected(first, second, self.items.n_items)
         direct = np.stack([left[likely & barred], right[likely & barred]], axis=1).astype(np.int64)
         return np.concatenate([direct, *self._within(rule, codes, part)])
 

@@ -25,7 +25,6 @@ from kinfolk.linking.pairs import (
     PairFeature,
     Statistics,
     as_column,
-    attribute,
     distinct_pairs,
     first_items,
     joint_codes,
@@ -33,13 +32,16 @@ from kinfolk.linking.pairs import (
     number_codes,
     number_column,
     one_of,
+    plain_attribute,
     texts_of,
     where_known,
     written_kind,
 )
 from kinfolk.linking.rarity import Rarity
+from kinfolk.linking.several import AnyOf, each_value, holds_lists
 from kinfolk.linking.strings import Edit, JaroWinkler
 from kinfolk.linking.tokens import NUMBER, Numbers, SharedCodes, TfidfCosine, TokenOverlap, codes_in
+from kinfolk.linking.vectors import Cosine
 
 # -- Comparisons of whole values: the same or not, numbers and dates apart, and a user's own function ---
 
@@ -283,7 +285,7 @@ def _raw_values(items: Mentions, fields: Sequence[str]) -> tuple[Array, Sequence
     """A number an item for what it has in the fields, -1 = nothing at all; and the distinct values or tuples."""
     parts: list[tuple[Array, list[Any]]] = []
     for name in fields:
-        column = attribute(items, name)
+        column = plain_attribute(items, name)
         if isinstance(column, Column):
             parts.append((column.codes, [*column.values, None]))
         else:
@@ -360,14 +362,14 @@ KINDS: dict[str, type[Comparison]] = {
     kind.__name__: kind
     for kind in (
         Exact, Rarity, JaroWinkler, Edit, TokenOverlap, TfidfCosine, NumberDifference, DateDifference, SharedCodes,
-        Numbers,
+        Numbers, Cosine,
     )
 }  # fmt: skip
 BY_NAME = {written_kind(name): kind for name, kind in KINDS.items()}
 WRITTEN = (
     "exact(suburb), rarity(surname), jaro_winkler(surname), token_overlap(name, containment), "
     "tfidf_cosine(name + description, 3), number_difference(price, relative), "
-    "date_difference(born, %d/%m/%Y) or exact(code, raw)"
+    "date_difference(born, %d/%m/%Y), cosine(embedding), any_of(exact(phone), ;) or exact(code, raw)"
 )
 LOOKED_AT = 10_000  # distinct values that show what a field holds,
 CHARACTERS = 5_000_000  # of no more than so many characters in all
@@ -377,9 +379,12 @@ LONG = 200  # characters of a value, on average, beyond which it is a text of wo
 
 def parse_comparison(text: str) -> PairFeature:
     """KIND(FIELD[, SETTING][, raw]) or KIND:FIELD[:SETTING][:raw]; KIND is a class in small letters, as in the names
-    of columns. Several fields of tfidf_cosine are joined by +. best_of(...) stands around another comparison."""
+    of columns. Several fields of tfidf_cosine are joined by +. best_of(...) and any_of(...[, SEPARATOR]) stand around
+    another comparison."""
     if inner := re.fullmatch(r"\s*best[_-]of\s*\((.*)\)\s*", text, re.IGNORECASE):
         return BestOf(parse_comparison(inner[1]))
+    if inner := re.fullmatch(r"\s*any[_-]of\s*\((.*?\))\s*(?:,\s*(\S+)\s*)?\)\s*", text, re.IGNORECASE):
+        return AnyOf(parse_comparison(inner[1]), inner[2])  # type: ignore[arg-type]
     call = re.fullmatch(r"\s*([\w-]+)\s*\((.*)\)\s*", text)
     name, rest = (call[1], call[2].split(",")) if call else (text.partition(":")[0], text.split(":")[1:])
     kind = BY_NAME.get(name.strip().lower().replace("-", "_"))
@@ -428,6 +433,8 @@ def rebuilt_comparison(spec: Mapping[str, Any], functions: Mapping[str, Callable
     kind = spec["comparison"]
     if kind == "BestOf":
         return BestOf(rebuilt_comparison(spec["of"], functions))
+    if kind == "AnyOf":
+        return AnyOf(rebuilt_comparison(spec["of"], functions), spec["separator"])  # type: ignore[arg-type]
     if kind == "PairFunction":
         return PairFunction(given_again(spec["name"], functions, "a comparison"), spec["fields"], spec["name"])
     if kind not in KINDS:
@@ -449,28 +456,23 @@ def default_comparisons(items: Mentions) -> list[PairFeature]:
     longer texts            shared words, tf-idf of words and of characters; typos up to fifteen words
     over 200 characters     no typos, whatever it holds: tf-idf of characters in their place
     texts with numbers      shared numbers; shared codes where letters and digits come together
+    lists of texts          the best of these over the values of both
+    vectors                 their cosine
 
     and, where several fields hold words, tf-idf over all of them; with two tables also how a pair compares with the
     other candidates of its records. A field with one value alone is left out.
     """
     chosen: list[PairFeature] = []
     wordy = []
-    for name in items.columns:
-        texts = texts_of(items, [name], normalise=False)
-        if len(texts.values) < 2:
-            continue
-        values = _some_of(texts.values)
-        numbers = number_column(items, name)[texts.codes >= 0]
-        if np.mean(~np.isnan(dates_of(values)[:-1, 0])) >= 0.8:
-            chosen += [Exact(name), DateDifference(name), Edit(name)]
-        elif np.mean(~np.isnan(numbers)) >= 0.9 and not _is_long(values):
-            chosen += _for_numbers(name, values)
-        elif _digit_share(values) >= 0.5:
-            typos = TfidfCosine(name, 3) if _is_long(values) else Edit(name)
-            chosen += [Exact(name), typos, Numbers(name)]
+    for name, column in items.columns.items():
+        if not isinstance(column, Column) and column.ndim > 1:
+            chosen.append(Cosine(name))
+        elif holds_lists(items, name):
+            chosen += [AnyOf(one) for one in _for_field(name, each_value(items, name))[0]]
         else:
-            wordy.append(name)
-            chosen += _for_words(name, values)
+            own, of_words = _for_field(name, items)
+            chosen += own
+            wordy += [name] * of_words
     if len(wordy) > 1:
         chosen.append(TfidfCosine(wordy))
     if wordy and items.first_table is not None:  # in two tables a record has few partners, often one
@@ -480,7 +482,24 @@ def default_comparisons(items: Mentions) -> list[PairFeature]:
     return chosen
 
 
-def _for_numbers(name: str, values: Sequence[str]) -> list[PairFeature]:
+def _for_field(name: str, items: Mentions) -> tuple[list[Comparison], bool]:
+    """What suits a field, and whether it holds words."""
+    texts = texts_of(items, [name], normalise=False)
+    if len(texts.values) < 2:
+        return [], False
+    values = _some_of(texts.values)
+    numbers = number_column(items, name)[texts.codes >= 0]
+    if np.mean(~np.isnan(dates_of(values)[:-1, 0])) >= 0.8:
+        return [Exact(name), DateDifference(name), Edit(name)], False
+    if np.mean(~np.isnan(numbers)) >= 0.9 and not _is_long(values):
+        return _for_numbers(name, values), False
+    if _digit_share(values) >= 0.5:
+        typos = TfidfCosine(name, 3) if _is_long(values) else Edit(name)
+        return [Exact(name), typos, Numbers(name)], False
+    return _for_words(name, values), True
+
+
+def _for_numbers(name: str, values: Sequence[str]) -> list[Comparison]:
     digits = [value.strip() for value in values if value.strip().isdecimal()]
     sizes = np.array([len(value) for value in digits] or [0])
     usual = np.bincount(sizes).argmax()
@@ -491,11 +510,11 @@ def _for_numbers(name: str, values: Sequence[str]) -> list[PairFeature]:
     return [Exact(name), NumberDifference(name, relative=not years), Edit(name)]
 
 
-def _for_words(name: str, values: Sequence[str]) -> list[PairFeature]:
+def _for_words(name: str, values: Sequence[str]) -> list[Comparison]:
     long = _is_long(values)
     words = np.inf if long else float(np.mean([len(normalised(value).split()) for value in values]))
     if words <= 3.5:
-        chosen: list[PairFeature] = [Exact(name), JaroWinkler(name), Edit(name)]
+        chosen: list[Comparison] = [Exact(name), JaroWinkler(name), Edit(name)]
         chosen += [TokenOverlap(name)] if words > 1.3 else []
     else:
         chosen = [TokenOverlap(name), TokenOverlap(name, "containment"), TfidfCosine(name), TfidfCosine(name, 3)]

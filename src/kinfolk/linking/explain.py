@@ -12,6 +12,7 @@ from kinfolk.core.data import Column
 from kinfolk.errors import InputError
 from kinfolk.inference.antecedents import Shares
 from kinfolk.linking.mentions import Mentions
+from kinfolk.linking.nested import SEPARATOR
 from kinfolk.linking.pair_table import PairSet
 from kinfolk.linking.records import connected
 from kinfolk.linking.training import sigmoid
@@ -201,7 +202,10 @@ def field_value(items: Mentions, name: str, item: int) -> str | None:
     """What an item has in a field, as text."""
     column = items.columns[name]
     if isinstance(column, Column):
-        return column.values[column.codes[item]] if column.codes[item] >= 0 else None
+        return column.values[column.codes[item]].replace(SEPARATOR, "; ") if column.codes[item] >= 0 else None
+    if column.ndim > 1:
+        start = ", ".join(f"{number:.2g}" for number in column[item, :3])
+        return None if np.isnan(column[item, 0]) else f"[{start}, ...], {column.shape[1]} numbers"
     return None if np.isnan(column[item]) else f"{column[item]:g}"
 
 

@@ -13,11 +13,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from kinfolk.core.data import Column, read_only
 from kinfolk.errors import InputError
+from kinfolk.linking.nested import is_nested, nested_column
 from kinfolk.text.corpus import Corpus
 
 # -- What the parts of `Mentions` have to be -----------------------------------------------------------
 
-Attribute = Column | NDArray[np.float64]  # strings (code -1 = missing) or numbers (NaN = missing)
+# strings (code -1 = missing), numbers (n,) (NaN = missing) or vectors (n, d) (NaN in a row = missing)
+Attribute = Column | NDArray[np.float64] | NDArray[np.float32]
 
 
 def checked_pairs(
@@ -58,10 +60,12 @@ def checked_clusters(clusters: ArrayLike, groups: NDArray[np.int32]) -> NDArray[
     return read_only(numbers)
 
 
-def as_attribute(name: str, given: Any) -> Attribute:
-    """A column of strings or of numbers, whatever it came as."""
+def as_attribute(name: str, given: Any, ids: Sequence[str] | None = None) -> Attribute:
+    """A column of strings, of numbers or of vectors, whatever it came as; `ids` are for messages."""
     if isinstance(given, Column):
         return given
+    if is_nested(given):
+        return nested_column(name, given, ids)
     values = np.asarray(given)
     if values.dtype.kind in "fiub":
         return values.astype(np.float64)
@@ -83,7 +87,7 @@ GIANT = 20_000_000  # pairs of one group above which a word of warning is due
 class Mentions:
     """Items, what is known of each, which pairs of them are in question, and (in training) the true clusters.
 
-    columns      name -> Column of strings or float64 array, one value an item
+    columns      name -> Column of strings, float64 array, one value an item, or float32 (n, d), a vector an item
     groups       int32 (n,), never falling: the document of a mention; pairs never cross groups. Records have one group
     left, right  int32 (P,), candidate pairs, left < right, in order of right and then left: a mention with its
     antecedents
@@ -112,7 +116,7 @@ class Mentions:
         n = len(groups)
         if n and (groups[0] < 0 or (np.diff(groups) < 0).any()):
             raise InputError("groups must be numbers from 0 that never fall: put the items of a document side by side")
-        columns = {name: as_attribute(name, column) for name, column in self.columns.items()}
+        columns = {name: as_attribute(name, column, self.names) for name, column in self.columns.items()}
         for name, column in columns.items():
             if len(column) != n:
                 raise InputError(f"column {name!r} has {len(column)} values for {n} items")
@@ -235,7 +239,8 @@ class Mentions:
         return replace(self, left=first, right=second, blocked=True)
 
     def with_columns(self, **columns: Any) -> Mentions:
-        """The same items with more columns: arrays, Columns, or lists of strings or numbers, None for missing."""
+        """The same items with more columns: arrays, Columns, or lists of strings, of numbers, of lists of strings or of
+        vectors, None for missing."""
         return replace(self, columns={**self.columns, **columns})
 
     def take_groups(self, groups: Iterable[int]) -> Mentions:

@@ -75,7 +75,7 @@ class PairFeature(ABC):
 
 def number_column(items: Mentions, field: str) -> NDArray[np.float64]:
     """A column of numbers; strings are read as numbers, and what cannot be read is missing."""
-    column = attribute(items, field)
+    column = plain_attribute(items, field)
     if not isinstance(column, Column):
         return np.asarray(column, np.float64)
     return np.array([*map(_number, column.values), np.nan])[column.codes]
@@ -86,6 +86,14 @@ def attribute(items: Mentions, field: str) -> Any:
         there = ", ".join(map(repr, items.columns)) or "none"
         raise InputError(f"no column {field!r} to compare; the items have {there}")
     return items.columns[field]
+
+
+def plain_attribute(items: Mentions, field: str) -> Any:
+    """A column of one value an item."""
+    column = attribute(items, field)
+    if not isinstance(column, Column) and column.ndim > 1:
+        raise InputError(f"the field {field!r} holds vectors, which only cosine({field}) compares")
+    return column
 
 
 def _number(text: str) -> float:
@@ -230,7 +238,7 @@ KEPT = 10_000
 
 
 def _texts(items: Mentions, name: str, normalise: bool) -> Texts:
-    column = attribute(items, name)
+    column = plain_attribute(items, name)
     if not isinstance(column, Column):
         codes, numbers = number_codes(column)
         return Texts(codes, [f"{value:.15g}" for value in numbers.tolist()])

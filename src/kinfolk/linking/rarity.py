@@ -42,7 +42,7 @@ DIFFERENT, EQUAL = 1, 2  # codes of Rarity; EQUAL + level
 def rarity_levels(counts: Any, n: int) -> NDArray[np.uint8]:
     """min(9, ⌊-log₄(counts / n)⌋); halves of binary logarithms are exact where the share is a power of two."""
     share = np.maximum(n, 1) / np.maximum(np.asarray(counts, np.float64), 1.0)
-    return np.clip(np.floor(np.log2(share) / 2), 0, LEVELS - 1).astype(np.uint8)
+    return np.asarray(np.clip(np.floor(np.log2(share) / 2), 0, LEVELS - 1), np.uint8)
 
 
 @dataclass(frozen=True, eq=False)

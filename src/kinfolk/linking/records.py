@@ -41,6 +41,7 @@ from kinfolk.core.table import (
 from kinfolk.errors import InputError, SettingError
 from kinfolk.linking.frames import from_stream
 from kinfolk.linking.mentions import Attribute, Mentions, pair_keys, pairs_of
+from kinfolk.linking.nested import is_nested, nested_column
 
 # -----------------------------------------------------------------------------------------------------
 # Labels of pairs of records: yes, no or not known, each pair for itself. What nobody said of a pair stays unknown.
@@ -484,14 +485,30 @@ def records_from_frames(
 
 
 def _frame(frame: Any, name: str) -> Table:
-    """A frame whose dates are written out as strings."""
+    """A frame whose dates are written out as strings; columns of lists and of vectors are of the kind "nested"."""
     if is_lists(frame):
-        return frame_table({key: _days_written(values) for key, values in frame.items()}, name)
+        lists = {key: values for key, values in frame.items() if is_nested(values)}
+        flat = {key: [None] * len(one) if key in lists else _days_written(one) for key, one in frame.items()}
+        return _with_nested(frame_table(flat, name), lists, lambda values: values)
     import narwhals.stable.v2 as nw
 
     whole = in_memory(from_stream(frame, name), name)
     dates = [key for key, dtype in whole.schema.items() if dtype in (nw.Date, nw.Datetime)]
-    return frame_table(whole.with_columns(*(whole.get_column(key).dt.to_string("%Y-%m-%d") for key in dates)), name)
+    days = whole.with_columns(*(whole.get_column(key).dt.to_string("%Y-%m-%d") for key in dates))
+    series = {key: whole.get_column(key) for key, dtype in whole.schema.items() if dtype in (nw.List, nw.Array)}
+    objects = (whole.get_column(key) for key, dtype in whole.schema.items() if dtype == nw.Object)
+    series |= {one.name: one for one in objects if is_nested(one.to_list())}
+    return _with_nested(frame_table(days, name), series, lambda one: one.to_list())
+
+
+def _with_nested(table: Table, nested: Mapping[Any, Any], values: Callable[[Any], Any]) -> Table:
+    """A table with columns of lists in their places."""
+
+    def made(one: Any) -> Callable[[], TableColumn]:
+        return lambda: TableColumn("nested", values(one), "lists")
+
+    columns = {**table.columns, **{str(key): made(one) for key, one in nested.items()}}
+    return Table(table.name, columns, table.n_rows)
 
 
 def _days_written(values: Sequence[Any]) -> Sequence[Any]:
@@ -513,7 +530,7 @@ def _mentions(
     own = [table for _, table in tables]
     ids = RecordIds.of(own, [NodeIds(table, columns.id).names for table in own])
     names = _names([word for word, _ in tables], ids.ids)
-    fields = _fields(own, columns, truth is not None)
+    fields = _fields(own, columns, truth is not None, names)
     clusters = _clusters(ids, columns, None if truth is None else truth(ids))
     groups, none = np.zeros(ids.n_records, np.int32), np.empty(0, np.int32)
     first_table = len(ids.ids[0]) if len(tables) == 2 else None
@@ -571,10 +588,12 @@ def _some_rows(table: Table, rows: NDArray[np.int64]) -> Table:
 # -- fields -------------------------------------------------------------------------------------------
 
 
-def _fields(tables: Sequence[Table], columns: RecordColumns, has_truth: bool) -> dict[str, Attribute]:
+def _fields(
+    tables: Sequence[Table], columns: RecordColumns, has_truth: bool, ids: Sequence[str]
+) -> dict[str, Attribute]:
     made: dict[str, Attribute] = {}
     for name in _field_names(tables, columns, has_truth):
-        values = _values([table.column(name, "fields") for table in tables], tables, name)
+        values = _values([table.column(name, "fields") for table in tables], tables, name, ids)
         known = (values.codes >= 0) if isinstance(values, Column) else ~np.isnan(values)
         made[name] = values
         if len(known) and not known.any():
@@ -604,8 +623,11 @@ def _field_names(tables: Sequence[Table], columns: RecordColumns, has_truth: boo
     return [name for name in shared if name not in roles]
 
 
-def _values(given: Sequence[TableColumn], tables: Sequence[Table], name: str) -> Attribute:
-    """One field of all tables: numbers if it holds numbers in each of them, else strings."""
+def _values(given: Sequence[TableColumn], tables: Sequence[Table], name: str, ids: Sequence[str]) -> Attribute:
+    """One field of all tables: lists or vectors if it holds such, numbers if it holds numbers in each of them, else
+    strings."""
+    if any(column.kind == "nested" for column in given):
+        return _nested(given, tables, name, ids)
     if all(column.kind in ("whole", "number") for column in given):
         numbers = np.concatenate([column.values.astype(np.float64) for column in given])
         if np.isinf(numbers).any():
@@ -614,6 +636,18 @@ def _values(given: Sequence[TableColumn], tables: Sequence[Table], name: str) ->
             return numbers
     texts = (text for table in tables for text in table.names(name, "fields"))
     return Column.from_strings(None if text is None else text.strip() or None for text in texts)
+
+
+def _nested(given: Sequence[TableColumn], tables: Sequence[Table], name: str, ids: Sequence[str]) -> Attribute:
+    if len(given) == 1 and isinstance(given[0].values, np.ndarray):
+        return nested_column(name, given[0].values, ids)
+    rows: list[Any] = []
+    for column, table in zip(given, tables, strict=True):
+        if column.kind == "nested":
+            rows += list(column.values)
+        else:  # one value a record, where the other table has several
+            rows += [None if text is None else [text] for text in table.names(name, "fields")]
+    return nested_column(name, rows, ids)
 
 
 # -- Records on disk: CSV with any delimiter, packed or not, or Parquet; one table or two, with or without truth ---
