@@ -16,7 +16,7 @@ from kinfolk.errors import SettingError
 MODELS = [
     kf.MaxEnt, kf.MEMM, kf.LinearChainCRF, kf.SkipChainCRF, kf.MixtureTagger, kf.StackedTagger, kf.MixtureNodes,
     kf.StackedNodes, kf.DependencyNetwork, kf.LinkModel, kf.Linker, kf.SingleLink, kf.AverageLink, kf.BestLink,
-    kf.BestMatch,
+    kf.OneToMany,
 ]  # fmt: skip
 
 

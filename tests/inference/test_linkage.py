@@ -29,7 +29,7 @@ from kinfolk.inference.clustering import (
     one_to_one,
     single_link,
 )
-from kinfolk.linking.clusterers import AverageLink, BestLink, BestMatch, Correlation, OneToOne, SingleLink
+from kinfolk.linking.clusterers import AverageLink, BestLink, Correlation, OneToMany, OneToOne, SingleLink
 
 EXAMPLES = settings(max_examples=150, deadline=None)
 THRESHOLDS = st.sampled_from([0.5, 0.25, 0.0, 0.8125])
@@ -255,7 +255,7 @@ def test_many_records_of_one_table_belong_to_one_of_the_other():
 @given(world=worlds(max_items=7, tables=True), threshold=THRESHOLDS)
 def test_best_match_of_each_record(world, threshold, each):
     world, _ = world
-    found = BestMatch(threshold, each=each).cluster(*world.pairs, world.p)
+    found = OneToMany(threshold, each=each).cluster(*world.pairs, world.p)
     assert found.tolist() == oracle.best_match(*world.pairs, world.p, each, threshold)
 
 
@@ -264,16 +264,16 @@ def test_best_match_of_each_record(world, threshold, each):
 def test_best_match_keeps_constraints(world, each):
     world, _ = world
     must, cannot = (np.array(pairs, np.int32).reshape(-1, 2) for pairs in (world.must, world.cannot))
-    found = BestMatch(each=each, max_size=world.max_size).cluster(*world.pairs, world.p, must, cannot)
+    found = OneToMany(each=each, max_size=world.max_size).cluster(*world.pairs, world.p, must, cannot)
     assert_feasible(world, found)
 
 
 def test_best_match_needs_two_tables():
     left, right = np.array([0, 1], np.int32), np.array([1, 2], np.int32)
-    with pytest.raises(SettingError, match="BestMatch is for pairs across two tables, but item 1"):
-        BestMatch().cluster(3, left, right, np.array([0.9, 0.9]))
+    with pytest.raises(SettingError, match="OneToMany is for pairs across two tables, but item 1"):
+        OneToMany().cluster(3, left, right, np.array([0.9, 0.9]))
     with pytest.raises(SettingError, match=r"each=...\) must be 'first', 'second' or 'both'"):
-        BestMatch(each="third").cluster(3, left[:1], right[:1], np.array([0.9]))
+        OneToMany(each="third").cluster(3, left[:1], right[:1], np.array([0.9]))
 
 
 # -- closure of candidate pairs -----------------------------------------------------------------------

@@ -188,8 +188,8 @@ def test_two_tables_and_clusters_of_another_hand():
     pairs = [(0, 2, 0.9), (0, 3, 0.1), (1, 2, 0.8), (1, 3, 0.1)]
     told = apart_because(kf.AverageLink(), 4, pairs, (1, 2), first_table=2, clusters=[0, 1, 0, 1])
     assert "and it is 45.0 % over 2 pairs" in told, "pairs of one table do not count"
-    told = apart_because(kf.BestMatch(each="second"), 3, [(0, 2, 0.9), (1, 2, 0.8)], (1, 2), first_table=2)
-    assert "best match joins a record to its most probable partner alone: 2 has 0" in told
+    told = apart_because(kf.OneToMany(each="second"), 3, [(0, 2, 0.9), (1, 2, 0.8)], (1, 2), first_table=2)
+    assert "one-to-many joins a record to its most probable partner alone: 2 has 0" in told
     assert apart_because(kf.AverageLink(), 2, [(0, 1, 0.9)], (0, 1), clusters=[0, 1]) == "not joined by the clustering"
 
 

@@ -155,7 +155,7 @@ def test_structured_rounds_ask_for_fewer_links():
     assert told.rounds_[1].positives < told.rounds_[0].positives
 
 
-CHOSEN = {name: cls for name, cls in CLUSTERERS.items() if name not in ("OneToOne", "BestMatch", "ClusterSum")}
+CHOSEN = {name: cls for name, cls in CLUSTERERS.items() if name not in ("OneToOne", "OneToMany", "ClusterSum")}
 
 
 @pytest.mark.parametrize("e_step", E_STEPS)
@@ -171,7 +171,7 @@ def test_every_clusterer_with_every_e_step(clusterer: Any, e_step: str):
 def test_one_to_one(e_step: str):
     two, fresh = world(5, tables=2), world(6, tables=2)
     told = linker(clusterer=kf.OneToOne(), e_step=e_step, rounds=2).fit(two)
-    matched = linker(clusterer=kf.BestMatch(), e_step=e_step, rounds=2).fit(two)
+    matched = linker(clusterer=kf.OneToMany(), e_step=e_step, rounds=2).fit(two)
     assert matched.score(two) > 0.5
     clusters = told.predict(fresh)
     for side in (clusters[: fresh.first_table], clusters[fresh.first_table :]):
@@ -374,7 +374,7 @@ BAD_SETTINGS: list[tuple[dict[str, Any], str]] = [
     ({"bias": kf.Bias(form="both")}, "the form of a bias must be one of weight"),
     ({"bias": kf.Bias(factor=0)}, "the factor of a bias must be a number above 0"),
     ({"bias": kf.Bias(factor=float("inf"))}, "the factor of a bias must be a number above 0"),
-    ({"clusterer": "single"}, r"clusterer must be SingleLink\(\), AverageLink\(\)"),
+    ({"clusterer": "single"}, r"clusterer must be 'auto', SingleLink\(\), AverageLink\(\)"),
     ({"clusterer": kf.SingleLink(threshold=2)}, r"SingleLink\(threshold=...\) must be a number from 0 to below 1"),
     ({"bins": 0}, r"\(bins=...\) must be a whole number from 1 to 200"),
     ({"conjunctions": [("exact(name)", "age")]}, "no column 'age' for a conjunction"),
@@ -383,7 +383,7 @@ BAD_SETTINGS: list[tuple[dict[str, Any], str]] = [
     ({"features": []}, "at least one comparison"),
     ({"features": ["sounds_like(name)"]}, "cannot read the comparison"),
     ({"n_jobs": 0}, r"\(n_jobs=...\) must be a positive number"),
-    ({"folds": 1}, r"\(folds=...\) must be a whole number of 2 or more"),
+    ({"folds": 1}, r"\(folds=...\) must be 'auto' or a whole number of 2 or more, or None"),
 ]
 
 

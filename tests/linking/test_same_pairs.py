@@ -178,7 +178,7 @@ def test_a_file_without_counts_counts_the_table_at_hand(tmp_path: Path):
     here = PairSet([COMPARISONS["TfidfCosine"]], linker.pair_set_.columns, [])
     for items in (old.candidates(whole), old.candidates(whole.take(np.arange(20)))):
         codes = here.coder(items)(items.left, items.right)[:, 0]
-        np.testing.assert_array_equal(old.decision_function(items), old.weights_[codes])
+        np.testing.assert_array_equal(old.decision_function(items), old.calibration_(old.weights_[codes]))
         assert not np.array_equal(old.decision_function(items), linker.decision_function(items))
 
 

@@ -15,6 +15,7 @@ import kinfolk as kf
 import linkage_oracle as oracle
 from kinfolk.core.training import TrainingPlan
 from kinfolk.inference.clustering import E_STEPS
+from kinfolk.linking.calibration import calibrated
 from kinfolk.linking.comparisons import as_comparisons
 from kinfolk.linking.mentions import pairs_within
 from kinfolk.linking.objective import row_scores
@@ -403,26 +404,32 @@ def test_another_threshold_and_all_else_as_it_was(clusterer: Any):
 @pytest.mark.parametrize("keep_local", [True, False])
 @pytest.mark.parametrize("documents", [1, 6])
 def test_a_linker_with_folds(documents: int, keep_local: bool):
-    """The same by hand: folds, threshold of the local round, structured rounds by it, the best on unseen pairs."""
+    """The same by hand: folds, threshold of the local round, structured rounds by it, the best on unseen pairs; of its
+    calibrated probabilities the threshold again."""
     items = world(5, entities=20, noise=0.6, documents=documents)
     told = linker(folds=3, rounds=3, keep_local=keep_local, clusterer=kf.AverageLink(0.6, 6)).fit(items)
     fold, value = item_folds(items, 3, 0), supervision_of_clusters(items).value("pair_f1")
     by_hand = trainer(items, told.pair_set_)
     local = unseen_scores(by_hand, kf.AverageLink(0.6, 6), "nearest", 0, fold)[0]
     threshold, _ = best_threshold(items, sigmoid(local), kf.AverageLink(0.6, 6), value)
-    assert told.clusterer_.get_params() == {"threshold": threshold, "max_size": 6, "of": "probability"}
-    assert told.clusterer.threshold == 0.6, "the setting is as it was"
     clusterer = kf.AverageLink(threshold, 6)
-    scores = [
-        value(clusters_of(items, sigmoid(s), clusterer)) for s in unseen_scores(by_hand, clusterer, "nearest", 3, fold)
-    ]
+    unseen = unseen_scores(by_hand, clusterer, "nearest", 3, fold)
+    scores = [value(clusters_of(items, sigmoid(s), clusterer)) for s in unseen]
     assert told.best_round_ == best_round(scores[: len(told.rounds_)], keep_local, slack(items))
     final = list(rounds_of(by_hand, clusterer, "nearest", 3))
     assert len(final) == len(told.rounds_) > 1
     np.testing.assert_array_equal(told.weights_, final[told.best_round_].weights)
+    kept = unseen[told.best_round_]
+    mapped = calibrated(kept, items.pair_labels == 1, fold[items.left])
+    np.testing.assert_array_equal(mapped.knots, told.calibration_.knots)
+    threshold, _ = best_threshold(items, sigmoid(mapped(kept)), kf.AverageLink(0.6, 6), value)
+    assert told.clusterer_.get_params() == {"threshold": threshold, "max_size": 6, "of": "probability"}
+    assert told.clusterer.threshold == 0.6, "the setting is as it was"
     fresh = world(6, entities=20, noise=0.6)
     p = sigmoid(told.decision_function(fresh))
-    np.testing.assert_array_equal(told.predict(fresh), clusterer.cluster(fresh.n_items, fresh.left, fresh.right, p))
+    np.testing.assert_array_equal(
+        told.predict(fresh), told.clusterer_.cluster(fresh.n_items, fresh.left, fresh.right, p)
+    )
     assert told.score(fresh) > 0.4
 
 

@@ -11,10 +11,10 @@ from kinfolk.linking.certain import Always as Always
 from kinfolk.linking.certain import Never as Never
 from kinfolk.linking.clusterers import AverageLink as AverageLink
 from kinfolk.linking.clusterers import BestLink as BestLink
-from kinfolk.linking.clusterers import BestMatch as BestMatch
 from kinfolk.linking.clusterers import ClusterSum as ClusterSum
 from kinfolk.linking.clusterers import CompleteLink as CompleteLink
 from kinfolk.linking.clusterers import Correlation as Correlation
+from kinfolk.linking.clusterers import OneToMany as OneToMany
 from kinfolk.linking.clusterers import OneToOne as OneToOne
 from kinfolk.linking.clusterers import SingleLink as SingleLink
 from kinfolk.linking.comparisons import BestOf as BestOf

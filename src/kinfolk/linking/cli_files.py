@@ -52,7 +52,7 @@ class Clustering(StrEnum):
     average = "average-link"
     complete = "complete-link"
     best = "best-link"
-    best_match = "best-match"
+    one_to_many = "one-to-many"
     cluster_sum = "cluster-sum"
     correlation = "correlation"
     one_to_one = "one-to-one"
@@ -138,7 +138,7 @@ class ClusterOptions:
         Clustering | None,
         typer.Option(
             help="How decisions become clusters. Default: average-link; documents single-link (after ranking "
-            "cluster-sum, after combined average-link); two tables one-to-one if the truth is, else best-match."
+            "cluster-sum, after combined average-link); two tables one-to-one if the truth is, else one-to-many."
         ),
     ] = None
     threshold: Annotated[
@@ -364,13 +364,13 @@ def with_candidates(
 
 def check_fits(items: Mentions, features: Sequence[Any], clusterer: Any) -> None:
     """The fields compared are there, and two tables if matching needs them, checked before any pair is made."""
-    from kinfolk.linking.clusterers import BestMatch, OneToOne
+    from kinfolk.linking.clusterers import OneToMany, OneToOne
     from kinfolk.linking.pairs import attribute
 
     for field in fields_of(features):
         attribute(items, field)
-    if isinstance(clusterer, OneToOne | BestMatch) and items.first_table is None:
-        name = "one-to-one" if isinstance(clusterer, OneToOne) else "best-match"
+    if isinstance(clusterer, OneToOne | OneToMany) and items.first_table is None:
+        name = "one-to-one" if isinstance(clusterer, OneToOne) else "one-to-many"
         raise SettingError.saying(f"--clusterer {name} links two tables: give the second with --other")
 
 

@@ -212,13 +212,16 @@ class Correlation(Clusterer):
 
 
 @dataclass(eq=False, repr=False)
-class BestMatch(Clusterer):
-    """For two tables: joins every record to its most probable match in the other table, if above the threshold."""
+class OneToMany(Clusterer):
+    """For two tables: joins every record to its most probable match in the other table, if above the threshold.
+
+    Where each record of one table has one match at most, that is the exact maximum of the total log-odds.
+    """
 
     each: str = setting(
         "both",
-        '"first": every record of the first table, so that many of them may belong to one of the second; "second": the '
-        'other way round; "both": every record of both tables',
+        '"first": every record of the first table has one match at most, and many of them may have the same of the '
+        'second; "second": the other way round; "both": every record of both tables takes its best',
         one_of("first", "second", "both"),
     )
 
@@ -236,7 +239,7 @@ class BestMatch(Clusterer):
                 partner = int(one.items.right[best] if one.items.left[best] == item else one.items.left[best])
                 if one.clusters[partner] == one.clusters[item]:
                     taken.append(f"{one.items.title(item)} has {one.items.title(partner)}")
-        return f"best match joins a record to its most probable partner alone: {' and '.join(taken)}" if taken else ""
+        return f"one-to-many joins a record to its most probable partner alone: {' and '.join(taken)}" if taken else ""
 
 
 @dataclass(eq=False, repr=False)
@@ -269,14 +272,15 @@ def _check_two_tables(clusterer: Clusterer, left: Array, right: Array) -> None:
         )
 
 
-_ALL = (SingleLink, AverageLink, CompleteLink, BestLink, BestMatch, ClusterSum, Correlation, OneToOne)
+_ALL = (SingleLink, AverageLink, CompleteLink, BestLink, ClusterSum, Correlation, OneToOne, OneToMany)
 CLUSTERERS = {cls.__name__: cls for cls in _ALL}
+FORMER_NAMES = {"BestMatch": "OneToMany"}  # in files of before
 
 
 def usual_clusterer(training: str, of_text: bool, two_tables: bool) -> Clusterer:
     """What suits the items and the way of training, where nothing more is known of the clusters."""
     if two_tables:
-        return BestMatch()
+        return OneToMany()
     if not of_text:
         return AverageLink()
     return {"ranking": ClusterSum(), "combined": AverageLink()}.get(training, SingleLink())

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from kinfolk.core.data import Column
 from kinfolk.errors import InputError
 from kinfolk.inference.antecedents import Shares
+from kinfolk.linking.calibration import Calibration
 from kinfolk.linking.mentions import Mentions
 from kinfolk.linking.nested import SEPARATOR
 from kinfolk.linking.pair_table import PairSet
@@ -31,7 +32,7 @@ class Contribution:
 
 @dataclass(frozen=True)
 class LinkExplanation:
-    """Log-odds of a pair = base + Σ shares; `base` is the mean over the training pairs.
+    """Log-odds of a pair = base + Σ shares; `base` is the mean over the training pairs. Calibration is one of them.
 
     After ranking the probability is that of being together in any way, not the sigmoid of the score, which is that of
     `left` as the antecedent of `right` where a new cluster has 0; `share` is how probably it is followed.
@@ -160,8 +161,17 @@ class PairShares:
     score: NDArray[np.float64]
 
 
+CALIBRATED = "calibration on unseen pairs"  # what a map of log-odds adds; its number is that after all weights
+
+
 def pair_shares(
-    learned: PairSet, weights: Array, shares: Array, items: Mentions, left: Array, right: Array
+    learned: PairSet,
+    weights: Array,
+    shares: Array,
+    items: Mentions,
+    left: Array,
+    right: Array,
+    calibration: Calibration,
 ) -> PairShares:
     """Where the log-odds of pairs come from; `shares` is the share of training pairs for which each weight is on."""
     first, second = np.asarray(left, np.int32), np.asarray(right, np.int32)
@@ -169,16 +179,27 @@ def pair_shares(
     codes = learned.coder(items)(first[order], second[order])
     on = learned.weights_on(codes[np.argsort(order)])
     means = learned.column_means(shares * weights)
-    return PairShares(float(means.sum()), weights[on] - means, on, weights[on].sum(axis=1))
+    base, parts, score = float(means.sum()), weights[on] - means, weights[on].sum(axis=1)
+    if not len(calibration.knots):
+        return PairShares(base, parts, on, score)
+    final = calibration(score)
+    numbers = np.append(on, np.full((len(on), 1), len(weights), np.int32), axis=1)
+    return PairShares(base, np.append(parts, (final - score)[:, None], axis=1), numbers, final)
 
 
 def explain_link(
-    learned: PairSet, weights: Array, shares: Array, items: Mentions, left: int | str, right: int | str
+    learned: PairSet,
+    weights: Array,
+    shares: Array,
+    items: Mentions,
+    left: int | str,
+    right: int | str,
+    calibration: Calibration,
 ) -> LinkExplanation:
     """`shares` is the share of training pairs for which each weight is on."""
     low, high = two_items(items, left, right)
-    found = pair_shares(learned, weights, shares, items, np.array([low]), np.array([high]))
-    names, score = learned.weight_names(), float(found.score[0])
+    found = pair_shares(learned, weights, shares, items, np.array([low]), np.array([high]), calibration)
+    names, score = [*learned.weight_names(), CALIBRATED], float(found.score[0])
     order = np.argsort(-np.abs(found.shares[0]), kind="stable")
     largest = tuple(Contribution(names[found.on[0, m]], float(found.shares[0, m])) for m in order)
     values = () if items.corpus is not None else field_values(items, low, high, "-")

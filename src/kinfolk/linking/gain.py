@@ -33,7 +33,7 @@ def linker_gain(model: Any, items: Mentions, complete: bool) -> Gain | None:
         raise SettingError.saying(f"`guard={model.guard}` needs true clusters, and there are labelled pairs alone")
     unit, fold = _folds(items, model.guard, model.random_state)
     by, counted = items.groups if unit == "documents" else items.clusters, Counted()
-    as_local = {"training": "local", "clusterer": _local_clusterer(model), "folds": model.folds or FOLDS}
+    as_local = {"training": "local", "clusterer": _local_clusterer(model), "folds": _folds_of(model)}
     with in_silence():
         for number in range(model.guard):
             held, rest = items.take(fold == number), items.take(fold != number)
@@ -43,9 +43,13 @@ def linker_gain(model: Any, items: Mentions, complete: bool) -> Gain | None:
     return counted.gain("pair F1", unit, model.guard)
 
 
+def _folds_of(model: Any) -> int:
+    return model.folds if isinstance(model.folds, int) else FOLDS
+
+
 def _local_clusterer(model: Any) -> Clusterer:
     """That of the model; average link in the place of one that takes shares of antecedents, which pairs have not."""
-    own: Clusterer = model.clusterer_ if model.clusterer is None else model.clusterer
+    own: Clusterer = model.clusterer if isinstance(model.clusterer, Clusterer) else model.clusterer_
     return AverageLink() if own.of_shares else own
 
 

@@ -28,13 +28,15 @@ from kinfolk.core.threads import resolve_jobs
 from kinfolk.core.training import Callback, Convergence, TrainingPlan, observed
 from kinfolk.errors import InputError, SettingError
 from kinfolk.inference.antecedents import Shares, antecedent_shares, together
-from kinfolk.inference.clustering import E_STEPS
+from kinfolk.inference.clustering import E_STEPS, log_odds
 from kinfolk.learning.gain import Guarded
 from kinfolk.linking.additions import link_frames
 from kinfolk.linking.blocking import BlockingReport, as_rules, blocked
+from kinfolk.linking.calibration import FEWEST, Calibration, calibrated
 from kinfolk.linking.certain import Decided, as_certain
+from kinfolk.linking.choosing import candidates_beside, choose_clusterer
 from kinfolk.linking.clustered import cluster_frame
-from kinfolk.linking.clusterers import BestMatch, Clusterer, OneToOne, usual_clusterer
+from kinfolk.linking.clusterers import FORMER_NAMES, Clusterer, OneToMany, OneToOne, usual_clusterer
 from kinfolk.linking.comparisons import as_comparisons, default_comparisons, rebuilt_comparison
 from kinfolk.linking.coreference import CONJUNCTIONS, CoreferencePairs
 from kinfolk.linking.description import described
@@ -59,6 +61,7 @@ from kinfolk.linking.training import (
     PairTrainer,
     RankingTrainer,
     Round,
+    Unseen,
     at_threshold,
     best_round,
     best_threshold,
@@ -83,6 +86,7 @@ Array = NDArray[Any]
 log = logging.getLogger("kinfolk")
 
 RANKS = ("ranking", "combined")  # ways of training that learn antecedents
+FOLDS = 5  # of `folds="auto"`
 ALONE = 0.05  # share of matched records with several matches up to which they are taken to have one at most
 
 
@@ -100,7 +104,7 @@ def _across_tables(items: Mentions) -> Clusterer:
     several_of_first = second[matched & (first > 1)].sum() / max(second[matched].sum(), 1)
     if several_of_second <= ALONE and several_of_first <= ALONE:
         return OneToOne()
-    return BestMatch(each="first" if several_of_second <= ALONE else "second" if several_of_first <= ALONE else "both")
+    return OneToMany(each="first" if several_of_second <= ALONE else "second" if several_of_first <= ALONE else "both")
 
 
 @final
@@ -115,6 +119,7 @@ class Linker(Guarded):
     weights_: Array = field(init=False)  # a weight for each value of each column
     shares_: Array = field(init=False)  # for which share of the training pairs each weight is on
     antecedent_weights_: Array | None = field(init=False)  # those of ranking, where antecedents were learned
+    calibration_: Calibration = field(init=False)  # of log-odds, or of the probabilities of ranking
 
     KIND: ClassVar[str] = "mentions"
 
@@ -146,12 +151,14 @@ class Linker(Guarded):
     bias: Bias | None = setting(
         None, "a lean towards linking", an_object("Bias('all' or 'closest', factor)", Bias) | NONE, in_file=False
     )
-    clusterer: Clusterer | None = setting(
-        None,
+    clusterer: Clusterer | str | None = setting(
+        "auto",
         "how decisions become clusters: SingleLink(), AverageLink(), CompleteLink(), BestLink(), Correlation(), "
-        "BestMatch(), OneToOne() or, for ranking, ClusterSum(); None: for mentions of a text ClusterSum after ranking, "
-        "average link after combined and single link after other training; average link for records of one table; "
-        "for two tables one to one where the true clusters are, else the best match of each record",
+        "OneToMany(), OneToOne() or, for ranking, ClusterSum(); None, the usual one: for mentions of a text ClusterSum "
+        "after ranking, average link after combined and single link after other training; average link for records of "
+        "one table; for two tables one to one where the true clusters are, else the best match of each record; "
+        '"auto": for records whose clusters are known the one of these that does best on unseen training pairs, where '
+        "it is better than the usual one with 90 % confidence",
         in_file=False,
     )
     closure: bool = setting(
@@ -174,12 +181,14 @@ class Linker(Guarded):
         Rule("the name of a metric, or several", lambda value: True, str),
     )
     keep_local: bool = setting(True, "whether the local round may be the one kept; the paper leaves it out", FLAG)
-    folds: int | None = setting(
-        None,
+    folds: int | str | None = setting(
+        "auto",
         "into how many folds training is dealt to choose the threshold of the clusterer (see `clusterer_`) and the "
-        "round, by `select` on pairs that models have not seen; the clusterer's own threshold stays unless another is "
-        "better with 90 % confidence. None: the clusterer's own threshold, and the round by the pairs trained on",
-        whole(2) | NONE,
+        "round, by `select` on pairs that models have not seen, and to calibrate probabilities on them; the "
+        "clusterer's own threshold stays unless another is better with 90 % confidence. None: the clusterer's own "
+        'threshold, the round by the pairs trained on, and probabilities as they are. "auto": 5 where the clusterer '
+        "is chosen by them too (records with known clusters, 30 true pairs or more), else None",
+        one_of("auto") | (whole(2) | NONE),
     )
     l2: float = setting(1.0, "strength of the ridge, l2/2 · |w|²", NOT_NEGATIVE)
     bins: int = setting(8, "into how many bins numbers go", whole_to(1, MAX_BINS))
@@ -244,9 +253,12 @@ class Linker(Guarded):
             )
             plan = TrainingPlan(self.l2, 0.0, self.max_iterations, self.tolerance, 0, 1, None, jobs)
             data = self._data(known, taught.labels(known), jobs)
+            self.calibration_ = Calibration()
             self.clusterer_ = self._clusterer(known, taught.complete)
             self.clusterer_.check()
-            if self.folds is not None and self._closes:  # the threshold is to suit the pairs that `predict` clusters
+            folds = self._folds(known, taught.complete)
+            candidates = self._candidates(known, folds)
+            if folds is not None and self._closes:  # the threshold is to suit the pairs that `predict` clusters
                 weights, _ = PairTrainer(data, plan, self.bias, watch).fit(data.truth, np.zeros(data.n_weights))
                 score = data.scores(weights, jobs)
                 known, _ = closed(known, score, lambda more: self._scores(weights, more, jobs))
@@ -255,7 +267,8 @@ class Linker(Guarded):
             trainer = (RankingTrainer if self.training == "ranking" else PairTrainer)(data, plan, self.bias, watch)
             ranking = RankingTrainer(data, plan, None, watch) if self.training == "combined" else None
             rounds = self.rounds if self.training == "structured" else 0
-            unseen = self._choose(trainer, ranking, rounds, values[self._metrics[0]])
+            value = values[self._metrics[0]]
+            unseen = None if folds is None else self._unseen(trainer, ranking, rounds, value, folds)
             self.round_weights_, self.rounds_ = train_rounds(
                 trainer,
                 self.clusterer_,
@@ -263,8 +276,11 @@ class Linker(Guarded):
                 rounds,
                 lambda clusters: {name: value(clusters) for name, value in values.items()},
             )
-            scores = unseen[: len(self.rounds_)] or [one.score for one in self.rounds_]
-            self.best_round_ = best_round(scores, self.keep_local, slack(known) if unseen else 0.0)
+            if unseen is None:
+                self.best_round_ = best_round([one.score for one in self.rounds_], self.keep_local)
+            else:
+                self.best_round_ = best_round(unseen.values[: len(self.rounds_)], self.keep_local, slack(known))
+                self._settle(data, candidates, unseen, value)
             self.weights_ = self.round_weights_[self.best_round_]
             self.shares_ = learned_shares(data)
             self.antecedent_weights_ = self.weights_ if self.training == "ranking" else None
@@ -293,7 +309,7 @@ class Linker(Guarded):
         """Log-odds of each candidate pair; after ranking, its score as an antecedent, where a new cluster has 0."""
         self._require_fitted()
         jobs, paired = resolve_jobs(self.n_jobs), self.candidates(items)
-        return self._scores(self.weights_, paired, jobs)
+        return self._calibrated(self._scores(self.weights_, paired, jobs))
 
     def predict_proba(self, items: Mentions) -> NDArray[np.float64]:
         """The probability that a pair belongs together, float64 (P,), one a pair of `candidates(items)`.
@@ -376,7 +392,7 @@ class Linker(Guarded):
         if not by.of_shares:
             return self._clusters(by, paired, probability, must_link, cannot_link)
         share = self.antecedent_shares(paired).antecedent
-        own = together(paired.n_items, paired.left, paired.right, share, resolve_jobs(self.n_jobs))
+        own = self._believed(together(paired.n_items, paired.left, paired.right, share, resolve_jobs(self.n_jobs)))
         if not np.allclose(own, probability, rtol=0, atol=1e-6):
             what = f"{type(by).__name__} goes by the model's own shares of antecedents"
             raise SettingError.saying(
@@ -410,7 +426,13 @@ class Linker(Guarded):
             ranked = self._scores(self.antecedent_weights_, items, jobs)
         share = antecedent_shares(items.n_items, items.right, ranked).antecedent
         exact = together(items.n_items, items.left, items.right, share, jobs)
-        return exact if self.training == "ranking" else (exact + sigmoid(score)) / 2
+        return self._believed(exact if self.training == "ranking" else (exact + sigmoid(score)) / 2)
+
+    def _believed(self, probability: Array) -> NDArray[np.float64]:
+        """Calibrated probabilities of ranking."""
+        if not len(self.calibration_.knots):
+            return probability
+        return sigmoid(self.calibration_(log_odds(probability)))
 
     def _value(self, items: Mentions, score: Array, ranked: Array | None = None) -> NDArray[np.float64]:
         """What the clusterer takes: probabilities, or shares of antecedents."""
@@ -492,6 +514,8 @@ class Linker(Guarded):
         model = copy.copy(self)
         model.best_round_, model.weights_ = number, self.round_weights_[number]
         model.convergence_ = self.rounds_[number].convergence
+        if number != self.best_round_:
+            model.calibration_ = Calibration()  # it is of the round kept
         return model
 
     def evaluate(
@@ -533,7 +557,7 @@ class Linker(Guarded):
         self._require_fitted()
         check_report(report)
         paired = self.candidates(items)
-        answer = explain_link(self.pair_set_, self.weights_, self.shares_, paired, left, right)
+        answer = explain_link(self.pair_set_, self.weights_, self.shares_, paired, left, right, self._of_log_odds)
         if self.training in RANKS:
             answer = self._with_exact(answer, paired, left, right, probability)
         if self.rules is not None:
@@ -563,7 +587,7 @@ class Linker(Guarded):
         probability = float(together(paired.n_items, left_, right_, share, resolve_jobs(self.n_jobs))[at])
         if self.training == "combined":
             probability = (probability + answer.probability) / 2
-        return replace(answer, probability=probability, share=float(share[at]))
+        return replace(answer, probability=float(self._believed(np.array(probability))), share=float(share[at]))
 
     def explain_antecedents(self, items: Mentions, item: int | str) -> AntecedentExplanation:
         """After ranking: which earlier items one follows, by number or name, with shares that sum to 1."""
@@ -626,12 +650,12 @@ class Linker(Guarded):
 
     def _clusterer(self, items: Mentions, complete: bool) -> Clusterer:
         """`complete`: whether the clusters of the items are known, not a few pairs alone."""
-        if self.clusterer is None:
+        if self.clusterer is None or self.clusterer == "auto":
             if items.first_table is not None and complete:
                 return _across_tables(items)
             return usual_clusterer(self.training, items.corpus is not None, items.first_table is not None)
         if not isinstance(self.clusterer, Clusterer):
-            raise SettingError("clusterer", self.clusterer, "SingleLink(), AverageLink(), ...")
+            raise SettingError("clusterer", self.clusterer, "'auto', SingleLink(), AverageLink(), ...")
         return self.clusterer
 
     @property
@@ -639,26 +663,61 @@ class Linker(Guarded):
         """Whether pairs that blocking left out are compared where they would count as "no" inside a likely cluster."""
         return self.closure and self.clusterer_.every_pair
 
-    def _choose(self, trainer: PairTrainer, ranking: RankingTrainer | None, rounds: int, value: Metric) -> list[float]:
-        """Set the threshold, and give the score of each round, by models that have not seen the pairs they score.
+    def _folds(self, items: Mentions, complete: bool) -> int | None:
+        """Into how many parts training is dealt; `complete`: whether clusters are known, not a few pairs alone."""
+        if not isinstance(self.folds, str):
+            return self.folds
+        enough = complete and items.corpus is None and int((items.pair_labels == 1).sum()) >= FEWEST
+        return FOLDS if enough and self.clusterer == "auto" else None
 
-        The threshold is that of the local round; structured rounds then cluster by it. `ranking`: to be averaged with.
+    def _candidates(self, items: Mentions, folds: int | None) -> list[Clusterer]:
+        """Those that are tried, the usual one (or that which is set) first."""
+        if folds is None or self.clusterer != "auto":
+            return [self.clusterer_]
+        return candidates_beside(self.clusterer_, items)
+
+    def _unseen(
+        self, trainer: PairTrainer, ranking: RankingTrainer | None, rounds: int, value: Metric, folds: int
+    ) -> Unseen:
+        """What models say of training pairs that they have not seen, and how good each round is by that.
+
+        Structured rounds cluster by the threshold that suits the local one. `ranking`: to be averaged with.
         """
         items = trainer.data.items
-        if self.folds is None:
-            return []
-        fold = item_folds(items, self.folds, self.random_state)
+        fold = item_folds(items, folds, self.random_state)
         learned: dict[int, Any] = {}
         local = unseen_scores(trainer, self.clusterer_, self.e_step, 0, fold, learned)[0]
         ranked = None if ranking is None else unseen_scores(ranking, self.clusterer_, self.e_step, 0, fold)[0]
         probability = self._value(items, local, ranked)
         threshold, choice = best_threshold(items, probability, self.clusterer_, value, self.random_state)
-        log.info("%s", choice)
         self.clusterer_ = at_threshold(self.clusterer_, threshold)
         if not rounds:
-            return [choice.tried[threshold]]
+            return Unseen(fold, [local], ranked, [choice.tried[threshold]])
+        log.info("for structured rounds: %s", choice)
         scores = unseen_scores(trainer, self.clusterer_, self.e_step, rounds, fold, learned)
-        return [value(clusters_of(items, sigmoid(score), self.clusterer_)) for score in scores]
+        values = [value(clusters_of(items, sigmoid(score), self.clusterer_)) for score in scores]
+        return Unseen(fold, scores, ranked, values)
+
+    def _settle(self, data: PairData, candidates: Sequence[Clusterer], unseen: Unseen, value: Metric) -> None:
+        """Calibrate the probabilities of the round that is kept, and choose the clusterer and its threshold by them."""
+        items, score = data.items, unseen.log_odds[self.best_round_]
+        if self.bias is None and not candidates[0].of_shares:  # what a bias leans to is not to be taken back
+            known = data.truth >= 0
+            raw = log_odds(self._probability(items, score, unseen.ranked)) if self.training in RANKS else score
+            self.calibration_ = calibrated(raw[known], data.truth[known] == 1, unseen.fold[items.left[known]])
+            log.info("%s", self.calibration_)
+        probability = self._value(items, self._calibrated(score), unseen.ranked)
+        self.clusterer_, choice = choose_clusterer(items, probability, candidates, value, self.random_state)
+        log.info("%s", choice)
+
+    @property
+    def _of_log_odds(self) -> Calibration:
+        """The map of log-odds of pairs."""
+        return Calibration() if self.training in RANKS else self.calibration_
+
+    def _calibrated(self, score: Array) -> NDArray[np.float64]:
+        """Log-odds of pairs; after ranking the scores of antecedents, where what comes of them is calibrated."""
+        return self._of_log_odds(score)
 
     def _rows(self, items: Mentions, n_jobs: int) -> tuple[PairRows, NDArray[np.int32]]:
         """The distinct rows of the pairs, and the weights that are on in each."""
@@ -686,12 +745,16 @@ class Linker(Guarded):
             "joined": [list(pair) for pair in learned.joined],
             "bias": None if self.bias is None else vars(self.bias),
             "clusterer": [name_in_file(self.clusterer_, Clusterer), self.clusterer_.get_params()],
+            "auto": self.clusterer == "auto",
             "blocking": None if self.blocking is None else [str(rule) for rule in as_rules(self.blocking)],
             "rules": [str(rule) for rule in as_certain(self.rules)],
+            "calibration": self.calibration_.for_file(),
             "best_round": self.best_round_,
             "rounds": [{**vars(r), "convergence": r.convergence.for_file()} for r in self.rounds_],
         }
         arrays = {"weights": self.weights_, "shares": self.shares_}
+        if len(self.calibration_.knots):
+            arrays["calibration"] = self.calibration_.knots
         if self.training == "combined":
             arrays["antecedent_weights"] = np.asarray(self.antecedent_weights_)
         strings: dict[str, Any] = {"column_names": [column.name for column in learned.columns]}
@@ -732,11 +795,15 @@ class Linker(Guarded):
             ranked = file.arrays["antecedent_weights"]
             fits(ranked.shape == weights.shape and bool(np.isfinite(ranked).all()))
             self.antecedent_weights_ = ranked.astype(np.float64)
+        self.calibration_ = Calibration.from_file(spec.get("calibration"), file.arrays.get("calibration"))
         self.features = features
         self.conjunctions = [(names[a], names[b]) for a, b in joined] or None
         self.bias = None if spec["bias"] is None else Bias(**spec["bias"])
         name, settings = spec["clusterer"]
-        self.clusterer_ = self.clusterer = class_in_file(name, Clusterer, "the model uses a clusterer")(**settings)
+        self.clusterer_ = class_in_file(FORMER_NAMES.get(name, name), Clusterer, "the model uses a clusterer")(
+            **settings
+        )
+        self.clusterer = "auto" if spec.get("auto") else self.clusterer_
         self.blocking = spec["blocking"]
         self.rules = as_certain(spec.get("rules")) or None  # files of before have none
         self.rounds_ = [Round(**{**r, "convergence": Convergence.from_file(r["convergence"])}) for r in spec["rounds"]]

@@ -15,6 +15,7 @@ from kinfolk.errors import InputError, SettingError
 from kinfolk.linking.certain import Always, Decided, Never, as_certain
 from kinfolk.linking.clusterers import why_not_joined
 from kinfolk.linking.explain import (
+    CALIBRATED,
     ClusterExplanation,
     Split,
     field_value,
@@ -184,8 +185,9 @@ class LinkPage:
         """base, features (the names of weights), pairs: score = base + Σ steps + rest."""
         linked, linker = self.linked, self.linked.linker
         left, right = np.array([*self.pairs], np.int32).reshape(-1, 2).T
-        found = pair_shares(linker.pair_set_, linker.weights_, linker.shares_, linked.items, left, right)
-        names, numbers = linker.pair_set_.weight_names(), dict[int, int]()
+        learned = linker.pair_set_, linker.weights_, linker.shares_
+        found = pair_shares(*learned, linked.items, left, right, linker._of_log_odds)
+        names, numbers = [*linker.pair_set_.weight_names(), CALIBRATED], dict[int, int]()
         pairs = []
         for k, (low, high) in enumerate(self.pairs):
             order = np.argsort(-np.abs(found.shares[k]), kind="stable")

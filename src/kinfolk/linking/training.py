@@ -264,6 +264,17 @@ def item_folds(items: Mentions, folds: int, seed: int | None) -> NDArray[np.int6
     return np.asarray(dealt[inverse], np.int64)
 
 
+@dataclass(frozen=True, eq=False)
+class Unseen:
+    """What models say of training pairs that they have not seen: the fold of each item, for every round log-odds of
+    every pair, scores of antecedents to be averaged with, and how good each round's clusters are."""
+
+    fold: NDArray[np.int64]
+    log_odds: list[NDArray[np.float64]]
+    ranked: NDArray[np.float64] | None
+    values: list[float]
+
+
 def unseen_scores(
     trainer: PairTrainer,
     clusterer: Clusterer,
@@ -322,12 +333,12 @@ def best_threshold(
     good = np.array([t for t, value in tried.items() if value >= most - slack(items)])
     away = np.abs(log_odds(good) - log_odds(np.array([own])))
     best = own if own in good else float(good[away.argmin()])
-    gain, error = _gain(items, clusters[best], clusters[own], metric, seed) if best != own else (0.0, 0.0)
+    gain, error = gain_of(items, clusters[best], clusters[own], metric, seed) if best != own else (0.0, 0.0)
     chosen = best if gain > WIDTH * error else own
     return chosen, ThresholdChoice(own, best, tried, gain, WIDTH * error)
 
 
-def _gain(items: Mentions, one: Array, other: Array, metric: Metric, seed: int | None) -> tuple[float, float]:
+def gain_of(items: Mentions, one: Array, other: Array, metric: Metric, seed: int | None) -> tuple[float, float]:
     """By how much the metric of clusters `one` exceeds that of `other`, and its standard error.
 
     The error is the jackknife's over PARTS parts of the entities (or documents): with g_k the gain without part k,
@@ -413,8 +424,12 @@ def supervision_of_clusters(items: Mentions) -> Supervision:
 
     def value(name: str) -> Metric:
         def of(clusters: Array, kept: Array | None = None) -> float:
-            part = known if kept is None else replace(known, clusters=np.where(kept, truth, -1))
-            return metric(name)(part, clusters)
+            if kept is None:
+                return metric(name)(known, clusters)
+            first = None if known.first_table is None else int(kept[: known.first_table].sum())
+            none = np.empty(0, np.int32)
+            part = Mentions({}, known.groups[kept], none, none, clusters=truth[kept], first_table=first)
+            return metric(name)(part, clusters[kept])
 
         return of
 

@@ -1,0 +1,146 @@
+"""Which clusterer, and at which threshold: what `clusterer="auto"` takes, by how good clusters of unseen pairs are.
+
+Every candidate clusters the training items by probabilities of models that have not seen the pairs, at each of some
+thirty thresholds. The first candidate is the usual one; another is taken only if it is better with 90 % confidence, by
+the jackknife over entities (see `best_threshold`): the best of many always looks good on the pairs it was chosen by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.linking.clusterers import (
+    AverageLink,
+    Clusterer,
+    CompleteLink,
+    Correlation,
+    OneToMany,
+    OneToOne,
+    SingleLink,
+)
+from kinfolk.linking.mentions import Mentions
+from kinfolk.linking.records import connected
+from kinfolk.linking.scores import Metric
+from kinfolk.linking.training import (
+    LOG_ODDS,
+    WIDTH,
+    ThresholdChoice,
+    at_threshold,
+    best_threshold,
+    clusters_of,
+    gain_of,
+    sigmoid,
+    slack,
+)
+
+Array = NDArray[Any]
+MOST_PAIRS = 200_000  # that a choice is made by; of more, those of components drawn at random
+LIKELY = 0.05  # probability of the pairs by which components hang together
+
+
+@dataclass(frozen=True, eq=False)
+class ClustererChoice:
+    """What each candidate scores at the best of its thresholds; the gain of the best over the usual one, and how
+    uncertain it is."""
+
+    chosen: Clusterer
+    usual: Clusterer
+    best: Clusterer
+    tried: tuple[tuple[Clusterer, float], ...]
+    gain: float
+    half_width: float
+    threshold: ThresholdChoice  # of the usual one
+
+    def __str__(self) -> str:
+        scores = ", ".join(f"{_name(one)} {score:.4f}" for one, score in self.tried)
+        head = f"clusters of unseen training pairs: {scores}"
+        if len(self.tried) == 1:
+            return str(self.threshold)
+        if self.best is self.usual:
+            return f"{head}; {_name(self.usual)}, the usual one, is taken"
+        verdict = "taken" if self.chosen is self.best else f"not enough to leave {_name(self.usual)}"
+        return f"{head}; {_name(self.best)} has {self.gain:+.4f} ± {self.half_width:.4f}: {verdict}"
+
+
+def _name(clusterer: Clusterer) -> str:
+    return repr(replace(clusterer, threshold=round(clusterer.threshold, 3)))
+
+
+def candidates_beside(usual: Clusterer, items: Mentions) -> list[Clusterer]:
+    """The usual clusterer and others that may suit the items; mentions of a text have the usual one alone."""
+    if items.corpus is not None or usual.of_shares:
+        return [usual]
+    others: list[Clusterer] = [AverageLink(), AverageLink(of="log-odds"), SingleLink(), CompleteLink(), Correlation()]
+    if items.first_table is not None:
+        others = [OneToOne(), *(OneToMany(each=side) for side in ("first", "second", "both")), AverageLink()]
+    return [usual, *(one for one in others if repr(one) != repr(usual))]
+
+
+def choose_clusterer(
+    items: Mentions, probability: Array, candidates: Sequence[Clusterer], value: Metric, seed: int | None = 0
+) -> tuple[Clusterer, ClustererChoice]:
+    """The clusterer, at its threshold, by a metric of clusters.
+
+    probability   of every pair of the items, by models that have not seen it
+    candidates    the first one is the usual one, which stays unless another is surely better
+    value         the metric of clusters of the items; `value(clusters, kept)` is by some items alone
+    """
+    kept, pairs = _drawn(items, probability, seed)
+    part = items if kept is None else items.with_pairs(items.left[pairs], items.right[pairs])
+    own, by = probability[pairs], value if kept is None else _by_these(value, kept)
+    threshold, tuned = best_threshold(part, own, candidates[0], by, seed)
+    usual = at_threshold(candidates[0], threshold)
+    tried = [(usual, tuned.tried[threshold])]
+    for other in candidates[1:]:
+        scores = {t: by(clusters_of(part, own, at_threshold(other, t))) for t in _thresholds(other)}
+        most = max(scores.values())
+        good = [t for t, score in scores.items() if score >= most - slack(part)]
+        nearest = min(good, key=lambda t: abs(t - other.threshold))
+        tried.append((at_threshold(other, nearest), scores[nearest]))
+    best, score = max(tried, key=lambda one: one[1])  # of equals the first
+    if best is usual or score <= tried[0][1] + slack(part):
+        return usual, ClustererChoice(usual, usual, usual, tuple(tried), 0.0, 0.0, tuned)
+    gain, error = gain_of(part, *(clusters_of(part, own, one) for one in (best, usual)), by, seed)
+    chosen = best if gain > WIDTH * error else usual
+    return chosen, ClustererChoice(chosen, usual, best, tuple(tried), gain, WIDTH * error, tuned)
+
+
+def _thresholds(clusterer: Clusterer) -> list[float]:
+    """Its own, and every second of those that the usual one is tried with."""
+    return [clusterer.threshold, *map(float, sigmoid(LOG_ODDS[::2]))]
+
+
+def _by_these(value: Metric, kept: Array) -> Metric:
+    def of(clusters: Array, only: Array | None = None) -> float:
+        return value(clusters, kept if only is None else kept & only)
+
+    return of
+
+
+def _drawn(items: Mentions, probability: Array, seed: int | None) -> tuple[Array | None, Any]:
+    """Items of components drawn until they have MOST_PAIRS pairs, and their pairs; None: all.
+
+    Components hang together by likely pairs and true ones: clusterers join hardly any two of them, so the clusters
+    within are those made of everything.
+    """
+    if items.n_pairs <= MOST_PAIRS:
+        return None, slice(None)
+    likely = probability > LIKELY
+    left, right, n = items.left[likely], items.right[likely], items.n_items
+    if items.clusters is not None:
+        known = np.flatnonzero(items.clusters >= 0)
+        names, number = np.unique(items.clusters[known], return_inverse=True)
+        left, right, n = np.append(left, known), np.append(right, n + number.ravel()), n + len(names)
+    component = connected(left, right, n)[: items.n_items]
+    sizes = np.bincount(component[items.right], minlength=int(component.max()) + 1)
+    order = np.random.default_rng(seed).permutation(len(sizes))
+    fits = np.cumsum(sizes[order]) - sizes[order] < MOST_PAIRS
+    chosen = np.zeros(len(sizes), bool)
+    chosen[order[fits]] = True
+    kept = chosen[component]
+    return kept, np.flatnonzero(kept[items.left] & kept[items.right])
