@@ -189,6 +189,7 @@ def test_records_from_training_to_clusters(kinfolk: Any, world: Path, tmp_path: 
     assert lines[5].startswith("trained on 80 records; ")
     assert lines[6:] == [
         f"{len(fields)} fields, {len(linker.pair_set_.columns)} comparisons",
+        "AverageLink, its threshold 0.500 and the round chosen on unseen training pairs",
         f"pairwise F1 on the training data {100 * score:.1f} %",
         f"wrote {model}",
     ]

@@ -209,8 +209,8 @@ def test_warnings_of_the_library_in_a_shell(tmp_path: Path):
 def test_local_training_has_no_score_to_tell():
     class Trained:
         training = "local"
-        folds, best_round_, convergence_ = 2, 0, "converged"
-        clusterer_ = type("C", (), {"threshold": 0.25})
+        folds_, best_round_, convergence_ = 2, 0, "converged"
+        clusterer_ = type("C", (), {"threshold": 0.25})()
         pair_set_ = type("P", (), {"columns": [type("One", (), {"name": "exact(a)"})]})
         rounds_ = (type("Round", (), {"scores": {}, "number": 0}),)
 
@@ -218,7 +218,7 @@ def test_local_training_has_no_score_to_tell():
     assert list(link_outcome(Trained(), items, "2 records", 1, False)) == [
         "trained on 2 records",
         "1 field, 1 comparison",
-        "threshold 0.250 and the round chosen on unseen training pairs",
+        "C, its threshold 0.250 and the round chosen on unseen training pairs",
         "local training: converged",
     ]
 

@@ -126,7 +126,7 @@ def test_the_choice_of_many_pairs_is_by_whole_components(monkeypatch: pytest.Mon
     items, probability = scored(60, 4, 1, 0.2)
     assert choosing._drawn(items, probability, 0) == (None, slice(None)), "few enough"
     monkeypatch.setattr(choosing, "MOST_PAIRS", 2000)
-    kept, pairs = choosing._drawn(items, probability, 0)
+    kept, _ = choosing._drawn(items, probability, 0)
     assert 0 < kept.sum() < items.n_items
     truth = np.asarray(items.clusters)
     assert set(truth[kept]).isdisjoint(truth[~kept]), "entities stay whole"

@@ -420,7 +420,7 @@ def test_a_linker_with_folds(documents: int, keep_local: bool):
     assert len(final) == len(told.rounds_) > 1
     np.testing.assert_array_equal(told.weights_, final[told.best_round_].weights)
     kept = unseen[told.best_round_]
-    mapped = calibrated(kept, items.pair_labels == 1, fold[items.left])
+    mapped = calibrated(kept, items.pair_labels == 1, item_folds(items, 10, 0)[items.left])
     np.testing.assert_array_equal(mapped.knots, told.calibration_.knots)
     threshold, _ = best_threshold(items, sigmoid(mapped(kept)), kf.AverageLink(0.6, 6), value)
     assert told.clusterer_.get_params() == {"threshold": threshold, "max_size": 6, "of": "probability"}

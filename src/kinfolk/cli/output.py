@@ -171,8 +171,9 @@ def link_outcome(linker: Any, items: Mentions, size: str, fields: int, verbose: 
         brief = f"{_counted(fields, 'field')}, {_counted(len(names), 'comparison')}"
         yield f"compared by {', '.join(names)}" if verbose else brief
     kept = linker.rounds_[linker.best_round_]
-    if linker.folds is not None:
-        yield f"threshold {linker.clusterer_.threshold:.3f} and the round chosen on unseen training pairs"
+    if linker.folds_ is not None:
+        name = type(linker.clusterer_).__name__
+        yield f"{name}, its threshold {linker.clusterer_.threshold:.3f} and the round chosen on unseen training pairs"
     if kept.scores and not verbose:
         for name, score in kept.scores.items():
             yield f"{SCORES.get(name, name)} on the training data {100 * score:.1f} %"

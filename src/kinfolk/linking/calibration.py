@@ -31,7 +31,7 @@ GROUPS = 40  # of the isotonic map, at most
 ITERATIONS = 60  # of Newton's method, at most
 RIDGE = 1.0  # draws Platt's and beta's weights to those of the identity
 LEAST_SLOPE = 0.02  # a map rises, so that the order of pairs stays
-FARTHEST, STEPS_OF_SCORE = 40.0, 32  # log-odds beyond which pairs are alike, and how finely they are told apart
+FARTHEST, STEPS_OF_SCORE = 40.0, 16  # log-odds beyond which pairs are alike, and how finely they are told apart
 
 
 @dataclass(frozen=True, eq=False)

@@ -71,11 +71,33 @@ def _name(clusterer: Clusterer) -> str:
     return repr(replace(clusterer, threshold=round(clusterer.threshold, 3)))
 
 
+ALONE = 0.05  # share of matched records with several matches up to which they are taken to have one at most
+
+
+def across_tables(items: Mentions) -> Clusterer:
+    """One to one where the true clusters are; else every record of the side that has one match at most takes its best.
+
+    Where only some pairs are labelled, a record's other matches may be unknown: then every record takes its best match.
+    """
+    assert items.first_table is not None and items.clusters is not None
+    ours, theirs = items.clusters[: items.first_table], items.clusters[items.first_table :]
+    n = int(items.clusters.max(initial=-1)) + 1
+    first, second = np.bincount(ours, minlength=n), np.bincount(theirs, minlength=n)
+    matched = (first > 0) & (second > 0)
+    several_of_second = first[matched & (second > 1)].sum() / max(first[matched].sum(), 1)
+    several_of_first = second[matched & (first > 1)].sum() / max(second[matched].sum(), 1)
+    if several_of_second <= ALONE and several_of_first <= ALONE:
+        return OneToOne()
+    return OneToMany(each="first" if several_of_second <= ALONE else "second" if several_of_first <= ALONE else "both")
+
+
 def candidates_beside(usual: Clusterer, items: Mentions) -> list[Clusterer]:
     """The usual clusterer and others that may suit the items; mentions of a text have the usual one alone."""
     if items.corpus is not None or usual.of_shares:
         return [usual]
     others: list[Clusterer] = [AverageLink(), AverageLink(of="log-odds"), SingleLink(), CompleteLink(), Correlation()]
+    if usual.max_size is not None:
+        others = [AverageLink(), *(replace(one, max_size=usual.max_size) for one in others)]
     if items.first_table is not None:
         others = [OneToOne(), *(OneToMany(each=side) for side in ("first", "second", "both")), AverageLink()]
     return [usual, *(one for one in others if repr(one) != repr(usual))]

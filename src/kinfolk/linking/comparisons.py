@@ -452,15 +452,16 @@ def default_comparisons(items: Mentions) -> list[PairFeature]:
     dates                   the same, days apart, typos
     years, quantities       the same, difference, typos
     codes (mostly digits)   the same, typos; shared numbers where there are other signs between them
-    up to three words       the same, Jaro-Winkler, typos; shared words where there are several
+    up to three words       the same, Jaro-Winkler, typos; shared words, of all and of the shorter, if there are several
     longer texts            shared words, tf-idf of words and of characters; typos up to fifteen words
     over 200 characters     no typos, whatever it holds: tf-idf of characters in their place
     texts with numbers      shared numbers; shared codes where letters and digits come together
     lists of texts          the best of these over the values of both
     vectors                 their cosine
 
-    and, where several fields hold words, tf-idf over all of them; with two tables also how a pair compares with the
-    other candidates of its records. A field with one value alone is left out.
+    and, where several fields hold words, tf-idf over all of them; with two tables, and where true clusters have two
+    records at most, also how a pair compares with the other candidates of its records. A field with one value alone is
+    left out.
     """
     chosen: list[PairFeature] = []
     wordy = []
@@ -475,7 +476,7 @@ def default_comparisons(items: Mentions) -> list[PairFeature]:
             wordy += [name] * of_words
     if len(wordy) > 1:
         chosen.append(TfidfCosine(wordy))
-    if wordy and items.first_table is not None:  # in two tables a record has few partners, often one
+    if wordy and (items.first_table is not None or items.in_pairs):  # then a record has few partners, often one
         chosen += [BestOf(TfidfCosine(wordy)), BestOf(TfidfCosine(wordy, 3))]
     if not chosen:
         raise InputError("no field with two different values, so there is nothing to compare records by; add fields")
@@ -515,7 +516,7 @@ def _for_words(name: str, values: Sequence[str]) -> list[Comparison]:
     words = np.inf if long else float(np.mean([len(normalised(value).split()) for value in values]))
     if words <= 3.5:
         chosen: list[Comparison] = [Exact(name), JaroWinkler(name), Edit(name)]
-        chosen += [TokenOverlap(name)] if words > 1.3 else []
+        chosen += [TokenOverlap(name), TokenOverlap(name, "containment")] if words > 1.3 else []
     else:
         chosen = [TokenOverlap(name), TokenOverlap(name, "containment"), TfidfCosine(name), TfidfCosine(name, 3)]
         chosen += [Edit(name)] if words <= 15 else []

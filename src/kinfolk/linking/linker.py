@@ -34,9 +34,9 @@ from kinfolk.linking.additions import link_frames
 from kinfolk.linking.blocking import BlockingReport, as_rules, blocked
 from kinfolk.linking.calibration import FEWEST, Calibration, calibrated
 from kinfolk.linking.certain import Decided, as_certain
-from kinfolk.linking.choosing import candidates_beside, choose_clusterer
+from kinfolk.linking.choosing import across_tables, candidates_beside, choose_clusterer
 from kinfolk.linking.clustered import cluster_frame
-from kinfolk.linking.clusterers import FORMER_NAMES, Clusterer, OneToMany, OneToOne, usual_clusterer
+from kinfolk.linking.clusterers import FORMER_NAMES, AverageLink, Clusterer, usual_clusterer
 from kinfolk.linking.comparisons import as_comparisons, default_comparisons, rebuilt_comparison
 from kinfolk.linking.coreference import CONJUNCTIONS, CoreferencePairs
 from kinfolk.linking.description import described
@@ -57,12 +57,14 @@ from kinfolk.linking.pairs import PairColumn, PairFeature, Statistics
 from kinfolk.linking.records import pair_labels
 from kinfolk.linking.scores import Metric, labelled_scores, metric
 from kinfolk.linking.training import (
+    RIDGES,
     PairData,
     PairTrainer,
     RankingTrainer,
     Round,
     Unseen,
     at_threshold,
+    best_ridge,
     best_round,
     best_threshold,
     check_enough,
@@ -87,24 +89,7 @@ log = logging.getLogger("kinfolk")
 
 RANKS = ("ranking", "combined")  # ways of training that learn antecedents
 FOLDS = 5  # of `folds="auto"`
-ALONE = 0.05  # share of matched records with several matches up to which they are taken to have one at most
-
-
-def _across_tables(items: Mentions) -> Clusterer:
-    """One to one where the true clusters are; else every record of the side that has one match at most takes its best.
-
-    Where only some pairs are labelled, a record's other matches may be unknown: then every record takes its best match.
-    """
-    assert items.first_table is not None and items.clusters is not None
-    ours, theirs = items.clusters[: items.first_table], items.clusters[items.first_table :]
-    n = int(items.clusters.max(initial=-1)) + 1
-    first, second = np.bincount(ours, minlength=n), np.bincount(theirs, minlength=n)
-    matched = (first > 0) & (second > 0)
-    several_of_second = first[matched & (second > 1)].sum() / max(first[matched].sum(), 1)
-    several_of_first = second[matched & (first > 1)].sum() / max(second[matched].sum(), 1)
-    if several_of_second <= ALONE and several_of_first <= ALONE:
-        return OneToOne()
-    return OneToMany(each="first" if several_of_second <= ALONE else "second" if several_of_first <= ALONE else "both")
+CALIBRATED_BY = 10  # parts of the entities, by which maps of probabilities are compared
 
 
 @final
@@ -119,6 +104,8 @@ class Linker(Guarded):
     weights_: Array = field(init=False)  # a weight for each value of each column
     shares_: Array = field(init=False)  # for which share of the training pairs each weight is on
     antecedent_weights_: Array | None = field(init=False)  # those of ranking, where antecedents were learned
+    l2_: float = field(init=False)  # the ridge trained with
+    folds_: int | None = field(init=False)  # how many there were in training
     calibration_: Calibration = field(init=False)  # of log-odds, or of the probabilities of ranking
 
     KIND: ClassVar[str] = "mentions"
@@ -190,7 +177,12 @@ class Linker(Guarded):
         "is chosen by them too (records with known clusters, 30 true pairs or more), else None",
         one_of("auto") | (whole(2) | NONE),
     )
-    l2: float = setting(1.0, "strength of the ridge, l2/2 · |w|²", NOT_NEGATIVE)
+    l2: float | str = setting(
+        "auto",
+        'strength of the ridge, l2/2 · |w|²; "auto": of 1, 10 and 100 the one with the least log-loss of unseen '
+        "training pairs (local and structured training with `folds`), else 1",
+        one_of("auto") | NOT_NEGATIVE,
+    )
     bins: int = setting(8, "into how many bins numbers go", whole_to(1, MAX_BINS))
     binning: str = setting(
         "learned",
@@ -251,12 +243,21 @@ class Linker(Guarded):
                 conjunctions=self._conjunctions(features),
                 seed=self.random_state,
             )
-            plan = TrainingPlan(self.l2, 0.0, self.max_iterations, self.tolerance, 0, 1, None, jobs)
+            plan = TrainingPlan(
+                RIDGES[0] if isinstance(self.l2, str) else self.l2,
+                0.0,
+                self.max_iterations,
+                self.tolerance,
+                0,
+                1,
+                None,
+                jobs,
+            )
             data = self._data(known, taught.labels(known), jobs)
             self.calibration_ = Calibration()
             self.clusterer_ = self._clusterer(known, taught.complete)
             self.clusterer_.check()
-            folds = self._folds(known, taught.complete)
+            self.folds_ = folds = self._folds(known, taught.complete)
             candidates = self._candidates(known, folds)
             if folds is not None and self._closes:  # the threshold is to suit the pairs that `predict` clusters
                 weights, _ = PairTrainer(data, plan, self.bias, watch).fit(data.truth, np.zeros(data.n_weights))
@@ -264,6 +265,10 @@ class Linker(Guarded):
                 known, _ = closed(known, score, lambda more: self._scores(weights, more, jobs))
                 data = self._data(known, taught.labels(known), jobs)
             log.info("%d candidate pairs, %d distinct rows", known.n_pairs, len(data.rows.codes))
+            if folds is not None and self.l2 == "auto" and self.training not in RANKS:
+                fold = item_folds(known, folds, self.random_state)
+                plan = best_ridge(PairTrainer(data, plan, self.bias, watch), self.clusterer_, fold)
+            self.l2_ = plan.l2
             trainer = (RankingTrainer if self.training == "ranking" else PairTrainer)(data, plan, self.bias, watch)
             ranking = RankingTrainer(data, plan, None, watch) if self.training == "combined" else None
             rounds = self.rounds if self.training == "structured" else 0
@@ -652,7 +657,9 @@ class Linker(Guarded):
         """`complete`: whether the clusters of the items are known, not a few pairs alone."""
         if self.clusterer is None or self.clusterer == "auto":
             if items.first_table is not None and complete:
-                return _across_tables(items)
+                return across_tables(items)
+            if self.clusterer == "auto" and complete and items.corpus is None and items.in_pairs:
+                return AverageLink(max_size=2)
             return usual_clusterer(self.training, items.corpus is not None, items.first_table is not None)
         if not isinstance(self.clusterer, Clusterer):
             raise SettingError("clusterer", self.clusterer, "'auto', SingleLink(), AverageLink(), ...")
@@ -684,7 +691,7 @@ class Linker(Guarded):
         Structured rounds cluster by the threshold that suits the local one. `ranking`: to be averaged with.
         """
         items = trainer.data.items
-        fold = item_folds(items, folds, self.random_state)
+        fold, part = (item_folds(items, n, self.random_state) for n in (folds, CALIBRATED_BY))
         learned: dict[int, Any] = {}
         local = unseen_scores(trainer, self.clusterer_, self.e_step, 0, fold, learned)[0]
         ranked = None if ranking is None else unseen_scores(ranking, self.clusterer_, self.e_step, 0, fold)[0]
@@ -692,11 +699,11 @@ class Linker(Guarded):
         threshold, choice = best_threshold(items, probability, self.clusterer_, value, self.random_state)
         self.clusterer_ = at_threshold(self.clusterer_, threshold)
         if not rounds:
-            return Unseen(fold, [local], ranked, [choice.tried[threshold]])
+            return Unseen(part, [local], ranked, [choice.tried[threshold]])
         log.info("for structured rounds: %s", choice)
         scores = unseen_scores(trainer, self.clusterer_, self.e_step, rounds, fold, learned)
         values = [value(clusters_of(items, sigmoid(score), self.clusterer_)) for score in scores]
-        return Unseen(fold, scores, ranked, values)
+        return Unseen(part, scores, ranked, values)
 
     def _settle(self, data: PairData, candidates: Sequence[Clusterer], unseen: Unseen, value: Metric) -> None:
         """Calibrate the probabilities of the round that is kept, and choose the clusterer and its threshold by them."""
@@ -704,7 +711,7 @@ class Linker(Guarded):
         if self.bias is None and not candidates[0].of_shares:  # what a bias leans to is not to be taken back
             known = data.truth >= 0
             raw = log_odds(self._probability(items, score, unseen.ranked)) if self.training in RANKS else score
-            self.calibration_ = calibrated(raw[known], data.truth[known] == 1, unseen.fold[items.left[known]])
+            self.calibration_ = calibrated(raw[known], data.truth[known] == 1, unseen.part[items.left[known]])
             log.info("%s", self.calibration_)
         probability = self._value(items, self._calibrated(score), unseen.ranked)
         self.clusterer_, choice = choose_clusterer(items, probability, candidates, value, self.random_state)

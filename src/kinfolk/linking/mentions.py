@@ -174,6 +174,15 @@ class Mentions:
         return np.where((a < 0) | (b < 0), -1, a == b).astype(np.int8)
 
     @property
+    def in_pairs(self) -> bool:
+        """Whether no true cluster has more than two items, among so many that with 90 % confidence fewer than 5 % of
+        others would: 0.95^n <= 0.1 for n = 45."""
+        if self.clusters is None:
+            return False
+        sizes = np.bincount(self.clusters[self.clusters >= 0], minlength=1)
+        return int((sizes == 2).sum()) >= 45 and int(sizes.max()) == 2
+
+    @property
     def n_true_pairs(self) -> int:
         """Pairs of items of one cluster, candidates or not; with two tables those that cross them."""
         if self.clusters is None:

@@ -6,6 +6,7 @@ by the E-step which decisions y' would do, and learns those, starting from the w
 
 from __future__ import annotations
 
+import copy
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -86,6 +87,12 @@ class PairTrainer:
         self._biased = nobody if bias is None else bias.biased(data.items.right, data.truth)
         self._lean = 0.0 if bias is None else bias.lean
         self.began = time.perf_counter()
+
+    def with_plan(self, plan: TrainingPlan) -> PairTrainer:
+        """The same with another plan."""
+        other = copy.copy(self)
+        other.plan = plan
+        return other
 
     def fit(self, labels: Array, start: Array) -> tuple[Array, Convergence]:
         rows, linked = self.data.rows, labels == 1
@@ -266,10 +273,10 @@ def item_folds(items: Mentions, folds: int, seed: int | None) -> NDArray[np.int6
 
 @dataclass(frozen=True, eq=False)
 class Unseen:
-    """What models say of training pairs that they have not seen: the fold of each item, for every round log-odds of
+    """What models say of training pairs that they have not seen: parts of the items, for every round log-odds of
     every pair, scores of antecedents to be averaged with, and how good each round's clusters are."""
 
-    fold: NDArray[np.int64]
+    part: NDArray[np.int64]
     log_odds: list[NDArray[np.float64]]
     ranked: NDArray[np.float64] | None
     values: list[float]
@@ -303,6 +310,33 @@ def unseen_scores(
         totals[number + 1 :, unseen] += score[unseen]  # settled: later rounds are the same
         times += unseen
     return list(totals / np.maximum(times, 1))
+
+
+RIDGES = (1.0, 10.0, 100.0)
+
+
+def best_ridge(trainer: PairTrainer, clusterer: Clusterer, fold: Array) -> TrainingPlan:
+    """The plan with the ridge of least log-loss of unseen pairs; stronger ones are tried as long as they are better.
+
+    Pairs of a large entity say much the same, so that counts of pairs promise more than they hold: where entities are
+    large, a stronger ridge than the first is better.
+    """
+    data, known = trainer.data, trainer.data.truth >= 0
+
+    def loss(plan: TrainingPlan) -> float:
+        score = unseen_scores(trainer.with_plan(plan), clusterer, "nearest", 0, fold)[0][known]
+        return float(np.logaddexp(0.0, np.where(data.truth[known] == 1, -score, score)).mean())
+
+    best = trainer.plan
+    least = loss(best)
+    for l2 in RIDGES[1:]:
+        plan = replace(best, l2=l2)
+        now = loss(plan)
+        log.info("log-loss of unseen training pairs: %.5f with `l2=%g`, %.5f with %g", least, best.l2, now, l2)
+        if now >= least:
+            break
+        best, least = plan, now
+    return best
 
 
 def clusters_of(items: Mentions, value: Array, clusterer: Clusterer, pairs: Any = slice(None)) -> Array:
