@@ -19,7 +19,7 @@ from kinfolk.errors import InputError, SettingError
 from kinfolk.inference.clustering import LARGEST, Constraints, agglomerate, single_link
 from kinfolk.linking.blocking import blocked
 from kinfolk.linking.clustered import membership, pair_frame, records_for
-from kinfolk.linking.clusterers import AverageLink, BestLink, BestMatch, Clusterer, CompleteLink, OneToOne, SingleLink
+from kinfolk.linking.clusterers import AverageLink, BestLink, Clusterer, CompleteLink, OneToMany, OneToOne, SingleLink
 from kinfolk.linking.frames import Values, opened
 from kinfolk.linking.mentions import Mentions, pair_keys, pairs_of
 from kinfolk.linking.records import WHOLE, numbered
@@ -171,7 +171,7 @@ def add(linker: Any, items: Mentions, base: Base) -> Additions:
 
 def _suited(clusterer: Clusterer, base: Base) -> Clusterer:
     """Those of two tables do not join new records with each other: average link does, at the same threshold."""
-    if isinstance(clusterer, OneToOne | BestMatch):
+    if isinstance(clusterer, OneToOne | OneToMany):
         clusterer = AverageLink(threshold=clusterer.threshold, max_size=clusterer.max_size)
     largest = int(np.bincount(base.clusters, minlength=1).max())
     if clusterer.max_size is not None and largest > clusterer.max_size:

@@ -18,7 +18,8 @@ def described(linker: Any) -> dict[str, Any]:
 
     The log-odds of a pair are the sum of one weight a comparison (and conjunction); `base` is their mean over the pairs
     trained on. A level's `share` is that of the training pairs that have it, so the mean of a comparison is the sum of
-    weight times share, and `difference` what the level moves a pair from there.
+    weight times share, and `difference` what the level moves a pair from there. `calibration` maps these log-odds
+    (after ranking those of the probabilities) to the ones shown, straight between its knots.
     """
     head = linker.head()
     return {
@@ -29,6 +30,7 @@ def described(linker: Any) -> dict[str, Any]:
         "conjunctions": conjunctions(linker),
         "blocking": None if linker.blocking is None else [str(rule) for rule in as_rules(linker.blocking)],
         "clusterer": {"name": name_in_file(linker.clusterer_, Clusterer), **_plain(linker.clusterer_.get_params())},
+        "calibration": {**linker.calibration_.for_file(), "knots": linker.calibration_.knots.tolist()},
         "training": _training(linker),
     }
 
