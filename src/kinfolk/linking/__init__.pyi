@@ -18,12 +18,12 @@ from kinfolk.linking.clusterers import OneToMany as OneToMany
 from kinfolk.linking.clusterers import OneToOne as OneToOne
 from kinfolk.linking.clusterers import SingleLink as SingleLink
 from kinfolk.linking.comparisons import BestOf as BestOf
-from kinfolk.linking.comparisons import DateDifference as DateDifference
 from kinfolk.linking.comparisons import Exact as Exact
 from kinfolk.linking.comparisons import NumberDifference as NumberDifference
 from kinfolk.linking.comparisons import PairFunction as PairFunction
 from kinfolk.linking.coref import read_coref as read_coref
 from kinfolk.linking.coreference import CoreferencePairs as CoreferencePairs
+from kinfolk.linking.dates import DateDifference as DateDifference
 from kinfolk.linking.linker import Linker as Linker
 from kinfolk.linking.mentions import Mentions as Mentions
 from kinfolk.linking.objective import Bias as Bias

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime
 from numbers import Real
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +14,7 @@ from numpy.typing import NDArray
 from kinfolk.core.data import Column
 from kinfolk.core.modelfile import given_again
 from kinfolk.errors import InputError, ModelFileError, SettingError
+from kinfolk.linking.dates import DateDifference, dates_of
 from kinfolk.linking.mentions import Mentions
 from kinfolk.linking.pairs import (
     Answer,
@@ -43,25 +42,9 @@ from kinfolk.linking.strings import Edit, JaroWinkler
 from kinfolk.linking.tokens import NUMBER, Numbers, SharedCodes, TfidfCosine, TokenOverlap, codes_in
 from kinfolk.linking.vectors import Cosine
 
-# -- Comparisons of whole values: the same or not, numbers and dates apart, and a user's own function ---
+# -- Comparisons of whole values: the same or not, numbers apart, and a user's own function ---
 
 Array = NDArray[Any]
-_NAMES = "january february march april may june july august september october november december".split()
-MONTHS = {word: i for i, name in enumerate(_NAMES, 1) for word in (name, name[:3])} | {"sept": 9}
-PIVOT = 69  # a year of two digits is 19.. from here on, 20.. below, as in strptime
-# ways to write a date; of `first` and `second` one is the month: which of them, the other dates of the column show
-YEAR_LAST = re.compile(r"(?P<first>\d{1,2})(?P<sign>[-/.])(?P<second>\d{1,2})\2(?P<year>\d{4}|\d\d)(?: .*)?")
-DATES = (
-    re.compile(r"(?P<year>\d{4})(?P<month>\d\d)(?P<day>\d\d)(?:[t ].*)?"),
-    re.compile(r"(?P<year>\d{4})([-/.])(?P<month>\d{1,2})\2(?P<day>\d{1,2})(?:[t ].*)?"),
-    YEAR_LAST,
-    # 3 March 1999, 3-Mar-99
-    re.compile(r"(?P<day>\d{1,2})(?:st|nd|rd|th)?[-./ ]*(?P<month>[a-z]+)\.?,?[-./ ]*(?P<year>\d{4}|\d\d)"),
-    # March 3, 1999
-    re.compile(r"(?P<month>[a-z]+)\.? +(?P<day>\d{1,2})(?:st|nd|rd|th)?,? +(?P<year>\d{4}|\d\d)"),
-    re.compile(r"(?P<year>\d{4})[-/](?P<month>\d{1,2})"),  # 1999-03
-    re.compile(r"(?P<month>\d{1,2}|[a-z]+)\.?,?[-/ ]+(?P<year>\d{4})"),  # 3/1999, March 1999
-)
 
 
 @dataclass(frozen=True)
@@ -110,113 +93,6 @@ class NumberDifference(Comparison):
             return as_column(apart)
 
         return answer
-
-
-@dataclass(frozen=True)
-class DateDifference(Comparison):
-    """Days between two dates, whichever is the earlier; what is no date is missing.
-
-    A date that names a month alone (1999-12, 12/1999, Dec 1999) is compared by the month: both count as the first day
-    of theirs. Years of two digits lie between 1969 and 2068.
-
-    format   as in strptime. None: 1999-12-31 (with or without a time), 19991231, 31.12.1999, 31 Dec 1999, 31-Dec-99 and
-             December 31, 1999. In 1/2/1999 the first number is the day if, in training, one above 12 stands there more
-             often than in the second place, else the month; a comparison that has not learned it looks at the items at
-             hand. With full stops it is the day, and a number above 12 is one anywhere.
-    """
-
-    format: str | None = None
-    day_first: bool | None = field(default=None, init=False, repr=False, compare=False)
-    SETTINGS: ClassVar[tuple[str, ...]] = ("format",)
-
-    def __post_init__(self) -> None:
-        if self.format is not None and (not isinstance(self.format, str) or "%" not in self.format):
-            raise SettingError("format", self.format, "like '%d/%m/%Y' or None", owner="DateDifference")
-        super().__post_init__()
-
-    def of(self, items: Mentions) -> Answer:
-        texts = texts_of(items, self.fields, normalise=False)
-        days, months, whole = dates_of(texts.values, self.format, self.day_first)[texts.codes].T
-
-        def answer(left: Items, right: Items) -> Array:
-            by_day = whole[left] * whole[right] == 1
-            apart = np.where(by_day, days[left] - days[right], months[left] - months[right])
-            return as_column(np.abs(apart))
-
-        return answer
-
-    def learn(self, items: Mentions) -> Self:
-        if self.format is not None:
-            return self
-        return self._knowing(day_first=is_day_first(texts_of(items, self.fields, normalise=False).values))
-
-    def statistics(self) -> Statistics | None:
-        return None if self.day_first is None else Statistics({"day_first": self.day_first}, {}, {})
-
-    def with_statistics(self, kept: Statistics) -> Self:
-        return self._knowing(day_first=bool(kept.numbers["day_first"]))
-
-
-class Date(NamedTuple):
-    """A day and the first of its month, counted from a fixed day; and whether the day is known: 1, or 0 for a month."""
-
-    day: float
-    month: float
-    whole: float = 1.0
-
-
-NO_DATE = Date(float("nan"), float("nan"))
-
-
-def dates_of(texts: Sequence[str], format: str | None = None, day_first: bool | None = None) -> Array:
-    """float64 (n + 1, 3), a `Date` for each text, NaN where it names none; the last, for code -1, is none."""
-    if format is not None:
-        found = [_by_format(text.strip(), format) for text in texts]
-    else:
-        first = is_day_first(texts) if day_first is None else day_first
-        found = [_date(text.strip().lower(), first) for text in texts]
-    return np.array([*found, NO_DATE])
-
-
-def is_day_first(texts: Sequence[str]) -> bool:
-    """Whether the day stands before the month in most dates that can be read in one way only."""
-    ends = Counter[bool]()
-    for found in filter(None, (YEAR_LAST.fullmatch(text.strip()) for text in texts)):
-        if found["sign"] != "." and (int(found["first"]) > 12) != (int(found["second"]) > 12):
-            ends[int(found["first"]) > 12] += 1
-    return ends[True] > ends[False]
-
-
-def _by_format(text: str, format: str) -> Date:
-    try:
-        found = datetime.strptime(text, format)
-    except ValueError:
-        return NO_DATE
-    return _made(found.year, found.month, found.day)
-
-
-def _date(text: str, day_first: bool) -> Date:
-    found = next(filter(None, (pattern.fullmatch(text) for pattern in DATES)), None)
-    if found is None:
-        return NO_DATE
-    parts = found.groupdict()
-    if "first" in parts:
-        ends = [int(parts["first"]), int(parts["second"])]
-        is_day = ends[1] <= 12 and (day_first or parts["sign"] == "." or ends[0] > 12)
-        parts["day"], parts["month"] = ends if is_day else ends[::-1]
-    year, month = int(parts["year"]), parts["month"]
-    if len(parts["year"]) == 2:
-        year += 1900 if year >= PIVOT else 2000
-    return _made(year, MONTHS.get(month, month), parts.get("day"))
-
-
-def _made(year: int, month: Any, day: Any) -> Date:
-    try:
-        first = date(year, int(month), 1).toordinal()
-        whole = first if day is None else date(year, int(month), int(day)).toordinal()
-    except ValueError:  # a thirteenth month, or a word that is none
-        return NO_DATE
-    return Date(float(whole), float(first), float(day is not None))
 
 
 # -- a user's function --------------------------------------------------------------------------------
@@ -348,6 +224,9 @@ class BestOf(PairFeature):
 
     def learn(self, items: Mentions) -> Self:
         return type(self)(self.comparison.learn(items))
+
+    def notes(self, items: Mentions, low: int, high: int) -> tuple[str, ...]:
+        return self.comparison.notes(items, low, high)
 
     def statistics(self) -> Statistics | None:
         return self.comparison.statistics()

@@ -10,6 +10,7 @@ import numpy as np
 
 from kinfolk.core.modelfile import name_in_file
 from kinfolk.linking.blocking import as_rules
+from kinfolk.linking.certain import as_certain
 from kinfolk.linking.clusterers import Clusterer
 
 
@@ -29,6 +30,7 @@ def described(linker: Any) -> dict[str, Any]:
         "comparisons": comparisons(linker),
         "conjunctions": conjunctions(linker),
         "blocking": None if linker.blocking is None else [str(rule) for rule in as_rules(linker.blocking)],
+        "rules": [str(rule) for rule in as_certain(linker.rules)],
         "clusterer": {"name": name_in_file(linker.clusterer_, Clusterer), **_plain(linker.clusterer_.get_params())},
         "calibration": {**linker.calibration_.for_file(), "knots": linker.calibration_.knots.tolist()},
         "training": _training(linker),
@@ -36,14 +38,17 @@ def described(linker: Any) -> dict[str, Any]:
 
 
 def comparisons(linker: Any) -> list[dict[str, Any]]:
-    """Each column of comparisons: its name, what it was made by, and its levels, "missing" first."""
+    """Each column of comparisons: its name, what it was made by, numbers it learned of the training table (whether days
+    come first in dates, how many entities were counted), and its levels, "missing" first."""
     learned = linker.pair_set_
     made = [feature for feature in learned.features for _ in feature.columns]
     found = []
     for k, (column, feature) in enumerate(zip(learned.columns, made, strict=True)):
         part = slice(int(learned.offsets[k]), int(learned.offsets[k + 1]))
         levels = _levels(linker, part, list(column.values))
-        found.append({"name": column.name, "comparison": _plain(feature.spec()), "levels": levels})
+        known = feature.statistics()
+        learned_of = {} if known is None or not known.numbers else {"learned": _plain(dict(known.numbers))}
+        found.append({"name": column.name, "comparison": _plain(feature.spec()), **learned_of, "levels": levels})
     return found
 
 

@@ -47,6 +47,7 @@ class LinkExplanation:
     values: tuple[tuple[str, str, str], ...] = ()  # what both items have in a field: name, left, right
     share: float | None = None
     rules: tuple[str, ...] = ()  # what decides the pair for certain: "same tax_number"
+    notes: tuple[str, ...] = ()  # how values are read, where there are two ways
 
     def __str__(self) -> str:
         head = f"{self.left} - {self.right}: probability {self.probability:.3f}, "
@@ -56,6 +57,7 @@ class LinkExplanation:
             head += f"followed with {self.share:.3f}; score of this pair alone {self.score:+.2f}"
         lines = [f"  rule: {one}" for one in self.rules]
         lines += [f"  {name}: {left} | {right}" for name, left, right in self.values]
+        lines += [f"  note: {one}" for one in self.notes]
         lines.append(f"  {self.base:+7.2f}  a pair in training, on average; from there")
         lines += [f"  {one.share:+7.2f}  {one.feature}" for one in self.contributions[:SHOWN]]
         rest = self.contributions[SHOWN:]
@@ -203,9 +205,9 @@ def explain_link(
     order = np.argsort(-np.abs(found.shares[0]), kind="stable")
     largest = tuple(Contribution(names[found.on[0, m]], float(found.shares[0, m])) for m in order)
     values = () if items.corpus is not None else field_values(items, low, high, "-")
-    return LinkExplanation(
-        items.title(low), items.title(high), float(sigmoid(np.array(score))), score, found.base, largest, values
-    )
+    notes = tuple(dict.fromkeys(note for one in learned.features for note in one.notes(items, low, high)))
+    names_ = items.title(low), items.title(high)
+    return LinkExplanation(*names_, float(sigmoid(np.array(score))), score, found.base, largest, values, notes=notes)
 
 
 def field_values(items: Mentions, low: int, high: int, nothing: str = "") -> tuple[tuple[str, str, str], ...]:

@@ -52,6 +52,7 @@ class PairFeature(ABC):
               threads, for some hundred thousand pairs at a time, and must change nothing.
     spec      what a model file keeps of it
     learn     the same feature, knowing what it has to of the training items; by default itself
+    notes     what has to be said of how the values of two items are read; by default nothing
     statistics, with_statistics   what it learned, for a model file, None: nothing; and the feature that knows it again
     """
 
@@ -65,6 +66,10 @@ class PairFeature(ABC):
 
     def learn(self, items: Mentions) -> Self:
         return self
+
+    def notes(self, items: Mentions, low: int, high: int) -> tuple[str, ...]:
+        """What a reader of an explanation of two items has to know of how their values are read."""
+        return ()
 
     def statistics(self) -> Statistics | None:
         return None

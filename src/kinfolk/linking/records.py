@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.core.data import Column
+from kinfolk.core.data import Column, is_unknown
 from kinfolk.core.files import Source, checked_utf8, read_bytes
 from kinfolk.core.table import (
     PARQUET_MAGIC,
@@ -512,8 +512,12 @@ def _with_nested(table: Table, nested: Mapping[Any, Any], values: Callable[[Any]
 
 
 def _days_written(values: Sequence[Any]) -> Sequence[Any]:
+    """Dates of Python and NumPy as strings; other values as they are."""
+    if isinstance(values, np.ndarray) and values.dtype.kind == "M":
+        days = values.astype("datetime64[D]").astype(str).tolist()
+        return [None if day == "NaT" else day for day in days]
     listed = values.tolist() if isinstance(values, np.ndarray) else values
-    return [f"{value:%Y-%m-%d}" if isinstance(value, date) else value for value in listed]
+    return [f"{value:%Y-%m-%d}" if isinstance(value, date) and not is_unknown(value) else value for value in listed]
 
 
 def _mentions(
