@@ -25,7 +25,7 @@ from kinfolk.cli.reproduce import EXPERIMENTS
 from kinfolk.datasets.citations import citation_tables
 
 NOT_RUN = {"demo", "reproduce"}  # they take minutes, or real data
-ORDER = [*"train tag predict cluster link show evaluate explain label".split()]  # a model before what needs it
+ORDER = [*"train tag predict cluster link show report evaluate explain label".split()]  # a model before what needs it
 
 
 def commands(group: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

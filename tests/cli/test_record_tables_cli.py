@@ -134,3 +134,15 @@ def test_a_model_is_shown(kinfolk: Any, folder: Path):
     assert any(line.startswith("exact(town)") and "missing" in line for line in told.out.splitlines())
     plain = kinfolk("records", "show", folder / "linker", "--json")
     assert json.loads(plain.out) == kf.load_model(folder / "linker").to_dict()
+
+
+def test_a_page_about_records_is_written(kinfolk: Any, folder: Path, tmp_path: Path):
+    asked = ["records", "report", folder / "linker", "--records", folder / "people.csv", *ONE]
+    done = kinfolk(*asked, "-o", tmp_path / "page.html", "--clusters", "2", "--block", "key(town)")
+    assert done.status == 0 and done.out == "" and "wrote" in done.err, done
+    text = (tmp_path / "page.html").read_text()
+    assert all(f'"kind":"{kind}"' in text for kind in ("records", "blocking", "weights", "thresholds", "links"))
+    refused = kinfolk(*asked, "-o", folder / "people.csv")
+    assert refused.status == 2 and "would overwrite" in refused.err
+    refused = kinfolk(*asked, "-o", tmp_path / "page.html", "--clusters", "-1")
+    assert refused.status == 2 and "--clusters must be 0 or more" in refused.err

@@ -1,4 +1,4 @@
-"""`kinfolk records train | cluster | evaluate`; `link` and `show` are in `cli_tables`, `label` in `cli_label`."""
+"""`kinfolk records train | cluster | evaluate`; `link`, `show`, `report` are in `cli_tables`, `label` in `cli_label`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ from kinfolk.linking.cli_files import (
     with_candidates,
 )
 from kinfolk.linking.cli_label import RECORDS_LABEL, label
-from kinfolk.linking.cli_tables import RECORDS_LINK, RECORDS_SHOW, link, read_whole, write_whole
+from kinfolk.linking.cli_tables import RECORDS_LINK, RECORDS_REPORT, RECORDS_SHOW, link, read_whole, write_whole
+from kinfolk.linking.cli_tables import report as report_records
 from kinfolk.linking.cli_tables import show as show_model
 from kinfolk.linking.clustered import fields_of
 
@@ -248,6 +249,7 @@ def evaluate(
 app.command(epilog=RECORDS_LINK)(link)
 app.command("show", epilog=RECORDS_SHOW)(show_model)
 app.command(epilog=RECORDS_LABEL)(spread()(label))
+app.command("report", epilog=RECORDS_REPORT)(spread()(report_records))
 
 
 def _sizes(items: Mentions) -> dict[str, int]:

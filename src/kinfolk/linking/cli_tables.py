@@ -1,4 +1,4 @@
-"""`kinfolk records link` and `show`, and the answers of `records cluster` in the table that came."""
+"""`kinfolk records link`, `show` and `report`, and the answers of `records cluster` in the table that came."""
 
 from __future__ import annotations
 
@@ -9,7 +9,15 @@ import typer
 
 from kinfolk.cli.options import Jobs, examples, refuse_overwriting
 from kinfolk.errors import SettingError
-from kinfolk.linking.cli_files import SourceOptions, delimiter_of, logged_as_it_goes, of_texts
+from kinfolk.linking.cli_files import (
+    ClusterOptions,
+    SourceOptions,
+    delimiter_of,
+    loaded,
+    logged_as_it_goes,
+    of_texts,
+    read_by,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,6 +29,7 @@ RECORDS_LINK = examples(
     "kinfolk records cluster customers.kinfolk --records new.csv --all-columns \\\n    -o clustered.csv",
     "kinfolk records link customers.kinfolk --base clustered.csv --records later.csv",
 )
+RECORDS_REPORT = examples("kinfolk records report customers.kinfolk --records new.csv -o records.html")
 RECORDS_SHOW = examples("kinfolk records show customers.kinfolk", "kinfolk records show customers.kinfolk --json")
 
 
@@ -144,3 +153,31 @@ def show(
         return
     head = ("comparison", "level", "weight", "difference", "% of pairs")
     print_out(head_lines(told), Table(head, weight_rows(told), words=2))
+
+
+# -- `records report` ---------------------------------------------------------------------------------
+
+
+def report(
+    *,
+    model: Annotated[Path, typer.Argument(help="Model file.")],
+    source: SourceOptions,
+    clustering: ClusterOptions,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write (HTML).")],
+    clusters: Annotated[int, typer.Option(help="How many clusters the page shows, the most doubtful ones.")] = 20,
+    jobs: Jobs = -1,
+) -> None:
+    """Write a page about records, with or without truth, and what a model makes of them.
+
+    Columns, blocking, match weights, what other thresholds would do, clusters by size, and the most doubtful clusters.
+    """
+    from kinfolk.cli.output import check_page, report_page
+    from kinfolk.linking.charts import write_linker_report
+    from kinfolk.linking.page import Linked
+
+    if clusters < 0:
+        raise SettingError.saying(f"--clusters must be 0 or more; got {clusters}")
+    check_page(output, model, *read_by(source))
+    linker, items, told = loaded(model, source, clustering, jobs)
+    write_linker_report(linker, Linked.of(linker, items), told, output, clusters)
+    report_page(output)

@@ -35,6 +35,7 @@ from kinfolk.linking.blocking import BlockingReport, as_rules, blocked
 from kinfolk.linking.calibration import FEWEST, Calibration, calibrated
 from kinfolk.linking.certain import Decided, as_certain
 from kinfolk.linking.choosing import across_tables, candidates_beside, choose_clusterer
+from kinfolk.linking.charts import write_linker_report
 from kinfolk.linking.clustered import cluster_frame
 from kinfolk.linking.clusterers import FORMER_NAMES, AverageLink, Clusterer, usual_clusterer
 from kinfolk.linking.comparisons import as_comparisons, default_comparisons, rebuilt_comparison
@@ -636,6 +637,14 @@ class Linker(Guarded):
         self._require_fitted()
         check_report(report)
         return Linked.of(self, items, probability, clusters, must_link, cannot_link).explain_many(most, report)
+
+    def report(self, items: Mentions, path: PathLike, most: int = 20) -> None:
+        """Write a page about the items and what the model makes of them, with or without truth: what columns hold, what
+        each blocking rule keeps, match weights, what other thresholds would do, and `most` of the clusters."""
+        self._require_fitted()
+        check_report(path)
+        paired, told = self._blocked(items)
+        write_linker_report(self, Linked.of(self, paired), told, path, most)
 
     def to_dict(self) -> dict[str, Any]:
         """What was learned, in plain values for JSON: every comparison with its levels, their weights and how many
