@@ -246,3 +246,46 @@ def test_pairs_that_blocking_left_out_are_compared_inside_likely_clusters():
     assert sum(found == true for found, true in known) >= 0.9 * len(known)
     wholly = model.link(tables[1], {**tables[0], "cluster": truth[0]})
     assert wholly["cluster"] == answer["cluster"]
+
+
+# -- rules that are certain ---------------------------------------------------------------------------
+
+
+def ruled(*rules: str) -> kf.Linker:
+    truth = kf.records_from_frames({**FIELDS, "tax": list("abacbcde"), "land": ["x"] * 8, "who": WHO}, cluster="who")
+    return kf.Linker(["jaro_winkler(name)", "exact(town)"], l2=0.01, n_jobs=1, rules=list(rules)).fit(truth)
+
+
+def table(*records: tuple[str, str, str, str | None, str | None]) -> dict[str, list[Any]]:
+    return dict(zip(["id", "name", "town", "tax", "land"], map(list, zip(*records, strict=True)), strict=True))
+
+
+BASE = table(
+    ("b0", "Ann Lee", "York", "1", "x"), ("b1", "Bob Roy", "Bath", "2", "x"), ("b2", "Cy Orr", "Hull", "2", "x"),
+    ("b3", "Anne Lee", "York", None, "x"),
+)  # fmt: skip
+CLUSTERS = {"cluster": ["A", "B", "B", "A"]}
+
+
+def test_the_same_certain_value_joins_whatever_the_model_says():
+    new = table(("n0", "Zoe Zimm", "Kent", "1", None), ("n1", "Uma Unger", "Deal", "9", None),
+                ("n2", "Kit Kerr", "Ryde", "9", None), ("n3", "Ann Lee", "York", None, None))  # fmt: skip
+    assert ruled("always(tax)").link(new, {**BASE, **CLUSTERS})["cluster"] == ["A", "n1", "n1", "A"]
+
+
+def test_different_certain_values_stay_apart_whatever_the_model_says():
+    new = table(("n0", "Ann Lee", "York", None, "y"), ("n1", "Ann Lee", "York", None, "x"))
+    assert ruled("never(land)").link(new, {**BASE, **CLUSTERS})["cluster"] == ["n0", "A"]
+
+
+def test_certain_values_decide_nothing_about_the_base():
+    """A base in which one number is in two clusters, and one cluster is in two countries, stays as it is."""
+    odd = {**BASE, "tax": ["1", "1", "1", None], "land": ["x", "x", "y", "x"], "cluster": ["A", "B", "B", "A"]}
+    new = table(("n0", "Zoe Zimm", "Kent", "1", None), ("n1", "Ann Lee", "York", None, "x"))
+    assert ruled("always(tax)", "never(land)").link(new, odd)["cluster"] == ["B", "A"]  # B has most records with it
+
+
+def test_two_certain_values_never_join_two_clusters_of_the_base():
+    new = table(("n0", "Zoe Zimm", "Kent", "1", "k"), ("n1", "Uma Unger", "Deal", "2", "k"))
+    answer = ruled("always(tax)", "always(land)").link(new, {**BASE, **CLUSTERS})
+    assert answer["cluster"] == ["A", "B"]

@@ -27,7 +27,13 @@ def trained(**settings: Any) -> tuple[kf.Linker, kf.Mentions]:
 
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"conjunctions": "all"}, {"training": "combined"}, {"blocking": "rare(name, 50)", "folds": 2}],
+    [
+        {},
+        {"rules": "never(town)"},
+        {"conjunctions": "all"},
+        {"training": "combined"},
+        {"blocking": "rare(name, 50)", "folds": 2},
+    ],
 )
 def test_it_goes_through_json_and_a_file(settings: dict[str, Any], tmp_path: Path):
     linker, _ = trained(**settings)
@@ -35,7 +41,7 @@ def test_it_goes_through_json_and_a_file(settings: dict[str, Any], tmp_path: Pat
     assert json.loads(json.dumps(told, allow_nan=False)) == told
     linker.save(tmp_path / "m")
     again = kf.load_model(tmp_path / "m").to_dict()
-    for part in ("comparisons", "conjunctions", "blocking", "clusterer", "base"):
+    for part in ("comparisons", "conjunctions", "blocking", "rules", "clusterer", "base"):
         assert again[part] == told[part]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from kinfolk.core.table import frame_table
 from kinfolk.errors import InputError, SettingError
 from kinfolk.inference.clustering import LARGEST, Constraints, agglomerate, single_link
 from kinfolk.linking.blocking import blocked
+from kinfolk.linking.certain import Always, Decided, as_certain
 from kinfolk.linking.clustered import membership, pair_frame, records_for
 from kinfolk.linking.clusterers import AverageLink, BestLink, Clusterer, CompleteLink, OneToMany, OneToOne, SingleLink
 from kinfolk.linking.frames import Values, opened
@@ -59,10 +61,22 @@ class Held(NamedTuple):
     cannot: NDArray[np.int32]
 
 
-def held(base: Base, n: int, left: Array, right: Array, probability: Array, threshold: float) -> Held:
+class Links(NamedTuple):
+    """Pairs of items (m, 2), one of them new, that have to be together, or must not be."""
+
+    must: Array
+    cannot: Array
+
+
+NONE = Links(np.empty((0, 2), np.int64), np.empty((0, 2), np.int64))
+
+
+def held(
+    base: Base, n: int, left: Array, right: Array, probability: Array, threshold: float, links: Links = NONE
+) -> Held:
     """A join needs a pair above the threshold, so base clusters without one are out of reach; and two base clusters can
     only meet where such pairs connect them."""
-    near = left[(probability > threshold) & (left < base.n)]
+    near = np.concatenate([left[(probability > threshold) & (left < base.n)], links.must[links.must < base.n]])
     reached = np.zeros(base.n_clusters, bool)
     reached[base.clusters[near]] = True
     kept = np.concatenate([reached[base.clusters], np.ones(n - base.n, bool)])
@@ -72,11 +86,14 @@ def held(base: Base, n: int, left: Array, right: Array, probability: Array, thre
     clusters = base.clusters[kept[: base.n]]
     order = np.argsort(clusters, kind="stable")
     same = np.diff(clusters[order]) == 0
-    must = np.stack([order[:-1][same], order[1:][same]], axis=1).astype(np.int32)
+    chains = np.stack([order[:-1][same], order[1:][same]], axis=1)
+    must = np.concatenate([chains, number[links.must]]).astype(np.int32)
     items = np.flatnonzero(kept)
     component = single_link(len(items), a, b, p, threshold, Constraints(must))
     firsts = np.unique(clusters, return_index=True)[1]
-    return Held(items, a.astype(np.int32), b.astype(np.int32), p, must, _pairs_in(component[firsts], firsts))
+    reachable = links.cannot[kept[links.cannot].all(axis=1)]
+    cannot = np.concatenate([_pairs_in(component[firsts], firsts), number[reachable]]).astype(np.int32)
+    return Held(items, a.astype(np.int32), b.astype(np.int32), p, must, cannot)
 
 
 def _pairs_in(component: Array, firsts: Array) -> NDArray[np.int32]:
@@ -91,10 +108,10 @@ def _pairs_in(component: Array, firsts: Array) -> NDArray[np.int32]:
 
 
 def joined(
-    base: Base, n: int, left: Array, right: Array, probability: Array, clusterer: Clusterer
+    base: Base, n: int, left: Array, right: Array, probability: Array, clusterer: Clusterer, links: Links = NONE
 ) -> NDArray[np.int32]:
     """The cluster of each of n items, int32 (n,): those of the base as they were, then new ones numbered on."""
-    found = held(base, n, left, right, probability, clusterer.threshold)
+    found = held(base, n, left, right, probability, clusterer.threshold, links)
     clusters = clusterer.cluster(len(found.items), found.left, found.right, found.probability, found.must, found.cannot)
     of_base = found.items < base.n
     home = np.full(int(clusters.max(initial=-1)) + 1, -1, np.int64)
@@ -160,13 +177,69 @@ def add(linker: Any, items: Mentions, base: Base) -> Additions:
     clusterer = _suited(linker.clusterer_, base)
     paired, report = blocked(items, linker.blocking, n_jobs=linker.n_jobs, after=base.n)
     log.info("%s", report)
+    decided = None if linker.rules is None else Decided(as_certain(linker.rules), paired)
+    if decided is not None:
+        more = decided.with_pairs()  # also of the base alone, which are left out again
+        new = more.right >= base.n
+        paired = replace(more, left=more.left[new], right=more.right[new], blocked=True)
     probability = linker.predict_proba(paired)
     if linker.closure and clusterer.every_pair:
         paired, probability = _closed(linker, paired, probability, base, min(clusterer.threshold, 0.5))
     pairs = paired.n_items, paired.left, paired.right, probability
-    clusters = joined(base, *pairs, clusterer)
+    links = NONE if decided is None else _certain(decided.rules, paired, probability, base, clusterer.threshold)
+    clusters = joined(base, *pairs, clusterer, links)
     near = closeness(base, *pairs, clusterer)
     return Additions(paired, probability, clusters, also_near(near, clusters, clusterer.threshold, paired.n_items))
+
+
+def _certain(rules: Any, items: Mentions, probability: Array, base: Base, threshold: float) -> Links:
+    """What rules decide about new records; of the base they decide nothing."""
+    decided = Decided([rule for rule, _ in rules], items)
+    must = _bound(decided, base)
+    chains = np.argsort(base.clusters, kind="stable")
+    same = np.diff(base.clusters[chains]) == 0
+    bound = np.concatenate([np.stack([chains[:-1][same], chains[1:][same]], axis=1), must])
+    cannot = decided.apart(probability, threshold, bound)
+    cannot = cannot[(cannot >= base.n).any(axis=1)]
+    decided.check(bound, cannot)
+    return Links(must, cannot)
+
+
+def _bound(decided: Decided, base: Base) -> NDArray[np.int64]:
+    """Must-links of new records with the same certain value: with each other, and with the base cluster that has most
+    records of it. A link that would join two base clusters by way of others is left out."""
+    home: dict[int, Any] = {}  # of the root of new records that are bound together: their base cluster
+    parent = list(range(decided.items.n_items))
+
+    def root(item: int) -> int:
+        while parent[item] != item:
+            item = parent[item]
+        return item
+
+    links = []
+    for rule, values in decided.rules:
+        if not isinstance(rule, Always):
+            continue
+        fresh = np.flatnonzero(values[base.n :] >= 0) + base.n
+        own = np.flatnonzero(np.isin(values[: base.n], values[fresh]) & (values[: base.n] >= 0))
+        places: dict[int, list[int]] = {}
+        for item in [*own.tolist(), *fresh.tolist()]:
+            places.setdefault(int(values[item]), []).append(item)
+        for members in places.values():
+            old, new = [i for i in members if i < base.n], [i for i in members if i >= base.n]
+            if old:
+                count = np.bincount(base.clusters[old])
+                old = [next(i for i in old if base.clusters[i] == count.argmax())]
+            for a, b in pairwise([*old, *new]):
+                at, to = root(a), root(b)
+                ours = home.get(at, base.clusters[a] if a < base.n else None)
+                theirs = home.get(to)
+                if at == to or (ours is not None and theirs is not None and ours != theirs):
+                    continue
+                links.append((a, b))
+                parent[to] = at
+                home[at] = theirs if ours is None else ours
+    return np.array(links, np.int64).reshape(-1, 2)
 
 
 def _suited(clusterer: Clusterer, base: Base) -> Clusterer:

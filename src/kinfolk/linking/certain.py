@@ -154,11 +154,15 @@ class Decided:
         by way of others, only where it exceeds the threshold."""
         given = [np.empty((0, 2), np.int64) if one is None else np.asarray(one, np.int64) for one in (must, cannot)]
         bound = np.concatenate([given[0], self._same(2)])
-        apart = [given[1], *(self._apart(rule, codes, value, threshold, bound) for rule, codes in self.rules
-                             if isinstance(rule, Never))]  # fmt: skip
-        barred = np.unique(np.concatenate(apart), axis=0)
-        self._check(bound, barred)
+        barred = np.unique(np.concatenate([given[1], self.apart(value, threshold, bound)]), axis=0)
+        self.check(bound, barred)
         return bound, barred
+
+    def apart(self, value: Array, threshold: float, must: Array) -> NDArray[np.int64]:
+        """Pairs (m, 2) that rules forbid, as far as a clustering with these must-links could join them."""
+        rules = ((rule, codes) for rule, codes in self.rules if isinstance(rule, Never))
+        found = [self._apart(rule, codes, value, threshold, must) for rule, codes in rules]
+        return np.concatenate([np.empty((0, 2), np.int64), *found])
 
     def _same(self, most: int) -> NDArray[np.int64]:
         """Pairs (m, 2), left < right, that connect the items of each value: all of them where no more than `most` have
@@ -200,7 +204,7 @@ class Decided:
             found.append(np.stack([own[a[differ]], own[b[differ]]], axis=1))
         return found
 
-    def _check(self, must: Array, cannot: Array) -> None:
+    def check(self, must: Array, cannot: Array) -> None:
         """No two items may have to be both together and apart."""
         if not len(must) or not len(cannot):
             return

@@ -1,4 +1,4 @@
-"""`kinfolk records train | cluster | evaluate`; `link`, `show`, `report` are in `cli_tables`, `label` in `cli_label`."""
+"""`kinfolk records train | cluster | evaluate`; in `cli_tables`: `link`, `show`, `report`; in `cli_label`: `label`."""
 
 from __future__ import annotations
 

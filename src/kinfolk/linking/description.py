@@ -131,6 +131,7 @@ def head_lines(told: dict[str, Any]) -> list[str]:
         + (f", {pairs} levels of conjunctions" if pairs else ""),
         f"training {told['training']['way']}, round {told['training']['best_round']} kept",
         f"blocking {rules}",
+        *([f"for certain: {', '.join(told['rules'])}"] if told["rules"] else []),
         f"clusterer {name}({settings})",
         f"log-odds of a pair: {told['base']:+.2f} on average in training, plus the difference of each level it has",
     ]
