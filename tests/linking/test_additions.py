@@ -145,6 +145,7 @@ FIELDS = {
     "town": ["York", "Bath", "York", "Hull", "Bath", "Hull", "York", "Bath"],
 }
 WHO = [0, 1, 0, 2, 1, 2, 3, 4]
+TOWNS = [0, 1, 0, 2, 1, 2, 0, 1]
 
 
 @functools.cache
@@ -222,12 +223,16 @@ def test_ranking_has_no_base():
         ranked.link(rows(2), {**rows(0, 1), "cluster": [0, 1]})
 
 
-def test_a_base_cluster_larger_than_allowed_is_named():
-    model = kf.Linker(["jaro_winkler(name)"], clusterer=kf.AverageLink(max_size=2), n_jobs=1).fit(
-        kf.records_from_frames({**FIELDS, "who": WHO}, cluster="who")
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_a_largest_size_holds_unless_the_base_has_larger_clusters(size: int, caplog: pytest.LogCaptureFixture):
+    model = kf.Linker(["exact(town)"], clusterer=kf.AverageLink(max_size=2), n_jobs=1).fit(
+        kf.records_from_frames({**FIELDS, "who": TOWNS}, cluster="who")
     )
-    with pytest.raises(SettingError, match="cluster of 3 records, where `max_size` is 2"):
-        model.link(rows(3), {**rows(0, 1, 2), "cluster": [0, 0, 0]})
+    base = {"id": list("abc"), "name": ["Ann"] * 3, "town": ["York"] * 3, "cluster": [0] * 3}
+    new = {"id": ["n"], "name": ["Ann"], "town": ["York"]}
+    answer = model.link(new, {name: values[:size] for name, values in base.items()})
+    assert answer["cluster"] == [1 if size == 2 else 0]
+    assert ("no limit is kept to" in caplog.text) == (size == 3)
 
 
 def test_pairs_that_blocking_left_out_are_compared_inside_likely_clusters():

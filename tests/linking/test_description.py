@@ -68,7 +68,7 @@ def test_every_level_has_its_weight_and_share():
     weights = [level["weight"] for one in told["comparisons"] for level in one["levels"]]
     np.testing.assert_allclose(weights, linker.weights_)
     assert told["blocking"] == ["rare(name, 50)"] and told["clusterer"]["name"] == type(linker.clusterer_).__name__
-    assert told["training"]["way"] == "structured" and told["settings"]["l2"] == 1.0
+    assert told["training"]["way"] == "structured" and told["settings"]["bins"] == 8
     assert linker.candidates(items).n_pairs > 0
 
 

@@ -248,8 +248,9 @@ def _suited(clusterer: Clusterer, base: Base) -> Clusterer:
         clusterer = AverageLink(threshold=clusterer.threshold, max_size=clusterer.max_size)
     largest = int(np.bincount(base.clusters, minlength=1).max())
     if clusterer.max_size is not None and largest > clusterer.max_size:
-        what = f"the base has a cluster of {largest:,} records, where `max_size` is {clusterer.max_size:,}"
-        raise SettingError.saying(f"{what}; raise it, or give the base as it was clustered with this limit")
+        message = "the base has a cluster of %d records, where clusters have %d at most: no limit is kept to"
+        log.warning(message, largest, clusterer.max_size)
+        clusterer = type(clusterer)(**{**clusterer.get_params(), "max_size": None})
     return clusterer
 
 

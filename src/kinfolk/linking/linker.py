@@ -34,8 +34,8 @@ from kinfolk.linking.additions import link_frames
 from kinfolk.linking.blocking import BlockingReport, as_rules, blocked
 from kinfolk.linking.calibration import FEWEST, Calibration, calibrated
 from kinfolk.linking.certain import Decided, as_certain
-from kinfolk.linking.choosing import across_tables, candidates_beside, choose_clusterer
 from kinfolk.linking.charts import write_linker_report
+from kinfolk.linking.choosing import across_tables, candidates_beside, choose_clusterer
 from kinfolk.linking.clustered import cluster_frame
 from kinfolk.linking.clusterers import FORMER_NAMES, AverageLink, Clusterer, usual_clusterer
 from kinfolk.linking.comparisons import as_comparisons, default_comparisons, rebuilt_comparison
