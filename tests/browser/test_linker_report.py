@@ -57,7 +57,7 @@ def hostile_parts() -> list[Part]:
         }),
         Part("thresholds", "Thresholds", {
             "thresholds": [0.0, 0.5], "pairs": [5, 0], "curves": {"expected": curve, "measured": curve},
-            "chosen": 0.5, "clusterer": HOSTILE, "clusters": [{"threshold": 0.5, **size}],
+            "chosen": 0.5, "labelled": 12, "clusterer": HOSTILE, "clusters": [{"threshold": 0.5, **size}],
         }),
     ]  # fmt: skip
 

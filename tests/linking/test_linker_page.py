@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -100,8 +101,6 @@ def test_the_page_has_every_chart(tmp_path: Path):
 
 
 def test_without_truth_rates_are_expected_ones(tmp_path: Path):
-    from dataclasses import replace
-
     people = replace(kf.generate_customers(200, seed=3), clusters=None)
     linker().report(people, tmp_path / "page.html")
     found = data_in(tmp_path / "page.html")
@@ -110,6 +109,25 @@ def test_without_truth_rates_are_expected_ones(tmp_path: Path):
     paired, p = linker().compared(people)
     assert found["records"]["tiles"][2][1] == pytest.approx(p.sum(), abs=0.06)
     assert found["records"]["tiles"][1][1] == paired.n_pairs
+
+
+def test_labelled_pairs_measure_where_there_are_no_clusters(tmp_path: Path):
+    people = kf.generate_customers(200, seed=3)
+    paired, p = linker().compared(people)
+    known = dict(zip(zip(paired.left.tolist(), paired.right.tolist(), strict=True), p.tolist(), strict=True))
+    rng = np.random.default_rng(0)
+    some = [tuple(sorted(map(int, rng.choice(200, 2, replace=False)))) for _ in range(30)] + [*known][:30]
+    labels = [(people.name(a), people.name(b), int(k % 3 == 0)) for k, (a, b) in enumerate(dict.fromkeys(some))]
+    linker().report(replace(people, clusters=None), tmp_path / "page.html", pairs=labels)
+    found = data_in(tmp_path / "page.html")["thresholds"]
+    assert found["labelled"] == len(labels)
+    for k, threshold in ((0, 0.0), (50, 0.5)):
+        linked = [m for (a, b), (_, _, m) in zip(dict.fromkeys(some), labels, strict=True)
+                  if known.get((a, b), -1.0) > threshold]  # fmt: skip
+        yes = sum(m for _, _, m in labels)
+        measured = found["curves"]["measured"]
+        assert measured["recall"][k] == pytest.approx(sum(linked) / yes, abs=1e-5)
+        assert measured["precision"][k] == pytest.approx(sum(linked) / len(linked), abs=1e-5)
 
 
 @pytest.mark.parametrize("n", [0, 1])

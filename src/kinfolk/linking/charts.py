@@ -15,8 +15,9 @@ from kinfolk.core.data import Column
 from kinfolk.linking.blocking import BlockingReport
 from kinfolk.linking.description import comparisons
 from kinfolk.linking.explain import short
-from kinfolk.linking.mentions import Attribute, Mentions
+from kinfolk.linking.mentions import Attribute, Mentions, pair_keys
 from kinfolk.linking.page import Linked
+from kinfolk.linking.records import PairLabels
 from kinfolk.linking.scores import pairs_after
 from kinfolk.linking.training import at_threshold
 from kinfolk.report.page import Part, PathLike, write_report
@@ -33,16 +34,21 @@ GRID = np.arange(100) / 100
 
 
 def write_linker_report(
-    linker: Any, linked: Linked, blocking: BlockingReport | None, path: PathLike, most: int = 20
+    linker: Any,
+    linked: Linked,
+    blocking: BlockingReport | None,
+    path: PathLike,
+    most: int = 20,
+    labels: PairLabels | None = None,
 ) -> None:
-    """What `Linker.report` writes."""
+    """What `Linker.report` writes; rates are measured by `labels`, or by true clusters."""
     items = linked.items
     kind = "records" if items.corpus is None else f"mentions in {items.n_groups:,} documents"
     about = f"{items.n_items:,} {kind}, {items.n_pairs:,} pairs compared, {linked.n_clusters:,} clusters."
     parts = [records_part(linked)]
     if blocking is not None:
         parts.append(blocking_part(blocking))
-    parts += [weights_part(linker), thresholds_part(linked)]
+    parts += [weights_part(linker), thresholds_part(linked, labels)]
     if linked.n_clusters and most:
         parts.append(Part("links", "Clusters", linked.payload(most)))
     trained = training_part(linker)
@@ -177,25 +183,41 @@ def rates(probability: Array, true: Array, missed: float, thresholds: Array) -> 
     return Rates(precision, recall, linked)
 
 
-def thresholds_part(linked: Linked) -> Part:
-    """What pairs would be linked, expected and, with truth, measured; and clusters by size at some thresholds."""
-    items, p = linked.items, linked.probability
-    expected = rates(p, p, 0.0, GRID)
+def thresholds_part(linked: Linked, labels: PairLabels | None = None) -> Part:
+    """What pairs would be linked, expected and, with truth or labels, measured; and clusters by size at thresholds."""
+    expected = rates(linked.probability, linked.probability, 0.0, GRID)
     curves = {"expected": _curve(expected)}
-    labels = items.pair_labels
-    known = labels >= 0
-    if items.clusters is not None and known.any():
-        missed = items.n_true_pairs - int((labels == 1).sum())
-        curves["measured"] = _curve(rates(p[known], labels[known], missed, GRID))
+    truth = _of_clusters(linked) if labels is None else _of_labels(linked, labels)
+    if truth is not None:
+        curves["measured"] = _curve(rates(*truth, GRID))
     data = {
         "thresholds": GRID,
         "pairs": expected.linked,
         "curves": curves,
+        "labelled": None if labels is None else len(labels),
         "chosen": linked.threshold,
         "clusterer": type(linked.linker.clusterer_).__name__,
         "clusters": clusters_by_threshold(linked),
     }
     return Part("thresholds", "Thresholds", data)
+
+
+def _of_clusters(linked: Linked) -> tuple[Array, Array, int] | None:
+    """Probabilities of the pairs whose truth is known, that truth, and how many true pairs were not compared."""
+    items = linked.items
+    labels = items.pair_labels
+    known = labels >= 0
+    if items.clusters is None or not known.any():
+        return None
+    return linked.probability[known], labels[known], items.n_true_pairs - int((labels == 1).sum())
+
+
+def _of_labels(linked: Linked, labels: PairLabels) -> tuple[Array, Array, int]:
+    """The same of labelled pairs; one that was not compared is not linked."""
+    keys, wanted = pair_keys(linked.items.left, linked.items.right), pair_keys(labels.left, labels.right)
+    at = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
+    there = keys[at] == wanted if len(keys) else np.zeros(len(wanted), bool)
+    return linked.probability[at[there]], labels.match[there], int((labels.match[~there] == 1).sum())
 
 
 def _curve(found: Rates) -> dict[str, Any]:

@@ -195,10 +195,14 @@ def check_source(source: SourceOptions, *more: str) -> None:
         raise SettingError.saying("--unmatched is for documents; leave it out for --records")
 
 
-def check_truth(source: SourceOptions, labels: LabelOptions, what: str) -> None:
+def check_labels(labels: LabelOptions) -> None:
     strange = next(iter(given_options(labels)), None)
     if labels.pairs is None and strange is not None:
         raise SettingError.saying(f"{strange} names a column of the file of labelled pairs; give it with --pairs")
+
+
+def check_truth(source: SourceOptions, labels: LabelOptions, what: str) -> None:
+    check_labels(labels)
     given = source.cluster or source.truth or source.cluster_from_id or labels.pairs
     if source.records is not None and not given:
         remedy = (

@@ -7,16 +7,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kinfolk.cli.options import Jobs, examples, refuse_overwriting
+from kinfolk.cli.options import Jobs, examples, given_options, refuse_overwriting
 from kinfolk.errors import SettingError
 from kinfolk.linking.cli_files import (
     ClusterOptions,
+    LabelOptions,
     SourceOptions,
+    check_labels,
+    check_source,
     delimiter_of,
     loaded,
     logged_as_it_goes,
     of_texts,
     read_by,
+    read_labels,
 )
 
 if TYPE_CHECKING:
@@ -162,6 +166,7 @@ def report(
     *,
     model: Annotated[Path, typer.Argument(help="Model file.")],
     source: SourceOptions,
+    labels: LabelOptions,
     clustering: ClusterOptions,
     output: Annotated[Path, typer.Option("--output", "-o", help="The page to write (HTML).")],
     clusters: Annotated[int, typer.Option(help="How many clusters the page shows, the most doubtful ones.")] = 20,
@@ -177,7 +182,10 @@ def report(
 
     if clusters < 0:
         raise SettingError.saying(f"--clusters must be 0 or more; got {clusters}")
-    check_page(output, model, *read_by(source))
+    check_source(source, *given_options(labels))
+    check_labels(labels)
+    check_page(output, model, *read_by(source, labels))
     linker, items, told = loaded(model, source, clustering, jobs)
-    write_linker_report(linker, Linked.of(linker, items), told, output, clusters)
+    labelled = read_labels(labels, items, source)
+    write_linker_report(linker, Linked.of(linker, items), told, output, clusters, labelled)
     report_page(output)

@@ -638,13 +638,27 @@ class Linker(Guarded):
         check_report(report)
         return Linked.of(self, items, probability, clusters, must_link, cannot_link).explain_many(most, report)
 
-    def report(self, items: Mentions, path: PathLike, most: int = 20) -> None:
+    def report(
+        self,
+        items: Mentions,
+        path: PathLike,
+        most: int = 20,
+        *,
+        pairs: Any = None,
+        left: str | None = None,
+        right: str | None = None,
+        match: str | None = None,
+    ) -> None:
         """Write a page about the items and what the model makes of them, with or without truth: what columns hold, what
-        each blocking rule keeps, match weights, what other thresholds would do, and `most` of the clusters."""
+        each blocking rule keeps, match weights, what other thresholds would do, and `most` of the clusters.
+
+        pairs   labelled pairs as in `fit`, by which precision and recall are measured in the place of true clusters
+        """
         self._require_fitted()
         check_report(path)
+        labels = None if pairs is None else pair_labels(items, pairs, left, right, match)
         paired, told = self._blocked(items)
-        write_linker_report(self, Linked.of(self, paired), told, path, most)
+        write_linker_report(self, Linked.of(self, paired), told, path, most, labels)
 
     def to_dict(self) -> dict[str, Any]:
         """What was learned, in plain values for JSON: every comparison with its levels, their weights and how many

@@ -1,5 +1,5 @@
 /* What a threshold would do. thresholds, pairs (above each), curves {expected, measured: {precision, recall}}, chosen,
-   clusterer, clusters: [{threshold, clusters, largest, sizes (by group), precision, recall, f1}]. */
+   clusterer, labelled (how many pairs measure; null: true clusters do), clusters: [{threshold, clusters, largest, sizes (by group), precision, recall, f1}]. */
 kinfolk.kinds.thresholds = (data, root) => {
   const {el, percent, table} = kinfolk, {lines, told, scrolling} = kinfolk.charts;
   const WORDS = ["1", "2", "3", "4", "5 to 9", "10 to 19", "20 to 49", "50 to 99", "100 or more"];
@@ -27,8 +27,9 @@ kinfolk.kinds.thresholds = (data, root) => {
     cards.push(el("div", {class: "card"}, el("h3", {}, "Measured after clustering"), lines({label: "pair scores after clustering by threshold",
       series: [of("precision", 0), of("recall", 1), of("f1", 2)], xName: "threshold, percent", yName: "all pairs, after clustering", show: (y) => percent(y, 1), kept, xShow: (x) => `threshold ${x} %`})));
   }
-  root.append(el("p", {class: "note"}, data.curves.measured
-    ? "Expected rates (dashed) take the probabilities at their word; measured ones use the true clusters, and pairs that were never compared count as missed. Where the two lie apart, the probabilities are off."
+  root.append(el("p", {class: "note"}, data.curves.measured && data.labelled
+    ? `Expected rates (dashed) take the probabilities at their word; measured ones are of ${told(data.labelled)} labelled pairs alone, and those that were never compared count as missed.`
+    : data.curves.measured ? "Expected rates (dashed) take the probabilities at their word; measured ones use the true clusters, and pairs that were never compared count as missed. Where the two lie apart, the probabilities are off."
     : "Rates are expected ones: they take the probabilities at their word, and know nothing of pairs that were never compared. With true clusters there would be measured ones beside them."));
   root.append(el("div", {class: "grid-of-cards"}, cards));
   const groups = Math.max(...data.clusters.map((one) => one.sizes.length), 0);
