@@ -208,7 +208,7 @@ def test_records_from_training_to_clusters(kinfolk: Any, world: Path, tmp_path: 
     assert (
         told.status == 0 and "60 records; " in told.out and f"completeness {report.pair_completeness:.2%}" in told.out
     )
-    for name in ("pairs before", "pairs", "clusters", "b_cubed"):
+    for name in ("pairs before", "pairs", "clusters", "b_cubed", "calibration"):
         assert any(line.strip().startswith(name) for line in told.out.splitlines())
     plain = json.loads(kinfolk("records", "evaluate", model, *data, "--cluster", "entity", "--json", *ONE).out)
     assert plain["pair_completeness"] == report.pair_completeness and plain["candidate_pairs"] == items.n_pairs

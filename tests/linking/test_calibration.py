@@ -14,6 +14,7 @@ import kinfolk as kf
 from kinfolk.core.modelfile import ModelFileError, read_model_file, write_model_file
 from kinfolk.linking.calibration import KINDS, LEAST_SLOPE, Calibration, beta, calibrated, isotonic, platt
 from kinfolk.linking.explain import CALIBRATED
+from kinfolk.linking.page import calibration_scores
 
 
 def sigmoid(x):
@@ -219,10 +220,27 @@ def test_structured_training_is_calibrated_on_unseen_pairs():
     model = kf.Linker(["edit(surname)", "edit(given_name)"], rounds=2, n_jobs=1).fit(items)
     assert model.folds == "auto" and model.clusterer == "auto"
     paired, probability, _ = model.linked(fresh)
-    assert expected_error(probability, paired.pair_labels == 1) < 0.03
+    error = expected_error(probability, paired.pair_labels == 1)
+    told = model.evaluate(fresh)["calibration"]
+    assert error < 0.03 and told["error"] == pytest.approx(error)
+    unsure = (probability > 0.05) & (probability < 0.95)
+    assert told["unsure"] == pytest.approx(unsure.mean())
+    assert told["error of unsure"] == pytest.approx(
+        expected_error(probability[unsure], paired.pair_labels[unsure] == 1)
+    )
+    assert told["brier"] == pytest.approx(np.mean((probability - paired.pair_labels) ** 2))
 
 
 def test_a_bias_is_not_taken_back():
     settings = {"training": "local", "folds": 3, "n_jobs": 1}
     leaning = kf.Linker(["edit(surname)"], bias=kf.Bias("all", 3.0), **settings).fit(customers(0))
     assert leaning.calibration_.kind == "identity"
+
+
+def test_nothing_to_believe_is_no_error():
+    assert calibration_scores(np.empty(0), np.empty(0, np.int8)) == {
+        "error": 0.0,
+        "error of unsure": 0.0,
+        "unsure": 0.0,
+        "brier": 0.0,
+    }

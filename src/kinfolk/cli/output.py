@@ -267,7 +267,9 @@ def link_table(scores: Mapping[str, Any]) -> Table:
     for name, one in scores.items():
         if name == "mentions":  # they are given
             continue
-        if isinstance(one, Mapping):
+        if name == "calibration":
+            rows.append((name, "", "", "", f"{100 * one['error']:.2f}"))
+        elif isinstance(one, Mapping):
             rates = (f"{100 * one[rate]:.2f}" for rate in ("recall", "precision", "f1"))
             rows.append((name, *rates, f"{100 * one['error']:.2f}" if "error" in one else ""))
         else:

@@ -127,7 +127,7 @@ def train(
     training = settings.get("training", Linker().training)
     usual = usual_clusterer(training, source.documents is not None, source.other is not None)
     asked = clusterer_of(clustering, usual)
-    clusterer = None if asked is usual else asked  # None: the linker chooses by its data
+    clusterer = "auto" if asked is usual else asked  # "auto": the linker chooses by its data
     if options.folds is not None and clustering.threshold is not None:
         raise SettingError.saying("--folds chooses the threshold; leave out --threshold")
     check_truth(source, labels, "training")

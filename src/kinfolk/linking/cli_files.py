@@ -137,8 +137,9 @@ class ClusterOptions:
     clusterer: Annotated[
         Clustering | None,
         typer.Option(
-            help="How decisions become clusters. Default: average-link; documents single-link (after ranking "
-            "cluster-sum, after combined average-link); two tables one-to-one if the truth is, else one-to-many."
+            help="How decisions become clusters. Default: chosen by unseen training pairs, beginning with average-link; "
+            "two tables one-to-one if the truth is, else one-to-many; documents single-link (after ranking "
+            "cluster-sum, after combined average-link)."
         ),
     ] = None
     threshold: Annotated[

@@ -49,6 +49,7 @@ Array = NDArray[Any]
 # What a page holds at most, so that it opens at once.
 FEW, MANY = (80, 120), (30, 45)  # items and pairs of a cluster, on a page of one or two clusters, and of more
 STEPS = 12  # contributions of a pair; the rest is summed up
+SURE = 0.05  # probabilities within so little of 0 or 1 are taken as sure
 REFUSED = 6  # pairs of a cluster with items of others
 GIVEN = 10  # must-links, and cannot-links, of a cluster
 FIELDS = 24
@@ -386,11 +387,33 @@ def evaluate_pairs(
 ) -> dict[str, Any]:
     """What `Linker.evaluate` answers; with `report` also a page."""
     answer = all_scores(items, clusters, probability > 0.5)
+    answer["calibration"] = calibration_scores(probability, items.pair_labels)
     if report is not None:
         what = "records" if items.corpus is None else f"mentions in {items.n_groups} documents"
         size = f"{items.n_items} {what}, {items.n_pairs} candidate pairs"
         write_scores(report, linker, pair_part(items, probability, clusters, answer), size)
     return answer
+
+
+def calibration_scores(probability: Array, labels: Array) -> dict[str, float]:
+    """How far probabilities of pairs can be believed, of those whose truth is known: the expected calibration error in
+    ten bins of equal width, Σ_b n_b / n · |share of matches - mean probability|; the same of pairs that are not sure,
+    between 5 % and 95 %; and their mean squared error (Brier)."""
+    known = labels >= 0
+    p, y = probability[known], labels[known] == 1
+    unsure = (p > SURE) & (p < 1 - SURE)
+    return {
+        "error": _expected_error(p, y),
+        "error of unsure": _expected_error(p[unsure], y[unsure]),
+        "unsure": float(unsure.mean()) if len(p) else 0.0,
+        "brier": float(((p - y) ** 2).mean()) if len(p) else 0.0,
+    }
+
+
+def _expected_error(p: Array, y: Array, bins: int = 10) -> float:
+    place = np.minimum((p * bins).astype(np.int64), bins - 1)
+    gap = np.bincount(place, p, bins) - np.bincount(place, y, bins)  # of the sums in each bin
+    return float(np.abs(gap).sum() / max(len(p), 1))
 
 
 def pair_part(items: Mentions, probability: Array, clusters: Array, scores: dict[str, Any]) -> Part:
@@ -419,6 +442,7 @@ def pair_part(items: Mentions, probability: Array, clusters: Array, scores: dict
         ["cluster F1", scores["clusters"]["f1"], "clusters that are right as a whole"],
     ]
     rates = {name: found if isinstance(found, dict) else {"f1": found} for name, found in scores.items()}  # means of F1
+    del rates["calibration"]  # it has curves
     rows = [[name, *(found.get(key) for key in ("recall", "precision", "f1"))] for name, found in rates.items()]
     headings = ["metric", "recall", "precision", "F1"]
     table = {"title": "By metric", "headings": headings, "rows": rows, "share": [1, 2, 3]}
