@@ -137,7 +137,7 @@ class ClusterOptions:
     clusterer: Annotated[
         Clustering | None,
         typer.Option(
-            help="How decisions become clusters. Default: chosen by unseen training pairs, beginning with average-link; "
+            help="How decisions become clusters. Default: chosen by unseen training pairs, first average-link; "
             "two tables one-to-one if the truth is, else one-to-many; documents single-link (after ranking "
             "cluster-sum, after combined average-link)."
         ),

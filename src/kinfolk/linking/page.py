@@ -442,7 +442,7 @@ def pair_part(items: Mentions, probability: Array, clusters: Array, scores: dict
         ["cluster F1", scores["clusters"]["f1"], "clusters that are right as a whole"],
     ]
     rates = {name: found if isinstance(found, dict) else {"f1": found} for name, found in scores.items()}  # means of F1
-    del rates["calibration"]  # it has curves
+    rates.pop("calibration", None)  # it has curves
     rows = [[name, *(found.get(key) for key in ("recall", "precision", "f1"))] for name, found in rates.items()]
     headings = ["metric", "recall", "precision", "F1"]
     table = {"title": "By metric", "headings": headings, "rows": rows, "share": [1, 2, 3]}
