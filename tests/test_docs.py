@@ -41,7 +41,7 @@ DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
 READ = [ROOT / "README.md", *sorted(PAGES, key=lambda page: page.stem not in ("index", "tokens", "records"))]
 FENCED = re.compile(r'^```(\w*)(?: title="(\w+\.py)")?[^\n]*\n(.*?)^```$', re.MULTILINE | re.DOTALL)
-NOT_RUN = re.compile(r"\bkinfolk (reproduce|demo)\b|\bDIR\b|--(show|install)-completion")
+NOT_RUN = re.compile(r"\bkinfolk (reproduce|demo|records label)\b|\bDIR\b|--(show|install)-completion")
 PROGRAMS = ("kinfolk", "python", "cat", "head", "grep", "echo", "printf", "cut")
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 each_page = pytest.mark.parametrize("page", READ, ids=lambda page: page.stem)

@@ -121,6 +121,30 @@ def test_the_model_is_updated_while_one_goes_on(visit: Visit, tmp_path: Path) ->
         press(page, "u", 5)
 
 
+def test_a_late_reply_does_not_bring_an_answered_question_back(visit: Visit, tmp_path: Path) -> None:
+    """While the model learns the page asks how far it is; an answer given meanwhile stands."""
+    held: list[Any] = []
+    with label_world.served(tmp_path / "labels.csv", every=2) as server:
+        page = visit(server)
+        page.route("**/state", lambda route: held.append(route))
+        press(page, "y", 1)
+        press(page, "n", 2)
+        before = {**server.state(), "updating": True}
+        page.route(
+            "**/answer", lambda route: route.fulfill(json={**before, "counts": {"yes": 1, "no": 1, "unsure": 1}})
+        )
+        press(page, "u", 3)  # the reply says that the model is being trained: the page will ask again
+        page.unroute("**/answer")
+        page.wait_for_timeout(1500)
+        assert len(held) == 1
+        press(page, "n", 3)
+        shown = ids(page)
+        held[0].fulfill(json=before)
+        page.wait_for_timeout(200)
+        assert ids(page) == shown and page.locator("section[data-answers='3']").count() == 1
+        page.unroute("**/state")
+
+
 def test_a_server_that_went_away_is_told(visit: Visit, tmp_path: Path) -> None:
     path = tmp_path / "labels.csv"
     with label_world.served(path) as server:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -164,9 +165,17 @@ def test_two_tables_are_asked_about_across() -> None:
         loop.tell((both.name(0), both.name(1)), True)
 
 
+def test_records_without_names_have_numbers(people, start) -> None:
+    loop = kf.ActiveLinker(start, replace(people, names=None))
+    question = loop.ask()
+    loop.tell(question, True)
+    loop.tell((0, 1), False)
+    assert loop.labels["left"] == [question.left, "0"] and question.left.isdigit()
+
+
 def test_what_is_wrong_is_told(people, start, tmp_path: Path) -> None:
     loop = kf.ActiveLinker(start, people)
-    with pytest.raises(InputError, match="no item named 'nobody'"):
+    with pytest.raises(InputError, match="no record has the id 'nobody'; ids look like 'rec-"):
         loop.tell(("nobody", people.name(0)), True)
     with pytest.raises(InputError, match="two different records"):
         loop.tell((people.name(0), people.name(0)), True)

@@ -145,6 +145,7 @@ class ActiveLinker:
         self._closed = False
         self._items = linker.candidates(replace(records, clusters=None))
         self._blocks = _blocks(self._items, linker.blocking, linker.n_jobs)
+        self._number = {self._items.name(i): i for i in range(self._items.n_items)}
         self._file = None if path is None else AnswerFile(path, records)
         self._answers: list[Answer] = [] if self._file is None else self._file.answers
         self._asked: tuple[Question, tuple[int, int]] | None = None
@@ -286,14 +287,22 @@ class ActiveLinker:
         given = (question.left, question.right) if isinstance(question, Question) else tuple(question)
         if len(given) != 2:
             raise InputError(f"expected a question, or the ids of two records; got {question!r}")
-        first, second = (self._items.number(one) for one in given)
-        if not all(0 <= one < self._items.n_items for one in (first, second)) or first == second:
+        first, second = (self._item(one) for one in given)
+        if first == second:
             raise InputError(f"expected the ids of two different records; got {given[0]!r} and {given[1]!r}")
         low, high = min(first, second), max(first, second)
         table = self._items.first_table
         if table is not None and not low < table <= high:
             raise InputError(f"{given[0]!r} and {given[1]!r} are in one table; pairs go from one to the other")
         return low, high
+
+    def _item(self, given: Any) -> int:
+        """The number of a record, by its id or its number."""
+        found = self._number.get(given) if isinstance(given, str) else int(given)
+        if found is None or not 0 <= found < self._items.n_items:
+            example = self._items.name(0)
+            raise InputError(f"no record has the id {given!r}; ids look like {example!r}")
+        return found
 
     def _next(self) -> tuple[Question, tuple[int, int]] | None:
         view, done = self._view, {one.pair for one in self._answers}

@@ -8,7 +8,7 @@ kinfolk.kinds.label = (data, root) => {
   const button = (key, text) => el("button", {type: "button", "data-key": key, onclick: () => press(key)}, text + " ", el("kbd", {}, key));
   const keys = el("div", {class: "label-keys"}, button("y", "Match"), button("n", "No match"), button("u", "Unsure"), button("b", "Back"));
   root.append(progress, pair, keys, note);
-  let state = data.state, busy = false, watching = false, updates = state.updates;
+  let state = data.state, busy = false, watching = false, updates = state.updates, turn = 0;
 
   const side = (pieces) => pieces === null ? el("span", {class: "label-missing"}, "missing")
     : pieces.map(([text, differs]) => (differs ? el("mark", {}, text) : text));
@@ -43,15 +43,18 @@ kinfolk.kinds.label = (data, root) => {
   }
 
   async function ask(what, body) {
+    const asked = body === undefined ? turn : ++turn;
     try {
       const posted = {method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify(body)};
       const reply = await fetch(what, body === undefined ? {} : posted);
       const found = await reply.json();
+      if (asked !== turn) return false; // of before an answer that was given meanwhile
       if (found.error) throw new Error(found.error);
       state = found;
       draw();
       return true;
     } catch (error) {
+      if (body === undefined) return false; // the next answer will say it
       const told = error instanceof TypeError ? "kinfolk does not reply: is `kinfolk records label` still running?" : error.message;
       note.textContent = told + " This answer was not taken; all before it are on disk.";
       return false;
@@ -76,4 +79,5 @@ kinfolk.kinds.label = (data, root) => {
     if (key in KEYS || key === "b") { event.preventDefault(); press(key); }
   });
   draw();
+  ask("state"); // whatever was answered since the page was made; and the way to the server is open
 };
