@@ -88,6 +88,25 @@ def test_a_column_that_is_there_is_not_overwritten(kinfolk: Any, folder: Path):
     asked = ["records", "cluster", folder / "linker", "--records", folder / "base.csv", "--all-columns", *ONE]
     refused = kinfolk(*asked)
     assert refused.status == 2 and "there is a column 'cluster' already" in refused.err
+    assert refused.err.rstrip().endswith("rename it")
+    clustered = ["records", "link", folder / "linker", "--base", folder / "base.csv", "--records", folder / "old.csv"]
+    write(folder / "old.csv", [[*row, "x"] for row in PEOPLE[2:]], [*HEAD, "also"])
+    refused = kinfolk(*clustered, *ONE)
+    assert refused.status == 2 and refused.err.rstrip().endswith("rename it") and "'also'" in refused.err
+
+
+def test_a_model_of_texts_has_no_base(kinfolk: Any, folder: Path, tmp_path: Path):
+    rows = [("Emma", "(0)"), ("saw", "-"), ("Kim", "(1)"), ("She", "(0)"), ("left", "-"), ("Kim", "(1)")]
+    lines = [f"letter\t0\t{i}\t{word}\t{cell}" for i, (word, cell) in enumerate(rows)]
+    text = "".join("\n".join([f"#begin document (l{k}); part 0", *lines, "", "#end document", ""]) for k in range(3))
+    (tmp_path / "letters.conll").write_text(text)
+    kf.Linker(n_jobs=1).fit(kf.read_coref(tmp_path / "letters.conll")).save(tmp_path / "texts")
+    asked = ["--base", folder / "base.csv", "--records", folder / "new.csv", *ONE]
+    refused = kinfolk("records", "link", tmp_path / "texts", *asked)
+    assert refused.status == 2 and "was trained on documents" in refused.err
+    page = ["--documents", tmp_path / "letters.conll", "-o", tmp_path / "page.html", *ONE]
+    assert kinfolk("records", "report", tmp_path / "texts", *page).status == 0
+    assert "was trained on" not in kinfolk("records", "show", tmp_path / "texts").err
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])

@@ -213,6 +213,16 @@ def test_records_are_read_from_a_stream():
         assert list(items.names) == ["a", "b"] and list(items.columns) == ["name"]
 
 
+def test_labels_of_pairs_come_in_a_stream_or_a_relation():
+    items = kf.records_from_frames({name: values for name, values in rows().items() if name != "tags"})
+    labels = pa.table({"left": ["r0", "r1", "r0"], "right": ["r2", "r4", "r1"], "match": [1, 1, 0]})
+    connection = duckdb.connect()
+    connection.register("labels", labels)
+    for given_as in (labels, labels.to_reader(), Stream(labels), connection.table("labels")):
+        taught = kf.Linker(["jaro_winkler(name)"], n_jobs=1).fit(items, pairs=given_as)
+        assert taught.predict(items)[0] == taught.predict(items)[2]
+
+
 # -- how surely ---------------------------------------------------------------------------------------
 
 

@@ -304,6 +304,7 @@ def link_frames(
     if not 0 <= least <= 1:
         raise SettingError("least", least, "a probability from 0 to 1")
     given, old = opened(new, "new"), opened(base, "base")
+    given.check_free(False, cluster=columns[0])  # the base has the name too
     given.check_free(cluster=columns[0], probability=columns[1], also=columns[2])
     names, whole = _named_clusters(old.readable, columns[0])
     own = Base(numbered(names))

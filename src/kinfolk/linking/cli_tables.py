@@ -53,7 +53,7 @@ def read_whole(source: SourceOptions, output: str, as_json: bool) -> TableFile:
         raise SettingError.saying("--all-columns reads the records twice, which standard input cannot; name a file")
     table = TableFile.read(source.records or "-", delimiter_of(source))
     table.check_target(output)
-    opened(table.frame, table.name).check_free(cluster="cluster", probability="probability")
+    opened(table.frame, table.name).check_free(False, cluster="cluster", probability="probability")
     return table
 
 
@@ -106,6 +106,7 @@ def link(
     from kinfolk.core.modelfile import load_model
     from kinfolk.linking.blocking import as_rules
     from kinfolk.linking.cluster_files import json_lines
+    from kinfolk.linking.frames import opened
     from kinfolk.linking.table_files import TableFile
 
     refuse_overwriting(output, "--output", base, records, pairs)
@@ -122,6 +123,7 @@ def link(
     new, old = TableFile.read(records, divider), TableFile.read(base, divider)
     if not as_json:
         new.check_target(output)
+    opened(new.frame, new.name).check_free(False, cluster=cluster, probability="probability", also="also")
     with logged_as_it_goes(not quiet):
         answer, compared = linker.link(new.frame, old.frame, id=id, cluster=cluster, pairs=True, least=least)
     if pairs is not None:

@@ -39,17 +39,19 @@ class OpenedFrame:
         """What `records_from_frames` takes; a stream, which can be read once only, was read already."""
         return self.held if isinstance(self.held, Mapping) else self.held.to_native()
 
-    def check_free(self, **wanted: str) -> None:
-        """Refuse a new column of a name that is taken, or two of one name; `wanted`: setting -> the name it gives."""
+    def check_free(self, given: bool = True, **wanted: str) -> None:
+        """Refuse a new column of a name that is taken, or two of one name; `wanted`: setting -> the name it gives.
+
+        given   whether the settings can give other names
+        """
         if len({*wanted.values()}) < len(wanted):
             raise SettingError.saying(f"new columns must have different names; got {', '.join(wanted.values())}")
         for setting, name in wanted.items():
             if name in self.columns:
                 free = next(one for k in range(1, len(self.columns) + 2) if (one := f"{name}_{k}") not in self.columns)
-                remedy = f"rename it, or name the new one with `{setting}={free!r}`"
-                raise InputError(
-                    f"{self.name}: there is a column {name!r} already, and nothing is overwritten; {remedy}"
-                )
+                remedy = f"rename it, or name the new one with `{setting}={free!r}`" if given else "rename it"
+                taken = f"there is a column {name!r} already, and nothing is overwritten"
+                raise InputError(f"{self.name}: {taken}; {remedy}")
 
     def with_columns(self, more: Mapping[str, Values]) -> Any:
         """The table as it came, with more columns."""

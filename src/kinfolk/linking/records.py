@@ -122,7 +122,7 @@ def _as_table(pairs: Any) -> Table:
     if isinstance(pairs, Table):
         return pairs
     if not isinstance(pairs, list | tuple):
-        return frame_table(pairs, "pairs")
+        return frame_table(from_stream(pairs, "pairs"), "pairs")
     wrong = next((row for row, one in enumerate(pairs) if not isinstance(one, list | tuple) or len(one) != 3), None)
     if wrong is not None:
         raise InputError(f"pairs, row {wrong}: expected (left id, right id, match), got {pairs[wrong]!r}")
