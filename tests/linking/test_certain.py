@@ -176,6 +176,23 @@ def test_a_cluster_kept_apart_by_way_of_another_record_says_which():
     assert "kept apart by a rule, as r0 and r2 in their clusters have different country" in linked.verdict(0, 1, 0)
 
 
+def test_a_largest_size_gives_way_to_a_rule():
+    linker = kf.Linker(
+        ["jaro_winkler(name)"], rules=RULES, training="local", clusterer=kf.AverageLink(max_size=2), n_jobs=1
+    )
+    asked = few(["7", "7", "7", None, None], [None] * 5, ["ann a", "bob b", "cy c", "dee d", "dee d"])
+    assert linker.fit(customers()).predict(asked).tolist() == [0, 0, 0, 1, 1]
+    base = {
+        "id": ["b0", "b1"],
+        "name": ["ann a", "ann b"],
+        "tax": ["7", None],
+        "country": [None] * 2,
+        "cluster": [5, 5],
+    }
+    new = {"id": ["n0"], "name": ["zoe"], "tax": ["7"], "country": [None]}
+    assert list(linker.link(new, {**base, "cluster": [5, 5]})["cluster"]) == [5]
+
+
 def test_a_contradiction_is_told_with_the_chain_that_makes_it():
     asked = few(["1", "1", "2", "2"], ["nl", None, None, "be"], ["ann a", "ann b", "ann c", "ann d"])
     with pytest.raises(RulesError) as told:

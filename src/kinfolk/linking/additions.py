@@ -19,7 +19,7 @@ from kinfolk.core.table import frame_table
 from kinfolk.errors import InputError, SettingError
 from kinfolk.inference.clustering import LARGEST, Constraints, agglomerate, single_link
 from kinfolk.linking.blocking import blocked
-from kinfolk.linking.certain import Always, Decided, as_certain
+from kinfolk.linking.certain import Always, Decided, as_certain, with_room
 from kinfolk.linking.clustered import membership, pair_frame, records_for
 from kinfolk.linking.clusterers import AverageLink, BestLink, Clusterer, CompleteLink, OneToMany, OneToOne, SingleLink
 from kinfolk.linking.frames import Values, opened
@@ -112,7 +112,8 @@ def joined(
 ) -> NDArray[np.int32]:
     """The cluster of each of n items, int32 (n,): those of the base as they were, then new ones numbered on."""
     found = held(base, n, left, right, probability, clusterer.threshold, links)
-    clusters = clusterer.cluster(len(found.items), found.left, found.right, found.probability, found.must, found.cannot)
+    roomy = with_room(clusterer, len(found.items), found.must) if len(links.must) else clusterer
+    clusters = roomy.cluster(len(found.items), found.left, found.right, found.probability, found.must, found.cannot)
     of_base = found.items < base.n
     home = np.full(int(clusters.max(initial=-1)) + 1, -1, np.int64)
     home[clusters[of_base]] = base.clusters[found.items[of_base]]

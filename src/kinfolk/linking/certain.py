@@ -7,6 +7,7 @@ that a `Never` forbids, no more than the clustering could join by way of others.
 
 from __future__ import annotations
 
+import logging
 import re
 from abc import ABC, abstractmethod
 from collections import deque
@@ -19,11 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.errors import SettingError
+from kinfolk.linking.clusterers import Clusterer
 from kinfolk.linking.mentions import Mentions, pair_keys
 from kinfolk.linking.pairs import joint_codes, texts_of
 from kinfolk.linking.records import connected
 
 Array = NDArray[Any]
+log = logging.getLogger("kinfolk")
 WRITTEN = "always(tax_number), never(country), always(surname + born) or always(code, raw)"
 COMPARED = 200  # records with one value up to which all their pairs are compared; of more, each with the next
 MOST = 50_000_000  # pairs that a rule may forbid
@@ -218,6 +221,17 @@ class Decided:
 
     def _why(self, a: int, b: int, kind: type[CertainRule], else_: str) -> str:
         return next((reason for rule, reason in self.reasons(a, b) if isinstance(rule, kind)), f"given by {else_}")
+
+
+def with_room(clusterer: Clusterer, n: int, must: Array) -> Clusterer:
+    """The clusterer, whose largest size gives way to what is together for certain among n items."""
+    if clusterer.max_size is None or not len(must):
+        return clusterer
+    largest = int(np.bincount(connected(must[:, 0], must[:, 1], n)).max())
+    if largest <= clusterer.max_size:
+        return clusterer
+    log.info("rules put %d items together, where clusters have %d at most: the rules win", largest, clusterer.max_size)
+    return type(clusterer)(**{**clusterer.get_params(), "max_size": largest})
 
 
 class RulesError(SettingError):

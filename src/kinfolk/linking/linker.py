@@ -33,7 +33,7 @@ from kinfolk.learning.gain import Guarded
 from kinfolk.linking.additions import link_frames
 from kinfolk.linking.blocking import BlockingReport, as_rules, blocked
 from kinfolk.linking.calibration import FEWEST, Calibration, calibrated
-from kinfolk.linking.certain import Decided, as_certain
+from kinfolk.linking.certain import Decided, as_certain, with_room
 from kinfolk.linking.charts import write_linker_report
 from kinfolk.linking.choosing import across_tables, candidates_beside, choose_clusterer
 from kinfolk.linking.clustered import cluster_frame
@@ -414,6 +414,7 @@ class Linker(Guarded):
         if self.rules is not None:
             least = 0.0 if clusterer.of_shares else clusterer.threshold
             must, cannot = self._decided(items).links(value, least, must, cannot)
+            clusterer = with_room(clusterer, items.n_items, must)
         return clusterer.cluster(items.n_items, items.left, items.right, value, must, cannot, items.first_table)
 
     def _decided(self, items: Mentions) -> Decided:
