@@ -331,6 +331,23 @@ def test_links_that_are_given(kinfolk: Any, world: Path, tmp_path: Path):
     assert_refused(answer, "--cannot-link must be free of items that --must-link puts together; got ('a0', 'a1')")
 
 
+def test_lists_and_vectors_in_files(kinfolk: Any, tmp_path: Path):
+    rng = np.random.default_rng(0)
+    rows = ["id,entity,phone,picture"]
+    for k in range(60):
+        way = 2 * np.pi * (k // 2) / 30 + 0.01 * rng.normal()
+        rows.append(f"r{k},e{k // 2},{k};{1000 + k // 2},[{np.cos(way):.4f} {np.sin(way):.4f}]")
+    (tmp_path / "t.csv").write_text("\n".join(rows) + "\n")
+    compare = ["--compare", "any_of(exact(phone), ;)", "--compare", "cosine(picture)"]
+    table = ["--records", tmp_path / "t.csv", "--cluster", "entity"]
+    assert train(kinfolk, *table, *compare, "--out", tmp_path / "m", *ONE).status == 0
+    scores = json.loads(kinfolk("records", "evaluate", tmp_path / "m", *table, "--json", *ONE).out)["scores"]
+    assert scores["pairs"]["f1"] == 1.0
+    (tmp_path / "t.csv").write_text("\n".join(rows).replace("r7,e3,7;1003,[", "r7,e3,7;1003,[3 ") + "\n")
+    refused = kinfolk("records", "cluster", tmp_path / "m", "--records", tmp_path / "t.csv", "--quiet", *ONE)
+    assert_refused(refused, "'r7' has 3")
+
+
 def test_rules_that_are_certain(kinfolk: Any, world: Path, tmp_path: Path):
     table = ["--records", world / "train.csv", "--cluster", "entity", "--block", "key(year)", "--compare"]
     rules = ["--always", "surname + town", "--never", "year", "--out", tmp_path / "m", *ONE]

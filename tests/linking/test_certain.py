@@ -97,6 +97,11 @@ def test_several_fields_decide_together_and_a_missing_one_decides_nothing():
     assert not Decided([kf.Always("a", normalise=False)], items).reasons(0, 2)
 
 
+def test_lists_are_no_values_of_rules():
+    with pytest.raises(InputError, match=r"always\(a\): the field 'a' holds lists"):
+        Decided([kf.Always("a")], table(a=[["x", "y"], ["x"]]))
+
+
 def test_a_value_of_very_many_is_compared_by_neighbours_alone():
     assert Decided([kf.Always("a")], table(a=["x"] * 300)).with_pairs().n_pairs == 299
     assert Decided([kf.Always("a")], table(a=["x"] * 30)).with_pairs().n_pairs == 30 * 29 // 2

@@ -19,11 +19,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.errors import SettingError
+from kinfolk.errors import InputError, SettingError
 from kinfolk.linking.clusterers import Clusterer
 from kinfolk.linking.mentions import Mentions, pair_keys
 from kinfolk.linking.pairs import joint_codes, texts_of
 from kinfolk.linking.records import connected
+from kinfolk.linking.several import holds_lists
 
 Array = NDArray[Any]
 log = logging.getLogger("kinfolk")
@@ -61,6 +62,10 @@ class CertainRule(ABC):
 
     def values(self, items: Mentions) -> NDArray[np.int32]:
         """A number an item for what it has in the fields, -1 where it lacks one of them; other documents, others."""
+        several = next((name for name in self.fields if name in items.columns and holds_lists(items, name)), None)
+        if several is not None:
+            remedy = "which one decides? Put it into a column of its own"
+            raise InputError(f"{self}: the field {several!r} holds lists, several values a record; {remedy}")
         parts = [texts_of(items, [name], self.normalise).codes for name in self.fields]
         lacking = np.any([codes < 0 for codes in parts], axis=0)
         return np.where(lacking, -1, joint_codes([items.groups, *parts])[0]).astype(np.int32)
