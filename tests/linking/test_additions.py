@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import kinfolk as kf
 import linkage_oracle as oracle
 from kinfolk.errors import InputError, SettingError
-from kinfolk.linking.additions import Base, also_near, closeness, joined
+from kinfolk.linking.additions import ROUNDS, Base, _closed, also_near, closeness, joined
 from kinfolk.linking.blocking import blocked
 
 Case = tuple[list[int], int, list[tuple[int, int]], list[float]]
@@ -135,6 +135,41 @@ def test_pairs_after_a_number_are_those_whose_later_item_has_it(rules: Any, afte
     kept = whole.right >= after
     assert some[0].left.tolist() == whole.left[kept].tolist() and some[0].right.tolist() == whole.right[kept].tolist()
     assert some[1].n_pairs == int(kept.sum()) and some[1].n_possible == 28 - after * (after - 1) // 2
+
+
+class Known:
+    """In the place of a linker: probabilities of all pairs, which it gives for those it is asked about."""
+
+    def __init__(self, values: dict[tuple[int, int], float]) -> None:
+        self.values, self.asked = values, set[tuple[int, int]]()
+
+    def predict_proba(self, items: kf.Mentions) -> np.ndarray:
+        pairs = [*zip(items.left.tolist(), items.right.tolist(), strict=True)]
+        assert not self.asked & {*pairs}  # none is compared twice
+        self.asked |= {*pairs}
+        return np.array([self.values[pair] for pair in pairs])
+
+
+@given(case=cases(), rest=st.lists(st.integers(1, 99), min_size=36, max_size=36))
+def test_closure_compares_new_records_with_all_of_a_likely_cluster(case: Case, rest: list[int]):
+    base, n, pairs, values = case
+    known = dict(zip(itertools.combinations(range(9), 2), (k / 100 for k in rest), strict=True))
+    known |= dict(zip(pairs, values, strict=True))
+    old = range(len(base))
+    must = [(a, b) for a, b in itertools.combinations(old, 2) if base[a] == base[b]]
+    cannot = [(a, b) for a, b in itertools.combinations(old, 2) if base[a] != base[b]]
+    there = [*pairs]
+    for _ in range(ROUNDS):
+        left, right = [a for a, _ in there], [b for _, b in there]
+        p = [known[pair] for pair in there]
+        ids = oracle.agglomerate(n, left, right, p, 0.5, "compared", must, cannot)
+        more = [(a, b) for b in range(len(base), n) for a in range(b) if ids[a] == ids[b] and (a, b) not in there]
+        there = sorted([*there, *more], key=lambda pair: pair[::-1])
+    items = kf.Mentions({}, np.zeros(n, np.int32), *arrays(pairs, values)[:2], blocked=True)
+    linker = Known(known)
+    found, p = _closed(linker, items, np.array(values), numbered(base), 0.5)
+    assert [*zip(found.left.tolist(), found.right.tolist(), strict=True)] == there
+    assert p.tolist() == [known[pair] for pair in there] and linker.asked == {*there} - {*pairs}
 
 
 # -- tables -------------------------------------------------------------------------------------------

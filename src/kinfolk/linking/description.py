@@ -83,6 +83,7 @@ def _training(linker: Any) -> dict[str, Any]:
     gain = getattr(linker, "gain_", None)
     told = {
         "way": linker.training,
+        "learned_from": getattr(linker, "learned_from_", None),
         "rounds": rounds,
         "best_round": linker.best_round_,
         **linker.convergence_.brief(),
