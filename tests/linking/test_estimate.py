@@ -11,7 +11,7 @@ from kinfolk.linking.estimate import DRAWS, Asked, Known, PairTotals, estimated_
 
 def log_posterior(theta: np.ndarray, x: np.ndarray, s: np.ndarray, y: np.ndarray, w: np.ndarray) -> float:
     a, b, c = theta
-    total = -(a**2) / 2 - 4 * (b - 1) ** 2 / 2 - c**2 / 2
+    total = -(a**2) / 2 - 16 * (b - 1) ** 2 / 2 - c**2 / 2
     for one, side, answer, weight in zip(x, s, y, w, strict=True):
         score = a + b * one + c * side
         total -= weight * np.log1p(np.exp(-score if answer else score))
@@ -93,4 +93,4 @@ def test_the_interval_holds_the_truth_and_shrinks_though_unsure_pairs_are_asked(
             assert found is not None
             width[n] += found.upper - found.lower
         covered += found.lower <= f1 <= found.upper
-    assert covered >= 17 and width[200] < 0.7 * width[20]
+    assert covered >= 17 and width[200] < 0.75 * width[20]

@@ -23,7 +23,6 @@ from kinfolk.linking.linker import RANKS, Linker, check_items
 from kinfolk.linking.mentions import Mentions, pair_keys
 from kinfolk.linking.nested import SEPARATOR
 from kinfolk.linking.questions import CLOSE, CONTRADICTS, DRAWN, OTHER, Queue, Scored, drawn, questions
-from kinfolk.linking.training import check_enough
 
 log = logging.getLogger("kinfolk")
 Array = NDArray[Any]
@@ -128,7 +127,8 @@ class ActiveLinker:
         random_state: int = 0,
     ) -> None:
         check_items(records)
-        check_enough(records)
+        if records.n_items < 2:
+            raise InputError(f"there is no pair to ask about among {records.n_items} records; is the table empty?")
         for name, value in (("every", every), ("check", 1 if check is None else check)):
             if not isinstance(value, int) or value < 1:
                 raise SettingError(name, value, "a whole number of 1 or more", owner="ActiveLinker")

@@ -3,7 +3,7 @@ answers about a few pairs.
 
 A pair with the model's log-odds x, together in the clusters (s = 1) or apart (s = -1), matches with the probability
 
-    r = σ(a + b x + c s),      (a, b, c) ~ N((0, 1, 0), diag(1, 1/4, 1)) before any answer
+    r = σ(a + b x + c s),      (a, b, c) ~ N((0, 1, 0), diag(1, 1/16, 1)) before any answer
 
 The answers, each with the x and s it had before the model knew it, make a posterior (Laplace's approximation of
 it). That answers were asked where the model was unsure does no harm: r is conditional on x and s. But an old answer is
@@ -28,7 +28,7 @@ from kinfolk.inference.clustering import log_odds
 from kinfolk.linking.training import sigmoid
 
 Array = NDArray[Any]
-MEAN, PRECISION = np.array([0.0, 1.0, 0.0]), np.array([1.0, 4.0, 1.0])
+MEAN, PRECISION = np.array([0.0, 1.0, 0.0]), np.array([1.0, 16.0, 1.0])
 LARGEST = 12.0  # log-odds beyond which no model can be taken at its word
 BINS, DRAWS = 241, 1000
 AGE = 20.0  # answers after which one counts half
