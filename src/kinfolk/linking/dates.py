@@ -34,6 +34,7 @@ MONTHS = {word: i for names in (_NAMES, *map(str.split, _OTHERS)) for i, word in
 MONTHS |= {name[:3]: i for i, name in enumerate(_NAMES, 1)}
 PIVOT = 69  # a year of two digits is 19.. from here on, 20.. below, as in strptime
 LONGEST = 100  # characters of a date
+DIGIT = re.compile(r"\d")
 # ways to write a date; of `first` and `second` one is the month: which of them, the other dates of the column show
 YEAR_LAST = re.compile(r"(?P<first>\d{1,2})(?P<sign>[-/.])(?P<second>\d{1,2})\2(?P<year>\d{4}|\d\d)(?: .*)?")
 OF = "(?:of |del? )?"
@@ -223,10 +224,12 @@ def _by_format(text: str, format: str) -> Date:
 
 
 def _date(text: str, day_first: bool) -> Date:
-    if len(text) > LONGEST:
+    if len(text) > LONGEST or DIGIT.search(text) is None:
         return NO_DATE
     plain = _plain(text)
-    found = _match(plain) or _match(WEEKDAY.sub("", plain, count=1))
+    found = _match(plain)
+    if found is None and (after := WEEKDAY.sub("", plain, count=1)) != plain:
+        found = _match(after)
     if found is None:
         return NO_DATE
     parts = found.groupdict()
