@@ -127,7 +127,8 @@ def choose_clusterer(
     best, score = max(tried, key=lambda one: one[1])  # of equals the first
     if best is usual or score <= tried[0][1] + slack(part):
         return usual, ClustererChoice(usual, usual, usual, tuple(tried), 0.0, 0.0, tuned)
-    gain, error = gain_of(part, *(clusters_of(part, own, one) for one in (best, usual)), by, seed)
+    better, before = (clusters_of(part, own, one) for one in (best, usual))
+    gain, error = gain_of(part, better, before, by, seed)
     chosen = best if gain > WIDTH * error else usual
     return chosen, ClustererChoice(chosen, usual, best, tuple(tried), gain, WIDTH * error, tuned)
 
@@ -138,8 +139,10 @@ def _thresholds(clusterer: Clusterer) -> list[float]:
 
 
 def _by_these(value: Metric, kept: Array) -> Metric:
-    def of(clusters: Array, only: Array | None = None) -> float:
-        return value(clusters, kept if only is None else kept & only)
+    own = kept
+
+    def of(clusters: Array, kept: Array | None = None) -> float:
+        return value(clusters, own if kept is None else own & kept)
 
     return of
 

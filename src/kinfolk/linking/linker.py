@@ -38,7 +38,7 @@ from kinfolk.linking.charts import write_linker_report
 from kinfolk.linking.choosing import across_tables, candidates_beside, choose_clusterer
 from kinfolk.linking.clustered import cluster_frame
 from kinfolk.linking.clusterers import FORMER_NAMES, AverageLink, Clusterer, usual_clusterer
-from kinfolk.linking.comparisons import as_comparisons, default_comparisons, rebuilt_comparison
+from kinfolk.linking.comparisons import BestOf, as_comparisons, default_comparisons, rebuilt_comparison
 from kinfolk.linking.coreference import CONJUNCTIONS, CoreferencePairs
 from kinfolk.linking.description import described
 from kinfolk.linking.explain import (
@@ -180,8 +180,8 @@ class Linker(Guarded):
     )
     l2: float | str = setting(
         "auto",
-        'strength of the ridge, l2/2 · |w|²; "auto": of 1, 10 and 100 the one with the least log-loss of unseen '
-        "training pairs (local and structured training with `folds`), else 1",
+        'strength of the ridge, l2/2 · |w|²; "auto": where entities are large, of 1, 10 and 100 the one with the '
+        "least log-loss of unseen training pairs (local and structured training with `folds`), else 1",
         one_of("auto") | NOT_NEGATIVE,
     )
     bins: int = setting(8, "into how many bins numbers go", whole_to(1, MAX_BINS))
@@ -264,7 +264,7 @@ class Linker(Guarded):
                 weights, _ = PairTrainer(data, plan, self.bias, watch).fit(data.truth, np.zeros(data.n_weights))
                 score = data.scores(weights, jobs)
                 known, _ = closed(known, score, lambda more: self._scores(weights, more, jobs))
-                data = self._data(known, taught.labels(known), jobs)
+                data = self._with_more(data, known, taught.labels(known), jobs)
             log.info("%d candidate pairs, %d distinct rows", known.n_pairs, len(data.rows.codes))
             if folds is not None and self.l2 == "auto" and self.training not in RANKS:
                 fold = item_folds(known, folds, self.random_state)
@@ -763,6 +763,20 @@ class Linker(Guarded):
     def _data(self, items: Mentions, labels: NDArray[np.int8], n_jobs: int) -> PairData:
         rows, on = self._rows(items, n_jobs)
         return PairData(items, rows, GroupedRows.of(on, self.pair_set_.n_weights), labels)
+
+    def _with_more(self, data: PairData, items: Mentions, labels: NDArray[np.int8], n_jobs: int) -> PairData:
+        """The data of items with more pairs: only these are compared, unless comparisons look at all candidates."""
+        if any(isinstance(feature, BestOf) for feature in self.pair_set_.features):
+            return self._data(items, labels, n_jobs)
+        before = data.items
+        fresh = ~np.isin(pair_keys(items.left, items.right), pair_keys(before.left, before.right), assume_unique=True)
+        own = replace(items, left=items.left[fresh], right=items.right[fresh])
+        added = self._rows(own, n_jobs)[0]
+        row = np.empty(items.n_pairs, np.int32)
+        row[~fresh], row[fresh] = data.rows.row, added.row + len(data.rows.codes)
+        rows = PairRows(np.concatenate([data.rows.codes, added.codes]), row)  # some rows twice, which does no harm
+        on = GroupedRows.of(self.pair_set_.weights_on(rows.codes), self.pair_set_.n_weights)
+        return PairData(items, rows, on, labels)
 
     # -- model files ----------------------------------------------------------------------------------
 

@@ -315,13 +315,19 @@ def unseen_scores(
 RIDGES = (1.0, 10.0, 100.0)
 
 
+LARGE = 4.0  # true pairs a link of a tree over each entity, from which on stronger ridges are tried
+
+
 def best_ridge(trainer: PairTrainer, clusterer: Clusterer, fold: Array) -> TrainingPlan:
     """The plan with the ridge of least log-loss of unseen pairs; stronger ones are tried as long as they are better.
 
-    Pairs of a large entity say much the same, so that counts of pairs promise more than they hold: where entities are
-    large, a stronger ridge than the first is better.
+    Pairs of a large entity say much the same: of n records there are n (n - 1) / 2, where n - 1 would tell all. So they
+    promise more than they hold, and a stronger ridge than the first may be better; elsewhere none is tried.
     """
     data, known = trainer.data, trainer.data.truth >= 0
+    links = data.items.n_items - len(np.unique(np.asarray(data.items.clusters)))
+    if data.items.n_true_pairs < LARGE * links:
+        return trainer.plan
 
     def loss(plan: TrainingPlan) -> float:
         score = unseen_scores(trainer.with_plan(plan), clusterer, "nearest", 0, fold)[0][known]
