@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import kinfolk as kf
 import linkage_oracle as oracle
 from kinfolk.errors import InputError, SettingError
+from kinfolk.linking import additions
 from kinfolk.linking.additions import ROUNDS, Base, _closed, also_near, closeness, joined
 from kinfolk.linking.blocking import blocked
 
@@ -120,6 +121,13 @@ def test_the_nearer_of_two_clusters_is_taken():
     found = joined(own, 3, left, right, p, kf.AverageLink())
     assert found.tolist() == [0, 1, 1]
     assert also_near(closeness(own, 3, left, right, p, kf.AverageLink()), found, 0.5, 3).tolist() == [-1, -1, 0]
+
+
+def test_a_base_that_new_records_hold_together_as_a_whole_is_refused(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(additions, "MOST_APART", 2)
+    left, right, p = arrays([(0, 3), (1, 3), (2, 3)], [0.9, 0.9, 0.9])
+    with pytest.raises(SettingError, match=r"over 2 pairs of clusters.*raise the clusterer's `threshold`"):
+        joined(numbered([0, 1, 2]), 4, left, right, p, kf.AverageLink())
 
 
 # -- pairs --------------------------------------------------------------------------------------------

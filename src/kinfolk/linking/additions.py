@@ -29,6 +29,7 @@ from kinfolk.linking.records import WHOLE, numbered
 Array = NDArray[Any]
 log = logging.getLogger("kinfolk")
 ROUNDS = 2  # of closure
+MOST_APART = 50_000_000  # pairs of base clusters that likely pairs bring within reach of each other
 MOST = LARGEST**2  # pairs of new records within a likely cluster, above which they are left alone
 
 
@@ -101,6 +102,9 @@ def _pairs_in(component: Array, firsts: Array) -> NDArray[np.int32]:
     order = np.argsort(component, kind="stable")
     members, place = component[order], np.arange(len(order))
     before = place - np.searchsorted(members, members)
+    if before.sum() > MOST_APART:
+        hang = f"over {MOST_APART:,} pairs of clusters of the base hang together by likely pairs of new records"
+        raise SettingError.saying(f"{hang}; the model links too much: raise the clusterer's `threshold`")
     right = np.repeat(place, before)
     ends = np.cumsum(before)
     left = np.arange(len(right)) - np.repeat(ends - before, before) + np.repeat(place - before, before)
