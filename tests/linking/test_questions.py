@@ -56,6 +56,20 @@ def test_contradictions_and_unsure_pairs_take_turns_and_so_do_rules() -> None:
     assert order == [0, 2, 5, 1, 3, 4]  # by turns rule 0: contradicts, unsure; rule 1: contradicts; what is sure last
 
 
+def test_pairs_together_and_apart_take_turns() -> None:
+    p = [0.5, 0.52, 0.54, 0.7, 0.75]
+    pairs = scored(p, [0, 1, 2, 6, 7], [3, 4, 5, 6, 7])._replace(threshold=0.55)
+    assert asked(pairs, list(range(5))).pairs.tolist() == [3, 2, 4, 1, 0]
+
+
+def test_of_two_tables_nothing_contradicts() -> None:
+    """A probable pair is apart where a better match is there."""
+    pairs = scored([0.99, 0.6], [0, 0], [1, 2])
+    assert asked(pairs, [0, 1]).pairs.tolist() == [0, 1]
+    matched = asked(pairs._replace(matched=True), [0, 1])
+    assert matched.pairs.tolist() == [1, 0] and matched.kinds.tolist() == [CLOSE, OTHER]
+
+
 def test_rows_that_have_an_answer_come_later() -> None:
     pairs = scored([0.6, 0.6, 0.9], [0, 0, 0], [1, 2, 3])
     assert asked(pairs, [7, 8, 8], answered=(1,)).pairs.tolist()[0] == 0

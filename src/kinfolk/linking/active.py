@@ -381,7 +381,8 @@ class ActiveLinker:
         at = np.minimum(np.searchsorted(self._blocks.keys, keys), max(len(self._blocks.keys) - 1, 0))
         own = self._blocks.keys[at] == keys if len(self._blocks.keys) else np.zeros(len(keys), bool)
         block = np.where(own, self._blocks.rule[at], -1) if len(self._blocks.keys) else np.full(len(keys), -1)
-        scored = Scored(probability, clusters[items.left], clusters[items.right], block, linker.clusterer_.threshold)
+        ends, threshold = (clusters[items.left], clusters[items.right]), linker.clusterer_.threshold
+        scored = Scored(probability, *ends, block, threshold, items.first_table is not None)
         with self._lock:
             done = [one.pair for one in self._answers]
         low, high = np.array(done, np.int64).reshape(-1, 2).T

@@ -5,9 +5,14 @@ With p the probability of a pair and t the threshold of the clusterer, a pair
     contradicts its cluster     apart though p > t, or together though p < t; the more, the larger |p - t|
     is unsure                   |log-odds(p) - log-odds(t)| is at most 2.2; the more, the smaller it is
 
-Both kinds come by turns, and in each the blocking rules that brought the pairs together, so that no rule has all the
-questions. Until the model is trained again a distinct row of codes is asked about once, and so is a cluster, or two
-clusters with each other: alike pairs teach alike things. Pairs that are neither come last, the least sure first.
+Both kinds come by turns, in each those together and those apart, and in each the blocking rules that brought the pairs
+together, so that no rule has all the questions. The turns of together and apart matter: clusters know more than p, so
+of pairs with one p those apart are rarely a match, and labels of them alone teach that p was too high (Abt-Buy's first
+half, F1 after 0, 10, 20 and 50 answers: 96.0, 72.0, 79.4, 89.5 without such turns, 96.0, 97.4, 96.9, 97.6 with them).
+Of two tables nothing counts as a contradiction, for matching keeps a pair apart when a better one is there.
+
+Until the model is trained again a distinct row of codes is asked about once, and so is a cluster, or two clusters with
+each other: alike pairs teach alike things. Pairs that are neither come last, the least sure first.
 """
 
 from __future__ import annotations
@@ -35,6 +40,7 @@ class Scored(NamedTuple):
     right: NDArray[np.int32]
     block: NDArray[np.int64]
     threshold: float
+    matched: bool = False  # whether records of two tables are matched, so that a probable pair may well be apart
 
     @property
     def together(self) -> NDArray[np.bool_]:
@@ -53,13 +59,15 @@ def questions(scored: Scored, rows: Callable[[Array], Array], answered: Array, r
     answer."""
     kinds, value = _kinds(scored)
     tie = rng.random(len(value))
-    best = {kind: _best(np.flatnonzero(kinds == kind), value, tie) for kind in (CONTRADICTS, CLOSE, OTHER)}
-    turns = [
-        best[kind][scored.block[best[kind]] == block]
-        for block in np.unique(scored.block)
+    together = scored.together
+    sides = [
+        _best(np.flatnonzero((kinds == kind) & (together == side)), value, tie)
         for kind in (CONTRADICTS, CLOSE)
+        for side in (True, False)
     ]
-    order = np.array([*_by_turns(turns), *best[OTHER].tolist()], np.int64)
+    turns = [side[scored.block[side] == block] for block in np.unique(scored.block) for side in sides]
+    rest = _best(np.flatnonzero(kinds == OTHER), value, tie)
+    order = np.array([*_by_turns(turns), *rest.tolist()], np.int64)
     pairs = _diverse(scored, order, rows(np.concatenate([answered, order])), answered)
     return Queue(pairs, kinds[pairs])
 
@@ -68,7 +76,7 @@ def _kinds(scored: Scored) -> tuple[NDArray[np.int8], NDArray[np.float64]]:
     """The kind of each pair, and a value that is the smaller the sooner it is asked."""
     away = np.abs(log_odds(scored.probability) - log_odds(np.array(scored.threshold)))
     excess = scored.probability - scored.threshold
-    against = np.where(scored.together, -excess, excess)
+    against = np.where(scored.together, -excess, excess) * (not scored.matched)
     kinds = np.where(against > 0, CONTRADICTS, np.where(away <= UNSURE, CLOSE, OTHER)).astype(np.int8)
     return kinds, np.where(kinds == CONTRADICTS, -against, away)
 
