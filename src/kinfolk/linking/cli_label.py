@@ -51,7 +51,9 @@ def label(
     jobs: Jobs = -1,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no summary.")] = False,
 ) -> None:
-    """Ask which records match, the pairs first that teach most; every answer is on disk before the next question.
+    """Ask which records match, the pairs first that teach most.
+
+    Every answer is on disk before the next question.
 
     The page is served to this computer alone, at an address that nobody else can guess. Ctrl-C ends it. The file of
     answers is what --pairs of train and evaluate takes.

@@ -147,7 +147,10 @@ def show(
     model: Annotated[Path, typer.Argument(help="Model file.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """What a model has learned: every level of every comparison, its weight, and how many training pairs have it."""
+    """What a model has learned.
+
+    Every level of every comparison, its weight, and how many training pairs have it; blocking, rules, clusterer.
+    """
     from kinfolk.cli.output import Table, show_json
     from kinfolk.cli.output import show as print_out
     from kinfolk.core.modelfile import load_model
@@ -174,9 +177,10 @@ def report(
     clusters: Annotated[int, typer.Option(help="How many clusters the page shows, the most doubtful ones.")] = 20,
     jobs: Jobs = -1,
 ) -> None:
-    """Write a page about records, with or without truth, and what a model makes of them.
+    """Write a page about records and what a model makes of them.
 
-    Columns, blocking, match weights, what other thresholds would do, clusters by size, and the most doubtful clusters.
+    With or without truth: columns, blocking, match weights, what other thresholds would do, clusters by size, and the
+    most doubtful clusters.
     """
     from kinfolk.cli.output import check_page, report_page
     from kinfolk.linking.charts import write_linker_report
