@@ -561,8 +561,7 @@ def test_rows_of_records(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     ]  # fmt: skip
     assert (settings["splits"], settings["folds"]) == (2, 2)
     assert settings["blocking"] == {one.name: list(one.rules) for one in slt_records.SETS}
-    links = {"DBLP-ACM": "OneToOne", "Abt-Buy": "OneToOne"}
-    assert settings["clusterer"] == {name: links.get(name, "AverageLink") for name in names}
+    assert settings["clusterer"] == "auto"
     check_figures(rows)
     nothing = [row for row in rows if row["model"] == slt.NOTHING]
     assert [(row["dataset"], row["split"], row["f1"]) for row in nothing] == [

@@ -379,7 +379,7 @@ class RecordSet:
     name: str
     read: Callable[[Path], Mentions]
     rules: tuple[str, ...]
-    clusterer: Callable[[], Clusterer]
+    clusterer: Callable[[], Clusterer]  # what suits the table, where nothing is known of its clusters
 
 
 def _files(folder: str, *names: str, **settings: Any) -> Callable[[Path], Mentions]:
@@ -434,16 +434,16 @@ def slt_records(run: Run) -> list[Row]:
     """Record linkage: structured training, ranking, and ranking with local decisions, beside local training, on seven
     sets, half the entities for training and half for the test.
 
-    Entities are never split: all records of one are in the same half. The threshold of the clusterer is chosen by
-    cross-validation inside the training half, and the round by training pairs. Which clusterer, and by which rules
-    pairs are blocked, was set by hand for each table as a whole, for all trainings alike. Figures are means over three
+    Entities are never split: all records of one are in the same half. The clusterer, its threshold and the round are
+    chosen by cross-validation inside the training half. By which rules pairs are blocked was set by hand for each table
+    as a whole, for all trainings alike. Figures are means over three
     ways of halving; intervals are over true entities drawn with replacement (the bootstrap), each drawn for all three
     alike, so they do not say how much another training half would change. A wrong link counts half for each of the two
     entities. "all seven" is the mean over the sets.
     """
     run.settings |= {
         "splits": SPLITS, "folds": FOLDS, "blocking": {one.name: one.rules for one in SETS},
-        "clusterer": {one.name: one.clusterer.__name__ for one in SETS},
+        "clusterer": "auto",
     }  # fmt: skip
     rows = [row for one in SETS for row in _record_rows(run, one)]
     return [*rows, *_over_all(run, rows)]
@@ -461,13 +461,14 @@ def _record_rows(run: Run, one: RecordSet) -> list[Row]:
         rows.append({**place, **{key: 100 * nobody[key] for key in FIGURES}})
         for training in TRAININGS:
             began = time.perf_counter()
-            linker = Linker(training=training, clusterer=one.clusterer(), folds=FOLDS, n_jobs=run.n_jobs).fit(train)
+            linker = Linker(training=training, folds=FOLDS, n_jobs=run.n_jobs).fit(train)
             found = linker.evaluate(test)
             counts[training].add(test, linker.predict(test))
             own = _stages({"dataset": one.name, "model": training, "split": f"seed {seed}"}, found)
             rows += [{**row, "completeness": 100 * (report.pair_completeness or 0.0)} for row in own]
             rows[-1] |= {"cluster_f1": 100 * found["clusters"]["f1"], "threshold": linker.clusterer_.threshold}
-            rows[-1]["kept_round"] = linker.best_round_
+            rows[-1] |= {"kept_round": linker.best_round_, "clusterer": type(linker.clusterer_).__name__}
+            rows[-1]["calibration_error"] = 100 * found["calibration"]["error"]
             seconds = time.perf_counter() - began
             run.log(f"{one.name}, {training}, seed {seed}: {seconds:.1f} s, F1 {100 * found['pairs']['f1']:.2f}")
     return [*rows, *_means(run, rows, {model: np.hstack(one.tables) for model, one in counts.items()})]
@@ -514,7 +515,7 @@ def _means(run: Run, rows: list[Row], counts: dict[str, NDArray[np.float64]]) ->
             means |= counted_row(run, (dataset, model, "mean"), "f1", counts[model], mean_f1, over)
         elif over is not None:
             means |= {"gain": means["f1"] - float(np.mean([row["f1"] for row in local])), "gain_over": over}
-        chosen_on = "nothing chosen" if model == NOTHING else "threshold by folds of the training half"
+        chosen_on = "nothing chosen" if model == NOTHING else "clusterer and threshold by folds of the training half"
         place = {"dataset": dataset, "model": model, "split": "mean", "stage": stage}
         found.append({**place, **means, "chosen_on": chosen_on})
     return found
