@@ -106,7 +106,8 @@ class ActiveLinker:
         question = loop.ask()
         loop.tell(question, True)
 
-    linker       a linker; one that is fitted is where the questions begin
+    linker       a linker; one that is fitted is where the questions begin, and stays until the answers make one that is
+                 estimated to be better
     records      the records, without answers
     path         a CSV file that every answer is in before `tell` returns, and that is read back; None: no file
     every        after how many answers the model is trained again
@@ -151,7 +152,8 @@ class ActiveLinker:
         self._asked: tuple[Question, tuple[int, int]] | None = None
         self._since = 0  # answers since the model was last trained
         self.updates = 0  # how often it was
-        self._view = self._viewed(self._first())
+        self._start: _View | None = None  # of the linker that was given, if it was fitted
+        self._view = self._begin()
 
     # -- what it knows ----------------------------------------------------------------------------------
 
@@ -180,6 +182,9 @@ class ActiveLinker:
         where nothing is linked."""
         with self._lock:
             view, decided = self._view, self._decided
+        return self._estimated(view, decided)
+
+    def _estimated(self, view: _View, decided: Sequence[Answer]) -> Estimate | None:
         asked = [one for one in decided if one.probability is not None and one.together is not None]
         before = Asked.of(
             [one.probability or 0.0 for one in asked],
@@ -334,24 +339,43 @@ class ActiveLinker:
 
     # -- learning -----------------------------------------------------------------------------------------
 
-    def _first(self) -> Linker:
-        """The linker that was given, if it is fitted and there are no answers that can teach yet; else one trained."""
-        fitted, decided = hasattr(self._settings, "pair_set_"), self._decided
-        if fitted and not decided:
-            return self._settings
+    def _begin(self) -> _View:
+        """The linker that was given, if it is fitted; or one trained on the answers there are, where that is better."""
+        decided = self._decided
+        if not hasattr(self._settings, "pair_set_"):
+            return self._viewed(self._learned(decided))
+        self._start = self._viewed(self._settings)
         try:
-            return self._learned(decided)
+            return self._trained(decided) if decided else self._start
         except InputError as error:
-            if not fitted:
-                raise
             log.warning("the model stays as it is: %s", error)
-            return self._settings
+            return self._start
+
+    def _trained(self, decided: Sequence[Answer]) -> _View:
+        """A model trained on the answers; or the one given, as long as its clusters are estimated to be better.
+
+        It has seen none of the answers, so what it says of their pairs is what it would have said when they were asked.
+        """
+        view = self._viewed(self._learned(decided))
+        if self._start is None:
+            return view
+        start = self._start
+        seen = [start.known(one) for one in decided]
+        asked = [
+            one._replace(probability=known.probability, together=known.together)
+            for one, known in zip(decided, seen, strict=True)
+        ]
+        before, after = self._estimated(start, asked), self._estimated(view, decided)
+        if before is None or (after is not None and after.f1 >= before.f1):
+            return view
+        log.info("the model given stays: %s; trained on the answers %s", before, after)
+        return self._viewed(start.linker)
 
     def _update(self) -> None:
         with self._lock:
             decided = self._decided
         try:
-            view = self._viewed(self._learned(decided))
+            view = self._trained(decided)
         except InputError as error:
             log.warning("the model stays as it is: %s", error)
             return
