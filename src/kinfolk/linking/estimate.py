@@ -45,8 +45,8 @@ class Estimate:
     answers: int
 
     def __str__(self) -> str:
-        interval = f"{100 * self.lower:.1f} to {100 * self.upper:.1f}"
-        return f"estimated pairwise F1 {100 * self.f1:.1f} ({interval}), from {self.answers} answers"
+        value = f"{100 * self.f1:.1f} ({100 * self.lower:.1f} to {100 * self.upper:.1f})"
+        return f"estimated pairwise F1 of the pairs compared {value}, from {self.answers} answers"
 
 
 class Known(NamedTuple):

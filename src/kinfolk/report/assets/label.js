@@ -18,7 +18,7 @@ kinfolk.kinds.label = (data, root) => {
     const total = counts.yes + counts.no + counts.unsure;
     const told = `${total} answers: ${counts.yes} yes, ${counts.no} no, ${counts.unsure} unsure. `;
     progress.replaceChildren(told, estimate === null ? "No estimate yet." : el("span", {class: "label-estimate"},
-      `Estimated pairwise F1 ${percent(estimate.f1)} (${percent(estimate.lower)} to ${percent(estimate.upper)}).`));
+      `Estimated pairwise F1 of the pairs compared ${percent(estimate.f1)} (${percent(estimate.lower)} to ${percent(estimate.upper)}).`));
     clear(pair);
     if (question === null) pair.append(el("p", {}, "No pair is left to ask about."));
     else pair.append(el("div", {class: "scroll"}, el("table", {},
