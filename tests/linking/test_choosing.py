@@ -12,7 +12,8 @@ import kinfolk as kf
 from kinfolk.core.modelfile import read_model_file, write_model_file
 from kinfolk.linking import choosing
 from kinfolk.linking.choosing import candidates_beside, choose_clusterer
-from kinfolk.linking.training import sigmoid, supervision_of_clusters
+from kinfolk.linking.supervision import supervision_of_clusters
+from kinfolk.linking.training import sigmoid
 
 
 def tables(n: int, several: int, seed: int, swapped: bool = False) -> kf.Mentions:

@@ -20,6 +20,7 @@ from kinfolk.linking.comparisons import as_comparisons
 from kinfolk.linking.mentions import pairs_within
 from kinfolk.linking.objective import row_scores
 from kinfolk.linking.pair_table import GroupedRows, PairSet, distinct_rows
+from kinfolk.linking.supervision import supervision_of_clusters
 from kinfolk.linking.training import (
     AS_GOOD,
     LOG_ODDS,
@@ -35,7 +36,6 @@ from kinfolk.linking.training import (
     rounds_of,
     sigmoid,
     slack,
-    supervision_of_clusters,
     unseen_scores,
 )
 

@@ -30,7 +30,7 @@ def linker_gain(model: Any, items: Mentions, complete: bool) -> Gain | None:
     if model.guard is None or model.training == "local":
         return None
     if not complete or items.clusters is None:
-        raise SettingError.saying(f"`guard={model.guard}` needs true clusters, and there are labelled pairs alone")
+        raise SettingError.saying(f"`guard={model.guard}` needs true clusters, and there are no true clusters")
     unit, fold = _folds(items, model.guard, model.random_state)
     by, counted = items.groups if unit == "documents" else items.clusters, Counted()
     as_local = {"training": "local", "clusterer": _local_clusterer(model), "folds": _folds_of(model)}

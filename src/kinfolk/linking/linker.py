@@ -55,8 +55,17 @@ from kinfolk.linking.objective import Bias, row_scores
 from kinfolk.linking.page import Linked, evaluate_pairs
 from kinfolk.linking.pair_table import MAX_BINS, CodedColumn, GroupedRows, PairRows, PairSet, distinct_rows
 from kinfolk.linking.pairs import PairColumn, PairFeature, Statistics
-from kinfolk.linking.records import pair_labels
+from kinfolk.linking.records import PairLabels, pair_labels
 from kinfolk.linking.scores import Metric, labelled_scores, metric
+from kinfolk.linking.supervision import (
+    Supervision,
+    check_enough,
+    supervision_of_clusters,
+    supervision_of_guess,
+    supervision_of_pairs,
+    warn_of_blocking,
+    warn_of_one_answer,
+)
 from kinfolk.linking.training import (
     RIDGES,
     PairData,
@@ -68,7 +77,6 @@ from kinfolk.linking.training import (
     best_ridge,
     best_round,
     best_threshold,
-    check_enough,
     closed,
     clusters_of,
     item_folds,
@@ -76,13 +84,10 @@ from kinfolk.linking.training import (
     learned_shares,
     sigmoid,
     slack,
-    supervision_of_clusters,
-    supervision_of_pairs,
     train_rounds,
     unseen_scores,
-    warn_of_blocking,
-    warn_of_one_answer,
 )
+from kinfolk.linking.unlabelled import guessed
 from kinfolk.report.page import PathLike, check_report
 
 Array = NDArray[Any]
@@ -105,6 +110,7 @@ class Linker(Guarded):
     weights_: Array = field(init=False)  # a weight for each value of each column
     shares_: Array = field(init=False)  # for which share of the training pairs each weight is on
     antecedent_weights_: Array | None = field(init=False)  # those of ranking, where antecedents were learned
+    learned_from_: str = field(init=False)  # "clusters", "pairs" or, without labels, "records"
     l2_: float = field(init=False)  # the ridge trained with
     folds_: int | None = field(init=False)  # how many there were in training
     calibration_: Calibration = field(init=False)  # of log-odds, or of the probabilities of ranking
@@ -210,10 +216,11 @@ class Linker(Guarded):
         right: str | None = None,
         match: str | None = None,
     ) -> Self:
-        """Learn from items with true clusters, but not those whose cluster is not known (-1); or from labelled pairs.
+        """Learn from items with true clusters, but not those whose cluster is not known (-1); from labelled pairs; or,
+        for records, from nothing but how far their fields agree (see `learned_from_`, docs/unlabelled.md).
 
-        pairs               labels of some pairs, which alone teach, candidates or not: a table of pandas, polars,
-                            Arrow or DuckDB, or a list of (id, id, match). Of other pairs nothing is taken to be known
+        pairs               labels of some pairs, candidates or not: a table of pandas, polars, Arrow or DuckDB, or a
+                            list of (id, id, match). They move the model that is learned without labels
         left, right, match  its columns: two ids, and yes or no (truth values, 1 and 0, words); missing: not known
         """
         check_items(items)
@@ -228,17 +235,17 @@ class Linker(Guarded):
                 remedy = "give the records their clusters, or train otherwise: `training='local'`"
                 what = f"`training={self.training!r}` has to know the clusters, and labelled pairs are not enough"
                 raise SettingError.saying(f"{what}: a record without a known match may have one; {remedy}")
-            taught = supervision_of_clusters(paired) if labels is None else supervision_of_pairs(paired, labels)
+            jobs = resolve_jobs(self.n_jobs)
+            taught = self._taught(paired, labels, jobs)
             known = taught.items
             if taught.complete:
                 warn_of_blocking(known, self.blocking, report)
             values = {name: taught.value(name) for name in self._metrics}
-            jobs = resolve_jobs(self.n_jobs)
             features = [feature.learn(taught.whole) for feature in self._features(known)]
             self.pair_set_ = PairSet.learn(
                 features,
                 known,
-                taught.labels(known),
+                taught.likely(known),
                 bins=self.bins,
                 binning=self.binning,
                 conjunctions=self._conjunctions(features),
@@ -256,7 +263,7 @@ class Linker(Guarded):
             )
             data = self._data(known, taught.labels(known), jobs)
             self.calibration_ = Calibration()
-            self.clusterer_ = self._clusterer(known, taught.complete)
+            self.clusterer_ = self._clusterer(taught)
             self.clusterer_.check()
             self.folds_ = folds = self._folds(known, taught.complete)
             candidates = self._candidates(known, folds)
@@ -270,9 +277,13 @@ class Linker(Guarded):
                 fold = item_folds(known, folds, self.random_state)
                 plan = best_ridge(PairTrainer(data, plan, self.bias, watch), self.clusterer_, fold)
             self.l2_ = plan.l2
-            trainer = (RankingTrainer if self.training == "ranking" else PairTrainer)(data, plan, self.bias, watch)
+            kind, start = (RankingTrainer if self.training == "ranking" else PairTrainer), None
+            if labels is not None and taught.guess is not None:  # few labels: they move what the guess has taught
+                likely = replace(data, truth=taught.likely(known))
+                start, _ = PairTrainer(likely, plan, None, watch).fit(likely.truth, np.zeros(data.n_weights))
+            trainer = kind(data, plan, self.bias, watch, start)
             ranking = RankingTrainer(data, plan, None, watch) if self.training == "combined" else None
-            rounds = self.rounds if self.training == "structured" else 0
+            rounds = self.rounds if self.training == "structured" and start is None else 0
             value = values[self._metrics[0]]
             unseen = None if folds is None else self._unseen(trainer, ranking, rounds, value, folds)
             self.round_weights_, self.rounds_ = train_rounds(
@@ -292,8 +303,10 @@ class Linker(Guarded):
             self.antecedent_weights_ = self.weights_ if self.training == "ranking" else None
             if ranking is not None:
                 self.antecedent_weights_, _ = ranking.fit(data.truth, np.zeros(data.n_weights))
-            warn_of_one_answer(data.scores(self.weights_, jobs))
+            if taught.guess is None:
+                warn_of_one_answer(data.scores(self.weights_, jobs))
             self.convergence_ = self.rounds_[self.best_round_].convergence
+            self.learned_from_ = taught.source
             self.gain_ = linker_gain(self, items, taught.complete)
         self._tell_gain()
         return self
@@ -677,9 +690,24 @@ class Linker(Guarded):
             return self.conjunctions
         return CONJUNCTIONS if any(isinstance(f, CoreferencePairs) for f in features) else None
 
-    def _clusterer(self, items: Mentions, complete: bool) -> Clusterer:
-        """`complete`: whether the clusters of the items are known, not a few pairs alone."""
+    def _taught(self, items: Mentions, labels: PairLabels | None, n_jobs: int) -> Supervision:
+        """What there is to learn from; records whose clusters are not known are guessed first."""
+        if items.corpus is not None or (labels is None and items.clusters is not None):
+            return supervision_of_clusters(items)
+        if labels is None:
+            return supervision_of_guess(guessed(items, self._learned_features(items), n_jobs))
+        taught = supervision_of_pairs(items, labels)
+        features = self._learned_features(replace(taught.items, clusters=None))
+        return taught._replace(guess=guessed(taught.items, features, n_jobs, labels))
+
+    def _learned_features(self, items: Mentions) -> list[PairFeature]:
+        return [feature.learn(items) for feature in self._features(items)]
+
+    def _clusterer(self, taught: Supervision) -> Clusterer:
+        items, complete = taught.items, taught.complete
         if self.clusterer is None or self.clusterer == "auto":
+            if taught.guess is not None:
+                return taught.guess.clusterer
             if items.first_table is not None and complete:
                 return across_tables(items)
             if self.clusterer == "auto" and complete and items.corpus is None and items.in_pairs:
@@ -794,6 +822,7 @@ class Linker(Guarded):
             "blocking": None if self.blocking is None else [str(rule) for rule in as_rules(self.blocking)],
             "rules": [str(rule) for rule in as_certain(self.rules)],
             "calibration": self.calibration_.for_file(),
+            "learned_from": self.learned_from_,
             "best_round": self.best_round_,
             "rounds": [{**vars(r), "convergence": r.convergence.for_file()} for r in self.rounds_],
         }
@@ -853,6 +882,7 @@ class Linker(Guarded):
         self.rules = as_certain(spec.get("rules")) or None  # files of before have none
         self.rounds_ = [Round(**{**r, "convergence": Convergence.from_file(r["convergence"])}) for r in spec["rounds"]]
         self.best_round_ = int(spec["best_round"])
+        self.learned_from_ = str(spec.get("learned_from", "clusters"))
         self.convergence_ = self.rounds_[self.best_round_].convergence
 
     def _check_settings(self) -> None:

@@ -3,7 +3,9 @@
 A row lists the weights that are on for it, one a column, so its score is s = Σ_m w[index[r, m]], the logarithm of
 φ(1) / φ(0). With n₀, n₁ pairs of a row decided no and yes, and n_b yes under a bias,
 
-    loss = Σ_r n₀ log(1 + eˢ) + n₁ log(1 + e⁻ˢ) + n_b · weight · log(1 + e^-(scale · s + shift)) + ½ l2 |w|²
+    loss = Σ_r n₀ log(1 + eˢ) + n₁ log(1 + e⁻ˢ) + n_b · weight · log(1 + e^-(scale · s + shift)) + ½ l2 |w - c|²
+
+where c, 0 unless given, are the weights that few labels leave as they are.
 """
 
 from __future__ import annotations
@@ -38,12 +40,22 @@ class PairObjective:
 
     rows      the weights that are on in each row
     refused, accepted, biased   float64 (R,): n₀, n₁ and n_b
+    centre    float64 (W,): c
     """
 
     def __init__(
-        self, rows: GroupedRows, refused: Array, accepted: Array, biased: Array, tilt: Tilt, l2: float, n_jobs: int = 1
+        self,
+        rows: GroupedRows,
+        refused: Array,
+        accepted: Array,
+        biased: Array,
+        tilt: Tilt,
+        l2: float,
+        n_jobs: int = 1,
+        centre: Array | None = None,
     ) -> None:
         self.rows = rows
+        self.centre = np.zeros(rows.n_weights) if centre is None else centre
         self.counts = np.ascontiguousarray(np.stack([refused, accepted, biased], axis=1), np.float64)
         self.tilt = np.array(tilt, np.float64)
         self.l2, self.n_jobs = l2, n_jobs
@@ -52,8 +64,9 @@ class PairObjective:
     def __call__(self, flat: Array, gradient: Array) -> float:
         self._last[:] = flat
         loss, slope = self._pass(flat, False)
-        gradient[:] = self.l2 * flat + self.rows.spread(slope)
-        return loss + 0.5 * self.l2 * float(flat @ flat)
+        away = flat - self.centre
+        gradient[:] = self.l2 * away + self.rows.spread(slope)
+        return loss + 0.5 * self.l2 * float(away @ away)
 
     def inverse_curvature(self) -> Array:
         """1 / the second derivative by each weight, at the weights of the last call."""

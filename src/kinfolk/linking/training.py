@@ -12,23 +12,20 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.core.training import Callback, Convergence, TrainingPlan
-from kinfolk.errors import DataWarning, InputError, SettingError, warn
-from kinfolk.inference.clustering import LARGEST, e_step, log_odds, missing_pairs, single_link
+from kinfolk.inference.clustering import LARGEST, e_step, log_odds, missing_pairs
 from kinfolk.learning.lbfgs import Watch, optimise
-from kinfolk.linking.blocking import BlockingReport, as_rules, wide_rules
 from kinfolk.linking.clusterers import Clusterer
-from kinfolk.linking.mentions import Mentions, pair_keys, pairs_of
+from kinfolk.linking.mentions import Mentions
 from kinfolk.linking.objective import Bias, PairObjective, Tilt, grouped_scores
 from kinfolk.linking.pair_table import GroupedRows, PairRows
 from kinfolk.linking.ranking import RankingObjective
-from kinfolk.linking.records import PairLabels
-from kinfolk.linking.scores import METRICS_OF_PAIRS, Metric, labelled_pairs_after, metric
+from kinfolk.linking.scores import Metric
 
 log = logging.getLogger("kinfolk")
 Array = NDArray[Any]
@@ -76,12 +73,20 @@ def learned_shares(data: PairData) -> NDArray[np.float64]:
 
 
 class PairTrainer:
-    """Fits weights to labels of pairs."""
+    """Fits weights to labels of pairs; `centre` are those that the ridge draws to, 0 unless given."""
 
     MEMORY = TrainingPlan.memory
 
-    def __init__(self, data: PairData, plan: TrainingPlan, bias: Bias | None, callback: Callback | None) -> None:
+    def __init__(
+        self,
+        data: PairData,
+        plan: TrainingPlan,
+        bias: Bias | None,
+        callback: Callback | None,
+        centre: Array | None = None,
+    ) -> None:
         self.data, self.plan, self._callback = data, plan, callback
+        self.centre = np.zeros(data.n_weights) if centre is None else centre
         self._tilt = Tilt() if bias is None else bias.tilt
         nobody = np.zeros(len(data.truth), bool)
         self._biased = nobody if bias is None else bias.biased(data.items.right, data.truth)
@@ -101,7 +106,7 @@ class PairTrainer:
             for chosen in (labels == 0, linked & ~self._biased, linked & self._biased)
         )
         plan, data = self.plan, self.data
-        objective = PairObjective(data.on, refused, accepted, biased, self._tilt, plan.l2, plan.n_jobs)
+        objective = PairObjective(data.on, refused, accepted, biased, self._tilt, plan.l2, plan.n_jobs, self.centre)
         return self._optimised(objective, start)
 
     def _optimised(self, objective: Any, start: Array) -> tuple[Array, Convergence]:
@@ -176,7 +181,7 @@ def rounds_of(
     def cluster(score: Array) -> Array:
         return clusters_of(items, sigmoid(score), clusterer, chosen)
 
-    labels, weights = np.where(mask, data.truth, np.int8(-1)), np.zeros(data.n_weights)
+    labels, weights = np.where(mask, data.truth, np.int8(-1)), trainer.centre
     for number in range(rounds + 1):
         weights, convergence = trainer.fit(labels, weights) if number or local is None else local
         found = Learned(labels, weights, convergence, trainer.scores(weights), cluster)
@@ -430,153 +435,6 @@ def closure_line(candidates: int, compared: int) -> str:
     pairs = f"{more:,} pair{'s' * (more != 1)} inside likely clusters that blocking left out"
     share = f" ({100 * more / candidates:.1f} % more)" if candidates else ""  # rules alone may have made all
     return f"{pairs} {'are' if more != 1 else 'is'} compared too{share}"
-
-
-# -- What a Linker can learn from ----------------------------------------------------------------------
-
-
-class Supervision(NamedTuple):
-    """What a linker learns from.
-
-    items      with candidate pairs, and with clusters as far as they are known
-    labels     of the pairs of these items, candidates or others: int8 (P,), 1 or 0, and -1 where nothing is known
-    value      a metric by name -> a number for clusters of the items
-    whole      the items that statistics of comparisons are learned from
-    complete   whether the clusters are known, not a few pairs alone
-    """
-
-    items: Mentions
-    labels: Callable[[Mentions], NDArray[np.int8]]
-    value: Callable[[str], Metric]
-    whole: Mentions
-    complete: bool
-
-
-def check_enough(items: Mentions) -> None:
-    if items.n_items < 2:
-        raise InputError(f"training needs pairs of items; got {items.n_items or 'none'}: is the table empty?")
-
-
-def supervision_of_clusters(items: Mentions) -> Supervision:
-    """Every candidate pair of two items whose clusters are known teaches."""
-    known = trainable(items)
-    truth = np.asarray(known.clusters)
-
-    def value(name: str) -> Metric:
-        def of(clusters: Array, kept: Array | None = None) -> float:
-            if kept is None:
-                return metric(name)(known, clusters)
-            first = None if known.first_table is None else int(kept[: known.first_table].sum())
-            none = np.empty(0, np.int32)
-            part = Mentions({}, known.groups[kept], none, none, clusters=truth[kept], first_table=first)
-            return metric(name)(part, clusters[kept])
-
-        return of
-
-    return Supervision(known, lambda items: items.pair_labels, value, items, True)
-
-
-def supervision_of_pairs(items: Mentions, labels: PairLabels) -> Supervision:
-    """Labelled pairs alone teach, candidates or not; clusters are those that matches join."""
-    _check_both(labels)
-    keys, own = pair_keys(items.left, items.right), pair_keys(labels.left, labels.right)
-    added = int((~np.isin(own, keys)).sum())
-    if added:
-        log.info("%d of %d labelled pairs are no candidates; for training they are added to them", added, len(labels))
-    if items.clusters is not None:
-        log.warning("the records have clusters, but only the %d labelled pairs teach", len(labels))
-    every = np.union1d(keys, own)
-    message = "%d matches and %d others teach; of %d other candidate pairs nothing is known"
-    log.info(message, labels.n_yes, len(labels) - labels.n_yes, len(every) - len(labels))
-    left, right = pairs_of(every)
-    known = replace(items, left=left, right=right, blocked=True, clusters=labels.joined(items.n_items))
-
-    def labels_of(items: Mentions) -> NDArray[np.int8]:
-        keys = pair_keys(items.left, items.right)
-        at = np.minimum(np.searchsorted(own, keys), len(own) - 1)
-        return np.where(own[at] == keys, labels.match[at], -1).astype(np.int8)
-
-    def value(name: str) -> Metric:
-        if name not in METRICS_OF_PAIRS:
-            wanted = " or ".join(map(repr, METRICS_OF_PAIRS))
-            raise SettingError("select", name, f"{wanted} where labelled pairs teach: no clusters are known")
-
-        def of(clusters: Array, kept: Array | None = None) -> float:
-            part = labels if kept is None else labels.take(kept[labels.left] & kept[labels.right])
-            return METRICS_OF_PAIRS[name](labelled_pairs_after(part, clusters))
-
-        return of
-
-    return Supervision(known, labels_of, value, known, False)
-
-
-def _check_both(labels: PairLabels) -> None:
-    n, yes = len(labels), labels.n_yes
-    if not n:
-        raise InputError("no labelled pair says yes or no, so there is nothing to learn from; label some")
-    if not yes:
-        remedy = "label some that are, candidates that look alike first"
-        raise InputError(f"none of {n} labelled pairs is a match; {remedy}")
-    if yes == n:
-        remedy = "label candidates that are no matches too, those that look alike first"
-        whole = "should these be all the matches there are, read the records with them, `truth=...`"
-        raise InputError(f"all {n} labelled pairs are matches, so nothing tells them from others; {remedy}; {whole}")
-
-
-def trainable(items: Mentions) -> Mentions:
-    """The items with known clusters, if their pairs can teach anything."""
-    if items.clusters is None:
-        remedy = "give `cluster=...` or `truth=...` to read_records, or labelled pairs to fit, `pairs=...`"
-        raise InputError(f"training needs items with true clusters; {remedy}")
-    known = items.clusters >= 0
-    if not known.all():
-        log.info("%d items without a known cluster are left out of training", int((~known).sum()))
-    kept = items if known.all() else items.take(known)
-    if not kept.n_pairs:
-        raise InputError("no candidate pair to learn from; choose wider blocking rules")
-    labels = kept.pair_labels
-    if not (labels == 1).any() or not (labels == 0).any():
-        which = "a true link" if not (labels == 1).any() else "two different entities"
-        raise InputError(f"none of {kept.n_pairs} candidate pairs is {which}; look at blocking and truth")
-    return kept
-
-
-LOW_COMPLETENESS = 0.9  # share of true pairs within reach below which blocking is warned of
-
-
-def warn_of_blocking(items: Mentions, rules: Any, report: BlockingReport | None) -> None:
-    """Warn where blocking leaves many true pairs out of reach: not candidates, nor joined through other records."""
-    if items.clusters is None or not items.n_true_pairs:
-        return
-    true = items.pair_labels == 1
-    joined = single_link(items.n_items, items.left[true], items.right[true], np.ones(int(true.sum())))
-    share = replace(items, clusters=joined).n_true_pairs / items.n_true_pairs
-    if share >= LOW_COMPLETENESS:
-        return
-    if report is not None:
-        parts = [f"{one.rule} {100 * (one.n_true or 0) / items.n_true_pairs:.1f} %" for one in report.rules]
-        named = f" ({', '.join(parts)}{' each' * (len(parts) > 1)} by itself)"
-    else:
-        named = "" if rules is None else f" ({', '.join(map(str, as_rules(rules)))})"
-    warn(
-        f"blocking{named} puts only {100 * share:.1f} % of the true pairs of the training data within reach, directly "
-        f"or through other records; no model can link the rest: add a rule for them, such as {wide_rules(items)}",
-        DataWarning,
-    )
-
-
-ALIKE = 0.1  # log-odds that lie within so little are the same for all that matters
-
-
-def warn_of_one_answer(score: Array) -> None:
-    """Warn where a trained model does not distinguish pairs; `score` are log-odds of the pairs."""
-    if len(score) > 1 and np.ptp(score) < ALIKE:
-        warn(
-            f"the trained model gives all {len(score):,} pairs of the training data practically the same probability, "
-            f"{sigmoid(score).mean():.3f}, so their records fall together all or none: nothing that is compared tells "
-            "the labelled pairs apart. Compare other fields, or label more pairs",
-            DataWarning,
-        )
 
 
 def item_pairs(items: Mentions, given: Any) -> Any:

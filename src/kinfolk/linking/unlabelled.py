@@ -21,11 +21,12 @@ from kinfolk.errors import InputError
 from kinfolk.linking.clusterers import AverageLink, Clusterer, OneToOne
 from kinfolk.linking.comparisons import DateDifference, NumberDifference
 from kinfolk.linking.fellegi_sunter import FieldWeights, fellegi_sunter
-from kinfolk.linking.mentions import Mentions
+from kinfolk.linking.mentions import Mentions, pair_keys
 from kinfolk.linking.pair_table import distinct_rows
 from kinfolk.linking.pairs import Answer, Comparison, Items, PairFeature, texts_of, where_known
 from kinfolk.linking.rarity import LEVELS, ValueCounts
-from kinfolk.linking.training import clusters_of, closed, sigmoid
+from kinfolk.linking.records import PairLabels
+from kinfolk.linking.training import closed, sigmoid
 
 Array = NDArray[Any]
 log = logging.getLogger("kinfolk")
@@ -105,6 +106,7 @@ class Guess:
     fields: dict[str, float]  # what each counts for
     weights: FieldWeights
     clusterer: Clusterer
+    labelled: bool = False  # whether some pairs were known
 
     def __str__(self) -> str:
         matches = self.weights.share * 100
@@ -113,16 +115,19 @@ class Guess:
         return f"about {matches:.2g} % of the candidate pairs are matches, by how far their fields agree{again}"
 
 
-def guessed(items: Mentions, features: Sequence[PairFeature], n_jobs: int) -> Guess:
-    """The clusters of items whose clusters are not known; `features` have learned."""
+def guessed(items: Mentions, features: Sequence[PairFeature], n_jobs: int, labels: PairLabels | None = None) -> Guess:
+    """The clusters of items whose clusters are not known; `features` have learned. `labels`: of some of the pairs."""
     agreement = Agreement.of(features)
     if not agreement.fields:
-        remedy = "compare fields, such as 'jaro_winkler(name)', or give labels"
-        raise InputError(f"without labels a linker learns from comparisons of single fields, and there is none; {remedy}")
+        remedy = "compare fields, such as 'jaro_winkler(name)', or give clusters"
+        raise InputError(f"without clusters a linker learns from comparisons of single fields: there is none; {remedy}")
     if not items.n_pairs:
         raise InputError("no candidate pair to learn from; choose wider blocking rules")
+    known = PairLabels(*np.empty((3, 0), np.int32)) if labels is None else labels
     rows = distinct_rows(agreement.coder(items), items.left, items.right, agreement.sizes, n_jobs)
-    weights = fellegi_sunter(rows.codes, rows.counts, agreement.sizes, first_guess(rows.codes))
+    at = rows.row[np.searchsorted(pair_keys(items.left, items.right), pair_keys(known.left, known.right))]
+    no, yes = (np.bincount(at[known.match == answer], minlength=len(rows.codes)) for answer in (0, 1))
+    weights = fellegi_sunter(rows.codes, rows.counts, agreement.sizes, first_guess(rows.codes), yes, no)
     if not weights.settled:
         log.info("EM did not settle in its iterations; the last one is taken")
 
@@ -134,6 +139,9 @@ def guessed(items: Mentions, features: Sequence[PairFeature], n_jobs: int) -> Gu
     clusterer: Clusterer = OneToOne() if items.first_table is not None else AverageLink()
     if clusterer.every_pair:
         items, score = closed(items, score, decide)
-    clusters = clusters_of(items, sigmoid(score), clusterer)
+    pairs = np.stack([known.left, known.right], axis=1)
+    together, apart = (pairs[known.match == answer] for answer in (1, 0))
+    probability, first = sigmoid(score), items.first_table
+    clusters = clusterer.cluster(items.n_items, items.left, items.right, probability, together, apart, first)
     counts_for = dict(zip(agreement.fields, weights.counts_for.tolist(), strict=True))
-    return Guess(replace(items, clusters=clusters), counts_for, weights, clusterer)
+    return Guess(replace(items, clusters=clusters), counts_for, weights, clusterer, labels is not None)

@@ -25,7 +25,8 @@ from kinfolk.linking.mentions import Mentions
 from kinfolk.linking.objective import Bias
 from kinfolk.linking.records import read_records
 from kinfolk.linking.scores import PairScores, Score, all_scores, b_cubed, ceaf_e, compare, muc, pair_scores
-from kinfolk.linking.training import at_threshold, best_threshold, clusters_of, supervision_of_clusters
+from kinfolk.linking.supervision import supervision_of_clusters
+from kinfolk.linking.training import at_threshold, best_threshold, clusters_of
 from kinfolk.papers.harness import Row, Run, bootstrap, counted_row, experiment, spread
 
 # -- What Tables 1 to 3 share: the settings of a row, training them, and the paper's figures ----------

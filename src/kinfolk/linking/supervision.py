@@ -1,0 +1,188 @@
+"""What a Linker can learn from: true clusters, labels of some pairs, or nothing but the records."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.errors import DataWarning, InputError, SettingError, warn
+from kinfolk.inference.clustering import single_link
+from kinfolk.linking.blocking import BlockingReport, as_rules, wide_rules
+from kinfolk.linking.mentions import Mentions, pair_keys, pairs_of
+from kinfolk.linking.records import PairLabels
+from kinfolk.linking.scores import METRICS_OF_PAIRS, Metric, labelled_pairs_after, metric
+from kinfolk.linking.training import sigmoid
+from kinfolk.linking.unlabelled import Guess
+
+log = logging.getLogger("kinfolk")
+Array = NDArray[Any]
+
+
+class Supervision(NamedTuple):
+    """What a linker learns from.
+
+    items      with candidate pairs, and with clusters as far as they are known
+    labels     of the pairs of these items, candidates or others: int8 (P,), 1 or 0, and -1 where nothing is known
+    value      a metric by name -> a number for clusters of the items
+    whole      the items that statistics of comparisons are learned from
+    complete   whether the clusters are known, not a few pairs alone
+    guess      clusters by how far fields agree, where true ones are not known
+    """
+
+    items: Mentions
+    labels: Callable[[Mentions], NDArray[np.int8]]
+    value: Callable[[str], Metric]
+    whole: Mentions
+    complete: bool
+    guess: Guess | None = None
+
+    @property
+    def source(self) -> str:
+        """What the labels are from: clusters, pairs or, without any, the records themselves."""
+        return "clusters" if self.complete else "pairs" if self.guess is None or self.guess.labelled else "records"
+
+    def likely(self, items: Mentions) -> NDArray[np.int8]:
+        """Labels of the pairs of these items; where nothing is known, those of the guess."""
+        labels = self.labels(items)
+        if self.guess is None:
+            return labels
+        together = replace(items, clusters=self.guess.items.clusters).pair_labels
+        return np.where(labels >= 0, labels, together).astype(np.int8)
+
+
+def check_enough(items: Mentions) -> None:
+    if items.n_items < 2:
+        raise InputError(f"training needs pairs of items; got {items.n_items or 'none'}: is the table empty?")
+
+
+def supervision_of_clusters(items: Mentions) -> Supervision:
+    """Every candidate pair of two items whose clusters are known teaches."""
+    known = trainable(items)
+    truth = np.asarray(known.clusters)
+
+    def value(name: str) -> Metric:
+        def of(clusters: Array, kept: Array | None = None) -> float:
+            if kept is None:
+                return metric(name)(known, clusters)
+            first = None if known.first_table is None else int(kept[: known.first_table].sum())
+            none = np.empty(0, np.int32)
+            part = Mentions({}, known.groups[kept], none, none, clusters=truth[kept], first_table=first)
+            return metric(name)(part, clusters[kept])
+
+        return of
+
+    return Supervision(known, lambda items: items.pair_labels, value, items, True)
+
+
+def supervision_of_guess(guess: Guess) -> Supervision:
+    """Nothing is known but what the fields of the records say."""
+    items = guess.items
+    labels = items.pair_labels
+    log.warning(
+        "no labels are given: learned from the records alone, of which %s. How good that is cannot be known without "
+        "labels; `ActiveLinker` asks for the most useful ones",
+        guess,
+    )
+    if not (labels == 1).any():
+        log.warning("no two records agree closely enough for a match: every record is a cluster of its own")
+
+    def value(name: str) -> Metric:
+        return lambda clusters, kept=None: metric(name)(items, clusters)  # type: ignore[misc]
+
+    return Supervision(items, lambda items: items.pair_labels, value, items, False, guess)
+
+
+def supervision_of_pairs(items: Mentions, labels: PairLabels) -> Supervision:
+    """Labelled pairs alone teach, candidates or not; clusters are those that matches join."""
+    if not len(labels):
+        raise InputError("no labelled pair says yes or no, so there is nothing to learn from; label some")
+    keys, own = pair_keys(items.left, items.right), pair_keys(labels.left, labels.right)
+    added = int((~np.isin(own, keys)).sum())
+    if added:
+        log.info("%d of %d labelled pairs are no candidates; for training they are added to them", added, len(labels))
+    if items.clusters is not None:
+        log.warning("the records have clusters, but only the %d labelled pairs teach", len(labels))
+    every = np.union1d(keys, own)
+    message = "%d matches and %d others teach; of %d other candidate pairs nothing is known"
+    log.info(message, labels.n_yes, len(labels) - labels.n_yes, len(every) - len(labels))
+    left, right = pairs_of(every)
+    known = replace(items, left=left, right=right, blocked=True, clusters=labels.joined(items.n_items))
+
+    def labels_of(items: Mentions) -> NDArray[np.int8]:
+        keys = pair_keys(items.left, items.right)
+        at = np.minimum(np.searchsorted(own, keys), len(own) - 1)
+        return np.where(own[at] == keys, labels.match[at], -1).astype(np.int8)
+
+    def value(name: str) -> Metric:
+        if name not in METRICS_OF_PAIRS:
+            wanted = " or ".join(map(repr, METRICS_OF_PAIRS))
+            raise SettingError("select", name, f"{wanted} where labelled pairs teach: no clusters are known")
+
+        def of(clusters: Array, kept: Array | None = None) -> float:
+            part = labels if kept is None else labels.take(kept[labels.left] & kept[labels.right])
+            return METRICS_OF_PAIRS[name](labelled_pairs_after(part, clusters))
+
+        return of
+
+    return Supervision(known, labels_of, value, known, False)
+
+
+def trainable(items: Mentions) -> Mentions:
+    """The items with known clusters, if their pairs can teach anything."""
+    if items.clusters is None:
+        remedy = "give `cluster=...` or `truth=...` to read_records, or labelled pairs to fit, `pairs=...`"
+        raise InputError(f"training needs items with true clusters; {remedy}")
+    known = items.clusters >= 0
+    if not known.all():
+        log.info("%d items without a known cluster are left out of training", int((~known).sum()))
+    kept = items if known.all() else items.take(known)
+    if not kept.n_pairs:
+        raise InputError("no candidate pair to learn from; choose wider blocking rules")
+    labels = kept.pair_labels
+    if not (labels == 1).any() or not (labels == 0).any():
+        which = "a true link" if not (labels == 1).any() else "two different entities"
+        raise InputError(f"none of {kept.n_pairs} candidate pairs is {which}; look at blocking and truth")
+    return kept
+
+
+LOW_COMPLETENESS = 0.9  # share of true pairs within reach below which blocking is warned of
+
+
+def warn_of_blocking(items: Mentions, rules: Any, report: BlockingReport | None) -> None:
+    """Warn where blocking leaves many true pairs out of reach: not candidates, nor joined through other records."""
+    if items.clusters is None or not items.n_true_pairs:
+        return
+    true = items.pair_labels == 1
+    joined = single_link(items.n_items, items.left[true], items.right[true], np.ones(int(true.sum())))
+    share = replace(items, clusters=joined).n_true_pairs / items.n_true_pairs
+    if share >= LOW_COMPLETENESS:
+        return
+    if report is not None:
+        parts = [f"{one.rule} {100 * (one.n_true or 0) / items.n_true_pairs:.1f} %" for one in report.rules]
+        named = f" ({', '.join(parts)}{' each' * (len(parts) > 1)} by itself)"
+    else:
+        named = "" if rules is None else f" ({', '.join(map(str, as_rules(rules)))})"
+    warn(
+        f"blocking{named} puts only {100 * share:.1f} % of the true pairs of the training data within reach, directly "
+        f"or through other records; no model can link the rest: add a rule for them, such as {wide_rules(items)}",
+        DataWarning,
+    )
+
+
+ALIKE = 0.1  # log-odds that lie within so little are the same for all that matters
+
+
+def warn_of_one_answer(score: Array) -> None:
+    """Warn where a trained model does not distinguish pairs; `score` are log-odds of the pairs."""
+    if len(score) > 1 and np.ptp(score) < ALIKE:
+        warn(
+            f"the trained model gives all {len(score):,} pairs of the training data practically the same probability, "
+            f"{sigmoid(score).mean():.3f}, so their records fall together all or none: nothing that is compared tells "
+            "the labelled pairs apart. Compare other fields, or label more pairs",
+            DataWarning,
+        )
