@@ -17,7 +17,7 @@ from kinfolk.linking.mentions import Mentions, pair_keys, pairs_of
 from kinfolk.linking.records import PairLabels
 from kinfolk.linking.scores import METRICS_OF_PAIRS, Metric, labelled_pairs_after, metric
 from kinfolk.linking.training import sigmoid
-from kinfolk.linking.unlabelled import Guess
+from kinfolk.linking.unlabelled import NO_EVIDENCE, WEAK, Guess
 
 log = logging.getLogger("kinfolk")
 Array = NDArray[Any]
@@ -88,7 +88,13 @@ def supervision_of_guess(guess: Guess) -> Supervision:
         "labels; `ActiveLinker` asks for the most useful ones",
         guess,
     )
-    if not (labels == 1).any():
+    if guess.chance > NO_EVIDENCE:
+        why = "chance alone makes as many pairs agree so closely: there may be no duplicates, or too few fields"
+        log.warning("%s. Nothing is linked; labels of some pairs (`pairs=...`) would decide", why)
+    elif guess.chance > WEAK:
+        share = f"{100 * guess.chance:.0f}"
+        log.warning("chance makes %s pairs agree as closely as the closest 100 matches do: check some", share)
+    elif not (labels == 1).any():
         log.warning("no two records agree closely enough for a match: every record is a cluster of its own")
 
     def value(name: str) -> Metric:

@@ -18,11 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.errors import InputError
-from kinfolk.linking.clusterers import AverageLink, Clusterer, OneToOne
+from kinfolk.linking.choosing import ALONE
+from kinfolk.linking.clusterers import AverageLink, Clusterer, OneToMany, OneToOne
 from kinfolk.linking.comparisons import DateDifference, NumberDifference
 from kinfolk.linking.fellegi_sunter import FieldWeights, fellegi_sunter
 from kinfolk.linking.mentions import Mentions, pair_keys
-from kinfolk.linking.pair_table import distinct_rows
+from kinfolk.linking.pair_table import PairRows, distinct_rows
 from kinfolk.linking.pairs import Answer, Comparison, Items, PairFeature, texts_of, where_known
 from kinfolk.linking.rarity import LEVELS, ValueCounts
 from kinfolk.linking.records import PairLabels
@@ -33,6 +34,7 @@ log = logging.getLogger("kinfolk")
 ALIKE = 8  # levels of similarity
 SIZE = 1 + ALIKE + LEVELS
 MONTH = 30.0  # days at which two dates are half alike
+TENTH = 0.1
 STEEP, MIDDLE = 20.0, 0.75  # EM starts from 1 / (1 + e^-20 (a - 0.75)), a the mean agreement of a pair
 
 
@@ -106,6 +108,7 @@ class Guess:
     fields: dict[str, float]  # what each counts for
     weights: FieldWeights
     clusterer: Clusterer
+    chance: float  # pairs that chance makes as close as the closest matches, for each of these
     labelled: bool = False  # whether some pairs were known
 
     def __str__(self) -> str:
@@ -136,12 +139,93 @@ def guessed(items: Mentions, features: Sequence[PairFeature], n_jobs: int, label
         return np.asarray(weights.scores(compared.codes)[compared.row])
 
     score = np.asarray(weights.scores(rows.codes)[rows.row])
-    clusterer: Clusterer = OneToOne() if items.first_table is not None else AverageLink()
-    if clusterer.every_pair:
+    chance = by_chance(items, agreement, rows, weights)
+    if chance > NO_EVIDENCE:
+        score = np.minimum(score, -1.0)
+    clusterer: Clusterer = AverageLink()
+    if items.first_table is None:
         items, score = closed(items, score, decide)
+    else:
+        clusterer = across_unknown_tables(items, score)
     pairs = np.stack([known.left, known.right], axis=1)
     together, apart = (pairs[known.match == answer] for answer in (1, 0))
     probability, first = sigmoid(score), items.first_table
     clusters = clusterer.cluster(items.n_items, items.left, items.right, probability, together, apart, first)
     counts_for = dict(zip(agreement.fields, weights.counts_for.tolist(), strict=True))
-    return Guess(replace(items, clusters=clusters), counts_for, weights, clusterer, labels is not None)
+    return Guess(replace(items, clusters=clusters), counts_for, weights, clusterer, chance, labels is not None)
+
+
+# -- Is there a match at all? ---------------------------------------------------------------------------
+#
+# EM divides the pairs of any table in two, duplicates or not. What two records agree on by chance is known from pairs
+# drawn at random: with p the share of them that agree on a field as closely as a pair does, the pair's surprise is
+# S = -Σ_k c_k log p_k, and the distribution of S over all pairs, fields being independent, is a convolution. Of n
+# possible pairs n · P(S >= t) are as close by chance; t is the surprise that the closest quarter of the matches exceed.
+
+DRAWN = 100_000  # pairs
+STEP = 0.25  # of S, where distributions are convolved
+CLOSEST = 0.75
+NO_EVIDENCE = 1 / 3  # by_chance above which nothing is linked,
+WEAK = 0.02  # and above which it is warned
+
+
+def by_chance(items: Mentions, agreement: Agreement, rows: PairRows, weights: FieldWeights) -> float:
+    """How many pairs chance makes as close as the closest quarter of the matches, for each that there is; 0 where there
+    are no matches."""
+    matches = np.where(weights.scores(rows.codes) > 0, rows.counts, 0)
+    if not matches.sum():
+        return 0.0
+    left, right = drawn_pairs(items, DRAWN)
+    codes = agreement.coder(items)(left, right)
+    surprise, chance = np.zeros(len(rows.codes)), np.ones(1)
+    for k, counts_for in enumerate(weights.counts_for):
+        own = np.bincount(codes[:, k], minlength=SIZE).astype(np.float64)
+        closer = np.cumsum(own[:0:-1])[::-1]  # pairs that agree as closely as a code, or more
+        of_code = np.append(0.0, -counts_for * np.log((closer + 0.5) / (closer[0] + 1.0)))
+        of_code = np.maximum(of_code, 0.0)
+        surprise += of_code[rows.codes[:, k]]
+        share = (own + 0.02) / (own + 0.02).sum()  # a code that was never drawn is not impossible
+        chance = np.convolve(chance, np.bincount(np.rint(of_code / STEP).astype(np.int64), share))
+    order = np.argsort(surprise)
+    at = int(np.searchsorted(np.cumsum(matches[order]), CLOSEST * matches.sum()))
+    t = surprise[order[min(at, len(order) - 1)]]
+    expected = items.n_possible_pairs * chance[int(t / STEP) :].sum()
+    return float(expected / max(rows.counts[surprise >= t].sum(), 1))
+
+
+def drawn_pairs(items: Mentions, n: int) -> tuple[Items, Items]:
+    """Random pairs, of two tables one of each."""
+    rng, first = np.random.default_rng(0), items.first_table
+    if first is None:
+        a, b = rng.integers(0, items.n_items, (2, n))
+    else:
+        a, b = rng.integers(0, first, n), rng.integers(first, items.n_items, n)
+    apart = a != b
+    return np.minimum(a, b)[apart].astype(np.int32), np.maximum(a, b)[apart].astype(np.int32)
+
+
+# -- Two tables -----------------------------------------------------------------------------------------
+
+
+def across_unknown_tables(items: Mentions, score: Array) -> Clusterer:
+    """One to one, unless the records of one table alone have several partners that are as likely as matches are.
+
+    Likely as matches: above the lowest tenth of the pairs that are the best of both their records. Where records of
+    both tables have such partners, they are taken for look-alikes, as products of one maker are.
+    """
+    best = np.full(items.n_items, -np.inf)
+    for side in (items.left, items.right):
+        np.maximum.at(best, side, score)
+    of_both = (score > 0) & (score >= np.maximum(best[items.left], best[items.right]))
+    if not of_both.any():
+        return OneToOne()
+    likely = score >= np.quantile(score[of_both], TENTH)
+    several = []
+    for side in (items.left, items.right):
+        partners = np.bincount(side[likely], minlength=items.n_items)
+        several.append(float(np.mean(partners[side[of_both]] > 1)))
+    log.info("%.0f %% of the first table's and %.0f %% of the second's matched records have several likely partners",
+             *(100 * share for share in several))  # fmt: skip
+    if (several[0] > ALONE) == (several[1] > ALONE):
+        return OneToOne()
+    return OneToMany(each="first" if several[1] > ALONE else "second")
