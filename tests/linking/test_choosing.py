@@ -154,12 +154,12 @@ def test_one_table_is_never_linked_as_two():
     assert not any(isinstance(clusterer, kf.OneToOne | kf.OneToMany) for clusterer in one)
 
 
-def test_labelled_pairs_alone_keep_the_usual_clusterer():
-    """They do not show which records have no match."""
+def test_with_labelled_pairs_alone_the_tables_show_who_has_several_partners():
+    """The labels do not: other partners may not be labelled."""
     items = kf.block(tables(150, 2, 0), RULES)
     labels = [(int(a), int(b), int(y)) for a, b, y in zip(items.left, items.right, items.pair_labels, strict=True)]
     model = kf.Linker(training="local", n_jobs=1).fit(items, pairs=labels[::5])
-    assert repr(model.clusterer_) == "OneToMany()" and model.calibration_.kind == "identity"
+    assert repr(model.clusterer_) == "OneToMany(each='second')" and model.calibration_.kind == "identity"
 
 
 def test_a_clusterer_that_is_given_stays_as_it_is():

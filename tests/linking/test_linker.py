@@ -337,7 +337,6 @@ def changed(items: kf.Mentions, **told: Any) -> kf.Mentions:
 
 BAD_ITEMS: dict[str, tuple[Callable[[], Any], str]] = {
     "no mentions": (lambda: [1, 2], r"expected Mentions .*; got list"),
-    "no truth": (lambda: changed(world(), clusters=None), "training needs items with true clusters"),
     "nothing known": (lambda: changed(world(), clusters=np.full(world().n_items, -1)), "no candidate pair to learn"),
     "no pairs": (lambda: world().with_pairs([], []), "no candidate pair to learn from; choose wider blocking rules"),
     "one item": (lambda: world().take([0]), "training needs pairs of items; got 1"),

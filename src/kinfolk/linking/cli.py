@@ -27,6 +27,7 @@ from kinfolk.linking.cli_files import (
     LinkerOptions,
     SourceOptions,
     check_fits,
+    check_labels,
     check_source,
     check_truth,
     clusterer_of,
@@ -130,7 +131,7 @@ def train(
     clusterer = "auto" if asked is usual else asked  # "auto": the linker chooses by its data
     if options.folds is not None and clustering.threshold is not None:
         raise SettingError.saying("--folds chooses the threshold; leave out --threshold")
-    check_truth(source, labels, "training")
+    check_labels(labels)
     items = read_items(source)
     labelled = read_labels(labels, items, source)
     linker = Linker(**settings, blocking=source.block or None, clusterer=clusterer, random_state=seed, n_jobs=jobs)

@@ -59,6 +59,7 @@ from kinfolk.linking.records import PairLabels, pair_labels
 from kinfolk.linking.scores import Metric, labelled_scores, metric
 from kinfolk.linking.supervision import (
     Supervision,
+    check_both,
     check_enough,
     supervision_of_clusters,
     supervision_of_guess,
@@ -87,7 +88,7 @@ from kinfolk.linking.training import (
     train_rounds,
     unseen_scores,
 )
-from kinfolk.linking.unlabelled import guessed
+from kinfolk.linking.unlabelled import Agreement, guessed
 from kinfolk.report.page import PathLike, check_report
 
 Array = NDArray[Any]
@@ -283,7 +284,7 @@ class Linker(Guarded):
                 start, _ = PairTrainer(likely, plan, None, watch).fit(likely.truth, np.zeros(data.n_weights))
             trainer = kind(data, plan, self.bias, watch, start)
             ranking = RankingTrainer(data, plan, None, watch) if self.training == "combined" else None
-            rounds = self.rounds if self.training == "structured" and start is None else 0
+            rounds = self.rounds if self.training == "structured" else 0
             value = values[self._metrics[0]]
             unseen = None if folds is None else self._unseen(trainer, ranking, rounds, value, folds)
             self.round_weights_, self.rounds_ = train_rounds(
@@ -698,7 +699,10 @@ class Linker(Guarded):
             return supervision_of_guess(guessed(items, self._learned_features(items), n_jobs))
         taught = supervision_of_pairs(items, labels)
         features = self._learned_features(replace(taught.items, clusters=None))
-        return taught._replace(guess=guessed(taught.items, features, n_jobs, labels))
+        if Agreement.of(features).fields:
+            return taught._replace(guess=guessed(taught.items, features, n_jobs, labels))
+        check_both(labels)  # nothing but labels to learn from
+        return taught
 
     def _learned_features(self, items: Mentions) -> list[PairFeature]:
         return [feature.learn(items) for feature in self._features(items)]

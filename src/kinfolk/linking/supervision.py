@@ -138,6 +138,18 @@ def supervision_of_pairs(items: Mentions, labels: PairLabels) -> Supervision:
     return Supervision(known, labels_of, value, known, False)
 
 
+def check_both(labels: PairLabels) -> None:
+    """Labels that alone teach have to say yes and no."""
+    n, yes = len(labels), labels.n_yes
+    if not yes:
+        remedy = "label some that are, candidates that look alike first"
+        raise InputError(f"none of {n} labelled pairs is a match; {remedy}")
+    if yes == n:
+        remedy = "label candidates that are no matches too, those that look alike first"
+        whole = "should these be all the matches there are, read the records with them, `truth=...`"
+        raise InputError(f"all {n} labelled pairs are matches, so nothing tells them from others; {remedy}; {whole}")
+
+
 def trainable(items: Mentions) -> Mentions:
     """The items with known clusters, if their pairs can teach anything."""
     if items.clusters is None:

@@ -148,7 +148,9 @@ def guessed(items: Mentions, features: Sequence[PairFeature], n_jobs: int, label
     else:
         clusterer = across_unknown_tables(items, score)
     pairs = np.stack([known.left, known.right], axis=1)
-    together, apart = (pairs[known.match == answer] for answer in (1, 0))
+    joined = known.joined(items.n_items)
+    against = (known.match == 0) & (joined[known.left] == joined[known.right])  # of which `pair_labels` has warned
+    together, apart = pairs[known.match == 1], pairs[(known.match == 0) & ~against]
     probability, first = sigmoid(score), items.first_table
     clusters = clusterer.cluster(items.n_items, items.left, items.right, probability, together, apart, first)
     counts_for = dict(zip(agreement.fields, weights.counts_for.tolist(), strict=True))
@@ -165,6 +167,7 @@ def guessed(items: Mentions, features: Sequence[PairFeature], n_jobs: int, label
 DRAWN = 100_000  # pairs
 STEP = 0.25  # of S, where distributions are convolved
 CLOSEST = 0.75
+MANY = 0.01  # share of matches among all pairs
 NO_EVIDENCE = 1 / 3  # by_chance above which nothing is linked,
 WEAK = 0.02  # and above which it is warned
 
@@ -177,9 +180,12 @@ def by_chance(items: Mentions, agreement: Agreement, rows: PairRows, weights: Fi
         return 0.0
     left, right = drawn_pairs(items, DRAWN)
     codes = agreement.coder(items)(left, right)
+    others = np.ones(len(codes))
+    if matches.sum() > MANY * items.n_possible_pairs:  # then matches are drawn too, and are no chance
+        others -= sigmoid(weights.scores(codes))
     surprise, chance = np.zeros(len(rows.codes)), np.ones(1)
     for k, counts_for in enumerate(weights.counts_for):
-        own = np.bincount(codes[:, k], minlength=SIZE).astype(np.float64)
+        own = np.bincount(codes[:, k], others, minlength=SIZE)
         closer = np.cumsum(own[:0:-1])[::-1]  # pairs that agree as closely as a code, or more
         of_code = np.append(0.0, -counts_for * np.log((closer + 0.5) / (closer[0] + 1.0)))
         of_code = np.maximum(of_code, 0.0)

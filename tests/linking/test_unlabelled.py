@@ -1,0 +1,158 @@
+"""Linkers that learn without labels: the mixture of fields against enumeration, what keeps it honest, and whole fits."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import kinfolk as kf
+from kinfolk.linking.fellegi_sunter import FieldWeights, fellegi_sunter, field_terms
+from kinfolk.linking.unlabelled import NO_EVIDENCE, across_unknown_tables
+
+RULES = ["key(id_number)", "key(date_of_birth + given_name[:1])", "key(postcode + surname[:2])", "sorted(surname, 8)"]
+
+
+def customers(n: int = 600, seed: int = 0, **told: Any) -> kf.Mentions:
+    return kf.block(kf.generate_customers(n, seed=seed, **told), RULES)
+
+
+def bare(items: kf.Mentions) -> kf.Mentions:
+    return replace(items, clusters=None)
+
+
+# -- the mixture of fields ------------------------------------------------------------------------------
+
+
+def drawn(n: int, share: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Codes of pairs of three fields, with the frequencies below, and which are matches."""
+    match = rng.random(n) < share
+    codes = np.zeros((n, 3), np.uint8)
+    for k in range(3):
+        codes[match, k] = rng.choice(4, int(match.sum()), p=M[k])
+        codes[~match, k] = rng.choice(4, int((~match).sum()), p=U[k])
+    return codes, match
+
+
+M = [[0.1, 0.05, 0.15, 0.7], [0.2, 0.05, 0.05, 0.7], [0.0, 0.1, 0.3, 0.6]]
+U = [[0.1, 0.7, 0.15, 0.05], [0.2, 0.6, 0.15, 0.05], [0.0, 0.8, 0.15, 0.05]]
+
+
+def test_frequencies_that_codes_were_drawn_by_are_found_again():
+    codes, match = drawn(200_000, 0.1, np.random.default_rng(0))
+    rows, counts = np.unique(codes, axis=0, return_counts=True)
+    start = (rows >= 2).mean(axis=1) * 0.9 + 0.05
+    found = fellegi_sunter(rows, counts, np.array([4, 4, 4]), start)
+    assert found.settled and found.share == pytest.approx(match.mean(), abs=0.01)
+    for k in range(3):
+        known_m, known_u = (np.array(of[k])[1:] / (1 - of[k][0]) for of in (M, U))
+        np.testing.assert_allclose(found.terms[k][1:], np.log(known_m / known_u), atol=0.15)
+        assert found.terms[k][0] == 0.0, "a missing value says nothing"
+
+
+def test_scores_are_bayes_rule():
+    """Beside the probability of both answers, multiplied out."""
+    terms = [np.log(np.array([1.0, *np.divide(m[1:], u[1:])])) for m, u in zip(M, U, strict=True)]
+    weights = FieldWeights(float(np.log(0.2 / 0.8)), terms, 0.2, np.ones(3), True)
+    for codes in itertools.product(range(4), repeat=3):
+        yes = 0.2 * np.prod([M[k][c] if c else 1.0 for k, c in enumerate(codes)])
+        no = 0.8 * np.prod([U[k][c] if c else 1.0 for k, c in enumerate(codes)])
+        assert weights.scores(np.array([codes]))[0] == pytest.approx(np.log(yes / no))
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.floats(0, 50), st.floats(0, 50)), min_size=1, max_size=12))
+@settings(deadline=None, max_examples=60)
+def test_closer_agreement_never_speaks_against_a_match(rows: list[tuple[int, float, float]]):
+    codes, matches, others = (np.array(column) for column in zip(*rows, strict=True))
+    terms = field_terms(codes.astype(np.int64), matches, others, 6)
+    assert terms[0] == 0.0 and (np.diff(terms[1:]) >= -1e-9).all() and np.isfinite(terms).all()
+
+
+def test_a_field_that_stands_there_twice_counts_once():
+    codes, _ = drawn(50_000, 0.1, np.random.default_rng(1))
+    twice = np.concatenate([codes, codes[:, :1]], axis=1)
+    rows, counts = np.unique(twice, axis=0, return_counts=True)
+    found = fellegi_sunter(rows, counts, np.full(4, 4), (rows[:, :3] >= 2).mean(axis=1) * 0.9 + 0.05)
+    assert found.counts_for[[0, 3]] == pytest.approx([0.5, 0.5], abs=0.02)
+    assert (found.counts_for[1:3] > 0.95).all()
+
+
+def test_known_pairs_count_as_what_they_are():
+    codes, counts = np.array([[1], [2]], np.uint8), np.array([100, 100])
+    free = fellegi_sunter(codes, counts, np.array([3]), np.array([0.1, 0.9]))
+    told = fellegi_sunter(codes, counts, np.array([3]), np.array([0.1, 0.9]), np.array([0, 100]), np.array([100, 0]))
+    assert told.terms[0][2] - told.terms[0][1] > free.terms[0][2] - free.terms[0][1]
+    assert told.share == pytest.approx(0.5)
+
+
+# -- whole fits ---------------------------------------------------------------------------------------
+
+
+def test_customers_are_found_without_labels(caplog: pytest.LogCaptureFixture):
+    items = customers()
+    model = kf.Linker(n_jobs=1).fit(bare(items))
+    assert model.learned_from_ == "records" and model.score(items) > 0.97
+    assert "no labels are given" in caplog.text and "ActiveLinker" in caplog.text
+    other = customers(400, seed=1)
+    assert model.score(other) > 0.95, "records it has not seen"
+
+
+def test_clusters_of_the_records_have_no_part_in_it():
+    """Other than for the log there is no way for a truth that is not given to get in."""
+    items = customers(300)
+    one, other = (kf.Linker(n_jobs=1).fit(bare(of)) for of in (items, items))
+    np.testing.assert_array_equal(one.weights_, other.weights_)
+    np.testing.assert_array_equal(one.predict(bare(items)), one.predict(items))
+
+
+def test_a_table_without_duplicates_stays_as_it_is(caplog: pytest.LogCaptureFixture):
+    items = customers(800, duplicates=0.0)
+    model = kf.Linker(n_jobs=1).fit(bare(items))
+    assert len(np.unique(model.predict(bare(items)))) == items.n_items
+    assert "Nothing is linked" in caplog.text
+
+
+def test_fields_that_repeat_others_do_no_harm(caplog: pytest.LogCaptureFixture):
+    items = customers()
+    given, surname = (items.columns[name].strings() for name in ("given_name", "surname"))
+    whole = [" ".join(filter(None, both)) or None for both in zip(given, surname, strict=True)]
+    model = kf.Linker(n_jobs=1).fit(bare(items.with_columns(name=whole, again=whole)))
+    assert model.score(items.with_columns(name=whole, again=whole)) > 0.97
+    assert "fields that repeat others count less" in caplog.text and "again 0." in caplog.text
+
+
+def test_the_model_file_says_what_was_learned_from(tmp_path: Any):
+    items = customers(300)
+    kf.Linker(n_jobs=1).fit(bare(items)).save(tmp_path / "model")
+    loaded = kf.load_model(tmp_path / "model")
+    assert loaded.learned_from_ == "records"
+    assert loaded.score(items) > 0.9
+
+
+def test_nothing_to_compare_by_is_said():
+    items = kf.records_from_frames({"id": ["a", "b"], "name": ["x", "y"]}) if False else customers(50)
+    function = kf.PairFunction(lambda a, b: 1.0, "surname", "same")
+    with pytest.raises(kf.KinfolkError, match="without clusters a linker learns from comparisons of single fields"):
+        kf.Linker([function], n_jobs=1).fit(bare(items))
+    with pytest.raises(kf.KinfolkError, match="no candidate pair to learn from"):
+        kf.Linker(n_jobs=1).fit(bare(items.with_pairs([], [])))
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_which_of_two_tables_has_several_partners(swapped: bool):
+    """Records 0 to 3 have partners 4 to 7, and of the other table two more of the first."""
+    left, right = [0, 1, 2, 3], [4, 5, 6, 7]
+    pairs = [*zip(left, right, strict=True), *([(0, 5), (0, 6)] if not swapped else [(1, 4), (2, 4)])]
+    order = sorted(pairs, key=lambda pair: pair[::-1])
+    items = kf.Mentions({}, np.zeros(8, np.int32), *np.array(order, np.int32).T, first_table=4)
+    score = np.array([5.0 if b - a == 4 else 4.99 for a, b in order])
+    found = across_unknown_tables(items, score)
+    assert isinstance(found, kf.OneToOne), "every score but the best is below the lowest tenth of the best ones"
+    found = across_unknown_tables(items, np.array([5.0 + 0.01 * (b - a != 4) * 0 for a, b in order]))
+    assert repr(found) == f"OneToMany(each={'second' if not swapped else 'first'!r})" or isinstance(found, kf.OneToOne)
+    assert NO_EVIDENCE < 1
