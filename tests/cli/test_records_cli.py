@@ -522,7 +522,6 @@ def test_pages_about_links(kinfolk: Any, world: Path, tmp_path: Path):
 BAD_TRAINING: dict[str, tuple[list[str], str]] = {
     "no input": ([], "give either --documents PATH or --records FILE; got neither"),
     "two inputs": (["--records", "train.csv", "--documents", "train.conll"], "got both"),
-    "no truth": (["--records", "train.csv"], "name their column with --cluster"),
     "a wrong column of clusters": (
         ["--records", "train.csv", "--cluster", "entty"],
         "no column 'entty' (cluster); the columns are 'id', 'given', 'surname', 'town', 'year', 'entity'",

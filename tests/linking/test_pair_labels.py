@@ -93,9 +93,8 @@ def test_labelled_pairs_move_what_is_learned_without_labels():
     assert (before.learned_from_, after.learned_from_) == ("records", "pairs")
     assert after.rounds_[0].positives == 3 and after.score(people()) >= before.score(people()) - 0.02
     known = pair_labels(items, told)
-    at = [
-        np.flatnonzero((items.left == a) & (items.right == b))[0] for a, b in zip(known.left, known.right, strict=True)
-    ]
+    places = {pair: k for k, pair in enumerate(zip(items.left.tolist(), items.right.tolist(), strict=True))}
+    at = [places[pair] for pair in zip(known.left.tolist(), known.right.tolist(), strict=True)]
     away = [np.abs(model.predict_proba(items)[at] - known.match).mean() for model in (before, after)]
     assert away[1] <= away[0] + 1e-6
 

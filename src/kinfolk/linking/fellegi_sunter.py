@@ -71,6 +71,8 @@ def field_terms(codes: Array, matches: Array, others: Array, size: int) -> NDArr
     """log m/u of each code of a field; a code that no pair has is as the next lower one that some have."""
     from scipy.optimize import isotonic_regression
 
+    m: Array
+    u: Array
     m, u = (np.bincount(codes, of, minlength=size) for of in (matches, others))
     there = np.flatnonzero(np.bincount(codes, minlength=size)[1:]) + 1
     terms = np.zeros(size)

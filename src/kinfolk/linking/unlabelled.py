@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from kinfolk.errors import InputError
 from kinfolk.linking.choosing import ALONE
 from kinfolk.linking.clusterers import AverageLink, Clusterer, OneToMany, OneToOne
-from kinfolk.linking.comparisons import DateDifference, NumberDifference
+from kinfolk.linking.comparisons import NumberDifference
+from kinfolk.linking.dates import DateDifference
 from kinfolk.linking.fellegi_sunter import FieldWeights, fellegi_sunter
 from kinfolk.linking.mentions import Mentions, pair_keys
 from kinfolk.linking.pair_table import PairRows, distinct_rows
