@@ -145,17 +145,20 @@ def test_nothing_to_compare_by_is_said():
 
 SEVERAL = {
     "nobody": ([], "OneToOne()"),
-    "of the first": ([(0, 5), (1, 6)], "OneToMany(each='second')"),
-    "of the second": ([(1, 4), (2, 5)], "OneToMany(each='first')"),
-    "of both": ([(0, 5), (1, 6), (1, 4), (2, 5)], "OneToOne()"),
+    "of the first": ([(0, 10), (1, 11)], "OneToMany(each='second')"),
+    "of the second": ([(4, 6), (5, 7)], "OneToMany(each='first')"),
+    "of both": ([(0, 10), (1, 11), (4, 6), (5, 7)], "OneToOne()"),
 }
 
 
 @pytest.mark.parametrize(("more", "clusterer"), SEVERAL.values(), ids=SEVERAL.keys())
 def test_which_of_two_tables_has_several_partners(more: list[tuple[int, int]], clusterer: str):
-    """Records 0 to 3 are matches of 4 to 7; more pairs are as likely as most of these, though none is a best one."""
-    pairs = sorted([(k, k + 4) for k in range(4)] + more, key=lambda pair: pair[::-1])
-    items = kf.Mentions({}, np.zeros(8, np.int32), *np.array(pairs, np.int32).T, first_table=4)
-    score = np.array([{0: 6.0, 1: 6.0, 2: 6.0, 3: 3.0}[a] if b - a == 4 else 5.0 for a, b in pairs])
+    """Records 0 to 3 are the matches of 6 to 9; other pairs are as likely as most of these, though none is a best one.
+
+    Where both tables have such pairs, they are taken for look-alikes.
+    """
+    pairs = sorted([(k, k + 6) for k in range(4)] + more, key=lambda pair: pair[::-1])
+    items = kf.Mentions({}, np.zeros(12, np.int32), *np.array(pairs, np.int32).T, first_table=6)
+    score = np.array([[6.0, 6.0, 6.0, 3.0][a] if b - a == 6 else 5.0 for a, b in pairs])
     assert repr(across_unknown_tables(items, score)) == clusterer
     assert repr(across_unknown_tables(items, score - 10)) == "OneToOne()", "no pair is likely"
