@@ -82,14 +82,6 @@ def test_a_field_that_stands_there_twice_counts_once():
     assert (found.counts_for[1:3] > 0.95).all()
 
 
-def test_known_pairs_count_as_what_they_are():
-    codes, counts = np.array([[1], [2]], np.uint8), np.array([100, 100])
-    free = fellegi_sunter(codes, counts, np.array([3]), np.array([0.1, 0.9]))
-    told = fellegi_sunter(codes, counts, np.array([3]), np.array([0.1, 0.9]), np.array([0, 100]), np.array([100, 0]))
-    assert told.terms[0][2] - told.terms[0][1] > free.terms[0][2] - free.terms[0][1]
-    assert told.share == pytest.approx(0.5)
-
-
 # -- whole fits ---------------------------------------------------------------------------------------
 
 

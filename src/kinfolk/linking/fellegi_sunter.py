@@ -43,17 +43,13 @@ class FieldWeights(NamedTuple):
         return found
 
 
-def fellegi_sunter(
-    codes: Array, counts: Array, sizes: Array, start: Array, yes: Array | None = None, no: Array | None = None
-) -> FieldWeights:
-    """EM from the probability of each row, `start`. codes: (R, K); counts: how many pairs each row has, and how many
-    of them are known to be matches, and known to be none."""
+def fellegi_sunter(codes: Array, counts: Array, sizes: Array, start: Array) -> FieldWeights:
+    """EM from the probability of each row, `start`. codes: (R, K); counts: how many pairs each row has."""
     r, n_fields = np.asarray(start, np.float64), codes.shape[1]
-    yes, no = (np.zeros(len(codes)) if of is None else np.asarray(of, np.float64) for of in (yes, no))
-    counts = np.asarray(counts, np.float64) - yes - no
+    counts = np.asarray(counts, np.float64)
     found = FieldWeights(0.0, [np.zeros(int(size)) for size in sizes], 0.5, np.ones(n_fields), False)
     for _ in range(ITERATIONS):
-        matches, others = counts * r + yes, counts * (1.0 - r) + no
+        matches, others = counts * r, counts * (1.0 - r)
         share = (matches.sum() + PRIOR) / (matches.sum() + others.sum() + 2 * PRIOR)
         terms = [field_terms(codes[:, k], matches, others, int(size)) for k, size in enumerate(sizes)]
         by_row = np.stack([terms[k][codes[:, k]] for k in range(n_fields)], axis=1)

@@ -6,6 +6,7 @@ import copy
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar, Self, final
 
 import numpy as np
@@ -85,10 +86,11 @@ from kinfolk.linking.training import (
     learned_shares,
     sigmoid,
     slack,
+    still_to_learn,
     train_rounds,
     unseen_scores,
 )
-from kinfolk.linking.unlabelled import Agreement, guessed
+from kinfolk.linking.unlabelled import Agreement, Guess, guessed
 from kinfolk.report.page import PathLike, check_report
 
 Array = NDArray[Any]
@@ -280,8 +282,8 @@ class Linker(Guarded):
             self.l2_ = plan.l2
             kind, start = (RankingTrainer if self.training == "ranking" else PairTrainer), None
             if labels is not None and taught.guess is not None:  # few labels: they move what the guess has taught
-                likely = replace(data, truth=taught.likely(known))
-                start, _ = PairTrainer(likely, plan, None, watch).fit(likely.truth, np.zeros(data.n_weights))
+                start = self._before_labels(replace(data, truth=taught.likely(known)), taught.guess, plan, watch)
+                data = replace(data, truth=still_to_learn(data, start, self.clusterer_, jobs))
             trainer = kind(data, plan, self.bias, watch, start)
             ranking = RankingTrainer(data, plan, None, watch) if self.training == "combined" else None
             rounds = self.rounds if self.training == "structured" else 0
@@ -703,6 +705,15 @@ class Linker(Guarded):
             return taught._replace(guess=guessed(taught.items, features, n_jobs, labels))
         check_both(labels)  # nothing but labels to learn from
         return taught
+
+    def _before_labels(self, likely: PairData, guess: Guess, plan: TrainingPlan, watch: Callback | None) -> Array:
+        """The weights that guessed clusters teach, with labels where there are some, as they do without any."""
+        trainer, rounds = PairTrainer(likely, plan, None, watch), self.rounds if self.training == "structured" else 0
+        by_guess = partial(metric("pair_f1"), guess.items)
+        weights, report = train_rounds(
+            trainer, self.clusterer_, self.e_step, rounds, lambda clusters: {"pair_f1": by_guess(clusters)}
+        )
+        return weights[best_round([one.score for one in report], self.keep_local)]
 
     def _learned_features(self, items: Mentions) -> list[PairFeature]:
         return [feature.learn(items) for feature in self._features(items)]

@@ -399,6 +399,21 @@ def at_threshold(clusterer: Clusterer, threshold: float) -> Clusterer:
     return type(clusterer)(**{**clusterer.get_params(), "threshold": threshold})
 
 
+# -- Few labels, which move weights that were learned without -------------------------------------------
+
+
+def still_to_learn(data: PairData, weights: Array, clusterer: Clusterer, n_jobs: int) -> NDArray[np.int8]:
+    """The labels of pairs that clusters get wrong; of others (-1) there is nothing to learn.
+
+    As in structured rounds: a look-alike that one-to-one matching keeps out, say, needs no lower log-odds, and
+    learning some would cost true matches theirs.
+    """
+    items, truth = data.items, data.truth
+    clusters = clusters_of(items, sigmoid(data.scores(weights, n_jobs)), clusterer)
+    together = clusters[items.left] == clusters[items.right]
+    return np.where(together == (truth == 1), np.int8(-1), truth)
+
+
 # -- Closure of candidate pairs: what blocking left out inside likely clusters is compared too ---------
 
 ROUNDS = 5  # pairs added may join clusters, whose pairs are missing then; nearly all come in the first round

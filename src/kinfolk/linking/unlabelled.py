@@ -23,7 +23,7 @@ from kinfolk.linking.clusterers import AverageLink, Clusterer, OneToMany, OneToO
 from kinfolk.linking.comparisons import NumberDifference
 from kinfolk.linking.dates import DateDifference
 from kinfolk.linking.fellegi_sunter import FieldWeights, fellegi_sunter
-from kinfolk.linking.mentions import Mentions, pair_keys
+from kinfolk.linking.mentions import Mentions
 from kinfolk.linking.pair_table import PairRows, distinct_rows
 from kinfolk.linking.pairs import Answer, Comparison, Items, PairFeature, texts_of, where_known
 from kinfolk.linking.rarity import LEVELS, ValueCounts
@@ -129,9 +129,7 @@ def guessed(items: Mentions, features: Sequence[PairFeature], n_jobs: int, label
         raise InputError("no candidate pair to learn from; choose wider blocking rules")
     known = PairLabels(*np.empty((3, 0), np.int32)) if labels is None else labels
     rows = distinct_rows(agreement.coder(items), items.left, items.right, agreement.sizes, n_jobs)
-    at = rows.row[np.searchsorted(pair_keys(items.left, items.right), pair_keys(known.left, known.right))]
-    no, yes = (np.bincount(at[known.match == answer], minlength=len(rows.codes)) for answer in (0, 1))
-    weights = fellegi_sunter(rows.codes, rows.counts, agreement.sizes, first_guess(rows.codes), yes, no)
+    weights = fellegi_sunter(rows.codes, rows.counts, agreement.sizes, first_guess(rows.codes))
     if not weights.settled:
         log.info("EM did not settle in its iterations; the last one is taken")
 
