@@ -190,7 +190,7 @@ def completed(*words: str) -> list[str]:
     (["kinfolk", "tokens", "train", "--max-"], ["--max-iterations", "--max-rounds", "--max-document-frequency"]),
     (["kinfolk", "tokens", "tag", "--scheme", "B"], ["BIO", "BILOU"]),
     (["kinfolk", "nodes", "train", "--base", "r"], ["random-forest"]),
-    (["kinfolk", "records", "train", "--clusterer", "one"], ["one-to-one"]),
+    (["kinfolk", "records", "train", "--clusterer", "one"], ["one-to-many", "one-to-one"]),
     (["kinfolk", "tokens", "train", "--train", ""], []),  # the shell offers files
 ], ids=lambda value: " ".join(value))  # fmt: skip
 def test_words_are_completed(words: list[str], offered: list[str]):

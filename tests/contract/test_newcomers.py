@@ -75,8 +75,7 @@ def test_a_data_frame_where_records_are_expected() -> None:
         kf.Linker().fit(frame)
     with pytest.raises(InputError, match=r"expected Mentions .*; got list$"):
         kf.Linker().fit([1])  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"give `cluster=\.\.\.` or `truth=\.\.\.` to read_records"):
-        kf.Linker(n_jobs=1).fit(kf.records_from_frames(frame))
+    assert kf.Linker(n_jobs=1).fit(kf.records_from_frames(frame)).learned_from_ == "records"
 
 
 def test_module_is_the_command() -> None:

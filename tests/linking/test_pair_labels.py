@@ -86,17 +86,28 @@ def test_a_model_that_tells_no_pairs_apart_is_warned_of():
 
 
 def test_labelled_pairs_move_what_is_learned_without_labels():
-    """They alone count in the loss, and the ridge draws to the weights that clusters by agreement teach."""
+    """Those that clusters get wrong count in the loss, and the ridge draws to the weights learned without labels."""
     items, told = unlabelled(people()), labels(3, 3)
     before = linker(training="local").fit(items)
     after = linker(training="local").fit(items, pairs=told)
     assert (before.learned_from_, after.learned_from_) == ("records", "pairs")
-    assert after.rounds_[0].positives == 3 and after.score(people()) >= before.score(people()) - 0.02
+    assert after.rounds_[0].positives <= 3 and after.score(people()) >= before.score(people()) - 0.02
     known = pair_labels(items, told)
     places = {pair: k for k, pair in enumerate(zip(items.left.tolist(), items.right.tolist(), strict=True))}
     at = [places[pair] for pair in zip(known.left.tolist(), known.right.tolist(), strict=True)]
     away = [np.abs(model.predict_proba(items)[at] - known.match).mean() for model in (before, after)]
     assert away[1] <= away[0] + 1e-6
+
+
+def test_labels_that_clusters_get_right_already_move_nothing():
+    items = unlabelled(people())
+    before = linker(training="local").fit(items)
+    clusters = before.predict(items)
+    right = [k for k in range(items.n_pairs) if clusters[items.left[k]] == clusters[items.right[k]]][:6]
+    name = items.name
+    pairs = [(name(int(items.left[k])), name(int(items.right[k])), True) for k in right]
+    after = linker(training="local").fit(items, pairs=pairs)
+    np.testing.assert_array_equal(after.predict(items), clusters)
 
 
 @pytest.mark.parametrize("e_step", E_STEPS)
@@ -122,7 +133,7 @@ def test_labelled_pairs_that_are_no_candidates_teach_too(caplog: pytest.LogCaptu
     with caplog.at_level(logging.INFO, "kinfolk"):
         found = linker(training="local").fit(unlabelled(few), pairs=told)
     assert f"{lacking} of 120 labelled pairs are no candidates" in caplog.text and lacking > 90
-    assert found.rounds_[0].positives == 40 and found.predict_proba(few).shape == (50,)
+    assert found.rounds_[0].positives <= 40 and found.predict_proba(few).shape == (50,)
 
 
 def test_where_both_are_given_pairs_teach(caplog: pytest.LogCaptureFixture):
