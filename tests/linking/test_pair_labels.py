@@ -98,7 +98,7 @@ def test_labelled_pairs_move_what_is_learned_without_labels():
     assert (after.predict_proba(items)[wrong] < before.predict_proba(items)[wrong]).all()
 
 
-def test_labels_that_clusters_get_right_already_move_nothing():
+def test_labels_that_clusters_get_right_already_leave_the_clusters():
     items = unlabelled(people())
     before = linker(training="local").fit(items)
     clusters = before.predict(items)

@@ -403,15 +403,16 @@ def at_threshold(clusterer: Clusterer, threshold: float) -> Clusterer:
 
 
 def still_to_learn(data: PairData, weights: Array, clusterer: Clusterer, n_jobs: int) -> NDArray[np.int8]:
-    """The labels of pairs that clusters get wrong; of others (-1) there is nothing to learn.
+    """The labels of pairs without those (-1) that clusters get right although the pair model by itself does not.
 
     As in structured rounds: a look-alike that one-to-one matching keeps out, say, needs no lower log-odds, and
     learning some would cost true matches theirs.
     """
-    items, truth = data.items, data.truth
-    clusters = clusters_of(items, sigmoid(data.scores(weights, n_jobs)), clusterer)
-    together = clusters[items.left] == clusters[items.right]
-    return np.where(together == (truth == 1), np.int8(-1), truth)
+    items, truth, probability = data.items, data.truth, sigmoid(data.scores(weights, n_jobs))
+    clusters = clusters_of(items, probability, clusterer)
+    together = (clusters[items.left] == clusters[items.right]).astype(np.int8)
+    alone = (probability > clusterer.threshold).astype(np.int8)
+    return np.where((together == truth) & (alone != truth), np.int8(-1), truth)
 
 
 # -- Closure of candidate pairs: what blocking left out inside likely clusters is compared too ---------
