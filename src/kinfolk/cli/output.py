@@ -171,18 +171,19 @@ def link_outcome(linker: Any, items: Mentions, size: str, fields: int, verbose: 
         brief = f"{_counted(fields, 'field')}, {_counted(len(names), 'comparison')}"
         yield f"compared by {', '.join(names)}" if verbose else brief
     kept = linker.rounds_[linker.best_round_]
+    measured = kept.scores if linker.learned_from_ == "clusters" else {}  # others are no truth, or too little of it
     if linker.folds_ is not None:
         name = type(linker.clusterer_).__name__
         yield f"{name}, its threshold {linker.clusterer_.threshold:.3f} and the round chosen on unseen training pairs"
     if kept.scores and not verbose:
-        for name, score in kept.scores.items():
+        for name, score in measured.items():
             yield f"{SCORES.get(name, name)} on the training data {100 * score:.1f} %"
         yield from _gained(linker)
         return
     rounds = f"kept round {kept.number} of 0 (local) to {len(linker.rounds_) - 1}"
     if not kept.scores:
         rounds = "local decisions, then ranking" if linker.training == "combined" else f"{linker.training} training"
-    scores = "".join(f"{name} {score:.4f} on the training data; " for name, score in kept.scores.items())
+    scores = "".join(f"{name} {score:.4f} on the training data; " for name, score in measured.items())
     yield f"{rounds}: {scores}{linker.convergence_}"
     yield from _gained(linker)
 
