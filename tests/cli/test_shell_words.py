@@ -208,7 +208,7 @@ def test_warnings_of_the_library_in_a_shell(tmp_path: Path):
 
 def test_local_training_has_no_score_to_tell():
     class Trained:
-        training = "local"
+        training, learned_from_ = "local", "clusters"
         folds_, best_round_, convergence_ = 2, 0, "converged"
         clusterer_ = type("C", (), {"threshold": 0.25})()
         pair_set_ = type("P", (), {"columns": [type("One", (), {"name": "exact(a)"})]})
