@@ -34,8 +34,24 @@ def browser(chromium: str) -> Iterator[Any]:
         opened.close()
 
 
+Watch = Callable[[Any, list[str], tuple[str, ...]], None]
+
+
+@pytest.fixture(scope="session")
+def watch() -> Watch:
+    """watch(page, faults, own): errors, warnings, dialogs and requests to other than `own` addresses become faults."""
+
+    def watched(page: Any, faults: list[str], own: tuple[str, ...]) -> None:
+        page.on("console", lambda m: faults.append(m.text) if m.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.on("dialog", lambda dialog: (faults.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        page.on("request", lambda r: faults.append(r.url) if not r.url.startswith(own) else None)
+
+    return watched
+
+
 @pytest.fixture
-def open_page(browser: Any, tmp_path: Path) -> Iterator[Open]:
+def open_page(browser: Any, watch: Watch, tmp_path: Path) -> Iterator[Open]:
     """open_page(html or path, width=..., dark=...) -> a page that was drawn; what is in `open_page.faults` at the end
     (errors, warnings, dialogs, requests) fails the test."""
     contexts: list[Any] = []
@@ -50,10 +66,7 @@ def open_page(browser: Any, tmp_path: Path) -> Iterator[Open]:
         )
         contexts.append(context)
         page = context.new_page()
-        page.on("console", lambda m: faults.append(m.text) if m.type in ("error", "warning") else None)
-        page.on("pageerror", lambda error: faults.append(str(error)))
-        page.on("dialog", lambda dialog: (faults.append(f"dialog: {dialog.message}"), dialog.dismiss()))
-        page.on("request", lambda r: faults.append(r.url) if not r.url.startswith(("file:", "data:")) else None)
+        watch(page, faults, ("file:", "data:"))
         page.goto(path.resolve().as_uri())
         page.wait_for_selector("html[data-drawn=yes]", timeout=60_000)
         return page

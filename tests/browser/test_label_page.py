@@ -18,7 +18,7 @@ Visit = Callable[..., Any]
 
 
 @pytest.fixture
-def visit(browser: Any) -> Iterator[Visit]:
+def visit(browser: Any, watch: Any) -> Iterator[Visit]:
     """visit(server) -> the page; errors, dialogs and requests to elsewhere fail the test."""
     contexts: list[Any] = []
     faults: list[str] = []
@@ -26,11 +26,7 @@ def visit(browser: Any) -> Iterator[Visit]:
     def opened(server: LabelServer, width: int = 1200) -> Any:
         contexts.append(browser.new_context(viewport={"width": width, "height": 900}))
         page = contexts[-1].new_page()
-        page.on("console", lambda m: faults.append(m.text) if m.type in ("error", "warning") else None)
-        page.on("pageerror", lambda error: faults.append(str(error)))
-        page.on("dialog", lambda dialog: (faults.append(f"dialog: {dialog.message}"), dialog.dismiss()))
-        own = (server.address, "data:")
-        page.on("request", lambda r: faults.append(r.url) if not r.url.startswith(own) else None)
+        watch(page, faults, (server.address, "data:"))
         page.goto(server.address)
         page.wait_for_selector("html[data-drawn=yes]")
         return page
