@@ -7,6 +7,7 @@ import pytest
 
 import kinfolk as kf
 from kinfolk.linking.comparisons import BestOf
+from kinfolk.linking.training import PairData
 
 FEATURES = ["edit(surname)", "exact(postcode)", "jaro_winkler(given_name)"]
 
@@ -16,8 +17,8 @@ def test_more_pairs_give_the_data_of_all(features):
     whole = kf.generate_customers(150, seed=0)
     few, many = (kf.block(whole, rules) for rules in (["key(postcode)"], ["key(postcode)", "key(surname)"]))
     model = kf.Linker(features, training="local", clusterer=None, n_jobs=1).fit(many)
-    before, wanted = (model._data(items, items.pair_labels, 1) for items in (few, many))
-    found = model._with_more(before, many, many.pair_labels, 1)
+    before, wanted = (PairData.of(model.pair_set_, items, items.pair_labels, 1) for items in (few, many))
+    found = before.with_more(model.pair_set_, many, many.pair_labels, 1)
     np.testing.assert_array_equal(found.rows.codes[found.rows.row], wanted.rows.codes[wanted.rows.row])
     weights = np.random.default_rng(0).normal(size=wanted.n_weights)
     np.testing.assert_array_equal(found.scores(weights, 1), wanted.scores(weights, 1))

@@ -1,4 +1,4 @@
-"""Which clusterer, and at which threshold: what `clusterer="auto"` takes, by how good clusters of unseen pairs are.
+"""Which folds, which clusterer and at which threshold, which map of probabilities: what is chosen by unseen pairs.
 
 Every candidate clusters the training items by probabilities of models that have not seen the pairs, at each of some
 thirty thresholds. The first candidate is the usual one; another is taken only if it is better with 90 % confidence, by
@@ -7,6 +7,7 @@ the jackknife over entities (see `best_threshold`): the best of many always look
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.inference.clustering import log_odds
+from kinfolk.linking.calibration import FEWEST, Calibration, calibrated
 from kinfolk.linking.clusterers import (
     AverageLink,
     Clusterer,
@@ -22,25 +25,92 @@ from kinfolk.linking.clusterers import (
     OneToMany,
     OneToOne,
     SingleLink,
+    usual_clusterer,
 )
 from kinfolk.linking.mentions import Mentions
+from kinfolk.linking.probabilities import RANKS, Probabilities
 from kinfolk.linking.records import connected
 from kinfolk.linking.scores import Metric
 from kinfolk.linking.training import (
     LOG_ODDS,
     WIDTH,
+    PairData,
+    PairTrainer,
+    RankingTrainer,
     ThresholdChoice,
+    Unseen,
     at_threshold,
     best_threshold,
     clusters_of,
     gain_of,
+    item_folds,
     sigmoid,
     slack,
+    unseen_scores,
 )
 
 Array = NDArray[Any]
+log = logging.getLogger("kinfolk")
+FOLDS = 5  # of `folds="auto"`
+CALIBRATED_BY = 10  # parts of the entities, by which maps of probabilities are compared
 MOST_PAIRS = 200_000  # that a choice is made by; of more, those of components drawn at random
 LIKELY = 0.05  # probability of the pairs by which components hang together
+
+
+# -- What models say of pairs that they have not seen ---------------------------------------------------
+
+
+def folds_for(given: int | str | None, items: Mentions, complete: bool, auto: bool) -> int | None:
+    """Into how many parts training is dealt; "auto": FOLDS where the clusterer is `auto` too, clusters are known
+    (`complete`, not a few pairs alone) and there are enough of them."""
+    if not isinstance(given, str):
+        return given
+    enough = complete and items.corpus is None and int((items.pair_labels == 1).sum()) >= FEWEST
+    return FOLDS if enough and auto else None
+
+
+def unseen_rounds(
+    trainer: PairTrainer,
+    ranking: RankingTrainer | None,
+    clusterer: Clusterer,
+    kind: str,
+    rounds: int,
+    value: Metric,
+    folds: int,
+    by: Probabilities,
+    seed: int | None,
+) -> tuple[Clusterer, Unseen]:
+    """What models say of training pairs that they have not seen, and how good each round is by that.
+
+    Structured rounds cluster by the threshold that suits the local one: the clusterer at that. `ranking`: to be
+    averaged with.
+    """
+    items = trainer.data.items
+    fold, part = (item_folds(items, n, seed) for n in (folds, CALIBRATED_BY))
+    learned: dict[int, Any] = {}
+    local = unseen_scores(trainer, clusterer, kind, 0, fold, learned)[0]
+    ranked = None if ranking is None else unseen_scores(ranking, clusterer, kind, 0, fold)[0]
+    probability = by.value(items, local, ranked, clusterer.of_shares)
+    threshold, choice = best_threshold(items, probability, clusterer, value, seed)
+    clusterer = at_threshold(clusterer, threshold)
+    if not rounds:
+        return clusterer, Unseen(part, [local], ranked, [choice.tried[threshold]])
+    log.info("for structured rounds: %s", choice)
+    scores = unseen_scores(trainer, clusterer, kind, rounds, fold, learned)
+    values = [value(clusters_of(items, sigmoid(score), clusterer)) for score in scores]
+    return clusterer, Unseen(part, scores, ranked, values)
+
+
+def calibrated_by(data: PairData, unseen: Unseen, round_: int, by: Probabilities) -> Calibration:
+    """The map of probabilities, learned on unseen pairs, of the round that is kept."""
+    items, score, known = data.items, unseen.log_odds[round_], data.truth >= 0
+    raw = log_odds(by.of(items, score, unseen.ranked)) if by.training in RANKS else score
+    found = calibrated(raw[known], data.truth[known] == 1, unseen.part[items.left[known]])
+    log.info("%s", found)
+    return found
+
+
+# -- Which clusterer ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +139,15 @@ class ClustererChoice:
 
 def _name(clusterer: Clusterer) -> str:
     return repr(replace(clusterer, threshold=round(clusterer.threshold, 3)))
+
+
+def usual_for(items: Mentions, training: str, complete: bool, auto: bool) -> Clusterer:
+    """The clusterer of items, where none is set; `auto`: it may go by how large the known clusters are."""
+    if items.first_table is not None and complete:
+        return across_tables(items)
+    if auto and complete and items.corpus is None and items.in_pairs:
+        return AverageLink(max_size=2)
+    return usual_clusterer(training, items.corpus is not None, items.first_table is not None)
 
 
 ALONE = 0.05  # share of matched records with several matches up to which they are taken to have one at most

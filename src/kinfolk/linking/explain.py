@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,12 @@ from numpy.typing import NDArray
 
 from kinfolk.core.data import Column
 from kinfolk.errors import InputError
-from kinfolk.inference.antecedents import Shares
+from kinfolk.inference.antecedents import Shares, together
 from kinfolk.linking.calibration import Calibration
-from kinfolk.linking.mentions import Mentions
+from kinfolk.linking.mentions import Mentions, pair_keys
 from kinfolk.linking.nested import SEPARATOR
 from kinfolk.linking.pair_table import PairSet
+from kinfolk.linking.probabilities import Probabilities
 from kinfolk.linking.records import connected
 from kinfolk.linking.training import sigmoid
 
@@ -81,6 +83,40 @@ class AntecedentExplanation:
         if rest:
             lines.append(f"  {sum(share for _, share in rest):.3f}  {len(rest)} others together")
         return "\n".join(lines)
+
+
+def antecedents_of(paired: Mentions, item: int | str) -> Mentions:
+    """With the candidate pairs of an item and earlier ones alone: its shares ask for no others."""
+    mine = paired.right == paired.number(item)
+    return replace(paired, left=paired.left[mine], right=paired.right[mine], blocked=True)
+
+
+def with_exact(
+    answer: LinkExplanation,
+    paired: Mentions,
+    pair: tuple[int, int],
+    known: Array | None,
+    shares: Callable[[Mentions], Shares],
+    by: Probabilities,
+) -> LinkExplanation:
+    """With the probability of ranking, which may be `known`; a pair that is no candidate may be together by way of
+    others. `shares`: those of the antecedents of items."""
+    low, high = pair
+    left, right = paired.left, paired.right
+    keys, key = pair_keys(left, right), pair_keys(np.array([low]), np.array([high]))[0]
+    at = int(np.searchsorted(keys, key))  # pairs stand in the order of their keys
+    candidate = at < len(keys) and keys[at] == key
+    if candidate and known is not None:
+        own = antecedents_of(paired, high)
+        share_ = float(shares(own).antecedent[own.left == low][0])
+        return replace(answer, probability=float(known[at]), share=share_)
+    share = shares(paired).antecedent
+    if not candidate:
+        share, left, right = np.insert(share, at, 0.0), np.insert(left, at, low), np.insert(right, at, high)
+    probability = float(together(paired.n_items, left, right, share, by.n_jobs)[at])
+    if by.training == "combined":
+        probability = (probability + answer.probability) / 2
+    return replace(answer, probability=float(by.believed(np.array(probability))), share=float(share[at]))
 
 
 def explain_antecedents(items: Mentions, shares: Shares, item: int | str) -> AntecedentExplanation:

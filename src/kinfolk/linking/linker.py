@@ -29,76 +29,67 @@ from kinfolk.core.threads import resolve_jobs
 from kinfolk.core.training import Callback, Convergence, TrainingPlan, observed
 from kinfolk.errors import InputError, SettingError
 from kinfolk.inference.antecedents import Shares, antecedent_shares, together
-from kinfolk.inference.clustering import E_STEPS, log_odds
+from kinfolk.inference.clustering import E_STEPS
 from kinfolk.learning.gain import Guarded
 from kinfolk.linking.additions import link_frames
 from kinfolk.linking.blocking import BlockingReport, as_rules, blocked
-from kinfolk.linking.calibration import FEWEST, Calibration, calibrated
+from kinfolk.linking.calibration import Calibration
 from kinfolk.linking.certain import Decided, as_certain, with_room
 from kinfolk.linking.charts import write_linker_report
-from kinfolk.linking.choosing import across_tables, candidates_beside, choose_clusterer
+from kinfolk.linking.choosing import (
+    calibrated_by,
+    candidates_beside,
+    choose_clusterer,
+    folds_for,
+    unseen_rounds,
+    usual_for,
+)
 from kinfolk.linking.clustered import cluster_frame
-from kinfolk.linking.clusterers import FORMER_NAMES, AverageLink, Clusterer, usual_clusterer
-from kinfolk.linking.comparisons import BestOf, as_comparisons, default_comparisons, rebuilt_comparison
+from kinfolk.linking.clusterers import FORMER_NAMES, Clusterer
+from kinfolk.linking.comparisons import as_comparisons, default_comparisons, rebuilt_comparison
 from kinfolk.linking.coreference import CONJUNCTIONS, CoreferencePairs
 from kinfolk.linking.description import described
 from kinfolk.linking.explain import (
     AntecedentExplanation,
     ClusterExplanation,
     LinkExplanation,
+    antecedents_of,
     explain_antecedents,
     explain_link,
     two_items,
+    with_exact,
 )
 from kinfolk.linking.gain import linker_gain
-from kinfolk.linking.mentions import Mentions, pair_keys
+from kinfolk.linking.mentions import Mentions
 from kinfolk.linking.objective import Bias, row_scores
 from kinfolk.linking.page import Linked, evaluate_pairs
-from kinfolk.linking.pair_table import MAX_BINS, CodedColumn, GroupedRows, PairRows, PairSet, distinct_rows
-from kinfolk.linking.pairs import PairColumn, PairFeature, Statistics
+from kinfolk.linking.pair_table import MAX_BINS, PairSet
+from kinfolk.linking.pairs import PairFeature
+from kinfolk.linking.probabilities import RANKS, Probabilities
 from kinfolk.linking.records import PairLabels, pair_labels
 from kinfolk.linking.scores import Metric, labelled_scores, metric
-from kinfolk.linking.supervision import (
-    Supervision,
-    check_both,
-    check_enough,
-    supervision_of_clusters,
-    supervision_of_guess,
-    supervision_of_pairs,
-    warn_of_blocking,
-    warn_of_one_answer,
-)
+from kinfolk.linking.supervision import Supervision, check_enough, supervised, warn_of_blocking, warn_of_one_answer
 from kinfolk.linking.training import (
     RIDGES,
     PairData,
     PairTrainer,
     RankingTrainer,
     Round,
-    Unseen,
-    at_threshold,
+    before_labels,
     best_ridge,
     best_round,
-    best_threshold,
     closed,
-    clusters_of,
     item_folds,
     item_pairs,
     learned_shares,
-    sigmoid,
     slack,
     still_to_learn,
     train_rounds,
-    unseen_scores,
 )
-from kinfolk.linking.unlabelled import Agreement, Guess, guessed
 from kinfolk.report.page import PathLike, check_report
 
 Array = NDArray[Any]
 log = logging.getLogger("kinfolk")
-
-RANKS = ("ranking", "combined")  # ways of training that learn antecedents
-FOLDS = 5  # of `folds="auto"`
-CALIBRATED_BY = 10  # parts of the entities, by which maps of probabilities are compared
 
 
 @final
@@ -231,76 +222,29 @@ class Linker(Guarded):
         self.check()
         with self._all_or_nothing(), observed(callback, self.verbose, self.tolerance) as watch:
             labels = None if pairs is None else pair_labels(items, pairs, left, right, match)
+            self._check_pairs(labels)
             if self.rules is not None:
                 self._decided(items)  # their fields are there
             paired, report = self._blocked(items)
-            if labels is not None and self.training in RANKS:
-                remedy = "give the records their clusters, or train otherwise: `training='local'`"
-                what = f"`training={self.training!r}` has to know the clusters, and labelled pairs are not enough"
-                raise SettingError.saying(f"{what}: a record without a known match may have one; {remedy}")
             jobs = resolve_jobs(self.n_jobs)
-            taught = self._taught(paired, labels, jobs)
-            known = taught.items
+            taught = supervised(paired, labels, self._features, jobs)
             if taught.complete:
-                warn_of_blocking(known, self.blocking, report)
+                warn_of_blocking(taught.items, self.blocking, report)
             values = {name: taught.value(name) for name in self._metrics}
-            features = [feature.learn(taught.whole) for feature in self._features(known)]
-            self.pair_set_ = PairSet.learn(
-                features,
-                known,
-                taught.likely(known),
-                bins=self.bins,
-                binning=self.binning,
-                conjunctions=self._conjunctions(features),
-                seed=self.random_state,
-            )
-            plan = TrainingPlan(
-                RIDGES[0] if isinstance(self.l2, str) else self.l2,
-                0.0,
-                self.max_iterations,
-                self.tolerance,
-                0,
-                1,
-                None,
-                jobs,
-            )
-            data = self._data(known, taught.labels(known), jobs)
+            self.pair_set_ = self._learned_columns(taught)
             self.calibration_ = Calibration()
             self.clusterer_ = self._clusterer(taught)
             self.clusterer_.check()
-            self.folds_ = folds = self._folds(known, taught.complete)
-            candidates = self._candidates(known, folds)
-            if folds is not None and self._closes:  # the threshold is to suit the pairs that `predict` clusters
-                weights, _ = PairTrainer(data, plan, self.bias, watch).fit(data.truth, np.zeros(data.n_weights))
-                score = data.scores(weights, jobs)
-                known, _ = closed(known, score, lambda more: self._scores(weights, more, jobs))
-                data = self._with_more(data, known, taught.labels(known), jobs)
-            log.info("%d candidate pairs, %d distinct rows", known.n_pairs, len(data.rows.codes))
-            if folds is not None and self.l2 == "auto" and self.training not in RANKS:
-                fold = item_folds(known, folds, self.random_state)
+            self.folds_ = folds_for(self.folds, taught.items, taught.complete, self.clusterer == "auto")
+            plan = self._plan(jobs)
+            data = self._training_pairs(taught, plan, watch)
+            if self.folds_ is not None and self.l2 == "auto" and self.training not in RANKS:
+                fold = item_folds(data.items, self.folds_, self.random_state)
                 plan = best_ridge(PairTrainer(data, plan, self.bias, watch), self.clusterer_, fold)
             self.l2_ = plan.l2
-            kind, start = (RankingTrainer if self.training == "ranking" else PairTrainer), None
-            if labels is not None and taught.guess is not None:  # few labels: they move what the guess has taught
-                start = self._before_labels(replace(data, truth=taught.likely(known)), taught.guess, plan, watch)
-                data = replace(data, truth=still_to_learn(data, start, self.clusterer_, jobs))
-            trainer = kind(data, plan, self.bias, watch, start)
+            trainer = self._trainer(taught, data, plan, watch)
             ranking = RankingTrainer(data, plan, None, watch) if self.training == "combined" else None
-            rounds = self.rounds if self.training == "structured" else 0
-            value = values[self._metrics[0]]
-            unseen = None if folds is None else self._unseen(trainer, ranking, rounds, value, folds)
-            self.round_weights_, self.rounds_ = train_rounds(
-                trainer,
-                self.clusterer_,
-                self.e_step,
-                rounds,
-                lambda clusters: {name: value(clusters) for name, value in values.items()},
-            )
-            if unseen is None:
-                self.best_round_ = best_round([one.score for one in self.rounds_], self.keep_local)
-            else:
-                self.best_round_ = best_round(unseen.values[: len(self.rounds_)], self.keep_local, slack(known))
-                self._settle(data, candidates, unseen, value)
+            self._train(trainer, ranking, values)
             self.weights_ = self.round_weights_[self.best_round_]
             self.shares_ = learned_shares(data)
             self.antecedent_weights_ = self.weights_ if self.training == "ranking" else None
@@ -313,6 +257,74 @@ class Linker(Guarded):
             self.gain_ = linker_gain(self, items, taught.complete)
         self._tell_gain()
         return self
+
+    def _learned_columns(self, taught: Supervision) -> PairSet:
+        features = [feature.learn(taught.whole) for feature in self._features(taught.items)]
+        return PairSet.learn(
+            features,
+            taught.items,
+            taught.likely(taught.items),
+            bins=self.bins,
+            binning=self.binning,
+            conjunctions=self._conjunctions(features),
+            seed=self.random_state,
+        )
+
+    def _plan(self, n_jobs: int) -> TrainingPlan:
+        l2 = RIDGES[0] if isinstance(self.l2, str) else self.l2
+        return TrainingPlan(l2, 0.0, self.max_iterations, self.tolerance, 0, 1, None, n_jobs)
+
+    def _training_pairs(self, taught: Supervision, plan: TrainingPlan, watch: Callback | None) -> PairData:
+        """The pairs that teach; where a threshold is chosen, it is to suit those that `predict` clusters."""
+        items, jobs = taught.items, plan.n_jobs
+        data = PairData.of(self.pair_set_, items, taught.labels(items), jobs)
+        if self.folds_ is not None and self._closes:
+            weights, _ = PairTrainer(data, plan, self.bias, watch).fit(data.truth, np.zeros(data.n_weights))
+            score = data.scores(weights, jobs)
+            items, _ = closed(items, score, lambda more: self._scores(weights, more, jobs))
+            data = data.with_more(self.pair_set_, items, taught.labels(items), jobs)
+        log.info("%d candidate pairs, %d distinct rows", items.n_pairs, len(data.rows.codes))
+        return data
+
+    def _trainer(self, taught: Supervision, data: PairData, plan: TrainingPlan, watch: Callback | None) -> PairTrainer:
+        """That of the pair model; a few labels move the weights that the guess has taught."""
+        if not taught.moves_guess:
+            return (RankingTrainer if self.training == "ranking" else PairTrainer)(data, plan, self.bias, watch)
+        assert taught.guess is not None
+        likely = PairTrainer(replace(data, truth=taught.likely(data.items)), plan, None, watch)
+        by_guess, rounds = partial(metric("pair_f1"), taught.guess.items), self._structured_rounds
+        start = before_labels(likely, self.clusterer_, self.e_step, rounds, self.keep_local, by_guess)
+        left = replace(data, truth=still_to_learn(data, start, self.clusterer_, plan.n_jobs))
+        return PairTrainer(left, plan, self.bias, watch, start)
+
+    def _train(self, trainer: PairTrainer, ranking: RankingTrainer | None, values: Mapping[str, Metric]) -> None:
+        """All rounds, of which one is kept: by unseen pairs, where there are folds, and then threshold, clusterer and
+        calibration are chosen by them too."""
+        value, rounds, unseen, seed = values[self._metrics[0]], self._structured_rounds, None, self.random_state
+        candidates = [self.clusterer_]
+        if self.folds_ is not None:
+            if self.clusterer == "auto":
+                candidates = candidates_beside(self.clusterer_, trainer.data.items)
+            said = trainer, ranking, self.clusterer_, self.e_step, rounds, value, self.folds_
+            self.clusterer_, unseen = unseen_rounds(*said, self._probabilities, seed)
+        self.round_weights_, self.rounds_ = train_rounds(
+            trainer,
+            self.clusterer_,
+            self.e_step,
+            rounds,
+            lambda clusters: {name: of(clusters) for name, of in values.items()},
+        )
+        if unseen is None:
+            self.best_round_ = best_round([one.score for one in self.rounds_], self.keep_local)
+            return
+        data = trainer.data
+        self.best_round_ = best_round(unseen.values[: len(self.rounds_)], self.keep_local, slack(data.items))
+        if self.bias is None and not candidates[0].of_shares:  # what a bias leans to is not to be taken back
+            self.calibration_ = calibrated_by(data, unseen, self.best_round_, self._probabilities)
+        score = self._probabilities.of_log_odds(unseen.log_odds[self.best_round_])
+        probability = self._probabilities.value(data.items, score, unseen.ranked, self.clusterer_.of_shares)
+        self.clusterer_, choice = choose_clusterer(data.items, probability, candidates, value, seed)
+        log.info("%s", choice)
 
     def candidates(self, items: Mentions) -> Mentions:
         """The items with candidate pairs: those they come with or, if none were chosen yet, those of `blocking`."""
@@ -331,7 +343,7 @@ class Linker(Guarded):
         """Log-odds of each candidate pair; after ranking, its score as an antecedent, where a new cluster has 0."""
         self._require_fitted()
         jobs, paired = resolve_jobs(self.n_jobs), self.candidates(items)
-        return self._calibrated(self._scores(self.weights_, paired, jobs))
+        return self._probabilities.of_log_odds(self._scores(self.weights_, paired, jobs))
 
     def predict_proba(self, items: Mentions) -> NDArray[np.float64]:
         """The probability that a pair belongs together, float64 (P,), one a pair of `candidates(items)`.
@@ -414,7 +426,9 @@ class Linker(Guarded):
         if not by.of_shares:
             return self._clusters(by, paired, probability, must_link, cannot_link)
         share = self.antecedent_shares(paired).antecedent
-        own = self._believed(together(paired.n_items, paired.left, paired.right, share, resolve_jobs(self.n_jobs)))
+        own = self._probabilities.believed(
+            together(paired.n_items, paired.left, paired.right, share, resolve_jobs(self.n_jobs))
+        )
         if not np.allclose(own, probability, rtol=0, atol=1e-6):
             what = f"{type(by).__name__} goes by the model's own shares of antecedents"
             raise SettingError.saying(
@@ -437,31 +451,19 @@ class Linker(Guarded):
         """The pairs that rules decide."""
         return Decided(as_certain(self.rules), items)
 
-    def _probability(self, items: Mentions, score: Array, ranked: Array | None = None) -> NDArray[np.float64]:
-        """From log-odds; `ranked` saves working out the scores of antecedents again."""
-        if self.training not in RANKS:
-            return sigmoid(score)
-        jobs = resolve_jobs(self.n_jobs)
-        if self.training == "ranking":
-            ranked = score
-        elif ranked is None:
-            assert self.antecedent_weights_ is not None
-            ranked = self._scores(self.antecedent_weights_, items, jobs)
-        share = antecedent_shares(items.n_items, items.right, ranked).antecedent
-        exact = together(items.n_items, items.left, items.right, share, jobs)
-        return self._believed(exact if self.training == "ranking" else (exact + sigmoid(score)) / 2)
+    def _ranked(self, items: Mentions) -> NDArray[np.float64] | None:
+        """Scores of antecedents, where they are averaged with."""
+        if self.training != "combined":
+            return None
+        assert self.antecedent_weights_ is not None
+        return self._scores(self.antecedent_weights_, items, resolve_jobs(self.n_jobs))
 
-    def _believed(self, probability: Array) -> NDArray[np.float64]:
-        """Calibrated probabilities of ranking."""
-        if not len(self.calibration_.knots):
-            return probability
-        return sigmoid(self.calibration_(log_odds(probability)))
+    def _probability(self, items: Mentions, score: Array) -> NDArray[np.float64]:
+        return self._probabilities.of(items, score, self._ranked(items))
 
-    def _value(self, items: Mentions, score: Array, ranked: Array | None = None) -> NDArray[np.float64]:
+    def _value(self, items: Mentions, score: Array) -> NDArray[np.float64]:
         """What the clusterer takes: probabilities, or shares of antecedents."""
-        if self.clusterer_.of_shares:
-            return antecedent_shares(items.n_items, items.right, score).antecedent
-        return self._probability(items, score, ranked)
+        return self._probabilities.value(items, score, self._ranked(items), self.clusterer_.of_shares)
 
     def cluster_frame(
         self,
@@ -580,9 +582,12 @@ class Linker(Guarded):
         self._require_fitted()
         check_report(report)
         paired = self.candidates(items)
-        answer = explain_link(self.pair_set_, self.weights_, self.shares_, paired, left, right, self._of_log_odds)
+        answer = explain_link(
+            self.pair_set_, self.weights_, self.shares_, paired, left, right, self._probabilities.of_log_odds
+        )
         if self.training in RANKS:
-            answer = self._with_exact(answer, paired, left, right, probability)
+            pair = two_items(paired, left, right)
+            answer = with_exact(answer, paired, pair, probability, self.antecedent_shares, self._probabilities)
         if self.rules is not None:
             said = self._decided(paired).reasons(*two_items(paired, left, right))
             answer = replace(answer, rules=tuple(reason for _, reason in said))
@@ -590,37 +595,10 @@ class Linker(Guarded):
             Linked.of(self, paired, probability, clusters).write_pair(left, right, report)
         return answer
 
-    def _with_exact(
-        self, answer: LinkExplanation, paired: Mentions, left: int | str, right: int | str, known: Array | None
-    ) -> LinkExplanation:
-        """With the probability of ranking, which may be `known`; a pair that is no candidate may be together by way of
-        others."""
-        low, high = two_items(paired, left, right)
-        left_, right_ = paired.left, paired.right
-        keys, key = pair_keys(left_, right_), pair_keys(np.array([low]), np.array([high]))[0]
-        at = int(np.searchsorted(keys, key))  # pairs stand in the order of their keys
-        candidate = at < len(keys) and keys[at] == key
-        if candidate and known is not None:
-            own = self._antecedents_of(paired, high)
-            share_ = float(self.antecedent_shares(own).antecedent[own.left == low][0])
-            return replace(answer, probability=float(known[at]), share=share_)
-        share = self.antecedent_shares(paired).antecedent
-        if not candidate:
-            share, left_, right_ = np.insert(share, at, 0.0), np.insert(left_, at, low), np.insert(right_, at, high)
-        probability = float(together(paired.n_items, left_, right_, share, resolve_jobs(self.n_jobs))[at])
-        if self.training == "combined":
-            probability = (probability + answer.probability) / 2
-        return replace(answer, probability=float(self._believed(np.array(probability))), share=float(share[at]))
-
     def explain_antecedents(self, items: Mentions, item: int | str) -> AntecedentExplanation:
         """After ranking: which earlier items one follows, by number or name, with shares that sum to 1."""
-        own = self._antecedents_of(self.candidates(items), item)
+        own = antecedents_of(self.candidates(items), item)
         return explain_antecedents(own, self.antecedent_shares(own), item)
-
-    def _antecedents_of(self, paired: Mentions, item: int | str) -> Mentions:
-        """With the candidate pairs of an item and earlier ones alone: its shares ask for no others."""
-        mine = paired.right == paired.number(item)
-        return replace(paired, left=paired.left[mine], right=paired.right[mine], blocked=True)
 
     def explain_cluster(
         self,
@@ -693,41 +671,11 @@ class Linker(Guarded):
             return self.conjunctions
         return CONJUNCTIONS if any(isinstance(f, CoreferencePairs) for f in features) else None
 
-    def _taught(self, items: Mentions, labels: PairLabels | None, n_jobs: int) -> Supervision:
-        """What there is to learn from; records whose clusters are not known are guessed first."""
-        if items.corpus is not None or (labels is None and items.clusters is not None):
-            return supervision_of_clusters(items)
-        if labels is None:
-            return supervision_of_guess(guessed(items, self._learned_features(items), n_jobs))
-        taught = supervision_of_pairs(items, labels)
-        features = self._learned_features(replace(taught.items, clusters=None))
-        if Agreement.of(features).fields:
-            return taught._replace(guess=guessed(taught.items, features, n_jobs, labels))
-        check_both(labels)  # nothing but labels to learn from
-        return taught
-
-    def _before_labels(self, likely: PairData, guess: Guess, plan: TrainingPlan, watch: Callback | None) -> Array:
-        """The weights that guessed clusters teach, with labels where there are some, as they do without any."""
-        trainer, rounds = PairTrainer(likely, plan, None, watch), self.rounds if self.training == "structured" else 0
-        by_guess = partial(metric("pair_f1"), guess.items)
-        weights, report = train_rounds(
-            trainer, self.clusterer_, self.e_step, rounds, lambda clusters: {"pair_f1": by_guess(clusters)}
-        )
-        return weights[best_round([one.score for one in report], self.keep_local)]
-
-    def _learned_features(self, items: Mentions) -> list[PairFeature]:
-        return [feature.learn(items) for feature in self._features(items)]
-
     def _clusterer(self, taught: Supervision) -> Clusterer:
-        items, complete = taught.items, taught.complete
         if self.clusterer is None or self.clusterer == "auto":
             if taught.guess is not None:
                 return taught.guess.clusterer
-            if items.first_table is not None and complete:
-                return across_tables(items)
-            if self.clusterer == "auto" and complete and items.corpus is None and items.in_pairs:
-                return AverageLink(max_size=2)
-            return usual_clusterer(self.training, items.corpus is not None, items.first_table is not None)
+            return usual_for(taught.items, self.training, taught.complete, self.clusterer == "auto")
         if not isinstance(self.clusterer, Clusterer):
             raise SettingError("clusterer", self.clusterer, "'auto', SingleLink(), AverageLink(), ...")
         return self.clusterer
@@ -737,100 +685,24 @@ class Linker(Guarded):
         """Whether pairs that blocking left out are compared where they would count as "no" inside a likely cluster."""
         return self.closure and self.clusterer_.every_pair
 
-    def _folds(self, items: Mentions, complete: bool) -> int | None:
-        """Into how many parts training is dealt; `complete`: whether clusters are known, not a few pairs alone."""
-        if not isinstance(self.folds, str):
-            return self.folds
-        enough = complete and items.corpus is None and int((items.pair_labels == 1).sum()) >= FEWEST
-        return FOLDS if enough and self.clusterer == "auto" else None
-
-    def _candidates(self, items: Mentions, folds: int | None) -> list[Clusterer]:
-        """Those that are tried, the usual one (or that which is set) first."""
-        if folds is None or self.clusterer != "auto":
-            return [self.clusterer_]
-        return candidates_beside(self.clusterer_, items)
-
-    def _unseen(
-        self, trainer: PairTrainer, ranking: RankingTrainer | None, rounds: int, value: Metric, folds: int
-    ) -> Unseen:
-        """What models say of training pairs that they have not seen, and how good each round is by that.
-
-        Structured rounds cluster by the threshold that suits the local one. `ranking`: to be averaged with.
-        """
-        items = trainer.data.items
-        fold, part = (item_folds(items, n, self.random_state) for n in (folds, CALIBRATED_BY))
-        learned: dict[int, Any] = {}
-        local = unseen_scores(trainer, self.clusterer_, self.e_step, 0, fold, learned)[0]
-        ranked = None if ranking is None else unseen_scores(ranking, self.clusterer_, self.e_step, 0, fold)[0]
-        probability = self._value(items, local, ranked)
-        threshold, choice = best_threshold(items, probability, self.clusterer_, value, self.random_state)
-        self.clusterer_ = at_threshold(self.clusterer_, threshold)
-        if not rounds:
-            return Unseen(part, [local], ranked, [choice.tried[threshold]])
-        log.info("for structured rounds: %s", choice)
-        scores = unseen_scores(trainer, self.clusterer_, self.e_step, rounds, fold, learned)
-        values = [value(clusters_of(items, sigmoid(score), self.clusterer_)) for score in scores]
-        return Unseen(part, scores, ranked, values)
-
-    def _settle(self, data: PairData, candidates: Sequence[Clusterer], unseen: Unseen, value: Metric) -> None:
-        """Calibrate the probabilities of the round that is kept, and choose the clusterer and its threshold by them."""
-        items, score = data.items, unseen.log_odds[self.best_round_]
-        if self.bias is None and not candidates[0].of_shares:  # what a bias leans to is not to be taken back
-            known = data.truth >= 0
-            raw = log_odds(self._probability(items, score, unseen.ranked)) if self.training in RANKS else score
-            self.calibration_ = calibrated(raw[known], data.truth[known] == 1, unseen.part[items.left[known]])
-            log.info("%s", self.calibration_)
-        probability = self._value(items, self._calibrated(score), unseen.ranked)
-        self.clusterer_, choice = choose_clusterer(items, probability, candidates, value, self.random_state)
-        log.info("%s", choice)
+    @property
+    def _structured_rounds(self) -> int:
+        return self.rounds if self.training == "structured" else 0
 
     @property
-    def _of_log_odds(self) -> Calibration:
-        """The map of log-odds of pairs."""
-        return Calibration() if self.training in RANKS else self.calibration_
-
-    def _calibrated(self, score: Array) -> NDArray[np.float64]:
-        """Log-odds of pairs; after ranking the scores of antecedents, where what comes of them is calibrated."""
-        return self._of_log_odds(score)
-
-    def _rows(self, items: Mentions, n_jobs: int) -> tuple[PairRows, NDArray[np.int32]]:
-        """The distinct rows of the pairs, and the weights that are on in each."""
-        learned = self.pair_set_
-        rows = distinct_rows(learned.coder(items), items.left, items.right, learned.sizes, n_jobs)
-        return rows, learned.weights_on(rows.codes)
+    def _probabilities(self) -> Probabilities:
+        return Probabilities(self.training, self.calibration_, resolve_jobs(self.n_jobs))
 
     def _scores(self, weights: Array, items: Mentions, n_jobs: int) -> NDArray[np.float64]:
-        rows, on = self._rows(items, n_jobs)
-        return row_scores(weights, on, n_jobs)[rows.row]
-
-    def _data(self, items: Mentions, labels: NDArray[np.int8], n_jobs: int) -> PairData:
-        rows, on = self._rows(items, n_jobs)
-        return PairData(items, rows, GroupedRows.of(on, self.pair_set_.n_weights), labels)
-
-    def _with_more(self, data: PairData, items: Mentions, labels: NDArray[np.int8], n_jobs: int) -> PairData:
-        """The data of items with more pairs: only these are compared, unless comparisons look at all candidates."""
-        if any(isinstance(feature, BestOf) for feature in self.pair_set_.features):
-            return self._data(items, labels, n_jobs)
-        before = data.items
-        fresh = ~np.isin(pair_keys(items.left, items.right), pair_keys(before.left, before.right), assume_unique=True)
-        own = replace(items, left=items.left[fresh], right=items.right[fresh])
-        added = self._rows(own, n_jobs)[0]
-        row = np.empty(items.n_pairs, np.int32)
-        row[~fresh], row[fresh] = data.rows.row, added.row + len(data.rows.codes)
-        rows = PairRows(np.concatenate([data.rows.codes, added.codes]), row)  # some rows twice, which does no harm
-        on = GroupedRows.of(self.pair_set_.weights_on(rows.codes), self.pair_set_.n_weights)
-        return PairData(items, rows, on, labels)
+        rows = self.pair_set_.rows(items, n_jobs)
+        return row_scores(weights, self.pair_set_.weights_on(rows.codes), n_jobs)[rows.row]
 
     # -- model files ----------------------------------------------------------------------------------
 
     def to_state(self) -> ModelFile:
-        learned = self.pair_set_
-        statistics = [feature.statistics() for feature in learned.features]
+        columns = self.pair_set_.for_file()
         header = {
-            "features": [feature.spec() for feature in learned.features],
-            "statistics": [None if one is None else dict(one.numbers) for one in statistics],
-            "columns": [len(column.values) if column.edges is None else None for column in learned.columns],
-            "joined": [list(pair) for pair in learned.joined],
+            **columns.header,
             "bias": None if self.bias is None else vars(self.bias),
             "clusterer": [name_in_file(self.clusterer_, Clusterer), self.clusterer_.get_params()],
             "auto": self.clusterer == "auto",
@@ -846,35 +718,11 @@ class Linker(Guarded):
             arrays["calibration"] = self.calibration_.knots
         if self.training == "combined":
             arrays["antecedent_weights"] = np.asarray(self.antecedent_weights_)
-        strings: dict[str, Any] = {"column_names": [column.name for column in learned.columns]}
-        for k, column in enumerate(learned.columns):
-            if column.edges is not None:
-                arrays[f"edges.{k}"] = column.edges
-            else:
-                strings[f"values.{k}"] = list(column.values)
-        for k, one in enumerate(statistics):
-            if one is not None:
-                arrays |= {f"statistics.{k}.{name}": array for name, array in one.arrays.items()}
-                strings |= {f"statistics.{k}.{name}": texts for name, texts in one.strings.items()}
-        return ModelFile({**self.head(), "linker": header}, arrays, strings)
+        return ModelFile({**self.head(), "linker": header}, arrays | columns.arrays, columns.strings)
 
     def _restore(self, file: ModelFile, functions: Functions, trusted: Sequence[str]) -> None:
         spec = file.header["linker"]
-        features = [
-            CoreferencePairs() if "coreference" in one else rebuilt_comparison(one, functions)
-            for one in spec["features"]
-        ]
-        if "statistics" in spec:  # files of before have none: their features go by the items at hand
-            learned = enumerate(zip(features, spec["statistics"], strict=True))
-            features = [one if kept is None else _with_statistics(one, kept, file, k) for k, (one, kept) in learned]
-        names = file.strings["column_names"]
-        answered = [column for feature in features for column in feature.columns]
-        fits([column.name for column in answered] == list(names))  # codes must be those that the weights are for
-        columns = [_column(file, k, *both) for k, both in enumerate(zip(answered, spec["columns"], strict=True))]
-        joined = [(int(a), int(b)) for a, b in spec["joined"]]
-        fits(all(0 <= k < len(columns) for pair in joined for k in pair))
-        fits(all(a.values == (c.values if c.edges is None else None) for a, c in zip(answered, columns, strict=True)))
-        self.pair_set_ = PairSet(features, columns, joined)
+        self.pair_set_ = PairSet.from_file(file, spec, lambda one: _rebuilt_feature(one, functions))
         weights, shares = file.arrays["weights"], file.arrays["shares"]
         fits(weights.shape == (self.pair_set_.n_weights,) and shares.shape == weights.shape)
         fits(bool(np.isfinite(weights).all() and np.isfinite(shares).all()))
@@ -885,8 +733,9 @@ class Linker(Guarded):
             fits(ranked.shape == weights.shape and bool(np.isfinite(ranked).all()))
             self.antecedent_weights_ = ranked.astype(np.float64)
         self.calibration_ = Calibration.from_file(spec.get("calibration"), file.arrays.get("calibration"))
-        self.features = features
-        self.conjunctions = [(names[a], names[b]) for a, b in joined] or None
+        self.features = list(self.pair_set_.features)
+        names = [column.name for column in self.pair_set_.columns]
+        self.conjunctions = [(names[a], names[b]) for a, b in self.pair_set_.joined] or None
         self.bias = None if spec["bias"] is None else Bias(**spec["bias"])
         name, settings = spec["clusterer"]
         self.clusterer_ = class_in_file(FORMER_NAMES.get(name, name), Clusterer, "the model uses a clusterer")(
@@ -899,6 +748,12 @@ class Linker(Guarded):
         self.best_round_ = int(spec["best_round"])
         self.learned_from_ = str(spec.get("learned_from", "clusters"))
         self.convergence_ = self.rounds_[self.best_round_].convergence
+
+    def _check_pairs(self, labels: PairLabels | None) -> None:
+        if labels is not None and self.training in RANKS:
+            remedy = "give the records their clusters, or train otherwise: `training='local'`"
+            what = f"`training={self.training!r}` has to know the clusters, and labelled pairs are not enough"
+            raise SettingError.saying(f"{what}: a record without a known match may have one; {remedy}")
 
     def _check_settings(self) -> None:
         self.check()
@@ -935,19 +790,5 @@ def check_items(items: Any) -> None:
         raise InputError(f"expected Mentions (read_coref, read_records); got {type(items).__name__}{remedy}")
 
 
-def _with_statistics(feature: PairFeature, numbers: Mapping[str, Any], file: ModelFile, k: int) -> PairFeature:
-    def own(parts: Mapping[str, Any]) -> dict[str, Any]:
-        begin = f"statistics.{k}."
-        return {name.removeprefix(begin): part for name, part in parts.items() if name.startswith(begin)}
-
-    return feature.with_statistics(Statistics(numbers, own(file.arrays), own(file.strings)))
-
-
-def _column(file: ModelFile, k: int, answered: PairColumn, size: int | None) -> CodedColumn:
-    if size is None:
-        edges = file.arrays[f"edges.{k}"]
-        fits(edges.ndim == 1 and len(edges) < 255 and (np.diff(edges) > 0).all())
-        return CodedColumn.binned(answered.name, edges, answered.words)
-    values = tuple(file.strings[f"values.{k}"])
-    fits(len(values) == size)
-    return CodedColumn(answered.name, values)
+def _rebuilt_feature(spec: Mapping[str, Any], functions: Functions) -> PairFeature:
+    return CoreferencePairs() if "coreference" in spec else rebuilt_comparison(spec, functions)

@@ -187,7 +187,7 @@ class LinkPage:
         linked, linker = self.linked, self.linked.linker
         left, right = np.array([*self.pairs], np.int32).reshape(-1, 2).T
         learned = linker.pair_set_, linker.weights_, linker.shares_
-        found = pair_shares(*learned, linked.items, left, right, linker._of_log_odds)
+        found = pair_shares(*learned, linked.items, left, right, linker._probabilities.of_log_odds)
         names, numbers = [*linker.pair_set_.weight_names(), CALIBRATED], dict[int, int]()
         pairs = []
         for k, (low, high) in enumerate(self.pairs):

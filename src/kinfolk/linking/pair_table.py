@@ -6,7 +6,7 @@ pair of their values. Rows of codes turn into rows of weight numbers, one a colu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.core.kernels import njit, slot_of, slot_of_row
+from kinfolk.core.modelfile import ModelFile, fits
 from kinfolk.core.threads import run_chunks
 from kinfolk.errors import InputError, SettingError
 from kinfolk.linking.mentions import Mentions
-from kinfolk.linking.pairs import Answer, Items, PairFeature
+from kinfolk.linking.pairs import Answer, Items, PairColumn, PairFeature, Statistics
 
 MISSING = "missing"
 SAMPLE = 200_000  # pairs from which bins are learned
@@ -90,6 +91,10 @@ class PairSet:
     def n_weights(self) -> int:
         return int(self.offsets[-1])
 
+    def rows(self, items: Mentions, n_jobs: int) -> PairRows:
+        """The distinct rows of the pairs."""
+        return distinct_rows(self.coder(items), items.left, items.right, self.sizes, n_jobs)
+
     def coder(self, items: Mentions) -> Callable[[Items, Items], NDArray[np.uint8]]:
         """A function from pairs to codes, uint8 (m, columns)."""
         answers: list[tuple[PairFeature, Answer]] = [(feature, feature.of(items)) for feature in self.features]
@@ -124,6 +129,61 @@ class PairSet:
         names = [[f"{column.name}: {value}" for value in column.values] for column in self.columns]
         names += [[f"{x} & {y}" for x in names[a] for y in names[b]] for a, b in self.joined]
         return [name for column in names for name in column]
+
+    # -- what a model file keeps --------------------------------------------------------------------------
+
+    def for_file(self) -> ModelFile:
+        """Features with their statistics, values or edges of columns, and which are joined."""
+        statistics = [feature.statistics() for feature in self.features]
+        header = {
+            "features": [feature.spec() for feature in self.features],
+            "statistics": [None if one is None else dict(one.numbers) for one in statistics],
+            "columns": [len(column.values) if column.edges is None else None for column in self.columns],
+            "joined": [list(pair) for pair in self.joined],
+        }
+        arrays: dict[str, Any] = {}
+        strings: dict[str, Any] = {"column_names": [column.name for column in self.columns]}
+        for k, column in enumerate(self.columns):
+            if column.edges is not None:
+                arrays[f"edges.{k}"] = column.edges
+            else:
+                strings[f"values.{k}"] = list(column.values)
+        for k, one in enumerate(statistics):
+            if one is not None:
+                arrays |= {f"statistics.{k}.{name}": array for name, array in one.arrays.items()}
+                strings |= {f"statistics.{k}.{name}": texts for name, texts in one.strings.items()}
+        return ModelFile(header, arrays, strings)
+
+    @classmethod
+    def from_file(cls, file: ModelFile, spec: Mapping[str, Any], rebuilt: Callable[[Any], PairFeature]) -> PairSet:
+        """What `for_file` kept; `spec` is its header, and `rebuilt` makes a feature of what is kept of it."""
+        features = [rebuilt(one) for one in spec["features"]]
+        if "statistics" in spec:  # files of before have none: their features go by the items at hand
+            learned = enumerate(zip(features, spec["statistics"], strict=True))
+            features = [one if kept is None else _with_statistics(one, kept, file, k) for k, (one, kept) in learned]
+        answered = [column for feature in features for column in feature.columns]
+        names = list(file.strings["column_names"])
+        fits([column.name for column in answered] == names)  # codes must be those that the weights are for
+        columns = [_column(file, k, *both) for k, both in enumerate(zip(answered, spec["columns"], strict=True))]
+        joined = [(int(a), int(b)) for a, b in spec["joined"]]
+        fits(all(0 <= k < len(columns) for pair in joined for k in pair))
+        fits(all(a.values == (c.values if c.edges is None else None) for a, c in zip(answered, columns, strict=True)))
+        return cls(features, columns, joined)
+
+
+def _with_statistics(feature: PairFeature, numbers: Mapping[str, Any], file: ModelFile, k: int) -> PairFeature:
+    own = file.part(f"statistics.{k}")
+    return feature.with_statistics(Statistics(numbers, own.arrays, own.strings))
+
+
+def _column(file: ModelFile, k: int, answered: PairColumn, size: int | None) -> CodedColumn:
+    if size is None:
+        edges = file.arrays[f"edges.{k}"]
+        fits(edges.ndim == 1 and len(edges) < 255 and (np.diff(edges) > 0).all())
+        return CodedColumn.binned(answered.name, edges, answered.words)
+    values = tuple(file.strings[f"values.{k}"])
+    fits(len(values) == size)
+    return CodedColumn(answered.name, values)
 
 
 def joined_columns(given: Any, names: Sequence[str]) -> list[tuple[int, int]]:

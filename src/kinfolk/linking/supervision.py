@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -14,10 +14,11 @@ from kinfolk.errors import DataWarning, InputError, SettingError, warn
 from kinfolk.inference.clustering import single_link
 from kinfolk.linking.blocking import BlockingReport, as_rules, wide_rules
 from kinfolk.linking.mentions import Mentions, pair_keys, pairs_of
+from kinfolk.linking.pairs import PairFeature
 from kinfolk.linking.records import PairLabels
 from kinfolk.linking.scores import METRICS_OF_PAIRS, Metric, labelled_pairs_after, metric
 from kinfolk.linking.training import sigmoid
-from kinfolk.linking.unlabelled import NO_EVIDENCE, WEAK, Guess
+from kinfolk.linking.unlabelled import NO_EVIDENCE, WEAK, Agreement, Guess, guessed
 
 log = logging.getLogger("kinfolk")
 Array = NDArray[Any]
@@ -46,6 +47,11 @@ class Supervision(NamedTuple):
         """What the labels are from: clusters, pairs or, without any, the records themselves."""
         return "clusters" if self.complete else "pairs" if self.guess is None or self.guess.labelled else "records"
 
+    @property
+    def moves_guess(self) -> bool:
+        """Whether labels, a few, move what the guess teaches."""
+        return self.guess is not None and self.guess.labelled
+
     def likely(self, items: Mentions) -> NDArray[np.int8]:
         """Labels of the pairs of these items; where nothing is known, those of the guess."""
         labels = self.labels(items)
@@ -58,6 +64,31 @@ class Supervision(NamedTuple):
 def check_enough(items: Mentions) -> None:
     if items.n_items < 2:
         raise InputError(f"training needs pairs of items; got {items.n_items or 'none'}: is the table empty?")
+
+
+def supervised(
+    items: Mentions, labels: PairLabels | None, features: Callable[[Mentions], Sequence[PairFeature]], n_jobs: int
+) -> Supervision:
+    """What there is to learn from; records whose clusters are not known are guessed first, by the comparisons that
+    `features` gives for items.
+
+    Comparisons learn their statistics twice, here and in `Linker.fit`: how often a value occurs is counted in records
+    for the guess, which knows no clusters, and then once a cluster (`entities_of`), as with true ones.
+    """
+    if items.corpus is not None or (labels is None and items.clusters is not None):
+        return supervision_of_clusters(items)
+    if labels is None:
+        return supervision_of_guess(guessed(items, learned_features(features, items), n_jobs))
+    taught = supervision_of_pairs(items, labels)
+    learned = learned_features(features, replace(taught.items, clusters=None))
+    if Agreement.of(learned).fields:
+        return taught._replace(guess=guessed(taught.items, learned, n_jobs, labels))
+    check_both(labels)  # nothing but labels to learn from
+    return taught
+
+
+def learned_features(features: Callable[[Mentions], Sequence[PairFeature]], items: Mentions) -> list[PairFeature]:
+    return [feature.learn(items) for feature in features(items)]
 
 
 def supervision_of_clusters(items: Mentions) -> Supervision:
@@ -85,7 +116,7 @@ def supervision_of_guess(guess: Guess) -> Supervision:
     labels = items.pair_labels
     log.warning(
         "no labels are given: learned from the records alone, of which %s. How good that is cannot be known without "
-        "labels; `ActiveLinker` asks for the most useful ones",
+        "labels; `ActiveLinker`, or `kinfolk records label` in a shell, asks for the most useful ones",
         guess,
     )
     if guess.chance > NO_EVIDENCE:

@@ -21,9 +21,10 @@ from kinfolk.core.training import Callback, Convergence, TrainingPlan
 from kinfolk.inference.clustering import LARGEST, e_step, log_odds, missing_pairs
 from kinfolk.learning.lbfgs import Watch, optimise
 from kinfolk.linking.clusterers import Clusterer
-from kinfolk.linking.mentions import Mentions
+from kinfolk.linking.comparisons import BestOf
+from kinfolk.linking.mentions import Mentions, pair_keys
 from kinfolk.linking.objective import Bias, PairObjective, Tilt, grouped_scores
-from kinfolk.linking.pair_table import GroupedRows, PairRows
+from kinfolk.linking.pair_table import GroupedRows, PairRows, PairSet
 from kinfolk.linking.ranking import RankingObjective
 from kinfolk.linking.scores import Metric
 
@@ -53,6 +54,24 @@ class PairData:
     rows: PairRows
     on: GroupedRows
     truth: NDArray[np.int8]
+
+    @classmethod
+    def of(cls, learned: PairSet, items: Mentions, labels: NDArray[np.int8], n_jobs: int) -> PairData:
+        rows = learned.rows(items, n_jobs)
+        return cls(items, rows, GroupedRows.of(learned.weights_on(rows.codes), learned.n_weights), labels)
+
+    def with_more(self, learned: PairSet, items: Mentions, labels: NDArray[np.int8], n_jobs: int) -> PairData:
+        """Those of items with more pairs: only these are compared, unless comparisons look at all candidates."""
+        if any(isinstance(feature, BestOf) for feature in learned.features):
+            return PairData.of(learned, items, labels, n_jobs)
+        before = self.items
+        fresh = ~np.isin(pair_keys(items.left, items.right), pair_keys(before.left, before.right), assume_unique=True)
+        added = learned.rows(replace(items, left=items.left[fresh], right=items.right[fresh]), n_jobs)
+        row = np.empty(items.n_pairs, np.int32)
+        row[~fresh], row[fresh] = self.rows.row, added.row + len(self.rows.codes)
+        rows = PairRows(np.concatenate([self.rows.codes, added.codes]), row)  # some rows twice, which does no harm
+        on = GroupedRows.of(learned.weights_on(rows.codes), learned.n_weights)
+        return PairData(items, rows, on, labels)
 
     @property
     def n_weights(self) -> int:
@@ -400,6 +419,14 @@ def at_threshold(clusterer: Clusterer, threshold: float) -> Clusterer:
 
 
 # -- Few labels, which move weights that were learned without -------------------------------------------
+
+
+def before_labels(
+    trainer: PairTrainer, clusterer: Clusterer, kind: str, rounds: int, keep_local: bool, guess: Metric
+) -> Array:
+    """The weights that guessed clusters teach, as they do without labels; the round is chosen by a metric of these."""
+    weights, report = train_rounds(trainer, clusterer, kind, rounds, lambda clusters: {"pair_f1": guess(clusters)})
+    return weights[best_round([one.score for one in report], keep_local)]
 
 
 def still_to_learn(data: PairData, weights: Array, clusterer: Clusterer, n_jobs: int) -> NDArray[np.int8]:
