@@ -12,6 +12,7 @@ import pytest
 import kinfolk as kf
 import label_world
 from kinfolk.errors import InputError, SettingError
+from kinfolk.linking import unlabelled
 from label_world import COMPARED, RULES, truth
 
 
@@ -148,6 +149,22 @@ def test_only_yes_keeps_the_model_and_says_why(people, start, caplog: pytest.Log
     assert loop.counts["yes"] == 3 and loop.ask() is not None
 
 
+def test_what_fields_say_without_labels_is_worked_out_once(people, start, monkeypatch) -> None:
+    """Every model of the loop is the one that a fit of its own would give, to the last bit."""
+    counted = []
+    whole = unlabelled.fellegi_sunter
+    monkeypatch.setattr(unlabelled, "fellegi_sunter", lambda *given: counted.append(1) or whole(*given))
+    loop = kf.ActiveLinker(kf.Linker(COMPARED, blocking=RULES, n_jobs=1), people, every=5)
+    bare = replace(people, clusters=None)
+    for _ in range(3):
+        answered(loop, 5)
+        assert len(counted) == 1
+        alone = kf.Linker(COMPARED, blocking=RULES, n_jobs=1).fit(bare, pairs=loop.labels)
+        assert counted.pop() and loop.linker.weights_.tobytes() == alone.weights_.tobytes()
+        assert loop.linker.predict(bare).tolist() == alone.predict(bare).tolist()
+    assert loop.updates == 3
+
+
 def test_the_model_is_trained_in_the_background(people, start) -> None:
     loop = kf.ActiveLinker(start, people, background=True)
     answered(loop, 10)
@@ -158,7 +175,7 @@ def test_the_model_is_trained_in_the_background(people, start) -> None:
 
 def test_a_failure_in_the_background_is_told_and_questions_go_on(people, start, monkeypatch, caplog) -> None:
     loop = kf.ActiveLinker(start, people, every=1, background=True)
-    monkeypatch.setattr(kf.Linker, "fit", lambda *given, **named: 1 / 0)
+    monkeypatch.setattr(kf.Linker, "_fit", lambda *given, **named: 1 / 0)
     with caplog.at_level(logging.ERROR, "kinfolk"):
         loop.tell(loop.ask(), True)
         loop.close()

@@ -24,6 +24,7 @@ from kinfolk.linking.mentions import Mentions, pair_keys
 from kinfolk.linking.nested import SEPARATOR
 from kinfolk.linking.probabilities import RANKS
 from kinfolk.linking.questions import CLOSE, CONTRADICTS, DRAWN, OTHER, Queue, Scored, drawn, questions
+from kinfolk.linking.unlabelled import KeptMatches
 
 log = logging.getLogger("kinfolk")
 Array = NDArray[Any]
@@ -153,6 +154,7 @@ class ActiveLinker:
         self._asked: tuple[Question, tuple[int, int]] | None = None
         self._since = 0  # answers since the model was last trained
         self.updates = 0  # how often it was
+        self._match = KeptMatches()
         self._start: _View | None = None  # of the linker that was given, if it was fitted
         self._view = self._begin()
 
@@ -398,7 +400,7 @@ class ActiveLinker:
         name = self._items.name
         pairs = [(name(one.left), name(one.right), bool(one.match)) for one in decided]
         fresh = Linker(**self._settings.get_params(deep=False))
-        return fresh.fit(self._items, pairs=pairs) if pairs else fresh.fit(self._items)
+        return fresh._fit(self._items, None, (pairs or None, None, None, None), self._match)
 
     def _viewed(self, linker: Linker) -> _View:
         items, probability, clusters = linker.linked(self._items)

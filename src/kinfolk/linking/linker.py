@@ -68,7 +68,14 @@ from kinfolk.linking.pairs import PairFeature
 from kinfolk.linking.probabilities import RANKS, Probabilities
 from kinfolk.linking.records import PairLabels, pair_labels
 from kinfolk.linking.scores import Metric, labelled_scores, metric
-from kinfolk.linking.supervision import Supervision, check_enough, supervised, warn_of_blocking, warn_of_one_answer
+from kinfolk.linking.supervision import (
+    Matcher,
+    Supervision,
+    check_enough,
+    supervised,
+    warn_of_blocking,
+    warn_of_one_answer,
+)
 from kinfolk.linking.training import (
     RIDGES,
     PairData,
@@ -86,6 +93,7 @@ from kinfolk.linking.training import (
     still_to_learn,
     train_rounds,
 )
+from kinfolk.linking.unlabelled import field_matches
 from kinfolk.report.page import PathLike, check_report
 
 Array = NDArray[Any]
@@ -217,17 +225,21 @@ class Linker(Guarded):
                             list of (id, id, match). They move the model that is learned without labels
         left, right, match  its columns: two ids, and yes or no (truth values, 1 and 0, words); missing: not known
         """
+        return self._fit(items, callback, (pairs, left, right, match))
+
+    def _fit(self, items: Mentions, callback: Callback | None, pairs: Any, match: Matcher = field_matches) -> Self:
+        """The same; `match` says what fields do without labels, and may have kept it."""
         check_items(items)
         check_enough(items)
         self.check()
         with self._all_or_nothing(), observed(callback, self.verbose, self.tolerance) as watch:
-            labels = None if pairs is None else pair_labels(items, pairs, left, right, match)
+            labels = None if pairs[0] is None else pair_labels(items, *pairs)
             self._check_pairs(labels)
             if self.rules is not None:
                 self._decided(items)  # their fields are there
             paired, report = self._blocked(items)
             jobs = resolve_jobs(self.n_jobs)
-            taught = supervised(paired, labels, self._features, jobs)
+            taught = supervised(paired, labels, self._features, jobs, match)
             if taught.complete:
                 warn_of_blocking(taught.items, self.blocking, report)
             values = {name: taught.value(name) for name in self._metrics}

@@ -18,7 +18,7 @@ from kinfolk.linking.pairs import PairFeature
 from kinfolk.linking.records import PairLabels
 from kinfolk.linking.scores import METRICS_OF_PAIRS, Metric, labelled_pairs_after, metric
 from kinfolk.linking.training import sigmoid
-from kinfolk.linking.unlabelled import NO_EVIDENCE, WEAK, Agreement, Guess, guessed
+from kinfolk.linking.unlabelled import NO_EVIDENCE, WEAK, Agreement, FieldMatches, Guess, field_matches
 
 log = logging.getLogger("kinfolk")
 Array = NDArray[Any]
@@ -66,8 +66,15 @@ def check_enough(items: Mentions) -> None:
         raise InputError(f"training needs pairs of items; got {items.n_items or 'none'}: is the table empty?")
 
 
+Matcher = Callable[[Mentions, Sequence[PairFeature], int], FieldMatches]
+
+
 def supervised(
-    items: Mentions, labels: PairLabels | None, features: Callable[[Mentions], Sequence[PairFeature]], n_jobs: int
+    items: Mentions,
+    labels: PairLabels | None,
+    features: Callable[[Mentions], Sequence[PairFeature]],
+    n_jobs: int,
+    match: Matcher = field_matches,
 ) -> Supervision:
     """What there is to learn from; records whose clusters are not known are guessed first, by the comparisons that
     `features` gives for items.
@@ -78,17 +85,15 @@ def supervised(
     if items.corpus is not None or (labels is None and items.clusters is not None):
         return supervision_of_clusters(items)
     if labels is None:
-        return supervision_of_guess(guessed(items, learned_features(features, items), n_jobs))
+        return supervision_of_guess(match(items, features(items), n_jobs).guess())
     taught = supervision_of_pairs(items, labels)
-    learned = learned_features(features, replace(taught.items, clusters=None))
-    if Agreement.of(learned).fields:
-        return taught._replace(guess=guessed(taught.items, learned, n_jobs, labels))
+    bare = items if items.n_pairs else taught.items  # labels have no part in what fields say
+    bare = bare if bare.clusters is None else replace(bare, clusters=None)
+    compared = features(bare)
+    if Agreement.of(compared).fields:
+        return taught._replace(guess=match(bare, compared, n_jobs).guess(labels))
     check_both(labels)  # nothing but labels to learn from
     return taught
-
-
-def learned_features(features: Callable[[Mentions], Sequence[PairFeature]], items: Mentions) -> list[PairFeature]:
-    return [feature.learn(items) for feature in features(items)]
 
 
 def supervision_of_clusters(items: Mentions) -> Supervision:

@@ -119,15 +119,54 @@ class Guess:
         return f"about {matches:.2g} % of the candidate pairs are matches, by how far their fields agree{again}"
 
 
-def guessed(items: Mentions, features: Sequence[PairFeature], n_jobs: int, labels: PairLabels | None = None) -> Guess:
-    """The clusters of items whose clusters are not known; `features` have learned. `labels`: of some of the pairs."""
+@dataclass(frozen=True, eq=False)
+class FieldMatches:
+    """What fields say by themselves, whatever is labelled: items with the pairs compared and the log-odds of each; the
+    other parts as in a `Guess`."""
+
+    items: Mentions
+    score: Array
+    fields: dict[str, float]
+    weights: FieldWeights
+    clusterer: Clusterer
+    chance: float
+
+    def guess(self, labels: PairLabels | None = None) -> Guess:
+        """The clusters; `labels`, of some of the pairs, put records together and apart."""
+        items, together, apart = self.items, None, None
+        if labels is not None:
+            pairs = np.stack([labels.left, labels.right], axis=1)
+            joined = labels.joined(items.n_items)
+            against = joined[labels.left] == joined[labels.right]  # of which `pair_labels` has warned
+            together, apart = pairs[labels.match == 1], pairs[(labels.match == 0) & ~against]
+        compared = items.left, items.right, sigmoid(self.score)
+        clusters = self.clusterer.cluster(items.n_items, *compared, together, apart, items.first_table)
+        known = replace(items, clusters=clusters)
+        return Guess(known, self.fields, self.weights, self.clusterer, self.chance, labels is not None)
+
+
+class KeptMatches:
+    """The same as `field_matches`, worked out once as long as it is asked for the same items."""
+
+    def __init__(self) -> None:
+        self._kept: FieldMatches | None = None
+        self._of: Mentions | None = None
+
+    def __call__(self, items: Mentions, features: Sequence[PairFeature], n_jobs: int) -> FieldMatches:
+        if self._kept is None or self._of is not items:
+            self._kept, self._of = field_matches(items, features, n_jobs), items
+        return self._kept
+
+
+def field_matches(items: Mentions, features: Sequence[PairFeature], n_jobs: int) -> FieldMatches:
+    """Which items match by how far their fields agree; their clusters are not asked for."""
+    features = [feature.learn(items) for feature in features]
     agreement = Agreement.of(features)
     if not agreement.fields:
         remedy = "compare fields, such as 'jaro_winkler(name)', or give clusters"
         raise InputError(f"without clusters a linker learns from comparisons of single fields: there is none; {remedy}")
     if not items.n_pairs:
         raise InputError("no candidate pair to learn from; choose wider blocking rules")
-    known = PairLabels(*np.empty((3, 0), np.int32)) if labels is None else labels
     rows = distinct_rows(agreement.coder(items), items.left, items.right, agreement.sizes, n_jobs)
     weights = fellegi_sunter(rows.codes, rows.counts, agreement.sizes, first_guess(rows.codes))
     if not weights.settled:
@@ -146,14 +185,8 @@ def guessed(items: Mentions, features: Sequence[PairFeature], n_jobs: int, label
         items, score = closed(items, score, decide)
     else:
         clusterer = across_unknown_tables(items, score)
-    pairs = np.stack([known.left, known.right], axis=1)
-    joined = known.joined(items.n_items)
-    against = (known.match == 0) & (joined[known.left] == joined[known.right])  # of which `pair_labels` has warned
-    together, apart = pairs[known.match == 1], pairs[(known.match == 0) & ~against]
-    probability, first = sigmoid(score), items.first_table
-    clusters = clusterer.cluster(items.n_items, items.left, items.right, probability, together, apart, first)
     counts_for = dict(zip(agreement.fields, weights.counts_for.tolist(), strict=True))
-    return Guess(replace(items, clusters=clusters), counts_for, weights, clusterer, chance, labels is not None)
+    return FieldMatches(items, score, counts_for, weights, clusterer, chance)
 
 
 # -- Is there a match at all? ---------------------------------------------------------------------------
