@@ -155,8 +155,10 @@ def test_labels_that_a_shell_cannot_use(
     data, out = ["--records", labelled / "records.csv", *BLOCKS], ["--out", tmp_path / "m"]
     assert_refused(train(kinfolk, *data, "--left", "l", *out), "--left names a column", "--pairs")
     assert_refused(train(kinfolk, *data, "--pairs", labelled / "named.csv", *out), "named.csv", "name one with --left")
-    scores = write(tmp_path / "scores.csv", [["a0", "b0", "0.93"]], "left,right,match")
-    assert_refused(train(kinfolk, *data, "--pairs", scores, *out), "scores.csv, line 2", "a score is no label")
+    scores = write(tmp_path / "scores.csv", [["a0", "b0", "9.3"]], "left,right,match")
+    assert_refused(train(kinfolk, *data, "--pairs", scores, *out), "scores.csv, line 2", "a score beyond 0 and 1")
+    likely = write(tmp_path / "likely.csv", [["a0", "b0", "0.93"]], "left,right,match")
+    assert train(kinfolk, *data, "--pairs", likely, *out).status == 0, "a probability is a label"
     yes = write(tmp_path / "yes.csv", [["a0", "b0", "1"]], "left,right,match")
     assert train(kinfolk, *data, "--pairs", yes, *out).status == 0, "one answer moves what is learned without any"
     texts = ["--documents", world / "train.conll", "--pairs", yes, *out]

@@ -16,7 +16,7 @@ import pytest
 import kinfolk as kf
 from kinfolk.errors import DataWarning, InputError, SettingError
 from kinfolk.inference.clustering import E_STEPS
-from kinfolk.linking.records import PairLabels, pair_labels
+from kinfolk.linking.pair_labels import PairLabels, pair_labels
 
 RULES = ["key(postcode)", "key(surname[:2] + given_name[:1])"]
 FIELDS = ["jaro_winkler(surname)", "jaro_winkler(given_name)", "edit(date_of_birth)", "exact(postcode)"]
@@ -209,12 +209,24 @@ def test_a_pair_said_twice_counts_once_and_never_with_itself(caplog: pytest.LogC
     assert isinstance(found, PairLabels) and len(found) == 2 and found.match.tolist() == [1, 0]
     assert "1 rows pair a record with itself" in caplog.text
     pair_labels(FIVE, [("a", "b", 1), ("b", "c", 1), ("a", "c", 0)])
-    assert "'a' and 'c' are no match, but others join them, and so with 1 pairs" in caplog.text
+    assert "pairs: labels contradict each other: 'a' = 'b' = 'c', but 'a' ≠ 'c'; no clusters fit" in caplog.text
+
+
+def test_the_whole_chain_of_a_contradiction_is_named_and_the_no_is_left_out(caplog: pytest.LogCaptureFixture):
+    yes = [("a", "b", 1), ("b", "c", 1), ("c", "d", 1)]
+    found = pair_labels(FIVE, [*yes, ("d", "a", 0), ("e", "a", 0), ("b", "d", 0)])
+    assert "'a' = 'b' = 'c' = 'd', but 'a' ≠ 'd', and 1 more such pair; no clusters fit" in caplog.text
+    kept, alone = found.without_contradictions(5), pair_labels(FIVE, [*yes, ("e", "a", 0)])
+    assert [kept.left.tolist(), kept.match.tolist()] == [alone.left.tolist(), alone.match.tolist()]
+    against, without = (
+        kf.Linker(["edit(v)"], n_jobs=1).fit(FIVE, pairs=[*yes, ("e", "a", 0), *more]) for more in ([("a", "d", 0)], [])
+    )
+    np.testing.assert_array_equal(against.weights_, without.weights_)
 
 
 REFUSED: dict[str, tuple[Any, str]] = {
-    "a score": ([("a", "b", 1), ("a", "c", 0.87)], "row 1: .*expected yes or no.*'0.87'; a score is no label"),
-    "a weight": ([("a", "b", "-3.5")], "a score is no label"),
+    "a score": ([("a", "b", 1), ("a", "c", 8.7)], "row 1: .*expected yes or no.*'8.7'; a score beyond 0 and 1 is no"),
+    "a weight": ([("a", "b", "-3.5")], "a score beyond 0 and 1 is no label"),
     "a word": ([("a", "b", "perhaps")], "expected yes or no.*got 'perhaps'; write one of these"),
     "yes and no": ([("a", "b", 1), ("b", "a", 0)], "row 1: 'b' and 'a' are a match and none: pairs, row 0 says"),
     "an unknown id": ([("a", "q", 1)], "row 0: no record has the id 'q'; correct it or take the row out"),

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from kinfolk.core.files import BYTE_ORDER_MARK, replace_file
 from kinfolk.errors import InputError
 from kinfolk.linking.mentions import Mentions
-from kinfolk.linking.records import label_of
+from kinfolk.linking.pair_labels import label_of
 
 log = logging.getLogger("kinfolk")
 HEADER = ("left", "right", "match", "probability", "together")

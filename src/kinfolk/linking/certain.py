@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import re
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -20,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.errors import InputError, SettingError
+from kinfolk.linking.chains import connected, contradiction
 from kinfolk.linking.clusterers import Clusterer
 from kinfolk.linking.mentions import Mentions, pair_keys
 from kinfolk.linking.pairs import joint_codes, texts_of
-from kinfolk.linking.records import connected
 from kinfolk.linking.several import holds_lists
 
 Array = NDArray[Any]
@@ -214,15 +213,11 @@ class Decided:
 
     def check(self, must: Array, cannot: Array) -> None:
         """No two items may have to be both together and apart."""
-        if not len(must) or not len(cannot):
-            return
-        joined = connected(must[:, 0], must[:, 1], self.items.n_items)
-        clash = np.flatnonzero(joined[cannot[:, 0]] == joined[cannot[:, 1]])
-        if len(clash):
-            a, b = map(int, cannot[clash[0]])
-            name = self.items.name
-            chain = [(name(i), name(j), self._why(i, j, Always, "`must_link`")) for i, j in pairwise(_path(must, a, b))]
-            raise RulesError(name(a), name(b), self._why(a, b, Never, "`cannot_link`"), chain)
+        found = contradiction(must, cannot, self.items.n_items)
+        if found is not None:
+            (a, b), name = found.pair, self.items.name
+            links = [(name(i), name(j), self._why(i, j, Always, "`must_link`")) for i, j in pairwise(found.chain)]
+            raise RulesError(name(a), name(b), self._why(a, b, Never, "`cannot_link`"), links)
 
     def _why(self, a: int, b: int, kind: type[CertainRule], else_: str) -> str:
         return next((reason for rule, reason in self.reasons(a, b) if isinstance(rule, kind)), f"given by {else_}")
@@ -266,22 +261,3 @@ def _connecting(own: Array, most: int, first_table: int | None) -> NDArray[np.in
         return np.stack([np.repeat(ours, len(theirs)), np.tile(theirs, len(ours))], axis=1).astype(np.int64)
     star = [(i, theirs[0]) for i in ours] + [(ours[0], j) for j in theirs[1:]]
     return np.array(star, np.int64).reshape(-1, 2)
-
-
-def _path(pairs: Array, start: int, end: int) -> list[int]:
-    """The shortest way from one item to another by pairs; there is one."""
-    near: dict[int, list[int]] = {}
-    for a, b in pairs.tolist():
-        near.setdefault(a, []).append(b)
-        near.setdefault(b, []).append(a)
-    came, line = {start: start}, deque([start])
-    while end not in came:
-        at = line.popleft()
-        for other in near[at]:
-            if other not in came:
-                came[other] = at
-                line.append(other)
-    way = [end]
-    while way[-1] != start:
-        way.append(came[way[-1]])
-    return way[::-1]

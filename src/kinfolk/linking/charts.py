@@ -17,7 +17,7 @@ from kinfolk.linking.description import comparisons
 from kinfolk.linking.explain import short
 from kinfolk.linking.mentions import Attribute, Mentions, pair_keys
 from kinfolk.linking.page import Linked
-from kinfolk.linking.records import PairLabels
+from kinfolk.linking.pair_labels import PairLabels
 from kinfolk.linking.scores import pairs_after
 from kinfolk.linking.training import at_threshold
 from kinfolk.report.page import Part, PathLike, write_report

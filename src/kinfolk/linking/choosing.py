@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from kinfolk.inference.clustering import log_odds
 from kinfolk.linking.calibration import FEWEST, Calibration, calibrated
+from kinfolk.linking.chains import connected
 from kinfolk.linking.clusterers import (
     AverageLink,
     Clusterer,
@@ -29,7 +30,6 @@ from kinfolk.linking.clusterers import (
 )
 from kinfolk.linking.mentions import Mentions
 from kinfolk.linking.probabilities import RANKS, Probabilities
-from kinfolk.linking.records import connected
 from kinfolk.linking.scores import Metric
 from kinfolk.linking.training import (
     LOG_ODDS,
@@ -104,6 +104,8 @@ def unseen_rounds(
 def calibrated_by(data: PairData, unseen: Unseen, round_: int, by: Probabilities) -> Calibration:
     """The map of probabilities, learned on unseen pairs, of the round that is kept."""
     items, score, known = data.items, unseen.log_odds[round_], data.truth >= 0
+    if data.certainty is not None:
+        known &= data.certainty == 1.0  # what is uncertain itself shows no probability to be right or wrong
     raw = log_odds(by.of(items, score, unseen.ranked)) if by.training in RANKS else score
     found = calibrated(raw[known], data.truth[known] == 1, unseen.part[items.left[known]])
     log.info("%s", found)

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
     from kinfolk.linking.explain import LinkExplanation
     from kinfolk.linking.mentions import Mentions
-    from kinfolk.linking.records import PairLabels
+    from kinfolk.linking.pair_labels import PairLabels
 
 # -- examples at the end of help pages -----------------------------------------------------------------
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kinfolk.linking.clusterers import Clusterer
     from kinfolk.linking.mentions import Mentions
     from kinfolk.linking.objective import Bias
-    from kinfolk.linking.records import PairLabels
+    from kinfolk.linking.pair_labels import PairLabels
 
 
 class Unmatched(StrEnum):
@@ -126,7 +126,8 @@ class LabelOptions:
     left: Annotated[str | None, typer.Option(help="--pairs: column of the first id. Default: left.")] = None
     right: Annotated[str | None, typer.Option(help="--pairs: column of the second id. Default: right.")] = None
     match: Annotated[
-        str | None, typer.Option(help="--pairs: column of yes or no, 1 or 0; empty: not known. Default: match.")
+        str | None,
+        typer.Option(help="--pairs: column of yes or no, 1 or 0, or a probability; empty: not known. Default: match."),
     ] = None
 
 

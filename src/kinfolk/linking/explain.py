@@ -13,11 +13,11 @@ from kinfolk.core.data import Column
 from kinfolk.errors import InputError
 from kinfolk.inference.antecedents import Shares, together
 from kinfolk.linking.calibration import Calibration
+from kinfolk.linking.chains import connected
 from kinfolk.linking.mentions import Mentions, pair_keys
 from kinfolk.linking.nested import SEPARATOR
 from kinfolk.linking.pair_table import PairSet
 from kinfolk.linking.probabilities import Probabilities
-from kinfolk.linking.records import connected
 from kinfolk.linking.training import sigmoid
 
 Array = NDArray[Any]

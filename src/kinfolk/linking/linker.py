@@ -63,10 +63,10 @@ from kinfolk.linking.gain import linker_gain
 from kinfolk.linking.mentions import Mentions
 from kinfolk.linking.objective import Bias, row_scores
 from kinfolk.linking.page import Linked, evaluate_pairs
+from kinfolk.linking.pair_labels import PairLabels, pair_labels
 from kinfolk.linking.pair_table import MAX_BINS, PairSet
 from kinfolk.linking.pairs import PairFeature
 from kinfolk.linking.probabilities import RANKS, Probabilities
-from kinfolk.linking.records import PairLabels, pair_labels
 from kinfolk.linking.scores import Metric, labelled_scores, metric
 from kinfolk.linking.supervision import (
     Matcher,
@@ -223,7 +223,8 @@ class Linker(Guarded):
 
         pairs               labels of some pairs, candidates or not: a table of pandas, polars, Arrow or DuckDB, or a
                             list of (id, id, match). They move the model that is learned without labels
-        left, right, match  its columns: two ids, and yes or no (truth values, 1 and 0, words); missing: not known
+        left, right, match  its columns: two ids, and yes or no (truth values, 1 and 0, words) or the probability of a
+                            match, which draws to itself; missing: not known
         """
         return self._fit(items, callback, (pairs, left, right, match))
 
@@ -289,12 +290,12 @@ class Linker(Guarded):
     def _training_pairs(self, taught: Supervision, plan: TrainingPlan, watch: Callback | None) -> PairData:
         """The pairs that teach; where a threshold is chosen, it is to suit those that `predict` clusters."""
         items, jobs = taught.items, plan.n_jobs
-        data = PairData.of(self.pair_set_, items, taught.labels(items), jobs)
+        data = PairData.of(self.pair_set_, items, taught.labels(items), jobs, taught.certainty(items))
         if self.folds_ is not None and self._closes:
             weights, _ = PairTrainer(data, plan, self.bias, watch).fit(data.truth, np.zeros(data.n_weights))
             score = data.scores(weights, jobs)
             items, _ = closed(items, score, lambda more: self._scores(weights, more, jobs))
-            data = data.with_more(self.pair_set_, items, taught.labels(items), jobs)
+            data = data.with_more(self.pair_set_, items, taught.labels(items), jobs, taught.certainty(items))
         log.info("%d candidate pairs, %d distinct rows", items.n_pairs, len(data.rows.codes))
         return data
 

@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kinfolk.errors import InputError, SettingError
+from kinfolk.linking.chains import connected
 from kinfolk.linking.mentions import Mentions, pair_keys
-from kinfolk.linking.records import PairLabels, connected
+from kinfolk.linking.pair_labels import PairLabels
 
 ABSENT = -1
 

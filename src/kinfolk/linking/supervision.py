@@ -14,8 +14,8 @@ from kinfolk.errors import DataWarning, InputError, SettingError, warn
 from kinfolk.inference.clustering import single_link
 from kinfolk.linking.blocking import BlockingReport, as_rules, wide_rules
 from kinfolk.linking.mentions import Mentions, pair_keys, pairs_of
+from kinfolk.linking.pair_labels import PairLabels
 from kinfolk.linking.pairs import PairFeature
-from kinfolk.linking.records import PairLabels
 from kinfolk.linking.scores import METRICS_OF_PAIRS, Metric, labelled_pairs_after, metric
 from kinfolk.linking.training import sigmoid
 from kinfolk.linking.unlabelled import NO_EVIDENCE, WEAK, Agreement, FieldMatches, Guess, field_matches
@@ -41,6 +41,7 @@ class Supervision(NamedTuple):
     whole: Mentions
     complete: bool
     guess: Guess | None = None
+    uncertain: PairLabels | None = None  # labels of which some are probabilities
 
     @property
     def source(self) -> str:
@@ -51,6 +52,12 @@ class Supervision(NamedTuple):
     def moves_guess(self) -> bool:
         """Whether labels, a few, move what the guess teaches."""
         return self.guess is not None and self.guess.labelled
+
+    def certainty(self, items: Mentions) -> NDArray[np.float64] | None:
+        """How certain the labels of the pairs of these items are; None: all are."""
+        if self.uncertain is None or self.uncertain.probability is None:
+            return None
+        return looked_up(self.uncertain, self.uncertain.certainty, items, 1.0)
 
     def likely(self, items: Mentions) -> NDArray[np.int8]:
         """Labels of the pairs of these items; where nothing is known, those of the guess."""
@@ -86,6 +93,7 @@ def supervised(
         return supervision_of_clusters(items)
     if labels is None:
         return supervision_of_guess(match(items, features(items), n_jobs).guess())
+    labels = labels.without_contradictions(items.n_items)
     taught = supervision_of_pairs(items, labels)
     bare = items if items.n_pairs else taught.items  # labels have no part in what fields say
     bare = bare if bare.clusters is None else replace(bare, clusters=None)
@@ -139,6 +147,13 @@ def supervision_of_guess(guess: Guess) -> Supervision:
     return Supervision(items, lambda items: items.pair_labels, value, items, False, guess)
 
 
+def looked_up(labels: PairLabels, values: Array, items: Mentions, others: float) -> Array:
+    """What each label has, for the pairs of items; `others` for those without a label."""
+    own, keys = pair_keys(labels.left, labels.right), pair_keys(items.left, items.right)
+    at = np.minimum(np.searchsorted(own, keys), len(own) - 1)
+    return np.where(own[at] == keys, values[at], others) if len(own) else np.full(len(keys), others)
+
+
 def supervision_of_pairs(items: Mentions, labels: PairLabels) -> Supervision:
     """Labelled pairs alone teach, candidates or not; clusters are those that matches join."""
     if not len(labels):
@@ -156,9 +171,7 @@ def supervision_of_pairs(items: Mentions, labels: PairLabels) -> Supervision:
     known = replace(items, left=left, right=right, blocked=True, clusters=labels.joined(items.n_items))
 
     def labels_of(items: Mentions) -> NDArray[np.int8]:
-        keys = pair_keys(items.left, items.right)
-        at = np.minimum(np.searchsorted(own, keys), len(own) - 1)
-        return np.where(own[at] == keys, labels.match[at], -1).astype(np.int8)
+        return looked_up(labels, labels.match, items, -1).astype(np.int8)
 
     def value(name: str) -> Metric:
         if name not in METRICS_OF_PAIRS:
@@ -171,7 +184,7 @@ def supervision_of_pairs(items: Mentions, labels: PairLabels) -> Supervision:
 
         return of
 
-    return Supervision(known, labels_of, value, known, False)
+    return Supervision(known, labels_of, value, known, False, None, labels)
 
 
 def check_both(labels: PairLabels) -> None:

@@ -48,22 +48,38 @@ class Round:
 
 @dataclass(frozen=True, eq=False)
 class PairData:
-    """Training pairs as distinct rows; `on` are the weights of each."""
+    """Training pairs as distinct rows; `on` are the weights of each, `truth` is their labels, and `certainty` how
+    certain each is, from 0.5 to 1; None: all are."""
 
     items: Mentions
     rows: PairRows
     on: GroupedRows
     truth: NDArray[np.int8]
+    certainty: NDArray[np.float64] | None = None
 
     @classmethod
-    def of(cls, learned: PairSet, items: Mentions, labels: NDArray[np.int8], n_jobs: int) -> PairData:
+    def of(
+        cls,
+        learned: PairSet,
+        items: Mentions,
+        labels: NDArray[np.int8],
+        n_jobs: int,
+        certainty: NDArray[np.float64] | None = None,
+    ) -> PairData:
         rows = learned.rows(items, n_jobs)
-        return cls(items, rows, GroupedRows.of(learned.weights_on(rows.codes), learned.n_weights), labels)
+        return cls(items, rows, GroupedRows.of(learned.weights_on(rows.codes), learned.n_weights), labels, certainty)
 
-    def with_more(self, learned: PairSet, items: Mentions, labels: NDArray[np.int8], n_jobs: int) -> PairData:
+    def with_more(
+        self,
+        learned: PairSet,
+        items: Mentions,
+        labels: NDArray[np.int8],
+        n_jobs: int,
+        certainty: NDArray[np.float64] | None = None,
+    ) -> PairData:
         """Those of items with more pairs: only these are compared, unless comparisons look at all candidates."""
         if any(isinstance(feature, BestOf) for feature in learned.features):
-            return PairData.of(learned, items, labels, n_jobs)
+            return PairData.of(learned, items, labels, n_jobs, certainty)
         before = self.items
         fresh = ~np.isin(pair_keys(items.left, items.right), pair_keys(before.left, before.right), assume_unique=True)
         added = learned.rows(replace(items, left=items.left[fresh], right=items.right[fresh]), n_jobs)
@@ -71,7 +87,15 @@ class PairData:
         row[~fresh], row[fresh] = self.rows.row, added.row + len(self.rows.codes)
         rows = PairRows(np.concatenate([self.rows.codes, added.codes]), row)  # some rows twice, which does no harm
         on = GroupedRows.of(learned.weights_on(rows.codes), learned.n_weights)
-        return PairData(items, rows, on, labels)
+        return PairData(items, rows, on, labels, certainty)
+
+    def yes_and_no(self, labels: Array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """How much each pair counts as a match and as none, by labels 1, 0 and -1: with certainty c, c and 1 - c."""
+        yes, no = (labels == 1).astype(np.float64), (labels == 0).astype(np.float64)
+        if self.certainty is None:
+            return yes, no
+        c = self.certainty
+        return c * yes + (1.0 - c) * no, c * no + (1.0 - c) * yes
 
     @property
     def n_weights(self) -> int:
@@ -119,12 +143,9 @@ class PairTrainer:
         return other
 
     def fit(self, labels: Array, start: Array) -> tuple[Array, Convergence]:
-        rows, linked = self.data.rows, labels == 1
-        refused, accepted, biased = (
-            rows.totals(chosen.astype(np.float64))
-            for chosen in (labels == 0, linked & ~self._biased, linked & self._biased)
-        )
         plan, data = self.plan, self.data
+        yes, no = data.yes_and_no(labels)
+        refused, accepted, biased = map(data.rows.totals, (no, yes * ~self._biased, yes * self._biased))
         objective = PairObjective(data.on, refused, accepted, biased, self._tilt, plan.l2, plan.n_jobs, self.centre)
         return self._optimised(objective, start)
 
@@ -353,9 +374,11 @@ def best_ridge(trainer: PairTrainer, clusterer: Clusterer, fold: Array) -> Train
     if data.items.n_true_pairs < LARGE * links:
         return trainer.plan
 
+    yes, no = data.yes_and_no(data.truth)
+
     def loss(plan: TrainingPlan) -> float:
-        score = unseen_scores(trainer.with_plan(plan), clusterer, "nearest", 0, fold)[0][known]
-        return float(np.logaddexp(0.0, np.where(data.truth[known] == 1, -score, score)).mean())
+        score = unseen_scores(trainer.with_plan(plan), clusterer, "nearest", 0, fold)[0]
+        return float((yes * np.logaddexp(0.0, -score) + no * np.logaddexp(0.0, score))[known].mean())
 
     best = trainer.plan
     least = loss(best)

@@ -24,10 +24,10 @@ from kinfolk.linking.comparisons import NumberDifference
 from kinfolk.linking.dates import DateDifference
 from kinfolk.linking.fellegi_sunter import FieldWeights, fellegi_sunter
 from kinfolk.linking.mentions import Mentions
+from kinfolk.linking.pair_labels import PairLabels
 from kinfolk.linking.pair_table import PairRows, distinct_rows
 from kinfolk.linking.pairs import Answer, Comparison, Items, PairFeature, texts_of, where_known
 from kinfolk.linking.rarity import LEVELS, ValueCounts
-from kinfolk.linking.records import PairLabels
 from kinfolk.linking.training import closed, sigmoid
 
 Array = NDArray[Any]
@@ -132,13 +132,11 @@ class FieldMatches:
     chance: float
 
     def guess(self, labels: PairLabels | None = None) -> Guess:
-        """The clusters; `labels`, of some of the pairs, put records together and apart."""
+        """The clusters; `labels`, of some of the pairs and without contradictions, put records together and apart where
+        they are certain."""
         items, together, apart = self.items, None, None
         if labels is not None:
-            pairs = np.stack([labels.left, labels.right], axis=1)
-            joined = labels.joined(items.n_items)
-            against = joined[labels.left] == joined[labels.right]  # of which `pair_labels` has warned
-            together, apart = pairs[labels.match == 1], pairs[(labels.match == 0) & ~against]
+            together, apart = labels.together, labels.apart
         compared = items.left, items.right, sigmoid(self.score)
         clusters = self.clusterer.cluster(items.n_items, *compared, together, apart, items.first_table)
         known = replace(items, clusters=clusters)
