@@ -19,11 +19,12 @@ from kinfolk.linking.answers import Answer, AnswerFile
 from kinfolk.linking.blocking import as_rules, blocked
 from kinfolk.linking.differences import Pieces, differences
 from kinfolk.linking.estimate import Asked, Estimate, Known, PairTotals, estimated_f1
-from kinfolk.linking.linker import Linker, check_items
+from kinfolk.linking.linker import Linker
 from kinfolk.linking.mentions import Mentions, pair_keys
 from kinfolk.linking.nested import SEPARATOR
 from kinfolk.linking.probabilities import RANKS
 from kinfolk.linking.questions import CLOSE, CONTRADICTS, DRAWN, OTHER, Queue, Scored, drawn, questions
+from kinfolk.linking.supervision import check_items
 from kinfolk.linking.unlabelled import KeptMatches
 
 log = logging.getLogger("kinfolk")

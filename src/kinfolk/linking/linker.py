@@ -63,15 +63,17 @@ from kinfolk.linking.gain import linker_gain
 from kinfolk.linking.mentions import Mentions
 from kinfolk.linking.objective import Bias, row_scores
 from kinfolk.linking.page import Linked, evaluate_pairs
-from kinfolk.linking.pair_labels import PairLabels, pair_labels
+from kinfolk.linking.pair_labels import pair_labels
 from kinfolk.linking.pair_table import MAX_BINS, PairSet
 from kinfolk.linking.pairs import PairFeature
 from kinfolk.linking.probabilities import RANKS, Probabilities
-from kinfolk.linking.scores import Metric, labelled_scores, metric
+from kinfolk.linking.scores import METRICS_OF_PAIRS, Metric, labelled_scores, metric
 from kinfolk.linking.supervision import (
     Matcher,
     Supervision,
     check_enough,
+    check_items,
+    check_pairs,
     supervised,
     warn_of_blocking,
     warn_of_one_answer,
@@ -112,7 +114,7 @@ class Linker(Guarded):
     weights_: Array = field(init=False)  # a weight for each value of each column
     shares_: Array = field(init=False)  # for which share of the training pairs each weight is on
     antecedent_weights_: Array | None = field(init=False)  # those of ranking, where antecedents were learned
-    learned_from_: str = field(init=False)  # "clusters", "pairs" or, without labels, "records"
+    learned_from_: str = field(init=False)  # "clusters", "some clusters", "pairs"; without labels "records"
     l2_: float = field(init=False)  # the ridge trained with
     folds_: int | None = field(init=False)  # how many there were in training
     calibration_: Calibration = field(init=False)  # of log-odds, or of the probabilities of ranking
@@ -219,7 +221,8 @@ class Linker(Guarded):
         match: str | None = None,
     ) -> Self:
         """Learn from items with true clusters, but not those whose cluster is not known (-1); from labelled pairs; or,
-        for records, from nothing but how far their fields agree (see `learned_from_`, docs/unlabelled.md).
+        for records, from nothing but how far their fields agree (see `learned_from_`, docs/unlabelled.md), which the
+        clusters of a few records, and labelled pairs, then move.
 
         pairs               labels of some pairs, candidates or not: a table of pandas, polars, Arrow or DuckDB, or a
                             list of (id, id, match). They move the model that is learned without labels
@@ -235,12 +238,13 @@ class Linker(Guarded):
         self.check()
         with self._all_or_nothing(), observed(callback, self.verbose, self.tolerance) as watch:
             labels = None if pairs[0] is None else pair_labels(items, *pairs)
-            self._check_pairs(labels)
+            check_pairs(labels, self.training)
             if self.rules is not None:
                 self._decided(items)  # their fields are there
             paired, report = self._blocked(items)
             jobs = resolve_jobs(self.n_jobs)
-            taught = supervised(paired, labels, self._features, jobs, match)
+            few = self.training not in RANKS and self.guard is None and {*self._metrics} <= {*METRICS_OF_PAIRS}
+            taught = supervised(paired, labels, self._features, jobs, match, few)
             if taught.complete:
                 warn_of_blocking(taught.items, self.blocking, report)
             values = {name: taught.value(name) for name in self._metrics}
@@ -762,12 +766,6 @@ class Linker(Guarded):
         self.learned_from_ = str(spec.get("learned_from", "clusters"))
         self.convergence_ = self.rounds_[self.best_round_].convergence
 
-    def _check_pairs(self, labels: PairLabels | None) -> None:
-        if labels is not None and self.training in RANKS:
-            remedy = "give the records their clusters, or train otherwise: `training='local'`"
-            what = f"`training={self.training!r}` has to know the clusters, and labelled pairs are not enough"
-            raise SettingError.saying(f"{what}: a record without a known match may have one; {remedy}")
-
     def _check_settings(self) -> None:
         self.check()
         self.clusterer_.check()
@@ -795,12 +793,6 @@ class Linker(Guarded):
     def _metrics(self) -> list[str]:
         """Those of `select`, the first of which chooses."""
         return [self.select] if isinstance(self.select, str) else list(self.select)
-
-
-def check_items(items: Any) -> None:
-    if not isinstance(items, Mentions):
-        remedy = "; for a data frame: `kf.records_from_frames(df, cluster=...)`" if hasattr(items, "columns") else ""
-        raise InputError(f"expected Mentions (read_coref, read_records); got {type(items).__name__}{remedy}")
 
 
 def _rebuilt_feature(spec: Mapping[str, Any], functions: Functions) -> PairFeature:

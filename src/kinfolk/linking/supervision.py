@@ -16,7 +16,9 @@ from kinfolk.linking.blocking import BlockingReport, as_rules, wide_rules
 from kinfolk.linking.mentions import Mentions, pair_keys, pairs_of
 from kinfolk.linking.pair_labels import PairLabels
 from kinfolk.linking.pairs import PairFeature
+from kinfolk.linking.probabilities import RANKS
 from kinfolk.linking.scores import METRICS_OF_PAIRS, Metric, labelled_pairs_after, metric
+from kinfolk.linking.some_clusters import few_known, labels_of_clusters
 from kinfolk.linking.training import sigmoid
 from kinfolk.linking.unlabelled import NO_EVIDENCE, WEAK, Agreement, FieldMatches, Guess, field_matches
 
@@ -42,10 +44,13 @@ class Supervision(NamedTuple):
     complete: bool
     guess: Guess | None = None
     uncertain: PairLabels | None = None  # labels of which some are probabilities
+    some_clusters: str | None = None  # what the labels are from, if clusters of a few records are among them
 
     @property
     def source(self) -> str:
         """What the labels are from: clusters, pairs or, without any, the records themselves."""
+        if self.some_clusters is not None:
+            return self.some_clusters
         return "clusters" if self.complete else "pairs" if self.guess is None or self.guess.labelled else "records"
 
     @property
@@ -68,6 +73,19 @@ class Supervision(NamedTuple):
         return np.where(labels >= 0, labels, together).astype(np.int8)
 
 
+def check_items(items: Any) -> None:
+    if not isinstance(items, Mentions):
+        remedy = "; for a data frame: `kf.records_from_frames(df, cluster=...)`" if hasattr(items, "columns") else ""
+        raise InputError(f"expected Mentions (read_coref, read_records); got {type(items).__name__}{remedy}")
+
+
+def check_pairs(labels: PairLabels | None, training: str) -> None:
+    if labels is not None and training in RANKS:
+        remedy = "give the records their clusters, or train otherwise: `training='local'`"
+        what = f"`training={training!r}` has to know the clusters, and labelled pairs are not enough"
+        raise SettingError.saying(f"{what}: a record without a known match may have one; {remedy}")
+
+
 def check_enough(items: Mentions) -> None:
     if items.n_items < 2:
         raise InputError(f"training needs pairs of items; got {items.n_items or 'none'}: is the table empty?")
@@ -82,13 +100,20 @@ def supervised(
     features: Callable[[Mentions], Sequence[PairFeature]],
     n_jobs: int,
     match: Matcher = field_matches,
+    few: bool = True,
 ) -> Supervision:
     """What there is to learn from; records whose clusters are not known are guessed first, by the comparisons that
     `features` gives for items.
 
     Comparisons learn their statistics twice, here and in `Linker.fit`: how often a value occurs is counted in records
     for the guess, which knows no clusters, and then once a cluster (`entities_of`), as with true ones.
+
+    few   whether clusters of a few records may be labels of pairs, which move the guess
     """
+    if few and few_known(items) and Agreement.of(features(items)).fields:
+        said = labels_of_clusters(items, labels)
+        taught = supervised(replace(items, clusters=None), said, features, n_jobs, match)
+        return taught._replace(some_clusters="some clusters" if labels is None else "some clusters and pairs")
     if items.corpus is not None or (labels is None and items.clusters is not None):
         return supervision_of_clusters(items)
     if labels is None:
