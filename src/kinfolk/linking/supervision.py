@@ -20,7 +20,7 @@ from kinfolk.linking.probabilities import RANKS
 from kinfolk.linking.scores import METRICS_OF_PAIRS, Metric, labelled_pairs_after, metric
 from kinfolk.linking.some_clusters import few_known, labels_of_clusters
 from kinfolk.linking.training import sigmoid
-from kinfolk.linking.unlabelled import NO_EVIDENCE, WEAK, Agreement, FieldMatches, Guess, field_matches
+from kinfolk.linking.unlabelled import MANY_LEFT_OUT, NO_EVIDENCE, WEAK, Agreement, FieldMatches, Guess, field_matches
 
 log = logging.getLogger("kinfolk")
 Array = NDArray[Any]
@@ -165,6 +165,9 @@ def supervision_of_guess(guess: Guess) -> Supervision:
         log.warning("chance makes %s pairs agree as closely as the closest 100 matches do: check some", share)
     elif not (labels == 1).any():
         log.warning("no two records agree closely enough for a match: every record is a cluster of its own")
+    elif guess.left_out > MANY_LEFT_OUT:
+        why = "pairs that agree as closely as these matches do are more frequent outside the candidate pairs"
+        log.warning("%s: the fields are too few to tell records apart, or blocking is too narrow; check some", why)
 
     def value(name: str) -> Metric:
         return lambda clusters, kept=None: metric(name)(items, clusters)  # type: ignore[misc]

@@ -22,8 +22,8 @@ from kinfolk.linking.choosing import ALONE
 from kinfolk.linking.clusterers import AverageLink, Clusterer, OneToMany, OneToOne
 from kinfolk.linking.comparisons import NumberDifference
 from kinfolk.linking.dates import DateDifference
-from kinfolk.linking.fellegi_sunter import FieldWeights, fellegi_sunter
-from kinfolk.linking.mentions import Mentions
+from kinfolk.linking.fellegi_sunter import CodedRows, FieldWeights, counts_for, fellegi_sunter
+from kinfolk.linking.mentions import Mentions, pair_keys
 from kinfolk.linking.pair_labels import PairLabels
 from kinfolk.linking.pair_table import PairRows, distinct_rows
 from kinfolk.linking.pairs import Answer, Comparison, Items, PairFeature, texts_of, where_known
@@ -36,7 +36,10 @@ ALIKE = 8  # levels of similarity
 SIZE = 1 + ALIKE + LEVELS
 MONTH = 30.0  # days at which two dates are half alike
 TENTH = 0.1
-STEEP, MIDDLE = 20.0, 0.75  # EM starts from 1 / (1 + e^-20 (a - 0.75)), a the mean agreement of a pair
+STEEP, MIDDLES = 20.0, (0.75, 0.85, 0.95, 1.0)  # EM starts from 1 / (1 + e^-20 (a - 0.75)), a the mean agreement
+FEW_LEFT_OUT = (
+    0.1  # matches among pairs that are no candidates, for each candidate that is one: no other start is tried
+)
 
 
 def similarity(feature: Comparison, value: Array) -> Array:
@@ -93,12 +96,34 @@ class Agreement:
         return np.full(len(self.fields), SIZE)
 
 
-def first_guess(codes: Array) -> NDArray[np.float64]:
-    """Where EM starts: pairs that agree closely on what both have."""
-    known = codes > 0
-    alike = np.where(codes > ALIKE, 1.0, (codes - 1.0) / ALIKE)
-    mean = np.where(known, alike, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
-    return sigmoid(STEEP * (mean - MIDDLE))
+def learned_weights(pairs: CodedRows, drawn: CodedRows, n_left_out: int, sizes: Array) -> tuple[FieldWeights, float]:
+    """EM from pairs that agree closely on what both have, and the matches that it expects among the pairs that are no
+    candidates, for each candidate that it takes for one.
+
+    Where these are many, it has found something else than matches, such as records of one town, and starts again from
+    pairs that agree more closely, which is taken if it halves them. pairs: candidates; drawn: random pairs of the
+    `n_left_out` others.
+    """
+    counts = counts_for(alike(drawn.codes), drawn.counts)  # fields that repeat others count less
+    known = (pairs.codes > 0) * counts
+    mean = (known * alike(pairs.codes)).sum(axis=1) / np.maximum(known.sum(axis=1), 1e-12)
+    best: FieldWeights | None = None
+    fewest = np.inf
+    for middle in MIDDLES:
+        weights = fellegi_sunter(pairs, sizes, sigmoid(STEEP * (mean - middle)), drawn)
+        matches, others = (float(sigmoid(weights.scores(of.codes)) @ of.counts) for of in (pairs, drawn))
+        left_out = n_left_out * others / max(float(drawn.counts.sum()), 1.0) / max(matches, 1.0)
+        if best is None or left_out < fewest / 2:
+            best, fewest = weights, left_out
+        if fewest <= FEW_LEFT_OUT:
+            break
+    assert best is not None
+    return best, fewest
+
+
+def alike(codes: Array) -> NDArray[np.float64]:
+    """From 0 to 1 for equal values."""
+    return np.where(codes > ALIKE, 1.0, np.maximum(codes - 1.0, 0.0) / ALIKE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +135,7 @@ class Guess:
     weights: FieldWeights
     clusterer: Clusterer
     chance: float  # pairs that chance makes as close as the closest matches, for each of these
+    left_out: float  # matches expected among pairs that are no candidates, for each that is one
     labelled: bool = False  # whether some pairs were known
 
     def __str__(self) -> str:
@@ -130,6 +156,7 @@ class FieldMatches:
     weights: FieldWeights
     clusterer: Clusterer
     chance: float
+    left_out: float
 
     def guess(self, labels: PairLabels | None = None) -> Guess:
         """The clusters; `labels`, of some of the pairs and without contradictions, put records together and apart where
@@ -140,7 +167,7 @@ class FieldMatches:
         compared = items.left, items.right, sigmoid(self.score)
         clusters = self.clusterer.cluster(items.n_items, *compared, together, apart, items.first_table)
         known = replace(items, clusters=clusters)
-        return Guess(known, self.fields, self.weights, self.clusterer, self.chance, labels is not None)
+        return Guess(known, self.fields, self.weights, self.clusterer, self.chance, self.left_out, labels is not None)
 
 
 class KeptMatches:
@@ -166,7 +193,12 @@ def field_matches(items: Mentions, features: Sequence[PairFeature], n_jobs: int)
     if not items.n_pairs:
         raise InputError("no candidate pair to learn from; choose wider blocking rules")
     rows = distinct_rows(agreement.coder(items), items.left, items.right, agreement.sizes, n_jobs)
-    weights = fellegi_sunter(rows.codes, rows.counts, agreement.sizes, first_guess(rows.codes))
+    drawn, no_candidate = drawn_pairs(items, DRAWN)
+    at_random = distinct_rows(agreement.coder(items), *drawn, agreement.sizes, n_jobs)
+    of_others = np.bincount(at_random.row[no_candidate], minlength=len(at_random.codes))
+    others = CodedRows(at_random.codes[of_others > 0], of_others[of_others > 0])
+    pairs, n_others = CodedRows(rows.codes, rows.counts), items.n_possible_pairs - items.n_pairs
+    weights, left_out = learned_weights(pairs, others, n_others, agreement.sizes)
     if not weights.settled:
         log.info("EM did not settle in its iterations; the last one is taken")
 
@@ -175,7 +207,7 @@ def field_matches(items: Mentions, features: Sequence[PairFeature], n_jobs: int)
         return np.asarray(weights.scores(compared.codes)[compared.row])
 
     score = np.asarray(weights.scores(rows.codes)[rows.row])
-    chance = by_chance(items, agreement, rows, weights)
+    chance = by_chance(items, rows, at_random, weights)
     if chance > NO_EVIDENCE:
         score = np.minimum(score, -1.0)
     clusterer: Clusterer = AverageLink()
@@ -183,8 +215,8 @@ def field_matches(items: Mentions, features: Sequence[PairFeature], n_jobs: int)
         items, score = closed(items, score, decide)
     else:
         clusterer = across_unknown_tables(items, score)
-    counts_for = dict(zip(agreement.fields, weights.counts_for.tolist(), strict=True))
-    return FieldMatches(items, score, counts_for, weights, clusterer, chance)
+    counted = dict(zip(agreement.fields, weights.counts_for.tolist(), strict=True))
+    return FieldMatches(items, score, counted, weights, clusterer, chance, left_out)
 
 
 # -- Is there a match at all? ---------------------------------------------------------------------------
@@ -200,24 +232,23 @@ CLOSEST = 0.75
 MANY = 0.01  # share of matches among all pairs
 NO_EVIDENCE = 1 / 3  # by_chance above which nothing is linked,
 WEAK = 0.02  # and above which it is warned
+MANY_LEFT_OUT = 1.0  # matches left out by blocking, for each that is not, above which it is warned
 
 
-def by_chance(items: Mentions, agreement: Agreement, rows: PairRows, weights: FieldWeights) -> float:
+def by_chance(items: Mentions, rows: PairRows, drawn: PairRows, weights: FieldWeights) -> float:
     """How many pairs chance makes as close as the closest quarter of the matches, for each that there is; 0 where there
-    are no matches."""
+    are no matches. rows: of the candidates; drawn: of random pairs."""
     matches = np.where(weights.scores(rows.codes) > 0, rows.counts, 0)
     if not matches.sum():
         return 0.0
-    left, right = drawn_pairs(items, DRAWN)
-    codes = agreement.coder(items)(left, right)
-    others = np.ones(len(codes))
+    others = drawn.counts.astype(np.float64)
     if matches.sum() > MANY * items.n_possible_pairs:  # then matches are drawn too, and are no chance
-        others -= sigmoid(weights.scores(codes))
+        others *= 1.0 - sigmoid(weights.scores(drawn.codes))
     surprise, chance = np.zeros(len(rows.codes)), np.ones(1)
-    for k, counts_for in enumerate(weights.counts_for):
-        own = np.bincount(codes[:, k], others, minlength=SIZE)
+    for k, c in enumerate(weights.counts_for):
+        own = np.bincount(drawn.codes[:, k], others, minlength=SIZE)
         closer = np.cumsum(own[:0:-1])[::-1]  # pairs that agree as closely as a code, or more
-        of_code = np.append(0.0, -counts_for * np.log((closer + 0.5) / (closer[0] + 1.0)))
+        of_code = np.append(0.0, -c * np.log((closer + 0.5) / (closer[0] + 1.0)))
         of_code = np.maximum(of_code, 0.0)
         surprise += of_code[rows.codes[:, k]]
         share = (own + 0.02) / (own + 0.02).sum()  # a code that was never drawn is not impossible
@@ -229,15 +260,18 @@ def by_chance(items: Mentions, agreement: Agreement, rows: PairRows, weights: Fi
     return float(expected / max(rows.counts[surprise >= t].sum(), 1))
 
 
-def drawn_pairs(items: Mentions, n: int) -> tuple[Items, Items]:
-    """Random pairs, of two tables one of each."""
+def drawn_pairs(items: Mentions, n: int) -> tuple[tuple[Items, Items], NDArray[np.bool_]]:
+    """Random pairs, of two tables one of each, and which of them are no candidates."""
     rng, first = np.random.default_rng(0), items.first_table
     if first is None:
         a, b = rng.integers(0, items.n_items, (2, n))
     else:
         a, b = rng.integers(0, first, n), rng.integers(first, items.n_items, n)
     apart = a != b
-    return np.minimum(a, b)[apart].astype(np.int32), np.maximum(a, b)[apart].astype(np.int32)
+    left, right = (end(a, b)[apart].astype(np.int32) for end in (np.minimum, np.maximum))
+    keys, own = pair_keys(items.left, items.right), pair_keys(left, right)
+    at = np.minimum(np.searchsorted(keys, own), len(keys) - 1)
+    return (left, right), keys[at] != own
 
 
 # -- Two tables -----------------------------------------------------------------------------------------
