@@ -1,6 +1,7 @@
 """One measured process of kinfolk for linkage.py: records in growing numbers, or the speed of training.
 
     python linkage_scale.py '{"what": "scale", "records": 100000, "jobs": 2}'
+    python linkage_scale.py '{"what": "whole", "records": 1000000, "labels": false, "jobs": 2}'
     python linkage_scale.py '{"what": "kinfolk", "documents": 80, "conjunctions": false, "rounds": 5, ...}'
     python linkage_scale.py '{"what": "sklearn", "fits": 6, "form": "dense", "jobs": 2, "folder": ...}'
     python linkage_scale.py '{"what": "ranking", "documents": 80, "times": 7, "data": ...}'
@@ -19,6 +20,7 @@ import time
 import warnings
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,11 +46,11 @@ STAGES = (
     ("kinfolk.linking.linker", "default_comparisons", "choosing comparisons"),
     ("kinfolk.linking.linker", "PairSet.learn", "bins"),
     ("kinfolk.linking.linker", "PairSet.coder", "once an item"),
-    ("kinfolk.linking.linker", "distinct_rows", "coding and distinct rows"),
+    ("kinfolk.linking.pair_table", "distinct_rows", "coding and distinct rows"),
     ("kinfolk.linking.linker", "PairSet.weights_on", "weights on"),
-    ("kinfolk.linking.linker", "GroupedRows.of", "grouping rows"),
-    ("kinfolk.linking.linker", "unseen_scores", FOLDS),
-    ("kinfolk.linking.linker", "best_threshold", "choosing the threshold"),
+    ("kinfolk.linking.training", "GroupedRows.of", "grouping rows"),
+    ("kinfolk.linking.choosing", "unseen_scores", FOLDS),
+    ("kinfolk.linking.choosing", "best_threshold", "choosing the threshold"),
     ("kinfolk.linking.training", "PairTrainer.fit", "fits"),
     ("kinfolk.linking.training", "_wanted", "E-steps"),
     ("kinfolk.linking.clusterers", "Clusterer.cluster", "clustering"),
@@ -132,6 +134,26 @@ def scale(records: int, jobs: int, training: str = "structured", seed: int = 0) 
         "completeness": report.pair_completeness, "pair_f1": METRICS["pair_f1"](items, clusters),
         "cluster_f1": METRICS["cluster_f1"](items, clusters), "threshold": linker.clusterer_.threshold,
         "kept_round": linker.best_round_,
+    }  # fmt: skip
+
+
+def whole(records: int, labels: bool, jobs: int, seed: int = 0) -> Answer:
+    """Learn from every record, with true clusters or without any, as it comes; time with blocking, memory in all."""
+    from kinfolk.datasets.customers import generate_customers
+    from kinfolk.linking.scores import METRICS
+
+    warm_up(jobs)
+    plain = generate_customers(records, seed=seed)
+    before, watch = peak_megabytes(), Stopwatch()
+    linker = Linker(blocking=list(PEOPLE), n_jobs=jobs)
+    with watch.stage("fit"):
+        linker.fit(plain if labels else replace(plain, clusters=None))
+    peak = peak_megabytes()
+    clusters = linker.predict(replace(plain, clusters=None))
+    f1 = METRICS["pair_f1"](plain, clusters)
+    return {
+        "records": records, "labels": labels, "seconds": watch.seconds["fit"], "peak_mb": peak, "before_mb": before,
+        "pair_f1": f1,
     }  # fmt: skip
 
 
@@ -254,7 +276,13 @@ def ranking(data: str, documents: int, times: int) -> Answer:
     return {**found, "ratio": float(np.median(ratios)), "least": float(ratios.min()), "most": float(ratios.max())}
 
 
-PARTS: dict[str, Callable[..., Answer]] = {"scale": scale, "kinfolk": kinfolk, "sklearn": sklearn, "ranking": ranking}
+PARTS: dict[str, Callable[..., Answer]] = {
+    "scale": scale,
+    "kinfolk": kinfolk,
+    "sklearn": sklearn,
+    "ranking": ranking,
+    "whole": whole,
+}
 
 
 def main(what: str, **settings: Any) -> Answer:
