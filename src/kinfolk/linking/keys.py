@@ -6,7 +6,8 @@
     slice  :=  "[" [number] ":" [number] "]", as in Python
 
 Functions are lower, soundex, digits, first and last. A key lacks a value, and its item a block, as soon as one of its
-parts is empty. Nothing is evaluated: an expression can only name what is listed here.
+parts is empty. Nothing is evaluated: an expression can only name what is listed here, and what is read is a tree of
+fields, functions and slices, which an engine may put in words of its own.
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ from kinfolk.linking.mentions import Mentions
 from kinfolk.linking.pairs import first_items, texts_of
 
 Array = NDArray[Any]
-Step = Callable[[str], str]
 WRITTEN = 'postcode, surname[:3] + suburb, soundex(surname) + digits(phone)[-4:] or first("given name")'
 TOKEN = re.compile(r"""\s*(?:(?P<name>[^\W\d]\w*)|"(?P<double>[^"]+)"|'(?P<single>[^']+)'|(?P<sign>[()+]|\[[^]]*]))""")
 SLICE = re.compile(r"\[\s*(-?\d+)?\s*:\s*(-?\d+)?\s*\]")
@@ -47,11 +47,11 @@ def soundex(text: str) -> str:
     return coded[:4].ljust(4, "0")
 
 
-def _token(place: int) -> Step:
+def _token(place: int) -> Callable[[str], str]:
     return lambda text: text.split()[place] if text.split() else ""
 
 
-FUNCTIONS: dict[str, Step] = {
+FUNCTIONS: dict[str, Callable[[str], str]] = {
     "lower": str.lower,
     "soundex": soundex,
     "digits": lambda text: "".join(filter(str.isdecimal, text)),
@@ -61,9 +61,26 @@ FUNCTIONS: dict[str, Step] = {
 
 
 @dataclass(frozen=True)
+class Function:
+    name: str
+
+    def __call__(self, text: str) -> str:
+        return FUNCTIONS[self.name](text)
+
+
+@dataclass(frozen=True)
+class Slice:
+    start: int | None
+    stop: int | None
+
+    def __call__(self, text: str) -> str:
+        return text[self.start : self.stop]
+
+
+@dataclass(frozen=True)
 class Part:
     field: str
-    steps: tuple[Step, ...]  # from the inside out
+    steps: tuple[Function | Slice, ...]  # from the inside out
 
     def of(self, text: str) -> str:
         for step in self.steps:
@@ -120,21 +137,20 @@ class _Reader:
             inner = self.part()
             if not self.take(")"):
                 raise self.fault("')'")
-            made = Part(inner.field, (*inner.steps, FUNCTIONS[found["name"]]))
+            made = Part(inner.field, (*inner.steps, Function(found["name"])))
         else:
             made = Part(found["name"] or found["double"] or found["single"], ())
         while self.rest().startswith("["):
             made = Part(made.field, (*made.steps, self._slice()))
         return made
 
-    def _slice(self) -> Step:
+    def _slice(self) -> Slice:
         found = TOKEN.match(self._text, self._at)
         bounds = SLICE.fullmatch(found["sign"]) if found else None
         if found is None or bounds is None:
             raise self.fault("a slice such as [:3]")
         self._at = found.end()
-        piece = slice(*(None if bound is None else int(bound) for bound in bounds.groups()))
-        return lambda text: text[piece]
+        return Slice(*(None if bound is None else int(bound) for bound in bounds.groups()))
 
     def fault(self, wanted: str) -> SettingError:
         got = repr(self.rest()[:20]) if self.rest() else "the end"
