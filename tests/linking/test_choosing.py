@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -158,7 +159,7 @@ def test_with_labelled_pairs_alone_the_tables_show_who_has_several_partners():
     """The labels do not: other partners may not be labelled."""
     items = kf.block(tables(150, 2, 0), RULES)
     labels = [(int(a), int(b), int(y)) for a, b, y in zip(items.left, items.right, items.pair_labels, strict=True)]
-    model = kf.Linker(training="local", n_jobs=1).fit(items, pairs=labels[::5])
+    model = kf.Linker(training="local", n_jobs=1).fit(replace(items, clusters=None), pairs=labels[::5])
     assert repr(model.clusterer_) == "OneToMany(each='second')" and model.calibration_.kind == "identity"
 
 

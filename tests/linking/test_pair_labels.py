@@ -135,13 +135,6 @@ def test_labelled_pairs_that_are_no_candidates_teach_too(caplog: pytest.LogCaptu
     assert found.rounds_[0].positives <= 40 and found.predict_proba(few).shape == (50,)
 
 
-def test_where_both_are_given_pairs_teach(caplog: pytest.LogCaptureFixture):
-    told = linker(training="local").fit(people(), pairs=labels(40, 80))
-    alone = linker(training="local").fit(unlabelled(people()), pairs=labels(40, 80))
-    np.testing.assert_array_equal(told.weights_, alone.weights_)
-    assert "only the 120 labelled pairs teach" in caplog.text
-
-
 def test_labels_of_two_tables():
     """The first id is of the first table, even where both have it."""
     names = ["anna bell", "bert cole", "carl dean", "dora eck", "emil fox", "fred gray"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -264,7 +265,7 @@ def test_the_guard_compares_ranking_with_local_decisions():
 def test_what_ranking_cannot_do_is_refused():
     items = world()
     with pytest.raises(SettingError, match="`training='ranking'` has to know the clusters"):
-        linker().fit(items, pairs=[("0", "1", True), ("2", "3", False)])
+        linker().fit(replace(items, clusters=None), pairs=[("0", "1", True), ("2", "3", False)])
     with pytest.raises(SettingError, match=r"bias.*None with `training='ranking'`"):
         linker(bias=kf.Bias()).fit(items)
     for training in ("local", "structured", "combined"):

@@ -171,7 +171,8 @@ def link_outcome(linker: Any, items: Mentions, size: str, fields: int, verbose: 
         brief = f"{_counted(fields, 'field')}, {_counted(len(names), 'comparison')}"
         yield f"compared by {', '.join(names)}" if verbose else brief
     kept = linker.rounds_[linker.best_round_]
-    measured = kept.scores if linker.learned_from_ == "clusters" else {}  # others are no truth, or too little of it
+    by_truth = linker.learned_from_ in ("clusters", "clusters and pairs")  # others are no truth, or too little of it
+    measured = kept.scores if by_truth else {}
     if linker.folds_ is not None:
         name = type(linker.clusterer_).__name__
         yield f"{name}, its threshold {linker.clusterer_.threshold:.3f} and the round chosen on unseen training pairs"

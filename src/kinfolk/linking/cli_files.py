@@ -117,11 +117,13 @@ class SourceOptions:
 
 @dataclass(frozen=True)
 class LabelOptions:
-    """Labels of pairs of records, in the place of clusters."""
+    """Labels of pairs of records, in the place of clusters or beside them."""
 
     pairs: Annotated[
         str | None,
-        typer.Option(help="Records: file of labelled pairs, two ids and yes or no a line. Nothing else is known."),
+        typer.Option(
+            help="Records: file of labelled pairs, two ids and yes or no a line. Known clusters win against them."
+        ),
     ] = None
     left: Annotated[str | None, typer.Option(help="--pairs: column of the first id. Default: left.")] = None
     right: Annotated[str | None, typer.Option(help="--pairs: column of the second id. Default: right.")] = None

@@ -114,7 +114,7 @@ class Linker(Guarded):
     weights_: Array = field(init=False)  # a weight for each value of each column
     shares_: Array = field(init=False)  # for which share of the training pairs each weight is on
     antecedent_weights_: Array | None = field(init=False)  # those of ranking, where antecedents were learned
-    learned_from_: str = field(init=False)  # "clusters", "some clusters", "pairs"; without labels "records"
+    learned_from_: str = field(init=False)  # "clusters", "some clusters", "pairs", "clusters and pairs"; or "records"
     l2_: float = field(init=False)  # the ridge trained with
     folds_: int | None = field(init=False)  # how many there were in training
     calibration_: Calibration = field(init=False)  # of log-odds, or of the probabilities of ranking
@@ -222,10 +222,11 @@ class Linker(Guarded):
     ) -> Self:
         """Learn from items with true clusters, but not those whose cluster is not known (-1); from labelled pairs; or,
         for records, from nothing but how far their fields agree (see `learned_from_`, docs/unlabelled.md), which the
-        clusters of a few records, and labelled pairs, then move.
+        clusters of a few records, and labelled pairs, then move. Where clusters are known, they are right; pairs tell
+        of records without a known one.
 
         pairs               labels of some pairs, candidates or not: a table of pandas, polars, Arrow or DuckDB, or a
-                            list of (id, id, match). They move the model that is learned without labels
+                            list of (id, id, match). Without clusters they move the model that is learned without labels
         left, right, match  its columns: two ids, and yes or no (truth values, 1 and 0, words) or the probability of a
                             match, which draws to itself; missing: not known
         """
@@ -238,7 +239,7 @@ class Linker(Guarded):
         self.check()
         with self._all_or_nothing(), observed(callback, self.verbose, self.tolerance) as watch:
             labels = None if pairs[0] is None else pair_labels(items, *pairs)
-            check_pairs(labels, self.training)
+            check_pairs(items, labels, self.training)
             if self.rules is not None:
                 self._decided(items)  # their fields are there
             paired, report = self._blocked(items)
@@ -692,7 +693,7 @@ class Linker(Guarded):
         if self.clusterer is None or self.clusterer == "auto":
             if taught.guess is not None:
                 return taught.guess.clusterer
-            return usual_for(taught.items, self.training, taught.complete, self.clusterer == "auto")
+            return usual_for(taught.known, self.training, taught.complete, self.clusterer == "auto")
         if not isinstance(self.clusterer, Clusterer):
             raise SettingError("clusterer", self.clusterer, "'auto', SingleLink(), AverageLink(), ...")
         return self.clusterer

@@ -87,9 +87,18 @@ class PairLabels:
 
     def without_contradictions(self, n: int) -> PairLabels:
         """Without each no about two of n items that are joined."""
-        joined = self.joined(n)
+        return self.without(self.joined(n))
+
+    def without(self, joined: NDArray[np.int32]) -> PairLabels:
+        """Without each no about two items that have the same number here."""
         no = (self.match == NO) & (self.certainty == 1.0)
         return self.take(~(no & (joined[self.left] == joined[self.right])))
+
+    def looked_up(self, values: NDArray[Any], left: NDArray[Any], right: NDArray[Any], others: float) -> NDArray[Any]:
+        """What each label has, for these pairs; `others` for those without a label."""
+        own, keys = pair_keys(self.left, self.right), pair_keys(left, right)
+        at = np.minimum(np.searchsorted(own, keys), len(own) - 1)
+        return np.where(own[at] == keys, values[at], others) if len(own) else np.full(len(keys), others)
 
 
 def pair_labels(

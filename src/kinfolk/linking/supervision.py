@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from kinfolk.linking.pair_labels import PairLabels
 from kinfolk.linking.pairs import PairFeature
 from kinfolk.linking.probabilities import RANKS
 from kinfolk.linking.scores import METRICS_OF_PAIRS, Metric, labelled_pairs_after, metric
-from kinfolk.linking.some_clusters import few_known, labels_of_clusters
+from kinfolk.linking.some_clusters import clusters_and_pairs, corrected, few_known, labels_of_clusters
 from kinfolk.linking.training import sigmoid
 from kinfolk.linking.unlabelled import MANY_LEFT_OUT, NO_EVIDENCE, WEAK, Agreement, FieldMatches, Guess, field_matches
 
@@ -44,13 +45,19 @@ class Supervision(NamedTuple):
     complete: bool
     guess: Guess | None = None
     uncertain: PairLabels | None = None  # labels of which some are probabilities
-    some_clusters: str | None = None  # what the labels are from, if clusters of a few records are among them
+    several: str | None = None  # what the labels are from, if clusters of a few records or pairs beside clusters are
+    sure: NDArray[np.bool_] | None = None  # the items whose clusters are known, not joined by pairs alone; None: all
+
+    @property
+    def known(self) -> Mentions:
+        """The items whose clusters are known as a whole: what pairs alone join may belong to more."""
+        return self.items if self.sure is None else self.items.take(self.sure)
 
     @property
     def source(self) -> str:
         """What the labels are from: clusters, pairs or, without any, the records themselves."""
-        if self.some_clusters is not None:
-            return self.some_clusters
+        if self.several is not None:
+            return self.several
         return "clusters" if self.complete else "pairs" if self.guess is None or self.guess.labelled else "records"
 
     @property
@@ -62,7 +69,7 @@ class Supervision(NamedTuple):
         """How certain the labels of the pairs of these items are; None: all are."""
         if self.uncertain is None or self.uncertain.probability is None:
             return None
-        return looked_up(self.uncertain, self.uncertain.certainty, items, 1.0)
+        return self.uncertain.looked_up(self.uncertain.certainty, items.left, items.right, 1.0)
 
     def likely(self, items: Mentions) -> NDArray[np.int8]:
         """Labels of the pairs of these items; where nothing is known, those of the guess."""
@@ -79,11 +86,16 @@ def check_items(items: Any) -> None:
         raise InputError(f"expected Mentions (read_coref, read_records); got {type(items).__name__}{remedy}")
 
 
-def check_pairs(labels: PairLabels | None, training: str) -> None:
-    if labels is not None and training in RANKS:
+def check_pairs(items: Mentions, labels: PairLabels | None, training: str) -> None:
+    if labels is not None and training in RANKS and not all_known(items):
         remedy = "give the records their clusters, or train otherwise: `training='local'`"
         what = f"`training={training!r}` has to know the clusters, and labelled pairs are not enough"
         raise SettingError.saying(f"{what}: a record without a known match may have one; {remedy}")
+
+
+def all_known(items: Mentions) -> bool:
+    """Whether the cluster of every item is known."""
+    return items.clusters is not None and bool((items.clusters >= 0).all())
 
 
 def check_enough(items: Mentions) -> None:
@@ -110,18 +122,19 @@ def supervised(
 
     few   whether clusters of a few records may be labels of pairs, which move the guess
     """
-    if few and few_known(items) and Agreement.of(features(items)).fields:
+    if labels is not None and items.clusters is not None and not (items.clusters >= 0).any():
+        items = replace(items, clusters=None)
+    if few and few_known(items, labels) and Agreement.of(features(items)).fields:
         said = labels_of_clusters(items, labels)
         taught = supervised(replace(items, clusters=None), said, features, n_jobs, match)
-        return taught._replace(some_clusters="some clusters" if labels is None else "some clusters and pairs")
-    if items.corpus is not None or (labels is None and items.clusters is not None):
-        return supervision_of_clusters(items)
+        return taught._replace(several="some clusters" if labels is None else "some clusters and pairs")
+    if items.corpus is not None or items.clusters is not None:
+        return supervision_of_clusters(items) if labels is None else supervision_of_both(items, labels)
     if labels is None:
         return supervision_of_guess(match(items, features(items), n_jobs).guess())
     labels = labels.without_contradictions(items.n_items)
     taught = supervision_of_pairs(items, labels)
-    bare = items if items.n_pairs else taught.items  # labels have no part in what fields say
-    bare = bare if bare.clusters is None else replace(bare, clusters=None)
+    bare = items if items.n_pairs else replace(taught.items, clusters=None)  # labels have no part in what fields say
     compared = features(bare)
     if Agreement.of(compared).fields:
         return taught._replace(guess=match(bare, compared, n_jobs).guess(labels))
@@ -132,20 +145,43 @@ def supervised(
 def supervision_of_clusters(items: Mentions) -> Supervision:
     """Every candidate pair of two items whose clusters are known teaches."""
     known = trainable(items)
+    return Supervision(known, lambda items: items.pair_labels, partial(value_of_clusters, known), items, True)
+
+
+def value_of_clusters(known: Mentions, name: str) -> Metric:
+    """A metric of clusters of items whose true ones are known; `kept`: of these alone."""
     truth = np.asarray(known.clusters)
 
+    def of(clusters: Array, kept: Array | None = None) -> float:
+        if kept is None:
+            return metric(name)(known, clusters)
+        first = None if known.first_table is None else int(kept[: known.first_table].sum())
+        none = np.empty(0, np.int32)
+        part = Mentions({}, known.groups[kept], none, none, clusters=truth[kept], first_table=first)
+        return metric(name)(part, clusters[kept])
+
+    return of
+
+
+def supervision_of_both(items: Mentions, labels: PairLabels) -> Supervision:
+    """Clusters teach, and labelled pairs of records whose clusters are not known; clusters are measured by those that
+    are known."""
+    if all_known(items):
+        corrected(items, labels)  # for its warning: there is nothing that labels could add
+        return supervision_of_clusters(items)
+    whole = clusters_and_pairs(items, labels)
+    if not whole.n_labels:
+        return supervision_of_clusters(items)
+    log.info("%d labelled pairs of records without a known cluster teach, too", whole.n_labels)
+    taught = whole.taught()
+    check_teach(taught.items, taught.labels(taught.items))
+
     def value(name: str) -> Metric:
-        def of(clusters: Array, kept: Array | None = None) -> float:
-            if kept is None:
-                return metric(name)(known, clusters)
-            first = None if known.first_table is None else int(kept[: known.first_table].sum())
-            none = np.empty(0, np.int32)
-            part = Mentions({}, known.groups[kept], none, none, clusters=truth[kept], first_table=first)
-            return metric(name)(part, clusters[kept])
+        by = value_of_clusters(taught.items, name)
+        return lambda clusters, kept=None: by(clusters, taught.known if kept is None else taught.known & kept)  # type: ignore[misc]
 
-        return of
-
-    return Supervision(known, lambda items: items.pair_labels, value, items, True)
+    names = "clusters and pairs"
+    return Supervision(taught.items, taught.labels, value, whole.items, True, None, taught.extra, names, taught.known)
 
 
 def supervision_of_guess(guess: Guess) -> Supervision:
@@ -175,13 +211,6 @@ def supervision_of_guess(guess: Guess) -> Supervision:
     return Supervision(items, lambda items: items.pair_labels, value, items, False, guess)
 
 
-def looked_up(labels: PairLabels, values: Array, items: Mentions, others: float) -> Array:
-    """What each label has, for the pairs of items; `others` for those without a label."""
-    own, keys = pair_keys(labels.left, labels.right), pair_keys(items.left, items.right)
-    at = np.minimum(np.searchsorted(own, keys), len(own) - 1)
-    return np.where(own[at] == keys, values[at], others) if len(own) else np.full(len(keys), others)
-
-
 def supervision_of_pairs(items: Mentions, labels: PairLabels) -> Supervision:
     """Labelled pairs alone teach, candidates or not; clusters are those that matches join."""
     if not len(labels):
@@ -190,8 +219,6 @@ def supervision_of_pairs(items: Mentions, labels: PairLabels) -> Supervision:
     added = int((~np.isin(own, keys)).sum())
     if added:
         log.info("%d of %d labelled pairs are no candidates; for training they are added to them", added, len(labels))
-    if items.clusters is not None:
-        log.warning("the records have clusters, but only the %d labelled pairs teach", len(labels))
     every = np.union1d(keys, own)
     message = "%d matches and %d others teach; of %d other candidate pairs nothing is known"
     log.info(message, labels.n_yes, len(labels) - labels.n_yes, len(every) - len(labels))
@@ -199,7 +226,7 @@ def supervision_of_pairs(items: Mentions, labels: PairLabels) -> Supervision:
     known = replace(items, left=left, right=right, blocked=True, clusters=labels.joined(items.n_items))
 
     def labels_of(items: Mentions) -> NDArray[np.int8]:
-        return looked_up(labels, labels.match, items, -1).astype(np.int8)
+        return labels.looked_up(labels.match, items.left, items.right, -1).astype(np.int8)
 
     def value(name: str) -> Metric:
         if name not in METRICS_OF_PAIRS:
@@ -236,13 +263,17 @@ def trainable(items: Mentions) -> Mentions:
     if not known.all():
         log.info("%d items without a known cluster are left out of training", int((~known).sum()))
     kept = items if known.all() else items.take(known)
-    if not kept.n_pairs:
+    check_teach(kept, kept.pair_labels)
+    return kept
+
+
+def check_teach(items: Mentions, labels: NDArray[np.int8]) -> None:
+    """Some pairs have to be links, and some none."""
+    if not items.n_pairs:
         raise InputError("no candidate pair to learn from; choose wider blocking rules")
-    labels = kept.pair_labels
     if not (labels == 1).any() or not (labels == 0).any():
         which = "a true link" if not (labels == 1).any() else "two different entities"
-        raise InputError(f"none of {kept.n_pairs} candidate pairs is {which}; look at blocking and truth")
-    return kept
+        raise InputError(f"none of {items.n_pairs} candidate pairs is {which}; look at blocking and truth")
 
 
 LOW_COMPLETENESS = 0.9  # share of true pairs within reach below which blocking is warned of
