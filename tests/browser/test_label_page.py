@@ -60,12 +60,16 @@ def test_keys_answer_and_every_answer_is_on_disk(visit: Visit, tmp_path: Path) -
             press(page, key, number)
             assert lines(path) == wanted and ids(page) != wanted[-1][:2]
         assert "4 answers: 2 yes, 1 no, 1 unsure" in page.locator(".label-progress").text_content()
-        assert "Estimated pairwise F1" in page.locator(".label-estimate").text_content()
+        words = "An estimate needs 10 answers of yes or no; there are 3."
+        assert words in page.locator(".label-progress").text_content()
         page.keyboard.press("Control+y")
         page.keyboard.press("x")
         page.locator("button[data-key=n]").click()
         page.wait_for_selector("section[data-answers='5']")
         assert len(lines(path)) == 5
+        for number in range(6, 12):
+            press(page, "yn"[number % 2], number)
+        assert "Estimated pairwise F1" in page.locator(".label-estimate").text_content()
 
 
 def test_back_asks_again_and_a_reload_or_another_window_goes_on(visit: Visit, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -49,12 +50,30 @@ def test_keys_in_the_terminal(kinfolk: Any, desk: Path, tmp_path: Path) -> None:
     assert [line.split(",")[2] for line in output.read_text().splitlines()] == ["match", "yes", "no"]
     assert "expected y, n, u, b or q; got 'x'" in told.out and told.out.count("match? y, n, u") == 6
     assert "2 answers in" in told.err and "1 yes, 1 no, 0 unsure" in told.err
-    assert f"--pairs {output}" in told.err
+    assert "an estimate needs 10 answers of yes or no; there are 2" in told.err
     asked = re.findall(r"^ +(rec-\S+) +(rec-\S+)$", told.out, re.MULTILINE)
     assert len(asked) == 5 and asked[2] == asked[4], "back asks again"
     again = label(kinfolk, desk, output, "")
     assert again.status == 0 and "2 answers in" in again.err
     assert not {*re.findall(r"^ +(rec-\S+) +(rec-\S+)$", again.out, re.MULTILINE)} & {*asked[:2]}
+
+
+def test_the_command_that_is_told_can_be_run(kinfolk: Any, desk: Path, tmp_path: Path) -> None:
+    output = tmp_path / "our answers.csv"
+    told = label(kinfolk, desk, output, "yn", "--block", "key(surname[:3] + 'postcode')", "--id", "id")
+    command = told.err.partition("to learn from them: kinfolk ")[2].splitlines()[0]
+    words = shlex.split(command)
+    assert words[words.index("--block") + 1] == "key(surname[:3] + 'postcode')" and words.count("--block") == 1
+    assert words[words.index("--out") + 1] == str(tmp_path / "our answers.kinfolk")
+    trained = kinfolk(*words, *ONE)
+    assert trained.status == 0 and "learned from 1 matches and 1 others" in trained.err, trained.err
+    assert "labelled pairs" in kinfolk("records", "show", tmp_path / "our answers.kinfolk").out
+
+
+def test_no_answers_are_nothing_to_learn_from(kinfolk: Any, desk: Path, tmp_path: Path) -> None:
+    told = label(kinfolk, desk, tmp_path / "labels.csv", "")
+    assert told.status == 0 and "there are 0" in told.err
+    assert "F1" not in told.err and "to learn from them" not in told.err
 
 
 def test_the_answers_are_what_training_takes(kinfolk: Any, desk: Path, tmp_path: Path) -> None:

@@ -47,6 +47,19 @@ def test_answers_teach_and_no_pair_is_asked_twice(people, start) -> None:
     assert estimate.answers == 40
 
 
+def test_few_answers_give_no_estimate(people, start) -> None:
+    """A model of its own opinion would be sure of itself."""
+    loop = kf.ActiveLinker(start, people, every=100)
+    assert loop.estimate() is None
+    assert loop.estimate_in_words() == "an estimate needs 10 answers of yes or no; there are 0"
+    answered(loop, 9)
+    loop.tell(loop.ask(), None)
+    assert loop.estimate() is None
+    assert loop.estimate_in_words() == "an estimate needs 10 answers of yes or no; there are 9"
+    answered(loop, 1)
+    assert loop.estimate_in_words() == str(loop.estimate()) and "from 10 answers" in str(loop.estimate())
+
+
 def test_a_good_model_stays_until_answers_make_a_better_one(people) -> None:
     """Few labels alone would make a far worse one; with all answers at hand the given one is left."""
     good = kf.Linker(COMPARED, blocking=RULES, n_jobs=1).fit(people)

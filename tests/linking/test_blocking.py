@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import kinfolk as kf
 from kinfolk.core.data import Column
 from kinfolk.errors import InputError, SettingError
 from kinfolk.linking import blocking
@@ -318,3 +319,11 @@ def test_the_report():
     assert re.search(r"key\(x\) +1 +83.3333% +1 +33.33%", told) and re.search(r"all rules +2 ", told)
     unknown = str(blocked(records({"x": ["a", "a"]}), "key(x)")[1])
     assert "true" not in unknown and "key(x)" in unknown
+
+
+@pytest.mark.parametrize("rule", ["key(street (main))", "key(street main)", "sorted(street (main), 5)"])
+def test_a_name_with_signs_in_it_is_told_to_need_quotes(rule: str):
+    items = kf.records_from_frames({"id": ["a", "b", "c"], "street (main)": ["Elm", "Elm", "Oak"]})
+    with pytest.raises(SettingError, match=r'goes in quotes, as in key\("street \(main\)"\)'):
+        kf.Linker(blocking=[rule]).candidates(items)
+    assert kf.Linker(blocking=['key("street (main)")']).candidates(items).n_pairs == 1

@@ -148,6 +148,27 @@ def test_clusters_may_be_named_by_their_first_record():
         linker().cluster_frame(rows(), named_by="name")
 
 
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table, dict])
+def test_clusters_named_by_whole_numbers_are_whole_numbers(make: Any):
+    """So that they can be joined with the ids; those of two tables that share ids are not."""
+    numbered = {**rows(), "id": list(range(100, 108))}
+    found = plain(linker().cluster_frame(make(numbered), named_by="id"))["cluster"]
+    assert found == [100, 101, 100, 103, 101, 103, 106, 107]
+    first, _ = linker().cluster_frame(make(numbered), make(numbered), named_by="id")
+    assert plain(first)["cluster"][0] == "first:100"
+
+
+@pytest.mark.parametrize("more", [{"named_by": "id"}, {}])
+def test_two_columns_of_one_name_are_refused(more: dict[str, str]):
+    frame = pd.DataFrame(rows())
+    twice = frame.set_axis(["id", "town", *frame.columns[2:]], axis=1)
+    for wrong in (twice, pa.table(list(rows().values()), names=list(twice.columns))):
+        with pytest.raises(InputError, match="records: two columns have the same name, 'town'; rename one of them"):
+            linker().cluster_frame(wrong, **more)
+        with pytest.raises(InputError, match="two columns have the same name, 'town'; rename one of them"):
+            kf.records_from_frames(wrong)
+
+
 @pytest.mark.parametrize("kind", ["pandas", "polars", "arrow", "lists"])
 @pytest.mark.parametrize("name", ["cluster", "probability"])
 def test_no_column_is_overwritten(kind: str, name: str):

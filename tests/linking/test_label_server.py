@@ -56,10 +56,18 @@ def test_questions_are_answered_one_after_the_other(server: LabelServer, tmp_pat
     after = ask(server, "answer", answer(state, "no"))
     assert after["counts"]["no"] == 1 and after["question"] != state["question"]
     assert (tmp_path / "labels.csv").read_text().count(",no,") == 1
-    assert {"lower", "f1", "upper", "answers"} == set(after["estimate"])
+    assert after["estimate"] is None
+    assert after["no_estimate"] == "an estimate needs 10 answers of yes or no; there are 1"
     back = ask(server, "back", {})
     assert back["counts"]["no"] == 0 and answer(back) == answer(state)
     assert ask(server, "back", {})["note"] == "there is no answer to take back"
+
+
+def test_ten_answers_give_an_estimate(server: LabelServer) -> None:
+    state = ask(server)
+    for number in range(10):
+        state = ask(server, "answer", answer(state, "no" if number % 2 else "yes"))
+    assert {"lower", "f1", "upper", "answers"} == set(state["estimate"]) and state["no_estimate"] is None
 
 
 def test_an_answer_that_comes_twice_counts_once(server: LabelServer) -> None:

@@ -18,6 +18,7 @@ import kinfolk as kf
 from kinfolk.core.data import Column
 from kinfolk.errors import NotFittedError, SettingError
 from kinfolk.linking import charts
+from kinfolk.linking.description import head_lines
 
 RULES = ["key(postcode)", "key(date_of_birth)", "sorted(surname, 5)"]
 PROBABILITIES = st.lists(st.sampled_from([0.0, 0.25, 0.3, 0.5, 0.75, 0.99, 1.0]), max_size=8)
@@ -169,3 +170,12 @@ def test_what_cannot_be_written_is_refused_before_the_work(tmp_path: Path):
         linker().report(kf.generate_customers(10, seed=3), tmp_path / "no" / "page.html")
     with pytest.raises(NotFittedError):
         kf.Linker().report(kf.generate_customers(10, seed=3), tmp_path / "page.html")
+
+
+def test_it_is_said_what_a_model_was_learned_from(tmp_path: Path):
+    records = replace(kf.generate_customers(150, seed=1), clusters=None)
+    alone = kf.Linker(blocking=RULES, rounds=1, n_jobs=1).fit(records)
+    for model, words in ((alone, "records alone, no labels"), (linker(), "true clusters")):
+        model.report(records, tmp_path / "page.html")
+        assert f"The model was learned from {words}." in (tmp_path / "page.html").read_text()
+        assert f"learned from {words}" in head_lines(model.to_dict())

@@ -18,7 +18,7 @@ from kinfolk.errors import InputError, SettingError
 from kinfolk.linking.answers import Answer, AnswerFile
 from kinfolk.linking.blocking import as_rules, blocked
 from kinfolk.linking.differences import Pieces, differences
-from kinfolk.linking.estimate import Asked, Estimate, Known, PairTotals, estimated_f1
+from kinfolk.linking.estimate import LEAST, Asked, Estimate, Known, PairTotals, estimated_f1
 from kinfolk.linking.linker import Linker
 from kinfolk.linking.mentions import Mentions, pair_keys
 from kinfolk.linking.nested import SEPARATOR
@@ -183,13 +183,21 @@ class ActiveLinker:
 
     def estimate(self) -> Estimate | None:
         """Pairwise F1 of the model's clusters with a 95 % interval, as far as probabilities and answers tell; None
-        where nothing is linked."""
+        with fewer than 10 answers of yes or no, or where nothing is linked. `estimate_in_words` says which."""
         with self._lock:
             view, decided = self._view, self._decided
-        return self._estimated(view, decided)
+        return self._estimated(view, decided) if len(_asked(decided)) >= LEAST else None
+
+    def estimate_in_words(self) -> str:
+        """The estimate, or why there is none."""
+        with self._lock:
+            answers = len(_asked(self._decided))
+        if answers < LEAST:
+            return f"an estimate needs {LEAST} answers of yes or no; there are {answers}"
+        return str(self.estimate() or "there is no estimate: nothing is linked, and no pair is likely to match")
 
     def _estimated(self, view: _View, decided: Sequence[Answer]) -> Estimate | None:
-        asked = [one for one in decided if one.probability is not None and one.together is not None]
+        asked = _asked(decided)
         before = Asked.of(
             [one.probability or 0.0 for one in asked],
             [bool(one.together) for one in asked],
@@ -425,6 +433,11 @@ class ActiveLinker:
         queue = questions(scored, rows, answered, rng)
         checks = drawn(scored, CHECKS, np.random.default_rng((self._seed, len(done))))
         return _View(linker, items, keys, scored, clusters, queue, checks, PairTotals(probability, scored.together))
+
+
+def _asked(decided: Sequence[Answer]) -> list[Answer]:
+    """Answers with what the model said of their pairs when they were asked."""
+    return [one for one in decided if one.probability is not None and one.together is not None]
 
 
 CHECKS = 20  # pairs drawn at random between two trainings

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kinfolk.core.data import Column
 from kinfolk.linking.blocking import BlockingReport
-from kinfolk.linking.description import comparisons
+from kinfolk.linking.description import comparisons, source_in_words
 from kinfolk.linking.explain import short
 from kinfolk.linking.mentions import Attribute, Mentions, pair_keys
 from kinfolk.linking.page import Linked
@@ -45,6 +45,7 @@ def write_linker_report(
     items = linked.items
     kind = "records" if items.corpus is None else f"mentions in {items.n_groups:,} documents"
     about = f"{items.n_items:,} {kind}, {items.n_pairs:,} pairs compared, {linked.n_clusters:,} clusters."
+    about += f" The model was learned from {source_in_words(linker.learned_from_)}."
     parts = [records_part(linked)]
     if blocking is not None:
         parts.append(blocking_part(blocking))

@@ -61,6 +61,8 @@ RECORDS_TRAIN = examples(
     "kinfolk records train --records customers.csv --cluster entity \\\n"
     "    --block 'key(postcode)' --block 'key(date_of_birth)' --out customers.kinfolk",
     "kinfolk records train --records new.csv --pairs labels.csv \\\n    --block 'key(postcode)' --out labelled.kinfolk",
+    "kinfolk records train --records new.csv \\\n"
+    "    --block 'key(postcode)' --block 'key(surname)' --out unlabelled.kinfolk",
     "kinfolk records train --documents litbank/train --out litbank.kinfolk",
 )
 RECORDS_CLUSTER = examples(
@@ -109,9 +111,10 @@ def train(
     quiet: Quiet = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, to standard output.")] = False,
 ) -> None:
-    """Train a model on true clusters and write one model file.
+    """Train a model, with or without labels, and write one model file.
 
-    The clusters are of mentions in documents, or of records in tables; or there are labelled pairs of records, --pairs.
+    Labels are true clusters of mentions in documents or of records in tables, or labelled pairs of records, --pairs;
+    records alone, without any, are learned from by how far their fields agree.
     """
     from kinfolk.core.modelfile import check_writable
     from kinfolk.linking.blocking import as_rules

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -116,10 +117,22 @@ def _say_what_was_answered(loop: ActiveLinker, output: Path, source: SourceOptio
     lacking = [word for word in ("yes", "no") if not counts[word]]
     if lacking and sum(counts.values()):
         typer.echo(f"none of them is {' or '.join(lacking)}: go on until there are both", err=True)
-    estimate = loop.estimate()
-    if estimate is not None:
-        typer.echo(str(estimate), err=True)
-    typer.echo(f"to learn from them: kinfolk records train --records {source.records} --pairs {output} ...", err=True)
+    typer.echo(loop.estimate_in_words(), err=True)
+    if sum(counts.values()):
+        typer.echo(f"to learn from them: {_training_command(loop.linker, output, source)}", err=True)
+
+
+def _training_command(linker: Linker, output: Path, source: SourceOptions) -> str:
+    """What can be copied into a shell: the options that say what the records are, and the rules of the model."""
+    from kinfolk.linking.blocking import as_rules
+
+    rules = [] if linker.blocking is None else [str(rule) for rule in as_rules(linker.blocking)]
+    named = {name: getattr(source, name) for name in ("records", "other", "id", "delimiter", "fields", "giant")}
+    given = [(f"--{name}", value) for name, value in named.items() if value is not None]
+    given += [("--max-pairs", source.max_pairs)] if source.max_pairs is not None else []
+    given += [("--pairs", output), *(("--block", rule) for rule in rules), ("--out", output.with_suffix(".kinfolk"))]
+    words = ["kinfolk", "records", "train", *(str(word) for option in given for word in option)]
+    return shlex.join(words)
 
 
 # -- on a page ----------------------------------------------------------------------------------------
@@ -165,7 +178,7 @@ def _ask_here(loop: ActiveLinker) -> None:
         loop.tell(question, KEYS[str(key)])
         if loop.updates != updates:
             updates = loop.updates
-            typer.echo(f"model updated; {loop.estimate() or 'no estimate yet'}")
+            typer.echo(f"model updated; {loop.estimate_in_words()}")
 
 
 def _key(prompt: Callable[[], None]) -> str | None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.core.table import frame_table
 from kinfolk.errors import InputError, SettingError
 from kinfolk.linking.blocking import as_rules
 from kinfolk.linking.certain import as_certain
@@ -38,15 +39,29 @@ def membership(items: Mentions, probability: Array, clusters: Array) -> NDArray[
     return np.where(alone, 1.0 - best, np.where(count > 0, total / np.maximum(count, 1), 1.0))
 
 
-def cluster_values(items: Mentions, clusters: Array, named_by: str = "number") -> Values:
-    """What a column says of each item's cluster: a number, from 0 in order of first records; or its first item's id."""
+def cluster_values(items: Mentions, clusters: Array, named_by: str = "number", ids: Array | None = None) -> Values:
+    """What a column says of each item's cluster: a number, from 0 in order of first records; or its first item's id,
+    which `ids` are where they are numbers."""
     check_named_by(named_by)
     first, numbers = np.unique(clusters, return_index=True, return_inverse=True)[1:]
     if named_by == "number":
         rank = np.empty(len(first), np.int64)
         rank[np.argsort(first)] = np.arange(len(first))
         return rank[numbers]
-    return [items.name(int(first[k])) for k in numbers]
+    return [items.name(int(first[k])) for k in numbers] if ids is None else ids[first][numbers]
+
+
+def whole_ids(items: Mentions, given: Sequence[OpenedFrame], id: str | None) -> NDArray[np.int64] | None:
+    """The ids of all items where they are whole numbers by their type; None: they are texts, or two tables share some,
+    so that the names of items are "first:1" and "second:1"."""
+    if id is None:
+        return None
+    columns = [frame_table(one.readable, one.name).column(id, "id") for one in given]
+    if any(column.kind != "whole" for column in columns):
+        return None
+    numbers = [int(one) for column in columns for one in column.values]
+    fit = all(abs(one) < 1 << 63 for one in numbers)
+    return np.array(numbers, np.int64) if fit and list(map(str, numbers)) == list(items.names or ()) else None
 
 
 def check_named_by(named_by: str) -> None:
@@ -110,7 +125,8 @@ def cluster_frame(
         paired, probability, clusters = linker.linked(items, must_link, cannot_link)
     except ConstraintsError as error:
         raise ConstraintsError(*(items.name(int(one)) for one in error.items)) from None
-    values, surely = cluster_values(paired, clusters, named_by), membership(paired, probability, clusters)
+    ids = whole_ids(items, given, id) if named_by == "id" else None
+    values, surely = cluster_values(paired, clusters, named_by, ids), membership(paired, probability, clusters)
     cuts = [0, items.n_items] if items.first_table is None else [0, items.first_table, items.n_items]
     answers = [
         one.with_columns({columns[0]: values[a:b], columns[1]: surely[a:b]})

@@ -13,6 +13,15 @@ from kinfolk.linking.blocking import as_rules
 from kinfolk.linking.certain import as_certain
 from kinfolk.linking.clusterers import Clusterer
 
+IN_WORDS = {
+    "records": "records alone, no labels",
+    "pairs": "labelled pairs, and from records without labels",
+    "clusters": "true clusters",
+    "clusters and pairs": "true clusters and labelled pairs",
+    "some clusters": "true clusters of some records, and from the others without labels",
+    "some clusters and pairs": "true clusters of some records and labelled pairs, and from the others without labels",
+}
+
 
 def described(linker: Any) -> dict[str, Any]:
     """What `Linker.to_dict` answers.
@@ -119,6 +128,11 @@ def weight_rows(told: dict[str, Any]) -> list[tuple[str, str, str, str, str]]:
     return rows
 
 
+def source_in_words(learned_from: str | None) -> str:
+    """What `learned_from_` says, for a reader."""
+    return IN_WORDS.get(learned_from or "clusters", str(learned_from))
+
+
 def head_lines(told: dict[str, Any]) -> list[str]:
     """The model in a few lines."""
     clusterer = dict(told["clusterer"])
@@ -131,6 +145,7 @@ def head_lines(told: dict[str, Any]) -> list[str]:
         f"{told['model']}: {len(told['comparisons'])} comparisons with {levels} levels"
         + (f", {pairs} levels of conjunctions" if pairs else ""),
         f"training {told['training']['way']}, round {told['training']['best_round']} kept",
+        f"learned from {source_in_words(told['training']['learned_from'])}",
         f"blocking {rules}",
         *([f"for certain: {', '.join(told['rules'])}"] if told["rules"] else []),
         f"clusterer {name}({settings})",

@@ -12,7 +12,8 @@ expected numbers of pairs, over all pairs compared and with the answers themselv
 
     TP = Σ_together r,  FP = Σ_together (1 - r),  FN = Σ_apart r,      F1 = 2 TP / (2 TP + FP + FN)
 
-and the draws an interval. Matches that were never compared are not in it.
+and the draws an interval. Matches that were never compared are not in it. Before there are LEAST answers the figure
+would be the model's opinion of itself, so none is given.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ Array = NDArray[Any]
 MEAN, PRECISION = np.array([0.0, 1.0, 0.0]), np.array([1.0, 16.0, 1.0])
 LARGEST = 12.0  # log-odds beyond which no model can be taken at its word
 BINS, DRAWS = 241, 1000
+LEAST = 10  # answers before which a user is given no figure
 AGE = 20.0  # answers after which one counts half
 CONFIDENCE = 0.95
 

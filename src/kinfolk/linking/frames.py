@@ -86,7 +86,7 @@ def opened(frame: Any, name: str) -> OpenedFrame:
         arrays = all(isinstance(one, np.ndarray) for one in frame.values())
         return OpenedFrame(frame, _as_arrays if arrays else _as_lists, name)
     known = from_stream(frame, name)
-    whole = in_memory(known, name)
+    whole = distinct_columns(known, name)
     if _is_of(frame, "duckdb"):
         return OpenedFrame(whole, lambda made: _relation(frame, made.to_arrow()), name)
     if known is not frame:
@@ -95,6 +95,26 @@ def opened(frame: Any, name: str) -> OpenedFrame:
     if _is_of(frame, "polars") and type(frame).__name__ == "LazyFrame":
         return OpenedFrame(whole, lambda made: made.to_native().lazy(), name)
     return OpenedFrame(whole, lambda made: made.to_native(), name)
+
+
+def distinct_columns(frame: Any, name: str) -> Any:
+    """A frame of narwhals in memory, no two of whose columns have one name."""
+    from narwhals.exceptions import DuplicateError
+
+    try:
+        whole = in_memory(frame, name)
+        names = [str(one) for one in whole.columns]
+    except DuplicateError:
+        raise InputError(f"{name}: two columns have the same name{_twice(frame)}; rename one of them") from None
+    if len({*names}) < len(names):  # pandas tells 1 and "1" apart
+        raise InputError(f"{name}: two columns have the same name{_twice(whole)}; rename one of them")
+    return whole
+
+
+def _twice(frame: Any) -> str:
+    names = [str(one) for one in getattr(frame, "column_names", getattr(frame, "columns", ()))]
+    twice = next((one for k, one in enumerate(names) if one in names[:k]), None)
+    return "" if twice is None else f", {twice!r}"
 
 
 def from_stream(frame: Any, name: str) -> Any:
@@ -118,9 +138,12 @@ def from_stream(frame: Any, name: str) -> Any:
 def _known(frame: Any) -> bool:
     """Whether narwhals knows it, which need not read it as a stream."""
     import narwhals.stable.v2 as nw
+    from narwhals.exceptions import DuplicateError
 
     try:
         nw.from_native(frame)
+    except DuplicateError:
+        return True
     except TypeError:
         return False
     return True

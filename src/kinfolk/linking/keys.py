@@ -26,6 +26,7 @@ from kinfolk.linking.pairs import first_items, texts_of
 
 Array = NDArray[Any]
 WRITTEN = 'postcode, surname[:3] + suburb, soundex(surname) + digits(phone)[-4:] or first("given name")'
+QUOTES = """a field with blanks or signs in its name goes in quotes, as in key("street (main)")"""
 TOKEN = re.compile(r"""\s*(?:(?P<name>[^\W\d]\w*)|"(?P<double>[^"]+)"|'(?P<single>[^']+)'|(?P<sign>[()+]|\[[^]]*]))""")
 SLICE = re.compile(r"\[\s*(-?\d+)?\s*:\s*(-?\d+)?\s*\]")
 SOUNDS = {letter: code for code, group in enumerate(("bfpv", "cgjkqsxz", "dt", "l", "mn", "r"), 1) for letter in group}
@@ -133,7 +134,8 @@ class _Reader:
         if found["name"] and self.take("("):
             if found["name"] not in FUNCTIONS:
                 known = ", ".join(FUNCTIONS)
-                raise SettingError.saying(f"no function {found['name']!r} in the key {self._text!r}; there are {known}")
+                no_such = f"no function {found['name']!r} in the key {self._text!r}; there are {known}"
+                raise SettingError.saying(f"{no_such}; {QUOTES}")
             inner = self.part()
             if not self.take(")"):
                 raise self.fault("')'")
@@ -155,7 +157,7 @@ class _Reader:
     def fault(self, wanted: str) -> SettingError:
         got = repr(self.rest()[:20]) if self.rest() else "the end"
         return SettingError.saying(
-            f"cannot read the key {self._text!r}: expected {wanted}, got {got}; write it as {WRITTEN}"
+            f"cannot read the key {self._text!r}: expected {wanted}, got {got}; write it as {WRITTEN}; {QUOTES}"
         )
 
 

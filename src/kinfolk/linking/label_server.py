@@ -178,6 +178,7 @@ class LabelServer:
             "updates": loop.updates,
             "updating": loop.updating,
             "estimate": None if estimate is None else asdict(estimate),
+            "no_estimate": loop.estimate_in_words() if estimate is None else None,
             "note": note,
         }
 

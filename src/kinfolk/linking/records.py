@@ -31,7 +31,6 @@ from kinfolk.core.table import (
     first_line,
     frame_table,
     id_column,
-    in_memory,
     is_lists,
     listed,
     parquet_table,
@@ -40,7 +39,7 @@ from kinfolk.core.table import (
 )
 from kinfolk.errors import InputError, SettingError
 from kinfolk.linking.chains import connected
-from kinfolk.linking.frames import from_stream
+from kinfolk.linking.frames import distinct_columns, from_stream
 from kinfolk.linking.mentions import Attribute, Mentions
 from kinfolk.linking.nested import is_nested, nested_column
 from kinfolk.linking.pair_labels import PairLabels, label_of, pair_labels
@@ -318,7 +317,7 @@ def _frame(frame: Any, name: str) -> Table:
         return _with_nested(frame_table(flat, name), lists, lambda values: values)
     import narwhals.stable.v2 as nw
 
-    whole = in_memory(from_stream(frame, name), name)
+    whole = distinct_columns(from_stream(frame, name), name)
     dates = [key for key, dtype in whole.schema.items() if dtype in (nw.Date, nw.Datetime)]
     days = whole.with_columns(*(whole.get_column(key).dt.to_string("%Y-%m-%d") for key in dates))
     series = {key: whole.get_column(key) for key, dtype in whole.schema.items() if dtype in (nw.List, nw.Array)}

@@ -10,6 +10,7 @@ kinfolk.kinds.label = (data, root) => {
   root.append(progress, pair, keys, note);
   let state = data.state, busy = false, watching = false, updates = state.updates, turn = 0;
 
+  const sentence = (words) => words.charAt(0).toUpperCase() + words.slice(1) + ".";
   const side = (pieces) => pieces === null ? el("span", {class: "label-missing"}, "missing")
     : pieces.map(([text, differs]) => (differs ? el("mark", {}, text) : text));
 
@@ -17,7 +18,7 @@ kinfolk.kinds.label = (data, root) => {
     const {question, counts, estimate} = state;
     const total = counts.yes + counts.no + counts.unsure;
     const told = `${total} answers: ${counts.yes} yes, ${counts.no} no, ${counts.unsure} unsure. `;
-    progress.replaceChildren(told, estimate === null ? "No estimate yet." : el("span", {class: "label-estimate"},
+    progress.replaceChildren(told, estimate === null ? sentence(state.no_estimate) : el("span", {class: "label-estimate"},
       `Estimated pairwise F1 of the pairs compared ${percent(estimate.f1)} (${percent(estimate.lower)} to ${percent(estimate.upper)}).`));
     clear(pair);
     if (question === null) pair.append(el("p", {}, "No pair is left to ask about."));
