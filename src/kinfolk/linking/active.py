@@ -380,7 +380,7 @@ class ActiveLinker:
         before, after = self._estimated(start, asked), self._estimated(view, decided)
         if before is None or (after is not None and after.f1 >= before.f1):
             return view
-        log.info("the model given stays: %s; trained on the answers %s", before, after)
+        log.info("the model given stays: it is estimated to be better than one trained on the %d answers", len(decided))
         return self._viewed(start.linker)
 
     def _update(self) -> None:
