@@ -65,9 +65,9 @@ def test_two_tables_of_which_one_may_be_empty(sizes: tuple[int, int]):
     assert told.predict(both).shape == (sum(sizes),)
 
 
-@pytest.mark.parametrize(("n", "got"), [(0, "got none"), (1, "got 1")])
+@pytest.mark.parametrize(("n", "got"), [(0, "an empty table"), (1, "a table of one record")])
 def test_there_is_nothing_to_learn_from(n: int, got: str):
-    with pytest.raises(InputError, match=f"training needs pairs of items; {got}: is the table empty?"):
+    with pytest.raises(InputError, match=f"training needs pairs of items, and there are none in {got}"):
         kf.Linker().fit(shop(n))
 
 

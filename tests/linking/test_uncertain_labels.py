@@ -130,8 +130,8 @@ def test_ones_and_zeros_that_are_numbers_are_yes_and_no(training: str) -> None:
     assert words.weights_.tobytes() == numbers.weights_.tobytes()
 
 
-def test_uncertain_labels_move_the_model_less_than_certain_ones(caplog: pytest.LogCaptureFixture) -> None:
-    """Wrong labels of pairs that are clear: 0.2 does less harm than 0, and 0.2 still moves something."""
+def test_uncertain_labels_move_the_model_where_it_says_otherwise(caplog: pytest.LogCaptureFixture) -> None:
+    """Wrong labels of pairs that are clear, a little uncertain and certain."""
     items = people()
     bare = replace(items, clusters=None)
     before = linker(training="local").fit(bare)
@@ -140,7 +140,20 @@ def test_uncertain_labels_move_the_model_less_than_certain_ones(caplog: pytest.L
         half, no = (linker(training="local").fit(bare, pairs=told(items, clear, lambda _, p=p: p)) for p in (0.2, 0.0))
     assert "8 of 8 labels are probabilities" in caplog.text and half.learned_from_ == "pairs"
     was, now, least = (one.predict_proba(items)[clear].mean() for one in (before, half, no))
-    assert least < now < was
+    assert max(now, least) < was - 0.3
+
+
+def test_hesitant_labels_that_agree_with_the_model_do_it_no_harm() -> None:
+    """A "0.7, probably" of what is clear already, and a "0.5", say nothing new."""
+    items = people()
+    bare = replace(items, clusters=None)
+    before = linker().fit(bare)
+    probability = before.predict_proba(items)
+    clear = np.concatenate([np.argsort(-probability)[:15], np.argsort(probability)[:15]])
+    for pairs in (told(items, clear[:15], lambda _: 0.7) + told(items, clear[15:], lambda _: 0.3),
+                  told(items, clear, lambda _: 0.5)):  # fmt: skip
+        after = linker().fit(bare, pairs=pairs).predict_proba(items)
+        np.testing.assert_allclose(after, probability, atol=1e-6)
 
 
 def test_only_certain_labels_put_records_together_for_certain() -> None:
@@ -178,3 +191,18 @@ def test_folds_with_uncertain_labels_choose_and_calibrate_by_what_is_certain() -
         replace(items, clusters=None), pairs=told(items, chosen, lambda yes: 0.8 if yes else 0.1)
     )
     assert model.calibration_.kind == "identity" and model.score(items) > 0.8
+
+
+def test_labels_that_agree_with_what_is_learned_without_any_change_nothing():
+    items = kf.generate_customers(300, seed=4)
+    bare = replace(items, clusters=None)
+    rules = ["key(id_number)", "key(postcode + surname[:2])", "sorted(surname, 8)"]
+    alone = kf.Linker(blocking=rules, n_jobs=1).fit(bare)
+    paired, clusters = alone.candidates(bare), alone.predict(bare)
+    chosen = np.random.default_rng(0).choice(paired.n_pairs, 60, replace=False)
+    agreeing = [(items.name(int(a)), items.name(int(b)), bool(clusters[a] == clusters[b]))
+                for a, b in zip(paired.left[chosen], paired.right[chosen], strict=True)]  # fmt: skip
+    moved = kf.Linker(blocking=rules, n_jobs=1).fit(bare, pairs=agreeing)
+    assert moved.learned_from_ == "pairs"
+    np.testing.assert_allclose(moved.weights_, alone.weights_, atol=1e-9)
+    np.testing.assert_array_equal(moved.predict(bare), clusters)

@@ -155,6 +155,15 @@ def test_a_table_without_duplicates_stays_as_it_is(caplog: pytest.LogCaptureFixt
     assert "every record is a cluster of its own" in caplog.text or "Nothing is linked" in caplog.text
 
 
+def test_small_tables_need_no_blocking_rules():
+    """Then all pairs are candidates, and state, suburb and postcode agree together."""
+    for seed in (1, 5):
+        items = kf.generate_customers(300, seed=seed)
+        assert kf.Linker(n_jobs=1).fit(replace(items, clusters=None)).score(items) > 0.97
+    single = replace(kf.generate_customers(300, duplicates=0.0, seed=5), clusters=None)
+    assert len(np.unique(kf.Linker(n_jobs=1).fit(single).predict(single))) == 300
+
+
 def test_fields_that_repeat_others_do_no_harm(caplog: pytest.LogCaptureFixture):
     items = customers()
     given, surname = (items.columns[name].strings() for name in ("given_name", "surname"))

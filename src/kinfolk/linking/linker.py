@@ -309,10 +309,10 @@ class Linker(Guarded):
         if not taught.moves_guess:
             return (RankingTrainer if self.training == "ranking" else PairTrainer)(data, plan, self.bias, watch)
         assert taught.guess is not None
-        likely = PairTrainer(replace(data, truth=taught.likely(data.items)), plan, None, watch)
+        likely = PairTrainer(replace(data, truth=taught.likely(data.items), certainty=None), plan, None, watch)
         by_guess, rounds = partial(metric("pair_f1"), taught.guess.items), self._structured_rounds
         start = before_labels(likely, self.clusterer_, self.e_step, rounds, self.keep_local, by_guess)
-        left = replace(data, truth=still_to_learn(data, start, self.clusterer_, plan.n_jobs))
+        left = still_to_learn(data, start, self.clusterer_, plan.n_jobs)
         return PairTrainer(left, plan, self.bias, watch, start)
 
     def _train(self, trainer: PairTrainer, ranking: RankingTrainer | None, values: Mapping[str, Metric]) -> None:

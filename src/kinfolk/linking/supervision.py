@@ -72,10 +72,12 @@ class Supervision(NamedTuple):
         return self.uncertain.looked_up(self.uncertain.certainty, items.left, items.right, 1.0)
 
     def likely(self, items: Mentions) -> NDArray[np.int8]:
-        """Labels of the pairs of these items; where nothing is known, those of the guess."""
-        labels = self.labels(items)
+        """Labels of the pairs of these items; where nothing is known for certain, those of the guess."""
+        labels, certainty = self.labels(items), self.certainty(items)
         if self.guess is None:
             return labels
+        if certainty is not None:
+            labels = np.where(certainty == 1.0, labels, np.int8(-1))
         together = replace(items, clusters=self.guess.items.clusters).pair_labels
         return np.where(labels >= 0, labels, together).astype(np.int8)
 
@@ -100,7 +102,8 @@ def all_known(items: Mentions) -> bool:
 
 def check_enough(items: Mentions) -> None:
     if items.n_items < 2:
-        raise InputError(f"training needs pairs of items; got {items.n_items or 'none'}: is the table empty?")
+        what = "a table of one record" if items.n_items else "an empty table"
+        raise InputError(f"training needs pairs of items, and there are none in {what}")
 
 
 Matcher = Callable[[Mentions, Sequence[PairFeature], int], FieldMatches]
@@ -133,13 +136,22 @@ def supervised(
     if labels is None:
         return supervision_of_guess(match(items, features(items), n_jobs).guess())
     labels = labels.without_contradictions(items.n_items)
-    taught = supervision_of_pairs(items, labels)
-    bare = items if items.n_pairs else replace(taught.items, clusters=None)  # labels have no part in what fields say
+    check_some(labels)
+    # labels have no part in what fields say, unless there are no other pairs
+    bare = items if items.n_pairs else replace(supervision_of_pairs(items, labels).items, clusters=None)
     compared = features(bare)
     if Agreement.of(compared).fields:
-        return taught._replace(guess=match(bare, compared, n_jobs).guess(labels))
+        return supervision_moving(match(bare, compared, n_jobs).guess(labels), labels)
     check_both(labels)  # nothing but labels to learn from
-    return taught
+    return supervision_of_pairs(items, labels)
+
+
+def supervision_moving(guess: Guess, labels: PairLabels) -> Supervision:
+    """A few labels, which move what the guess teaches: all else is learned from the guess as without them, so labels
+    that agree with it change nothing."""
+    taught = supervision_of_pairs(replace(guess.items, clusters=None), labels)
+    items = replace(taught.items, clusters=guess.items.clusters)
+    return taught._replace(items=items, whole=guess.items, guess=guess)
 
 
 def supervision_of_clusters(items: Mentions) -> Supervision:
@@ -213,8 +225,6 @@ def supervision_of_guess(guess: Guess) -> Supervision:
 
 def supervision_of_pairs(items: Mentions, labels: PairLabels) -> Supervision:
     """Labelled pairs alone teach, candidates or not; clusters are those that matches join."""
-    if not len(labels):
-        raise InputError("no labelled pair says yes or no, so there is nothing to learn from; label some")
     keys, own = pair_keys(items.left, items.right), pair_keys(labels.left, labels.right)
     added = int((~np.isin(own, keys)).sum())
     if added:
@@ -240,6 +250,11 @@ def supervision_of_pairs(items: Mentions, labels: PairLabels) -> Supervision:
         return of
 
     return Supervision(known, labels_of, value, known, False, None, labels)
+
+
+def check_some(labels: PairLabels) -> None:
+    if not len(labels):
+        raise InputError("no labelled pair says yes or no, so there is nothing to learn from; label some")
 
 
 def check_both(labels: PairLabels) -> None:

@@ -452,17 +452,24 @@ def before_labels(
     return weights[best_round([one.score for one in report], keep_local)]
 
 
-def still_to_learn(data: PairData, weights: Array, clusterer: Clusterer, n_jobs: int) -> NDArray[np.int8]:
-    """The labels of pairs without those (-1) that clusters get right although the pair model by itself does not.
+def still_to_learn(data: PairData, weights: Array, clusterer: Clusterer, n_jobs: int) -> PairData:
+    """The training pairs with labels that move weights only where these are wrong.
 
-    As in structured rounds: a look-alike that one-to-one matching keeps out, say, needs no lower log-odds, and
-    learning some would cost true matches theirs.
+    Labels that clusters get right although the pair model by itself does not are left out (-1), as in structured
+    rounds: a look-alike that one-to-one matching keeps out, say, needs no lower log-odds, and learning some would cost
+    true matches theirs. Labels that the pair model gets right too ask for no more than its own probability: they hold
+    it in place and do not push. Two hundred random pairs, nearly all of them no matches, would else lower all log-odds,
+    and a hesitant "0.7" those of matches that are clear. 0.5 says nothing.
     """
     items, truth, probability = data.items, data.truth, sigmoid(data.scores(weights, n_jobs))
     clusters = clusters_of(items, probability, clusterer)
     together = (clusters[items.left] == clusters[items.right]).astype(np.int8)
     alone = (probability > clusterer.threshold).astype(np.int8)
-    return np.where((together == truth) & (alone != truth), np.int8(-1), truth)
+    given = np.ones(len(truth)) if data.certainty is None else data.certainty
+    said = (together == truth) & (alone != truth) | (given == 0.5)
+    own = np.where(truth == 1, probability, 1.0 - probability)
+    certainty = np.where((together == truth) & (alone == truth), own, given)
+    return replace(data, truth=np.where(said, np.int8(-1), truth), certainty=certainty)
 
 
 # -- Closure of candidate pairs: what blocking left out inside likely clusters is compared too ---------

@@ -37,9 +37,9 @@ SIZE = 1 + ALIKE + LEVELS
 MONTH = 30.0  # days at which two dates are half alike
 TENTH = 0.1
 STEEP, MIDDLES = 20.0, (0.75, 0.85, 0.95, 1.0)  # EM starts from 1 / (1 + e^-20 (a - 0.75)), a the mean agreement
-FEW_LEFT_OUT = (
-    0.1  # matches among pairs that are no candidates, for each candidate that is one: no other start is tried
-)
+CLOSEST_PAIRS = 10  # a record, by which EM learns where all pairs are candidates
+# matches expected among pairs that are no candidates, for each candidate that is one: above it another start is tried
+FEW_LEFT_OUT = 0.5
 
 
 def similarity(feature: Comparison, value: Array) -> Array:
@@ -104,9 +104,7 @@ def learned_weights(pairs: CodedRows, drawn: CodedRows, n_left_out: int, sizes: 
     pairs that agree more closely, which is taken if it halves them. pairs: candidates; drawn: random pairs of the
     `n_left_out` others.
     """
-    counts = counts_for(alike(drawn.codes), drawn.counts)  # fields that repeat others count less
-    known = (pairs.codes > 0) * counts
-    mean = (known * alike(pairs.codes)).sum(axis=1) / np.maximum(known.sum(axis=1), 1e-12)
+    mean = mean_alike(pairs.codes, counts_for(alike(drawn.codes), drawn.counts))
     best: FieldWeights | None = None
     fewest = np.inf
     for middle in MIDDLES:
@@ -124,6 +122,24 @@ def learned_weights(pairs: CodedRows, drawn: CodedRows, n_left_out: int, sizes: 
 def alike(codes: Array) -> NDArray[np.float64]:
     """From 0 to 1 for equal values."""
     return np.where(codes > ALIKE, 1.0, np.maximum(codes - 1.0, 0.0) / ALIKE)
+
+
+def mean_alike(codes: Array, counts_for: Array | float = 1.0) -> NDArray[np.float64]:
+    """The mean over the fields of rows that have a value; fields that repeat others may count less."""
+    known = (codes > 0) * counts_for
+    return np.asarray((known * alike(codes)).sum(axis=1) / np.maximum(known.sum(axis=1), 1e-12))
+
+
+def closest(pairs: CodedRows, n: int) -> tuple[CodedRows, CodedRows]:
+    """The rows of the n pairs that are most alike, and the others.
+
+    Where all pairs are compared, those are for EM what blocking leaves otherwise: else nothing would be left by which
+    it could be told that it has found something else than matches.
+    """
+    order = np.argsort(-mean_alike(pairs.codes), kind="stable")
+    cut = int(np.searchsorted(np.cumsum(pairs.counts[order]), n, side="right"))
+    near, far = (CodedRows(pairs.codes[rows], pairs.counts[rows]) for rows in (order[:cut], order[cut:]))
+    return near, far
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,7 +214,13 @@ def field_matches(items: Mentions, features: Sequence[PairFeature], n_jobs: int)
     of_others = np.bincount(at_random.row[no_candidate], minlength=len(at_random.codes))
     others = CodedRows(at_random.codes[of_others > 0], of_others[of_others > 0])
     pairs, n_others = CodedRows(rows.codes, rows.counts), items.n_possible_pairs - items.n_pairs
+    every_pair = items.n_pairs > max(items.n_possible_pairs / 2, CLOSEST_PAIRS * items.n_items)  # or nearly all
+    if every_pair:
+        pairs, others = closest(pairs, CLOSEST_PAIRS * items.n_items)
+        n_others = int(others.counts.sum())
     weights, left_out = learned_weights(pairs, others, n_others, agreement.sizes)
+    matches = float(sigmoid(weights.scores(rows.codes)) @ rows.counts)
+    weights = weights._replace(share=matches / items.n_pairs)
     if not weights.settled:
         log.info("EM did not settle in its iterations; the last one is taken")
 
@@ -208,6 +230,8 @@ def field_matches(items: Mentions, features: Sequence[PairFeature], n_jobs: int)
 
     score = np.asarray(weights.scores(rows.codes)[rows.row])
     chance = by_chance(items, rows, at_random, weights)
+    if every_pair and left_out > MANY_LEFT_OUT:  # most of what it found is not among the closest pairs
+        chance = np.inf
     if chance > NO_EVIDENCE:
         score = np.minimum(score, -1.0)
     clusterer: Clusterer = AverageLink()
