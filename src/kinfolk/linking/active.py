@@ -132,7 +132,8 @@ class ActiveLinker:
     ) -> None:
         check_items(records)
         if records.n_items < 2:
-            raise InputError(f"there is no pair to ask about among {records.n_items} records; is the table empty?")
+            what = "a table of one record" if records.n_items else "an empty table"
+            raise InputError(f"there is no pair to ask about in {what}")
         for name, value in (("every", every), ("check", 1 if check is None else check)):
             if not isinstance(value, int) or value < 1:
                 raise SettingError(name, value, "a whole number of 1 or more", owner="ActiveLinker")
