@@ -236,7 +236,7 @@ def test_what_is_wrong_is_told(people, start, tmp_path: Path) -> None:
         kf.ActiveLinker(start, people, every=0)
     with pytest.raises(SettingError, match="takes a Linker; got NoneType"):
         kf.ActiveLinker(None, people)
-    with pytest.raises(InputError, match="no pair to ask about among 1 records"):
+    with pytest.raises(InputError, match="no pair to ask about in a table of one record"):
         kf.ActiveLinker(start, people.take([0]))
     with pytest.raises(SettingError, match="'local' or 'structured' to learn from labelled pairs"):
         kf.ActiveLinker(kf.Linker(training="ranking"), people)
