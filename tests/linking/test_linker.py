@@ -339,8 +339,8 @@ BAD_ITEMS: dict[str, tuple[Callable[[], Any], str]] = {
     "no mentions": (lambda: [1, 2], r"expected Mentions .*; got list"),
     "nothing known": (lambda: changed(world(), clusters=np.full(world().n_items, -1)), "no candidate pair to learn"),
     "no pairs": (lambda: world().with_pairs([], []), "no candidate pair to learn from; choose wider blocking rules"),
-    "one item": (lambda: world().take([0]), "training needs pairs of items; got 1"),
-    "nobody": (lambda: world().take([]), "training needs pairs of items; got none"),
+    "one item": (lambda: world().take([0]), "training needs pairs of items, and there are none in a table of one record"),
+    "nobody": (lambda: world().take([]), "training needs pairs of items, and there are none in an empty table"),
     "no true pair": (
         lambda: changed(world(), clusters=np.arange(world().n_items)),
         r"none of \d+ candidate pairs is a true link",
