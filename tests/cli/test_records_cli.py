@@ -425,7 +425,9 @@ def test_tables_without_records(kinfolk: Any, world: Path, tmp_path: Path):
     assert_refused(kinfolk("records", "evaluate", world / "people", *asked, *ONE), "no items to score")
     lone = write(tmp_path / "lone.csv", people(1, 0)[:1])
     asked = ["--records", lone, "--cluster", "entity"]
-    assert_refused(train(kinfolk, *asked, "--quiet", "--out", tmp_path / "m"), "training needs pairs of items, and there are none")
+    assert_refused(
+        train(kinfolk, *asked, "--quiet", "--out", tmp_path / "m"), "training needs pairs of items, and there are none"
+    )
     ids = write(tmp_path / "ids.csv", [["1"]], "id")
     assert_refused(train(kinfolk, "--records", ids, "--truth", ids, "--out", tmp_path / "m"), "no fields to compare")
 

@@ -339,7 +339,10 @@ BAD_ITEMS: dict[str, tuple[Callable[[], Any], str]] = {
     "no mentions": (lambda: [1, 2], r"expected Mentions .*; got list"),
     "nothing known": (lambda: changed(world(), clusters=np.full(world().n_items, -1)), "no candidate pair to learn"),
     "no pairs": (lambda: world().with_pairs([], []), "no candidate pair to learn from; choose wider blocking rules"),
-    "one item": (lambda: world().take([0]), "training needs pairs of items, and there are none in a table of one record"),
+    "one item": (
+        lambda: world().take([0]),
+        "training needs pairs of items, and there are none in a table of one record",
+    ),
     "nobody": (lambda: world().take([]), "training needs pairs of items, and there are none in an empty table"),
     "no true pair": (
         lambda: changed(world(), clusters=np.arange(world().n_items)),
