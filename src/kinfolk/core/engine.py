@@ -1,0 +1,87 @@
+"""What an engine is to a model: it holds tables, joins and groups them, and hands out Arrow batches to compute on.
+
+A model writes plain SQL (joins, windows, group-bys), in which the few functions that differ between engines are asked
+of the engine, and gives functions that take an Arrow table and answer another one. It never asks which engine it has.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+ROW = "kf_row"  # the number of a row of a table, from 0
+Kernel = Callable[[Any, Any], Any]  # Arrow tables of records, in order of rows, and of pairs -> one of answers
+
+
+class Engine(ABC):
+    """Abstract: where tables are and queries run."""
+
+    @abstractmethod
+    def read(self, source: Any, table: str, row: str) -> None:
+        """Make a table of a source: files and globs, frames, relations; `row`: a new column that numbers its rows."""
+
+    @abstractmethod
+    def run(self, statement: str) -> None:
+        """Run a statement."""
+
+    @abstractmethod
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        """The answer to a query that has few rows."""
+
+    @abstractmethod
+    def arrow(self, query: str) -> Any:
+        """The answer as an Arrow table, where it is known to fit."""
+
+    @abstractmethod
+    def batches(self, query: str, n_rows: int) -> Iterator[Any]:
+        """The answer as Arrow batches of at most so many rows, one after the other."""
+
+    @abstractmethod
+    def fill(self, table: str, pieces: Iterable[Any]) -> None:
+        """Make a table of Arrow tables, one after the other; the first says what the columns are."""
+
+    @abstractmethod
+    def units(self, pairs: str, records: str, columns: Sequence[str], kernel: Kernel, into: str, whole: bool) -> None:
+        """Make a table of what a kernel says of runs of pairs with their records.
+
+        pairs     a query: `low` and `high`, rows of two records; and, if `whole`, `unit`, in order: no run cuts one
+        records   the table of the records, whose rows are numbered in `kf_row`
+        columns   those the kernel sees, beside `kf_row`
+        """
+
+    @abstractmethod
+    def columns(self, table: str) -> dict[str, str]:
+        """Columns and their types, in the engine's words."""
+
+    @abstractmethod
+    def is_text(self, kind: str) -> bool:
+        """Whether such a type holds strings."""
+
+    # -- words that engines have of their own ---------------------------------------------------------
+
+    @abstractmethod
+    def is_ascii(self, text: str) -> str:
+        """An expression: whether a string has nothing but ASCII in it."""
+
+    @abstractmethod
+    def replaced(self, text: str, pattern: str, by: str) -> str:
+        """An expression: every match of a regular expression replaced."""
+
+    @abstractmethod
+    def words(self, text: str) -> str:
+        """An expression: the list of words of a string that are divided by single blanks."""
+
+    @abstractmethod
+    def each(self, items: str) -> str:
+        """An expression in a SELECT: a row for every item of a list."""
+
+
+def quoted(name: str) -> str:
+    """A column or table as a name in SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """A string as a value in SQL."""
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,1 @@
+"""Where tables are held and queries run, beyond the memory of this process."""

@@ -1,0 +1,227 @@
+"""DuckDB: tables on the disk of this machine, larger than its memory."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, final
+
+from kinfolk.core.engine import ROW, Engine, Kernel, literal, quoted
+from kinfolk.errors import InputError, KinfolkError, SettingError
+
+READERS = {".parquet": "read_parquet", ".pq": "read_parquet", ".csv": "read_csv", ".tsv": "read_csv"}
+PAIRS_AT_A_TIME = 1_000_000
+INSTALL = "pip install 'kinfolk[duckdb]'"
+
+
+class EngineError(KinfolkError, RuntimeError):
+    """An engine could not do what it was asked: no room on the disk, memory that does not suffice."""
+
+
+@final
+@dataclass(eq=False)
+class DuckDB(Engine):
+    """Tables in a DuckDB database, by default one in a temporary folder that goes with the engine.
+
+    memory_limit     what DuckDB itself may take, such as "500MB"; None: four fifths of the machine's
+    temp_directory   where it puts what does not fit, and its own database; None: the temporary folder of the system
+    database         a file to keep the tables in; None: a temporary one
+    threads          None: all cores
+    """
+
+    memory_limit: str | None = None
+    temp_directory: str | Path | None = None
+    database: str | Path | None = None
+    threads: int | None = None
+    _connection: Any = field(default=None, init=False, repr=False)
+    _folder: Any = field(default=None, init=False, repr=False)
+
+    @property
+    def connection(self) -> Any:
+        """The connection, made when it is first asked for."""
+        if self._connection is None:
+            duckdb = _duckdb()
+            parent = None if self.temp_directory is None else str(self.temp_directory)
+            with _told("the temporary folder"):
+                self._folder = tempfile.TemporaryDirectory(prefix="kinfolk-", dir=parent)
+            target = str(self.database) if self.database is not None else f"{self._folder.name}/tables.duckdb"
+            given = {"memory_limit": self.memory_limit, "threads": self.threads}
+            settings = {name: value for name, value in given.items() if value is not None}
+            settings |= {"temp_directory": f"{self._folder.name}/spilled", "preserve_insertion_order": True}
+            with _told("the database"):
+                try:
+                    self._connection = duckdb.connect(target, config=settings)
+                except (duckdb.InvalidInputException, duckdb.ParserException) as error:
+                    raise SettingError("memory_limit", self.memory_limit, "such as '500MB'", str(error)) from None
+        return self._connection
+
+    def close(self) -> None:
+        """Close the database, and remove a temporary one."""
+        if self._connection is not None:
+            self._connection.close()
+            self._folder.cleanup()
+            self._connection = self._folder = None
+
+    def __enter__(self) -> DuckDB:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def read(self, source: Any, table: str, row: str) -> None:
+        numbered = f"SELECT row_number() OVER () - 1 AS {quoted(row)}, *"
+        if isinstance(source, str | Path):
+            self.run(f"CREATE OR REPLACE TABLE {table} AS {numbered} FROM {_reader(str(source))}")
+            return
+        with _told("the records"):
+            held = source if not hasattr(source, "collect") else source.collect()  # of polars, a lazy one
+            if type(held).__module__.partition(".")[0].strip("_") == "duckdb":
+                held = held.to_arrow_reader() if hasattr(held, "to_arrow_reader") else held.fetch_record_batch()
+            elif isinstance(held, dict):
+                import pyarrow
+
+                held = pyarrow.table(held)
+            cursor = self.connection.cursor()
+            cursor.register("kinfolk_given", held)
+            cursor.execute(f"CREATE OR REPLACE TABLE {table} AS {numbered} FROM kinfolk_given")
+
+    def run(self, statement: str) -> None:
+        with _told("a query"):
+            self.connection.execute(statement)
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        with _told("a query"):
+            return list(self.connection.cursor().execute(query).fetchall())
+
+    def arrow(self, query: str) -> Any:
+        with _told("a query"):
+            return self.connection.cursor().sql(query).to_arrow_table()
+
+    def batches(self, query: str, n_rows: int) -> Iterator[Any]:
+        with _told("a query"):
+            reader = self.connection.cursor().sql(query).to_arrow_reader(n_rows)
+        while True:
+            with _told("a query"):
+                try:
+                    batch = reader.read_next_batch()
+                except StopIteration:
+                    return
+            yield batch
+
+    def fill(self, table: str, pieces: Iterable[Any]) -> None:
+        cursor, made = self.connection.cursor(), False
+        for piece in pieces:
+            with _told("a query"):
+                cursor.register("kinfolk_piece", piece)
+                begin = f"INSERT INTO {table}" if made else f"CREATE OR REPLACE TABLE {table} AS"
+                cursor.execute(f"{begin} SELECT * FROM kinfolk_piece")
+                cursor.unregister("kinfolk_piece")
+            made = True
+
+    def units(self, pairs: str, records: str, columns: Sequence[str], kernel: Kernel, into: str, whole: bool) -> None:
+        import numpy as np
+        import pyarrow
+
+        chosen = ", ".join(f"r.{quoted(name)}" for name in dict.fromkeys((ROW, *columns)))
+        wanted = f"SELECT {chosen} FROM {records} r SEMI JOIN kinfolk_rows k ON r.{ROW} = k.{ROW} ORDER BY r.{ROW}"
+        cursor = self.connection.cursor()
+
+        def answers() -> Iterator[Any]:
+            for run in _runs(self.batches(pairs, PAIRS_AT_A_TIME), whole):
+                ends = [run.column(name).to_numpy() for name in ("low", "high")]
+                rows = pyarrow.table({ROW: np.unique(np.concatenate(ends))})
+                with _told("a query"):
+                    cursor.register("kinfolk_rows", rows)
+                    found = cursor.sql(wanted).to_arrow_table()
+                yield kernel(found, run)
+
+        self.fill(into, answers())
+
+    def columns(self, table: str) -> dict[str, str]:
+        return {name: kind for name, kind, *_ in self.rows(f"DESCRIBE {table}")}
+
+    def is_text(self, kind: str) -> bool:
+        return kind == "VARCHAR"
+
+    def is_ascii(self, text: str) -> str:
+        return f"strlen({text}) = length({text})"
+
+    def replaced(self, text: str, pattern: str, by: str) -> str:
+        return f"regexp_replace({text}, {literal(pattern)}, {literal(by)}, 'g')"
+
+    def words(self, text: str) -> str:
+        return f"string_split({text}, ' ')"
+
+    def each(self, items: str) -> str:
+        return f"unnest({items})"
+
+
+def _runs(batches: Iterable[Any], whole: bool) -> Iterator[Any]:
+    """Arrow tables of batches; if `whole`, rows of one `unit`, which lie together, stay together."""
+    import numpy as np
+    import pyarrow
+
+    kept: list[Any] = []
+    for batch in batches:
+        table = pyarrow.Table.from_batches([batch])
+        if not whole:
+            yield table
+            continue
+        unit = table.column("unit").to_numpy()
+        cut = int(np.flatnonzero(np.diff(unit, prepend=unit[0] - 1))[-1])  # where the last unit begins
+        same = bool(kept) and kept[-1].column("unit")[-1].as_py() == unit[0]
+        if cut or not same:
+            if kept and not same:
+                yield pyarrow.concat_tables(kept)
+                kept = []
+            if cut:
+                yield pyarrow.concat_tables([*kept, table.slice(0, cut)])
+                kept = []
+        kept.append(table.slice(cut))
+    if kept:
+        yield pyarrow.concat_tables(kept)
+
+
+def _duckdb() -> Any:
+    try:
+        import duckdb
+    except ImportError:
+        raise InputError(f"the engine DuckDB needs duckdb, which is not installed: {INSTALL}") from None
+    return duckdb
+
+
+@contextlib.contextmanager
+def _told(what: str) -> Iterator[None]:
+    """Errors of DuckDB and of the disk as errors of kinfolk."""
+    duckdb = _duckdb()
+    try:
+        yield
+    except duckdb.OutOfMemoryException as error:
+        remedy = "raise `memory_limit`, or give a `temp_directory` with more room"
+        raise EngineError(f"DuckDB: {_line(error)}; {remedy}") from error
+    except (duckdb.IOException, OSError) as error:
+        raise EngineError(f"DuckDB cannot read or write ({what}): {_line(error)}") from error
+    except duckdb.Error as error:
+        raise EngineError(f"DuckDB ({what}): {_line(error)}") from error
+
+
+def _line(error: BaseException) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+
+
+def _reader(path: str) -> str:
+    """What reads a file, or all that a glob names; their columns must be the same."""
+    found = sorted(glob.glob(path, recursive=True))
+    if not found:
+        raise InputError(f"there is no file {path!r}; give a path, or a glob such as 'people/*.parquet'")
+    kinds = {READERS.get(Path(one).suffix.lower()) for one in found}
+    if kinds - {"read_parquet"} and kinds - {"read_csv"}:
+        raise InputError(f"{path!r}: expected .parquet or .csv files, one kind at a time; got {Path(found[0]).name!r}")
+    listed = ", ".join(map(literal, found))
+    if kinds == {"read_csv"}:
+        return f"read_csv([{listed}], all_varchar = true, header = true)"
+    return f"read_parquet([{listed}])"

@@ -1,0 +1,282 @@
+"""Blocking in an engine: the same rules and the same pairs as in memory (`linking.blocking`), as joins of SQL.
+
+Each record has a key a rule: text for `key(...)`, a rank for `sorted(...)`, a list of words for `rare(...)`. A rule
+joins records by its keys, and leaves out the pairs of the rules before it, so every pair is made once.
+
+What a key is made of runs in the engine where SQL does exactly what Python does: strings of ASCII, slices from either
+end, `lower`, `digits`, `first`, `last`. For other values (accents, `soundex`, numbers) the parts of keys are worked out
+by `linking.keys`, once a distinct value, and joined in.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kinfolk.core.engine import ROW, Engine, literal, quoted
+from kinfolk.errors import InputError, SettingError
+from kinfolk.linking.blocking import Blocking, Key, RareTokens, SortedNeighbourhood, as_rules
+from kinfolk.linking.keys import Function, Part, Slice, parse_key
+from kinfolk.linking.pairs import normalised
+
+log = logging.getLogger("kinfolk")
+BETWEEN = "\x01"  # parts of a key; below every letter, so that keys are in the order of their first parts
+AT_A_TIME = 100_000  # values
+NAMED = 3
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """What a rule does, before it is done: how many pairs it would make, and its largest blocks."""
+
+    rule: str
+    n_pairs: int
+    largest: tuple[tuple[str, int], ...]  # key, records
+
+    def __str__(self) -> str:
+        blocks = "; ".join(f"{key!r} {size:,}" for key, size in self.largest)
+        return f"{self.rule}: {self.n_pairs:,} pairs" + (f"; largest blocks: {blocks}" if blocks else "")
+
+
+@dataclass(frozen=True)
+class BlockingTables:
+    """Records of a table in an engine, brought together by rules.
+
+    records   a table with a column `kf_row` that numbers its rows
+    names     the column of ids, by which `sorted(...)` orders equal keys; None: by the rows
+    first     how many rows, from the start, are of the first of two tables, whose pairs cross them; None: one table
+    """
+
+    engine: Engine
+    records: str
+    rules: Sequence[Blocking]
+    names: str | None = None
+    first: int | None = None
+
+    @classmethod
+    def of(
+        cls, engine: Engine, records: str, rules: Any, names: str | None = None, first: int | None = None
+    ) -> BlockingTables:
+        made = cls(engine, records, tuple(as_rules(rules)), names, first)
+        there = engine.columns(records)
+        for rule in made.rules:
+            lacking = next((one for one in rule.columns if one not in there), None)
+            if lacking is not None:
+                known = ", ".join(repr(one) for one in there if one != ROW)
+                raise InputError(f"the blocking rule {rule} reads the column {lacking!r}; the records have {known}")
+            if not isinstance(rule, Key | SortedNeighbourhood | RareTokens):
+                raise SettingError("blocking", str(rule), "key(...), sorted(...) or rare(...) in an engine")
+        return made
+
+    # -- keys -----------------------------------------------------------------------------------------
+
+    def make_keys(self) -> None:
+        """The table kf_keys: of each record its row and a key a rule, k0, k1, ..."""
+        engine = self.engine
+        parts = [(k, place, part, rule.normalise) for k, rule in enumerate(self.rules)
+                 for place, part in enumerate(_parts(rule))]  # fmt: skip
+        joins, made = [], {}
+        for k, place, part, normalise in parts:
+            made[k, place], join = self._part(part, normalise, f"kf_part_{k}_{place}")
+            joins += join
+        columns = []
+        for k, rule in enumerate(self.rules):
+            own = [made[k, place] for place in range(len(_parts(rule)))]
+            if isinstance(rule, RareTokens):
+                whole = "concat_ws(' ', " + ", ".join(own) + ")"
+                columns.append(f"nullif({whole}, '') AS k{k}")
+            else:
+                lacking = " OR ".join(f"{one} IS NULL" for one in own)
+                whole = f" || {literal(BETWEEN)} || ".join(own)
+                columns.append(f"CASE WHEN {lacking} THEN NULL ELSE {whole} END AS k{k}")
+        chosen = ", ".join([f"r.{ROW} AS {ROW}", *columns])
+        engine.run(f"CREATE OR REPLACE TABLE kf_plain AS SELECT {chosen} FROM {self.records} r {' '.join(joins)}")
+        self._ranked()
+
+    def _part(self, part: Part, normalise: bool, table: str) -> tuple[str, list[str]]:
+        """An expression for a part of a key, NULL where it is empty, and the joins it needs."""
+        engine, column = self.engine, f"r.{quoted(part.field)}"
+        text = engine.is_text(engine.columns(self.records)[part.field])
+        expression = _in_sql(engine, column, part, normalise) if text else None
+        wanted = f"{quoted(part.field)} IS NOT NULL"
+        if expression is not None:
+            wanted += f" AND NOT ({engine.is_ascii(quoted(part.field))})"
+        self._worked_out(part, normalise, text, wanted, table)
+        if expression is None:
+            return f"{table}.made", [f"LEFT JOIN {table} ON {table}.given = {column}"]
+        either = f"CASE WHEN {engine.is_ascii(column)} THEN nullif({expression}, '') ELSE {table}.made END"
+        if not engine.rows(f"SELECT 1 FROM {table} LIMIT 1"):
+            return f"nullif({expression}, '')", []
+        return either, [f"LEFT JOIN {table} ON {table}.given = {column}"]
+
+    def _worked_out(self, part: Part, normalise: bool, text: bool, wanted: str, table: str) -> None:
+        """A table of distinct values and what Python makes of them."""
+        import pyarrow
+
+        query = f"SELECT DISTINCT {quoted(part.field)} AS given FROM {self.records} WHERE {wanted}"
+
+        def pieces() -> Iterator[Any]:
+            kind = None
+            for batch in self.engine.batches(query, AT_A_TIME):
+                given = batch.column(0)
+                kind = given.type
+                yield pyarrow.table({"given": given, "made": _made(given.to_pylist(), part, normalise, text)})
+            if kind is None:
+                yield pyarrow.table({"given": pyarrow.array([], "string"), "made": pyarrow.array([], "string")})
+
+        self.engine.fill(table, pieces())
+
+    def _ranked(self) -> None:
+        """Ranks for sorted neighbourhoods, and lists of rare words."""
+        engine, columns, joins = self.engine, [], []
+        for k, rule in enumerate(self.rules):
+            if isinstance(rule, SortedNeighbourhood):
+                by = f"CAST(r.{quoted(self.names)} AS VARCHAR), " if self.names is not None else ""
+                engine.run(
+                    f"CREATE OR REPLACE TABLE kf_rank_{k} AS SELECT p.{ROW} AS {ROW}, "
+                    f"row_number() OVER (ORDER BY p.k{k}, {by}p.{ROW}) AS place "
+                    f"FROM kf_plain p JOIN {self.records} r ON r.{ROW} = p.{ROW} WHERE p.k{k} IS NOT NULL"
+                )
+                columns.append(f"kf_rank_{k}.place AS k{k}")
+                joins.append(f"LEFT JOIN kf_rank_{k} ON kf_rank_{k}.{ROW} = p.{ROW}")
+            elif isinstance(rule, RareTokens):
+                words = f"SELECT DISTINCT {ROW}, {engine.each(engine.words(f'k{k}'))} AS word FROM kf_plain"
+                engine.run(f"CREATE OR REPLACE TABLE kf_words_{k} AS {words} WHERE k{k} IS NOT NULL")
+                engine.run(
+                    f"CREATE OR REPLACE TABLE kf_rare_{k} AS SELECT w.{ROW} AS {ROW}, w.word AS word "
+                    f"FROM kf_words_{k} w JOIN (SELECT word FROM kf_words_{k} GROUP BY word "
+                    f"HAVING count(*) BETWEEN 2 AND {rule.max_frequency}) f ON f.word = w.word"
+                )
+                columns.append(f"p.k{k}")
+            else:
+                columns.append(f"p.k{k}")
+        chosen = ", ".join([f"p.{ROW} AS {ROW}", *columns])
+        engine.run(f"CREATE OR REPLACE TABLE kf_keys AS SELECT {chosen} FROM kf_plain p {' '.join(joins)}")
+        engine.run("DROP TABLE kf_plain")
+
+    # -- pairs ----------------------------------------------------------------------------------------
+
+    def blocks(self) -> list[Blocks]:
+        """What each rule would do."""
+        return [self._blocks(k, rule) for k, rule in enumerate(self.rules)]
+
+    def _blocks(self, k: int, rule: Blocking) -> Blocks:
+        if isinstance(rule, SortedNeighbourhood):
+            n = int(self.engine.rows(f"SELECT count(k{k}) FROM kf_keys")[0][0])
+            window = min(rule.window, n)
+            return Blocks(str(rule), sum(n - step for step in range(1, window)), ())
+        table, key = (f"kf_rare_{k}", "word") if isinstance(rule, RareTokens) else ("kf_keys", f"k{k}")
+        if self.first is None:
+            count, pairs = "count(*)", "n * (n - 1) // 2"
+        else:
+            count, pairs = f"count(*) FILTER ({ROW} < {self.first})", "a * (n - a)"
+        sizes = f"SELECT {key} AS key, count(*) AS n, {count} AS a FROM {table} WHERE {key} IS NOT NULL GROUP BY {key}"
+        total = self.engine.rows(f"SELECT coalesce(sum({pairs}), 0) FROM ({sizes})")[0][0]
+        largest = self.engine.rows(f"SELECT key, n FROM ({sizes}) WHERE n > 1 ORDER BY n DESC, key LIMIT {NAMED}")
+        return Blocks(str(rule), int(total), tuple((" + ".join(key.split(BETWEEN)), n) for key, n in largest))
+
+    def make_pairs(self, limit: int) -> None:
+        """The table kf_pairs of lefts and rights, each pair once; an error, before any is made, beyond `limit`."""
+        found = self.blocks()
+        total = sum(one.n_pairs for one in found)
+        for one in found:
+            log.info("%s", one)
+        if total > limit:
+            worst = max(found, key=lambda one: one.n_pairs)
+            remedy = "narrow the rule, or raise `limit`"
+            raise InputError(f"up to {total:,} pairs, where `limit` allows {limit:,}; {worst}; {remedy}")
+        for k in range(len(self.rules)):
+            begin = "INSERT INTO kf_pairs" if k else "CREATE OR REPLACE TABLE kf_pairs AS"
+            self.engine.run(f"{begin} {self._join(k)}")
+
+    def _join(self, k: int) -> str:
+        """The pairs of a rule that no rule before it has."""
+        rule, cross = self.rules[k], self._crossing()
+        before = [f"NOT coalesce({self._holds(j)}, false)" for j in range(k)]
+        conditions = " AND ".join([cross, *before])
+        if isinstance(rule, RareTokens):
+            shared = (
+                f"SELECT a.{ROW} AS low, b.{ROW} AS high FROM kf_rare_{k} a JOIN kf_rare_{k} b "
+                f"ON a.word = b.word AND a.{ROW} < b.{ROW} GROUP BY 1, 2 HAVING count(*) >= {rule.min_shared}"
+            )
+            return (
+                f"SELECT l.{ROW} AS low, r.{ROW} AS high FROM ({shared}) s JOIN kf_keys l ON l.{ROW} = s.low "
+                f"JOIN kf_keys r ON r.{ROW} = s.high WHERE {conditions}"
+            )
+        if isinstance(rule, SortedNeighbourhood):
+            steps = f"(SELECT unnest(range(1, {rule.window})) AS step)"
+            near = f"FROM kf_keys a JOIN {steps} s ON true JOIN kf_keys b ON b.k{k} = a.k{k} + s.step"
+            picked = f"CASE WHEN a.{ROW} < b.{ROW} THEN a.{ROW} ELSE b.{ROW} END AS low"
+            other = f"CASE WHEN a.{ROW} < b.{ROW} THEN b.{ROW} ELSE a.{ROW} END AS high"
+            both = " AND ".join([cross, *before]).replace("l.", "x.").replace("r.", "y.")
+            return (
+                f"SELECT low, high FROM (SELECT {picked}, {other} {near}) p JOIN kf_keys x ON x.{ROW} = p.low "
+                f"JOIN kf_keys y ON y.{ROW} = p.high WHERE {both}"
+            )
+        return (
+            f"SELECT l.{ROW} AS low, r.{ROW} AS high FROM kf_keys l JOIN kf_keys r ON l.k{k} = r.k{k} "
+            f"WHERE {conditions}"
+        )
+
+    def _crossing(self) -> str:
+        if self.first is None:
+            return f"l.{ROW} < r.{ROW}"
+        return f"l.{ROW} < {self.first} AND r.{ROW} >= {self.first}"
+
+    def _holds(self, k: int) -> str:
+        """Whether a rule brings l and r together."""
+        rule = self.rules[k]
+        if isinstance(rule, SortedNeighbourhood):
+            return f"abs(l.k{k} - r.k{k}) < {rule.window}"
+        if isinstance(rule, RareTokens):
+            own = [f"(SELECT word FROM kf_rare_{k} WHERE {ROW} = {side}.{ROW})" for side in "lr"]
+            return f"(SELECT count(*) FROM ({own[0]} INTERSECT {own[1]})) >= {rule.min_shared}"
+        return f"l.k{k} = r.k{k}"
+
+
+def _parts(rule: Blocking) -> list[Part]:
+    if isinstance(rule, RareTokens):
+        return [Part(name, ()) for name in rule.columns]
+    assert isinstance(rule, Key | SortedNeighbourhood)
+    return parse_key(rule.expression)
+
+
+def _in_sql(engine: Engine, column: str, part: Part, normalise: bool) -> str | None:
+    """What a part makes of a string of ASCII; None: not in SQL."""
+    if normalise:
+        bare = engine.replaced(f"lower({column})", "['`]", "")
+        text = f"trim({engine.replaced(bare, '[^a-z0-9]+', ' ')})"
+    else:
+        text = f"{engine.replaced(column, WHITE_AROUND, '')}"
+    for step in part.steps:
+        made = _step(engine, text, step)
+        if made is None:
+            return None
+        text = made
+    return engine.replaced(text, WHITE_AROUND, "") if part.steps else text
+
+
+WHITE_AROUND = r"^[\t-\r\x1c-\x1f ]+|[\t-\r\x1c-\x1f ]+$"  # what str.strip() takes of ASCII
+
+
+def _step(engine: Engine, text: str, step: Function | Slice) -> str | None:
+    if isinstance(step, Function):
+        if step.name == "lower":
+            return f"lower({text})"
+        if step.name == "digits":
+            return engine.replaced(text, "[^0-9]+", "")
+        return None
+    start, stop = step.start or 0, step.stop
+    if start >= 0 and (stop is None or stop >= 0):
+        return f"substr({text}, {start + 1}{'' if stop is None else f', {max(stop - start, 0)}'})"
+    if start < 0 and stop is None:
+        return f"right({text}, {-start})"
+    return None
+
+
+def _made(values: Sequence[Any], part: Part, normalise: bool, text: bool) -> list[str | None]:
+    clean = normalised if normalise else str.strip
+    written = values if text else [f"{float(value):.15g}" for value in values]
+    return [part.of(clean(value)) or None for value in written]

@@ -1,0 +1,139 @@
+"""Records of a table in an engine, clustered as `Linker.predict` clusters them in memory.
+
+    keys and pairs      joins (`linking.blocking_sql`)
+    log-odds of pairs   by the model, a run of pairs with their records at a time
+    components          of the pairs above the clusterer's threshold: no cluster reaches beyond one (`core.components`)
+    clusters            of whole components, by the model: closure, rules and clusterer as in memory
+
+What a clusterer makes of a component depends on nothing outside it, so the clusters are the same.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.core.components import components
+from kinfolk.core.data import Column
+from kinfolk.core.engine import ROW, Engine, quoted
+from kinfolk.errors import InputError, SettingError
+from kinfolk.linking.blocking_sql import BlockingTables
+from kinfolk.linking.clustered import membership, needed_fields
+from kinfolk.linking.comparisons import BestOf
+from kinfolk.linking.mentions import Mentions
+from kinfolk.linking.probabilities import RANKS
+from kinfolk.linking.training import sigmoid
+
+Array = NDArray[Any]
+log = logging.getLogger("kinfolk")
+LIMIT = 2_000_000_000  # pairs
+
+
+def cluster_in(engine: Engine, linker: Any, source: Any, id: str | None = "id", limit: int = LIMIT) -> None:
+    """Make a table kf_clusters: of each row of the source the number of its cluster, from 0 in order of first records,
+    and how surely it belongs there."""
+    check_in_pieces(linker)
+    engine.read(source, "kf_records", ROW)
+    fields = _fields(linker, engine, id)
+    blocking = BlockingTables.of(engine, "kf_records", linker.blocking, id)
+    blocking.make_keys()
+    blocking.make_pairs(limit)
+    one = linker.clone_for_pieces()
+
+    def scores(records: Any, pairs: Any) -> Any:
+        import pyarrow
+
+        items, order = mentions_of(records, pairs, fields)
+        score = np.empty(items.n_pairs)
+        score[order] = one.decision_function(items)
+        return pyarrow.table({"low": pairs.column("low"), "high": pairs.column("high"), "score": score})
+
+    engine.units("SELECT low, high FROM kf_pairs", "kf_records", fields, scores, "kf_scored", whole=False)
+    engine.run("DROP TABLE kf_pairs")
+    _clusters(engine, one, fields)
+
+
+def _clusters(engine: Engine, one: Any, fields: Sequence[str]) -> None:
+    threshold = min(one.clusterer_.threshold, 0.5) if one.closure else one.clusterer_.threshold
+    least = float(np.log(threshold) - np.log1p(-threshold)) if 0 < threshold < 1 else -np.inf
+    components(engine, f"SELECT low, high FROM kf_scored WHERE score > {least!r}", "kf_components")
+    inside = (
+        "SELECT s.low AS low, s.high AS high, a.component AS unit FROM kf_scored s "
+        "JOIN kf_components a ON a.node = s.low JOIN kf_components b ON b.node = s.high "
+        "WHERE a.component = b.component ORDER BY a.component"
+    )
+
+    def clusters(records: Any, pairs: Any) -> Any:
+        import pyarrow
+
+        items, _ = mentions_of(records, pairs, fields)
+        paired, probability, found = one.linked(items)
+        rows = records.column(ROW).to_numpy()
+        first = np.unique(found, return_index=True)[1]
+        size = np.bincount(found)
+        several = size[found] > 1
+        surely = membership(paired, probability, found)
+        kept = np.flatnonzero(several)
+        return pyarrow.table({ROW: rows[kept], "first": rows[first[found[kept]]], "surely": surely[kept]})
+
+    engine.units(inside, "kf_records", fields, clusters, "kf_several", whole=True)
+    best = "SELECT row, max(score) AS score FROM (SELECT low AS row, score FROM kf_scored UNION ALL SELECT high, score FROM kf_scored) GROUP BY row"
+    engine.run(
+        f"CREATE OR REPLACE TABLE kf_clusters AS SELECT r.{ROW} AS {ROW}, "
+        f"dense_rank() OVER (ORDER BY coalesce(s.first, r.{ROW})) - 1 AS cluster, "
+        f"coalesce(s.surely, 1.0 - 1.0 / (1.0 + exp(-b.score)), 1.0) AS probability "
+        f"FROM kf_records r LEFT JOIN kf_several s ON s.{ROW} = r.{ROW} LEFT JOIN ({best}) b ON b.row = r.{ROW}"
+    )
+
+
+def mentions_of(records: Any, pairs: Any, fields: Sequence[str]) -> tuple[Mentions, NDArray[np.int64]]:
+    """Items of Arrow tables, and the order in which their pairs are those of the table."""
+    rows = records.column(ROW).to_numpy()
+    columns = {name: _attribute(records.column(name)) for name in fields}
+    low, high = (np.searchsorted(rows, pairs.column(name).to_numpy()).astype(np.int32) for name in ("low", "high"))
+    order = np.lexsort((low, high))
+    return Mentions(columns, np.zeros(len(rows), np.int32), low[order], high[order], blocked=True), order
+
+
+def _attribute(column: Any) -> Any:
+    """A column of Arrow as items have it: strings by number, or numbers."""
+    import pyarrow
+
+    if pyarrow.types.is_floating(column.type) or pyarrow.types.is_integer(column.type):
+        return column.cast(pyarrow.float64()).fill_null(np.nan).to_numpy()
+    coded = column.combine_chunks().dictionary_encode()
+    coded = coded.combine_chunks() if isinstance(coded, pyarrow.ChunkedArray) else coded
+    values = coded.dictionary.to_pylist()
+    codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32)
+    if "" in values:  # an empty string is missing, as in memory
+        codes = np.where(codes == values.index(""), -1, codes).astype(np.int32)
+    return Column(codes, values)
+
+
+def check_in_pieces(linker: Any) -> None:
+    """Refuse what looks at more than a pair and its records at a time."""
+    if linker.training in RANKS:
+        remedy = "'local' or 'structured'"
+        raise SettingError("training", linker.training, f"{remedy} in an engine: an antecedent competes with all others")
+    wide = [str(one.columns[0].name) for one in linker.pair_set_.features if isinstance(one, BestOf)]
+    if wide:
+        remedy = "leave it out of `features`"
+        raise SettingError("features", wide[0], "comparisons of single pairs in an engine", remedy)
+    if linker.blocking is None:
+        raise SettingError("blocking", None, "given in an engine, such as ['key(postcode)']")
+
+
+def _fields(linker: Any, engine: Engine, id: str | None) -> list[str]:
+    there = engine.columns("kf_records")
+    if id is not None and id not in there:
+        raise InputError(f"the records have no column {id!r}; name the column of ids with `id=...`, or `id=None`")
+    wanted = needed_fields(linker)
+    fields = [name for name in there if name not in (ROW, id)] if wanted is None else wanted
+    lacking = next((name for name in fields if name not in there), None)
+    if lacking is not None:
+        raise InputError(f"the records have no column {lacking!r}; the model compares by it: add the column")
+    return fields
