@@ -38,16 +38,19 @@ class Engine(ABC):
         """The answer as Arrow batches of at most so many rows, one after the other."""
 
     @abstractmethod
-    def fill(self, table: str, pieces: Iterable[Any]) -> None:
-        """Make a table of Arrow tables, one after the other; the first says what the columns are."""
+    def fill(self, table: str, schema: Any, pieces: Iterable[Any]) -> None:
+        """Make a table of Arrow tables of this schema, one after the other; there may be none."""
 
     @abstractmethod
-    def units(self, pairs: str, records: str, columns: Sequence[str], kernel: Kernel, into: str, whole: bool) -> None:
+    def units(
+        self, pairs: str, records: str, columns: Sequence[str], kernel: Kernel, into: str, schema: Any, whole: bool
+    ) -> None:
         """Make a table of what a kernel says of runs of pairs with their records.
 
         pairs     a query: `low` and `high`, rows of two records; and, if `whole`, `unit`, in order: no run cuts one
         records   the table of the records, whose rows are numbered in `kf_row`
         columns   those the kernel sees, beside `kf_row`
+        schema    of what it answers
         """
 
     @abstractmethod
@@ -67,6 +70,10 @@ class Engine(ABC):
     @abstractmethod
     def replaced(self, text: str, pattern: str, by: str) -> str:
         """An expression: every match of a regular expression replaced."""
+
+    @abstractmethod
+    def matches(self, text: str, pattern: str) -> str:
+        """An expression: whether a regular expression matches the whole string."""
 
     @abstractmethod
     def words(self, text: str) -> str:

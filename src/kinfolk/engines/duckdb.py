@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import itertools
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -112,17 +113,18 @@ class DuckDB(Engine):
                     return
             yield batch
 
-    def fill(self, table: str, pieces: Iterable[Any]) -> None:
-        cursor, made = self.connection.cursor(), False
-        for piece in pieces:
+    def fill(self, table: str, schema: Any, pieces: Iterable[Any]) -> None:
+        cursor, begin = self.connection.cursor(), f"CREATE OR REPLACE TABLE {table} AS"
+        for piece in itertools.chain([schema.empty_table()], pieces):
             with _told("a query"):
                 cursor.register("kinfolk_piece", piece)
-                begin = f"INSERT INTO {table}" if made else f"CREATE OR REPLACE TABLE {table} AS"
                 cursor.execute(f"{begin} SELECT * FROM kinfolk_piece")
                 cursor.unregister("kinfolk_piece")
-            made = True
+            begin = f"INSERT INTO {table}"
 
-    def units(self, pairs: str, records: str, columns: Sequence[str], kernel: Kernel, into: str, whole: bool) -> None:
+    def units(
+        self, pairs: str, records: str, columns: Sequence[str], kernel: Kernel, into: str, schema: Any, whole: bool
+    ) -> None:
         import numpy as np
         import pyarrow
 
@@ -139,7 +141,7 @@ class DuckDB(Engine):
                     found = cursor.sql(wanted).to_arrow_table()
                 yield kernel(found, run)
 
-        self.fill(into, answers())
+        self.fill(into, schema, answers())
 
     def columns(self, table: str) -> dict[str, str]:
         return {name: kind for name, kind, *_ in self.rows(f"DESCRIBE {table}")}
@@ -152,6 +154,9 @@ class DuckDB(Engine):
 
     def replaced(self, text: str, pattern: str, by: str) -> str:
         return f"regexp_replace({text}, {literal(pattern)}, {literal(by)}, 'g')"
+
+    def matches(self, text: str, pattern: str) -> str:
+        return f"regexp_full_match({text}, {literal(pattern)})"
 
     def words(self, text: str) -> str:
         return f"string_split({text}, ' ')"

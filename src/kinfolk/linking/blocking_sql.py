@@ -92,8 +92,11 @@ class BlockingTables:
                 whole = f" || {literal(BETWEEN)} || ".join(own)
                 columns.append(f"CASE WHEN {lacking} THEN NULL ELSE {whole} END AS k{k}")
         chosen = ", ".join([f"r.{ROW} AS {ROW}", *columns])
-        engine.run(f"CREATE OR REPLACE TABLE kf_plain AS SELECT {chosen} FROM {self.records} r {' '.join(joins)}")
-        self._ranked()
+        done = all(isinstance(rule, Key) for rule in self.rules)
+        table = "kf_keys" if done else "kf_plain"
+        engine.run(f"CREATE OR REPLACE TABLE {table} AS SELECT {chosen} FROM {self.records} r {' '.join(joins)}")
+        if not done:
+            self._ranked()
 
     def _part(self, part: Part, normalise: bool, table: str) -> tuple[str, list[str]]:
         """An expression for a part of a key, NULL where it is empty, and the joins it needs."""
@@ -115,18 +118,17 @@ class BlockingTables:
         """A table of distinct values and what Python makes of them."""
         import pyarrow
 
-        query = f"SELECT DISTINCT {quoted(part.field)} AS given FROM {self.records} WHERE {wanted}"
+        kind = pyarrow.string() if text else pyarrow.float64()
+        schema = pyarrow.schema([("given", kind), ("made", pyarrow.string())])
+        of = quoted(part.field) if text else f"CAST({quoted(part.field)} AS DOUBLE)"
+        query = f"SELECT DISTINCT {of} AS given FROM {self.records} WHERE {wanted}"
 
         def pieces() -> Iterator[Any]:
-            kind = None
             for batch in self.engine.batches(query, AT_A_TIME):
                 given = batch.column(0)
-                kind = given.type
-                yield pyarrow.table({"given": given, "made": _made(given.to_pylist(), part, normalise, text)})
-            if kind is None:
-                yield pyarrow.table({"given": pyarrow.array([], "string"), "made": pyarrow.array([], "string")})
+                yield pyarrow.table({"given": given, "made": _made(given.to_pylist(), part, normalise, text)}, schema)
 
-        self.engine.fill(table, pieces())
+        self.engine.fill(table, schema, pieces())
 
     def _ranked(self) -> None:
         """Ranks for sorted neighbourhoods, and lists of rare words."""
@@ -247,7 +249,8 @@ def _in_sql(engine: Engine, column: str, part: Part, normalise: bool) -> str | N
     """What a part makes of a string of ASCII; None: not in SQL."""
     if normalise:
         bare = engine.replaced(f"lower({column})", "['`]", "")
-        text = f"trim({engine.replaced(bare, '[^a-z0-9]+', ' ')})"
+        clean = f"trim({engine.replaced(bare, '[^a-z0-9]+', ' ')})"
+        text = f"CASE WHEN {engine.matches(column, '[a-z0-9]+')} THEN {column} ELSE {clean} END"  # most are plain
     else:
         text = f"{engine.replaced(column, WHITE_AROUND, '')}"
     for step in part.steps:

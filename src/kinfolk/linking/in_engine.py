@@ -19,14 +19,13 @@ from numpy.typing import NDArray
 
 from kinfolk.core.components import components
 from kinfolk.core.data import Column
-from kinfolk.core.engine import ROW, Engine, quoted
+from kinfolk.core.engine import ROW, Engine
 from kinfolk.errors import InputError, SettingError
 from kinfolk.linking.blocking_sql import BlockingTables
 from kinfolk.linking.clustered import membership, needed_fields
 from kinfolk.linking.comparisons import BestOf
 from kinfolk.linking.mentions import Mentions
 from kinfolk.linking.probabilities import RANKS
-from kinfolk.linking.training import sigmoid
 
 Array = NDArray[Any]
 log = logging.getLogger("kinfolk")
@@ -36,29 +35,34 @@ LIMIT = 2_000_000_000  # pairs
 def cluster_in(engine: Engine, linker: Any, source: Any, id: str | None = "id", limit: int = LIMIT) -> None:
     """Make a table kf_clusters: of each row of the source the number of its cluster, from 0 in order of first records,
     and how surely it belongs there."""
+    import pyarrow
+
     check_in_pieces(linker)
     engine.read(source, "kf_records", ROW)
     fields = _fields(linker, engine, id)
     blocking = BlockingTables.of(engine, "kf_records", linker.blocking, id)
     blocking.make_keys()
     blocking.make_pairs(limit)
-    one = linker.clone_for_pieces()
+
+    scored = pyarrow.schema([("low", "int64"), ("high", "int64"), ("score", "float64")])
 
     def scores(records: Any, pairs: Any) -> Any:
-        import pyarrow
-
         items, order = mentions_of(records, pairs, fields)
         score = np.empty(items.n_pairs)
-        score[order] = one.decision_function(items)
-        return pyarrow.table({"low": pairs.column("low"), "high": pairs.column("high"), "score": score})
+        score[order] = linker.decision_function(items)
+        ends = {name: pairs.column(name) for name in ("low", "high")}
+        return pyarrow.table({**ends, "score": score}, scored)
 
-    engine.units("SELECT low, high FROM kf_pairs", "kf_records", fields, scores, "kf_scored", whole=False)
+    pairs = "SELECT low, high FROM kf_pairs"
+    engine.units(pairs, "kf_records", fields, scores, "kf_scored", scored, whole=False)
     engine.run("DROP TABLE kf_pairs")
-    _clusters(engine, one, fields)
+    _clusters(engine, linker, fields)
 
 
-def _clusters(engine: Engine, one: Any, fields: Sequence[str]) -> None:
-    threshold = min(one.clusterer_.threshold, 0.5) if one.closure else one.clusterer_.threshold
+def _clusters(engine: Engine, linker: Any, fields: Sequence[str]) -> None:
+    import pyarrow
+
+    threshold = min(linker.clusterer_.threshold, 0.5) if linker.closure else linker.clusterer_.threshold
     least = float(np.log(threshold) - np.log1p(-threshold)) if 0 < threshold < 1 else -np.inf
     components(engine, f"SELECT low, high FROM kf_scored WHERE score > {least!r}", "kf_components")
     inside = (
@@ -67,26 +71,25 @@ def _clusters(engine: Engine, one: Any, fields: Sequence[str]) -> None:
         "WHERE a.component = b.component ORDER BY a.component"
     )
 
+    several = pyarrow.schema([(ROW, "int64"), ("first", "int64"), ("surely", "float64")])
+
     def clusters(records: Any, pairs: Any) -> Any:
-        import pyarrow
-
         items, _ = mentions_of(records, pairs, fields)
-        paired, probability, found = one.linked(items)
+        paired, probability, found = linker.linked(items)
         rows = records.column(ROW).to_numpy()
-        first = np.unique(found, return_index=True)[1]
-        size = np.bincount(found)
-        several = size[found] > 1
-        surely = membership(paired, probability, found)
-        kept = np.flatnonzero(several)
-        return pyarrow.table({ROW: rows[kept], "first": rows[first[found[kept]]], "surely": surely[kept]})
+        first, size = np.unique(found, return_index=True)[1], np.bincount(found)
+        kept = np.flatnonzero(size[found] > 1)
+        surely = membership(paired, probability, found)[kept]
+        return pyarrow.table({ROW: rows[kept], "first": rows[first[found[kept]]], "surely": surely}, several)
 
-    engine.units(inside, "kf_records", fields, clusters, "kf_several", whole=True)
-    best = "SELECT row, max(score) AS score FROM (SELECT low AS row, score FROM kf_scored UNION ALL SELECT high, score FROM kf_scored) GROUP BY row"
+    engine.units(inside, "kf_records", fields, clusters, "kf_several", several, whole=True)
+    ends = "SELECT low AS node, score FROM kf_scored UNION ALL SELECT high, score FROM kf_scored"
+    best = f"SELECT node, max(score) AS score FROM ({ends}) GROUP BY node"
     engine.run(
         f"CREATE OR REPLACE TABLE kf_clusters AS SELECT r.{ROW} AS {ROW}, "
         f"dense_rank() OVER (ORDER BY coalesce(s.first, r.{ROW})) - 1 AS cluster, "
         f"coalesce(s.surely, 1.0 - 1.0 / (1.0 + exp(-b.score)), 1.0) AS probability "
-        f"FROM kf_records r LEFT JOIN kf_several s ON s.{ROW} = r.{ROW} LEFT JOIN ({best}) b ON b.row = r.{ROW}"
+        f"FROM kf_records r LEFT JOIN kf_several s ON s.{ROW} = r.{ROW} LEFT JOIN ({best}) b ON b.node = r.{ROW}"
     )
 
 
@@ -118,7 +121,9 @@ def check_in_pieces(linker: Any) -> None:
     """Refuse what looks at more than a pair and its records at a time."""
     if linker.training in RANKS:
         remedy = "'local' or 'structured'"
-        raise SettingError("training", linker.training, f"{remedy} in an engine: an antecedent competes with all others")
+        raise SettingError(
+            "training", linker.training, f"{remedy} in an engine: an antecedent competes with all others"
+        )
     wide = [str(one.columns[0].name) for one in linker.pair_set_.features if isinstance(one, BestOf)]
     if wide:
         remedy = "leave it out of `features`"
