@@ -52,7 +52,8 @@ def check_same(engine: DuckDB, linker: kf.Linker, table: Any) -> None:
 
 @pytest.mark.parametrize(
     "clusterer",
-    [kf.AverageLink(), kf.AverageLink(0.2), kf.SingleLink(), kf.CompleteLink(), kf.BestLink(), kf.Correlation(),
+    [kf.AverageLink(), kf.AverageLink(0.2), kf.SingleLink(), kf.SingleLink(0.0), kf.SingleLink(0.9), kf.CompleteLink(),
+     kf.BestLink(), kf.Correlation(),
      kf.AverageLink(max_size=2)],
     ids=str,
 )  # fmt: skip

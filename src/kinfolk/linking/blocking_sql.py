@@ -77,9 +77,10 @@ class BlockingTables:
         engine = self.engine
         parts = [(k, place, part, rule.normalise) for k, rule in enumerate(self.rules)
                  for place, part in enumerate(_parts(rule))]  # fmt: skip
-        joins, made = [], {}
+        joins, made, kinds = [], {}, engine.columns(self.records)
         for k, place, part, normalise in parts:
-            made[k, place], join = self._part(part, normalise, f"kf_part_{k}_{place}")
+            text = engine.is_text(kinds[part.field])
+            made[k, place], join = self._part(part, normalise, text, f"kf_part_{k}_{place}")
             joins += join
         columns = []
         for k, rule in enumerate(self.rules):
@@ -98,10 +99,9 @@ class BlockingTables:
         if not done:
             self._ranked()
 
-    def _part(self, part: Part, normalise: bool, table: str) -> tuple[str, list[str]]:
+    def _part(self, part: Part, normalise: bool, text: bool, table: str) -> tuple[str, list[str]]:
         """An expression for a part of a key, NULL where it is empty, and the joins it needs."""
         engine, column = self.engine, f"r.{quoted(part.field)}"
-        text = engine.is_text(engine.columns(self.records)[part.field])
         expression = _in_sql(engine, column, part, normalise) if text else None
         wanted = f"{quoted(part.field)} IS NOT NULL"
         if expression is not None:
@@ -171,13 +171,13 @@ class BlockingTables:
             return Blocks(str(rule), sum(n - step for step in range(1, window)), ())
         table, key = (f"kf_rare_{k}", "word") if isinstance(rule, RareTokens) else ("kf_keys", f"k{k}")
         if self.first is None:
-            count, pairs = "count(*)", "n * (n - 1) // 2"
+            ours, twice = "0", "n * (n - 1)"
         else:
-            count, pairs = f"count(*) FILTER ({ROW} < {self.first})", "a * (n - a)"
-        sizes = f"SELECT {key} AS key, count(*) AS n, {count} AS a FROM {table} WHERE {key} IS NOT NULL GROUP BY {key}"
-        total = self.engine.rows(f"SELECT coalesce(sum({pairs}), 0) FROM ({sizes})")[0][0]
+            ours, twice = f"sum(CASE WHEN {ROW} < {self.first} THEN 1 ELSE 0 END)", "2 * a * (n - a)"
+        sizes = f"SELECT {key} AS key, count(*) AS n, {ours} AS a FROM {table} WHERE {key} IS NOT NULL GROUP BY {key}"
+        total = int(self.engine.rows(f"SELECT coalesce(sum({twice}), 0) FROM ({sizes})")[0][0]) // 2
         largest = self.engine.rows(f"SELECT key, n FROM ({sizes}) WHERE n > 1 ORDER BY n DESC, key LIMIT {NAMED}")
-        return Blocks(str(rule), int(total), tuple((" + ".join(key.split(BETWEEN)), n) for key, n in largest))
+        return Blocks(str(rule), total, tuple((" + ".join(key.split(BETWEEN)), n) for key, n in largest))
 
     def make_pairs(self, limit: int) -> None:
         """The table kf_pairs of lefts and rights, each pair once; an error, before any is made, beyond `limit`."""
@@ -208,14 +208,12 @@ class BlockingTables:
                 f"JOIN kf_keys r ON r.{ROW} = s.high WHERE {conditions}"
             )
         if isinstance(rule, SortedNeighbourhood):
-            steps = f"(SELECT unnest(range(1, {rule.window})) AS step)"
-            near = f"FROM kf_keys a JOIN {steps} s ON true JOIN kf_keys b ON b.k{k} = a.k{k} + s.step"
-            picked = f"CASE WHEN a.{ROW} < b.{ROW} THEN a.{ROW} ELSE b.{ROW} END AS low"
-            other = f"CASE WHEN a.{ROW} < b.{ROW} THEN b.{ROW} ELSE a.{ROW} END AS high"
-            both = " AND ".join([cross, *before]).replace("l.", "x.").replace("r.", "y.")
+            steps = ", ".join(f"({step})" for step in range(1, rule.window))
+            near = f"kf_keys a CROSS JOIN (VALUES {steps}) s(step) JOIN kf_keys b ON b.k{k} = a.k{k} + s.step"
+            ends = f"least(a.{ROW}, b.{ROW}) AS low, greatest(a.{ROW}, b.{ROW}) AS high"
             return (
-                f"SELECT low, high FROM (SELECT {picked}, {other} {near}) p JOIN kf_keys x ON x.{ROW} = p.low "
-                f"JOIN kf_keys y ON y.{ROW} = p.high WHERE {both}"
+                f"SELECT low, high FROM (SELECT {ends} FROM {near}) p JOIN kf_keys l ON l.{ROW} = p.low "
+                f"JOIN kf_keys r ON r.{ROW} = p.high WHERE {conditions}"
             )
         return (
             f"SELECT l.{ROW} AS low, r.{ROW} AS high FROM kf_keys l JOIN kf_keys r ON l.k{k} = r.k{k} "

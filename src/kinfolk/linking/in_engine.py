@@ -21,6 +21,7 @@ from kinfolk.core.components import components
 from kinfolk.core.data import Column
 from kinfolk.core.engine import ROW, Engine
 from kinfolk.errors import InputError, SettingError
+from kinfolk.inference.clustering import log_odds
 from kinfolk.linking.blocking_sql import BlockingTables
 from kinfolk.linking.clustered import membership, needed_fields
 from kinfolk.linking.comparisons import BestOf
@@ -62,9 +63,11 @@ def cluster_in(engine: Engine, linker: Any, source: Any, id: str | None = "id", 
 def _clusters(engine: Engine, linker: Any, fields: Sequence[str]) -> None:
     import pyarrow
 
-    threshold = min(linker.clusterer_.threshold, 0.5) if linker.closure else linker.clusterer_.threshold
-    least = float(np.log(threshold) - np.log1p(-threshold)) if 0 < threshold < 1 else -np.inf
-    components(engine, f"SELECT low, high FROM kf_scored WHERE score > {least!r}", "kf_components")
+    threshold = linker.clusterer_.threshold
+    if linker.closure:
+        threshold = min(threshold, 0.5)  # likely clusters, inside which more pairs are compared, are those above it
+    likely = f"score > {float(log_odds(np.array([threshold]))[0])!r}" if threshold > 0 else "true"
+    components(engine, f"SELECT low, high FROM kf_scored WHERE {likely}", "kf_components")
     inside = (
         "SELECT s.low AS low, s.high AS high, a.component AS unit FROM kf_scored s "
         "JOIN kf_components a ON a.node = s.low JOIN kf_components b ON b.node = s.high "
