@@ -304,7 +304,8 @@ def test_slack_is_what_one_pair_makes():
 @pytest.mark.parametrize("own", [0.5, 0.3, 0.97, 0.001, 0.9999, 0.0])
 def test_among_equals_the_clusterer_keeps_its_own(own: float):
     items = world(1)
-    chosen, choice = best_threshold(items, np.zeros(items.n_pairs), kf.SingleLink(own), lambda clusters, kept=None: 0.7)
+    value: Any = lambda clusters, kept=None: 0.7  # noqa: E731
+    chosen, choice = best_threshold(items, np.zeros(items.n_pairs), kf.SingleLink(own), value, guarded=True)
     assert set(choice.tried.values()) == {0.7} and len(choice.tried) == len(LOG_ODDS) + (own not in (0.3, 0.5))
     assert chosen == choice.best == own and choice.gain == 0
     assert "the best of those tried" in str(choice)
@@ -319,7 +320,7 @@ def test_as_good_as_the_best(own: float):
     def value(clusters: Any, kept: Any = None) -> float:
         return 0.8 * slack(items) * (abs(int(clusters.max()) - 20) // 4 == 0) + 0.5 * (int(clusters.max()) > 8)
 
-    chosen, choice = best_threshold(items, sigmoid(score), kf.SingleLink(own), value)
+    chosen, choice = best_threshold(items, sigmoid(score), kf.SingleLink(own), value, guarded=True)
     for threshold, found in choice.tried.items():
         decided = [1 / (1 + math.exp(-s)) > threshold for s in score]
         clusters = oracle.single_link(items.n_items, items.left, items.right, decided)
@@ -335,9 +336,8 @@ def test_as_good_as_the_best(own: float):
 def test_a_threshold_that_is_better_beyond_doubt_is_taken():
     items = world(1)
     score = np.where(items.pair_labels == 1, 2.2, 1.2)
-    chosen, choice = best_threshold(
-        items, sigmoid(score), kf.SingleLink(), supervision_of_clusters(items).value("pair_f1")
-    )
+    value = supervision_of_clusters(items).value("pair_f1")
+    chosen, choice = best_threshold(items, sigmoid(score), kf.SingleLink(), value, guarded=True)
     assert choice.tried[chosen] == 1 and 1.2 <= math.log(chosen / (1 - chosen)) < 2.2
     assert chosen == pytest.approx(0.8), "the nearest to 0.5 of those that are right"
     assert choice.tried[0.5] < 0.5 and choice.gain > choice.half_width
@@ -353,12 +353,13 @@ def test_a_gain_of_one_entity_is_not_enough_to_leave_the_own_threshold():
     alone = [pair for pair in true if items.clusters[items.left[pair]] == entity]
     score = np.where(items.pair_labels == 1, 3.0, -9.0)
     score[alone] = -0.3
-    chosen, choice = best_threshold(
-        items, sigmoid(score), kf.SingleLink(), supervision_of_clusters(items).value("pair_f1")
-    )
+    value = supervision_of_clusters(items).value("pair_f1")
+    chosen, choice = best_threshold(items, sigmoid(score), kf.SingleLink(), value, guarded=True)
     assert choice.best < 0.43 and choice.tried[choice.best] == 1 > choice.tried[0.5]
     assert chosen == 0.5 and 0 < choice.gain < choice.half_width
     assert str(choice).endswith(": not enough to leave it")
+    chosen, choice = best_threshold(items, sigmoid(score), kf.SingleLink(), value, guarded=False)
+    assert chosen == choice.best < 0.43 and str(choice).endswith(": taken"), "asked for, the best one is taken"
 
 
 def test_the_interval_of_a_gain_is_the_jackknife_s():
@@ -367,7 +368,7 @@ def test_the_interval_of_a_gain_is_the_jackknife_s():
     rng = np.random.default_rng(1)
     score = np.where(items.pair_labels == 1, 1.0, -2.0) + rng.normal(0, 1.5, items.n_pairs)
     value = supervision_of_clusters(items).value("pair_f1")
-    chosen, choice = best_threshold(items, sigmoid(score), kf.SingleLink(0.9), value, seed=4)
+    chosen, choice = best_threshold(items, sigmoid(score), kf.SingleLink(0.9), value, seed=4, guarded=True)
     parts = item_folds(items, PARTS, 4)
     clusters = [at_threshold(kf.SingleLink(), t).cluster(items.n_items, items.left, items.right, sigmoid(score))
                 for t in (choice.best, 0.9)]  # fmt: skip
@@ -411,7 +412,7 @@ def test_a_linker_with_folds(documents: int, keep_local: bool):
     fold, value = item_folds(items, 3, 0), supervision_of_clusters(items).value("pair_f1")
     by_hand = trainer(items, told.pair_set_)
     local = unseen_scores(by_hand, kf.AverageLink(0.6, 6), "nearest", 0, fold)[0]
-    threshold, _ = best_threshold(items, sigmoid(local), kf.AverageLink(0.6, 6), value)
+    threshold, _ = best_threshold(items, sigmoid(local), kf.AverageLink(0.6, 6), value, guarded=False)
     clusterer = kf.AverageLink(threshold, 6)
     unseen = unseen_scores(by_hand, clusterer, "nearest", 3, fold)
     scores = [value(clusters_of(items, sigmoid(s), clusterer)) for s in unseen]
@@ -422,7 +423,7 @@ def test_a_linker_with_folds(documents: int, keep_local: bool):
     kept = unseen[told.best_round_]
     mapped = calibrated(kept, items.pair_labels == 1, item_folds(items, 10, 0)[items.left])
     np.testing.assert_array_equal(mapped.knots, told.calibration_.knots)
-    threshold, _ = best_threshold(items, sigmoid(mapped(kept)), kf.AverageLink(0.6, 6), value)
+    threshold, _ = best_threshold(items, sigmoid(mapped(kept)), kf.AverageLink(0.6, 6), value, guarded=False)
     assert told.clusterer_.get_params() == {"threshold": threshold, "max_size": 6, "of": "probability"}
     assert told.clusterer.threshold == 0.6, "the setting is as it was"
     fresh = world(6, entities=20, noise=0.6)

@@ -3,6 +3,7 @@
 Every candidate clusters the training items by probabilities of models that have not seen the pairs, at each of some
 thirty thresholds. The first candidate is the usual one; another is taken only if it is better with 90 % confidence, by
 the jackknife over entities (see `best_threshold`): the best of many always looks good on the pairs it was chosen by.
+So is another threshold, unless folds were asked for, which is to ask for the best one.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ Array = NDArray[Any]
 log = logging.getLogger("kinfolk")
 FOLDS = 5  # of `folds="auto"`
 CALIBRATED_BY = 10  # parts of the entities, by which maps of probabilities are compared
-MOST_PAIRS = 200_000  # that a choice is made by; of more, those of components drawn at random
+MOST_PAIRS = 200_000  # that a clusterer is chosen by; of more, those of components drawn at random
 LIKELY = 0.05  # probability of the pairs by which components hang together
 
 
@@ -79,11 +80,12 @@ def unseen_rounds(
     folds: int,
     by: Probabilities,
     seed: int | None,
+    guarded: bool,
 ) -> tuple[Clusterer, Unseen]:
     """What models say of training pairs that they have not seen, and how good each round is by that.
 
     Structured rounds cluster by the threshold that suits the local one: the clusterer at that. `ranking`: to be
-    averaged with.
+    averaged with. `guarded`: see `best_threshold`.
     """
     items = trainer.data.items
     fold, part = (item_folds(items, n, seed) for n in (folds, CALIBRATED_BY))
@@ -91,7 +93,7 @@ def unseen_rounds(
     local = unseen_scores(trainer, clusterer, kind, 0, fold, learned)[0]
     ranked = None if ranking is None else unseen_scores(ranking, clusterer, kind, 0, fold)[0]
     probability = by.value(items, local, ranked, clusterer.of_shares)
-    threshold, choice = best_threshold(items, probability, clusterer, value, seed)
+    threshold, choice = best_threshold(items, probability, clusterer, value, seed, guarded=guarded)
     clusterer = at_threshold(clusterer, threshold)
     if not rounds:
         return clusterer, Unseen(part, [local], ranked, [choice.tried[threshold]])
@@ -185,18 +187,25 @@ def candidates_beside(usual: Clusterer, items: Mentions) -> list[Clusterer]:
 
 
 def choose_clusterer(
-    items: Mentions, probability: Array, candidates: Sequence[Clusterer], value: Metric, seed: int | None = 0
+    items: Mentions,
+    probability: Array,
+    candidates: Sequence[Clusterer],
+    value: Metric,
+    seed: int | None = 0,
+    *,
+    guarded: bool = True,
 ) -> tuple[Clusterer, ClustererChoice]:
     """The clusterer, at its threshold, by a metric of clusters.
 
     probability   of every pair of the items, by models that have not seen it
     candidates    the first one is the usual one, which stays unless another is surely better
     value         the metric of clusters of the items; `value(clusters, kept)` is by some items alone
+    guarded       whether the usual one keeps its own threshold, too, unless another is surely better
     """
-    kept, pairs = _drawn(items, probability, seed)
+    kept, pairs = _drawn(items, probability, seed) if len(candidates) > 1 else (None, slice(None))
     part = items if kept is None else items.with_pairs(items.left[pairs], items.right[pairs])
     own, by = probability[pairs], value if kept is None else _by_these(value, kept)
-    threshold, tuned = best_threshold(part, own, candidates[0], by, seed)
+    threshold, tuned = best_threshold(part, own, candidates[0], by, seed, guarded=guarded)
     usual = at_threshold(candidates[0], threshold)
     tried = [(usual, tuned.tried[threshold])]
     for other in candidates[1:]:

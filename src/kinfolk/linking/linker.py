@@ -182,10 +182,10 @@ class Linker(Guarded):
     folds: int | str | None = setting(
         "auto",
         "into how many folds training is dealt to choose the threshold of the clusterer (see `clusterer_`) and the "
-        "round, by `select` on pairs that models have not seen, and to calibrate probabilities on them; the "
-        "clusterer's own threshold stays unless another is better with 90 % confidence. None: the clusterer's own "
-        'threshold, the round by the pairs trained on, and probabilities as they are. "auto": 5 where the clusterer '
-        "is chosen by them too (records with known clusters, 30 true pairs or more), else None",
+        "round, by `select` on pairs that models have not seen, and to calibrate probabilities on them. None: the "
+        "clusterer's own threshold, the round by the pairs trained on, and probabilities as they are. "
+        '"auto": 5 where the clusterer is chosen by them too (records with known clusters, 30 true pairs or more), and '
+        "the clusterer's own threshold stays unless another is better with 90 % confidence; else None",
         one_of("auto") | (whole(2) | NONE),
     )
     l2: float | str = setting(
@@ -319,12 +319,12 @@ class Linker(Guarded):
         """All rounds, of which one is kept: by unseen pairs, where there are folds, and then threshold, clusterer and
         calibration are chosen by them too."""
         value, rounds, unseen, seed = values[self._metrics[0]], self._structured_rounds, None, self.random_state
-        candidates = [self.clusterer_]
+        candidates, guarded = [self.clusterer_], self.folds == "auto"
         if self.folds_ is not None:
             if self.clusterer == "auto":
                 candidates = candidates_beside(self.clusterer_, trainer.data.items)
             said = trainer, ranking, self.clusterer_, self.e_step, rounds, value, self.folds_
-            self.clusterer_, unseen = unseen_rounds(*said, self._probabilities, seed)
+            self.clusterer_, unseen = unseen_rounds(*said, self._probabilities, seed, guarded)
         self.round_weights_, self.rounds_ = train_rounds(
             trainer,
             self.clusterer_,
@@ -341,7 +341,7 @@ class Linker(Guarded):
             self.calibration_ = calibrated_by(data, unseen, self.best_round_, self._probabilities)
         score = self._probabilities.of_log_odds(unseen.log_odds[self.best_round_])
         probability = self._probabilities.value(data.items, score, unseen.ranked, self.clusterer_.of_shares)
-        self.clusterer_, choice = choose_clusterer(data.items, probability, candidates, value, seed)
+        self.clusterer_, choice = choose_clusterer(data.items, probability, candidates, value, seed, guarded=guarded)
         log.info("%s", choice)
 
     def candidates(self, items: Mentions) -> Mentions:

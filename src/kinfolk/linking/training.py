@@ -298,12 +298,13 @@ class ThresholdChoice:
     tried: dict[float, float]
     gain: float
     half_width: float
+    chosen: float
 
     def __str__(self) -> str:
         own = f"threshold {self.own:.3f} has {self.tried[self.own]:.4f} on unseen training pairs"
         if self.best == self.own:
             return f"{own}, the best of those tried"
-        verdict = "taken" if self.gain > self.half_width else "not enough to leave it"
+        verdict = "taken" if self.chosen == self.best else "not enough to leave it"
         return f"{own}, {self.best:.3f} has {self.gain:+.4f} ± {self.half_width:.4f}: {verdict}"
 
 
@@ -404,13 +405,13 @@ def slack(items: Mentions) -> float:
 
 
 def best_threshold(
-    items: Mentions, value: Array, clusterer: Clusterer, metric: Metric, seed: int | None = 0
+    items: Mentions, value: Array, clusterer: Clusterer, metric: Metric, seed: int | None = 0, *, guarded: bool
 ) -> tuple[float, ThresholdChoice]:
     """The threshold, as a probability, by the metric of clusters; `value` of every pair is by models that never saw it.
 
-    The clusterer's own stays unless another is better with 90 % confidence, by the jackknife below: the best of
-    many thresholds always looks better on the pairs it was chosen by, and few entities say little. Of thresholds
-    that are as good as the best, the one nearest to the clusterer's own is taken.
+    Of thresholds that are as good as the best, the one nearest to the clusterer's own is taken. `guarded`: the
+    clusterer's own stays unless the best is better with 90 % confidence, by the jackknife below; the best of many
+    thresholds always looks better on the pairs it was chosen by, and few entities say little.
     """
     own = float(clusterer.threshold)
     grid = [own, *(t for t in map(float, sigmoid(LOG_ODDS)) if abs(t - own) > 1e-9)]
@@ -421,8 +422,8 @@ def best_threshold(
     away = np.abs(log_odds(good) - log_odds(np.array([own])))
     best = own if own in good else float(good[away.argmin()])
     gain, error = gain_of(items, clusters[best], clusters[own], metric, seed) if best != own else (0.0, 0.0)
-    chosen = best if gain > WIDTH * error else own
-    return chosen, ThresholdChoice(own, best, tried, gain, WIDTH * error)
+    chosen = best if not guarded or gain > WIDTH * error else own
+    return chosen, ThresholdChoice(own, best, tried, gain, WIDTH * error, chosen)
 
 
 def gain_of(items: Mentions, one: Array, other: Array, metric: Metric, seed: int | None) -> tuple[float, float]:

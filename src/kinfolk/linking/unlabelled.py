@@ -208,9 +208,10 @@ def field_matches(items: Mentions, features: Sequence[PairFeature], n_jobs: int)
         raise InputError(f"without clusters a linker learns from comparisons of single fields: there is none; {remedy}")
     if not items.n_pairs:
         raise InputError("no candidate pair to learn from; choose wider blocking rules")
-    rows = distinct_rows(agreement.coder(items), items.left, items.right, agreement.sizes, n_jobs)
+    codes = agreement.coder(items)
+    rows = distinct_rows(codes, items.left, items.right, agreement.sizes, n_jobs)
     drawn, no_candidate = drawn_pairs(items, DRAWN)
-    at_random = distinct_rows(agreement.coder(items), *drawn, agreement.sizes, n_jobs)
+    at_random = distinct_rows(codes, *drawn, agreement.sizes, n_jobs)
     of_others = np.bincount(at_random.row[no_candidate], minlength=len(at_random.codes))
     others = CodedRows(at_random.codes[of_others > 0], of_others[of_others > 0])
     pairs, n_others = CodedRows(rows.codes, rows.counts), items.n_possible_pairs - items.n_pairs

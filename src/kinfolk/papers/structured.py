@@ -179,7 +179,7 @@ class Table:
         rows = [self._local_tuned(BEST_LOCAL, [None], [AverageLink(), SingleLink()])]
         for name, settings in TUNED.items():
             linker = clone(settings).set_params(n_jobs=self.run.n_jobs).fit(self.train)
-            chosen_on = "nothing chosen" if linker.folds is None else BY_FOLDS.replace("CoNLL", _METRICS[linker.select])
+            chosen_on = BY_FOLDS.replace("CoNLL", _METRICS[linker.select]) if linker.folds_ else "nothing chosen"
             if linker.training == "structured":
                 chosen_on += f"; so is the round, {linker.best_round_} (0 is local training)"
             threshold = linker.clusterer_.threshold
@@ -237,7 +237,7 @@ def best_clusterer(items: Mentions, unseen: NDArray[np.float64], clusterers: Seq
     value = supervision_of_clusters(items).value("conll_f1")
     scores, found = [], []
     for clusterer in clusterers:
-        threshold, choice = best_threshold(items, unseen, clusterer, value)
+        threshold, choice = best_threshold(items, unseen, clusterer, value, guarded=False)
         scores.append(choice.tried[threshold])
         found.append(at_threshold(clusterer, threshold))
     return found[int(np.argmax(scores))]
