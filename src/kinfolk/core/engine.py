@@ -1,7 +1,10 @@
 """What an engine is to a model: it holds tables, joins and groups them, and hands out Arrow batches to compute on.
 
 A model writes plain SQL (joins, windows, group-bys), in which the few functions that differ between engines are asked
-of the engine, and gives functions that take an Arrow table and answer another one. It never asks which engine it has.
+of the engine, and gives kernels that take Arrow tables and answer another one. It never asks which engine it has.
+
+A kernel may be sent to other processes: it is an object of a class at the top of a module, whose fields are plain
+values, and models as `core.sending.Sent`.
 """
 
 from __future__ import annotations

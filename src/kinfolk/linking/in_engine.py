@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 from kinfolk.core.components import components
 from kinfolk.core.data import Column
 from kinfolk.core.engine import ROW, Engine
+from kinfolk.core.sending import Sent
 from kinfolk.errors import InputError, SettingError
 from kinfolk.inference.clustering import log_odds
 from kinfolk.linking.blocking_sql import BlockingTables
@@ -36,8 +38,6 @@ LIMIT = 2_000_000_000  # pairs
 def cluster_in(engine: Engine, linker: Any, source: Any, id: str | None = "id", limit: int = LIMIT) -> None:
     """Make a table kf_clusters: of each row of the source the number of its cluster, from 0 in order of first records,
     and how surely it belongs there."""
-    import pyarrow
-
     check_in_pieces(linker)
     engine.read(source, "kf_records", ROW)
     fields = _fields(linker, engine, id)
@@ -45,24 +45,37 @@ def cluster_in(engine: Engine, linker: Any, source: Any, id: str | None = "id", 
     blocking.make_keys()
     blocking.make_pairs(limit)
 
-    scored = pyarrow.schema([("low", "int64"), ("high", "int64"), ("score", "float64")])
-
-    def scores(records: Any, pairs: Any) -> Any:
-        items, order = mentions_of(records, pairs, fields)
-        score = np.empty(items.n_pairs)
-        score[order] = linker.decision_function(items)
-        ends = {name: pairs.column(name) for name in ("low", "high")}
-        return pyarrow.table({**ends, "score": score}, scored)
-
     pairs = "SELECT low, high FROM kf_pairs"
-    engine.units(pairs, "kf_records", fields, scores, "kf_scored", scored, whole=False)
+    engine.units(pairs, "kf_records", fields, PairScores(Sent(linker), fields), "kf_scored", scored(), whole=False)
     engine.run("DROP TABLE kf_pairs")
     _clusters(engine, linker, fields)
 
 
-def _clusters(engine: Engine, linker: Any, fields: Sequence[str]) -> None:
+def scored() -> Any:
+    """The schema of pairs with their log-odds."""
     import pyarrow
 
+    return pyarrow.schema([("low", "int64"), ("high", "int64"), ("score", "float64")])
+
+
+@dataclass(frozen=True, eq=False)
+class PairScores:
+    """The log-odds of pairs."""
+
+    linker: Sent
+    fields: Sequence[str]
+
+    def __call__(self, records: Any, pairs: Any) -> Any:
+        import pyarrow
+
+        items, order = mentions_of(records, pairs, self.fields)
+        score = np.empty(items.n_pairs)
+        score[order] = self.linker.model.decision_function(items)
+        ends = {name: pairs.column(name) for name in ("low", "high")}
+        return pyarrow.table({**ends, "score": score}, scored())
+
+
+def _clusters(engine: Engine, linker: Any, fields: Sequence[str]) -> None:
     threshold = linker.clusterer_.threshold
     if linker.closure:
         threshold = min(threshold, 0.5)  # likely clusters, inside which more pairs are compared, are those above it
@@ -73,19 +86,8 @@ def _clusters(engine: Engine, linker: Any, fields: Sequence[str]) -> None:
         "JOIN kf_components a ON a.node = s.low JOIN kf_components b ON b.node = s.high "
         "WHERE a.component = b.component ORDER BY a.component"
     )
-
-    several = pyarrow.schema([(ROW, "int64"), ("first", "int64"), ("surely", "float64")])
-
-    def clusters(records: Any, pairs: Any) -> Any:
-        items, _ = mentions_of(records, pairs, fields)
-        paired, probability, found = linker.linked(items)
-        rows = records.column(ROW).to_numpy()
-        first, size = np.unique(found, return_index=True)[1], np.bincount(found)
-        kept = np.flatnonzero(size[found] > 1)
-        surely = membership(paired, probability, found)[kept]
-        return pyarrow.table({ROW: rows[kept], "first": rows[first[found[kept]]], "surely": surely}, several)
-
-    engine.units(inside, "kf_records", fields, clusters, "kf_several", several, whole=True)
+    kernel = ComponentClusters(Sent(linker), fields)
+    engine.units(inside, "kf_records", fields, kernel, "kf_several", several(), whole=True)
     ends = "SELECT low AS node, score FROM kf_scored UNION ALL SELECT high, score FROM kf_scored"
     best = f"SELECT node, max(score) AS score FROM ({ends}) GROUP BY node"
     engine.run(
@@ -94,6 +96,32 @@ def _clusters(engine: Engine, linker: Any, fields: Sequence[str]) -> None:
         f"coalesce(s.surely, 1.0 - 1.0 / (1.0 + exp(-b.score)), 1.0) AS probability "
         f"FROM kf_records r LEFT JOIN kf_several s ON s.{ROW} = r.{ROW} LEFT JOIN ({best}) b ON b.node = r.{ROW}"
     )
+
+
+def several() -> Any:
+    """The schema of records that are in a cluster with others: the first of it, and how surely they belong to it."""
+    import pyarrow
+
+    return pyarrow.schema([(ROW, "int64"), ("first", "int64"), ("surely", "float64")])
+
+
+@dataclass(frozen=True, eq=False)
+class ComponentClusters:
+    """The clusters of whole components."""
+
+    linker: Sent
+    fields: Sequence[str]
+
+    def __call__(self, records: Any, pairs: Any) -> Any:
+        import pyarrow
+
+        items, _ = mentions_of(records, pairs, self.fields)
+        paired, probability, found = self.linker.model.linked(items)
+        rows = records.column(ROW).to_numpy()
+        first, size = np.unique(found, return_index=True)[1], np.bincount(found)
+        kept = np.flatnonzero(size[found] > 1)
+        surely = membership(paired, probability, found)[kept]
+        return pyarrow.table({ROW: rows[kept], "first": rows[first[found[kept]]], "surely": surely}, several())
 
 
 def mentions_of(records: Any, pairs: Any, fields: Sequence[str]) -> tuple[Mentions, NDArray[np.int64]]:

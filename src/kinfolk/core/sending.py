@@ -1,0 +1,49 @@
+"""A model on its way to another process: the bytes of its model file travel, never a pickle of it."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from kinfolk.core.modelfile import load_model
+from kinfolk.errors import UntrustedError
+
+
+@dataclass(frozen=True, eq=False)
+class Sent:
+    """A fitted model, as part of a kernel that an engine may send to its workers.
+
+    Within the process it is the model itself. Sent, it is the bytes of its model file, which a worker reads once, and
+    computes with a single thread: engines run a worker a core.
+    """
+
+    model: Any
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _received, _packed(self.model)
+
+
+def _packed(model: Any) -> tuple[bytes, tuple[str, ...]]:
+    """The bytes of the model's file, and the types in it that are to be trusted, being those of a model at hand."""
+    with tempfile.TemporaryDirectory(prefix="kinfolk-") as folder:
+        path, trusted = Path(folder) / "model.kinfolk", []
+        model.save(path)
+        while True:
+            try:
+                load_model(path, trusted=trusted)
+                return path.read_bytes(), tuple(trusted)
+            except UntrustedError as error:
+                if set(error.types) <= set(trusted):
+                    raise
+                trusted += error.types
+
+
+@lru_cache(maxsize=4)
+def _received(data: bytes, trusted: tuple[str, ...]) -> Sent:
+    with tempfile.TemporaryDirectory(prefix="kinfolk-") as folder:
+        path = Path(folder) / "model.kinfolk"
+        path.write_bytes(data)
+        return Sent(load_model(path, trusted=trusted).set_params(n_jobs=1))
