@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import ExtraTreesClassifier
-from sklearn.neighbors import KNeighborsClassifier
+from sklearn.linear_model import LogisticRegression
 
 import kinfolk as kf
 from kinfolk.core.sending import Sent
@@ -34,7 +35,7 @@ def test_there_it_answers_the_same_with_a_single_thread_and_is_read_once():
     assert b"kinfolk.linking.linker" not in pickle.dumps(Sent(linker)), "the class is not pickled"
 
 
-@pytest.mark.parametrize("base", [KNeighborsClassifier(algorithm="ball_tree"), ExtraTreesClassifier(5)], ids=repr)
+@pytest.mark.parametrize("base", [CalibratedClassifierCV(LogisticRegression(), cv=2), ExtraTreesClassifier(5)], ids=repr)
 def test_types_of_a_model_at_hand_are_trusted(base: Any):
     graph = kf.generate_citations(80, seed=1)
     model = kf.StackedNodes(base, n_jobs=1).fit(graph)

@@ -29,7 +29,8 @@ class Sent:
 def _packed(model: Any) -> tuple[bytes, tuple[str, ...]]:
     """The bytes of the model's file, and the types in it that are to be trusted, being those of a model at hand."""
     with tempfile.TemporaryDirectory(prefix="kinfolk-") as folder:
-        path, trusted = Path(folder) / "model.kinfolk", []
+        path = Path(folder) / "model.kinfolk"
+        trusted: list[str] = []
         model.save(path)
         while True:
             try:
