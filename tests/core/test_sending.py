@@ -35,7 +35,9 @@ def test_there_it_answers_the_same_with_a_single_thread_and_is_read_once():
     assert b"kinfolk.linking.linker" not in pickle.dumps(Sent(linker)), "the class is not pickled"
 
 
-@pytest.mark.parametrize("base", [CalibratedClassifierCV(LogisticRegression(), cv=2), ExtraTreesClassifier(5)], ids=repr)
+@pytest.mark.parametrize(
+    "base", [CalibratedClassifierCV(LogisticRegression(), cv=2), ExtraTreesClassifier(5)], ids=repr
+)
 def test_types_of_a_model_at_hand_are_trusted(base: Any):
     graph = kf.generate_citations(80, seed=1)
     model = kf.StackedNodes(base, n_jobs=1).fit(graph)
