@@ -15,32 +15,29 @@ def components(engine: Engine, links: str, into: str) -> None:
 
     links   a query: `low` and `high`
     """
-    engine.run(f"CREATE OR REPLACE TABLE kf_links AS SELECT low, high FROM ({links}) WHERE low <> high")
+    engine.make("kf_links", f"SELECT low, high FROM ({links}) WHERE low <> high")
     nodes = "SELECT low AS node FROM kf_links UNION SELECT high FROM kf_links"
-    engine.run(f"CREATE OR REPLACE TABLE {into} AS SELECT node, node AS component FROM ({nodes})")
+    engine.make(into, f"SELECT node, node AS component FROM ({nodes})")
     while engine.rows("SELECT 1 FROM kf_links LIMIT 1"):
         both = "SELECT low AS node, high AS other FROM kf_links UNION ALL SELECT high, low FROM kf_links"
         least = "CASE WHEN min(other) < node THEN min(other) ELSE node END"
-        engine.run(f"CREATE OR REPLACE TABLE kf_hooks AS SELECT node, {least} AS root FROM ({both}) GROUP BY node")
+        engine.make("kf_hooks", f"SELECT node, {least} AS root FROM ({both}) GROUP BY node")
         _jump(engine)
-        engine.run(
-            f"CREATE OR REPLACE TABLE {into} AS SELECT c.node AS node, coalesce(h.root, c.component) AS component "
-            f"FROM {into} c LEFT JOIN kf_hooks h ON h.node = c.component"
+        engine.make(
+            into,
+            "SELECT c.node AS node, coalesce(h.root, c.component) AS component "
+            f"FROM {into} c LEFT JOIN kf_hooks h ON h.node = c.component",
         )
-        engine.run(
-            "CREATE OR REPLACE TABLE kf_links AS SELECT DISTINCT a.root AS low, b.root AS high FROM kf_links l "
-            "JOIN kf_hooks a ON a.node = l.low JOIN kf_hooks b ON b.node = l.high WHERE a.root <> b.root"
+        engine.make(
+            "kf_links",
+            "SELECT DISTINCT a.root AS low, b.root AS high FROM kf_links l "
+            "JOIN kf_hooks a ON a.node = l.low JOIN kf_hooks b ON b.node = l.high WHERE a.root <> b.root",
         )
-    for table in ("kf_links", "kf_hooks"):
-        engine.run(f"DROP TABLE IF EXISTS {table}")
+    engine.drop("kf_links", "kf_hooks")
 
 
 def _jump(engine: Engine) -> None:
     """Follow pointers until all of them lead to nodes that point to themselves."""
     while engine.rows("SELECT 1 FROM kf_hooks h JOIN kf_hooks g ON g.node = h.root WHERE g.root <> g.node LIMIT 1"):
-        engine.run(
-            "CREATE OR REPLACE TABLE kf_jumped AS SELECT h.node AS node, g.root AS root "
-            "FROM kf_hooks h JOIN kf_hooks g ON g.node = h.root"
-        )
-        engine.run("CREATE OR REPLACE TABLE kf_hooks AS SELECT * FROM kf_jumped")
-        engine.run("DROP TABLE kf_jumped")
+        jumped = "SELECT h.node AS node, g.root AS root FROM kf_hooks h JOIN kf_hooks g ON g.node = h.root"
+        engine.make("kf_hooks", jumped)

@@ -13,8 +13,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from kinfolk.errors import KinfolkError
+
 ROW = "kf_row"  # the number of a row of a table, from 0
+AT_A_TIME = 100_000  # rows
 Kernel = Callable[[Any, Any], Any]  # Arrow tables of records, in order of rows, and of pairs -> one of answers
+
+
+class EngineError(KinfolkError, RuntimeError):
+    """An engine could not do what it was asked: too little room or memory, a session that ended."""
 
 
 class Engine(ABC):
@@ -25,8 +32,20 @@ class Engine(ABC):
         """Make a table of a source: files and globs, frames, relations; `row`: a new column that numbers its rows."""
 
     @abstractmethod
-    def run(self, statement: str) -> None:
-        """Run a statement."""
+    def make(self, table: str, query: str) -> None:
+        """Make a table of the answer to a query, in the place of one of this name, which the query may read."""
+
+    @abstractmethod
+    def add(self, table: str, query: str) -> None:
+        """Add the answer to a query to a table; its columns are taken in order."""
+
+    @abstractmethod
+    def drop(self, *tables: str) -> None:
+        """Remove tables, if they are there."""
+
+    @abstractmethod
+    def number(self, table: str, query: str, by: str, number: str) -> None:
+        """Make a table of the answer to a query with a new column that numbers its rows, from 0, in order of `by`."""
 
     @abstractmethod
     def rows(self, query: str) -> list[tuple[Any, ...]]:
@@ -44,13 +63,17 @@ class Engine(ABC):
     def fill(self, table: str, schema: Any, pieces: Iterable[Any]) -> None:
         """Make a table of Arrow tables of this schema, one after the other; there may be none."""
 
+    def map(self, query: str, kernel: Callable[[Any], Any], into: str, schema: Any, n_rows: int = AT_A_TIME) -> None:
+        """Make a table of what a kernel says of Arrow batches of at most so many rows of the answer to a query."""
+        self.fill(into, schema, (kernel(batch) for batch in self.batches(query, n_rows)))
+
     @abstractmethod
     def units(
         self, pairs: str, records: str, columns: Sequence[str], kernel: Kernel, into: str, schema: Any, whole: bool
     ) -> None:
         """Make a table of what a kernel says of runs of pairs with their records.
 
-        pairs     a query: `low` and `high`, rows of two records; and, if `whole`, `unit`, in order: no run cuts one
+        pairs     a query: `low` and `high`, rows of two records; and, if `whole`, `unit`: no run cuts one
         records   the table of the records, whose rows are numbered in `kf_row`
         columns   those the kernel sees, beside `kf_row`
         schema    of what it answers
@@ -85,6 +108,10 @@ class Engine(ABC):
     @abstractmethod
     def each(self, items: str) -> str:
         """An expression in a SELECT: a row for every item of a list."""
+
+    @abstractmethod
+    def shared(self, left: str, right: str) -> str:
+        """An expression: how many items two lists share, each without repetition."""
 
 
 def quoted(name: str) -> str:

@@ -11,16 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
 
-from kinfolk.core.engine import ROW, Engine, Kernel, literal, quoted
-from kinfolk.errors import InputError, KinfolkError, SettingError
+from kinfolk.core.engine import ROW, Engine, EngineError, Kernel, literal, quoted
+from kinfolk.errors import InputError, SettingError
 
 READERS = {".parquet": "read_parquet", ".pq": "read_parquet", ".csv": "read_csv", ".tsv": "read_csv"}
 PAIRS_AT_A_TIME = 1_000_000
 INSTALL = "pip install 'kinfolk[duckdb]'"
-
-
-class EngineError(KinfolkError, RuntimeError):
-    """An engine could not do what it was asked: no room on the disk, memory that does not suffice."""
 
 
 @final
@@ -76,7 +72,7 @@ class DuckDB(Engine):
     def read(self, source: Any, table: str, row: str) -> None:
         numbered = f"SELECT row_number() OVER () - 1 AS {quoted(row)}, *"
         if isinstance(source, str | Path):
-            self.run(f"CREATE OR REPLACE TABLE {table} AS {numbered} FROM {_reader(str(source))}")
+            self.make(table, f"{numbered} FROM {_reader(str(source))}")
             return
         with _told("the records"):
             held = source if not hasattr(source, "collect") else source.collect()  # of polars, a lazy one
@@ -91,8 +87,22 @@ class DuckDB(Engine):
             cursor.execute(f"CREATE OR REPLACE TABLE {table} AS {numbered} FROM kinfolk_given")
 
     def run(self, statement: str) -> None:
+        """Run a statement."""
         with _told("a query"):
             self.connection.execute(statement)
+
+    def make(self, table: str, query: str) -> None:
+        self.run(f"CREATE OR REPLACE TABLE {table} AS {query}")
+
+    def add(self, table: str, query: str) -> None:
+        self.run(f"INSERT INTO {table} {query}")
+
+    def drop(self, *tables: str) -> None:
+        for table in tables:
+            self.run(f"DROP TABLE IF EXISTS {table}")
+
+    def number(self, table: str, query: str, by: str, number: str) -> None:
+        self.make(table, f"SELECT *, row_number() OVER (ORDER BY {by}) - 1 AS {quoted(number)} FROM ({query})")
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         with _told("a query"):
@@ -131,9 +141,10 @@ class DuckDB(Engine):
         chosen = ", ".join(f"r.{quoted(name)}" for name in dict.fromkeys((ROW, *columns)))
         wanted = f"SELECT {chosen} FROM {records} r SEMI JOIN kinfolk_rows k ON r.{ROW} = k.{ROW} ORDER BY r.{ROW}"
         cursor = self.connection.cursor()
+        together = f"SELECT * FROM ({pairs}) ORDER BY unit" if whole else pairs
 
         def answers() -> Iterator[Any]:
-            for run in _runs(self.batches(pairs, PAIRS_AT_A_TIME), whole):
+            for run in _runs(self.batches(together, PAIRS_AT_A_TIME), whole):
                 ends = [run.column(name).to_numpy() for name in ("low", "high")]
                 rows = pyarrow.table({ROW: np.unique(np.concatenate(ends))})
                 with _told("a query"):
@@ -163,6 +174,9 @@ class DuckDB(Engine):
 
     def each(self, items: str) -> str:
         return f"unnest({items})"
+
+    def shared(self, left: str, right: str) -> str:
+        return f"len(list_intersect({left}, {right}))"
 
 
 def _runs(batches: Iterable[Any], whole: bool) -> Iterator[Any]:

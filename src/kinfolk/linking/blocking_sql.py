@@ -11,7 +11,7 @@ by `linking.keys`, once a distinct value, and joined in.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,6 @@ from kinfolk.linking.pairs import normalised
 
 log = logging.getLogger("kinfolk")
 BETWEEN = "\x01"  # parts of a key; below every letter, so that keys are in the order of their first parts
-AT_A_TIME = 100_000  # values
 NAMED = 3
 
 
@@ -95,7 +94,7 @@ class BlockingTables:
         chosen = ", ".join([f"r.{ROW} AS {ROW}", *columns])
         done = all(isinstance(rule, Key) for rule in self.rules)
         table = "kf_keys" if done else "kf_plain"
-        engine.run(f"CREATE OR REPLACE TABLE {table} AS SELECT {chosen} FROM {self.records} r {' '.join(joins)}")
+        engine.make(table, f"SELECT {chosen} FROM {self.records} r {' '.join(joins)}")
         if not done:
             self._ranked()
 
@@ -122,41 +121,36 @@ class BlockingTables:
         schema = pyarrow.schema([("given", kind), ("made", pyarrow.string())])
         of = quoted(part.field) if text else f"CAST({quoted(part.field)} AS DOUBLE)"
         query = f"SELECT DISTINCT {of} AS given FROM {self.records} WHERE {wanted}"
-
-        def pieces() -> Iterator[Any]:
-            for batch in self.engine.batches(query, AT_A_TIME):
-                given = batch.column(0)
-                yield pyarrow.table({"given": given, "made": _made(given.to_pylist(), part, normalise, text)}, schema)
-
-        self.engine.fill(table, schema, pieces())
+        self.engine.map(query, PartsOfKeys(part, normalise, text), table, schema)
 
     def _ranked(self) -> None:
         """Ranks for sorted neighbourhoods, and lists of rare words."""
         engine, columns, joins = self.engine, [], []
         for k, rule in enumerate(self.rules):
             if isinstance(rule, SortedNeighbourhood):
-                by = f"CAST(r.{quoted(self.names)} AS VARCHAR), " if self.names is not None else ""
-                engine.run(
-                    f"CREATE OR REPLACE TABLE kf_rank_{k} AS SELECT p.{ROW} AS {ROW}, "
-                    f"row_number() OVER (ORDER BY p.k{k}, {by}p.{ROW}) AS place "
-                    f"FROM kf_plain p JOIN {self.records} r ON r.{ROW} = p.{ROW} WHERE p.k{k} IS NOT NULL"
-                )
+                name = f"CAST(r.{quoted(self.names)} AS STRING)" if self.names is not None else "0"
+                keyed = f"SELECT p.{ROW} AS {ROW}, p.k{k} AS key, {name} AS name "
+                keyed += f"FROM kf_plain p JOIN {self.records} r ON r.{ROW} = p.{ROW} WHERE p.k{k} IS NOT NULL"
+                engine.number(f"kf_rank_{k}", keyed, f"key, name, {ROW}", "place")
                 columns.append(f"kf_rank_{k}.place AS k{k}")
                 joins.append(f"LEFT JOIN kf_rank_{k} ON kf_rank_{k}.{ROW} = p.{ROW}")
             elif isinstance(rule, RareTokens):
                 words = f"SELECT DISTINCT {ROW}, {engine.each(engine.words(f'k{k}'))} AS word FROM kf_plain"
-                engine.run(f"CREATE OR REPLACE TABLE kf_words_{k} AS {words} WHERE k{k} IS NOT NULL")
-                engine.run(
-                    f"CREATE OR REPLACE TABLE kf_rare_{k} AS SELECT w.{ROW} AS {ROW}, w.word AS word "
+                engine.make(f"kf_words_{k}", f"{words} WHERE k{k} IS NOT NULL")
+                engine.make(
+                    f"kf_rare_{k}",
+                    f"SELECT w.{ROW} AS {ROW}, w.word AS word "
                     f"FROM kf_words_{k} w JOIN (SELECT word FROM kf_words_{k} GROUP BY word "
-                    f"HAVING count(*) BETWEEN 2 AND {rule.max_frequency}) f ON f.word = w.word"
+                    f"HAVING count(*) BETWEEN 2 AND {rule.max_frequency}) f ON f.word = w.word",
                 )
-                columns.append(f"p.k{k}")
+                listed = f"SELECT {ROW}, array_agg(word) AS words FROM kf_rare_{k} GROUP BY {ROW}"
+                columns.append(f"kf_list_{k}.words AS k{k}")
+                joins.append(f"LEFT JOIN ({listed}) kf_list_{k} ON kf_list_{k}.{ROW} = p.{ROW}")
             else:
                 columns.append(f"p.k{k}")
         chosen = ", ".join([f"p.{ROW} AS {ROW}", *columns])
-        engine.run(f"CREATE OR REPLACE TABLE kf_keys AS SELECT {chosen} FROM kf_plain p {' '.join(joins)}")
-        engine.run("DROP TABLE kf_plain")
+        engine.make("kf_keys", f"SELECT {chosen} FROM kf_plain p {' '.join(joins)}")
+        engine.drop("kf_plain")
 
     # -- pairs ----------------------------------------------------------------------------------------
 
@@ -190,8 +184,7 @@ class BlockingTables:
             remedy = "narrow the rule, or raise `limit`"
             raise InputError(f"up to {total:,} pairs, where `limit` allows {limit:,}; {worst}; {remedy}")
         for k in range(len(self.rules)):
-            begin = "INSERT INTO kf_pairs" if k else "CREATE OR REPLACE TABLE kf_pairs AS"
-            self.engine.run(f"{begin} {self._join(k)}")
+            (self.engine.add if k else self.engine.make)("kf_pairs", self._join(k))
 
     def _join(self, k: int) -> str:
         """The pairs of a rule that no rule before it has."""
@@ -231,8 +224,7 @@ class BlockingTables:
         if isinstance(rule, SortedNeighbourhood):
             return f"abs(l.k{k} - r.k{k}) < {rule.window}"
         if isinstance(rule, RareTokens):
-            own = [f"(SELECT word FROM kf_rare_{k} WHERE {ROW} = {side}.{ROW})" for side in "lr"]
-            return f"(SELECT count(*) FROM ({own[0]} INTERSECT {own[1]})) >= {rule.min_shared}"
+            return f"{self.engine.shared(f'l.k{k}', f'r.k{k}')} >= {rule.min_shared}"
         return f"l.k{k} = r.k{k}"
 
 
@@ -277,7 +269,19 @@ def _step(engine: Engine, text: str, step: Function | Slice) -> str | None:
     return None
 
 
-def _made(values: Sequence[Any], part: Part, normalise: bool, text: bool) -> list[str | None]:
-    clean = normalised if normalise else str.strip
-    written = values if text else [f"{float(value):.15g}" for value in values]
-    return [part.of(clean(value)) or None for value in written]
+@dataclass(frozen=True)
+class PartsOfKeys:
+    """What Python makes of values."""
+
+    part: Part
+    normalise: bool
+    text: bool
+
+    def __call__(self, batch: Any) -> Any:
+        import pyarrow
+
+        given = batch.column(0)
+        clean = normalised if self.normalise else str.strip
+        written = given.to_pylist() if self.text else [f"{float(value):.15g}" for value in given.to_pylist()]
+        made = [self.part.of(clean(value)) or None for value in written]
+        return pyarrow.table({"given": given, "made": pyarrow.array(made, pyarrow.string())})

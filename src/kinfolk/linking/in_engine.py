@@ -47,7 +47,7 @@ def cluster_in(engine: Engine, linker: Any, source: Any, id: str | None = "id", 
 
     pairs = "SELECT low, high FROM kf_pairs"
     engine.units(pairs, "kf_records", fields, PairScores(Sent(linker), fields), "kf_scored", scored(), whole=False)
-    engine.run("DROP TABLE kf_pairs")
+    engine.drop("kf_pairs")
     _clusters(engine, linker, fields)
 
 
@@ -84,18 +84,22 @@ def _clusters(engine: Engine, linker: Any, fields: Sequence[str]) -> None:
     inside = (
         "SELECT s.low AS low, s.high AS high, a.component AS unit FROM kf_scored s "
         "JOIN kf_components a ON a.node = s.low JOIN kf_components b ON b.node = s.high "
-        "WHERE a.component = b.component ORDER BY a.component"
+        "WHERE a.component = b.component"
     )
     kernel = ComponentClusters(Sent(linker), fields)
     engine.units(inside, "kf_records", fields, kernel, "kf_several", several(), whole=True)
     ends = "SELECT low AS node, score FROM kf_scored UNION ALL SELECT high, score FROM kf_scored"
     best = f"SELECT node, max(score) AS score FROM ({ends}) GROUP BY node"
-    engine.run(
-        f"CREATE OR REPLACE TABLE kf_clusters AS SELECT r.{ROW} AS {ROW}, "
-        f"dense_rank() OVER (ORDER BY coalesce(s.first, r.{ROW})) - 1 AS cluster, "
-        f"coalesce(s.surely, 1.0 - 1.0 / (1.0 + exp(-b.score)), 1.0) AS probability "
-        f"FROM kf_records r LEFT JOIN kf_several s ON s.{ROW} = r.{ROW} LEFT JOIN ({best}) b ON b.node = r.{ROW}"
+    placed = f"SELECT r.{ROW} AS {ROW}, coalesce(s.first, r.{ROW}) AS first, s.surely AS surely "
+    placed += f"FROM kf_records r LEFT JOIN kf_several s ON s.{ROW} = r.{ROW}"
+    engine.number("kf_firsts", f"SELECT DISTINCT first FROM ({placed})", "first", "cluster")
+    engine.make(
+        "kf_clusters",
+        f"SELECT p.{ROW} AS {ROW}, f.cluster AS cluster, "
+        "coalesce(p.surely, 1.0 - 1.0 / (1.0 + exp(-b.score)), 1.0) AS probability "
+        f"FROM ({placed}) p JOIN kf_firsts f ON f.first = p.first LEFT JOIN ({best}) b ON b.node = p.{ROW}",
     )
+    engine.drop("kf_firsts")
 
 
 def several() -> Any:
