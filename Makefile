@@ -4,15 +4,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 TESTS_INSTALLED := $(VENV)/.installed-tests
+SPARK_INSTALLED := $(VENV)/.installed-spark
 DOCS_INSTALLED := $(VENV)/.installed-docs
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lint test check bench docs clean
+.PHONY: help demo lint test test-spark check bench docs clean
 
 help:
 	@echo "make demo   three generated worlds (names, papers, customers): what the company adds, in a table and a page"
 	@echo "make test   the test suite"
+	@echo "make test-spark   the tests of the engine Spark, in local mode; installs PySpark, needs Java 17"
 	@echo "make lint   ruff (format and rules) and mypy"
 	@echo "make check  lint and the test suite"
 	@echo "make bench  speed and memory beside python-crfsuite, mixture and skip chain beside the CRF, stacking, linkage"
@@ -37,6 +39,14 @@ demo: $(INSTALLED)
 
 test: $(TESTS_INSTALLED)
 	$(BIN)/python -m pytest
+
+# PySpark is large: apart from the rest, which skips these tests where it is not there.
+$(SPARK_INSTALLED): $(TESTS_INSTALLED)
+	$(INSTALL) '.[dev,bench,spark]'
+	touch $@
+
+test-spark: $(SPARK_INSTALLED)
+	$(BIN)/python -m pytest -n 0 -m spark tests/engines
 
 lint: $(TESTS_INSTALLED)
 	$(BIN)/ruff format --check src tests benchmarks examples

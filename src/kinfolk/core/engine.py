@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Self
 
 from kinfolk.errors import KinfolkError
 
@@ -26,6 +26,16 @@ class EngineError(KinfolkError, RuntimeError):
 
 class Engine(ABC):
     """Abstract: where tables are and queries run."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of what it holds: temporary tables, connections it opened."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     @abstractmethod
     def read(self, source: Any, table: str, row: str) -> None:
@@ -45,7 +55,8 @@ class Engine(ABC):
 
     @abstractmethod
     def number(self, table: str, query: str, by: str, number: str) -> None:
-        """Make a table of the answer to a query with a new column that numbers its rows, from 0, in order of `by`."""
+        """Make a table of the answer to a query with a new column that numbers its rows, from 0, in order of `by`,
+        in which nothing is missing."""
 
     @abstractmethod
     def rows(self, query: str) -> list[tuple[Any, ...]]:
@@ -88,6 +99,10 @@ class Engine(ABC):
         """Whether such a type holds strings."""
 
     # -- words that engines have of their own ---------------------------------------------------------
+
+    def literal(self, text: str) -> str:
+        """A string as a value in SQL."""
+        return literal(text)
 
     @abstractmethod
     def is_ascii(self, text: str) -> str:

@@ -63,12 +63,6 @@ class DuckDB(Engine):
             self._folder.cleanup()
             self._connection = self._folder = None
 
-    def __enter__(self) -> DuckDB:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def read(self, source: Any, table: str, row: str) -> None:
         numbered = f"SELECT row_number() OVER () - 1 AS {quoted(row)}, *"
         if isinstance(source, str | Path):

@@ -1,0 +1,505 @@
+"""Spark: tables across machines, kernels in its Python workers.
+
+A table is a view of Parquet files in a folder that all executors reach, written when it is made: what is made of it
+later starts from the files, not from all that was done before. Kernels see whole units of work by `applyInArrow` on
+groups: a run of pairs, and the records it needs.
+
+Kernels travel with the model's bytes (`core.sending`) to workers that have kinfolk installed, and find compiled numba
+functions where `NUMBA_CACHE_DIR` says, else beside kinfolk's sources: in local mode, where the driver has them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import tempfile
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, final
+
+from kinfolk.core.engine import AT_A_TIME, ROW, Engine, EngineError, Kernel, quoted
+from kinfolk.errors import InputError, SettingError
+
+INSTALL = "pip install 'kinfolk[spark]'"
+READERS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv"}
+PAIRS_AT_A_TIME = 250_000
+LEAST_PAIRS = 10_000  # a run has this many before there are more runs than workers can take at once
+KEPT_HERE = 1_000_000  # bytes: a smaller table of Arrow is part of the query's plan, and not written
+WRITTEN_AT_ONCE = 64_000_000  # bytes
+PLACE = "kf_place"  # of a row: the number of its partition, times 2^33, and its number there
+IN_PARTITION = 1 << 33
+
+SETTINGS = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.ansi.doubleQuotedIdentifiers": "true",  # names are quoted as in other engines
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": str(AT_A_TIME),
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(WRITTEN_AT_ONCE),
+    "spark.sql.session.timeZone": "UTC",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """The files of a table and their columns; `plain`: they are those of the table."""
+
+    paths: tuple[str, ...]
+    schema: Any
+    plain: bool = True
+
+
+@final
+@dataclass(eq=False)
+class Spark(Engine):
+    """Tables of a Spark session; the engine opens a session of its own on the same context, so that names and settings
+    of yours stay what they are.
+
+    session   a SparkSession of PySpark 4 or newer
+    folder    where tables are written, which all executors reach, such as "hdfs:///tmp"; None: a temporary folder of
+              this machine, which serves in local mode
+    """
+
+    session: Any
+    folder: str | Path | None = None
+    _own: Any = field(default=None, init=False, repr=False)
+    _here: Any = field(default=None, init=False, repr=False)
+    _tables: dict[str, Stored] = field(default_factory=dict, init=False, repr=False)
+    _n_written: int = field(default=0, init=False, repr=False)
+
+    @property
+    def own(self) -> Any:
+        """The engine's session, made when it is first asked for."""
+        if self._own is None:
+            if not isinstance(self.session, _pyspark().SparkSession):
+                remedy = "SparkSession.builder.master('local[2]').getOrCreate()"
+                raise SettingError("session", self.session, "a SparkSession", remedy, "Spark")
+            with self._told("the session"):
+                context = self.session.sparkContext
+                if self.folder is None and not context.master.startswith("local"):
+                    expected = f"given with the master {context.master!r}: a place that all executors reach"
+                    raise SettingError("folder", None, expected, "such as 'hdfs:///tmp'", "Spark")
+                own = self.session.newSession()
+                for name, value in SETTINGS.items():
+                    own.conf.set(name, value)
+                if self.folder is None:
+                    self._here = tempfile.TemporaryDirectory(prefix="kinfolk-")
+                self._own = own
+        return self._own
+
+    def close(self) -> None:
+        """Drop the tables, and remove what was written."""
+        if self._own is not None:
+            with contextlib.suppress(EngineError):  # of a session that ended
+                self.drop(*self._tables)
+            if self._here is not None:
+                self._here.cleanup()
+            self._own = self._here = None
+            self._tables = {}
+
+    # -- tables ---------------------------------------------------------------------------------------
+
+    def read(self, source: Any, table: str, row: str) -> None:
+        if isinstance(source, str | Path):
+            self._read_files(str(source), table, row)
+            return
+        with self._told("the records"):
+            if hasattr(source, "sparkSession"):
+                frame = source
+            else:
+                frame = self._frame(_plain(_as_arrow(source)))
+            stored = self._write(_with_place(_without_void(frame)))
+            self._show_numbered(table, stored, row, first=True)
+
+    def _read_files(self, path: str, table: str, row: str) -> None:
+        """Rows are numbered by the names of their files, and in a file as they stand: Spark reads a file in blocks, in
+        an order of its own, and the rows of a block one after the other."""
+        with self._told(f"the files of {path!r}"):
+            frame = self._opened(path)
+            own = [quoted(name) for name in frame.columns]
+            where = ["_metadata.file_path AS kf_file", "_metadata.file_block_start AS kf_block"]
+            stored = self._write(_with_place(frame.selectExpr(*own, *where)))
+            self._show("kf_raw", stored)
+        blocks = self.arrow(
+            f"SELECT kf_file, kf_block, min({PLACE}) AS begin, count(*) AS n FROM kf_raw GROUP BY kf_file, kf_block"
+        ).sort_by([("kf_file", "ascending"), ("kf_block", "ascending")])
+        self.fill("kf_blocks", *_beginnings(blocks))
+        self.make(
+            table,
+            f"SELECT /*+ BROADCAST(b) */ b.shift + r.{PLACE} AS {quoted(row)}, {', '.join(f'r.{name}' for name in own)}"
+            " FROM kf_raw r JOIN kf_blocks b ON b.kf_file = r.kf_file AND b.kf_block = r.kf_block",
+        )
+        self.drop("kf_raw", "kf_blocks")
+
+    def _opened(self, path: str) -> Any:
+        kind = READERS.get(Path(path).suffix.lower())
+        if kind is None:
+            raise InputError(f"{path!r}: expected .parquet or .csv files, such as 'people/*.parquet'")
+        read = self.own.read
+        try:
+            if kind == "csv":
+                between = "\t" if path.lower().endswith(".tsv") else ","
+                return read.csv(path, sep=between, header=True, escape='"', multiLine=True, enforceSchema=False)
+            return read.option("mergeSchema", "true").parquet(path)
+        except _pyspark().AnalysisException as error:
+            if "PATH_NOT_FOUND" in str(error):
+                message = f"there is no file {path!r}; give a path, or a glob such as 'people/*.parquet'"
+                raise InputError(message) from None
+            raise
+        except Exception as error:
+            if "CANNOT_MERGE_SCHEMA" in str(error):
+                raise InputError(self._difference(path)) from None
+            raise
+
+    def _difference(self, path: str) -> str:
+        """Which column has two types in the files of a glob."""
+        known: dict[str, tuple[str, str]] = {}
+        for one in sorted(self.own.read.parquet(path).inputFiles()):
+            for name, kind in self.own.read.parquet(one).dtypes:
+                before, where = known.setdefault(name, (kind, one))
+                if before != kind:
+                    found = f"{before} in {Path(where).name!r}, {kind} in {Path(one).name!r}"
+                    return f"{path!r}: the column {name!r} has two types: {found}; write them with one type"
+        return f"{path!r}: the files have columns of different types; write them with one type"
+
+    def make(self, table: str, query: str) -> None:
+        with self._told("a query"):
+            self._show(table, self._write(self.own.sql(query)))
+
+    def add(self, table: str, query: str) -> None:
+        if table not in self._tables or not self._tables[table].plain:
+            self.make(table, f"SELECT * FROM {table} UNION ALL {query}")
+            return
+        with self._told("a query"):
+            known, more = self._tables.pop(table), self.own.sql(query)
+            more = more.toDF(*(one.name for one in known.schema))
+            more = more.select(*(_column(one.name).cast(one.dataType).alias(one.name) for one in known.schema))
+            self._show(table, Stored((*known.paths, *self._write(more).paths), known.schema))
+
+    def drop(self, *tables: str) -> None:
+        with self._told("a query"):
+            for table in tables:
+                self.own.catalog.dropTempView(table)
+                if table in self._tables:
+                    self._remove(self._tables.pop(table))
+
+    def number(self, table: str, query: str, by: str, number: str) -> None:
+        with self._told("a query"):
+            ordered = self.own.sql(f"SELECT * FROM ({query}) ORDER BY {by}")
+            self._show_numbered(table, self._write(_with_place(ordered)), number, first=False)
+
+    def fill(self, table: str, schema: Any, pieces: Iterable[Any]) -> None:
+        """Small tables stay part of the plan, larger ones are written, some megabytes at a time."""
+        paths: list[str] = []
+        held = schema.empty_table()
+        for piece in pieces:
+            held = _joined(held, piece, schema)
+            if held.nbytes >= WRITTEN_AT_ONCE:
+                with self._told("a query"):
+                    paths += self._write(self._frame(held)).paths
+                held = schema.empty_table()
+        with self._told("a query"):
+            frame = self._frame(held)
+            if paths or held.nbytes >= KEPT_HERE:
+                written = self._write(frame)
+                self._show(table, Stored((*paths, *written.paths), written.schema))
+            else:
+                self._forget(table)
+                frame.createOrReplaceTempView(table)
+
+    # -- answers --------------------------------------------------------------------------------------
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        with self._told("a query"):
+            return [tuple(row) for row in self.own.sql(query).collect()]
+
+    def arrow(self, query: str) -> Any:
+        with self._told("a query"):
+            return self.own.sql(query).toArrow()
+
+    def batches(self, query: str, n_rows: int) -> Iterator[Any]:
+        with self._told("a query"):
+            self._show_numbered("kf_answer", self._write(_with_place(self.own.sql(query))), ROW, first=False)
+        n = int(self.rows("SELECT count(*) FROM kf_answer")[0][0])
+        for start in range(0, n, n_rows):
+            part = f"SELECT * FROM kf_answer WHERE {ROW} >= {start} AND {ROW} < {start + n_rows}"
+            found = self.arrow(part).sort_by(ROW).drop_columns([ROW]).combine_chunks()
+            yield from found.to_batches()
+        self.drop("kf_answer")
+
+    # -- kernels --------------------------------------------------------------------------------------
+
+    def map(self, query: str, kernel: Callable[[Any], Any], into: str, schema: Any, n_rows: int = AT_A_TIME) -> None:
+        def answers(batches: Iterator[Any]) -> Iterator[Any]:
+            for batch in batches:
+                yield from _cast(kernel(batch), schema).to_batches()
+
+        with self._told("a kernel"), _quiet():
+            self.own.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(n_rows))
+            self._show(into, self._write(self.own.sql(query).mapInArrow(answers, _spark_schema(schema))))
+            self.own.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(AT_A_TIME))
+
+    def units(
+        self, pairs: str, records: str, columns: Sequence[str], kernel: Kernel, into: str, schema: Any, whole: bool
+    ) -> None:
+        """Pairs are written, runs of them numbered, and the records that a run needs are joined and grouped by it."""
+        with self._told("a query"):
+            self._show("kf_unit_pairs", self._write(_with_place(self.own.sql(pairs))))
+        n_pairs, parallel = self.rows("SELECT count(*) FROM kf_unit_pairs")[0][0], self._parallelism()
+        size = min(PAIRS_AT_A_TIME, max(LEAST_PAIRS, -(-n_pairs // (4 * parallel))))
+        run = f"pmod(xxhash64(unit), {-(-n_pairs // size) or 1})" if whole else f"{PLACE} div {size}"
+        given = f"SELECT {run} AS kf_run, low, high{', unit' if whole else ''} FROM kf_unit_pairs"
+        rows = f"SELECT {run} AS kf_run, explode(array(low, high)) AS kf_needed FROM kf_unit_pairs"
+        chosen = ", ".join(f"r.{quoted(name)}" for name in dict.fromkeys((ROW, *columns)))
+        needed = f"SELECT k.kf_run AS kf_run, {chosen} FROM (SELECT DISTINCT * FROM ({rows})) k"
+        needed += f" JOIN {records} r ON r.{ROW} = k.kf_needed"
+
+        def answer(found: Any, wanted: Any) -> Any:
+            run, its = found.drop_columns(["kf_run"]), wanted.drop_columns(["kf_run"])
+            return _cast(kernel(its.sort_by(ROW), run.sort_by("unit") if whole else run), schema)
+
+        with self._told("a kernel"), _quiet():
+            parts = max(parallel, int(self.own.conf.get("spark.sql.shuffle.partitions")))
+            left, right = (self.own.sql(one).repartition(parts, "kf_run").groupBy("kf_run") for one in (given, needed))
+            self._show(into, self._write(left.cogroup(right).applyInArrow(answer, _spark_schema(schema))))
+        self.drop("kf_unit_pairs")
+
+    # -- words ----------------------------------------------------------------------------------------
+
+    def columns(self, table: str) -> dict[str, str]:
+        with self._told("a query"):
+            return dict(self.own.table(table).dtypes)
+
+    def is_text(self, kind: str) -> bool:
+        return kind == "string"
+
+    def literal(self, text: str) -> str:
+        return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+    def is_ascii(self, text: str) -> str:
+        return f"octet_length({text}) = char_length({text})"
+
+    def replaced(self, text: str, pattern: str, by: str) -> str:
+        return f"regexp_replace({text}, {self.literal(pattern)}, {self.literal(by)})"
+
+    def matches(self, text: str, pattern: str) -> str:
+        whole = rf"\A(?:{pattern})\z"  # $ would match before the end of a line
+        return f"{text} RLIKE {self.literal(whole)}"
+
+    def words(self, text: str) -> str:
+        return f"split({text}, ' ')"
+
+    def each(self, items: str) -> str:
+        return f"explode({items})"
+
+    def shared(self, left: str, right: str) -> str:
+        return f"size(array_intersect({left}, {right}))"
+
+    # -- files ----------------------------------------------------------------------------------------
+
+    def _frame(self, table: Any) -> Any:
+        """A DataFrame of an Arrow table."""
+        with _quiet():
+            return self.own.createDataFrame(table, _spark_schema(table.schema))
+
+    def _write(self, frame: Any) -> Stored:
+        self._n_written += 1
+        folder = self._here.name if self.folder is None else f"{str(self.folder).rstrip('/')}/kinfolk-{id(self):x}"
+        path = f"{folder}/{self._n_written}"
+        frame.write.parquet(path)
+        return Stored((path,), frame.schema)
+
+    def _show(self, table: str, stored: Stored) -> None:
+        """Let a table be these files; those it was go."""
+        frame = self.own.read.schema(stored.schema).parquet(*stored.paths)
+        frame.createOrReplaceTempView(table)
+        self._forget(table)
+        self._tables[table] = stored
+
+    def _show_numbered(self, table: str, stored: Stored, number: str, first: bool) -> None:
+        """Let a table be these files, with a column that numbers rows as their places are in order."""
+        frame = self.own.read.schema(stored.schema).parquet(*stored.paths)
+        frame.createOrReplaceTempView("kf_placed")
+        partition = f"{PLACE} div {IN_PARTITION}"
+        counts = dict(self.rows(f"SELECT {partition} AS part, count(*) FROM kf_placed GROUP BY {partition}"))
+        self.own.catalog.dropTempView("kf_placed")
+        before, shifts = 0, []
+        for part in range(max(counts, default=-1) + 1):
+            shifts.append(f"{before - part * IN_PARTITION}L")
+            before += counts.get(part, 0)
+        shift = f"element_at(array({', '.join(shifts)}), CAST({partition} AS INT) + 1)" if shifts else "0L"
+        own = [quoted(one.name) for one in stored.schema if one.name != PLACE]
+        numbered = f"{PLACE} + {shift} AS {quoted(number)}"
+        frame.selectExpr(*([numbered, *own] if first else [*own, numbered])).createOrReplaceTempView(table)
+        self._forget(table)
+        self._tables[table] = replace(stored, plain=False)
+
+    def _forget(self, table: str) -> None:
+        if table in self._tables:
+            self._remove(self._tables.pop(table))
+
+    def _remove(self, stored: Stored) -> None:
+        context = self.own.sparkContext
+        for one in stored.paths:
+            path = context._jvm.org.apache.hadoop.fs.Path(one)
+            path.getFileSystem(context._jsc.hadoopConfiguration()).delete(path, True)
+
+    def _parallelism(self) -> int:
+        with self._told("the session"):
+            return int(self.own.sparkContext.defaultParallelism)
+
+    # -- errors ---------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _told(self, what: str) -> Iterator[None]:
+        """Errors of Spark as errors of kinfolk."""
+        _pyspark()
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        try:
+            yield
+        except (PySparkException, Py4JError, OSError, AttributeError, AssertionError) as error:
+            if self._ended():
+                remedy = "start another, and give it to a new Spark(session)"
+                raise EngineError(f"the Spark session has ended ({what}); {remedy}") from error
+            if isinstance(error, AttributeError | AssertionError):
+                raise
+            raise _translated(error, what) from error
+
+    def _ended(self) -> bool:
+        try:
+            context = self.session.sparkContext
+            return context._jsc is None or bool(context._jsc.sc().isStopped())
+        except Exception:  # the process of Spark does not answer
+            return True
+
+
+def _with_place(frame: Any) -> Any:
+    """Rows with their places: partition and number there, which are in order but have gaps."""
+    from pyspark.sql import functions as f
+
+    return frame.withColumn(PLACE, f.monotonically_increasing_id())
+
+
+def _without_void(frame: Any) -> Any:
+    """Columns that hold nothing, which files cannot keep, as columns of text."""
+    void = {one.name: _column(one.name).cast("string") for one in frame.schema if one.dataType.typeName() == "void"}
+    return frame.withColumns(void) if void else frame
+
+
+def _column(name: str) -> Any:
+    from pyspark.sql import functions as f
+
+    return f.col("`" + name.replace("`", "``") + "`")
+
+
+def _beginnings(blocks: Any) -> tuple[Any, list[Any]]:
+    """What to add to the places of a block's rows to number all rows, in order of the blocks; schema and table."""
+    import numpy as np
+
+    n, begin = (blocks.column(name).to_numpy() for name in ("n", "begin"))
+    shift = np.cumsum(n) - n - begin
+    made = blocks.select(["kf_file", "kf_block"]).append_column("shift", [shift])
+    return made.schema, [made]
+
+
+def _as_arrow(source: Any) -> Any:
+    """Frames in memory as Arrow tables."""
+    import pyarrow
+
+    held = source.collect() if hasattr(source, "collect") else source  # of polars, a lazy one
+    if isinstance(held, pyarrow.Table | dict):
+        return pyarrow.table(held)
+    if type(held).__module__.partition(".")[0] == "pandas":
+        return pyarrow.Table.from_pandas(held, preserve_index=False)
+    if hasattr(held, "__arrow_c_stream__"):
+        return pyarrow.table(held)
+    expected = "files, a Spark DataFrame, Arrow, pandas, polars, or a dict of lists"
+    raise InputError(f"expected {expected}; got {type(source).__name__}")
+
+
+def _plain(table: Any) -> Any:
+    """An Arrow table of types that Spark knows."""
+    import pyarrow
+
+    return table.cast(pyarrow.schema([one.with_type(_known_type(one.type)) for one in table.schema]))
+
+
+def _known_type(kind: Any) -> Any:
+    import pyarrow
+    from pyarrow import types
+
+    if types.is_dictionary(kind):
+        return _known_type(kind.value_type)
+    if types.is_null(kind) or types.is_large_string(kind) or str(kind) == "string_view":
+        return pyarrow.string()
+    if types.is_unsigned_integer(kind):
+        return pyarrow.int64()
+    if types.is_float16(kind):
+        return pyarrow.float32()
+    if types.is_timestamp(kind):
+        return pyarrow.timestamp("us", kind.tz)
+    return pyarrow.date32() if types.is_date64(kind) else kind
+
+
+def _joined(held: Any, piece: Any, schema: Any) -> Any:
+    import pyarrow
+
+    return pyarrow.concat_tables([held, _cast(piece, schema)])
+
+
+def _cast(table: Any, schema: Any) -> Any:
+    """What a kernel answered, in the columns and types that were agreed on."""
+    return table.select(schema.names).cast(schema)
+
+
+def _spark_schema(schema: Any) -> Any:
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(schema)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """PySpark looks at pandas where it is asked for Arrow too, and warns of versions it does not know."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+        yield
+
+
+def _pyspark() -> Any:
+    try:
+        with _quiet():
+            import pyspark.sql
+            from pyspark.errors import AnalysisException
+    except ImportError:
+        raise InputError(f"the engine Spark needs pyspark, which is not installed: {INSTALL}") from None
+    return _Names(pyspark.sql.SparkSession, AnalysisException)
+
+
+@dataclass(frozen=True)
+class _Names:
+    SparkSession: Any
+    AnalysisException: Any
+
+
+def _translated(error: BaseException, what: str) -> Exception:
+    text = str(error)
+    if "CSV header does not conform" in text or "SchemaColumnConvertNotSupported" in text:
+        return InputError(f"{what} do not have the same columns: {_line(text)}; write them with the same ones")
+    if "No space left on device" in text:
+        remedy = "give a `folder` with more room, and Spark's setting spark.local.dir"
+        return EngineError(f"Spark ({what}): no space left on the disk; {remedy}")
+    if "OutOfMemoryError" in text:
+        remedy = "raise spark.driver.memory (local mode) or spark.executor.memory"
+        return EngineError(f"Spark ({what}): out of memory; {remedy}")
+    return EngineError(f"Spark ({what}): {_line(text)}")
+
+
+def _line(text: str) -> str:
+    """The line of a message that says what happened: of a Python worker's, the last of its traceback."""
+    raised = re.findall(r"^(?:[\w.]+\.)?\w*(?:Error|Exception|Warning): .+$", text, re.MULTILINE)
+    lines = [one for one in text.strip().splitlines() if one.strip()]
+    return (raised[-1] if raised and "Traceback" in text else lines[0] if lines else "no message").strip()

@@ -1,0 +1,56 @@
+"""The engines that are tested: DuckDB, and Spark in local mode where PySpark and Java are installed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+ENGINES = ["duckdb", pytest.param("spark", marks=pytest.mark.spark)]
+
+
+@pytest.fixture(scope="session")
+def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """One session for all tests: starting it takes longer than most of them."""
+    sql = pytest.importorskip("pyspark.sql", reason="the engine Spark needs pyspark: make test-spark")
+    if not shutil.which("java") and not os.environ.get("JAVA_HOME"):
+        pytest.skip("the engine Spark needs Java 17")
+    folder = tmp_path_factory.mktemp("spark")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+        settings = {
+            "spark.master": "local[2]",
+            "spark.driver.memory": "1g",
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # many small queries: compile them quickly
+            "spark.sql.shuffle.partitions": "4",
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.sql.warehouse.dir": str(folder / "warehouse"),
+            "spark.local.dir": str(folder / "local"),
+        }
+        session = sql.SparkSession.builder.config(map=settings).getOrCreate()
+        session.sparkContext.setLogLevel("OFF")
+        yield session
+        session.stop()
+
+
+@pytest.fixture(scope="session", params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """Each engine in turn; tables of one test may be there in the next."""
+    if request.param == "duckdb":
+        pytest.importorskip("duckdb", reason="the engine DuckDB needs duckdb")
+        from kinfolk.engines.duckdb import DuckDB
+
+        with DuckDB(memory_limit="200MB", threads=1) as made:
+            yield made
+    else:
+        session = request.getfixturevalue("spark_session")
+        from kinfolk.engines.spark import Spark
+
+        with Spark(session) as made:
+            yield made
