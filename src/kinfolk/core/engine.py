@@ -10,14 +10,28 @@ values, and models as `core.sending.Sent`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Self
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Self
 
 from kinfolk.errors import KinfolkError
 
 ROW = "kf_row"  # the number of a row of a table, from 0
 AT_A_TIME = 100_000  # rows
 Kernel = Callable[[Any, Any], Any]  # Arrow tables of records, in order of rows, and of pairs -> one of answers
+
+
+class Beside(NamedTuple):
+    """Columns of a table that a kernel sees beside those of another: name -> column, and what stands for none."""
+
+    table: str
+    columns: Mapping[str, str]
+    absent: str = "NULL"
+
+    def shown(self, alias: str) -> str:
+        """As expressions of a SELECT."""
+        return ", ".join(
+            f"coalesce({alias}.{column}, {self.absent}) AS {name}" for name, column in self.columns.items()
+        )
 
 
 class EngineError(KinfolkError, RuntimeError):
@@ -41,6 +55,10 @@ class Engine(ABC):
     def read(self, source: Any, table: str, row: str) -> None:
         """Make a table of a source: files and globs, frames, relations; `row`: a new column that numbers its rows."""
 
+    def view(self, source: Any, table: str, row: str) -> None:
+        """As `read`; files that a query can read as they are need not be copied."""
+        self.read(source, table, row)
+
     @abstractmethod
     def make(self, table: str, query: str) -> None:
         """Make a table of the answer to a query, in the place of one of this name, which the query may read."""
@@ -57,6 +75,10 @@ class Engine(ABC):
     def number(self, table: str, query: str, by: str, number: str) -> None:
         """Make a table of the answer to a query with a new column that numbers its rows, from 0, in order of `by`,
         in which nothing is missing."""
+
+    def arrange(self, table: str, query: str, key: str, columns: str) -> None:
+        """Make a table of expressions over the rows of a query in order of `key`, of which each value counts once."""
+        self.make(table, f"SELECT {columns} FROM (SELECT DISTINCT {key} FROM ({query})) ORDER BY {key}")
 
     @abstractmethod
     def rows(self, query: str) -> list[tuple[Any, ...]]:
@@ -77,6 +99,20 @@ class Engine(ABC):
     def map(self, query: str, kernel: Callable[[Any], Any], into: str, schema: Any, n_rows: int = AT_A_TIME) -> None:
         """Make a table of what a kernel says of Arrow batches of at most so many rows of the answer to a query."""
         self.fill(into, schema, (kernel(batch) for batch in self.batches(query, n_rows)))
+
+    def map_with(
+        self, table: str, columns: Sequence[str], others: Sequence[Beside], kernel: Callable[[Any], Any], into: str,
+        schema: Any,
+    ) -> None:  # fmt: skip
+        """Make a table of what a kernel says of runs of rows of a table, with what other tables have of these rows.
+
+        columns   of the table, that the kernel sees beside `kf_row`
+        others    tables with a column `kf_row` of their own, in its order, in which no row comes twice
+        """
+        shown = [f"t.{quoted(name)}" for name in dict.fromkeys((ROW, *columns))]
+        shown += [one.shown(f"o{i}") for i, one in enumerate(others)]
+        joins = (f" LEFT JOIN {one.table} o{i} ON o{i}.{ROW} = t.{ROW}" for i, one in enumerate(others))
+        self.map(f"SELECT {', '.join(shown)} FROM {table} t{''.join(joins)}", kernel, into, schema)
 
     @abstractmethod
     def units(
