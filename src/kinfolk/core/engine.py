@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Self
 
 from kinfolk.errors import KinfolkError
 
@@ -39,7 +40,12 @@ class EngineError(KinfolkError, RuntimeError):
 
 
 class Engine(ABC):
-    """Abstract: where tables are and queries run."""
+    """Abstract: where tables are and queries run. Models share one: a copy of a model has the same engine."""
+
+    in_memory: ClassVar[bool] = False  # `engines.threads.Threads` has True
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self
 
     @abstractmethod
     def close(self) -> None:
@@ -113,6 +119,18 @@ class Engine(ABC):
         shown += [one.shown(f"o{i}") for i, one in enumerate(others)]
         joins = (f" LEFT JOIN {one.table} o{i} ON o{i}.{ROW} = t.{ROW}" for i, one in enumerate(others))
         self.map(f"SELECT {', '.join(shown)} FROM {table} t{''.join(joins)}", kernel, into, schema)
+
+    @abstractmethod
+    def is_own(self, source: Any) -> bool:
+        """Whether a source is a table of the engine's own kind, which `frame` gives back."""
+
+    @abstractmethod
+    def frame(self, query: str) -> Any:
+        """The answer as a table of the engine's own kind, which lives as long as the engine."""
+
+    @abstractmethod
+    def write(self, query: str, path: Path) -> None:
+        """Write the answer as Parquet: all of it, or nothing is left at the path."""
 
     @abstractmethod
     def units(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import glob
 import itertools
+import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -67,11 +68,11 @@ class DuckDB(Engine):
     def read(self, source: Any, table: str, row: str) -> None:
         numbered = f"SELECT row_number() OVER () - 1 AS {quoted(row)}, *"
         if isinstance(source, str | Path):
-            self.make(table, f"{numbered} FROM {_reader(str(source))}")
+            self.make(table, f"{numbered} FROM {self._files(str(source))}")
             return
         with _told("the records"):
             held = source if not hasattr(source, "collect") else source.collect()  # of polars, a lazy one
-            if type(held).__module__.partition(".")[0].strip("_") == "duckdb":
+            if _is_relation(held):
                 held = held.to_arrow_reader() if hasattr(held, "to_arrow_reader") else held.fetch_record_batch()
             elif isinstance(held, dict):
                 import pyarrow
@@ -83,11 +84,27 @@ class DuckDB(Engine):
 
     def view(self, source: Any, table: str, row: str) -> None:
         self.drop(table)
-        reader = _reader(str(source)) if isinstance(source, str | Path) else ""
+        reader = self._files(str(source)) if isinstance(source, str | Path) else ""
         if not reader.startswith("read_parquet"):
             self.read(source, table, row)
             return
         self.run(f"CREATE VIEW {table} AS SELECT row_number() OVER () - 1 AS {quoted(row)}, * FROM {reader}")
+
+    def _files(self, path: str) -> str:
+        """What reads a file, or all that a glob names, which have to have the same columns of the same types."""
+        found = sorted(glob.glob(path, recursive=True))
+        if not found:
+            raise InputError(f"there is no file {path!r}; give a path, or a glob such as 'people/*.parquet'")
+        kinds = {READERS.get(Path(one).suffix.lower()) for one in found}
+        if kinds - {"read_parquet"} and kinds - {"read_csv"}:
+            first = Path(found[0]).name
+            raise InputError(f"{path!r}: expected .parquet or .csv files, one kind at a time; got {first!r}")
+        reader = "read_csv" if kinds == {"read_csv"} else "read_parquet"
+        options = ", all_varchar = true, header = true" if reader == "read_csv" else ""
+        columns = [self.columns(f"SELECT * FROM {reader}({literal(one)}{options})") for one in found]
+        for name, own in zip(found[1:], columns[1:], strict=True):
+            _check_columns(name, own, found[0], columns[0])
+        return f"{reader}([{', '.join(map(literal, found))}]{options})"
 
     def run(self, statement: str) -> None:
         """Run a statement."""
@@ -180,6 +197,21 @@ class DuckDB(Engine):
                 cursor.unregister("kinfolk_piece")
             begin = f"INSERT INTO {table}"
 
+    def is_own(self, source: Any) -> bool:
+        return _is_relation(source)
+
+    def frame(self, query: str) -> Any:
+        with _told("a query"):
+            return self.connection.cursor().sql(query)
+
+    def write(self, query: str, path: Path) -> None:
+        part = path.with_name(f".{path.name}.{os.getpid()}.part")
+        try:
+            self.run(f"COPY ({query}) TO {literal(str(part))} (FORMAT parquet)")
+            os.replace(part, path)
+        finally:
+            part.unlink(missing_ok=True)
+
     def units(
         self, pairs: str, records: str, columns: Sequence[str], kernel: Kernel, into: str, schema: Any, whole: bool
     ) -> None:
@@ -270,6 +302,10 @@ def _runs(batches: Iterable[Any], whole: bool) -> Iterator[Any]:
         yield pyarrow.concat_tables(kept)
 
 
+def _is_relation(source: Any) -> bool:
+    return type(source).__module__.partition(".")[0].strip("_") == "duckdb"
+
+
 def _duckdb() -> Any:
     try:
         import duckdb
@@ -297,15 +333,16 @@ def _line(error: BaseException) -> str:
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
 
-def _reader(path: str) -> str:
-    """What reads a file, or all that a glob names; their columns must be the same."""
-    found = sorted(glob.glob(path, recursive=True))
-    if not found:
-        raise InputError(f"there is no file {path!r}; give a path, or a glob such as 'people/*.parquet'")
-    kinds = {READERS.get(Path(one).suffix.lower()) for one in found}
-    if kinds - {"read_parquet"} and kinds - {"read_csv"}:
-        raise InputError(f"{path!r}: expected .parquet or .csv files, one kind at a time; got {Path(found[0]).name!r}")
-    listed = ", ".join(map(literal, found))
-    if kinds == {"read_csv"}:
-        return f"read_csv([{listed}], all_varchar = true, header = true)"
-    return f"read_parquet([{listed}])"
+def _check_columns(name: str, own: dict[str, str], first: str, known: dict[str, str]) -> None:
+    """Refuse a file that differs from the first of a glob."""
+    lacking = next((one for one in known if one not in own), None)
+    more = next((one for one in own if one not in known), None)
+    other = next((one for one in known if own.get(one, known[one]) != known[one]), None)
+    if lacking is not None:
+        raise InputError(f"{name}: there is no column {lacking!r}, which {first} has; files of a glob are one table")
+    if more is not None:
+        raise InputError(f"{name}: there is a column {more!r}, which {first} has not; files of a glob are one table")
+    if other is not None:
+        raise InputError(
+            f"{name}: the column {other!r} is {own[other]}, and in {first} it is {known[other]}; write both alike"
+        )

@@ -22,6 +22,7 @@ from kinfolk.linking.blocking import blocked
 from kinfolk.linking.certain import Always, Decided, as_certain, with_room
 from kinfolk.linking.clustered import membership, pair_frame, records_for
 from kinfolk.linking.clusterers import AverageLink, BestLink, Clusterer, CompleteLink, OneToMany, OneToOne, SingleLink
+from kinfolk.linking.comparisons import with_bests
 from kinfolk.linking.frames import Values, opened
 from kinfolk.linking.mentions import Mentions, pair_keys, pairs_of
 from kinfolk.linking.records import WHOLE, numbered
@@ -182,6 +183,7 @@ def add(linker: Any, items: Mentions, base: Base) -> Additions:
     clusterer = _suited(linker.clusterer_, base)
     paired, report = blocked(items, linker.blocking, n_jobs=linker.n_jobs, after=base.n)
     log.info("%s", report)
+    paired = with_bests(paired, linker.pair_set_.features)
     decided = None if linker.rules is None else Decided(as_certain(linker.rules), paired)
     if decided is not None:
         more = decided.with_pairs()  # also of the base alone, which are left out again

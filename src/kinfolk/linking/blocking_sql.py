@@ -213,6 +213,21 @@ class BlockingTables:
             f"WHERE {conditions}"
         )
 
+    def same(self, fields: Sequence[str], normalise: bool) -> str:
+        """A query: `low` and `high` of records that are next to each other among those with the same values."""
+        kinds, made = self.engine.columns(self.records), []
+        joins: list[str] = []
+        for place, name in enumerate(fields):
+            text = self.engine.is_text(kinds[name])
+            expression, join = self._part(Part(name, ()), normalise, text, f"kf_same_{place}")
+            made.append(expression)
+            joins += join
+        known = " AND ".join(f"({one}) IS NOT NULL" for one in made)
+        value = f" || {literal(BETWEEN)} || ".join(f"({one})" for one in made)
+        values = f"SELECT r.{ROW} AS low, {value} AS value FROM {self.records} r {' '.join(joins)} WHERE {known}"
+        after = f"SELECT low, lead(low) OVER (PARTITION BY value ORDER BY low) AS high FROM ({values})"
+        return f"SELECT low, high FROM ({after}) WHERE high IS NOT NULL"
+
     def _crossing(self) -> str:
         if self.first is None:
             return f"l.{ROW} < r.{ROW}"

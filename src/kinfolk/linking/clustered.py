@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -100,20 +102,40 @@ def records_for(linker: Any, frame: Any, other: Any, id: str | None) -> Mentions
         raise InputError(f"{str(error).partition(';')[0]}; {remedy}") from None
 
 
+@dataclass(frozen=True)
+class Answer:
+    """How clusters are given back: names of the new columns, what names clusters, and the Parquet file to write."""
+
+    cluster: str
+    probability: str
+    named_by: str
+    into: Any = None
+
+
 def cluster_frame(
     linker: Any,
     frame: Any,
     other: Any,
     id: str | None,
-    named_by: str,
-    columns: tuple[str, str],
+    answer: Answer,
     pairs: bool,
     least: float,
     must_link: Any,
     cannot_link: Any,
+    limit: int | None,
 ) -> Any:
     """What `Linker.cluster_frame` answers."""
-    check_named_by(named_by)
+    check_named_by(answer.named_by)
+    if linker.engine is not None and not linker.engine.in_memory:
+        from kinfolk.linking.in_engine import cluster_frame_in
+
+        asked = {"pairs": pairs, "must_link": must_link is not None, "cannot_link": cannot_link is not None}
+        beyond = next((name for name, one in asked.items() if one), None)
+        if beyond is not None:
+            raise SettingError.saying(f"`{beyond}` cannot be had from an engine; leave it out, or the engine")
+        return cluster_frame_in(linker.engine, linker, frame, other, id, answer, limit)
+    named, columns = answer.named_by, (answer.cluster, answer.probability)
+    _refuse_files(frame, other, answer.into, limit)
     if not 0 <= least <= 1:
         raise SettingError("least", least, "a probability from 0 to 1")
     names = ("records",) if other is None else ("first", "second")
@@ -125,15 +147,26 @@ def cluster_frame(
         paired, probability, clusters = linker.linked(items, must_link, cannot_link)
     except ConstraintsError as error:
         raise ConstraintsError(*(items.name(int(one)) for one in error.items)) from None
-    ids = whole_ids(items, given, id) if named_by == "id" else None
-    values, surely = cluster_values(paired, clusters, named_by, ids), membership(paired, probability, clusters)
+    ids = whole_ids(items, given, id) if named == "id" else None
+    values, surely = cluster_values(paired, clusters, named, ids), membership(paired, probability, clusters)
     cuts = [0, items.n_items] if items.first_table is None else [0, items.first_table, items.n_items]
     answers = [
         one.with_columns({columns[0]: values[a:b], columns[1]: surely[a:b]})
         for one, (a, b) in zip(given, pairwise(cuts), strict=True)
     ]
-    answer = answers[0] if other is None else tuple(answers)
-    return (answer, pair_frame(given[0], paired, probability, clusters, least)) if pairs else answer
+    made = answers[0] if other is None else tuple(answers)
+    return (made, pair_frame(given[0], paired, probability, clusters, least)) if pairs else made
+
+
+def _refuse_files(frame: Any, other: Any, into: Any, limit: int | None) -> None:
+    """What an engine alone can do."""
+    remedy = "give the linker an engine: `linker.set_params(engine=kf.DuckDB())`"
+    path = next((one for one in (frame, other) if isinstance(one, str | PathLike)), None)
+    if path is not None:
+        raise InputError(f"expected a table; got the path {str(path)!r}; read it first, or {remedy}")
+    if into is not None or limit is not None:
+        name = "into" if into is not None else "limit"
+        raise SettingError(name, into if into is not None else limit, "None in memory", remedy)
 
 
 def pair_frame(given: OpenedFrame, items: Mentions, probability: Array, clusters: Array, least: float = 0.0) -> Any:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -188,7 +188,8 @@ class BestOf(PairFeature):
 
     Two columns: the smaller of the two gaps (0: the best match of at least one item) and the larger (0: of both). The
     comparison must give more for what is more alike. Depends on the candidate pairs of the items: block them as in
-    training, and ask about a part of a table only with all candidates of its items.
+    training, and ask about a part of a table only with all candidates of its items, or with the best values of these
+    (`Mentions.bests`). Pairs that are compared beyond the candidates are measured by the candidates.
     """
 
     comparison: PairFeature
@@ -204,13 +205,8 @@ class BestOf(PairFeature):
         object.__setattr__(self, "columns", (PairColumn(name), PairColumn(f"{name}, both")))
 
     def of(self, items: Mentions) -> Answer:
-        answer = self.comparison.of(items)
-        best = np.full(items.n_items, -np.inf)
-        for start in range(0, items.n_pairs, CHUNK):
-            part = slice(start, start + CHUNK)
-            value = answer(items.left[part], items.right[part])[:, 0]
-            for side in (items.left[part], items.right[part]):
-                np.fmax.at(best, side, value)  # a missing value is none
+        answer, name = self.comparison.of(items), self.comparison.columns[0].name
+        best = items.bests[name] if items.bests and name in items.bests else best_values(answer, items)
 
         def gaps(left: Items, right: Items) -> NDArray[np.float64]:
             value = answer(left, right)[:, 0]
@@ -233,6 +229,30 @@ class BestOf(PairFeature):
 
     def with_statistics(self, kept: Statistics) -> Self:
         return type(self)(self.comparison.with_statistics(kept))
+
+
+def best_values(answer: Answer, items: Mentions) -> NDArray[np.float64]:
+    """The best value among the pairs of each item; -inf where none is known."""
+    best = np.full(items.n_items, -np.inf)
+    for start in range(0, items.n_pairs, CHUNK):
+        part = slice(start, start + CHUNK)
+        value = answer(items.left[part], items.right[part])[:, 0]
+        for side in (items.left[part], items.right[part]):
+            np.fmax.at(best, side, value)  # a missing value is none
+    return best
+
+
+def within_best_of(features: Iterable[PairFeature]) -> dict[str, PairFeature]:
+    """The comparisons within `BestOf`, by the names of their columns."""
+    return {one.comparison.columns[0].name: one.comparison for one in features if isinstance(one, BestOf)}
+
+
+def with_bests(items: Mentions, features: Iterable[PairFeature]) -> Mentions:
+    """The items, whose pairs are all candidates, as they are before pairs are added or left out."""
+    if items.bests is not None:
+        return items
+    found = {name: best_values(one.of(items), items) for name, one in within_best_of(features).items()}
+    return replace(items, bests=found) if found else items
 
 
 # -- Comparisons as a set: how they are written, and made again from a model file ----------------------

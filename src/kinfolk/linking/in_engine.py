@@ -1,54 +1,136 @@
-"""Records of a table in an engine, clustered as `Linker.predict` clusters them in memory.
+"""Records of tables in an engine, clustered as `Linker.cluster_frame` clusters them in memory.
 
+    records             columns as texts, numbers and lists (`linking.engine_records`)
     keys and pairs      joins (`linking.blocking_sql`)
     log-odds of pairs   by the model, a run of pairs with their records at a time
-    components          of the pairs above the clusterer's threshold: no cluster reaches beyond one (`core.components`)
+    components          of the pairs above the clusterer's threshold, and of those that rules put together: no cluster
+                        reaches beyond one (`core.components`)
     clusters            of whole components, by the model: closure, rules and clusterer as in memory
 
-What a clusterer makes of a component depends on nothing outside it, so the clusters are the same.
+What a clusterer makes of a component depends on nothing outside it, so the clusters are the same. Only a component that
+is too large for one process (more than LARGEST pairs) is cut first, at a higher threshold, and a warning says so.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.core.components import components
-from kinfolk.core.data import Column
-from kinfolk.core.engine import ROW, Engine
+from kinfolk.core.engine import ROW, Engine, quoted
 from kinfolk.core.sending import Sent
 from kinfolk.errors import InputError, SettingError
 from kinfolk.inference.clustering import log_odds
 from kinfolk.linking.blocking_sql import BlockingTables
-from kinfolk.linking.clustered import membership, needed_fields
-from kinfolk.linking.comparisons import BestOf
+from kinfolk.linking.certain import Always, as_certain
+from kinfolk.linking.clustered import Answer, membership, needed_fields
+from kinfolk.linking.comparisons import best_values, within_best_of
+from kinfolk.linking.engine_records import BEST, RecordTables, mentions_of
+from kinfolk.linking.frames import OpenedFrame, opened
 from kinfolk.linking.mentions import Mentions
 from kinfolk.linking.probabilities import RANKS
 
 Array = NDArray[Any]
 log = logging.getLogger("kinfolk")
 LIMIT = 2_000_000_000  # pairs
+LARGEST = 20_000_000  # pairs of a component; a gigabyte or two while it is clustered
+STEP = 1.0  # of log-odds, by which the threshold of larger ones is raised until they fall apart
 
 
-def cluster_in(engine: Engine, linker: Any, source: Any, id: str | None = "id", limit: int = LIMIT) -> None:
-    """Make a table kf_clusters: of each row of the source the number of its cluster, from 0 in order of first records,
-    and how surely it belongs there."""
+# -- Clusters -------------------------------------------------------------------------------------------
+
+
+def cluster_in(
+    engine: Engine, linker: Any, source: Any, other: Any = None, id: str | None = "id", limit: int = LIMIT
+) -> RecordTables:
+    """Make a table kf_clusters: of each record the number of its cluster, from 0 in order of first records, the row of
+    its first record, and how surely the record belongs there."""
     check_in_pieces(linker)
-    engine.read(source, "kf_records", ROW)
-    fields = _fields(linker, engine, id)
-    blocking = BlockingTables.of(engine, "kf_records", linker.blocking, id)
+    sources = [source] if other is None else [source, other]
+    tables = RecordTables.read(engine, sources, id, needed_fields(linker))
+    blocking = BlockingTables.of(engine, tables.records, linker.blocking, tables.id, tables.first)
     blocking.make_keys()
     blocking.make_pairs(limit)
-
-    pairs = "SELECT low, high FROM kf_pairs"
-    engine.units(pairs, "kf_records", fields, PairScores(Sent(linker), fields), "kf_scored", scored(), whole=False)
+    compared = _with_bests(linker, tables)
+    engine.units(PAIRS, compared.table, compared.columns, PairScores(compared), "kf_scored", scored(), whole=False)
     engine.drop("kf_pairs")
-    _clusters(engine, linker, fields)
+    _make_inside(linker, tables, blocking)
+    _make_clusters(tables, compared)
+    engine.drop("kf_compared")
+    return tables
+
+
+PAIRS = "SELECT low, high FROM kf_pairs"
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """The model, and the table and columns of the records that it compares.
+
+    first   how many rows are of the first of two tables; None: one table
+    bests   the comparisons within `BestOf`, whose best values the records have
+    """
+
+    linker: Sent
+    table: str
+    fields: tuple[str, ...]
+    first: int | None
+    bests: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> list[str]:
+        return [*self.fields, *(f"{BEST}{k}" for k in range(len(self.bests)))]
+
+    def items(self, records: Any, pairs: Any) -> tuple[Mentions, NDArray[np.int64]]:
+        return mentions_of(records, pairs, self.fields, self.first, self.bests)
+
+
+def _with_bests(linker: Any, tables: RecordTables) -> Compared:
+    """Where comparisons look at all candidates of a record, their best values are worked out first, and joined in."""
+    engine, bests = tables.engine, tuple(within_best_of(linker.pair_set_.features))
+    plain = Compared(Sent(linker), tables.records, tables.fields, tables.first)
+    if not bests:
+        return plain
+    engine.units(PAIRS, plain.table, plain.columns, BestValues(plain), "kf_values", values(len(bests)), whole=False)
+    best = ", ".join(f"max({BEST}{k}) AS {BEST}{k}" for k in range(len(bests)))
+    engine.make("kf_bests", f"SELECT {ROW}, {best} FROM kf_values GROUP BY {ROW}")
+    columns = [f"r.{quoted(name)} AS {quoted(name)}" for name in (ROW, *tables.fields)]
+    columns += [f"b.{BEST}{k} AS {BEST}{k}" for k in range(len(bests))]
+    engine.make(
+        "kf_compared",
+        f"SELECT {', '.join(columns)} FROM {tables.records} r LEFT JOIN kf_bests b ON b.{ROW} = r.{ROW}",
+    )
+    engine.drop("kf_values", "kf_bests")
+    return replace(plain, table="kf_compared", bests=bests)
+
+
+def values(n: int) -> Any:
+    """The schema of the best values of n comparisons."""
+    import pyarrow
+
+    return pyarrow.schema([(ROW, "int64"), *((f"{BEST}{k}", "float64") for k in range(n))])
+
+
+@dataclass(frozen=True, eq=False)
+class BestValues:
+    """The best values of comparisons among the pairs of a run."""
+
+    compared: Compared
+
+    def __call__(self, records: Any, pairs: Any) -> Any:
+        import pyarrow
+
+        items, _ = self.compared.items(records, pairs)
+        inner = within_best_of(self.compared.linker.model.pair_set_.features)
+        found = {f"{BEST}{k}": best_values(one.of(items), items) for k, one in enumerate(inner.values())}
+        return pyarrow.table({ROW: records.column(ROW), **found}, values(len(found)))
 
 
 def scored() -> Any:
@@ -62,94 +144,128 @@ def scored() -> Any:
 class PairScores:
     """The log-odds of pairs."""
 
-    linker: Sent
-    fields: Sequence[str]
+    compared: Compared
 
     def __call__(self, records: Any, pairs: Any) -> Any:
         import pyarrow
 
-        items, order = mentions_of(records, pairs, self.fields)
+        items, order = self.compared.items(records, pairs)
         score = np.empty(items.n_pairs)
-        score[order] = self.linker.model.decision_function(items)
+        score[order] = self.compared.linker.model.decision_function(items)
         ends = {name: pairs.column(name) for name in ("low", "high")}
         return pyarrow.table({**ends, "score": score}, scored())
 
 
-def _clusters(engine: Engine, linker: Any, fields: Sequence[str]) -> None:
-    threshold = linker.clusterer_.threshold
+def _make_inside(linker: Any, tables: RecordTables, blocking: BlockingTables) -> None:
+    """The table kf_inside of pairs within components, and the component of each, `unit`."""
+    engine, threshold = tables.engine, linker.clusterer_.threshold
     if linker.closure:
         threshold = min(threshold, 0.5)  # likely clusters, inside which more pairs are compared, are those above it
-    likely = f"score > {float(log_odds(np.array([threshold]))[0])!r}" if threshold > 0 else "true"
-    components(engine, f"SELECT low, high FROM kf_scored WHERE {likely}", "kf_components")
-    inside = (
-        "SELECT s.low AS low, s.high AS high, a.component AS unit FROM kf_scored s "
+    least = float(log_odds(np.array([threshold]))[0])
+    likely = f"SELECT low, high FROM kf_scored WHERE {f'score > {least!r}' if threshold > 0 else 'true'}"
+    certain = [rule for rule in as_certain(linker.rules) if isinstance(rule, Always)]
+    engine.drop("kf_certain")
+    for k, rule in enumerate(certain):
+        (engine.add if k else engine.make)("kf_certain", blocking.same(rule.fields, rule.normalise))
+    bound = "SELECT low, high FROM kf_certain" if certain else None
+    components(engine, likely if bound is None else f"{likely} UNION ALL {bound}", "kf_components")
+    engine.make("kf_inside", _inside("kf_scored" if bound is None else _with(bound)))
+    while large := engine.rows(_large()):
+        least = max(least + STEP, 0.0)
+        _cut(engine, large, least, bound)
+        if least > MOST_CERTAIN:
+            break
+    engine.drop("kf_components", "kf_certain")
+
+
+MOST_CERTAIN = 40.0  # log-odds above which no pair is
+
+
+def _with(bound: str) -> str:
+    """The pairs scored and those that rules put together, each once."""
+    return f"(SELECT low, high FROM kf_scored UNION {bound})"
+
+
+def _inside(pairs: str) -> str:
+    return (
+        f"SELECT s.low AS low, s.high AS high, a.component AS unit FROM {pairs} s "
         "JOIN kf_components a ON a.node = s.low JOIN kf_components b ON b.node = s.high "
         "WHERE a.component = b.component"
     )
-    kernel = ComponentClusters(Sent(linker), fields)
-    engine.units(inside, "kf_records", fields, kernel, "kf_several", several(), whole=True)
+
+
+def _large() -> str:
+    return f"SELECT unit, count(*) AS n FROM kf_inside GROUP BY unit HAVING count(*) > {LARGEST} ORDER BY n DESC"
+
+
+def _cut(engine: Engine, large: Sequence[tuple[int, int]], least: float, bound: str | None) -> None:
+    """Take the largest components apart, by the pairs above higher log-odds."""
+    what, (_, most) = f"{len(large)} components of records have", large[0]
+    if len(large) == 1:
+        what = "a component of records has"
+    at = 1.0 / (1.0 + np.exp(-least))
+    message = "%s over %s pairs, up to %s: cut by the pairs above a probability of %.3f; narrow the blocking rules"
+    log.warning(message, what, f"{LARGEST:,}", f"{most:,}", at)
+    units = ", ".join(str(unit) for unit, _ in large)
+    engine.make("kf_larger", f"SELECT low, high, unit FROM kf_inside WHERE unit IN ({units})")
+    engine.make("kf_inside", f"SELECT low, high, unit FROM kf_inside WHERE unit NOT IN ({units})")
+    still = (
+        f"SELECT l.low AS low, l.high AS high FROM kf_larger l JOIN kf_scored s ON s.low = l.low AND s.high = l.high "
+        f"WHERE s.score > {least!r}"
+    )
+    components(engine, still if bound is None else f"{still} UNION ALL {_of_larger(bound)}", "kf_components")
+    engine.add("kf_inside", _inside("kf_larger"))
+    engine.drop("kf_larger")
+
+
+def _of_larger(bound: str) -> str:
+    return f"SELECT l.low AS low, l.high AS high FROM kf_larger l JOIN ({bound}) c ON c.low = l.low AND c.high = l.high"
+
+
+def _make_clusters(tables: RecordTables, compared: Compared) -> None:
+    engine, kernel = tables.engine, ComponentClusters(compared)
+    inside = "SELECT low, high, unit FROM kf_inside"
+    engine.units(inside, compared.table, compared.columns, kernel, "kf_placed", placed(), whole=True)
     ends = "SELECT low AS node, score FROM kf_scored UNION ALL SELECT high, score FROM kf_scored"
     best = f"SELECT node, max(score) AS score FROM ({ends}) GROUP BY node"
-    placed = f"SELECT r.{ROW} AS {ROW}, coalesce(s.first, r.{ROW}) AS first, s.surely AS surely "
-    placed += f"FROM kf_records r LEFT JOIN kf_several s ON s.{ROW} = r.{ROW}"
-    engine.number("kf_firsts", f"SELECT DISTINCT first FROM ({placed})", "first", "cluster")
+    every = (
+        f"SELECT r.{ROW} AS {ROW}, coalesce(s.first, r.{ROW}) AS first, s.surely AS surely, "
+        f"coalesce(s.alone, true) AS alone FROM {tables.records} r LEFT JOIN kf_placed s ON s.{ROW} = r.{ROW}"
+    )
+    engine.number("kf_firsts", f"SELECT DISTINCT first FROM ({every})", "first", "cluster")
+    alone = "least(coalesce(p.surely, 1.0), coalesce(1.0 - 1.0 / (1.0 + exp(-b.score)), 1.0))"
     engine.make(
         "kf_clusters",
-        f"SELECT p.{ROW} AS {ROW}, f.cluster AS cluster, "
-        "coalesce(p.surely, 1.0 - 1.0 / (1.0 + exp(-b.score)), 1.0) AS probability "
-        f"FROM ({placed}) p JOIN kf_firsts f ON f.first = p.first LEFT JOIN ({best}) b ON b.node = p.{ROW}",
+        f"SELECT p.{ROW} AS {ROW}, f.cluster AS cluster, p.first AS first, "
+        f"CASE WHEN p.alone THEN {alone} ELSE p.surely END AS probability "
+        f"FROM ({every}) p JOIN kf_firsts f ON f.first = p.first LEFT JOIN ({best}) b ON b.node = p.{ROW}",
     )
-    engine.drop("kf_firsts")
+    engine.drop("kf_firsts", "kf_placed", "kf_inside", "kf_scored")
 
 
-def several() -> Any:
-    """The schema of records that are in a cluster with others: the first of it, and how surely they belong to it."""
+def placed() -> Any:
+    """The schema of records in components: the first of its cluster, how surely it belongs to it, whether it is alone
+    there (then as far as the pairs within the component say)."""
     import pyarrow
 
-    return pyarrow.schema([(ROW, "int64"), ("first", "int64"), ("surely", "float64")])
+    return pyarrow.schema([(ROW, "int64"), ("first", "int64"), ("surely", "float64"), ("alone", "bool")])
 
 
 @dataclass(frozen=True, eq=False)
 class ComponentClusters:
     """The clusters of whole components."""
 
-    linker: Sent
-    fields: Sequence[str]
+    compared: Compared
 
     def __call__(self, records: Any, pairs: Any) -> Any:
         import pyarrow
 
-        items, _ = mentions_of(records, pairs, self.fields)
-        paired, probability, found = self.linker.model.linked(items)
+        items, _ = self.compared.items(records, pairs)
+        paired, probability, found = self.compared.linker.model.linked(items)
         rows = records.column(ROW).to_numpy()
-        first, size = np.unique(found, return_index=True)[1], np.bincount(found)
-        kept = np.flatnonzero(size[found] > 1)
-        surely = membership(paired, probability, found)[kept]
-        return pyarrow.table({ROW: rows[kept], "first": rows[first[found[kept]]], "surely": surely}, several())
-
-
-def mentions_of(records: Any, pairs: Any, fields: Sequence[str]) -> tuple[Mentions, NDArray[np.int64]]:
-    """Items of Arrow tables, and the order in which their pairs are those of the table."""
-    rows = records.column(ROW).to_numpy()
-    columns = {name: _attribute(records.column(name)) for name in fields}
-    low, high = (np.searchsorted(rows, pairs.column(name).to_numpy()).astype(np.int32) for name in ("low", "high"))
-    order = np.lexsort((low, high))
-    return Mentions(columns, np.zeros(len(rows), np.int32), low[order], high[order], blocked=True), order
-
-
-def _attribute(column: Any) -> Any:
-    """A column of Arrow as items have it: strings by number, or numbers."""
-    import pyarrow
-
-    if pyarrow.types.is_floating(column.type) or pyarrow.types.is_integer(column.type):
-        return column.cast(pyarrow.float64()).fill_null(np.nan).to_numpy()
-    coded = column.combine_chunks().dictionary_encode()
-    coded = coded.combine_chunks() if isinstance(coded, pyarrow.ChunkedArray) else coded
-    values = coded.dictionary.to_pylist()
-    codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32)
-    if "" in values:  # an empty string is missing, as in memory
-        codes = np.where(codes == values.index(""), -1, codes).astype(np.int32)
-    return Column(codes, values)
+        first = np.unique(found, return_index=True)[1]
+        surely, alone = membership(paired, probability, found), np.bincount(found)[found] == 1
+        return pyarrow.table({ROW: rows, "first": rows[first[found]], "surely": surely, "alone": alone}, placed())
 
 
 def check_in_pieces(linker: Any) -> None:
@@ -159,21 +275,100 @@ def check_in_pieces(linker: Any) -> None:
         raise SettingError(
             "training", linker.training, f"{remedy} in an engine: an antecedent competes with all others"
         )
-    wide = [str(one.columns[0].name) for one in linker.pair_set_.features if isinstance(one, BestOf)]
-    if wide:
-        remedy = "leave it out of `features`"
-        raise SettingError("features", wide[0], "comparisons of single pairs in an engine", remedy)
     if linker.blocking is None:
         raise SettingError("blocking", None, "given in an engine, such as ['key(postcode)']")
 
 
-def _fields(linker: Any, engine: Engine, id: str | None) -> list[str]:
-    there = engine.columns("kf_records")
-    if id is not None and id not in there:
-        raise InputError(f"the records have no column {id!r}; name the column of ids with `id=...`, or `id=None`")
-    wanted = needed_fields(linker)
-    fields = [name for name in there if name not in (ROW, id)] if wanted is None else wanted
-    lacking = next((name for name in fields if name not in there), None)
-    if lacking is not None:
-        raise InputError(f"the records have no column {lacking!r}; the model compares by it: add the column")
-    return fields
+# -- Tables in and out ------------------------------------------------------------------------------------
+
+
+def cluster_frame_in(
+    engine: Engine, linker: Any, frame: Any, other: Any, id: str | None, answer: Answer, limit: int | None
+) -> Any:
+    """What `Linker.cluster_frame` answers where it has an engine."""
+    limit = LIMIT if limit is None else limit
+    frames = [frame] if other is None else [frame, other]
+    targets = _targets(frames, answer.into)
+    words = ("records",) if other is None else ("first", "second")
+    held = [
+        None if target is not None or _is_path(one) or engine.is_own(one) else opened(one, word)
+        for one, word, target in zip(frames, words, targets, strict=True)
+    ]
+    sources = [one if own is None else own.readable for one, own in zip(frames, held, strict=True)]
+    tables = cluster_in(engine, linker, sources[0], sources[1] if other is not None else None, id, limit)
+    for word, table in zip(words, tables.given, strict=True):
+        _check_free(engine, table, word, answer)
+    names = _named(tables, answer.named_by)
+    answers = [_given_back(tables, k, names, answer, targets[k], held[k]) for k in range(len(frames))]
+    if not any(engine.is_own(one) for one in frames):  # whose answers are queries of these tables
+        engine.drop("kf_clusters", "kf_records", *tables.given)
+    return answers[0] if other is None else tuple(answers)
+
+
+def _is_path(source: Any) -> bool:
+    return isinstance(source, str | os.PathLike)
+
+
+def _targets(frames: Sequence[Any], into: Any) -> list[Path | None]:
+    """The files to write, one a table; None: a table of the kind that came."""
+    if into is None:
+        if any(_is_path(one) for one in frames):
+            raise SettingError("into", None, "the Parquet file to write, as the records come from files")
+        return [None] * len(frames)
+    listed = [into] if _is_path(into) else list(into)
+    if len(listed) != len(frames):
+        raise SettingError("into", into, f"{len(frames)} Parquet file{'s' * (len(frames) > 1)}, one a table")
+    paths = [Path(one) for one in listed]
+    for path in paths:
+        if path.suffix.lower() not in (".parquet", ".pq"):
+            raise SettingError("into", str(path), "a name that ends in .parquet")
+        if not path.absolute().parent.is_dir():
+            raise InputError(f"there is no folder {str(path.parent)!r} to write {path.name!r} into; make it first")
+    return list(paths)
+
+
+def _check_free(engine: Engine, table: str, word: str, answer: Answer) -> None:
+    taken = engine.columns(table)
+    for setting, name in (("cluster", answer.cluster), ("probability", answer.probability)):
+        if name in taken:
+            remedy = f"rename it, or name the new one with `{setting}=...`"
+            raise InputError(f"{word}: there is a column {name!r} already, and nothing is overwritten; {remedy}")
+
+
+def _named(tables: RecordTables, named_by: str) -> tuple[str, str]:
+    """An expression for the name of a cluster, and what to join for it."""
+    if named_by == "number":
+        return "c.cluster", ""
+    if tables.id is None:
+        return "CAST(c.first AS VARCHAR)", ""
+    named = tables.given[0] if tables.first is None else tables.records
+    return f"n.{quoted(tables.id)}", f"JOIN {named} n ON n.{ROW} = c.first"
+
+
+def _given_back(
+    tables: RecordTables, k: int, names: tuple[str, str], answer: Answer, target: Path | None, held: OpenedFrame | None
+) -> Any:
+    """A table with its clusters: written as Parquet, in the engine, or as what came."""
+    engine, table, offset = tables.engine, tables.given[k], sum(tables.sizes[:k])
+    name, join = names
+    new = f"{name} AS {quoted(answer.cluster)}, c.probability AS {quoted(answer.probability)}"
+    both = f"FROM {table} g JOIN kf_clusters c ON c.{ROW} = g.{ROW} + {offset} {join} ORDER BY g.{ROW}"
+    if held is not None:
+        found = engine.arrow(f"SELECT {new} {both}")
+        values: Any = found.column(answer.cluster)
+        values = values.to_numpy() if answer.named_by == "number" or _whole(values) else values.to_pylist()
+        return held.with_columns(
+            {answer.cluster: values, answer.probability: found.column(answer.probability).to_numpy()}
+        )
+    columns = ", ".join(f"g.{quoted(one)} AS {quoted(one)}" for one in engine.columns(table) if one != ROW)
+    query = f"SELECT {columns}, {new} {both}"
+    if target is None:
+        return engine.frame(query)
+    engine.write(query, target)
+    return target
+
+
+def _whole(values: Any) -> bool:
+    import pyarrow
+
+    return bool(pyarrow.types.is_integer(values.type))

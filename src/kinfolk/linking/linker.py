@@ -44,9 +44,9 @@ from kinfolk.linking.choosing import (
     unseen_rounds,
     usual_for,
 )
-from kinfolk.linking.clustered import cluster_frame
+from kinfolk.linking.clustered import Answer, cluster_frame
 from kinfolk.linking.clusterers import FORMER_NAMES, Clusterer
-from kinfolk.linking.comparisons import as_comparisons, default_comparisons, rebuilt_comparison
+from kinfolk.linking.comparisons import as_comparisons, default_comparisons, rebuilt_comparison, with_bests
 from kinfolk.linking.coreference import CONJUNCTIONS, CoreferencePairs
 from kinfolk.linking.description import described
 from kinfolk.linking.explain import (
@@ -208,6 +208,14 @@ class Linker(Guarded):
     tolerance: float = setting(
         1e-4, "an M-step ends when five iterations lower its objective by a smaller share than this", NOT_NEGATIVE
     )
+    engine: Any = setting(
+        None,
+        "where `cluster_frame` keeps tables and what makes pairs of them: None or Threads(), memory and threads; "
+        "DuckDB(memory_limit='2GB'), a database on disk; Spark(session), a cluster (docs/engines.md)",
+        Rule("an engine: Threads(), DuckDB(...) or Spark(session)", lambda value: hasattr(value, "in_memory"), str)
+        | NONE,
+        in_file=False,
+    )
 
     def fit(
         self,
@@ -294,7 +302,7 @@ class Linker(Guarded):
 
     def _training_pairs(self, taught: Supervision, plan: TrainingPlan, watch: Callback | None) -> PairData:
         """The pairs that teach; where a threshold is chosen, it is to suit those that `predict` clusters."""
-        items, jobs = taught.items, plan.n_jobs
+        items, jobs = with_bests(taught.items, self.pair_set_.features), plan.n_jobs
         data = PairData.of(self.pair_set_, items, taught.labels(items), jobs, taught.certainty(items))
         if self.folds_ is not None and self._closes:
             weights, _ = PairTrainer(data, plan, self.bias, watch).fit(data.truth, np.zeros(data.n_weights))
@@ -406,7 +414,7 @@ class Linker(Guarded):
     def _compared(self, items: Mentions) -> tuple[Mentions, NDArray[np.float64]]:
         """The same with log-odds."""
         self._require_fitted()
-        paired = self.candidates(items)
+        paired = with_bests(self.candidates(items), self.pair_set_.features)
         if self.rules is not None:
             paired = self._decided(paired).with_pairs()
         score = self.decision_function(paired)
@@ -496,6 +504,8 @@ class Linker(Guarded):
         least: float = 0.0,
         must_link: ArrayLike | None = None,
         cannot_link: ArrayLike | None = None,
+        into: Any = None,
+        limit: int | None = None,
     ) -> Any:
         """The table that came, its rows and columns as they were, with the cluster of each record and how surely it
         belongs there; of two tables both, as a tuple.
@@ -509,13 +519,17 @@ class Linker(Guarded):
         pairs                   whether to give the pairs compared too, as a second answer: a table of id_left,
                                 id_right, probability and together; `least`: only those of this probability or more
         must_link, cannot_link  as in `predict`
+        into                    with an `engine`: a Parquet file to write (of two tables, two), in the place of an
+                                answer. With an engine tables may be files, too: "people/*.parquet", "people.csv"
+        limit                   with an `engine`: how many candidate pairs there may be, two billion by default; more
+                                are refused before one is made, with the rule that makes most of them
 
         The probability of a record is the mean over its compared pairs with the other records of its cluster; of one
         that is alone, 1 minus the highest of any of its pairs.
         """
         self._require_fitted()
-        columns = cluster, probability
-        return cluster_frame(self, frame, other, id, named_by, columns, pairs, least, must_link, cannot_link)
+        answer = Answer(cluster, probability, named_by, into)
+        return cluster_frame(self, frame, other, id, answer, pairs, least, must_link, cannot_link, limit)
 
     def link(
         self,

@@ -97,6 +97,8 @@ class Mentions:
     blocked      whether the pairs are all that are to be looked at, though there be none; False: none were chosen yet
     first_table  number of items from the first of two tables, whose pairs then cross tables; None: one table
     corpus       the text mentions were read from, spans their tokens: int64 (n, 2), start and end (exclusive)
+    bests        of comparisons within `BestOf`, by name: float64 (n,), the best value among the candidates of an item,
+                 where `left` and `right` are some of them, or more; None: they are all, and it is worked out
     """
 
     columns: Mapping[str, Attribute]
@@ -110,6 +112,7 @@ class Mentions:
     blocked: bool = False
     corpus: Corpus | None = field(default=None, repr=False)
     spans: NDArray[np.int64] | None = field(default=None, repr=False)
+    bests: Mapping[str, NDArray[np.float64]] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         groups = np.asarray(self.groups, np.int32)
@@ -250,7 +253,7 @@ class Mentions:
     def with_columns(self, **columns: Any) -> Mentions:
         """The same items with more columns: arrays, Columns, or lists of strings, of numbers, of lists of strings or of
         vectors, None for missing."""
-        return replace(self, columns={**self.columns, **columns})
+        return replace(self, columns={**self.columns, **columns}, bests=None)
 
     def take_groups(self, groups: Iterable[int]) -> Mentions:
         """Some of the groups, in their own order; a document without mentions is a group without items."""

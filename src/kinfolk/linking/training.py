@@ -21,7 +21,6 @@ from kinfolk.core.training import Callback, Convergence, TrainingPlan
 from kinfolk.inference.clustering import LARGEST, e_step, log_odds, missing_pairs
 from kinfolk.learning.lbfgs import Watch, optimise
 from kinfolk.linking.clusterers import Clusterer
-from kinfolk.linking.comparisons import BestOf
 from kinfolk.linking.mentions import Mentions, pair_keys
 from kinfolk.linking.objective import Bias, PairObjective, Tilt, grouped_scores
 from kinfolk.linking.pair_table import GroupedRows, PairRows, PairSet
@@ -77,9 +76,7 @@ class PairData:
         n_jobs: int,
         certainty: NDArray[np.float64] | None = None,
     ) -> PairData:
-        """Those of items with more pairs: only these are compared, unless comparisons look at all candidates."""
-        if any(isinstance(feature, BestOf) for feature in learned.features):
-            return PairData.of(learned, items, labels, n_jobs, certainty)
+        """Those of items with more pairs: only these are compared."""
         before = self.items
         fresh = ~np.isin(pair_keys(items.left, items.right), pair_keys(before.left, before.right), assume_unique=True)
         added = learned.rows(replace(items, left=items.left[fresh], right=items.right[fresh]), n_jobs)
