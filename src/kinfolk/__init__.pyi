@@ -65,6 +65,7 @@ from kinfolk.linking.comparisons import PairFunction as PairFunction
 from kinfolk.linking.coref import read_coref as read_coref
 from kinfolk.linking.coreference import CoreferencePairs as CoreferencePairs
 from kinfolk.linking.dates import DateDifference as DateDifference
+from kinfolk.linking.engine_sample import sample_records as sample_records
 from kinfolk.linking.linker import Linker as Linker
 from kinfolk.linking.mentions import Mentions as Mentions
 from kinfolk.linking.objective import Bias as Bias

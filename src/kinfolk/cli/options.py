@@ -430,3 +430,42 @@ def examples(*commands: str) -> str:
 
 
 Jobs = Annotated[int, typer.Option(help="Threads; -1 = every core.")]
+
+
+# -- where tables are ---------------------------------------------------------------------------------
+
+
+@dataclass
+class EngineOptions:
+    """The engine that holds tables; None: memory."""
+
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            help="Where tables are while they are worked on: memory (default), or duckdb, a database on disk, for "
+            "tables larger than memory; then --output is a Parquet file, and files may be named by a glob.",
+            autocompletion=one_of("memory", "duckdb"),
+        ),
+    ] = None
+    memory_limit: Annotated[
+        str | None, typer.Option(help="--engine duckdb: how much memory it may take, such as 2GB.")
+    ] = None
+    temp_directory: Annotated[
+        str | None, typer.Option(help="--engine duckdb: the folder for what does not fit into memory.")
+    ] = None
+
+
+def engine_of(options: EngineOptions, jobs: int) -> Any:
+    """The engine asked for; None: memory."""
+    settings = given_settings(options)
+    name = settings.pop("engine", "memory")
+    if name == "memory":
+        if settings:
+            raise SettingError.saying(f"{option_name(next(iter(settings)))} needs --engine duckdb")
+        return None
+    if name != "duckdb":
+        raise SettingError.saying(f"--engine must be memory or duckdb; got {name!r}")
+    from kinfolk.core.threads import resolve_jobs
+    from kinfolk.engines.duckdb import DuckDB
+
+    return DuckDB(threads=resolve_jobs(jobs), **settings)

@@ -20,7 +20,7 @@ from kinfolk.errors import InputError, SettingError
 from kinfolk.inference.clustering import LARGEST, Constraints, agglomerate, single_link
 from kinfolk.linking.blocking import blocked
 from kinfolk.linking.certain import Always, Decided, as_certain, with_room
-from kinfolk.linking.clustered import membership, pair_frame, records_for
+from kinfolk.linking.clustered import membership, pair_frame, records_for, refuse_files
 from kinfolk.linking.clusterers import AverageLink, BestLink, Clusterer, CompleteLink, OneToMany, OneToOne, SingleLink
 from kinfolk.linking.comparisons import with_bests
 from kinfolk.linking.frames import Values, opened
@@ -175,15 +175,23 @@ class Additions:
 
 def add(linker: Any, items: Mentions, base: Base) -> Additions:
     """`items` are those of the base and then the new ones, without pairs."""
+    check_training(linker)
+    largest = int(np.bincount(base.clusters, minlength=1).max())
+    paired, report = blocked(items, linker.blocking, n_jobs=linker.n_jobs, after=base.n)
+    log.info("%s", report)
+    return added(linker, with_bests(paired, linker.pair_set_.features), base, suited(linker.clusterer_, largest))
+
+
+def check_training(linker: Any) -> None:
     if linker.training in ("ranking", "combined"):
         what = f"`training={linker.training!r}` goes by the order of all items"
         raise SettingError.saying(
             f"{what}, so a base cannot stay as it is; train a linker with `training='structured'`"
         )
-    clusterer = _suited(linker.clusterer_, base)
-    paired, report = blocked(items, linker.blocking, n_jobs=linker.n_jobs, after=base.n)
-    log.info("%s", report)
-    paired = with_bests(paired, linker.pair_set_.features)
+
+
+def added(linker: Any, paired: Mentions, base: Base, clusterer: Clusterer) -> Additions:
+    """The same of items with their candidate pairs, each of which has a new one."""
     decided = None if linker.rules is None else Decided(as_certain(linker.rules), paired)
     if decided is not None:
         more = decided.with_pairs()  # also of the base alone, which are left out again
@@ -249,11 +257,13 @@ def _bound(decided: Decided, base: Base) -> NDArray[np.int64]:
     return np.array(links, np.int64).reshape(-1, 2)
 
 
-def _suited(clusterer: Clusterer, base: Base) -> Clusterer:
-    """Those of two tables do not join new records with each other: average link does, at the same threshold."""
+def suited(clusterer: Clusterer, largest: int) -> Clusterer:
+    """Those of two tables do not join new records with each other: average link does, at the same threshold.
+
+    largest   how many records the largest cluster of the base has
+    """
     if isinstance(clusterer, OneToOne | OneToMany):
         clusterer = AverageLink(threshold=clusterer.threshold, max_size=clusterer.max_size)
-    largest = int(np.bincount(base.clusters, minlength=1).max())
     if clusterer.max_size is not None and largest > clusterer.max_size:
         message = "the base has a cluster of %d records, where clusters have %d at most: no limit is kept to"
         log.warning(message, largest, clusterer.max_size)
@@ -305,9 +315,24 @@ def _missing(found: Held, likely: Array, base: Base, items: Mentions) -> NDArray
 
 
 def link_frames(
-    linker: Any, new: Any, base: Any, id: str | None, columns: tuple[str, str, str], pairs: bool, least: float
+    linker: Any,
+    new: Any,
+    base: Any,
+    id: str | None,
+    columns: tuple[str, str, str],
+    pairs: bool,
+    least: float,
+    into: Any,
+    limit: int | None,
 ) -> Any:
     """What `Linker.link` answers."""
+    if linker.engine is not None and not linker.engine.in_memory:
+        from kinfolk.linking.link_in_engine import link_frames_in
+
+        if pairs:
+            raise SettingError.saying("`pairs` cannot be had from an engine; leave it out, or the engine")
+        return link_frames_in(linker.engine, linker, new, base, id, columns, into, limit)
+    refuse_files((new, base), into, limit)
     if not 0 <= least <= 1:
         raise SettingError("least", least, "a probability from 0 to 1")
     given, old = opened(new, "new"), opened(base, "base")

@@ -46,6 +46,7 @@ class BlockingTables:
     records   a table with a column `kf_row` that numbers its rows
     names     the column of ids, by which `sorted(...)` orders equal keys; None: by the rows
     first     how many rows, from the start, are of the first of two tables, whose pairs cross them; None: one table
+    base      how many rows, from the start, are of a base that stays as it is: pairs have another record; None: none is
     """
 
     engine: Engine
@@ -53,12 +54,19 @@ class BlockingTables:
     rules: Sequence[Blocking]
     names: str | None = None
     first: int | None = None
+    base: int | None = None
 
     @classmethod
     def of(
-        cls, engine: Engine, records: str, rules: Any, names: str | None = None, first: int | None = None
+        cls,
+        engine: Engine,
+        records: str,
+        rules: Any,
+        names: str | None = None,
+        first: int | None = None,
+        base: int | None = None,
     ) -> BlockingTables:
-        made = cls(engine, records, tuple(as_rules(rules)), names, first)
+        made = cls(engine, records, tuple(as_rules(rules)), names, first, base)
         there = engine.columns(records)
         for rule in made.rules:
             lacking = next((one for one in rule.columns if one not in there), None)
@@ -164,7 +172,9 @@ class BlockingTables:
             window = min(rule.window, n)
             return Blocks(str(rule), sum(n - step for step in range(1, window)), ())
         table, key = (f"kf_rare_{k}", "word") if isinstance(rule, RareTokens) else ("kf_keys", f"k{k}")
-        if self.first is None:
+        if self.base is not None:
+            ours, twice = f"sum(CASE WHEN {ROW} < {self.base} THEN 1 ELSE 0 END)", "n * (n - 1) - a * (a - 1)"
+        elif self.first is None:
             ours, twice = "0", "n * (n - 1)"
         else:
             ours, twice = f"sum(CASE WHEN {ROW} < {self.first} THEN 1 ELSE 0 END)", "2 * a * (n - a)"
@@ -229,6 +239,8 @@ class BlockingTables:
         return f"SELECT low, high FROM ({after}) WHERE high IS NOT NULL"
 
     def _crossing(self) -> str:
+        if self.base is not None:
+            return f"l.{ROW} < r.{ROW} AND r.{ROW} >= {self.base}"
         if self.first is None:
             return f"l.{ROW} < r.{ROW}"
         return f"l.{ROW} < {self.first} AND r.{ROW} >= {self.first}"

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kinfolk.cli.options import Jobs, counted_warnings, examples, given_options, is_verbose, refuse_overwriting, spread
+from kinfolk.cli.options import (
+    EngineOptions,
+    Jobs,
+    counted_warnings,
+    engine_of,
+    examples,
+    given_options,
+    is_verbose,
+    refuse_overwriting,
+    spread,
+)
 from kinfolk.cli.output import (
     Page,
     check_page,
@@ -43,7 +53,16 @@ from kinfolk.linking.cli_files import (
     with_candidates,
 )
 from kinfolk.linking.cli_label import RECORDS_LABEL, label
-from kinfolk.linking.cli_tables import RECORDS_LINK, RECORDS_REPORT, RECORDS_SHOW, link, read_whole, write_whole
+from kinfolk.linking.cli_tables import (
+    RECORDS_LINK,
+    RECORDS_REPORT,
+    RECORDS_SHOW,
+    cluster_with,
+    link,
+    read_whole,
+    refuse_with_engine,
+    write_whole,
+)
 from kinfolk.linking.cli_tables import report as report_records
 from kinfolk.linking.cli_tables import show as show_model
 from kinfolk.linking.clustered import fields_of
@@ -69,6 +88,8 @@ RECORDS_CLUSTER = examples(
     "kinfolk records cluster customers.kinfolk --records new.csv -o clusters.csv",
     "kinfolk records cluster customers.kinfolk --records new.csv --all-columns \\\n    -o clustered.csv",
     "kinfolk records cluster customers.kinfolk --records new.csv --json",
+    "kinfolk records cluster customers.kinfolk --records 'people/*.parquet' \\\n"
+    "    --engine duckdb --memory-limit 2GB -o clustered.parquet",
     "kinfolk records cluster litbank.kinfolk --documents litbank/test",
 )
 RECORDS_EVALUATE = examples(
@@ -177,6 +198,8 @@ def cluster(
         ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line, for each item.")] = False,
+    tables: EngineOptions,
+    limit: Annotated[int | None, typer.Option(help="--engine: most candidate pairs there may be.")] = None,
     jobs: Jobs = -1,
     quiet: Quiet = False,
 ) -> None:
@@ -191,6 +214,15 @@ def cluster(
     if pairs is not None:
         refuse_overwriting(pairs, "--pairs", *read_by(source), must_link, cannot_link)
     check_source(source)
+    engine = engine_of(tables, jobs)
+    if engine is not None:
+        given = {"--pairs": pairs, "--must-link": must_link, "--cannot-link": cannot_link, "--json": as_json or None}
+        refuse_with_engine(source, given)
+        with engine, logged_as_it_goes(not quiet):
+            cluster_with(engine, model, source, clustering, output, limit, jobs)
+        return
+    if limit is not None:
+        raise SettingError.saying("--limit needs --engine duckdb")
     table = read_whole(source, output, as_json) if all_columns else None
     linker, items, report = loaded(model, source, clustering, jobs)
     must, cannot = (None if file is None else read_id_pairs(file, items) for file in (must_link, cannot_link))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kinfolk.cli.options import Jobs, examples, given_options, refuse_overwriting
+from kinfolk.cli.options import Jobs, examples, given_options, names_in, refuse_overwriting
 from kinfolk.errors import SettingError
 from kinfolk.linking.cli_files import (
     ClusterOptions,
@@ -15,6 +16,7 @@ from kinfolk.linking.cli_files import (
     SourceOptions,
     check_labels,
     check_source,
+    clusterer_of,
     delimiter_of,
     loaded,
     logged_as_it_goes,
@@ -67,6 +69,42 @@ def write_whole(
     surely = membership(items, probability, clusters)
     more = {"cluster": cluster_values(items, clusters), "probability": surely}
     table.write(output, opened(table.frame, table.name).with_columns(more))
+
+
+# -- `records cluster` with an engine -----------------------------------------------------------------
+
+
+def refuse_with_engine(source: SourceOptions, given: Mapping[str, Any]) -> None:
+    """Options that need the records in memory."""
+    taken = ("--records", "--other", "--id", "--block")
+    strange = [name for name in given_options(source) if name not in taken]
+    strange += [name for name, value in given.items() if value is not None]
+    if strange:
+        raise SettingError.saying(f"{strange[0]} cannot be had from an engine; leave it out, or --engine")
+
+
+def cluster_with(
+    engine: Any,
+    model: Path,
+    source: SourceOptions,
+    clustering: ClusterOptions,
+    output: str,
+    limit: int | None,
+    jobs: int,
+) -> None:
+    """All columns of the records with their clusters, in a Parquet file (of two tables two, with a comma between)."""
+    from kinfolk.core.modelfile import load_model
+
+    linker = load_model(model, kind="mentions").set_params(n_jobs=jobs, engine=engine)
+    if of_texts(linker):
+        raise SettingError.saying(f"{model} was trained on documents, which no engine holds; leave out --engine")
+    linker.clusterer_ = clusterer_of(clustering, linker.clusterer_)
+    if source.block:
+        linker.set_params(blocking=source.block)
+    id = {None: "id", "none": None}.get(source.id, source.id)
+    tables = [one for one in (source.records, source.other) if one is not None]
+    into: Any = output if len(tables) == 1 else names_in(output)
+    linker.cluster_frame(*tables, id=id, into=into, limit=limit)
 
 
 # -- `records link` -----------------------------------------------------------------------------------

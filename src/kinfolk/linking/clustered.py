@@ -135,7 +135,7 @@ def cluster_frame(
             raise SettingError.saying(f"`{beyond}` cannot be had from an engine; leave it out, or the engine")
         return cluster_frame_in(linker.engine, linker, frame, other, id, answer, limit)
     named, columns = answer.named_by, (answer.cluster, answer.probability)
-    _refuse_files(frame, other, answer.into, limit)
+    refuse_files((frame, other), answer.into, limit)
     if not 0 <= least <= 1:
         raise SettingError("least", least, "a probability from 0 to 1")
     names = ("records",) if other is None else ("first", "second")
@@ -158,10 +158,10 @@ def cluster_frame(
     return (made, pair_frame(given[0], paired, probability, clusters, least)) if pairs else made
 
 
-def _refuse_files(frame: Any, other: Any, into: Any, limit: int | None) -> None:
+def refuse_files(frames: Sequence[Any], into: Any, limit: int | None) -> None:
     """What an engine alone can do."""
     remedy = "give the linker an engine: `linker.set_params(engine=kf.DuckDB())`"
-    path = next((one for one in (frame, other) if isinstance(one, str | PathLike)), None)
+    path = next((one for one in frames if isinstance(one, str | PathLike)), None)
     if path is not None:
         raise InputError(f"expected a table; got the path {str(path)!r}; read it first, or {remedy}")
     if into is not None or limit is not None:

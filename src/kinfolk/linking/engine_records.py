@@ -46,9 +46,16 @@ class RecordTables:
         return self.sizes[0] if len(self.sizes) == 2 else None
 
     @classmethod
-    def read(cls, engine: Engine, sources: Sequence[Any], id: str | None, fields: Sequence[str] | None) -> RecordTables:
-        """`fields` None: all columns that the tables have in common."""
-        words = ("records",) if len(sources) == 1 else ("first", "second")
+    def read(
+        cls,
+        engine: Engine,
+        sources: Sequence[Any],
+        id: str | None,
+        fields: Sequence[str] | None,
+        words: tuple[str, ...] = ("first", "second"),
+    ) -> RecordTables:
+        """`fields` None: all columns that the tables have in common; `words` name two tables in messages."""
+        words = ("records",) if len(sources) == 1 else words
         given = tuple(f"kf_given_{k}" for k in range(len(sources)))
         for source, table, word in zip(sources, given, words, strict=True):
             engine.read(source, table, ROW)

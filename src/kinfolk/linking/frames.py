@@ -62,6 +62,12 @@ class OpenedFrame:
         made = (_series(nw, name, values, self.held.implementation) for name, values in more.items())
         return self.back(self.held.with_columns(*made))
 
+    def selected(self, names: Mapping[str, str]) -> Any:
+        """Some columns under other names, as `records_from_frames` takes them; `names`: old -> new."""
+        if isinstance(self.held, Mapping):
+            return {new: self.held[old] for old, new in names.items()}
+        return self.held.select(*names).rename(dict(names)).to_native()
+
     def made(self, columns: Mapping[str, Values]) -> Any:
         """Another table of the same kind."""
         if isinstance(self.held, Mapping):

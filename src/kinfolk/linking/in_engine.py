@@ -58,7 +58,7 @@ def cluster_in(
     blocking = BlockingTables.of(engine, tables.records, linker.blocking, tables.id, tables.first)
     blocking.make_keys()
     blocking.make_pairs(limit)
-    compared = _with_bests(linker, tables)
+    compared = with_best_values(linker, tables, tables.first)
     engine.units(PAIRS, compared.table, compared.columns, PairScores(compared), "kf_scored", scored(), whole=False)
     engine.drop("kf_pairs")
     _make_inside(linker, tables, blocking)
@@ -92,10 +92,10 @@ class Compared:
         return mentions_of(records, pairs, self.fields, self.first, self.bests)
 
 
-def _with_bests(linker: Any, tables: RecordTables) -> Compared:
+def with_best_values(linker: Any, tables: RecordTables, first: int | None) -> Compared:
     """Where comparisons look at all candidates of a record, their best values are worked out first, and joined in."""
     engine, bests = tables.engine, tuple(within_best_of(linker.pair_set_.features))
-    plain = Compared(Sent(linker), tables.records, tables.fields, tables.first)
+    plain = Compared(Sent(linker), tables.records, tables.fields, first)
     if not bests:
         return plain
     engine.units(PAIRS, plain.table, plain.columns, BestValues(plain), "kf_values", values(len(bests)), whole=False)
@@ -163,11 +163,7 @@ def _make_inside(linker: Any, tables: RecordTables, blocking: BlockingTables) ->
         threshold = min(threshold, 0.5)  # likely clusters, inside which more pairs are compared, are those above it
     least = float(log_odds(np.array([threshold]))[0])
     likely = f"SELECT low, high FROM kf_scored WHERE {f'score > {least!r}' if threshold > 0 else 'true'}"
-    certain = [rule for rule in as_certain(linker.rules) if isinstance(rule, Always)]
-    engine.drop("kf_certain")
-    for k, rule in enumerate(certain):
-        (engine.add if k else engine.make)("kf_certain", blocking.same(rule.fields, rule.normalise))
-    bound = "SELECT low, high FROM kf_certain" if certain else None
+    bound = make_certain(linker, blocking)
     components(engine, likely if bound is None else f"{likely} UNION ALL {bound}", "kf_components")
     engine.make("kf_inside", _inside("kf_scored" if bound is None else _with(bound)))
     while large := engine.rows(_large()):
@@ -176,6 +172,15 @@ def _make_inside(linker: Any, tables: RecordTables, blocking: BlockingTables) ->
         if least > MOST_CERTAIN:
             break
     engine.drop("kf_components", "kf_certain")
+
+
+def make_certain(linker: Any, blocking: BlockingTables) -> str | None:
+    """A query for links that rules make for certain: each record and the next of the same value; None: no rule."""
+    certain = [rule for rule in as_certain(linker.rules) if isinstance(rule, Always)]
+    for k, rule in enumerate(certain):
+        made = blocking.engine.add if k else blocking.engine.make
+        made("kf_certain", blocking.same(rule.fields, rule.normalise))
+    return "SELECT low, high FROM kf_certain" if certain else None
 
 
 MOST_CERTAIN = 40.0  # log-odds above which no pair is
@@ -233,6 +238,8 @@ def _make_clusters(tables: RecordTables, compared: Compared) -> None:
         f"coalesce(s.alone, true) AS alone FROM {tables.records} r LEFT JOIN kf_placed s ON s.{ROW} = r.{ROW}"
     )
     engine.number("kf_firsts", f"SELECT DISTINCT first FROM ({every})", "first", "cluster")
+    n_clusters = int(engine.rows("SELECT count(*) FROM kf_firsts")[0][0])
+    log.info("%s records are %s clusters", f"{sum(tables.sizes):,}", f"{n_clusters:,}")
     alone = "least(coalesce(p.surely, 1.0), coalesce(1.0 - 1.0 / (1.0 + exp(-b.score)), 1.0))"
     engine.make(
         "kf_clusters",
@@ -288,34 +295,34 @@ def cluster_frame_in(
     """What `Linker.cluster_frame` answers where it has an engine."""
     limit = LIMIT if limit is None else limit
     frames = [frame] if other is None else [frame, other]
-    targets = _targets(frames, answer.into)
+    files = targets(frames, answer.into)
     words = ("records",) if other is None else ("first", "second")
     held = [
-        None if target is not None or _is_path(one) or engine.is_own(one) else opened(one, word)
-        for one, word, target in zip(frames, words, targets, strict=True)
+        None if target is not None or is_path(one) or engine.is_own(one) else opened(one, word)
+        for one, word, target in zip(frames, words, files, strict=True)
     ]
     sources = [one if own is None else own.readable for one, own in zip(frames, held, strict=True)]
     tables = cluster_in(engine, linker, sources[0], sources[1] if other is not None else None, id, limit)
     for word, table in zip(words, tables.given, strict=True):
         _check_free(engine, table, word, answer)
     names = _named(tables, answer.named_by)
-    answers = [_given_back(tables, k, names, answer, targets[k], held[k]) for k in range(len(frames))]
+    answers = [_given_back(tables, k, names, answer, files[k], held[k]) for k in range(len(frames))]
     if not any(engine.is_own(one) for one in frames):  # whose answers are queries of these tables
         engine.drop("kf_clusters", "kf_records", *tables.given)
     return answers[0] if other is None else tuple(answers)
 
 
-def _is_path(source: Any) -> bool:
+def is_path(source: Any) -> bool:
     return isinstance(source, str | os.PathLike)
 
 
-def _targets(frames: Sequence[Any], into: Any) -> list[Path | None]:
+def targets(frames: Sequence[Any], into: Any) -> list[Path | None]:
     """The files to write, one a table; None: a table of the kind that came."""
     if into is None:
-        if any(_is_path(one) for one in frames):
+        if any(is_path(one) for one in frames):
             raise SettingError("into", None, "the Parquet file to write, as the records come from files")
         return [None] * len(frames)
-    listed = [into] if _is_path(into) else list(into)
+    listed = [into] if is_path(into) else list(into)
     if len(listed) != len(frames):
         raise SettingError("into", into, f"{len(frames)} Parquet file{'s' * (len(frames) > 1)}, one a table")
     paths = [Path(one) for one in listed]

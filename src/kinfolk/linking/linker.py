@@ -64,6 +64,7 @@ from kinfolk.linking.mentions import Mentions
 from kinfolk.linking.objective import Bias, row_scores
 from kinfolk.linking.page import Linked, evaluate_pairs
 from kinfolk.linking.pair_labels import pair_labels
+from kinfolk.linking.pair_scores import score_pairs
 from kinfolk.linking.pair_table import MAX_BINS, PairSet
 from kinfolk.linking.pairs import PairFeature
 from kinfolk.linking.probabilities import RANKS, Probabilities
@@ -542,6 +543,8 @@ class Linker(Guarded):
         also: str = "also",
         pairs: bool = False,
         least: float = 0.0,
+        into: Any = None,
+        limit: int | None = None,
     ) -> Any:
         """New records beside a clustered base, which stays as it is: the table `new` as it came, with the cluster of
         each record, how surely it belongs there and, in `also`, the next cluster of the base it would have joined.
@@ -550,12 +553,25 @@ class Linker(Guarded):
         cluster             the column of clusters: that of the base, and the new one
         probability, also   names of the other two new columns
         id, pairs, least    as in `cluster_frame`; names of records that both tables number are "first:0" and "second:0"
+        into, limit         as in `cluster_frame`, with an `engine`
 
         A record joins the cluster of the base that the clusterer finds nearest, or makes new clusters with other new
         ones; two clusters of the base are never joined. Only pairs with a new record are compared.
         """
         self._require_fitted()
-        return link_frames(self, new, base, id, (cluster, probability, also), pairs, least)
+        return link_frames(self, new, base, id, (cluster, probability, also), pairs, least, into, limit)
+
+    def score_pairs(
+        self, pairs: Any, *, suffixes: tuple[str, str] = ("_l", "_r"), probability: str = "probability"
+    ) -> Any:
+        """A table of pairs with both records in a row, as it came, with the probability that they belong together.
+
+        pairs         a table as in `cluster_frame`: for every field that is compared, `name_l` and `name_r`
+        suffixes      how the columns of the two records end
+        probability   name of the new column
+        """
+        self._require_fitted()
+        return score_pairs(self, pairs, suffixes, probability)
 
     def score(self, items: Mentions, y: Any = None) -> float:
         """The metric `select` of the clusters predicted."""

@@ -316,15 +316,18 @@ def _paragraphs(experiment: Any) -> list[str]:
     return [" ".join(text.split()) for text in (experiment.__doc__ or "").strip().split("\n\n")]
 
 
-# No figure depends on these, folders and files by their path or name.
+# No figure depends on these, folders and files by their path or name: what shows results, and engines, for experiments
+# run in memory.
 PRESENTATION = {"cli", "report", "cli.py", "page.py", "papers/evidence.py", "papers/manifest.py"}
+PRESENTATION |= {"engines", "in_engine.py", "link_in_engine.py"}
 
 
 @cache
 def code_digest(place: str) -> str:
     """Twelve digits that stand for the code of the experiment at a place, "module.function" of `kinfolk.papers`.
 
-    That is its module, what that imports, and so on, but for comments, docstrings and what only presents results.
+    That is its module, what that imports, and so on, but for comments, docstrings, what only presents results, and
+    engines.
     """
     root, found = Path(__file__).parents[1], hashlib.sha256()
     for path in sorted(reached(root, root / "papers" / f"{place.partition('.')[0]}.py")):
