@@ -9,9 +9,9 @@ values, and models as `core.sending.Sent`.
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
 from kinfolk.errors import KinfolkError
@@ -126,11 +126,11 @@ class Engine(ABC):
 
     @abstractmethod
     def frame(self, query: str) -> Any:
-        """The answer as a table of the engine's own kind, which lives as long as the engine."""
+        """The answer as a table of the engine's own kind, which stays as it is as long as the engine lives."""
 
     @abstractmethod
-    def write(self, query: str, path: Path) -> None:
-        """Write the answer as Parquet: all of it, or nothing is left at the path."""
+    def write(self, query: str, path: str | os.PathLike[str]) -> None:
+        """Write the answer as Parquet, in order: all of it, or the path is as it was."""
 
     @abstractmethod
     def units(

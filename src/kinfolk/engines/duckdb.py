@@ -38,6 +38,7 @@ class DuckDB(Engine):
     threads: int | None = None
     _connection: Any = field(default=None, init=False, repr=False)
     _folder: Any = field(default=None, init=False, repr=False)
+    _n_answers: int = field(default=0, init=False, repr=False)
 
     @property
     def connection(self) -> Any:
@@ -201,14 +202,19 @@ class DuckDB(Engine):
         return _is_relation(source)
 
     def frame(self, query: str) -> Any:
+        self._n_answers += 1
+        table = f"kf_answer_{self._n_answers}"
+        self.make(table, query)
         with _told("a query"):
-            return self.connection.cursor().sql(query)
+            return self.connection.cursor().table(table)
 
-    def write(self, query: str, path: Path) -> None:
-        part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    def write(self, query: str, path: str | os.PathLike[str]) -> None:
+        target = Path(path)
+        part = target.with_name(f".{target.name}.{os.getpid()}.part")
         try:
             self.run(f"COPY ({query}) TO {literal(str(part))} (FORMAT parquet)")
-            os.replace(part, path)
+            with _told(f"{target}"):
+                os.replace(part, target)
         finally:
             part.unlink(missing_ok=True)
 

@@ -11,6 +11,7 @@ functions where `NUMBA_CACHE_DIR` says, else beside kinfolk's sources: in local 
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import tempfile
 import warnings
@@ -227,6 +228,37 @@ class Spark(Engine):
             found = self.arrow(part).sort_by(ROW).drop_columns([ROW]).combine_chunks()
             yield from found.to_batches()
         self.drop("kf_answer")
+
+    def is_own(self, source: Any) -> bool:
+        return hasattr(source, "sparkSession")
+
+    def frame(self, query: str) -> Any:
+        with self._told("a query"):
+            stored = self._write(self.own.sql(query))
+            return self.session.read.schema(stored.schema).parquet(*stored.paths)
+
+    def write(self, query: str, path: str | os.PathLike[str]) -> None:
+        """A folder of Parquet files, in order of their names."""
+        target, part = os.fspath(path), f"{os.fspath(path)}.{id(self):x}.part"
+        with self._told(f"{target}"):
+            try:
+                self.own.sql(query).write.parquet(part)
+                if os.path.isfile(target) or not self._moved(part, target):
+                    raise InputError(f"{target!r} cannot be written: there is something else; name another")
+            finally:
+                self._remove(Stored((part,), None))
+
+    def _moved(self, one: str, target: str) -> bool:
+        """Whether files are now where others were, or nothing was."""
+        context, before = self.own.sparkContext, f"{one}.before"
+        source, place, aside = (context._jvm.org.apache.hadoop.fs.Path(path) for path in (one, target, before))
+        system = source.getFileSystem(context._jsc.hadoopConfiguration())
+        if system.exists(place) and not system.rename(place, aside):
+            return False
+        done = bool(system.rename(source, place))
+        if done:
+            system.delete(aside, True)
+        return done
 
     # -- kernels --------------------------------------------------------------------------------------
 

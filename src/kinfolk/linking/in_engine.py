@@ -17,7 +17,6 @@ import logging
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -52,9 +51,18 @@ def cluster_in(
 ) -> RecordTables:
     """Make a table kf_clusters: of each record the number of its cluster, from 0 in order of first records, the row of
     its first record, and how surely the record belongs there."""
-    check_in_pieces(linker)
     sources = [source] if other is None else [source, other]
-    tables = RecordTables.read(engine, sources, id, needed_fields(linker))
+    return cluster_tables(linker, read_for(engine, linker, sources, id), limit)
+
+
+def read_for(engine: Engine, linker: Any, sources: Sequence[Any], id: str | None) -> RecordTables:
+    """The records that a linker is to cluster."""
+    check_in_pieces(linker)
+    return RecordTables.read(engine, sources, id, needed_fields(linker))
+
+
+def cluster_tables(linker: Any, tables: RecordTables, limit: int) -> RecordTables:
+    engine = tables.engine
     blocking = BlockingTables.of(engine, tables.records, linker.blocking, tables.id, tables.first)
     blocking.make_keys()
     blocking.make_pairs(limit)
@@ -302,13 +310,13 @@ def cluster_frame_in(
         for one, word, target in zip(frames, words, files, strict=True)
     ]
     sources = [one if own is None else own.readable for one, own in zip(frames, held, strict=True)]
-    tables = cluster_in(engine, linker, sources[0], sources[1] if other is not None else None, id, limit)
+    tables = read_for(engine, linker, sources, id)
     for word, table in zip(words, tables.given, strict=True):
         _check_free(engine, table, word, answer)
+    cluster_tables(linker, tables, limit)
     names = _named(tables, answer.named_by)
     answers = [_given_back(tables, k, names, answer, files[k], held[k]) for k in range(len(frames))]
-    if not any(engine.is_own(one) for one in frames):  # whose answers are queries of these tables
-        engine.drop("kf_clusters", "kf_records", *tables.given)
+    engine.drop("kf_clusters", "kf_records", *tables.given)
     return answers[0] if other is None else tuple(answers)
 
 
@@ -316,7 +324,7 @@ def is_path(source: Any) -> bool:
     return isinstance(source, str | os.PathLike)
 
 
-def targets(frames: Sequence[Any], into: Any) -> list[Path | None]:
+def targets(frames: Sequence[Any], into: Any) -> list[Any]:
     """The files to write, one a table; None: a table of the kind that came."""
     if into is None:
         if any(is_path(one) for one in frames):
@@ -325,13 +333,13 @@ def targets(frames: Sequence[Any], into: Any) -> list[Path | None]:
     listed = [into] if is_path(into) else list(into)
     if len(listed) != len(frames):
         raise SettingError("into", into, f"{len(frames)} Parquet file{'s' * (len(frames) > 1)}, one a table")
-    paths = [Path(one) for one in listed]
-    for path in paths:
-        if path.suffix.lower() not in (".parquet", ".pq"):
-            raise SettingError("into", str(path), "a name that ends in .parquet")
-        if not path.absolute().parent.is_dir():
-            raise InputError(f"there is no folder {str(path.parent)!r} to write {path.name!r} into; make it first")
-    return list(paths)
+    for path in map(os.fspath, listed):
+        if not path.lower().endswith((".parquet", ".pq")):
+            raise SettingError("into", path, "a name that ends in .parquet")
+        folder, name = os.path.split(os.path.abspath(path))
+        if "://" not in path and not os.path.isdir(folder):
+            raise InputError(f"there is no folder {os.path.dirname(path)!r} to write {name!r} into; make it first")
+    return listed
 
 
 def _check_free(engine: Engine, table: str, word: str, answer: Answer) -> None:
@@ -353,7 +361,7 @@ def _named(tables: RecordTables, named_by: str) -> tuple[str, str]:
 
 
 def _given_back(
-    tables: RecordTables, k: int, names: tuple[str, str], answer: Answer, target: Path | None, held: OpenedFrame | None
+    tables: RecordTables, k: int, names: tuple[str, str], answer: Answer, target: Any, held: OpenedFrame | None
 ) -> Any:
     """A table with its clusters: written as Parquet, in the engine, or as what came."""
     engine, table, offset = tables.engine, tables.given[k], sum(tables.sizes[:k])

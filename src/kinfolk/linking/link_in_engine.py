@@ -71,10 +71,10 @@ def link_frames_in(
     name, also = _names(tables, columns[0])
     query = _answer(tables, columns, (name, also), with_all=held is None)
     if held is None and target is None:
-        return engine.frame(query)
-    if target is not None:
+        answer: Any = engine.frame(query)
+    elif target is not None:
         engine.write(query, target)
-        answer: Any = target
+        answer = target
     else:
         found = engine.arrow(query)
         assert held is not None
