@@ -135,7 +135,16 @@ def main() -> None:
         logging.basicConfig(level=logging.DEBUG, format="%(relativeCreated)d %(message)s", stream=sys.stderr)
     began = time.perf_counter()
     found = what(**asked)
-    print(json.dumps({**found, "seconds": time.perf_counter() - began, "peak_mb": peak_megabytes()}))
+    print(
+        json.dumps(
+            {
+                **found,
+                "all_seconds": time.perf_counter() - began,
+                "cpu_seconds": time.process_time(),
+                "peak_mb": peak_megabytes(),
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -108,7 +108,7 @@ class Engine(ABC):
 
     def map_with(
         self, table: str, columns: Sequence[str], others: Sequence[Beside], kernel: Callable[[Any], Any], into: str,
-        schema: Any,
+        schema: Any, n_rows: int = AT_A_TIME,
     ) -> None:  # fmt: skip
         """Make a table of what a kernel says of runs of rows of a table, with what other tables have of these rows.
 
@@ -118,7 +118,7 @@ class Engine(ABC):
         shown = [f"t.{quoted(name)}" for name in dict.fromkeys((ROW, *columns))]
         shown += [one.shown(f"o{i}") for i, one in enumerate(others)]
         joins = (f" LEFT JOIN {one.table} o{i} ON o{i}.{ROW} = t.{ROW}" for i, one in enumerate(others))
-        self.map(f"SELECT {', '.join(shown)} FROM {table} t{''.join(joins)}", kernel, into, schema)
+        self.map(f"SELECT {', '.join(shown)} FROM {table} t{''.join(joins)}", kernel, into, schema, n_rows)
 
     @abstractmethod
     def is_own(self, source: Any) -> bool:

@@ -157,7 +157,7 @@ class DuckDB(Engine):
 
     def map_with(
         self, table: str, columns: Sequence[str], others: Sequence[Beside], kernel: Callable[[Any], Any], into: str,
-        schema: Any,
+        schema: Any, n_rows: int = AT_A_TIME,
     ) -> None:  # fmt: skip
         # Other tables are in order of rows, so that a run of them is a short look; a join would hold them whole.
         def beside(batch: Any) -> Any:
@@ -170,7 +170,7 @@ class DuckDB(Engine):
             return kernel(run)
 
         shown = ", ".join(quoted(name) for name in dict.fromkeys((ROW, *columns)))
-        self.map(f"SELECT {shown} FROM {table}", beside, into, schema)
+        self.map(f"SELECT {shown} FROM {table}", beside, into, schema, n_rows)
 
     def _of_rows(self, rows: Any, others: Sequence[Beside]) -> dict[str, Any]:
         """Column by name, of what tables have of rows."""

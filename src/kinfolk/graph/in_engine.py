@@ -34,12 +34,13 @@ from kinfolk.collective.templates import Over, TemplateSet, set_known
 from kinfolk.core.data import Vocabulary
 from kinfolk.core.engine import ROW, Beside, Engine, quoted
 from kinfolk.core.sending import Sent
+from kinfolk.core.settings import whole
 from kinfolk.core.table import frame_table, listed
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.errors import DataWarning, InputError, SettingError, warn
 from kinfolk.graph.graph import _warn_of_lacking, warn_by_position
 from kinfolk.graph.learners import one_table, predict_in_blocks
-from kinfolk.graph.links_in_engine import IDS, RelationTables, check_ids, head, source_name
+from kinfolk.graph.links_in_engine import IDS, RelationTables, capped, check_ids, head, source_name
 from kinfolk.graph.nodes import NONE, TRAIN, Memory, _warn_of_changed, check_relations
 from kinfolk.graph.sources import INVERSE, LINK, LinkColumns, LinkRules, NodeColumns, feature_table
 from kinfolk.graph.stacked import StackedNodes
@@ -48,6 +49,7 @@ log = logging.getLogger("kinfolk")
 Array = NDArray[Any]
 NODES, KNOWN, TRAINED, VOTES = "kf_nodes", "kf_known", "kf_trained", "kf_votes"
 CODE = "kf_code"  # the number of the class that is known of a node
+CELLS, RUN_ROWS = 2_500_000, (4_096, 100_000)  # of a run of nodes: some tens of megabytes
 LOOKED_AT = 50_000  # nodes whose features and neighbours are compared at a time
 
 
@@ -75,6 +77,7 @@ def predict_in(
     duplicates: str = "merge",
     forced: bool = False,
     known: str = TRAIN,
+    most_links: int | None = None,
     into: str = "kf_labels",
 ) -> None:
     """Make a table of every node's row `kf_row`, its `label`, and the probabilities `p0`, `p1`, ... of the classes in
@@ -82,6 +85,7 @@ def predict_in(
 
     nodes, edges   files and globs, frames, relations; `edges` also a list of these, or name -> links of that name
     forced, known  as in `StackedNodes.predict`: labels that nodes have are known, or those "train"ed on, or "none"
+    most_links     at most so many links of a relation from each node, chosen by a hash of the ids; None: all
     into           the name of the table
 
     Everything else is as in `Graph.from_frames`.
@@ -90,7 +94,9 @@ def predict_in(
     columns = NodeColumns(id, label, features, text, group, missing)
     ends = LinkColumns(source, target, relation, weight)
     check_in_pieces(model, known, forced)
-    graph = EngineGraph.of(engine, nodes, edges, columns, ends, rules, model)
+    used = model.template_set_.relation_names()
+    graph = EngineGraph.of(engine, nodes, edges, columns, ends, rules, used, model.node_columns_, most_links)
+    check_relations(SimpleNamespace(relations=graph.relations), *model.relations_used())  # type: ignore[arg-type]
     graph.check_features(model.node_columns_)
     votes = KnownNodes.of(graph, model, known, forced)
     Levels(graph, model, votes).run(into)
@@ -132,8 +138,11 @@ class EngineGraph:
     @classmethod
     def of(
         cls, engine: Engine, nodes: Any, edges: Any, columns: NodeColumns, ends: LinkColumns, rules: LinkRules,
-        model: StackedNodes,
+        used: Sequence[str] | None = None, known: Sequence[str] | int | None = None, most_links: int | None = None,
     ) -> EngineGraph:  # fmt: skip
+        """`used`: the relations to make, `known`: the features to read; None: all."""
+        if most_links is not None:
+            whole(1).check("most_links", most_links)
         engine.drop(NODES)
         engine.view(nodes, NODES, ROW)
         title = source_name(nodes, "nodes")
@@ -148,9 +157,10 @@ class EngineGraph:
         _make_ids(engine, table, columns.id, n)
         there = {field.name: field.type for field in engine.arrow(f"SELECT * FROM {NODES} LIMIT 0").schema}
         links = RelationTables.of(engine, edges, ends, rules, title)
-        made = links.relations(model.template_set_.relation_names())
-        check_relations(SimpleNamespace(relations=made), *model.relations_used())  # type: ignore[arg-type]
-        wanted = _fields(chosen, model.node_columns_)
+        made = links.relations(used)
+        if most_links is not None:
+            made = {name: one and capped(engine, name, one, most_links) for name, one in made.items()}
+        wanted = chosen if known is None else _fields(chosen, known)
         return cls(engine, columns, int(n), title, there, wanted, made)
 
     def drop(self) -> None:
@@ -303,8 +313,8 @@ def feature_expressions(graph: EngineGraph, known: Sequence[str] | int, alias: s
         if name == f"{field} is missing" and name != field:
             made.append(f"CASE WHEN {missing} THEN 1.0e0 ELSE 0.0e0 END")
         elif text:
-            value = name.removeprefix(f"{field}=").replace("'", "''")
-            made.append(f"CASE WHEN concat({column}, '') = '{value}' THEN 1.0e0 ELSE 0.0e0 END")
+            value = graph.engine.literal(name.removeprefix(f"{field}="))
+            made.append(f"CASE WHEN concat({column}, '') = {value} THEN 1.0e0 ELSE 0.0e0 END")
         else:
             made.append(f"CASE WHEN {missing} THEN 0.0e0 ELSE CAST({column} AS DOUBLE) END")
     return made
@@ -619,7 +629,9 @@ class Levels:
         features = NodeFeatures(graph.columns, tuple(graph.fields), graph.title)
         tables = {one.relation + " of features" * one.table.startswith("kf_fixed"): one.table for one in sums_here}
         kernel = NodeLevel(Sent(self.model), level, features, tables)
-        graph.engine.map_with(NODES, graph.shown, others, kernel, into, kernel.schema)
+        width = len(graph.shown) + sum(len(one.columns) for one in others)
+        n_rows = int(np.clip(CELLS // max(width, 1), *RUN_ROWS))
+        graph.engine.map_with(NODES, graph.shown, others, kernel, into, kernel.schema, n_rows)
 
 
 @dataclass(frozen=True, eq=False)

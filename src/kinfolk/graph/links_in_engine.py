@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kinfolk.collective.aggregates_sql import Links, make_links, reversed_links
-from kinfolk.core.engine import ROW, Engine, literal, quoted
+from kinfolk.core.engine import ROW, Engine, quoted
 from kinfolk.core.table import Table, TableColumn, frame_table, id_column, is_lists
 from kinfolk.errors import InputError, SettingError
 from kinfolk.graph.sources import LeftOut, LinkColumns, LinkRules, _mismatch
@@ -138,7 +138,7 @@ class EdgeTable:
         """A query of those of one relation that join two different nodes; None if there are none."""
         if name not in self.names(usual):
             return None
-        only = "" if self.ends.relation is None else f" AND relation = {literal(name)}"
+        only = "" if self.ends.relation is None else f" AND relation = {self.engine.literal(name)}"
         weight = ", weight" * (self.ends.weight is not None)
         return f"SELECT source, target{weight} FROM {self.mapped} WHERE source <> target{only}"
 
@@ -210,13 +210,14 @@ class RelationTables:
                 raise edge.titled.fault(f"{what}; take them out, or drop them with `self_loops='drop'`", row)
             self.left_out.loops += n_loops
 
-    def relations(self, wanted: Collection[str]) -> dict[str, Links | None]:
-        """Name -> links of those wanted; None for others, which are not made. One warning counts what is left out."""
+    def relations(self, wanted: Collection[str] | None) -> dict[str, Links | None]:
+        """Name -> links of those wanted (None: all); None for others, which are not made. One warning counts what is
+        left out."""
         found: dict[str, Links | None] = {}
         names = list(dict.fromkeys(name for edge in self.edges for name in edge.names(self.rules.link)))
         for number, name in enumerate(names):
             inverse = self.rules.inverse_of(name) if self.rules.directed is not False else None
-            if self.rules.directed and not {name, inverse} & {*wanted}:
+            if self.rules.directed and wanted is not None and not {name, inverse} & {*wanted}:
                 found |= {one: None for one in (name, inverse) if one is not None}
                 continue
             links, both_ways = self._merged(name, f"kf_links_{number}")
@@ -229,7 +230,8 @@ class RelationTables:
                     )
                 if inverse is not None:
                     table = f"kf_links_{number}_inverse"
-                    found[inverse] = reversed_links(self.engine, table, links) if inverse in wanted else None
+                    needed = wanted is None or inverse in wanted
+                    found[inverse] = reversed_links(self.engine, table, links) if needed else None
         self.engine.drop(*(edge.mapped for edge in self.edges))
         self.left_out.log(self.nodes)
         return found
@@ -264,6 +266,29 @@ class RelationTables:
             raise InputError(f"links {name!r}: {count} were there before; {remedy}")
         self.left_out.added += count * weighted
         self.left_out.repeated += count * (not weighted)
+
+
+def capped(engine: Engine, name: str, links: Links, most: int) -> Links:
+    """At most so many links from each node, chosen by a hash of both ids, whatever the order of the links."""
+    hubs = f"SELECT source, count(*) AS n FROM {links.table} GROUP BY source HAVING count(*) > {most}"
+    n_hubs, largest = engine.rows(f"SELECT count(*), max(n) FROM ({hubs})")[0]
+    if not n_hubs:
+        return links
+    log.info(
+        "links %r: of %s nodes with more than %s, up to %s, only so many are used",
+        name, f"{n_hubs:,}", f"{most:,}", f"{largest:,}",
+    )  # fmt: skip
+    columns = ", ".join(f"l.{one} AS {one}" for one in ("source", "target", *(["weight"] * links.weighted)))
+    others = f"SELECT {columns} FROM {links.table} l LEFT JOIN ({hubs}) h ON h.source = l.source WHERE h.source IS NULL"
+    rank = "row_number() OVER (PARTITION BY l.source ORDER BY md5(concat(a.id, '>', b.id)), l.target) AS kf_rank"
+    ends = f"JOIN {IDS} a ON a.{ROW} = l.source JOIN {IDS} b ON b.{ROW} = l.target"
+    ranked = f"SELECT {columns}, {rank} FROM {links.table} l JOIN ({hubs}) h ON h.source = l.source {ends}"
+    plain = columns.replace("l.", "r.")
+    kept = f"{others} UNION ALL SELECT {plain} FROM ({ranked}) r WHERE kf_rank <= {most}"
+    table = f"{links.table}_capped"
+    engine.make(table, f"SELECT * FROM ({kept}) ORDER BY source, target")
+    engine.drop(links.table)
+    return Links(table, links.weighted)
 
 
 def _edge_sources(edges: Any) -> Iterator[tuple[str | None, Any, str]]:
