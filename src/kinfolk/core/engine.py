@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
-from kinfolk.errors import KinfolkError
+from kinfolk.errors import InputError, KinfolkError
 
 ROW = "kf_row"  # the number of a row of a table, from 0
 AT_A_TIME = 100_000  # rows
@@ -175,6 +175,10 @@ class Engine(ABC):
         """An expression: the list of words of a string that are divided by single blanks."""
 
     @abstractmethod
+    def listed(self, *items: str) -> str:
+        """An expression: a list of these."""
+
+    @abstractmethod
     def each(self, items: str) -> str:
         """An expression in a SELECT: a row for every item of a list."""
 
@@ -191,3 +195,18 @@ def quoted(name: str) -> str:
 def literal(text: str) -> str:
     """A string as a value in SQL."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def check_columns(name: str, own: dict[str, str], first: str, known: dict[str, str]) -> None:
+    """Refuse a file that differs from the first of a glob."""
+    lacking = next((one for one in known if one not in own), None)
+    more = next((one for one in own if one not in known), None)
+    other = next((one for one in known if own.get(one, known[one]) != known[one]), None)
+    if lacking is not None:
+        raise InputError(f"{name}: there is no column {lacking!r}, which {first} has; files of a glob are one table")
+    if more is not None:
+        raise InputError(f"{name}: there is a column {more!r}, which {first} has not; files of a glob are one table")
+    if other is not None:
+        raise InputError(
+            f"{name}: the column {other!r} is {own[other]}, and in {first} it is {known[other]}; write both alike"
+        )

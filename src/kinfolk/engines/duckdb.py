@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
 
-from kinfolk.core.engine import AT_A_TIME, ROW, Beside, Engine, EngineError, Kernel, literal, quoted
+from kinfolk.core.engine import AT_A_TIME, ROW, Beside, Engine, EngineError, Kernel, check_columns, literal, quoted
 from kinfolk.errors import InputError, SettingError
 
 READERS = {".parquet": "read_parquet", ".pq": "read_parquet", ".csv": "read_csv", ".tsv": "read_csv"}
@@ -104,7 +104,7 @@ class DuckDB(Engine):
         options = ", all_varchar = true, header = true" if reader == "read_csv" else ""
         columns = [self.columns(f"SELECT * FROM {reader}({literal(one)}{options})") for one in found]
         for name, own in zip(found[1:], columns[1:], strict=True):
-            _check_columns(name, own, found[0], columns[0])
+            check_columns(name, own, found[0], columns[0])
         return f"{reader}([{', '.join(map(literal, found))}]{options})"
 
     def run(self, statement: str) -> None:
@@ -258,6 +258,9 @@ class DuckDB(Engine):
     def words(self, text: str) -> str:
         return f"string_split({text}, ' ')"
 
+    def listed(self, *items: str) -> str:
+        return f"[{', '.join(items)}]"
+
     def each(self, items: str) -> str:
         return f"unnest({items})"
 
@@ -337,18 +340,3 @@ def _told(what: str) -> Iterator[None]:
 
 def _line(error: BaseException) -> str:
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-
-
-def _check_columns(name: str, own: dict[str, str], first: str, known: dict[str, str]) -> None:
-    """Refuse a file that differs from the first of a glob."""
-    lacking = next((one for one in known if one not in own), None)
-    more = next((one for one in own if one not in known), None)
-    other = next((one for one in known if own.get(one, known[one]) != known[one]), None)
-    if lacking is not None:
-        raise InputError(f"{name}: there is no column {lacking!r}, which {first} has; files of a glob are one table")
-    if more is not None:
-        raise InputError(f"{name}: there is a column {more!r}, which {first} has not; files of a glob are one table")
-    if other is not None:
-        raise InputError(
-            f"{name}: the column {other!r} is {own[other]}, and in {first} it is {known[other]}; write both alike"
-        )

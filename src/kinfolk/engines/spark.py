@@ -13,14 +13,16 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import secrets
 import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, final
+from urllib.parse import unquote, urlparse
 
-from kinfolk.core.engine import AT_A_TIME, ROW, Engine, EngineError, Kernel, quoted
+from kinfolk.core.engine import AT_A_TIME, ROW, Engine, EngineError, Kernel, check_columns, quoted
 from kinfolk.errors import InputError, SettingError
 
 INSTALL = "pip install 'kinfolk[spark]'"
@@ -39,6 +41,9 @@ SETTINGS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(AT_A_TIME),
     "spark.sql.execution.arrow.maxBytesPerBatch": str(WRITTEN_AT_ONCE),
     "spark.sql.session.timeZone": "UTC",
+    # what is small on the disk makes many pairs: all cores are to have some of it
+    "spark.sql.files.openCostInBytes": "65536",
+    "spark.sql.adaptive.coalescePartitions.minPartitionSize": "64k",
 }
 
 
@@ -65,7 +70,8 @@ class Spark(Engine):
     session: Any
     folder: str | Path | None = None
     _own: Any = field(default=None, init=False, repr=False)
-    _here: Any = field(default=None, init=False, repr=False)
+    _here: str = field(default="", init=False, repr=False)
+    _temporary: Any = field(default=None, init=False, repr=False)
     _tables: dict[str, Stored] = field(default_factory=dict, init=False, repr=False)
     _n_written: int = field(default=0, init=False, repr=False)
 
@@ -85,18 +91,23 @@ class Spark(Engine):
                 for name, value in SETTINGS.items():
                     own.conf.set(name, value)
                 if self.folder is None:
-                    self._here = tempfile.TemporaryDirectory(prefix="kinfolk-")
+                    self._temporary = tempfile.TemporaryDirectory(prefix="kinfolk-")
+                    self._here = self._temporary.name
+                else:
+                    self._here = f"{str(self.folder).rstrip('/')}/kinfolk-{secrets.token_hex(8)}"
                 self._own = own
         return self._own
 
     def close(self) -> None:
         """Drop the tables, and remove what was written."""
         if self._own is not None:
-            with contextlib.suppress(EngineError):  # of a session that ended
-                self.drop(*self._tables)
-            if self._here is not None:
-                self._here.cleanup()
-            self._own = self._here = None
+            with contextlib.suppress(EngineError), self._told("the session"):  # it may have ended
+                for table in self._tables:
+                    self.own.catalog.dropTempView(table)
+                self._remove(self._here)
+            if self._temporary is not None:
+                self._temporary.cleanup()
+            self._own = self._temporary = None
             self._tables = {}
 
     # -- tables ---------------------------------------------------------------------------------------
@@ -106,12 +117,11 @@ class Spark(Engine):
             self._read_files(str(source), table, row)
             return
         with self._told("the records"):
-            if hasattr(source, "sparkSession"):
-                frame = source
-            else:
-                frame = self._frame(_plain(_as_arrow(source)))
+            frame = source if self.is_own(source) else self._frame(_plain(_as_arrow(source)))
             stored = self._write(_with_place(_without_void(frame)))
             self._show_numbered(table, stored, row, first=True)
+            if frame.rdd.getNumPartitions() < self._parallelism():
+                self._spread(table)
 
     def _read_files(self, path: str, table: str, row: str) -> None:
         """Rows are numbered by the names of their files, and in a file as they stand: Spark reads a file in blocks, in
@@ -126,43 +136,39 @@ class Spark(Engine):
             f"SELECT kf_file, kf_block, min({PLACE}) AS begin, count(*) AS n FROM kf_raw GROUP BY kf_file, kf_block"
         ).sort_by([("kf_file", "ascending"), ("kf_block", "ascending")])
         self.fill("kf_blocks", *_beginnings(blocks))
+        columns = ", ".join(f"r.{name}" for name in own)
+        spread = f", REPARTITION({self._parallelism()})" if blocks.num_rows < self._parallelism() else ""
         self.make(
             table,
-            f"SELECT /*+ BROADCAST(b) */ b.shift + r.{PLACE} AS {quoted(row)}, {', '.join(f'r.{name}' for name in own)}"
-            " FROM kf_raw r JOIN kf_blocks b ON b.kf_file = r.kf_file AND b.kf_block = r.kf_block",
+            f"SELECT /*+ BROADCAST(b){spread} */ b.shift + r.{PLACE} AS {quoted(row)}, {columns} "
+            "FROM kf_raw r JOIN kf_blocks b ON b.kf_file = r.kf_file AND b.kf_block = r.kf_block",
         )
         self.drop("kf_raw", "kf_blocks")
+
+    def _spread(self, table: str) -> None:
+        """Let there be files for all cores."""
+        self.make(table, f"SELECT /*+ REPARTITION({self._parallelism()}) */ * FROM {table}")
 
     def _opened(self, path: str) -> Any:
         kind = READERS.get(Path(path).suffix.lower())
         if kind is None:
             raise InputError(f"{path!r}: expected .parquet or .csv files, such as 'people/*.parquet'")
-        read = self.own.read
         try:
-            if kind == "csv":
-                between = "\t" if path.lower().endswith(".tsv") else ","
-                return read.csv(path, sep=between, header=True, escape='"', multiLine=True, enforceSchema=False)
-            return read.option("mergeSchema", "true").parquet(path)
+            frame = self._reader(kind, path)
         except _pyspark().AnalysisException as error:
             if "PATH_NOT_FOUND" in str(error):
                 message = f"there is no file {path!r}; give a path, or a glob such as 'people/*.parquet'"
                 raise InputError(message) from None
             raise
-        except Exception as error:
-            if "CANNOT_MERGE_SCHEMA" in str(error):
-                raise InputError(self._difference(path)) from None
-            raise
+        if kind == "parquet" and "://" not in path:
+            _check_files(frame.inputFiles())
+        return frame
 
-    def _difference(self, path: str) -> str:
-        """Which column has two types in the files of a glob."""
-        known: dict[str, tuple[str, str]] = {}
-        for one in sorted(self.own.read.parquet(path).inputFiles()):
-            for name, kind in self.own.read.parquet(one).dtypes:
-                before, where = known.setdefault(name, (kind, one))
-                if before != kind:
-                    found = f"{before} in {Path(where).name!r}, {kind} in {Path(one).name!r}"
-                    return f"{path!r}: the column {name!r} has two types: {found}; write them with one type"
-        return f"{path!r}: the files have columns of different types; write them with one type"
+    def _reader(self, kind: str, path: str) -> Any:
+        if kind == "csv":
+            between = "\t" if path.lower().endswith(".tsv") else ","
+            return self.own.read.csv(path, sep=between, header=True, escape='"', multiLine=True, enforceSchema=False)
+        return self.own.read.option("mergeSchema", "://" in path).parquet(path)
 
     def make(self, table: str, query: str) -> None:
         with self._told("a query"):
@@ -182,8 +188,7 @@ class Spark(Engine):
         with self._told("a query"):
             for table in tables:
                 self.own.catalog.dropTempView(table)
-                if table in self._tables:
-                    self._remove(self._tables.pop(table))
+                self._forget(table)
 
     def number(self, table: str, query: str, by: str, number: str) -> None:
         with self._told("a query"):
@@ -221,13 +226,15 @@ class Spark(Engine):
 
     def batches(self, query: str, n_rows: int) -> Iterator[Any]:
         with self._told("a query"):
-            self._show_numbered("kf_answer", self._write(_with_place(self.own.sql(query))), ROW, first=False)
-        n = int(self.rows("SELECT count(*) FROM kf_answer")[0][0])
+            stored = self._write(_with_place(self.own.sql(query)))
+            table = f"kf_answer_{self._n_written}"
+            self._show_numbered(table, stored, "kf_number", first=False)
+        n = int(self.rows(f"SELECT count(*) FROM {table}")[0][0])
         for start in range(0, n, n_rows):
-            part = f"SELECT * FROM kf_answer WHERE {ROW} >= {start} AND {ROW} < {start + n_rows}"
-            found = self.arrow(part).sort_by(ROW).drop_columns([ROW]).combine_chunks()
+            part = f"SELECT * FROM {table} WHERE kf_number >= {start} AND kf_number < {start + n_rows}"
+            found = self.arrow(part).sort_by("kf_number").drop_columns(["kf_number"]).combine_chunks()
             yield from found.to_batches()
-        self.drop("kf_answer")
+        self.drop(table)
 
     def is_own(self, source: Any) -> bool:
         return hasattr(source, "sparkSession")
@@ -239,20 +246,18 @@ class Spark(Engine):
 
     def write(self, query: str, path: str | os.PathLike[str]) -> None:
         """A folder of Parquet files, in order of their names."""
-        target, part = os.fspath(path), f"{os.fspath(path)}.{id(self):x}.part"
+        target, part = os.fspath(path), f"{os.fspath(path)}.{secrets.token_hex(4)}.part"
         with self._told(f"{target}"):
             try:
                 self.own.sql(query).write.parquet(part)
                 if os.path.isfile(target) or not self._moved(part, target):
                     raise InputError(f"{target!r} cannot be written: there is something else; name another")
             finally:
-                self._remove(Stored((part,), None))
+                self._remove(part)
 
     def _moved(self, one: str, target: str) -> bool:
         """Whether files are now where others were, or nothing was."""
-        context, before = self.own.sparkContext, f"{one}.before"
-        source, place, aside = (context._jvm.org.apache.hadoop.fs.Path(path) for path in (one, target, before))
-        system = source.getFileSystem(context._jsc.hadoopConfiguration())
+        (system, source), (_, place), (_, aside) = (self._file(path) for path in (one, target, f"{one}.before"))
         if system.exists(place) and not system.rename(place, aside):
             return False
         done = bool(system.rename(source, place))
@@ -322,6 +327,9 @@ class Spark(Engine):
     def words(self, text: str) -> str:
         return f"split({text}, ' ')"
 
+    def listed(self, *items: str) -> str:
+        return f"array({', '.join(items)})"
+
     def each(self, items: str) -> str:
         return f"explode({items})"
 
@@ -336,9 +344,9 @@ class Spark(Engine):
             return self.own.createDataFrame(table, _spark_schema(table.schema))
 
     def _write(self, frame: Any) -> Stored:
+        assert self.own is not None and self._here, "there is a folder once the session is open"
         self._n_written += 1
-        folder = self._here.name if self.folder is None else f"{str(self.folder).rstrip('/')}/kinfolk-{id(self):x}"
-        path = f"{folder}/{self._n_written}"
+        path = f"{self._here}/{self._n_written}"
         frame.write.parquet(path)
         return Stored((path,), frame.schema)
 
@@ -369,13 +377,18 @@ class Spark(Engine):
 
     def _forget(self, table: str) -> None:
         if table in self._tables:
-            self._remove(self._tables.pop(table))
+            self._remove(*self._tables.pop(table).paths)
 
-    def _remove(self, stored: Stored) -> None:
+    def _remove(self, *paths: str) -> None:
+        for one in paths:
+            system, path = self._file(one)
+            system.delete(path, True)
+
+    def _file(self, path: str) -> tuple[Any, Any]:
+        """The file system of a path, and the path there."""
         context = self.own.sparkContext
-        for one in stored.paths:
-            path = context._jvm.org.apache.hadoop.fs.Path(one)
-            path.getFileSystem(context._jsc.hadoopConfiguration()).delete(path, True)
+        made = context._jvm.org.apache.hadoop.fs.Path(path)
+        return made.getFileSystem(context._jsc.hadoopConfiguration()), made
 
     def _parallelism(self) -> int:
         with self._told("the session"):
@@ -425,6 +438,17 @@ def _column(name: str) -> Any:
     from pyspark.sql import functions as f
 
     return f.col("`" + name.replace("`", "``") + "`")
+
+
+def _check_files(files: Sequence[str]) -> None:
+    """Files of this machine have the same columns of the same types."""
+    from pyarrow import parquet
+
+    names = sorted(unquote(urlparse(one).path) for one in files)
+    found = ({one.name: str(one.type) for one in parquet.read_schema(name)} for name in names)
+    known = next(found, {})
+    for name, own in zip(names[1:], found, strict=True):
+        check_columns(name, own, names[0], known)
 
 
 def _beginnings(blocks: Any) -> tuple[Any, list[Any]]:
@@ -519,8 +543,12 @@ class _Names:
 
 def _translated(error: BaseException, what: str) -> Exception:
     text = str(error)
-    if "CSV header does not conform" in text or "SchemaColumnConvertNotSupported" in text:
-        return InputError(f"{what} do not have the same columns: {_line(text)}; write them with the same ones")
+    if "CSV header does not conform" in text:
+        said = " ".join(one.strip() for one in text.splitlines() if one.strip())
+        said = said[said.index("CSV header") :].split(" SQLSTATE")[0]
+        return InputError(f"{said}; files of a glob are one table")
+    if "CANNOT_MERGE_SCHEMA" in text:
+        return InputError(f"{what} have columns of different types; write them alike: {_line(text)}")
     if "No space left on device" in text:
         remedy = "give a `folder` with more room, and Spark's setting spark.local.dir"
         return EngineError(f"Spark ({what}): no space left on the disk; {remedy}")

@@ -211,8 +211,9 @@ class BlockingTables:
                 f"JOIN kf_keys r ON r.{ROW} = s.high WHERE {conditions}"
             )
         if isinstance(rule, SortedNeighbourhood):
-            steps = ", ".join(f"({step})" for step in range(1, rule.window))
-            near = f"kf_keys a CROSS JOIN (VALUES {steps}) s(step) JOIN kf_keys b ON b.k{k} = a.k{k} + s.step"
+            steps = self.engine.each(self.engine.listed(*map(str, range(1, rule.window))))
+            from_each = f"SELECT {ROW}, k{k} AS place, {steps} AS step FROM kf_keys WHERE k{k} IS NOT NULL"
+            near = f"({from_each}) a JOIN kf_keys b ON b.k{k} = a.place + a.step"
             ends = f"least(a.{ROW}, b.{ROW}) AS low, greatest(a.{ROW}, b.{ROW}) AS high"
             return (
                 f"SELECT low, high FROM (SELECT {ends} FROM {near}) p JOIN kf_keys l ON l.{ROW} = p.low "

@@ -140,7 +140,7 @@ def _records(
     for k, (table, size) in enumerate(zip(given, sizes, strict=True)):
         columns = [f"{ROW} + {offset} AS {ROW}"]
         if id is not None and id not in fields:
-            columns.append(f"{words[k]}CAST({quoted(id)} AS VARCHAR) AS {quoted(id)}")
+            columns.append(f"{words[k]}CAST({quoted(id)} AS STRING) AS {quoted(id)}")
         for name in fields:
             others = {own[name] for own in kinds}
             columns.append(f"{_expression(engine, table, name, kinds[k][name], others)} AS {quoted(name)}")
@@ -151,7 +151,7 @@ def _records(
 
 
 def _in_common(engine: Engine, given: Sequence[str], id: str) -> bool:
-    a, b = (f"CAST({side}.{quoted(id)} AS VARCHAR)" for side in "ab")
+    a, b = (f"CAST({side}.{quoted(id)} AS STRING)" for side in "ab")
     return bool(engine.rows(f"SELECT 1 FROM {given[0]} a JOIN {given[1]} b ON {a} = {b} LIMIT 1"))
 
 
@@ -162,15 +162,15 @@ def _expression(engine: Engine, table: str, name: str, kind: str, kinds: set[str
     if kind == "text":
         return column
     if kind == "date":
-        return f"CAST(CAST({column} AS DATE) AS VARCHAR)"
+        return f"CAST(CAST({column} AS DATE) AS STRING)"
     if kind == "truth":
         return f"CASE WHEN {column} THEN 'True' WHEN NOT {column} THEN 'False' END"
     if kind == "nothing":
-        return f"CAST(NULL AS {'DOUBLE' if numbers else 'VARCHAR'})"
+        return f"CAST(NULL AS {'DOUBLE' if numbers else 'STRING'})"
     if kind == "list" and kinds == {"list"}:
         return column
     if kind == "whole" and (not numbers or _inexact(engine, table, column)):
-        return f"CAST({column} AS VARCHAR)"
+        return f"CAST({column} AS STRING)"
     if numbers:
         return f"CAST({column} AS DOUBLE)"
     what = f"{kind}s" if kind in ("number", "list") else f"values of the type {kind}"

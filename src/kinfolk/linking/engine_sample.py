@@ -75,7 +75,7 @@ def _clusters(tables: RecordTables, cluster: str, share: float, seed: int) -> st
     named = tables.engine.rows(f"SELECT 1 FROM {tables.given[0]} WHERE {column} IS NOT NULL LIMIT 1")
     if not named:
         raise InputError(f"no record has a cluster in column {cluster!r}; leave out `cluster=...`")
-    known = _below(f"CAST({column} AS VARCHAR)", share, seed)
+    known = _below(f"CAST({column} AS STRING)", share, seed)
     return f"SELECT {ROW} FROM {tables.given[0]} WHERE {column} IS NOT NULL AND {known}"
 
 
@@ -85,7 +85,7 @@ def _drawn(tables: RecordTables, blocking: Any, most: int, seed: int) -> str:
     rules = BlockingTables.of(engine, tables.records, blocking, tables.id)
     rules.make_keys()
     rules.make_pairs(LIMIT)
-    id = f"CAST(r.{quoted(str(tables.id))} AS VARCHAR)"
+    id = f"CAST(r.{quoted(str(tables.id))} AS STRING)"
     share = most / n
     while True:
         engine.make("kf_seeds", f"SELECT r.{ROW} AS {ROW} FROM {tables.records} r WHERE {_below(id, share, seed)}")

@@ -355,7 +355,7 @@ def _named(tables: RecordTables, named_by: str) -> tuple[str, str]:
     if named_by == "number":
         return "c.cluster", ""
     if tables.id is None:
-        return "CAST(c.first AS VARCHAR)", ""
+        return "CAST(c.first AS STRING)", ""
     named = tables.given[0] if tables.first is None else tables.records
     return f"n.{quoted(tables.id)}", f"JOIN {named} n ON n.{ROW} = c.first"
 

@@ -102,7 +102,7 @@ def _check(tables: RecordTables, columns: Sequence[str]) -> None:
     if tables.id is None:
         return
     key = quoted(tables.id)
-    a, b = (f"CAST({side}.{key} AS VARCHAR)" for side in "ab")
+    a, b = (f"CAST({side}.{key} AS STRING)" for side in "ab")
     twice = engine.rows(f"SELECT {b} FROM {base} a JOIN {new} b ON {a} = {b} ORDER BY b.{ROW} LIMIT 1")
     if twice:
         remedy = "leave it out, or give it another id"
@@ -245,21 +245,21 @@ def _names(tables: RecordTables, cluster: str) -> tuple[str, str]:
     kind = engine.arrow(f"SELECT {name} FROM {base} LIMIT 0").schema.field(0).type
     import pyarrow
 
-    whole, text = pyarrow.types.is_integer(kind), f"CAST({name} AS VARCHAR)"
-    also = f"CAST(o.{name} AS VARCHAR)"
+    whole, text = pyarrow.types.is_integer(kind), f"CAST({name} AS STRING)"
+    also = f"CAST(o.{name} AS STRING)"
     digits = engine.matches(text, "-?[0-9]+")
     if not engine.rows(f"SELECT 1 FROM {base} WHERE NOT ({digits}) LIMIT 1"):
         last = engine.rows(f"SELECT coalesce(max(CAST({text} AS BIGINT)), -1) FROM {base}")[0][0]
         after = f"CAST({int(last) + 1} + k.number AS BIGINT)"
         if whole or not tables.sizes[0]:
             return f"coalesce(CAST(h.{name} AS BIGINT), {after})", also
-        return f"coalesce(h.{name}, CAST({after} AS VARCHAR))", also
+        return f"coalesce(h.{name}, CAST({after} AS STRING))", also
     if tables.id is None:
-        return f"coalesce({_of('h', name)}, CAST(f.{ROW} - {tables.sizes[0]} AS VARCHAR))", also
-    key = f"CAST(f.{quoted(tables.id)} AS VARCHAR)"
+        return f"coalesce({_of('h', name)}, CAST(f.{ROW} - {tables.sizes[0]} AS STRING))", also
+    key = f"CAST(f.{quoted(tables.id)} AS STRING)"
     clash = engine.rows(
         f"SELECT {key} FROM kf_fresh k JOIN {tables.given[1]} f ON f.{ROW} + {tables.sizes[0]} = k.first "
-        f"JOIN {base} b ON CAST(b.{name} AS VARCHAR) = {key} LIMIT 1"
+        f"JOIN {base} b ON CAST(b.{name} AS STRING) = {key} LIMIT 1"
     )
     if clash:
         remedy = "give the clusters of the base other names, such as numbers"
@@ -270,7 +270,7 @@ def _names(tables: RecordTables, cluster: str) -> tuple[str, str]:
 
 
 def _of(table: str, name: str) -> str:
-    return f"CAST({table}.{name} AS VARCHAR)"
+    return f"CAST({table}.{name} AS STRING)"
 
 
 def _answer(tables: RecordTables, columns: Sequence[str], names: tuple[str, str], with_all: bool) -> str:
