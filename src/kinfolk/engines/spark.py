@@ -131,19 +131,20 @@ class Spark(Engine):
             own = [quoted(name) for name in frame.columns]
             where = ["_metadata.file_path AS kf_file", "_metadata.file_block_start AS kf_block"]
             stored = self._write(_with_place(frame.selectExpr(*own, *where)))
-            self._show("kf_raw", stored)
+            self._show("kf_spark_raw", stored)
         blocks = self.arrow(
-            f"SELECT kf_file, kf_block, min({PLACE}) AS begin, count(*) AS n FROM kf_raw GROUP BY kf_file, kf_block"
+            f"SELECT kf_file, kf_block, min({PLACE}) AS begin, count(*) AS n FROM kf_spark_raw "
+            "GROUP BY kf_file, kf_block"
         ).sort_by([("kf_file", "ascending"), ("kf_block", "ascending")])
-        self.fill("kf_blocks", *_beginnings(blocks))
+        self.fill("kf_spark_blocks", *_beginnings(blocks))
         columns = ", ".join(f"r.{name}" for name in own)
         spread = f", REPARTITION({self._parallelism()})" if blocks.num_rows < self._parallelism() else ""
         self.make(
             table,
             f"SELECT /*+ BROADCAST(b){spread} */ b.shift + r.{PLACE} AS {quoted(row)}, {columns} "
-            "FROM kf_raw r JOIN kf_blocks b ON b.kf_file = r.kf_file AND b.kf_block = r.kf_block",
+            "FROM kf_spark_raw r JOIN kf_spark_blocks b ON b.kf_file = r.kf_file AND b.kf_block = r.kf_block",
         )
-        self.drop("kf_raw", "kf_blocks")
+        self.drop("kf_spark_raw", "kf_spark_blocks")
 
     def _spread(self, table: str) -> None:
         """Let there be files for all cores."""
@@ -227,7 +228,7 @@ class Spark(Engine):
     def batches(self, query: str, n_rows: int) -> Iterator[Any]:
         with self._told("a query"):
             stored = self._write(_with_place(self.own.sql(query)))
-            table = f"kf_answer_{self._n_written}"
+            table = f"kf_spark_answer_{self._n_written}"
             self._show_numbered(table, stored, "kf_number", first=False)
         n = int(self.rows(f"SELECT count(*) FROM {table}")[0][0])
         for start in range(0, n, n_rows):
@@ -282,12 +283,12 @@ class Spark(Engine):
     ) -> None:
         """Pairs are written, runs of them numbered, and the records that a run needs are joined and grouped by it."""
         with self._told("a query"):
-            self._show("kf_unit_pairs", self._write(_with_place(self.own.sql(pairs))))
-        n_pairs, parallel = self.rows("SELECT count(*) FROM kf_unit_pairs")[0][0], self._parallelism()
+            self._show("kf_spark_pairs", self._write(_with_place(self.own.sql(pairs))))
+        n_pairs, parallel = self.rows("SELECT count(*) FROM kf_spark_pairs")[0][0], self._parallelism()
         size = min(PAIRS_AT_A_TIME, max(LEAST_PAIRS, -(-n_pairs // (4 * parallel))))
         run = f"pmod(xxhash64(unit), {-(-n_pairs // size) or 1})" if whole else f"{PLACE} div {size}"
-        given = f"SELECT {run} AS kf_run, low, high{', unit' if whole else ''} FROM kf_unit_pairs"
-        rows = f"SELECT {run} AS kf_run, explode(array(low, high)) AS kf_needed FROM kf_unit_pairs"
+        given = f"SELECT {run} AS kf_run, low, high{', unit' if whole else ''} FROM kf_spark_pairs"
+        rows = f"SELECT {run} AS kf_run, explode(array(low, high)) AS kf_needed FROM kf_spark_pairs"
         chosen = ", ".join(f"r.{quoted(name)}" for name in dict.fromkeys((ROW, *columns)))
         needed = f"SELECT k.kf_run AS kf_run, {chosen} FROM (SELECT DISTINCT * FROM ({rows})) k"
         needed += f" JOIN {records} r ON r.{ROW} = k.kf_needed"
@@ -300,7 +301,7 @@ class Spark(Engine):
             parts = max(parallel, int(self.own.conf.get("spark.sql.shuffle.partitions")))
             left, right = (self.own.sql(one).repartition(parts, "kf_run").groupBy("kf_run") for one in (given, needed))
             self._show(into, self._write(left.cogroup(right).applyInArrow(answer, _spark_schema(schema))))
-        self.drop("kf_unit_pairs")
+        self.drop("kf_spark_pairs")
 
     # -- words ----------------------------------------------------------------------------------------
 
@@ -360,10 +361,8 @@ class Spark(Engine):
     def _show_numbered(self, table: str, stored: Stored, number: str, first: bool) -> None:
         """Let a table be these files, with a column that numbers rows as their places are in order."""
         frame = self.own.read.schema(stored.schema).parquet(*stored.paths)
-        frame.createOrReplaceTempView("kf_placed")
         partition = f"{PLACE} div {IN_PARTITION}"
-        counts = dict(self.rows(f"SELECT {partition} AS part, count(*) FROM kf_placed GROUP BY {partition}"))
-        self.own.catalog.dropTempView("kf_placed")
+        counts = {part: n for part, n in frame.groupBy(_expression(partition)).count().collect()}
         before, shifts = 0, []
         for part in range(max(counts, default=-1) + 1):
             shifts.append(f"{before - part * IN_PARTITION}L")
@@ -438,6 +437,12 @@ def _column(name: str) -> Any:
     from pyspark.sql import functions as f
 
     return f.col("`" + name.replace("`", "``") + "`")
+
+
+def _expression(text: str) -> Any:
+    from pyspark.sql import functions as f
+
+    return f.expr(text)
 
 
 def _check_files(files: Sequence[str]) -> None:
