@@ -60,6 +60,7 @@ def test_without_limits_the_model_is_that_of_the_whole_graph(engine: DuckDB, tem
     graph = kf.Graph.from_frames(nodes, edges, label="label")
     whole = model(templates, **given).fit(graph)
     found = fit_in(engine, model(templates, **given), nodes, edges)
+    assert found.relations_used() == whole.relations_used()
     assert found.known_ == whole.known_ and found.memory_.ids == whole.memory_.ids
     np.testing.assert_allclose(found.predict_proba(graph), whole.predict_proba(graph), atol=1e-6)
 

@@ -182,7 +182,8 @@ def _in_memory(graph: EngineGraph) -> tuple[Graph, NDArray[np.bool_]]:
 
 def _relations(graph: EngineGraph, rows: Any) -> Iterator[tuple[str, Any]]:
     for name, links in graph.relations.items():
-        if links is None:
+        if links is None:  # no template names it
+            yield name, sparse.csr_array((len(rows), len(rows)))
             continue
         both = f"JOIN {SAMPLE} a ON a.{ROW} = l.source JOIN {SAMPLE} b ON b.{ROW} = l.target"
         weight = "l.weight" if links.weighted else "1.0e0"
