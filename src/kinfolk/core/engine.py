@@ -26,13 +26,12 @@ class Beside(NamedTuple):
 
     table: str
     columns: Mapping[str, str]
-    absent: str = "NULL"
+    absent: float | None = None
 
     def shown(self, alias: str) -> str:
         """As expressions of a SELECT."""
-        return ", ".join(
-            f"coalesce({alias}.{column}, {self.absent}) AS {name}" for name, column in self.columns.items()
-        )
+        absent = {int: f"{self.absent}", float: f"{self.absent!r}e0"}.get(type(self.absent), "NULL")
+        return ", ".join(f"coalesce({alias}.{column}, {absent}) AS {name}" for name, column in self.columns.items())
 
 
 class EngineError(KinfolkError, RuntimeError):

@@ -18,6 +18,7 @@ from kinfolk.errors import InputError, SettingError
 
 READERS = {".parquet": "read_parquet", ".pq": "read_parquet", ".csv": "read_csv", ".tsv": "read_csv"}
 PAIRS_AT_A_TIME = 1_000_000
+WRITTEN_AT_ONCE = 122_880  # rows that DuckDB keeps together: fewer are written twice
 INSTALL = "pip install 'kinfolk[duckdb]'"
 
 
@@ -152,46 +153,40 @@ class DuckDB(Engine):
             yield batch
 
     def map(self, query: str, kernel: Callable[[Any], Any], into: str, schema: Any, n_rows: int = AT_A_TIME) -> None:
-        with ThreadPoolExecutor(1, thread_name_prefix="kinfolk-ahead") as thread:  # the next rows while these are done
-            self.fill(into, schema, (kernel(batch) for batch in _ahead(self.batches(query, n_rows), thread)))
+        self._fill_ahead(into, schema, kernel, self.batches(query, n_rows))
 
     def map_with(
         self, table: str, columns: Sequence[str], others: Sequence[Beside], kernel: Callable[[Any], Any], into: str,
         schema: Any, n_rows: int = AT_A_TIME,
     ) -> None:  # fmt: skip
         # Other tables are in order of rows, so that a run of them is a short look; a join would hold them whole.
-        def beside(batch: Any) -> Any:
-            import pyarrow
-
-            run = pyarrow.Table.from_batches([batch])
-            if others and run.num_rows:
-                for name, column in self._of_rows(run.column(ROW), others).items():
-                    run = run.append_column(name, column)
-            return kernel(run)
-
         shown = ", ".join(quoted(name) for name in dict.fromkeys((ROW, *columns)))
-        self.map(f"SELECT {shown} FROM {table}", beside, into, schema, n_rows)
+        batches = self.batches(f"SELECT {shown} FROM {table}", n_rows)
+        self._fill_ahead(into, schema, kernel, (self._with(batch, others) for batch in batches))
 
-    def _of_rows(self, rows: Any, others: Sequence[Beside]) -> dict[str, Any]:
-        """Column by name, of what tables have of rows."""
-        import pyarrow.compute as pc
+    def _with(self, batch: Any, others: Sequence[Beside]) -> Any:
+        """A batch with what other tables have of its rows."""
+        import pyarrow
 
-        bounds = pc.min_max(rows).as_py()
-        within = f"WHERE {ROW} BETWEEN {bounds['min']} AND {bounds['max']}"
-        shown, joins = [], ""
-        for i, one in enumerate(others):
-            shown.append(one.shown(f"o{i}"))
-            joins += f" LEFT JOIN (SELECT * FROM {one.table} {within}) o{i} ON o{i}.{ROW} = r.{ROW}"
-        query = f"SELECT {', '.join(shown)} FROM kinfolk_rows r{joins} ORDER BY r.kf_place"
-        with _told("a query"):
-            cursor = self.connection.cursor()
-            cursor.register("kinfolk_rows", _placed(rows))
-            found = cursor.sql(query).to_arrow_table()
-        return dict(zip(found.column_names, found.columns, strict=True))
+        run = pyarrow.Table.from_batches([batch])
+        rows = run.column(ROW).to_numpy()
+        if not len(rows):
+            return run
+        for one in others:
+            asked = ", ".join(f"{column} AS {name}" for name, column in one.columns.items())
+            within = f"WHERE {ROW} BETWEEN {rows.min()} AND {rows.max()}"
+            found = self.arrow(f"SELECT {ROW} AS kf_found, {asked} FROM {one.table} {within}")
+            for name, column in _placed(rows, found, one.absent).items():
+                run = run.append_column(name, column)
+        return run
+
+    def _fill_ahead(self, into: str, schema: Any, kernel: Callable[[Any], Any], runs: Iterator[Any]) -> None:
+        with ThreadPoolExecutor(1, thread_name_prefix="kinfolk-ahead") as thread:  # the next rows while these are done
+            self.fill(into, schema, (kernel(run) for run in _ahead(runs, thread)))
 
     def fill(self, table: str, schema: Any, pieces: Iterable[Any]) -> None:
         cursor, begin = self.connection.cursor(), f"CREATE OR REPLACE TABLE {table} AS"
-        for piece in itertools.chain([schema.empty_table()], pieces):
+        for piece in itertools.chain([schema.empty_table()], _gathered(pieces, WRITTEN_AT_ONCE)):
             with _told("a query"):
                 cursor.register("kinfolk_piece", piece)
                 cursor.execute(f"{begin} SELECT * FROM kinfolk_piece")
@@ -268,12 +263,39 @@ class DuckDB(Engine):
         return f"len(list_intersect({left}, {right}))"
 
 
-def _placed(rows: Any) -> Any:
-    """A table of rows and of their places in the order given."""
+def _placed(rows: Any, found: Any, absent: float | None) -> dict[str, Any]:
+    """Columns of a table of Arrow at the places of rows; `kf_found` has those of its own."""
     import numpy as np
     import pyarrow
 
-    return pyarrow.table({ROW: rows, "kf_place": np.arange(len(rows))})
+    there = found.column("kf_found").to_numpy()
+    if not np.array_equal(there, rows):
+        order = np.argsort(there, kind="stable")
+        place = np.searchsorted(there[order], rows)
+        place[place == len(there)] = -1
+        here = np.flatnonzero(np.isin(rows, there))
+        index = np.zeros(len(rows), np.int64)
+        index[here] = order[place[here]]
+        found = found.take(pyarrow.array(index, mask=np.isin(rows, there, invert=True)))
+        if absent is not None:
+            found = pyarrow.table(
+                {name: column.fill_null(absent) for name, column in zip(found.column_names, found.columns, strict=True)}
+            )
+    return {name: found.column(name) for name in found.column_names if name != "kf_found"}
+
+
+def _gathered(pieces: Iterable[Any], n_rows: int) -> Iterator[Any]:
+    """Arrow tables of at least so many rows, but for the last."""
+    import pyarrow
+
+    held: list[Any] = []
+    for piece in pieces:
+        held.append(piece)
+        if sum(one.num_rows for one in held) >= n_rows:
+            yield pyarrow.concat_tables(held)
+            held = []
+    if held:
+        yield pyarrow.concat_tables(held)
 
 
 def _ahead(items: Iterator[Any], thread: ThreadPoolExecutor) -> Iterator[Any]:

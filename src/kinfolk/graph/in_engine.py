@@ -49,7 +49,7 @@ log = logging.getLogger("kinfolk")
 Array = NDArray[Any]
 NODES, KNOWN, TRAINED, VOTES = "kf_nodes", "kf_known", "kf_trained", "kf_votes"
 CODE = "kf_code"  # the number of the class that is known of a node
-CELLS, RUN_ROWS = 2_500_000, (4_096, 100_000)  # of a run of nodes: some tens of megabytes
+CELLS, RUN_ROWS = 1_000_000, (4_096, 100_000)  # of a run of nodes: some tens of megabytes
 LOOKED_AT = 50_000  # nodes whose features and neighbours are compared at a time
 
 
@@ -563,7 +563,7 @@ class Sums:
 
     @property
     def beside(self) -> Beside:
-        return Beside(self.table, {f"{self.table}_{name}": name for name in self.columns}, "0.0e0")
+        return Beside(self.table, {f"{self.table}_{name}": name for name in self.columns}, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -621,7 +621,7 @@ class Levels:
         graph, n_votes, last = self.graph, len(self.model.labels_), level == len(self.model.levels_) - 1
         others = [one.beside for one in sums_here]
         if self.known.known and (self.known.keeps if last else self.known.reveals):
-            others.append(Beside(KNOWN, {CODE: CODE}, "-1"))
+            others.append(Beside(KNOWN, {CODE: CODE}, -1))
         if level < self.known.given:
             others.append(Beside(f"kf_given_{level}", {f"kf_g{c}": f"g{c}" for c in range(n_votes)}))
         if level and self.model.own:
