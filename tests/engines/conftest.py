@@ -26,7 +26,10 @@ def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         settings = {
             "spark.master": "local[2]",
             "spark.driver.memory": "1g",
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # many small queries: compile them quickly
+            # Many small queries: what takes time is compiling them.
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+            "spark.sql.codegen.wholeStage": "false",
+            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
             "spark.sql.shuffle.partitions": "4",
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",

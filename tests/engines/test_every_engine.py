@@ -102,16 +102,14 @@ def check_components(engine: Engine, links: Any, known: dict[int, int], few: int
     assert dict(engine.rows("SELECT node, component FROM found")) == known
 
 
-@given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=20), st.sampled_from([0, 3]))
+@given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=20), st.sampled_from([0, 3, 100]))
 @FEW
 def test_components_are_those_of_a_walk(engine: Engine, links: list[tuple[int, int]], few: int):
     check_components(engine, links, walked(links), few)
-    check_components(engine, links, walked(links), 100)
 
 
-@pytest.mark.parametrize("shuffled", [False, True])
-def test_a_chain_of_two_thousand_is_one_component(engine: Engine, shuffled: bool):
-    order = np.random.default_rng(0).permutation(2000) if shuffled else np.arange(2000)
+def test_a_chain_of_two_thousand_is_one_component(engine: Engine):
+    order = np.random.default_rng(0).permutation(2000)
     chain = np.stack([order[:-1], order[1:]], axis=1)
     check_components(engine, chain, dict.fromkeys(range(2000), 0), 100)
 
@@ -139,11 +137,9 @@ def check_same(engine: Engine, linker: kf.Linker, table: Any, source: Any = None
     )
 
 
-@pytest.mark.parametrize("clusterer", [kf.AverageLink(), kf.SingleLink(0.0)], ids=str)
 def test_clusters_of_customers_in_many_runs_of_pairs(
-    engine: Engine, linker: kf.Linker, clusterer: Any, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, linker: kf.Linker, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(linker, "clusterer_", clusterer)
     monkeypatch.setattr(f"{type(engine).__module__}.PAIRS_AT_A_TIME", 100)
     check_same(engine, linker, table_of(kf.generate_customers(300, seed=2)))
 
@@ -152,7 +148,8 @@ SHAPES = {"nobody": [], "one": [0], "one giant block": [3] * 60}
 
 
 @pytest.mark.parametrize("rows", SHAPES.values(), ids=SHAPES)
-def test_small_and_strange_tables(engine: Engine, linker: kf.Linker, rows: list[int]):
+def test_small_and_strange_tables(engine: Engine, linker: kf.Linker, rows: list[int], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(linker, "blocking", ["key(surname)"])
     check_same(engine, linker, table_of(kf.generate_customers(300, seed=2), rows))
 
 
