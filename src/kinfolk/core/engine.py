@@ -131,6 +131,15 @@ class Engine(ABC):
     def write(self, query: str, path: str | os.PathLike[str]) -> None:
         """Write the answer as Parquet, in order: all of it, or the path is as it was."""
 
+    def map_units(self, query: str, kernel: Callable[[Any], Any], into: str, schema: Any) -> None:
+        """Make a table of what a kernel says of runs of rows, of which none cuts a unit.
+
+        query   has `unit`, a whole number, and `kf_row`, by which the rows of a unit are in order; a kernel sees Arrow
+                tables
+        """
+        together = self.batches(f"SELECT * FROM ({query}) ORDER BY unit, {ROW}", AT_A_TIME)
+        self.fill(into, schema, (kernel(run) for run in runs_of(together, whole=True)))
+
     @abstractmethod
     def units(
         self, pairs: str, records: str, columns: Sequence[str], kernel: Kernel, into: str, schema: Any, whole: bool
@@ -209,3 +218,29 @@ def check_columns(name: str, own: dict[str, str], first: str, known: dict[str, s
         raise InputError(
             f"{name}: the column {other!r} is {own[other]}, and in {first} it is {known[other]}; write both alike"
         )
+
+
+def runs_of(batches: Iterable[Any], whole: bool) -> Iterator[Any]:
+    """Arrow tables of batches; if `whole`, rows of one `unit`, which lie together, stay together."""
+    import numpy as np
+    import pyarrow
+
+    kept: list[Any] = []
+    for batch in batches:
+        table = pyarrow.Table.from_batches([batch])
+        if not whole:
+            yield table
+            continue
+        unit = table.column("unit").to_numpy()
+        cut = int(np.flatnonzero(np.diff(unit, prepend=unit[0] - 1))[-1])  # where the last unit begins
+        same = bool(kept) and kept[-1].column("unit")[-1].as_py() == unit[0]
+        if cut or not same:
+            if kept and not same:
+                yield pyarrow.concat_tables(kept)
+                kept = []
+            if cut:
+                yield pyarrow.concat_tables([*kept, table.slice(0, cut)])
+                kept = []
+        kept.append(table.slice(cut))
+    if kept:
+        yield pyarrow.concat_tables(kept)

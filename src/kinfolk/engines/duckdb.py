@@ -13,7 +13,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
 
-from kinfolk.core.engine import AT_A_TIME, ROW, Beside, Engine, EngineError, Kernel, check_columns, literal, quoted
+from kinfolk.core.engine import (
+    AT_A_TIME,
+    ROW,
+    Beside,
+    Engine,
+    EngineError,
+    Kernel,
+    check_columns,
+    literal,
+    quoted,
+    runs_of,
+)
 from kinfolk.errors import InputError, SettingError
 
 READERS = {".parquet": "read_parquet", ".pq": "read_parquet", ".csv": "read_csv", ".tsv": "read_csv"}
@@ -225,7 +236,7 @@ class DuckDB(Engine):
         together = f"SELECT * FROM ({pairs}) ORDER BY unit" if whole else pairs
 
         def answers() -> Iterator[Any]:
-            for run in _runs(self.batches(together, PAIRS_AT_A_TIME), whole):
+            for run in runs_of(self.batches(together, PAIRS_AT_A_TIME), whole):
                 ends = [run.column(name).to_numpy() for name in ("low", "high")]
                 rows = pyarrow.table({ROW: np.unique(np.concatenate(ends))})
                 with _told("a query"):
@@ -305,32 +316,6 @@ def _ahead(items: Iterator[Any], thread: ThreadPoolExecutor) -> Iterator[Any]:
     while (item := following.result()) is not none:
         following = thread.submit(next, items, none)
         yield item
-
-
-def _runs(batches: Iterable[Any], whole: bool) -> Iterator[Any]:
-    """Arrow tables of batches; if `whole`, rows of one `unit`, which lie together, stay together."""
-    import numpy as np
-    import pyarrow
-
-    kept: list[Any] = []
-    for batch in batches:
-        table = pyarrow.Table.from_batches([batch])
-        if not whole:
-            yield table
-            continue
-        unit = table.column("unit").to_numpy()
-        cut = int(np.flatnonzero(np.diff(unit, prepend=unit[0] - 1))[-1])  # where the last unit begins
-        same = bool(kept) and kept[-1].column("unit")[-1].as_py() == unit[0]
-        if cut or not same:
-            if kept and not same:
-                yield pyarrow.concat_tables(kept)
-                kept = []
-            if cut:
-                yield pyarrow.concat_tables([*kept, table.slice(0, cut)])
-                kept = []
-        kept.append(table.slice(cut))
-    if kept:
-        yield pyarrow.concat_tables(kept)
 
 
 def _is_relation(source: Any) -> bool:

@@ -278,6 +278,19 @@ class Spark(Engine):
             self._show(into, self._write(self.own.sql(query).mapInArrow(answers, _spark_schema(schema))))
             self.own.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(AT_A_TIME))
 
+    def map_units(self, query: str, kernel: Callable[[Any], Any], into: str, schema: Any) -> None:
+        """Units go to as many groups as there are runs of rows, by a hash."""
+        n_rows = int(self.rows(f"SELECT count(*) FROM ({query})")[0][0])
+        n_runs = max(self._parallelism(), -(-n_rows // AT_A_TIME))
+
+        def answer(rows: Any) -> Any:
+            run = rows.drop_columns(["kf_run"]).sort_by([("unit", "ascending"), (ROW, "ascending")])
+            return _cast(kernel(run.combine_chunks()), schema)
+
+        with self._told("a kernel"), _quiet():
+            runs = self.own.sql(f"SELECT pmod(xxhash64(unit), {n_runs}) AS kf_run, * FROM ({query})")
+            self._show(into, self._write(runs.groupBy("kf_run").applyInArrow(answer, _spark_schema(schema))))
+
     def units(
         self, pairs: str, records: str, columns: Sequence[str], kernel: Kernel, into: str, schema: Any, whole: bool
     ) -> None:
