@@ -28,6 +28,7 @@ from kinfolk.datasets.newswire import generate_newswire as generate_newswire
 from kinfolk.datasets.newswire import newswire_split as newswire_split
 from kinfolk.datasets.webkb import read_webkb as read_webkb
 from kinfolk.engines.duckdb import DuckDB as DuckDB
+from kinfolk.engines.spark import Spark as Spark
 from kinfolk.engines.threads import Threads as Threads
 from kinfolk.errors import KinfolkError as KinfolkError
 from kinfolk.graph.degrees import with_degrees as with_degrees

@@ -91,11 +91,20 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
         _write_people(kf.generate_customers(60, seed=seed), folder / f"{name}.csv", truth=name != "new")
     later = kf.generate_customers(20, seed=3)
     _write_people(replace(later, names=[f"later-{i}" for i in range(20)]), folder / "later.csv", False, "later-0")
+    (folder / "people").mkdir()
+    _write_parquet(folder / "new.csv", folder / "people" / "1.parquet")
     new_people = kf.block(kf.generate_customers(60, seed=2), ["key(postcode)"])
     first = np.flatnonzero(new_people.left > 0)[:40]  # the id of the record before is another
     told = [(new_people.name(new_people.left[k]), new_people.name(new_people.right[k]), k % 2) for k in first]
     (folder / "labels.csv").write_text("left,right,match\n" + "".join(f"{a},{b},{m}\n" for a, b, m in told))
     return folder
+
+
+def _write_parquet(source: Path, target: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow", reason="Parquet files need pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="Parquet files need pyarrow")
+    with open(source, newline="", encoding="utf-8") as file:
+        parquet.write_table(pyarrow.Table.from_pylist(list(csv.DictReader(file))), target)
 
 
 def _write_columns(table: dict[str, list[str]], path: Path) -> None:
