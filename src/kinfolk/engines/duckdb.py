@@ -75,8 +75,9 @@ class DuckDB(Engine):
         """Close the database, and remove a temporary one."""
         if self._connection is not None:
             self._connection.close()
+        if self._folder is not None:  # also of a connection that could not be made
             self._folder.cleanup()
-            self._connection = self._folder = None
+        self._connection = self._folder = None
 
     def read(self, source: Any, table: str, row: str) -> None:
         numbered = f"SELECT row_number() OVER () - 1 AS {quoted(row)}, *"

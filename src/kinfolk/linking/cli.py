@@ -217,8 +217,8 @@ def cluster(
     engine = engine_of(tables, jobs)
     if engine is not None:
         given = {"--pairs": pairs, "--must-link": must_link, "--cannot-link": cannot_link, "--json": as_json or None}
-        refuse_with_engine(source, given)
-        with engine, logged_as_it_goes(not quiet):
+        refuse_with_engine(source, output, given)
+        with engine, logged_as_it_goes(not quiet, progress=True):
             cluster_with(engine, model, source, clustering, output, limit, jobs)
         return
     if limit is not None:

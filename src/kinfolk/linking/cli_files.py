@@ -402,8 +402,8 @@ def size(items: Mentions) -> str:
 
 
 @contextmanager
-def logged_as_it_goes(wanted: bool) -> Iterator[None]:
-    """What the library logs, on standard error: warnings and, with --verbose, its progress."""
+def logged_as_it_goes(wanted: bool, progress: bool = False) -> Iterator[None]:
+    """What the library logs, on standard error: warnings and, with --verbose or `progress`, its progress."""
     if not wanted:
         yield
         return
@@ -415,11 +415,14 @@ def logged_as_it_goes(wanted: bool) -> Iterator[None]:
 
     log, handler = logging.getLogger("kinfolk"), Echo()
     handler.setFormatter(InShellWords("%(message)s"))
-    propagates = log.propagate
+    propagates, level = log.propagate, log.level
     log.addHandler(handler)
     log.propagate = False  # not shown twice
+    if progress:
+        log.setLevel(logging.INFO)
     try:
         yield
     finally:
         log.removeHandler(handler)
         log.propagate = propagates
+        log.setLevel(level)

@@ -74,13 +74,18 @@ def write_whole(
 # -- `records cluster` with an engine -----------------------------------------------------------------
 
 
-def refuse_with_engine(source: SourceOptions, given: Mapping[str, Any]) -> None:
-    """Options that need the records in memory."""
+def refuse_with_engine(source: SourceOptions, output: str, given: Mapping[str, Any]) -> None:
+    """Options that need the records in memory, and answers that are no Parquet files."""
     taken = ("--records", "--other", "--id", "--block")
     strange = [name for name in given_options(source) if name not in taken]
     strange += [name for name, value in given.items() if value is not None]
     if strange:
         raise SettingError.saying(f"{strange[0]} cannot be had from an engine; leave it out, or --engine")
+    n = 1 if source.other is None else 2
+    files = names_in(output) if n == 2 else [output]
+    if len(files) != n or not all(one.lower().endswith((".parquet", ".pq")) for one in files):
+        wanted = "a Parquet file" if n == 1 else "two Parquet files, one a table, with a comma between"
+        raise SettingError.saying(f"--output must name {wanted}, as --engine writes these; got {output!r}")
 
 
 def cluster_with(
