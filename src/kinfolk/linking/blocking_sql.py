@@ -197,7 +197,8 @@ class BlockingTables:
             (self.engine.add if k else self.engine.make)("kf_pairs", self._join(k))
 
     def _join(self, k: int) -> str:
-        """The pairs of a rule that no rule before it has."""
+        """The pairs of a rule that no rule before it has, in order of their keys: then few records are in many pairs of
+        a run, and what is worked out once a record is worked out for few."""
         rule, cross = self.rules[k], self._crossing()
         before = [f"NOT coalesce({self._holds(j)}, false)" for j in range(k)]
         conditions = " AND ".join([cross, *before])
@@ -217,11 +218,11 @@ class BlockingTables:
             ends = f"least(a.{ROW}, b.{ROW}) AS low, greatest(a.{ROW}, b.{ROW}) AS high"
             return (
                 f"SELECT low, high FROM (SELECT {ends} FROM {near}) p JOIN kf_keys l ON l.{ROW} = p.low "
-                f"JOIN kf_keys r ON r.{ROW} = p.high WHERE {conditions}"
+                f"JOIN kf_keys r ON r.{ROW} = p.high WHERE {conditions} ORDER BY l.k{k}"
             )
         return (
             f"SELECT l.{ROW} AS low, r.{ROW} AS high FROM kf_keys l JOIN kf_keys r ON l.k{k} = r.k{k} "
-            f"WHERE {conditions}"
+            f"WHERE {conditions} ORDER BY l.k{k}"
         )
 
     def same(self, fields: Sequence[str], normalise: bool) -> str:
