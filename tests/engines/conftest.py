@@ -46,14 +46,20 @@ def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 def engine(request: pytest.FixtureRequest) -> Iterator[Any]:
     """Each engine in turn; tables of one test may be there in the next."""
     if request.param == "duckdb":
-        pytest.importorskip("duckdb", reason="the engine DuckDB needs duckdb")
-        from kinfolk.engines.duckdb import DuckDB
-
-        with DuckDB(memory_limit="200MB", threads=1) as made:
-            yield made
+        yield request.getfixturevalue("small_duckdb")
     else:
         session = request.getfixturevalue("spark_session")
         from kinfolk.engines.spark import Spark
 
         with Spark(session) as made:
             yield made
+
+
+@pytest.fixture(scope="session")
+def small_duckdb() -> Iterator[Any]:
+    """DuckDB with little memory and a single thread; tables of one test may be there in the next."""
+    pytest.importorskip("duckdb", reason="the engine DuckDB needs duckdb")
+    from kinfolk.engines.duckdb import DuckDB
+
+    with DuckDB(memory_limit="200MB", threads=1) as made:
+        yield made

@@ -45,9 +45,8 @@ RULES = [
 
 
 @pytest.fixture(scope="module")
-def engine() -> Any:
-    with DuckDB(memory_limit="200MB", threads=1) as made:
-        yield made
+def engine(small_duckdb: DuckDB) -> DuckDB:
+    return small_duckdb
 
 
 def pairs_in(engine: DuckDB, table: Any, rules: list[str], first: int | None = None) -> np.ndarray:

@@ -21,9 +21,8 @@ N_BASE = 180
 
 
 @pytest.fixture(scope="module")
-def engine() -> Any:
-    with DuckDB(memory_limit="200MB", threads=1) as made:
-        yield made
+def engine(small_duckdb: DuckDB) -> DuckDB:
+    return small_duckdb
 
 
 @pytest.fixture(scope="module")

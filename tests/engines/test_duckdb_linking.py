@@ -23,9 +23,8 @@ RULES = ["key(id_number)", "key(postcode + surname[:2])", "sorted(surname + give
 
 
 @pytest.fixture(scope="module")
-def engine() -> Any:
-    with DuckDB(memory_limit="200MB", threads=1) as made:
-        yield made
+def engine(small_duckdb: DuckDB) -> DuckDB:
+    return small_duckdb
 
 
 @pytest.fixture(scope="module")

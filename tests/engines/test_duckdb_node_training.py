@@ -22,9 +22,8 @@ pytest.importorskip("duckdb", reason="the engine DuckDB needs duckdb")
 
 
 @pytest.fixture(scope="module")
-def engine() -> Any:
-    with DuckDB(memory_limit="200MB", threads=1) as made:
-        yield made
+def engine(small_duckdb: DuckDB) -> DuckDB:
+    return small_duckdb
 
 
 def world(n: int, labelled: float, seed: int = 0) -> tuple[Any, Any]:

@@ -37,9 +37,8 @@ TEMPLATES = [
 
 
 @pytest.fixture(scope="module")
-def engine() -> Any:
-    with DuckDB(memory_limit="200MB", threads=1) as made:
-        yield made
+def engine(small_duckdb: DuckDB) -> DuckDB:
+    return small_duckdb
 
 
 @pytest.fixture(autouse=True)

@@ -59,7 +59,7 @@ def sample_records(
     else:
         query = f"SELECT * FROM {tables.given[0]} ORDER BY {ROW}"
     found = engine.arrow(query).drop_columns([ROW])
-    engine.drop("kf_chosen", "kf_records", *tables.given)
+    engine.drop("kf_chosen", "kf_near", "kf_records", *tables.given)
     log.info("%s of %s records are drawn to train on", f"{found.num_rows:,}", f"{n:,}")
     return records_from_frames(found, id=id, cluster=cluster)
 
