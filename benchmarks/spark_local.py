@@ -1,6 +1,7 @@
-"""Spark in local mode beside threads, in one process: the same records from one Parquet file, the same clusters.
+"""Spark in local mode beside threads, in one process: the same Parquet files in, the same answers out.
 
-    python spark_local.py '{"what": "records", "records": 200000, "cores": 2, "times": 3}'
+    python spark_local.py '{"what": "records", "records": 200000, "cores": 2, "times": 3}'    clusters of customers
+    python spark_local.py '{"what": "nodes", "nodes": 300000, "cores": 2, "times": 3}'        labels of nodes, written
 
 Needs PySpark and Java 17 (make test-spark installs the first). The last line it prints is its answer, as JSON: seconds
 of the first run on Spark, which starts workers and loads their kernels, and of later ones beside threads, by turns; by
@@ -24,7 +25,8 @@ import numpy as np
 from linkage_scale import PEOPLE, TRAINED_ON
 
 Answer = dict[str, Any]
-STEPS = ("read", "map", "make", "add", "number", "fill", "rows", "arrow", "units")
+Steps = dict[str, list[tuple[str, float]]]
+STEPS = ("read", "map", "make", "add", "number", "fill", "rows", "arrow", "units", "map_with", "write")
 
 
 @contextmanager
@@ -49,9 +51,9 @@ def started(cores: int, folder: str) -> Iterator[Any]:
         session.stop()
 
 
-def watched(engine: Any) -> dict[str, list[tuple[str, float]]]:
+def watched(engine: Any) -> Steps:
     """Seconds of every call of an engine's methods, with what it was about."""
-    found: dict[str, list[tuple[str, float]]] = defaultdict(list)
+    found: Steps = defaultdict(list)
 
     def timed(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*given: Any, **settings: Any) -> Any:
@@ -91,37 +93,122 @@ def records(records: int, cores: int = 2, times: int = 3, seed: int = 0) -> Answ
         parquet.write_table(pyarrow.table(columns), path)
         del items, columns
 
-        def on_spark() -> tuple[Any, dict[str, list[tuple[str, float]]]]:
+        def on_spark() -> tuple[Any, Steps]:
             with Spark(session) as engine:
                 steps = watched(engine)
                 cluster_in(engine, linker, path)
                 return engine.arrow(f"SELECT cluster, probability FROM kf_clusters ORDER BY {ROW}"), steps
 
-        found: dict[str, list[float]] = {"spark": [], "threads": []}
-        for _ in range(times + 1):
-            began = time.perf_counter()
-            ours, steps = on_spark()
-            found["spark"].append(time.perf_counter() - began)
-            began = time.perf_counter()
-            known = linker.cluster_frame(parquet.read_table(path))
-            found["threads"].append(time.perf_counter() - began)
-            print({name: round(seconds[-1], 1) for name, seconds in found.items()}, file=sys.stderr, flush=True)
-    first = {name: seconds.pop(0) for name, seconds in found.items()}
-    middle = {name: statistics.median(seconds) for name, seconds in found.items()}
+        ours, known, seconds, steps = by_turns(on_spark, lambda: linker.cluster_frame(parquet.read_table(path)), times)
     probability = np.abs(np.subtract(ours.column("probability"), known.column("probability")))
     return {
-        "records": records, "cores": cores, "first": first, **found, "ratio": middle["spark"] / middle["threads"],
+        "records": records, "cores": cores, **seconds,
         "same_clusters": ours.column("cluster").equals(known.column("cluster")),
         "probabilities_apart": float(probability.max()), "steps": steps,
     }  # fmt: skip
 
 
-PARTS: dict[str, Callable[..., Answer]] = {"records": records}
+def nodes(nodes: int, cores: int = 2, times: int = 3, seed: int = 0) -> Answer:
+    """Label the nodes of the benchmark of engines, ten links each, from files to a file."""
+    from pathlib import Path
+
+    from pyarrow import parquet
+
+    from engines import graph
+    from kinfolk import load_model
+    from kinfolk.engines.spark import Spark
+
+    asked: dict[str, Any] = {"label": "label", "forced": True, "proba": True}
+    with tempfile.TemporaryDirectory() as folder, started(cores, folder) as session:
+        graph(nodes, Path(folder), seed)
+        files = [f"{folder}/{name}.parquet" for name in ("nodes", "edges")]
+        model = load_model(f"{folder}/model.kinfolk").set_params(n_jobs=cores)
+
+        def on_spark() -> tuple[Any, Steps]:
+            with Spark(session) as engine:
+                steps = watched(engine)
+                model.set_params(engine=engine).predict_tables(*files, into=f"{folder}/spark.parquet", **asked)
+                return f"{folder}/spark.parquet", steps
+
+        def in_threads() -> Any:
+            found = model.set_params(engine=None).predict_tables(*map(parquet.read_table, files), **asked)
+            parquet.write_table(found, f"{folder}/threads.parquet")
+            return found
+
+        path, known, seconds, steps = by_turns(on_spark, in_threads, times)
+        ours = parquet.read_table(path)
+    names = [name for name in known.column_names if name.startswith("probability")]
+    apart = max(float(np.abs(np.subtract(ours.column(name), known.column(name))).max()) for name in names)
+    return {
+        "nodes": nodes, "cores": cores, **seconds, "same_order": ours.column("id").equals(known.column("id")),
+        "other_labels": int(np.sum(ours.column("predicted").to_numpy() != known.column("predicted").to_numpy())),
+        "probabilities_apart": apart, "steps": steps,
+    }  # fmt: skip
+
+
+def by_turns(
+    on_spark: Callable[[], tuple[Any, Steps]], in_threads: Callable[[], Any], times: int
+) -> tuple[Any, Any, Answer, Steps]:
+    """What both answer; seconds of the first turn, of the others, and how many times as long Spark takes once warm, by
+    the medians; and the steps of the last turn."""
+    found: dict[str, list[float]] = {"spark": [], "threads": []}
+    for _ in range(times + 1):
+        began = time.perf_counter()
+        ours, steps = on_spark()
+        found["spark"].append(time.perf_counter() - began)
+        began = time.perf_counter()
+        known = in_threads()
+        found["threads"].append(time.perf_counter() - began)
+        print({name: round(seconds[-1], 1) for name, seconds in found.items()}, file=sys.stderr, flush=True)
+    first = {name: seconds.pop(0) for name, seconds in found.items()}
+    middle = {name: statistics.median(seconds) for name, seconds in found.items()}
+    return ours, known, {"first": first, **found, "ratio": middle["spark"] / middle["threads"]}, steps
+
+
+# A part for each task: its name, and what answers for so many of it.
+PARTS: dict[str, Callable[..., Answer]] = {"records": records, "nodes": nodes}
 
 
 def main(what: str, **settings: Any) -> Answer:
     busy = os.getloadavg()[0]
     return {"load_average": busy, **PARTS[what](**settings)}
+
+
+def tokens(tokens: int, cores: int = 2, times: int = 3, seed: int = 0) -> Answer:
+    """Label generated newswire with a linear-chain CRF, from one Parquet file to another:
+
+    python spark_local.py '{"what": "tokens", "tokens": 300000, "cores": 2, "times": 3}'
+    """
+    from pyarrow import parquet
+    from scale import newswire_table
+
+    from kinfolk.datasets.newswire import generate_newswire
+    from kinfolk.engines.spark import Spark
+    from kinfolk.text.chain import LinearChainCRF
+
+    tagger = LinearChainCRF(n_jobs=cores).fit(generate_newswire(100, seed=seed + 1))
+    with tempfile.TemporaryDirectory() as folder, started(cores, folder) as session:
+        path = f"{folder}/tokens.parquet"
+        parquet.write_table(newswire_table(tokens, seed), path)
+        found: dict[str, list[float]] = {"spark": [], "threads": []}
+        for turn in range(times + 1):
+            with Spark(session) as engine:
+                steps = watched(engine)
+                for name, place in (("spark", engine), ("threads", None)):
+                    began = time.perf_counter()
+                    tagger.tag(path, engine=place, into=f"{folder}/{name}-{turn}.parquet")
+                    found[name].append(time.perf_counter() - began)
+            print({name: round(seconds[-1], 1) for name, seconds in found.items()}, file=sys.stderr, flush=True)
+        ours, known = (parquet.read_table(f"{folder}/{name}-{times}.parquet") for name in found)
+    first = {name: seconds.pop(0) for name, seconds in found.items()}
+    middle = {name: statistics.median(seconds) for name, seconds in found.items()}
+    return {
+        "tokens": known.num_rows, "cores": cores, "first": first, **found, "ratio": middle["spark"] / middle["threads"],
+        "same": ours.equals(known), "steps": steps,
+    }  # fmt: skip
+
+
+PARTS["tokens"] = tokens
 
 
 if __name__ == "__main__":

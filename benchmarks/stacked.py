@@ -25,13 +25,14 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from prepare import data_folder
+from node_graphs import data_folder
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 from kinfolk import Count, Relational, StackedNodes
 from kinfolk.graph.stacked import NodePredictor
-from kinfolk.papers.gibbs import problems, speed_rows
+from kinfolk.papers.data import PROBLEMS
+from kinfolk.papers.gibbs import speed_rows
 
 SIZES = (10_000, 100_000, 1_000_000)
 LINKS, CLASSES, FEATURES, LABELLED = 10, 7, 32, 0.02
@@ -141,8 +142,8 @@ def main() -> None:
     figures: dict[str, Any] = {"gibbs": [], "growth": []}
     folder = None if given.quick or given.skip_data else data_folder()
     if folder is not None:
-        for problem in problems(folder):
-            figures["gibbs"] += speed_rows(print, problem)
+        for problem in PROBLEMS.values():
+            figures["gibbs"] += speed_rows(print, problem(folder))
         stacked = [row for row in figures["gibbs"] if row["model"] == "stacked k=1"]
         for name in ("speedup_50", "speedup_100", "fast_speedup_50", "fast_speedup_100"):
             print(f"{name:>16}", *(f"{row['dataset']} {row[name]:.1f}" for row in stacked), end="  ")

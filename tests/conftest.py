@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,13 @@ os.environ.setdefault("NUMBA_CACHE_DIR", str(REPOSITORY / ".numba_cache"))
 # Workers share the cores: threads of BLAS and OpenMP that wait for each other in a loop cost up to ten times the work.
 for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(threads, "1")
+# Every process that a test starts loads the sources, and every worker the tests: they are compiled once.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # Quick by default; HYPOTHESIS_PROFILE=thorough looks at twenty times as many examples where a test names no number.
-settings.register_profile("quick", deadline=None, max_examples=25)
+# The same examples in every run, so that a run fails by what was changed; `HYPOTHESIS_PROFILE=thorough` looks further.
+settings.register_profile("quick", deadline=None, max_examples=25, derandomize=True)
 settings.register_profile("thorough", deadline=None, max_examples=500)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
@@ -43,6 +48,16 @@ def kernels_may_be_cold() -> Iterator[None]:
     """Which test compiles the first kernel is chance: in this process nothing is said of it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("kinfolk.core.kernels.warn_first_use", lambda kept: None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_core_a_worker() -> Iterator[None]:
+    """Where workers share the cores, a model that is not told its number of threads has one: more would only wait for
+    each other, and take half as much time again. Tests of threads ask for two."""
+    with pytest.MonkeyPatch.context() as patch:
+        if "PYTEST_XDIST_WORKER" in os.environ:
+            patch.setattr(os, "sched_getaffinity", lambda process: {0}, raising=False)
         yield
 
 

@@ -26,18 +26,24 @@ def small_graph() -> kf.Graph:
 
 
 GRAPH = small_graph()
+NUMBERED = kf.Graph(
+    GRAPH.features, (3 * np.asarray(GRAPH.features)[:, 0] + GRAPH.label_codes).tolist(), dict(GRAPH.relations)
+)
 
-# name -> a new model, and data to train it on
+# name (what follows a comma says which kind) -> a new model, and data to train it on
 MODELS: dict[str, tuple[Callable[[], Any], Any]] = {
     "MaxEnt": (lambda: kf.MaxEnt(**LOOSE), CORPUS),
     "MEMM": (lambda: kf.MEMM(**LOOSE), CORPUS),
     "LinearChainCRF": (lambda: kf.LinearChainCRF(**LOOSE), CORPUS),
-    "SkipChainCRF": (lambda: kf.SkipChainCRF(**LOOSE), CORPUS),
+    "SkipChainCRF": (lambda: kf.SkipChainCRF(n_jobs=1, tolerance=0.3), CORPUS),
     "MixtureTagger": (lambda: kf.MixtureTagger(**LOOSE), CORPUS),
     "StackedTagger": (lambda: kf.StackedTagger(kf.LinearChainCRF(**LOOSE), folds=3, n_jobs=1), CORPUS),
     "MixtureNodes": (lambda: kf.MixtureNodes(orders=2, predict_orders=2, **LOOSE), GRAPH),
     "LinkModel": (lambda: kf.LinkModel(**LOOSE), GRAPH),
-    "StackedNodes": (lambda: kf.StackedNodes(LogisticRegression(), folds=3, n_jobs=1), GRAPH),
+    "StackedNodes": (lambda: kf.StackedNodes(effort="fast", n_jobs=1), GRAPH),
+    "StackedNodes, levels": (lambda: kf.StackedNodes(LogisticRegression(), depth=1, folds=3, n_jobs=1), GRAPH),
     "DependencyNetwork": (lambda: kf.DependencyNetwork(LogisticRegression(), sweeps=5, burn_in=2, n_jobs=1), GRAPH),
+    "NodeRegressor": (lambda: kf.NodeRegressor(effort="fast", n_jobs=1), NUMBERED),
+    "MultiLabelNodes": (lambda: kf.MultiLabelNodes(effort="fast", n_jobs=1), GRAPH),
     "Linker": (lambda: kf.Linker(blocking=BLOCKING, n_jobs=1), PEOPLE),
 }

@@ -2,13 +2,14 @@
 
 The blocks of a page run in order, in a folder of their own that has `examples/` and `.venv/bin` in it:
 
-    python     in one namespace a page, in a process of its own; with title="NAME.py" it is written as that file, for
-               the blocks after it to import
+    python     in one namespace a page, in a process of its own, warnings being errors; with title="NAME.py" it is
+               written as that file, for the blocks after it to import
     sh         by the shell, `kinfolk` and `python` being those that run the tests
     console    the lines after "$ ", as sh; the others are what they print
     text       after another block: what that prints
 
-Libraries beyond the run-time dependencies cannot be imported there: a reader has none of them.
+Libraries beyond the run-time dependencies cannot be imported there: a reader has none of them. Processes are forked
+from a Python that has kinfolk loaded (`loaded_python.py`).
 
 Of what is printed the words count, and numbers about: machines differ in the last digits, and take another time. A line
 "..." stands for any lines. Commands that take minutes,
@@ -28,13 +29,15 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
 
 import pytest
 import typer
 
 import kinfolk as kf
 from kinfolk.cli.main import app
+from loaded_python import LoadedPython
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -106,6 +109,10 @@ class Absent:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 
 sys.meta_path.insert(0, Absent())
+
+# Other tests run beside this one: as many threads as there are cores would only wait for each other.
+import os
+os.sched_getaffinity = lambda process: {{0}}
 """
 OTHERS = {
     "pandas", "polars", "pyarrow", "duckdb", "networkx", "matplotlib", "splink", "dedupe", "pycrfsuite", "sknetwork",
@@ -132,22 +139,41 @@ SOURCES = [os.path.abspath(place) for place in os.environ.get("PYTHONPATH", "").
 TRAINED: dict[tuple[Any, ...], bytes] = {}  # model files, by the words of the command and what its files held
 
 
+class Loaded(NamedTuple):
+    """What has kinfolk loaded, for all guides: one Python where warnings are errors, one where they are not."""
+
+    strict: LoadedPython
+    usual: LoadedPython
+    environment: dict[str, str]
+
+
+@pytest.fixture(scope="session")
+def loaded() -> Iterator[Loaded]:
+    with TemporaryDirectory() as name:
+        folder = Path(name)  # near the root: the address of a socket is short
+        (folder / "sitecustomize.py").write_text(WITHOUT_OTHERS.format(others=OTHERS))
+        environment = {**os.environ, "COLUMNS": "120", "PYTHONPATH": os.pathsep.join([name, *SOURCES])}
+        strict = LoadedPython(folder / "strict", {**environment, "PYTHONWARNINGS": "error"})
+        usual = LoadedPython(folder / "usual", environment)
+        usual.command(folder)
+        environment["PATH"] = os.pathsep.join([name, str(Path(sys.executable).parent), os.environ["PATH"]])
+        yield Loaded(strict, usual, environment)
+        strict.ends()
+        usual.ends()
+
+
 class Reader:
     """A person with kinfolk and what it depends on, and nothing else, in a folder."""
 
-    def __init__(self, folder: Path) -> None:
-        (folder / ".without").mkdir()
-        (folder / ".without" / "sitecustomize.py").write_text(WITHOUT_OTHERS.format(others=OTHERS))
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        told = {"PATH": path, "COLUMNS": "120", "HOME": str(folder), "PYTHONWARNINGS": "error"}
-        told["PYTHONPATH"] = os.pathsep.join([str(folder / ".without"), *SOURCES])
-        self.folder, self.environment = folder, {**os.environ, **told}
+    def __init__(self, folder: Path, loaded: Loaded) -> None:
+        self.folder, self.client = folder, loaded.strict.client
+        self.environment = {**loaded.environment, "HOME": str(folder)}
         self.python: subprocess.Popen[str] | None = None
 
     def runs_python(self, block: Block, page: Path) -> str:
         if self.python is None:
             self.python = subprocess.Popen(
-                [sys.executable, "-c", READER], cwd=self.folder, env=self.environment, text=True,
+                [self.client, "code", READER], cwd=self.folder, env=self.environment, text=True,
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
             )  # fmt: skip
         assert self.python.stdin is not None and self.python.stdout is not None
@@ -172,8 +198,9 @@ class Reader:
         return printed
 
     def shell(self, command: str, place: str) -> str:
-        warned = {name: value for name, value in self.environment.items() if name != "PYTHONWARNINGS"}
-        done = subprocess.run(["sh", "-ec", command], cwd=self.folder, env=warned, capture_output=True, text=True)
+        done = subprocess.run(
+            ["sh", "-ec", command], cwd=self.folder, env=self.environment, capture_output=True, text=True
+        )
         assert done.returncode == 0, f"{place}: {command}\n{done.stderr}"
         return done.stdout
 
@@ -183,8 +210,8 @@ class Reader:
 
 
 @pytest.fixture
-def reader(folder: Path) -> Iterator[Reader]:
-    one = Reader(folder)
+def reader(folder: Path, loaded: Loaded) -> Iterator[Reader]:
+    one = Reader(folder, loaded)
     yield one
     one.leaves()
 

@@ -29,7 +29,7 @@ OTHER: dict[str, Any] = {
     "encoding": "IOBES", "transition_templates": [lower[0]], "class_weight": {"PER": 2.0}, "constrain": False,
     "max_iterations": 7,
     "tolerance": 0.01, "patience": 2, "dev_every": 3, "warm_start": True, "random_state": 5, "n_jobs": 1,
-    "verbose": 1, "decode": "posterior", "outside_penalty": 0.5,
+    "verbose": 1, "decode": "posterior", "outside_penalty": 0.5, "calibrate": True,
 }  # fmt: skip
 
 WRONG: list[tuple[str, Any]] = [

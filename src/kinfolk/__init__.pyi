@@ -3,6 +3,9 @@
 from kinfolk import graph as graph
 from kinfolk import linking as linking
 from kinfolk import text as text
+from kinfolk.collective.layer import CollectiveLayer as CollectiveLayer
+from kinfolk.collective.out_of_fold import OutOfFold as OutOfFold
+from kinfolk.collective.out_of_fold import out_of_fold as out_of_fold
 from kinfolk.collective.relations import Relation as Relation
 from kinfolk.collective.templates import Concat as Concat
 from kinfolk.collective.templates import Count as Count
@@ -31,6 +34,7 @@ from kinfolk.engines.duckdb import DuckDB as DuckDB
 from kinfolk.engines.spark import Spark as Spark
 from kinfolk.engines.threads import Threads as Threads
 from kinfolk.errors import KinfolkError as KinfolkError
+from kinfolk.graph.asked import masks as masks
 from kinfolk.graph.degrees import with_degrees as with_degrees
 from kinfolk.graph.dependency import DependencyNetwork as DependencyNetwork
 from kinfolk.graph.diffusion import choose_alpha as choose_alpha
@@ -40,6 +44,9 @@ from kinfolk.graph.graph import Graph as Graph
 from kinfolk.graph.link_model import LinkModel as LinkModel
 from kinfolk.graph.mixture import MixtureNodes as MixtureNodes
 from kinfolk.graph.model import NodeScores as NodeScores
+from kinfolk.graph.multi_label import MultiLabelNodes as MultiLabelNodes
+from kinfolk.graph.regressor import NodeRegressor as NodeRegressor
+from kinfolk.graph.split import GraphSplit as GraphSplit
 from kinfolk.graph.stacked import StackedNodes as StackedNodes
 from kinfolk.learning.gain import Gain as Gain
 from kinfolk.linking.active import ActiveLinker as ActiveLinker
@@ -90,7 +97,9 @@ from kinfolk.text.conll import read_gazetteer as read_gazetteer
 from kinfolk.text.conll import read_text as read_text
 from kinfolk.text.conll import write_conll as write_conll
 from kinfolk.text.corpus import Corpus as Corpus
+from kinfolk.text.layer import TokenLayer as TokenLayer
 from kinfolk.text.mixture import MixtureTagger as MixtureTagger
+from kinfolk.text.pieces import words_from_pieces as words_from_pieces
 from kinfolk.text.scores import EntityScores as EntityScores
 from kinfolk.text.scores import entity_scores as entity_scores
 from kinfolk.text.skip_chain import SkipChainCRF as SkipChainCRF

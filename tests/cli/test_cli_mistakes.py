@@ -246,3 +246,14 @@ def test_who_gives_up_is_told_that_nothing_was_written(kinfolk: Any, world: Path
     answer = kinfolk("tokens", "train", "--train", world / "train.conll", "--out", tmp_path / "m")
     assert (answer.status, answer.err) == (130, "interrupted; nothing was written\n")
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("command", [["nodes", "predict"], ["nodes", "evaluate"], ["explain"]], ids=" ".join)
+def test_a_model_of_numbers_is_for_python(kinfolk: Any, tmp_path: Path, command: list[str]):
+    graph = kf.Graph(np.arange(6.0)[:, None], None, {"r": [(0, 1), (2, 3)]}, feature_names=["x"])
+    kf.NodeRegressor(effort="fast", n_jobs=1).fit(graph, [1.0, 2.0, 3.0, 4.0, None, None]).save(tmp_path / "m")
+    (tmp_path / "n.csv").write_text("id,x\na,1\n")
+    (tmp_path / "e.csv").write_text("source,target\n")
+    node = ["--node", "a"] if command == ["explain"] else []
+    answer = kinfolk(*command, tmp_path / "m", "--nodes", tmp_path / "n.csv", "--edges", tmp_path / "e.csv", *node)
+    assert_refused(answer, "NodeRegressor", "n Python")

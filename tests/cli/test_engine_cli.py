@@ -1,8 +1,9 @@
-"""`kinfolk records cluster --engine duckdb`."""
+"""`kinfolk records cluster --engine duckdb`, and what options of engines are."""
 
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -56,9 +57,10 @@ def test_clusters_of_files_with_what_rules_do_told_before(kinfolk: Any, desk: Pa
         (["--engine", "duckdb", "-o", "o.parquet", "--fields", "surname"], "--fields cannot be had from an engine"),
         (["--engine", "duckdb", "-o", "o.parquet", "--limit", "2"], "where --limit allows 2"),
         (["--engine", "duckdb", "-o", "o.parquet", "--memory-limit", "much"], "--memory-limit must be such as '500MB'"),
-        (["--engine", "sparc", "-o", "o.parquet"], "--engine must be memory or duckdb"),
+        (["--engine", "sparc", "-o", "o.parquet"], "--engine must be memory, duckdb or spark"),
         (["--memory-limit", "1GB"], "--memory-limit needs --engine duckdb"),
-        (["--limit", "10"], "--limit needs --engine duckdb"),
+        (["--limit", "10"], "--limit needs --engine duckdb or spark"),
+        (["--engine", "spark", "-o", "o.parquet", "--memory-limit", "1GB"], "--memory-limit needs --engine duckdb"),
         (["--engine", "duckdb", "-o", "o.parquet", "--records", "none-*.parquet"], "there is no file"),
     ],
     ids=lambda one: " ".join(one) if isinstance(one, list) else "",
@@ -70,3 +72,14 @@ def test_what_cannot_be_is_said_in_words_of_the_shell(
     given = [] if "--records" in words else ["--records", "part-0.parquet"]
     answer = kinfolk("records", "cluster", "m", *given, *words)
     assert answer.status == 2 and message in answer.err and not Path("o.parquet").exists()
+
+
+@pytest.mark.parametrize("name", ["duckdb", "spark"])
+def test_an_engine_that_is_not_installed_comes_with_the_line_that_installs_it(
+    kinfolk: Any, desk: Path, monkeypatch: pytest.MonkeyPatch, name: str
+):
+    for module in ("duckdb", "pyspark", "pyspark.sql"):
+        monkeypatch.setitem(sys.modules, module, None)
+    monkeypatch.chdir(desk)
+    answer = kinfolk("records", "cluster", "m", "--records", "part-0.parquet", "--engine", name, "-o", "o.parquet")
+    assert answer.status == 2 and f"pip install 'kinfolk[{name}]'" in answer.err and not Path("o.parquet").exists()

@@ -93,6 +93,14 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     _write_people(replace(later, names=[f"later-{i}" for i in range(20)]), folder / "later.csv", False, "later-0")
     (folder / "people").mkdir()
     _write_parquet(folder / "new.csv", folder / "people" / "1.parquet")
+    (folder / "papers").mkdir()
+    _write_parquet(folder / "papers.csv", folder / "papers" / "1.parquet")
+    _write_parquet(folder / "cites.csv", folder / "cites.parquet")
+    (folder / "corpus").mkdir()
+    tokens = {"document": new.token_documents, "sentence": new.token_sentences}
+    tokens |= {name: new.columns[name].strings() for name in new.columns}
+    pyarrow, parquet = (pytest.importorskip(name) for name in ("pyarrow", "pyarrow.parquet"))
+    parquet.write_table(pyarrow.table(tokens), folder / "corpus" / "1.parquet")
     new_people = kf.block(kf.generate_customers(60, seed=2), ["key(postcode)"])
     first = np.flatnonzero(new_people.left > 0)[:40]  # the id of the record before is another
     told = [(new_people.name(new_people.left[k]), new_people.name(new_people.right[k]), k % 2) for k in first]
@@ -182,16 +190,6 @@ def test_the_module_is_the_command():
 # -- completion ---------------------------------------------------------------------------------------
 
 
-def completed(*words: str) -> list[str]:
-    """What bash would offer for the last word."""
-    asked = {"_KINFOLK_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
-    ran = subprocess.run(
-        [sys.executable, "-m", "kinfolk"], capture_output=True, text=True, timeout=60, env={**os.environ, **asked}
-    )
-    assert (ran.returncode, ran.stderr) == (0, "")
-    return ran.stdout.split()
-
-
 @pytest.mark.parametrize(("words", "offered"), [
     (["kinfolk", "to"], ["tokens"]),
     (["kinfolk", "nodes", ""], ["train", "predict", "evaluate"]),
@@ -202,8 +200,13 @@ def completed(*words: str) -> list[str]:
     (["kinfolk", "records", "train", "--clusterer", "one"], ["one-to-many", "one-to-one"]),
     (["kinfolk", "tokens", "train", "--train", ""], []),  # the shell offers files
 ], ids=lambda value: " ".join(value))  # fmt: skip
-def test_words_are_completed(words: list[str], offered: list[str]):
-    assert completed(*words) == offered
+def test_words_are_completed(kinfolk: Any, monkeypatch: pytest.MonkeyPatch, words: list[str], offered: list[str]):
+    """What bash would offer for the last word."""
+    asked = {"_KINFOLK_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
+    for name, value in asked.items():
+        monkeypatch.setenv(name, value)
+    told = kinfolk()
+    assert (told.status, told.err) == (0, "") and told.out.split() == offered
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash on this system")

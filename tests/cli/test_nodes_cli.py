@@ -98,6 +98,22 @@ def test_only_the_labels_of_listed_nodes_are_used(kinfolk: Any, web: Path, tmp_p
     assert_refused(answer, f"{tmp_path / 'ids'}: no ids")
 
 
+def test_answers_for_the_nodes_that_are_named(kinfolk: Any, web: Path, tmp_path: Path):
+    (tmp_path / "new").write_text("b7\nb2\n")
+    command = ["nodes", "predict", web / "a.kinfolk", *files(web, "b"), "--jobs", "1"]
+    whole = dict(line.split("\t") for line in kinfolk(*command).out.splitlines())
+    told = kinfolk(*command, "--only", tmp_path / "new")
+    assert told.status == 0 and told.out == "".join(f"{key}\t{whole[key]}\n" for key in ("b7", "b2"))
+    as_json = kinfolk(*command, "--json", "--only", tmp_path / "new").out.splitlines()
+    assert [json.loads(line)["id"] for line in as_json] == ["b7", "b2"]
+    scored = kinfolk("nodes", "evaluate", web / "a.kinfolk", *files(web, "b"), "--only", tmp_path / "new", "--json")
+    assert json.loads(scored.out)["nodes"] == 2
+    (tmp_path / "new").write_text("b7\nzebra\n")
+    assert_refused(kinfolk(*command, "--only", tmp_path / "new"), "line 2: expected the id of a node, got 'zebra'")
+    engine = kinfolk(*command, "--only", tmp_path / "new", "--engine", "duckdb", "-o", tmp_path / "x.parquet")
+    assert_refused(engine, "--only cannot be had from an engine")
+
+
 def test_several_graphs_are_read_together(kinfolk: Any, web: Path, tmp_path: Path):
     done = kinfolk("nodes", "train", *files(web, "a", "b"), "--out", tmp_path / "m", *FEW)
     assert done.status == 0 and "trained on 70 nodes" in done.err
@@ -117,10 +133,14 @@ def test_labels_probabilities_and_json(kinfolk: Any, web: Path, tmp_path: Path):
     assert plain.out == "".join(f"{key}\t{label}\n" for key, label in zip(graph.ids, labels, strict=True))
     with_chances = [line.split("\t") for line in kinfolk(*command, "--proba").out.splitlines()]
     assert [row[1] for row in with_chances] == labels
-    assert np.allclose([float(row[2]) for row in with_chances], table.max(axis=1), atol=1e-6)
+    assert np.allclose([[float(one) for one in row[2:]] for row in with_chances], table, atol=1e-6)
+    assert "columns: id, label, probability_X, probability_Y\n" in kinfolk(*command, "--proba").err
     assert kinfolk(*command, "--output", tmp_path / "out.tsv").out == ""
     assert (tmp_path / "out.tsv").read_text() == plain.out
-    for name, more, head in (("out.csv", [], "id,label"), ("out.CSV.gz", ["--proba"], "id,label,probability")):
+    for name, more, head in (
+        ("out.csv", [], "id,label"),
+        ("out.CSV.gz", ["--proba"], "id,label,probability_X,probability_Y"),
+    ):
         assert kinfolk(*command, *more, "-o", tmp_path / name).out == ""
         text = read_utf8(tmp_path / name)[0].decode()
         first, *rows = csv.reader(text.splitlines())
@@ -141,7 +161,8 @@ def test_forced_labels_are_kept_and_seen(kinfolk: Any, web: Path, tmp_path: Path
     forced = kinfolk(*command, "--forced", "--proba", "--jobs", "1").out.splitlines()
     free = kinfolk(*command, "--proba", "--jobs", "1").out.splitlines()
     for i, (line, told) in enumerate(zip(gaps, forced, strict=True)):
-        assert not i % 3 or told.split("\t")[1:] == [line[-1], "1.000000"]
+        certain = ["1.000000", "0.000000"] if line[-1] == "X" else ["0.000000", "1.000000"]
+        assert not i % 3 or told.split("\t")[1:] == [line[-1], *certain]
     assert forced[::3] != free[::3], "neighbours see them"
 
 

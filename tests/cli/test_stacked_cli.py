@@ -74,7 +74,7 @@ def test_a_guard_tells_the_gain_over_the_local_model(kinfolk: Any, shelf: Path, 
 
 @pytest.mark.filterwarnings("always")
 @pytest.mark.parametrize(("options", "told"), [
-    (["--model", "stacked", "--guard", "3"],
+    (["--model", "stacked", "--depth", "1", "--guard", "3"],
      "error: --guard must be True or 5, the number of --folds, by which a stack is measured; got 3; set --guard 5, or "
      "--folds 3 too"),
     (["--model", "stacked", "--guard", "5", "--depth", "0"],
@@ -84,8 +84,8 @@ def test_a_guard_tells_the_gain_over_the_local_model(kinfolk: Any, shelf: Path, 
     (["--model", "mop", "--guard", "2", "--l2", "1e9"], "The local model is that of --relations none"),
     (["--model", "dependency-network", "--guard", "2", "--base-setting", "C=1e-9"],
      "The local model is its base on own features, as --model stacked with --depth 0"),
-    (["--model", "stacked", "--guard", "2", "--folds", "2", "--cross-fitting", "paper", "--base-setting", "C=1e-9"],
-     "The local model is that of --depth 0, the base alone"),
+    (["--model", "stacked", "--depth", "1", "--guard", "2", "--folds", "2", "--cross-fitting", "paper",
+      "--base-setting", "C=1e-9"], "The local model is that of --depth 0, the base alone"),
 ], ids=str)  # fmt: skip
 def test_what_is_said_of_the_gain_names_options_with_their_values(
     kinfolk: Any, shelf: Path, tmp_path: Path, options: list[str], told: str
@@ -191,7 +191,7 @@ def test_the_same_command_gives_the_same_model(kinfolk: Any, shelf: Path, tmp_pa
 
 @pytest.mark.parametrize("name", SHORT)
 def test_every_short_name_from_table_to_scores(kinfolk: Any, shelf: Path, tmp_path: Path, name: str):
-    done = train(kinfolk, shelf, tmp_path / "m", "--base", name, *QUICK.get(name, []), "--folds", "3")
+    done = train(kinfolk, shelf, tmp_path / "m", "--base", name, *QUICK.get(name, []), "--depth", "1", "--folds", "3")
     assert done.status == 0 and SHORT[name][1] in done.err
     told = predicted(kinfolk, shelf, tmp_path / "m")
     model = kf.load_model(tmp_path / "m").set_params(n_jobs=1)
@@ -200,8 +200,18 @@ def test_every_short_name_from_table_to_scores(kinfolk: Any, shelf: Path, tmp_pa
     assert json.loads(again.out)["accuracy"] == pytest.approx(model.evaluate(graph(shelf, "b")).accuracy)
 
 
-def test_what_is_not_known_to_be_safe_is_named(kinfolk: Any, shelf: Path, tmp_path: Path):
-    options = ["--base", "KNeighborsClassifier", "--base-setting", "algorithm=kd_tree", "--folds", "3"]
+def test_a_pool_tells_its_weights(kinfolk: Any, shelf: Path, tmp_path: Path):
+    done = train(kinfolk, shelf, tmp_path / "m", "--folds", "3")
+    model = kf.load_model(tmp_path / "m")
+    said = next(line for line in done.err.splitlines() if line.startswith("a pool of "))
+    assert done.status == 0 and all((f"{name} {w:.2f}" in said) == (w > 0) for name, w in model.weights_.items())
+    told = train(kinfolk, shelf, tmp_path / "m", "--folds", "3", "--json")
+    assert json.loads(told.out)["weights"] == model.weights_
+
+
+@pytest.mark.parametrize("levels", [[], ["--depth", "1"]], ids=["pool", "levels"])
+def test_what_is_not_known_to_be_safe_is_named(kinfolk: Any, shelf: Path, tmp_path: Path, levels: list[str]):
+    options = ["--base", "KNeighborsClassifier", "--base-setting", "algorithm=kd_tree", "--folds", "3", *levels]
     trust = [word for one in UNKNOWN for word in ("--trust", one)]
     done = train(kinfolk, shelf, tmp_path / "m", *options)
     assert f"to be read with {' '.join(trust)}\n" in done.err
@@ -320,6 +330,7 @@ def test_labels_that_cannot_be_learned_from(kinfolk: Any, shelf: Path, tmp_path:
             command = ["nodes", "train", "--nodes", file, *where(shelf, "a")[2:], "--text", "title", "--model", model]
             assert_refused(kinfolk(*command, "--out", tmp_path / "m"), told)
     command = ["nodes", "train", "--nodes", few, *where(shelf, "a")[2:], "--text", "title", "--model", "stacked"]
+    command += ["--depth", "1"]
     assert_refused(kinfolk(*command, "--out", tmp_path / "m"), "there are 3: set --folds 3 or fewer")
 
 
@@ -388,5 +399,5 @@ def test_mistakes_with_a_stacked_tagger(kinfolk: Any, world: Path, tmp_path: Pat
 def test_one_document_is_not_enough_to_stack(kinfolk: Any, tmp_path: Path):
     (tmp_path / "one.conll").write_text("-DOCSTART- O\n\nKim B-PER\nleft O\n\nRome B-LOC\n")
     command = ["tokens", "train", "--train", tmp_path / "one.conll", "--out", tmp_path / "m", "--model", "stacked"]
-    assert_refused(kinfolk(*command), "--folds 5 needs as many labelled instances; there are 1", "or set --depth 0")
+    assert_refused(kinfolk(*command), "--folds 3 needs as many labelled instances; there are 1", "or set --depth 0")
     assert kinfolk(*command, "--depth", "0").status == 0

@@ -16,7 +16,7 @@ import kinfolk as kf
 from kinfolk.graph.cli_files import link_file
 from kinfolk.graph.files import read_tables
 
-STACKED = ["--model", "stacked", "--jobs", "1"]
+STACKED = ["--model", "stacked", "--depth", "1", "--jobs", "1"]
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_papers(folder, "a", 60, 0)
     write_papers(folder, "b", 45, 1)
     graph = read_tables(folder / "a_words.csv", folder / "a_links.csv", label="topic", text="title", **COLUMNS)
-    kf.StackedNodes(base(), n_jobs=1).fit(graph).save(folder / "words.kinfolk")
+    kf.StackedNodes(base(), depth=1, n_jobs=1).fit(graph).save(folder / "words.kinfolk")
     return folder
 
 
@@ -377,3 +377,36 @@ def test_links_by_another_name_are_no_silent_loss(kinfolk: Any, shelf: Path, tmp
     other = ["--nodes", shelf / "b.csv", "--edges", shelf / "b_links.csv", "--link", "quotes", "--inverse", "quoted_by"]
     told = kinfolk("nodes", "predict", tmp_path / "m", *other, "--jobs", "1")
     assert_refused(told, "trained on the links", "'quotes' and 'quoted_by'", "is missing", "as in training")
+
+
+def test_columns_of_links(kinfolk: Any, tmp_path: Path):
+    """What training read is remembered: the columns, and where numbers are cut."""
+    nodes, links = papers(60, 0)
+    told = [{**link, "pages": 1 + i % 7, "tone": ("kind", "harsh")[i % 2]} for i, link in enumerate(links)]
+    own, model = write(tmp_path / "p.csv", nodes), tmp_path / "m"
+    every, few = write(tmp_path / "l.csv", told), write(tmp_path / "few.csv", [one for one in told if one["pages"] < 4])
+    more = ["--label", "topic", "--text", "title", "--link-features", "pages,tone", *STACKED]
+    done = kinfolk("nodes", "train", "--nodes", own, "--edges", every, *TABLES, *more, "--out", model)
+    assert done.status == 0 and "links 'cites[pages=low]'" in done.err and "links 'cited_by[tone=harsh]'" in done.err
+    columns: dict[str, Any] = {"label": "topic", "text": "title", **COLUMNS}
+    cuts = read_tables(own, every, link_features=["pages", "tone"], **columns).link_features
+    assert cuts == {"pages": (3.0, 5.0), "tone": None}
+    for file in (every, few):
+        wanted = kf.load_model(model).predict(read_tables(own, file, link_features=cuts, **columns), known="none")
+        found = labels(kinfolk("nodes", "predict", model, "--nodes", own, "--edges", file, "--known", "none"))
+        assert list(found.values()) == wanted.tolist()
+    gaps = write(tmp_path / "gaps.csv", [{**one, "pages": "" if i == 2 else 1} for i, one in enumerate(told)])
+    refused = kinfolk("nodes", "predict", model, "--nodes", own, "--edges", gaps)
+    assert_refused(refused, "gaps.csv, line 4: ", "column 'pages' (link_features): 1 of")
+
+
+def test_json_has_ids_as_the_table_has_them(kinfolk: Any, tmp_path: Path):
+    pytest.importorskip("pyarrow", reason="Parquet files need pyarrow")
+    nodes, links = papers(30, 0)
+    numbers = [{**one, "paper": int(one["paper"][1:])} for one in nodes]
+    ends = [{name: int(key[1:]) for name, key in one.items()} for one in links]
+    files = ["--nodes", write(tmp_path / "p.parquet", numbers), "--edges", write(tmp_path / "l.parquet", ends)]
+    more = ["--label", "topic", "--text", "title", *STACKED, "--out", tmp_path / "m"]
+    assert kinfolk("nodes", "train", *files, *TABLES, *more).status == 0
+    told = kinfolk("nodes", "predict", tmp_path / "m", *files, "--json", "--known", "none").out
+    assert [json.loads(line)["id"] for line in told.splitlines()] == list(range(30))

@@ -23,7 +23,8 @@ from small_world import QUICK, TAGGERS
 LABELLERS: dict[str, Callable[[], Any]] = {
     "MixtureNodes": lambda: kf.MixtureNodes(orders=2, predict_orders=2, **QUICK),
     "LinkModel": lambda: kf.LinkModel(training="pseudo", n_jobs=1),
-    "StackedNodes": lambda: kf.StackedNodes(LogisticRegression(C=100), folds=3, n_jobs=1),
+    "StackedNodes": lambda: kf.StackedNodes(effort="fast", n_jobs=1),
+    "levels": lambda: kf.StackedNodes(LogisticRegression(C=100), depth=1, folds=3, n_jobs=1),
     "DependencyNetwork": lambda: kf.DependencyNetwork(LogisticRegression(C=100), sweeps=5, burn_in=2, n_jobs=1),
 }
 LABELS: dict[str, list[Any]] = {
@@ -238,7 +239,7 @@ def test_a_column_of_two_types_is_refused():
 def test_weights_of_classes_in_a_base_go_by_label():
     graph, _ = graph_of([1, 2, 3])
     by_label = LogisticRegression(class_weight={1: 1.0, 2: 1.0, 3: 50.0})
-    model = kf.StackedNodes(by_label, folds=3, n_jobs=1).fit(graph)
+    model = kf.StackedNodes(by_label, depth=1, folds=3, n_jobs=1).fit(graph)
     assert model.levels_[0].estimator.class_weight == {0: 1.0, 1: 1.0, 2: 50.0}
 
 

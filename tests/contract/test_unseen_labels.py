@@ -86,10 +86,11 @@ def test_scores_without_any_label():
 
 @pytest.mark.parametrize("new", [
     lambda: kf.MixtureNodes(orders=2, predict_orders=2, **QUICK), lambda: kf.LinkModel(training="pseudo", n_jobs=1),
-    lambda: kf.StackedNodes(LogisticRegression(), folds=3, n_jobs=1),
-    lambda: kf.StackedNodes(LogisticRegression(), folds=3, n_jobs=1, known="ceiling"),
+    lambda: kf.StackedNodes(effort="fast", n_jobs=1),
+    lambda: kf.StackedNodes(LogisticRegression(), depth=1, folds=3, n_jobs=1),
+    lambda: kf.StackedNodes(LogisticRegression(), depth=1, folds=3, n_jobs=1, known="ceiling"),
     lambda: kf.DependencyNetwork(LogisticRegression(), sweeps=5, burn_in=2, n_jobs=1),
-], ids=["MixtureNodes", "LinkModel", "StackedNodes", "ceiling", "DependencyNetwork"])  # fmt: skip
+], ids=["MixtureNodes", "LinkModel", "StackedNodes", "levels", "ceiling", "DependencyNetwork"])  # fmt: skip
 def test_nodes_with_a_new_label_are_missed(new: Any, caplog: pytest.LogCaptureFixture):
     kinds = np.arange(24) % 2
     links = {"near": [(i, (i + 2) % 24) for i in range(24)]}

@@ -40,8 +40,17 @@ def test_there_it_answers_the_same_with_a_single_thread_and_is_read_once():
 )
 def test_types_of_a_model_at_hand_are_trusted(base: Any):
     graph = kf.generate_citations(80, seed=1)
-    model = kf.StackedNodes(base, n_jobs=1).fit(graph)
+    model = kf.StackedNodes(base, depth=1, n_jobs=1).fit(graph)
     np.testing.assert_array_equal(sent(model).predict(graph), model.predict(graph))
+
+
+def test_its_bytes_are_made_once_however_often_it_travels(monkeypatch: pytest.MonkeyPatch):
+    graph = kf.generate_citations(80, seed=1)
+    one = Sent(kf.StackedNodes(LogisticRegression(), depth=1, n_jobs=1).fit(graph))
+    saved: list[Any] = []
+    whole = kf.StackedNodes.save
+    monkeypatch.setattr(kf.StackedNodes, "save", lambda self, path: (saved.append(path), whole(self, path)))
+    assert pickle.dumps(one) == pickle.dumps(one) and len(saved) == 1
 
 
 def test_a_model_that_is_not_fitted_is_not_sent():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import os
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -18,17 +20,24 @@ from kinfolk.errors import SettingError
 quick = settings(max_examples=200, database=None)
 
 
-def cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def test_resolve_jobs() -> None:
+@pytest.mark.parametrize("cores", [1, 2, 5])
+def test_resolve_jobs(cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {*range(cores)}, raising=False)
     assert resolve_jobs(None) == 1
     assert resolve_jobs(1) == 1
     assert resolve_jobs(7) == 7
-    assert resolve_jobs(-1) == cores()
-    assert resolve_jobs(-2) == max(1, cores() - 1)
+    assert resolve_jobs(-1) == cores
+    assert resolve_jobs(-2) == max(1, cores - 1)
     assert resolve_jobs(-1000) == 1
+
+
+def test_every_core_that_the_process_may_use() -> None:
+    """In a process of its own, where nothing of the suite is patched; without a list of cores, their number."""
+    asked = "from kinfolk.core.threads import resolve_jobs; import os; "
+    counted = "len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()"
+    uncounted = "vars(os).pop('sched_getaffinity', 0)"
+    code = f"{asked}assert resolve_jobs(-1) == {counted}; {uncounted}; assert resolve_jobs(-1) == os.cpu_count()"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.parametrize("wrong", [0, 1.0, 2.5, "2", True, False, [1]])

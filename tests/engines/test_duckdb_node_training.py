@@ -14,7 +14,7 @@ import kinfolk as kf
 from kinfolk.engines.duckdb import DuckDB
 from kinfolk.errors import InputError, SettingError
 from kinfolk.graph.in_engine import predict_in
-from kinfolk.graph.sources import LinkColumns, LinkRules, NodeColumns
+from kinfolk.graph.table_graphs import TableParts
 from kinfolk.graph.training_in_engine import fit_in, sampled_graph
 
 pyarrow = pytest.importorskip("pyarrow", reason="tables of Arrow need pyarrow")
@@ -50,7 +50,7 @@ def model(templates: Any, **given: Any) -> kf.StackedNodes:
         ([kf.Count("links_to"), kf.Mean("linked_from")], {"depth": 2}),
         ([kf.Mean("links_to @ linked_from"), kf.Count("~links_to")], {"known": "crossfit"}),
         ([kf.Mean("links_to", of="features")], {"depth": 2}),
-        (None, {}),
+        (None, {"depth": 1}),
         (None, {"depth": 0}),
     ],
 )
@@ -68,7 +68,7 @@ def test_only_what_the_levels_look_at_is_brought_into_memory(engine: DuckDB):
     ids = [f"n{i}" for i in range(100)]
     nodes = pyarrow.table({"id": ids, "x": np.arange(100.0), "label": ["a", "b", *[None] * 98]})
     chain = pyarrow.table({"source": ids[:-1], "target": ids[1:]})
-    parts = (NodeColumns("id", "label"), LinkColumns(), LinkRules(), None, None, 0)
+    parts = (TableParts.of({"label": "label"}), None, None, 0)
     for depth, path, most in ((1, "links_to", 2), (2, "links_to", 3), (2, "links_to @ links_to", 5)):
         graph, chosen = sampled_graph(engine, model([kf.Count(path)], depth=depth), nodes, chain, *parts)
         assert graph.ids == tuple(ids[: most + 1]) and chosen.tolist() == [True, True, *[False] * (most - 1)]
@@ -76,7 +76,7 @@ def test_only_what_the_levels_look_at_is_brought_into_memory(engine: DuckDB):
 
 def test_a_sample_is_chosen_by_the_ids_whatever_the_order(engine: DuckDB, caplog: pytest.LogCaptureFixture):
     nodes, edges = world(300, 0.5)
-    parts = (NodeColumns("id", "label"), LinkColumns(), LinkRules(), 40, None)
+    parts = (TableParts.of({"label": "label"}), 40, None)
     asked = model([kf.Count("links_to")])
     with caplog.at_level(logging.INFO, "kinfolk"):
         graph, chosen = sampled_graph(engine, asked, nodes, edges, *parts, 0)

@@ -159,6 +159,7 @@ WAYS = [{"directed": False}, {"directed": None}, {"inverse": None}, {"weight": "
         {"weight": "strength", "directed": False}]  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore:weights of links are below 0")
 @pytest.mark.parametrize("way", WAYS, ids=str)
 def test_links_become_the_relations_that_they_become_in_memory(
     engine: DuckDB, way: Any, caplog: pytest.LogCaptureFixture

@@ -60,6 +60,7 @@ def test_every_aggregate_and_known_labels(engine: Engine):
     check_same(engine, made, world(150, 1), {"forced": True}, **given)
 
 
+@pytest.mark.filterwarnings("ignore:weights of links are below 0:kinfolk.errors.DataWarning")
 def test_weights_and_links_without_a_direction(engine: Engine):
     given: Any = {"label": "label", "weight": "weight", "features": ["x"], "directed": False}
     made = model([kf.Count("links_to"), kf.Mean("links_to")], own=True).fit(

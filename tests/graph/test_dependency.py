@@ -133,7 +133,8 @@ def test_without_templates_weights_below_0_are_added_up():
     """A share of what adds up to 0 or less is none."""
     rng = np.random.default_rng(4)
     links = {"r": sparse.csr_array(weights(rng, 24)), "s": sparse.csr_array(-weights(rng, 24))}
-    model = network().fit(a_graph(4, relations=links))
+    with pytest.warns(DataWarning, match="weights of links are below 0"):
+        model = network().fit(a_graph(4, relations=links))
     assert list(map(repr, model.template_set_.templates)) == ["Proportion('r')", "Count('s')"]
 
 

@@ -31,7 +31,7 @@ MODELS: dict[str, Any] = {
     "MixtureNodes": lambda: kf.MixtureNodes(orders=3, predict_orders=5, tolerance=0.01, n_jobs=1, guard=3),
     "LinkModel": lambda: kf.LinkModel(tolerance=0.01, n_jobs=1, guard=3),
     "DependencyNetwork": lambda: kf.DependencyNetwork(LogisticRegression(), burn_in=10, sweeps=20, guard=3, n_jobs=1),
-    "StackedNodes": lambda: kf.StackedNodes(LogisticRegression(), folds=3, guard=3, n_jobs=1),
+    "StackedNodes": lambda: kf.StackedNodes(LogisticRegression(), depth=1, folds=3, guard=3, n_jobs=1),
 }
 EACH = pytest.mark.parametrize("name", MODELS)
 HELPS, NOISE = world(True), world(False)
@@ -119,7 +119,7 @@ def test_a_model_whose_links_say_nothing_answers_as_its_local_model():
     links = np.stack([np.arange(59), np.arange(1, 60)], axis=1)
     features = np.random.default_rng(0).normal(size=(60, 2))
     alike = kf.Graph(features, ["a"] * 40 + ["b"] * 20, {"near": links})
-    model = kf.StackedNodes(LogisticRegression(C=1e-12), folds=2, cross_fitting="paper", n_jobs=1, guard=True)
+    model = kf.StackedNodes(LogisticRegression(C=1e-12), depth=1, folds=2, cross_fitting="paper", n_jobs=1, guard=True)
     with pytest.warns(GainWarning, match="^StackedNodes answers as its local model does: accuracy .*answer differs"):
         gain = model.fit(alike).gain_
     assert (gain.gain, gain.lower, gain.upper, gain.differing) == (0, 0, 0, 0)
@@ -144,7 +144,7 @@ def test_of_forty_graphs_whose_links_are_noise_few_seem_to_gain():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GainWarning)
         for seed in range(40):
-            model = kf.StackedNodes(LogisticRegression(), folds=3, guard=3, n_jobs=1, known="crossfit")
+            model = kf.StackedNodes(LogisticRegression(), depth=1, folds=3, guard=3, n_jobs=1, known="crossfit")
             gains.append(model.fit(world(False, n=90, seed=seed)).gain_)
     assert sum(gain.beats for gain in gains) <= 4
     assert sum(gain.lower <= 0 <= gain.upper for gain in gains) >= 34

@@ -143,7 +143,7 @@ def test_ids_and_groups_may_be_numbers():
 
 WRONG = {
     "features in a row": ({"features": np.zeros(4)}, r"one row a node; got shape \(4,\)"),
-    "features not finite": ({"features": np.where(X == 5, np.nan, X)}, "instance 1 has nan in feature 2"),
+    "features not finite": ({"features": np.where(X == 5, np.inf, X)}, "instance 1 has inf in feature 2"),
     "too few labels": ({"labels": ["yes"]}, r"labels must have one entry a node \(4\); got 1"),
     "one string as labels": ({"labels": "yes?"}, "labels must have one entry a node"),
     "a label beyond the classes": ({"labels": [0, 1, 2, 1], "classes": ["no", "yes"]}, "instance 2 has 2"),

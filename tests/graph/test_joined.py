@@ -152,7 +152,7 @@ def test_other_features_have_their_own_names_or_none():
 
 @pytest.mark.parametrize(
     ("features", "names"),
-    [(np.zeros((2, 2)), None), (np.zeros(3), None), (np.full((3, 1), np.nan), None), (np.zeros((3, 2)), ["u"])],
+    [(np.zeros((2, 2)), None), (np.zeros(3), None), (np.full((3, 1), np.inf), None), (np.zeros((3, 2)), ["u"])],
 )
 def test_features_that_do_not_fit(features: Any, names: Any):
     with pytest.raises(InputError):

@@ -89,7 +89,7 @@ SETTINGS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("settings_", SETTINGS, ids=repr)
 def test_weights_do_not_depend_on_the_number_of_threads(settings_: Any):
-    one, two = (mixture(**settings_, n_jobs=n).fit(GRAPH) for n in (1, 2))
+    one, two = (mixture(**settings_, n_jobs=n, tolerance=0.1).fit(GRAPH) for n in (1, 2))
     a, b = one.weights_, two.weights_
     for x, y in zip([*a.tables, *a[1:]], [*b.tables, *b[1:]], strict=True):
         np.testing.assert_array_equal(x, y)
@@ -307,7 +307,7 @@ def test_some_nodes_may_be_trained_on():
     assert list(only_cats.classes_) == ["cat"], "classes are those trained on"
 
 
-@pytest.mark.parametrize("train", [[True, False], [99], [0.0, 1.0], ["p1"], np.ones((40, 1), bool),
+@pytest.mark.parametrize("train", [[True, False], [99], [0.0, 1.0], np.ones((40, 1), bool),
                                    [-1, 0], [[0, 1], [2, 3]]])  # fmt: skip
 def test_nodes_that_cannot_be_trained_on(train: Any):
     with pytest.raises(InputError, match="train must be 40 truth values, or a list of node numbers from 0 to 39"):

@@ -40,11 +40,13 @@ GRAPHS = {
 }
 TREES = HistGradientBoostingClassifier(max_iter=5, min_samples_leaf=5)
 MODELS: dict[str, Callable[[], Any]] = {
-    "stacked": lambda: kf.StackedNodes(LogisticRegression(), n_jobs=1),
+    "pool, trees": lambda: kf.StackedNodes(effort="fast", n_jobs=1),
+    "pool": lambda: kf.StackedNodes(LogisticRegression(), effort="fast", n_jobs=1),
+    "stacked": lambda: kf.StackedNodes(LogisticRegression(), depth=1, n_jobs=1),
     "stacked, two levels": lambda: kf.StackedNodes(LogisticRegression(), depth=2, own=True, n_jobs=1),
-    "stacked, told alone": lambda: kf.StackedNodes(LogisticRegression(), features=False, n_jobs=1),
-    "stacked naive Bayes": lambda: kf.StackedNodes(GaussianNB(), n_jobs=1),
-    "stacked trees": lambda: kf.StackedNodes(TREES, n_jobs=1),
+    "stacked, told alone": lambda: kf.StackedNodes(LogisticRegression(), depth=1, features=False, n_jobs=1),
+    "stacked naive Bayes": lambda: kf.StackedNodes(GaussianNB(), depth=1, n_jobs=1),
+    "stacked trees": lambda: kf.StackedNodes(TREES, depth=1, n_jobs=1),
     "network": lambda: kf.DependencyNetwork(LogisticRegression(), n_jobs=1),
     "network, plain": lambda: kf.DependencyNetwork(LogisticRegression(), mode="plain", sweeps=30, n_jobs=1),
     "network of trees": lambda: kf.DependencyNetwork(
@@ -115,7 +117,7 @@ def test_a_new_graph_may_have_features_by_name(name: str):
 
 def test_features_cannot_be_made_up():
     seen = kf.Graph(np.eye(3)[KIND], LABELS, {"r": LINKS, "back": LINKS[:, ::-1]}, feature_names=["x", "y", "z"])
-    model = kf.StackedNodes(LogisticRegression(), n_jobs=1).fit(seen)
+    model = kf.StackedNodes(LogisticRegression(), depth=1, n_jobs=1).fit(seen)
     with pytest.raises(InputError, match="none of the model's 3 features is here"):
         model.predict(GRAPHS["sparse"])
 
@@ -144,7 +146,9 @@ def test_every_source_takes_nodes_without_features(tmp_path: Path):
     ]
     for graph in sources:
         assert graph.n_features == 0 and graph.n_nodes == N
-        assert kf.StackedNodes(LogisticRegression(), n_jobs=1).fit(graph, train=TRAIN).predict(graph).shape == (N,)
+        assert kf.StackedNodes(LogisticRegression(), depth=1, n_jobs=1).fit(graph, train=TRAIN).predict(
+            graph
+        ).shape == (N,)
 
 
 def test_how_many_nodes_there_are_is_told_by_whatever_there_is():

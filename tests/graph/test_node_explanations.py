@@ -349,7 +349,7 @@ def test_no_relation_is_crowded_out() -> None:
     pairs = {"many": [(0, i) for i in range(1, 69)], "few": [(0, 69), (0, 68)]}
     labels = [NAMES[i % 3] for i in range(70)]
     graph = kf.Graph(np.eye(70)[:, :3], labels, pairs, classes=NAMES)
-    model = kf.StackedNodes(LogisticRegression(), n_jobs=1).fit(graph)
+    model = kf.StackedNodes(LogisticRegression(), depth=1, n_jobs=1).fit(graph)
     answer = model.explain(graph, node=0)
     nodes = model._nodes(graph)
     part = level_part(answer, Surroundings(nodes, NAMES, model.predict_levels(graph), None, nodes.relations))

@@ -264,7 +264,7 @@ TOKEN_MODELS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("settings", TOKEN_MODELS.values(), ids=TOKEN_MODELS.keys())
 def test_tokens_come_back(settings: dict[str, Any], tmp_path: Path):
-    model = kf.StackedTagger(**{"folds": 2, "cross_fitting": "paper", "n_jobs": 1, **settings}).fit(SOME)
+    model = kf.StackedTagger(**{"depth": 1, "folds": 2, "cross_fitting": "paper", "n_jobs": 1, **settings}).fit(SOME)
     model.save(tmp_path / FILE)
     loaded = kf.load_model(tmp_path / FILE, kind="tokens")
     assert_same_tags(model, loaded, TEST)
@@ -279,7 +279,9 @@ def test_tokens_come_back(settings: dict[str, Any], tmp_path: Path):
 
 def test_tokens_of_dicts_come_back(tmp_path: Path):
     X = [[{"w": w, "n": float(len(w))} for w in sentence] for sentence in [*TINY, *TINY]]
-    model = kf.StackedTagger(kf.MEMM(n_jobs=1), kf.Window(1), folds=2, n_jobs=1).fit(X, [*TINY_LABELS, *TINY_LABELS])
+    model = kf.StackedTagger(kf.MEMM(n_jobs=1), kf.Window(1), depth=1, folds=2, n_jobs=1).fit(
+        X, [*TINY_LABELS, *TINY_LABELS]
+    )
     model.save(tmp_path / FILE)
     loaded = kf.load_model(tmp_path / FILE)
     assert loaded.predict(X) == model.predict(X)
@@ -300,7 +302,7 @@ def test_a_rule_of_the_user_s_is_given_again(tmp_path: Path):
         return np.array(found, np.int64).reshape(-1, 2)
 
     rule = kf.SkipFunction(same_end, "same end")
-    model = kf.StackedTagger(kf.MaxEnt(**PLAIN), [kf.Count(rule)], folds=2, n_jobs=1).fit(SOME)
+    model = kf.StackedTagger(kf.MaxEnt(**PLAIN), [kf.Count(rule)], depth=1, folds=2, n_jobs=1).fit(SOME)
     model.save(tmp_path / FILE)
     assert_same_tags(model, kf.load_model(tmp_path / FILE, functions={"same end": same_end}), TEST)
     with pytest.raises(ModelFileError, match=r"'same end'.*pass it in again"):
@@ -614,7 +616,7 @@ def test_parts_that_would_lead_astray_are_refused(
 
 
 def test_levels_of_tokens_that_do_not_fit_are_refused(tmp_path: Path):
-    kf.StackedTagger(kf.MEMM(**PLAIN), [kf.Window(1)], folds=2, n_jobs=1).fit(SOME).save(tmp_path / FILE)
+    kf.StackedTagger(kf.MEMM(**PLAIN), [kf.Window(1)], depth=1, folds=2, n_jobs=1).fit(SOME).save(tmp_path / FILE)
     changes: list[Change] = [
         lambda h, a, s: h["stacked"]["levels"][1].update(extra=0),
         lambda h, a, s: h["stacked"]["levels"][0].update(method="StackedNodes"),

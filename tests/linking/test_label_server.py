@@ -25,6 +25,14 @@ def server(tmp_path: Path) -> Iterator[LabelServer]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def refusing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabelServer]:
+    """For what is refused: one server for all of it, which none of it changes."""
+    with served(tmp_path_factory.mktemp("refusing") / "labels.csv") as running:
+        yield running
+        assert sum(ask(running)["counts"].values()) == 0
+
+
 def send(
     server: LabelServer, verb: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None
 ) -> tuple[int, Any, http.client.HTTPResponse]:
@@ -81,9 +89,9 @@ def test_an_answer_that_comes_twice_counts_once(server: LabelServer) -> None:
 
 @pytest.mark.parametrize("path", ["/", "/state", "//state", "/wrong/state", "/wrong/", "/favicon.ico", "/%2e%2e/", "*"])
 @pytest.mark.parametrize("verb", ["GET", "POST"])
-def test_nothing_without_the_token(server: LabelServer, verb: str, path: str) -> None:
-    status, told, _ = send(server, verb, path, b"{}" if verb == "POST" else None, JSON)
-    assert status == 403 and set(told) == {"error"} and server.token not in str(told)
+def test_nothing_without_the_token(refusing: LabelServer, verb: str, path: str) -> None:
+    status, told, _ = send(refusing, verb, path, b"{}" if verb == "POST" else None, JSON)
+    assert status == 403 and set(told) == {"error"} and refusing.token not in str(told)
 
 
 def test_a_part_of_the_token_is_not_enough(server: LabelServer) -> None:
@@ -94,10 +102,10 @@ def test_a_part_of_the_token_is_not_enough(server: LabelServer) -> None:
 @pytest.mark.parametrize(
     "host", ["evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "", "[::1]:{port}"]
 )
-def test_another_host_is_refused(server: LabelServer, host: str) -> None:
+def test_another_host_is_refused(refusing: LabelServer, host: str) -> None:
     """A foreign name that was made to lead to this computer."""
-    named = {"Host": host.format(port=server.port)}
-    assert send(server, "GET", f"/{server.token}/state", headers=named)[0] == 403
+    named = {"Host": host.format(port=refusing.port)}
+    assert send(refusing, "GET", f"/{refusing.token}/state", headers=named)[0] == 403
 
 
 def test_another_page_is_refused(server: LabelServer) -> None:
@@ -114,10 +122,12 @@ def test_another_page_is_refused(server: LabelServer) -> None:
     b'{"left": "a", "right": "b", "match": true}', b'{"left": "a", "right": "b", "match": ["yes"]}', b"\xff\xfe",
     b"[" * 60_000, b'{"left": "a", "match": "yes"}',
 ])  # fmt: skip
-def test_nonsense_is_refused_and_changes_nothing(server: LabelServer, body: bytes) -> None:
-    status, told, _ = send(server, "POST", f"/{server.token}/answer", body, JSON)
+def test_nonsense_is_refused_and_changes_nothing(refusing: LabelServer, body: bytes) -> None:
+    before = ask(refusing)
+    status, told, _ = send(refusing, "POST", f"/{refusing.token}/answer", body, JSON)
     assert status == 400 and "expected" in told["error"]
-    assert sum(ask(server)["counts"].values()) == 0
+    after = ask(refusing)
+    assert sum(after["counts"].values()) == 0 and after["question"] == before["question"]
 
 
 def test_ids_that_are_not_asked_change_nothing(server: LabelServer) -> None:

@@ -16,6 +16,7 @@ import linkage_oracle as oracle
 from kinfolk.core.training import TrainingPlan
 from kinfolk.inference.clustering import E_STEPS
 from kinfolk.linking.calibration import calibrated
+from kinfolk.linking.choosing import round_kept
 from kinfolk.linking.comparisons import as_comparisons
 from kinfolk.linking.mentions import pairs_within
 from kinfolk.linking.objective import row_scores
@@ -28,6 +29,7 @@ from kinfolk.linking.training import (
     WIDTH,
     PairData,
     PairTrainer,
+    Unseen,
     at_threshold,
     best_round,
     best_threshold,
@@ -287,6 +289,47 @@ def test_pairs_that_are_not_used_have_no_label():
 )
 def test_best_round(scores: list[float], keep_local: bool, slack_: float, expected: int):
     assert best_round(scores, keep_local, slack_) == expected
+
+
+def kept(items: kf.Mentions, rounds: list[Any], guarded: bool, keep_local: bool = True) -> int:
+    value = supervision_of_clusters(items).value("pair_f1")
+    unseen = Unseen(np.zeros(items.n_items, np.int64), [], None, rounds)
+    return round_kept(items, unseen, len(rounds), keep_local, value, 0, guarded=guarded)
+
+
+def test_a_gain_of_one_entity_is_not_enough_to_leave_the_local_round():
+    items = world(1)
+    entity = int(np.flatnonzero(np.bincount(items.clusters) == 3)[0])
+    split = np.where(items.clusters == entity, 100 + np.arange(items.n_items), items.clusters)
+    rounds = [split, items.clusters]
+    assert kept(items, rounds, guarded=True) == 0, "what one entity says may be chance"
+    assert kept(items, rounds, guarded=False) == 1, "asked for, the best one is kept"
+    assert kept(items, rounds, guarded=True, keep_local=False) == 1, "nothing to stay with"
+
+
+def test_a_round_that_is_better_beyond_doubt_is_kept():
+    items = world(1)
+    alone = np.arange(items.n_items)
+    halves = np.where(alone % 2, items.clusters, 100 + items.clusters)
+    assert kept(items, [alone, halves, items.clusters], guarded=True) == 2
+    assert kept(items, [items.clusters, alone, halves], guarded=True) == 0
+    assert kept(items, [], guarded=True) == 0, "local training has no rounds"
+
+
+def test_the_default_keeps_the_local_round_unless_another_is_surely_better(monkeypatch: pytest.MonkeyPatch):
+    """Both ways of asking for folds are guarded or not by themselves, with the same unseen pairs."""
+    asked: list[bool] = []
+
+    def watched(*of: Any, guarded: bool) -> int:
+        asked.append(guarded)
+        return 1
+
+    monkeypatch.setattr("kinfolk.linking.linker.round_kept", watched)
+    items = world(8, entities=30, noise=0.75)
+    for folds in ("auto", 5):
+        told = linker(folds=folds, clusterer="auto", rounds=2).fit(items)
+        assert told.folds_ == 5 and told.best_round_ == 1
+    assert asked == [True, False]
 
 
 # -- the threshold ------------------------------------------------------------------------------------

@@ -12,8 +12,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kinfolk as kf
+from kinfolk.linking.comparisons import as_comparisons, default_comparisons
 from kinfolk.linking.fellegi_sunter import CodedRows, FieldWeights, counts_for, fellegi_sunter, field_terms
-from kinfolk.linking.unlabelled import ALIKE, SIZE, across_unknown_tables, learned_weights
+from kinfolk.linking.pairs import texts_of
+from kinfolk.linking.scores import pairs_after
+from kinfolk.linking.unlabelled import (
+    ALIKE,
+    SIZE,
+    Agreement,
+    across_unknown_tables,
+    exchanged,
+    field_matches,
+    learned_weights,
+    share_values,
+)
 
 RULES = ["key(id_number)", "key(date_of_birth + given_name[:1])", "key(postcode + surname[:2])", "sorted(surname, 8)"]
 
@@ -24,6 +36,69 @@ def customers(n: int = 600, seed: int = 0, **told: Any) -> kf.Mentions:
 
 def bare(items: kf.Mentions) -> kf.Mentions:
     return replace(items, clusters=None)
+
+
+# -- fields that are exchanged --------------------------------------------------------------------------
+
+NAMES = st.sampled_from(["Ann", "Bo", "Cy", "Di", None])
+
+
+def people(rows: list[tuple[str | None, str | None]]) -> kf.Mentions:
+    given, surname = (kf.Column.from_strings(column) for column in zip(*rows, strict=True))
+    groups = np.zeros(len(rows), np.int32)
+    none = np.empty(0, np.int32)
+    return kf.Mentions({"given": given, "surname": surname}, groups, none, none, blocked=False)
+
+
+@given(st.lists(st.tuples(NAMES, NAMES), min_size=1, max_size=6))
+def test_exchanged_values_beside_a_loop_over_pairs(rows: list[tuple[str | None, str | None]]):
+    items = people(rows)
+    one, other = (texts_of(items, [name]) for name in ("given", "surname"))
+    left, right = np.indices((len(rows), len(rows)), np.int32).reshape(2, -1)
+    expected = [
+        None not in (*rows[i], *rows[j]) and rows[i] == rows[j][::-1] and rows[i] != rows[j]
+        for i, j in zip(left, right, strict=True)
+    ]
+    assert exchanged(one, other)(left, right).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("given_names", "surnames", "expected"),
+    [
+        (["Ann", "Bo"], ["Li", "Wu"], False),
+        (["Ann", "Bo"], ["Li", "Ann"], True),
+        (["Ann", "Wu"], ["Wu", "Ann"], True),
+        ([None, None], [None, None], False),
+        (["Ann", *["Bo"] * 60], ["Ann", *["Li"] * 60], False),
+        (["Ann", *["Bo"] * 30], ["Ann", *["Li"] * 30], True),
+    ],
+)
+def test_fields_that_share_values(given_names: list[Any], surnames: list[Any], expected: bool):
+    items = people(list(zip(given_names, surnames, strict=True)))
+    one, other = (texts_of(items, [name]) for name in ("given", "surname"))
+    assert share_values(one, other) == share_values(other, one) == expected
+
+
+def test_exchanged_values_are_coded_as_if_they_stood_in_their_places():
+    rows = [("Ann", "Wu"), ("Wu", "Ann"), ("Ann", "Wu"), ("Wu", "Li"), ("Ann", None)]
+    items = people(rows)
+    coder = Agreement.of(as_comparisons(["jaro_winkler(given)", "jaro_winkler(surname)"])).coder(items)
+    code = {(i, j): coder(np.array([i]), np.array([j]))[0].tolist() for i in range(5) for j in range(5)}
+    assert code[0, 1] == code[0, 2], "as equal names are"
+    assert all(value > ALIKE for value in code[0, 1])
+    assert code[0, 3][0] <= ALIKE and code[0, 3][1] <= ALIKE, "half an exchange is none"
+    assert code[0, 4] == [code[0, 2][0], 0]
+
+
+def test_records_whose_names_are_exchanged_are_linked_without_labels():
+    """Those of a duplicate in three, where little else is compared."""
+    items = customers(300, seed=3, swapped=0.3, typos=0.0)
+    items = replace(items, columns={name: items.columns[name] for name in ("given_name", "surname", "postcode")})
+    guess = field_matches(bare(items), default_comparisons(items), 1).guess()
+    linker = kf.Linker(n_jobs=1).fit(bare(items))
+    for clusters in (guess.items.clusters, linker.predict(items)):
+        found = pairs_after(items, clusters)
+        assert found.precision > 0.9 and found.recall > 0.9
 
 
 # -- the mixture of fields ------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ def small_world(tmp_path: Path) -> Path:
     """A data folder with tokens/conll2003/eng.train, eng.testa and eng.testb."""
     folder = tmp_path / "tokens" / "conll2003"
     folder.mkdir(parents=True)
-    train, test = kf.newswire_split(20, 8)
-    for name, corpus in {"train": train, "testa": test, "testb": test.documents(0, 4)}.items():
+    train, test = kf.newswire_split(8, 4)
+    for name, corpus in {"train": train, "testa": test, "testb": test.documents(0, 2)}.items():
         kf.write_conll(corpus, folder / f"eng.{name}")
     return tmp_path

@@ -34,7 +34,13 @@ from kinfolk.papers.harness import Result, as_json, bare_code, code_digest, kept
 REPOSITORY = Path(__file__).resolve().parents[2]
 RESULTS = REPOSITORY / "docs" / "results.md"
 OTHER_CODE = "**Found by other code"
-CODE = code_digest("stacking.stacked_cora")
+CODE = "c0de12345678"
+
+
+@pytest.fixture(autouse=True)
+def the_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the page takes the code there is for; how a digest is found has a test of its own."""
+    monkeypatch.setattr(evidence, "code_digest", lambda place: CODE)
 
 
 def small_result(**more: Any) -> Result:
@@ -271,8 +277,9 @@ def test_every_figure_of_readme_is_one_of_the_page():
     """A figure in README's excerpt stands in the row of the page that its line names."""
     text, kept = (REPOSITORY / "README.md").read_text(encoding="utf-8"), kept_here()
     assert refreshed(text, kept) == text, f"to be written anew: {evidence.COMMAND}"
-    current = {name: one for name, one in kept.items() if one.code == code_digest(EXPERIMENTS[name])}
-    assert not strangers(current)
+    if strangers(kept):  # may be of results that other code found
+        current = {name: one for name, one in kept.items() if one.code == code_digest(EXPERIMENTS[name])}
+        assert not strangers(current)
     results, lines = RESULTS.read_text(encoding="utf-8"), excerpt(kept).splitlines()[2:]
     shown = 0
     for one, line in zip(EXCERPT, lines, strict=True):

@@ -32,8 +32,8 @@ CONLL_MODELS = [
 
 @pytest.fixture
 def small_conll(small_world: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(chain_conll, "GRID", {"l2": (0.1,)})
-    monkeypatch.setattr(mop_conll, "TRAINING", ({"l2": 0.1},))
+    monkeypatch.setattr(chain_conll, "GRID", {"l2": (0.1,), "tolerance": (0.3,)})
+    monkeypatch.setattr(mop_conll, "TRAINING", ({"l2": 0.1, "tolerance": 0.3},))
     monkeypatch.setattr(mop_conll, "EDGES", ({}, {"edge_features": "default"}))
     monkeypatch.setattr(mop_conll, "SKIP_CHAIN", ({}, {"scores": "own"}))
     monkeypatch.setattr(mop_conll, "BEYOND", ({"order": "both"},))
@@ -85,7 +85,8 @@ def tiny_school_world(seed: int = 0) -> kf.Graph:
 def test_rows_of_figure_3(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(mop_webkb, "read_webkb", lambda path: tiny_school_world())
     monkeypatch.setattr(mop_webkb, "RIDGE", ({"l2": 0.1},))
-    models = {name: model._replace(stages=(({"l2": 1.0},),)) for name, model in mop_webkb.MODELS.items()}
+    loose = {"l2": 1.0, "tolerance": 0.1}
+    models = {name: model._replace(stages=((loose,),)) for name, model in mop_webkb.MODELS.items()}
     monkeypatch.setattr(mop_webkb, "MODELS", models)
     report = mop_webkb.mop_webkb(tmp_path, lambda line: None, n_jobs=1)
     assert [row["split"] for row in report.rows] == ["cornell", "texas", "washington", "wisconsin", "mean"] * 6

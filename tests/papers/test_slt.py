@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 import kinfolk as kf
 from kinfolk.cli.main import app
 from kinfolk.errors import InputError
+from kinfolk.linking import choosing
 from kinfolk.papers import structured as slt
 from kinfolk.papers import structured as slt_gum
 from kinfolk.papers import structured as slt_litbank
@@ -547,7 +548,7 @@ def test_halves(one: slt_records.RecordSet, records: Path):
 
 def test_rows_of_records(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(slt_records, "SPLITS", 2)
-    monkeypatch.setattr(slt_records, "FOLDS", 2)
+    monkeypatch.setattr(choosing, "FOLDS", 2)
     out = tmp_path / "rows.json"
     command = ["reproduce", "slt-records", "--data", str(data), "--json", str(out), "--jobs", "1"]
     result = CliRunner().invoke(app, command)
@@ -559,7 +560,7 @@ def test_rows_of_records(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert names == [
         "FEBRL 1", "FEBRL 2", "FEBRL 3", "restaurants", "Cora references", "DBLP-ACM", "Abt-Buy",
     ]  # fmt: skip
-    assert (settings["splits"], settings["folds"]) == (2, 2)
+    assert (settings["splits"], settings["folds"]) == (2, "auto")
     assert settings["blocking"] == {one.name: list(one.rules) for one in slt_records.SETS}
     assert settings["clusterer"] == "auto"
     check_figures(rows)
@@ -635,11 +636,11 @@ def test_counts_of_entities_add_up_to_the_pair_f1_of_each_half(drawn: st.DataObj
 
 def test_rows_of_one_set_by_hand(data: Path, records: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(slt_records, "SPLITS", 1)
-    monkeypatch.setattr(slt_records, "FOLDS", 2)
+    monkeypatch.setattr(choosing, "FOLDS", 2)
     one = slt_records.SETS[2]
     rows = slt_records._record_rows(Run(data, quiet, 1), one)
     train, test = (kf.block(half, one.rules) for half in slt_records.halves(one.read(records), 0))
-    linker = kf.Linker(clusterer=kf.AverageLink(), folds=2, n_jobs=1).fit(train)
+    linker = kf.Linker(n_jobs=1).fit(train)
     found = linker.evaluate(test)
     after = next(row for row in rows if row["model"] == "structured" and row["stage"] == "after")
     assert [after[key] for key in FIGURES] == pytest.approx([100 * found["pairs"][key] for key in FIGURES])

@@ -522,8 +522,8 @@ def test_stacks_share_their_first_level_and_are_what_they_would_be_alone(monkeyp
     monkeypatch.setattr(stacked_names.SharedCRF, "STORE", {})
     train, test = kf.newswire_split(10, 4)
     templates = [kf.Window(1)]
-    shared = [kf.StackedTagger(stacked_names.crf(1.0, 1), templates, n_jobs=1).fit(train) for _ in range(2)]
-    alone = kf.StackedTagger(kf.LinearChainCRF(l2=1.0, tolerance=1e-3, n_jobs=1), templates, n_jobs=1).fit(train)
+    bases = [*(stacked_names.crf(1.0, 1) for _ in range(2)), kf.LinearChainCRF(l2=1.0, tolerance=1e-3, n_jobs=1)]
+    *shared, alone = (kf.StackedTagger(one, templates, depth=1, folds=5, n_jobs=1).fit(train) for one in bases)
     assert len(stacked_names.SharedCRF.STORE) == 6, "five folds left out, and none; levels above are not shared"
     assert shared[0].predict(test) == shared[1].predict(test) == alone.predict(test)
     other = stacked_names.crf(100.0, 1).fit(train)

@@ -106,7 +106,7 @@ def test_levels_of_a_stack_and_the_start_of_a_skip_chain(tmp_path: Path):
     assert stacked.evaluate(few, report=page) == stacked.evaluate(few)
     training = parts(page)["training"]
     assert [stage["name"] for stage in training["stages"]] == ["Level 0: optimiser", "Level 1: optimiser"]
-    assert [name for name, _ in training["facts"]] == ["level 0", "level 1"]
+    assert [name for name, _ in training["facts"]] == ["level 0", "level 1", "gain"]
     skip = kf.SkipChainCRF(n_jobs=1, training="piecewise", tolerance=0.5, update="all", held_out=0).fit(few)
     assert [stage.name for stage in skip.convergence_.stages] == ["linear chain", "piecewise"]
 
@@ -126,7 +126,7 @@ def test_every_node_model_writes_one(tmp_path: Path):
     models = {
         "LinkModel": kf.LinkModel(n_jobs=1),
         "MixtureNodes": kf.MixtureNodes(n_jobs=1, orders=2, predict_orders=2),
-        "StackedNodes": kf.StackedNodes(LogisticRegression(), folds=2, n_jobs=1),
+        "StackedNodes": kf.StackedNodes(LogisticRegression(), depth=1, folds=2, n_jobs=1),
         "DependencyNetwork": kf.DependencyNetwork(LogisticRegression(), burn_in=2, sweeps=5, n_jobs=1),
     }
     for name, model in models.items():
@@ -144,7 +144,10 @@ def test_every_node_model_writes_one(tmp_path: Path):
 def test_a_guarded_model_shows_its_gain(tmp_path: Path):
     from sklearn.linear_model import LogisticRegression
 
-    for model in (kf.StackedNodes(LogisticRegression(), folds=3, guard=3, n_jobs=1), kf.LinkModel(guard=2, n_jobs=1)):
+    for model in (
+        kf.StackedNodes(LogisticRegression(), depth=1, folds=3, guard=3, n_jobs=1),
+        kf.LinkModel(guard=2, n_jobs=1),
+    ):
         with pytest.warns(GainWarning):
             model.fit(graph(), train=np.arange(60) < 40)
         page = tmp_path / "scores.html"

@@ -43,7 +43,7 @@ def test_a_stack_without_neighbours_is_its_base_and_says_so():
     alone = kf.LinearChainCRF(**PLAIN).fit(sentences)
     for found, expected in zip(model.predict_proba(TEST), alone.predict_proba(TEST), strict=True):
         np.testing.assert_array_equal(found, expected)
-    assert model.depth == 1, "settings stay as they were given"
+    assert model.depth is None, "settings stay as they were given"
 
 
 def test_templates_that_were_asked_for_are_used_even_there():
@@ -60,7 +60,7 @@ def test_a_few_longer_documents_make_no_neighbours():
     with pytest.warns(DataWarning, match="the base alone is trained"):
         assert len(kf.StackedTagger(CRF, folds=3, n_jobs=1).fit(nearly).levels_) == 1
     half = apart(TRAIN, documents=TRAIN.n_documents * 2 // 3)
-    model = kf.StackedTagger(CRF, folds=3, n_jobs=1).fit(half)
+    model = kf.StackedTagger(CRF, depth=1, folds=3, n_jobs=1).fit(half)
     assert len(model.levels_) == 2 and model.alone_ == "last", "the level above has seen both kinds"
 
 

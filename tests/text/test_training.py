@@ -32,7 +32,7 @@ def assert_same_weights(one: Any, other: Any) -> None:
 @EVERY_METHOD
 @pytest.mark.parametrize("l1", [0.0, 0.05])
 def test_weights_do_not_depend_on_the_number_of_threads(make: Any, l1: float):
-    one, two, again = (make(templates=FEW, l1=l1, n_jobs=n).fit(TRAIN) for n in (1, 2, 1))
+    one, two, again = (make(templates=FEW, l1=l1, n_jobs=n, tolerance=0.1).fit(TRAIN) for n in (1, 2, 1))
     assert_same_weights(one, two)
     assert_same_weights(one, again)
     assert one.convergence_.objective == two.convergence_.objective

@@ -11,7 +11,7 @@ import typer
 
 from kinfolk.cli.options import Jobs, counted_warnings, examples, given_options, spread
 from kinfolk.cli.output import check_page, report_page, show, show_json
-from kinfolk.errors import SettingError
+from kinfolk.errors import InputError, SettingError
 from kinfolk.graph import cli as nodes
 from kinfolk.graph import cli_files as graphs
 from kinfolk.linking.cli import explain_links
@@ -100,6 +100,11 @@ def explain(
     check_page(report, model, *(what or []), *(node_files or []), *links, known_ids, *read_by(given_items))
     labeller = load_model(model, trusted=trust or ()).set_params(n_jobs=jobs)
     task = labeller.KIND
+    if not hasattr(labeller, "explain"):
+        raise InputError(
+            f"{type(labeller).__name__} explains nothing; in Python `predict_candidates` has what its parts say",
+            str(model),
+        )
     graph_options, item_options = given_options(tables), given_options(given_items)
     given: dict[str, dict[str, Any]] = {
         "tokens": {"--document": document, "--token": token},

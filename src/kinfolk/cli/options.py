@@ -435,6 +435,9 @@ Jobs = Annotated[int, typer.Option(help="Threads; -1 = every core.")]
 # -- where tables are ---------------------------------------------------------------------------------
 
 
+ENGINES = ("memory", "duckdb", "spark")
+
+
 @dataclass
 class EngineOptions:
     """The engine that holds tables; None: memory."""
@@ -442,9 +445,10 @@ class EngineOptions:
     engine: Annotated[
         str | None,
         typer.Option(
-            help="Where tables are while they are worked on: memory (default), or duckdb, a database on disk, for "
-            "tables larger than memory; then --output is a Parquet file, and files may be named by a glob.",
-            autocompletion=one_of("memory", "duckdb"),
+            help="Where tables are while they are worked on: memory (default); duckdb, a database on disk, for tables "
+            "larger than memory; or spark, the session that Spark's own settings make, local by default. With one of "
+            "these --output is a Parquet file, and files may be named by a glob.",
+            autocompletion=one_of(*ENGINES),
         ),
     ] = None
     memory_limit: Annotated[
@@ -457,15 +461,35 @@ class EngineOptions:
 
 def engine_of(options: EngineOptions, jobs: int) -> Any:
     """The engine asked for; None: memory."""
-    settings = given_settings(options)
-    name = settings.pop("engine", "memory")
-    if name == "memory":
-        if settings:
-            raise SettingError.saying(f"{option_name(next(iter(settings)))} needs --engine duckdb")
-        return None
-    if name != "duckdb":
-        raise SettingError.saying(f"--engine must be memory or duckdb; got {name!r}")
-    from kinfolk.core.threads import resolve_jobs
-    from kinfolk.engines.duckdb import DuckDB
+    return engine_named(options.engine or "memory", options.memory_limit, options.temp_directory, jobs)
 
-    return DuckDB(threads=resolve_jobs(jobs), **settings)
+
+def engine_named(name: str, memory_limit: str | None = None, temp_directory: str | None = None, jobs: int = -1) -> Any:
+    """The engine of a name; None: memory."""
+    if name not in ENGINES:
+        raise SettingError.saying(f"--engine must be memory, duckdb or spark; got {name!r}")
+    limits = {"memory_limit": memory_limit, "temp_directory": temp_directory}
+    given = {option: value for option, value in limits.items() if value is not None}
+    if name == "duckdb":
+        from kinfolk.core.threads import resolve_jobs
+        from kinfolk.engines.duckdb import DuckDB, check_installed
+
+        check_installed()
+        return DuckDB(threads=resolve_jobs(jobs), **given)
+    if given:
+        raise SettingError.saying(f"{option_name(next(iter(given)))} needs --engine duckdb")
+    if name == "memory":
+        return None
+    from kinfolk.engines import spark
+
+    spark.check_installed()
+    return spark.Spark()
+
+
+def check_parquet_output(output: str, n: int = 1) -> list[str]:
+    """The Parquet files that an engine is to write, so many; with a comma between, where there are two."""
+    files = names_in(output) if n > 1 else [output]
+    if len(files) != n or not all(one.lower().endswith((".parquet", ".pq")) for one in files):
+        wanted = "a Parquet file" if n == 1 else "two Parquet files, one a table, with a comma between"
+        raise SettingError.saying(f"--output must name {wanted}, as --engine writes these; got {output!r}")
+    return files

@@ -131,7 +131,11 @@ def _of_optimiser(model: Any) -> Iterator[str]:
 
 
 def _of_stack(model: Any) -> Iterator[str]:
-    """The same of models that receive aggregates of their neighbours by templates."""
+    """The same of models that receive aggregates of their neighbours by templates, or are a pool of candidates."""
+    if getattr(model, "pool_", None) is not None:
+        carrying = [f"{name} {weight:.2f}" for name, weight in model.weights_.items() if weight > 0]
+        yield f"a pool of {len(model.weights_)} candidates, whose weights are: {', '.join(carrying)}"
+        return
     received = ", ".join(template.name for template in model.template_set_.templates) or "nothing"
     levels = getattr(model, "levels_", ())
     base, above = type(model.base).__name__, len(levels) - 1
@@ -224,7 +228,9 @@ def _parts(model: Any) -> dict[str, Any]:
         parts["skip_edges"] = list(map(str, skips))
     if getattr(model, "gain_", None) is not None:
         parts["gain"] = asdict(model.gain_)
-    if hasattr(model, "levels_"):
+    if getattr(model, "pool_", None) is not None:
+        parts["weights"] = model.weights_
+    elif hasattr(model, "levels_"):
         parts["levels"] = [_convergence(level) for level in model.levels_]
     if hasattr(model, "rounds_"):
         parts["rounds"] = [{"number": r.number, "links": r.positives, "scores": r.scores} for r in model.rounds_]

@@ -65,7 +65,7 @@ def make_links(engine: Engine, table: str, query: str, weighted: bool) -> Links:
     """A table of the links of a query, each once, in order of their sources; weights are added, and 0 is no link."""
     if weighted:
         added = f"SELECT source, target, sum(weight) AS weight FROM ({query}) GROUP BY source, target"
-        engine.make(table, f"SELECT * FROM ({added}) WHERE weight <> 0 ORDER BY source, target")
+        engine.make_in_order(table, f"SELECT * FROM ({added}) WHERE weight <> 0", "source, target")
     else:
         packed = f"SELECT CAST(source AS BIGINT) * {SHIFT} + target AS k FROM ({query})"
         ends = f"CAST((k - k % {SHIFT}) / {SHIFT} AS INT) AS source, CAST(k % {SHIFT} AS INT) AS target"
@@ -76,9 +76,9 @@ def make_links(engine: Engine, table: str, query: str, weighted: bool) -> Links:
 def reversed_links(engine: Engine, table: str, links: Links) -> Links:
     """The same the other way round."""
     weight = ", weight" * links.weighted
-    return make_links(
-        engine, table, f"SELECT target AS source, source AS target{weight} FROM {links.table}", links.weighted
-    )
+    turned = f"SELECT target AS source, source AS target{weight} FROM {links.table}"
+    engine.make_turned(table, turned, "source, target")
+    return Links(table, links.weighted)
 
 
 def related(engine: Engine, relation: Relation, named: Mapping[str, Links], table: str) -> Links:
@@ -90,8 +90,8 @@ def related(engine: Engine, relation: Relation, named: Mapping[str, Links], tabl
         return named[relation.name]
     if relation.name == "~" and not relation.parts[0].parts:
         return reversed_links(engine, table, related(engine, relation.parts[0], named, table))
-    kept = f"SELECT * FROM ({_query(relation, named)}) WHERE source <> target AND weight <> 0 ORDER BY source, target"
-    engine.make(table, kept)
+    kept = f"SELECT * FROM ({_query(relation, named)}) WHERE source <> target AND weight <> 0"
+    engine.make_in_order(table, kept, "source, target")
     return Links(table, True)
 
 
@@ -171,11 +171,8 @@ def make_sums(engine: Engine, table: str, links: Links, votes: str, columns: Map
     if any("kf_slot" in expression for expression in columns.values()):
         slot = "row_number() OVER (PARTITION BY source ORDER BY target) - 1 AS kf_slot"
         source = f"(SELECT *, {slot} FROM {links.table})"
-    engine.make(
-        table,
-        f"SELECT l.source AS {ROW}, {listed} FROM {source} l JOIN {votes} v ON v.{ROW} = l.target "
-        f"GROUP BY l.source ORDER BY {ROW}",
-    )
+    joined = f"SELECT l.source AS {ROW}, {listed} FROM {source} l JOIN {votes} v ON v.{ROW} = l.target"
+    engine.make_in_order(table, f"{joined} GROUP BY l.source", ROW)
 
 
 def received(template: Over, n_votes: int, column: Callable[[str], Array], out: Array) -> None:

@@ -142,6 +142,10 @@ class Training:
             table = as_votes(table, self.ask, level, *sorted(hidden))
         return model, (asked, table)
 
+    def training_rows(self, level: int, index: Array) -> Array | None:
+        """What instances with labels received when a level was trained on all of them."""
+        return self._training_aggregates(level, NOTHING, index)
+
     def _training_aggregates(self, level: int, hidden: Hidden, index: Array) -> Array | None:
         """Rows of training instances; those of a fold share the votes they are made of."""
         if level == 0:
@@ -216,8 +220,10 @@ class StackedModel(Guarded):
         "function, or a list of these",
         in_file=False,
     )
-    depth: int = setting(1, "levels above the base's own; 0 is the base alone", whole(0))
-    folds: int | Sequence[int] = setting(5, "number of folds of cross-fitting, or the fold of each instance", FOLDS)
+    depth: int | None = setting(1, "levels above the base's own; 0 is the base alone", whole(0))
+    folds: int | Sequence[int] | None = setting(
+        5, "number of folds of cross-fitting, or the fold of each instance", FOLDS
+    )
     predictions: str = setting(
         "proba",
         'what others give: "proba" their probabilities, "label" the most probable label, "sample" one drawn (the '
@@ -251,12 +257,22 @@ class StackedModel(Guarded):
     def _ask(self) -> Ask:
         return Ask(self.predictions, bool(self.own), self.random_state)
 
+    @property
+    def n_levels(self) -> int:
+        """How many levels there are above the base's own, also where `depth` does not say."""
+        return 1 if self.depth is None else int(self.depth)
+
+    @property
+    def dealt(self) -> Any:
+        """`folds`, also where they are not set."""
+        return self.folds
+
     def _bases(self) -> list[Any]:
         """The base of each level: one for all, or a list of depth + 1."""
         if not isinstance(self.base, list | tuple):
-            return [self.base] * (self.depth + 1)
-        if len(self.base) != self.depth + 1:
-            raise SettingError("base", len(self.base), f"one, or a list of depth + 1 = {self.depth + 1}")
+            return [self.base] * (self.n_levels + 1)
+        if len(self.base) != self.n_levels + 1:
+            raise SettingError("base", len(self.base), f"one, or a list of depth + 1 = {self.n_levels + 1}")
         return list(self.base)
 
     def _trained(self, instances: Instances, known: str, depth: int, estimate: bool = False) -> Training:
@@ -281,7 +297,8 @@ class StackedModel(Guarded):
         """Whether the levels are to be compared with the base; an error where nothing is cross-fitted."""
         if not self.guard or depth == 0:
             return False
-        folds = int(self.folds) if isinstance(self.folds, int | np.integer) else len(np.unique(np.asarray(self.folds)))
+        dealt = self.dealt
+        folds = int(dealt) if isinstance(dealt, int | np.integer) else len(np.unique(np.asarray(dealt)))
         if not isinstance(self.guard, bool) and self.guard != folds:
             what = f"True or {folds}, the number of `folds`, by which a stack is measured"
             raise SettingError("guard", self.guard, what, f"set `guard={folds}`, or `folds={self.guard}` too")
@@ -297,20 +314,20 @@ class StackedModel(Guarded):
             raise SettingError("depth", depth, f"from 0 to {len(self.levels_) - 1}, the levels there are")
         shallow = copy(self)
         shallow.depth, shallow.levels_ = depth, self.levels_[: depth + 1]
-        shallow.gain_ = self.gain_ if depth == self.depth else None
+        shallow.gain_ = self.gain_ if depth == self.n_levels else None
         shallow.base = list(self.base)[: depth + 1] if isinstance(self.base, list | tuple) else self.base
         return shallow
 
     def head(self) -> dict[str, Any]:
         """A file keeps the number of folds, also of those given by instance."""
         head = super().head()
-        if not isinstance(self.folds, int | np.integer):
+        if not isinstance(self.dealt, int | np.integer):
             head["settings"]["folds"] = int(self.folds_.max()) + 1
         return head
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        whole(1).check("folds", self.folds)
+        whole(1).check("folds", self.dealt)
 
 
 def _looks_across(instances: Any) -> bool:
@@ -333,17 +350,17 @@ def _looks_across(instances: Any) -> bool:
 def folds_of(model: Any, labels: Array, groups: Array, split: str, order: Array | None = None) -> NDArray[np.int32]:
     """The fold of each instance; -1 for those without label. `order`: the node of the caller's in each row."""
     labelled = labels >= 0
-    if not isinstance(model.folds, int | np.integer):
-        return _given_folds(model.folds, labelled, order)
+    if not isinstance(model.dealt, int | np.integer):
+        return _given_folds(model.dealt, labelled, order)
     n_groups = len(np.unique(groups[labelled]))
     by_group = split == "group" or (split == "auto" and n_groups > 1)
     n_units = n_groups if by_group else int(labelled.sum())
-    n_folds = int(model.folds)
+    n_folds = int(model.dealt)
     if n_folds < 2:
         raise SettingError("folds", n_folds, "2 or more")
     if by_group and split == "auto":
         n_folds = min(n_folds, n_groups)
-    if model.depth and n_units < n_folds:
+    if model.n_levels and n_units < n_folds:
         unit = "groups" if by_group else "instances"
         remedy = f"set `folds={n_units}` or fewer" if n_units >= 2 else "label more, or set `depth=0`"
         raise InputError(f"`folds={n_folds}` needs as many labelled {unit}; there are {n_units}: {remedy}")

@@ -314,9 +314,10 @@ class Relational:
     classes    the labels: strings, numbers or truth values, of one type
     relations  name -> CSR (n, n); row i lists the instances that i looks at; entries are weights
     groups     int32 (n,), the document or graph of each instance: consecutive groups 0, 1, 2, ...
+    missing    whether features may be NaN, which few models take
     """
 
-    __slots__ = ("_paths", "classes", "features", "groups", "labels", "relations")
+    __slots__ = ("_paths", "classes", "features", "groups", "labels", "missing", "relations")
 
     _paths: dict[str, Any]
 
@@ -325,6 +326,7 @@ class Relational:
     classes: Classes
     relations: Mapping[str, Any]
     groups: NDArray[np.int32]
+    missing: bool
 
     def __init__(
         self,
@@ -333,9 +335,11 @@ class Relational:
         classes: Sequence[Any] | Vocabulary = (),
         relations: Mapping[str, Any] | None = None,
         groups: ArrayLike | None = None,
+        missing: bool = False,
     ) -> None:
         put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731 (frozen below)
-        put("features", _checked_features(features))
+        put("features", _checked_features(features, missing))
+        put("missing", missing)
         n = self.features.shape[0]
         put("classes", Classes.of(classes))
         put("labels", _checked_labels(labels, n, self.classes))
@@ -352,7 +356,9 @@ class Relational:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copied and sent to other processes by building it anew."""
-        return Relational, (self.features, self.labels, self.classes, dict(self.relations), self.groups)
+        return Relational, (
+            self.features, self.labels, self.classes, dict(self.relations), self.groups, self.missing
+        )  # fmt: skip
 
     @property
     def paths(self) -> dict[str, Any]:
@@ -398,21 +404,26 @@ def _frozen_csr(matrix: Any) -> Any:
     return shallow
 
 
-def _checked_features(features: Any) -> Any:
+def _checked_features(features: Any, missing: bool) -> Any:
+    right = _no_infinity if missing else np.isfinite
     if sparse.issparse(features) and features.dtype.kind in "fiub":
         csr = _frozen_csr(features)
-        if not np.isfinite(csr.data).all():
-            entry = int(np.flatnonzero(~np.isfinite(csr.data))[0])
+        if not right(csr.data).all():
+            entry = int(np.flatnonzero(~right(csr.data))[0])
             row = int(np.searchsorted(csr.indptr, entry, side="right")) - 1
             raise InputError(_not_finite(csr.data[entry], row, int(csr.indices[entry])))
         return csr
     dense = features if sparse.issparse(features) else np.asarray(features)
     if dense.ndim != 2 or dense.dtype.kind not in "fiub":
         raise InputError(f"features must be a numeric table (n, F); got shape {dense.shape} and type {dense.dtype}")
-    if dense.dtype.kind == "f" and not np.isfinite(dense).all():
-        row, column = (int(i) for i in np.argwhere(~np.isfinite(dense))[0])
+    if dense.dtype.kind == "f" and not right(dense).all():
+        row, column = (int(i) for i in np.argwhere(~right(dense))[0])
         raise InputError(_not_finite(dense[row, column], row, column))
     return read_only(dense)
+
+
+def _no_infinity(values: NDArray[Any]) -> NDArray[np.bool_]:
+    return np.asarray(~np.isinf(values))
 
 
 def _not_finite(value: float, row: int, column: int) -> str:

@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
+from kinfolk.core.settings import NONE, Rule
 from kinfolk.errors import InputError, KinfolkError
 
 ROW = "kf_row"  # the number of a row of a table, from 0
@@ -34,8 +35,19 @@ class Beside(NamedTuple):
         return ", ".join(f"coalesce({alias}.{column}, {absent}) AS {name}" for name, column in self.columns.items())
 
 
+ENGINE = Rule("an engine: Threads(), DuckDB(...) or Spark(session)", lambda value: hasattr(value, "in_memory")) | NONE
+
+
 class EngineError(KinfolkError, RuntimeError):
     """An engine could not do what it was asked: too little room or memory, a session that ended."""
+
+
+class Missing(InputError):
+    """A row has nothing in a column that has to be filled."""
+
+    def __init__(self, row: int, column: str) -> None:
+        super().__init__(f"row {row} has no {column!r}; fill it in or leave the row out")
+        self.row, self.column = row, column
 
 
 class Engine(ABC):
@@ -81,8 +93,23 @@ class Engine(ABC):
         """Make a table of the answer to a query with a new column that numbers its rows, from 0, in order of `by`,
         in which nothing is missing."""
 
+    def make_in_order(self, table: str, query: str, by: str) -> None:
+        """As `make`, with rows in an order by which an engine finds them faster; one that gains nothing by it need not
+        sort."""
+        self.make(table, f"{query} ORDER BY {by}")
+
+    def make_turned(self, table: str, query: str, by: str) -> None:
+        """As `make_in_order`, of a query that names the columns of one table otherwise, and no more; that table has to
+        stay as long as this one."""
+        self.make_in_order(table, query, by)
+
+    def in_order(self, shown: Sequence[str], source: str, row: str, n_rows: int) -> str:
+        """A query of named expressions over tables, in order of `row`, the numbers from 0 to `n_rows` - 1."""
+        return f"SELECT {', '.join(shown)} FROM {source} ORDER BY {row}"
+
     def arrange(self, table: str, query: str, key: str, columns: str) -> None:
-        """Make a table of expressions over the rows of a query in order of `key`, of which each value counts once."""
+        """Make a table of expressions over the rows of a query, of which each value of `key` counts once, in its order
+        as in `make_in_order`."""
         self.make(table, f"SELECT {columns} FROM (SELECT DISTINCT {key} FROM ({query})) ORDER BY {key}")
 
     @abstractmethod
@@ -131,14 +158,35 @@ class Engine(ABC):
     def write(self, query: str, path: str | os.PathLike[str]) -> None:
         """Write the answer as Parquet, in order: all of it, or the path is as it was."""
 
-    def map_units(self, query: str, kernel: Callable[[Any], Any], into: str, schema: Any) -> None:
-        """Make a table of what a kernel says of runs of rows, of which none cuts a unit.
+    def labelled(
+        self, table: str, keep: Sequence[str], unit: str, columns: Sequence[str], kernel: Callable[[Any], Any],
+        full: Sequence[str], into: str, schema: Any,
+    ) -> str:  # fmt: skip
+        """A query that gives the rows of a table in order, with what a kernel says of each.
 
-        query   has `unit`, a whole number, and `kf_row`, by which the rows of a unit are in order; a kernel sees Arrow
-                tables
+        keep      columns of the table that are given
+        unit      the column that names units of work
+        columns   those the kernel sees, as kf_column_0, kf_column_1, ... beside `kf_row` and `unit`, the first row of a
+                  unit. It sees Arrow tables, of which none cuts a unit, in order of unit and row, and answers alike
+        full      columns in which nothing may be missing (`Missing`), the unit among them
+        into      a table that answers may be kept in while the query is asked
+        schema    of the answers
         """
-        together = self.batches(f"SELECT * FROM ({query}) ORDER BY unit, {ROW}", AT_A_TIME)
-        self.fill(into, schema, (kernel(run) for run in runs_of(together, whole=True)))
+        import pyarrow
+
+        missing = ", ".join(f"min({gap})" for gap in gaps(full))
+        refuse_missing(full, self.rows(f"SELECT {missing} FROM {table}")[0])
+        name = quoted(unit)
+        firsts = f"SELECT {name} AS kf_unit, min({ROW}) AS unit FROM {table} GROUP BY {name}"
+        shown = ", ".join(f"t.{quoted(one)} AS kf_column_{k}" for k, one in enumerate(columns))
+        rows = f"SELECT u.unit AS unit, t.{ROW} AS {ROW}, {shown} FROM {table} t"
+        rows += f" JOIN ({firsts}) u ON u.kf_unit = t.{name} ORDER BY u.unit, t.{ROW}"
+        numbered = pyarrow.schema([pyarrow.field(ROW, pyarrow.int64()), *schema])
+        runs = runs_of(self.batches(rows, AT_A_TIME), whole=True)
+        self.fill(into, numbered, (kernel(run).add_column(0, ROW, run.column(ROW)) for run in runs))
+        given = [f"t.{quoted(one)}" for one in keep] + [f"a.{quoted(one)}" for one in schema.names]
+        n_rows = self.rows(f"SELECT count(*) FROM {table}")[0][0]
+        return self.in_order(given, f"{table} t JOIN {into} a ON a.{ROW} = t.{ROW}", f"t.{ROW}", n_rows)
 
     @abstractmethod
     def units(
@@ -203,6 +251,18 @@ def quoted(name: str) -> str:
 def literal(text: str) -> str:
     """A string as a value in SQL."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def gaps(columns: Iterable[str]) -> list[str]:
+    """Expressions: the number of a row in which a column has nothing, else nothing."""
+    return [f"CASE WHEN {quoted(name)} IS NULL THEN {ROW} END" for name in columns]
+
+
+def refuse_missing(columns: Sequence[str], rows: Sequence[int | None]) -> None:
+    """Raise `Missing` for the first column that has nothing in a row."""
+    for name, row in zip(columns, rows, strict=True):
+        if row is not None:
+            raise Missing(int(row), name)
 
 
 def check_columns(name: str, own: dict[str, str], first: str, known: dict[str, str]) -> None:

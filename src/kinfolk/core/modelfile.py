@@ -259,7 +259,7 @@ def _shown(value: object) -> str:
 
 # -- models and their files ---------------------------------------------------------------------------
 
-KINDS = ("tokens", "nodes", "mentions")
+KINDS = ("tokens", "nodes", "mentions", "layer")
 Functions = Mapping[str, Callable[..., Any]]
 # Before the two tasks had two classes: (method, kind) to the class of today.
 FORMER = {

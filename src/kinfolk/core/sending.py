@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,13 @@ class Sent:
 
     model: Any
 
+    @cached_property
+    def _bytes(self) -> tuple[bytes, tuple[str, ...]]:
+        """Made once, however many kernels it is part of and however often these are sent."""
+        return _packed(self.model)
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return _received, _packed(self.model)
+        return _received, self._bytes
 
 
 def _packed(model: Any) -> tuple[bytes, tuple[str, ...]]:

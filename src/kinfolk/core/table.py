@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
+from enum import Enum
 from functools import partial
 from itertools import islice, repeat
 from numbers import Integral, Real
@@ -31,7 +32,10 @@ from kinfolk.errors import DataWarning, InputError, SettingError, warn
 #     truth   float64 array of 0 and 1, NaN = missing
 #     text    strings, None = missing; an empty string is missing too, as it is in a file
 #     mixed   a list of strings, numbers and truth values together, None = missing
-#     other   dates, lists and the rest, which no model takes as they are
+#     lists   a list of lists or arrays, as embeddings come, None = missing; nothing is said of what is inside
+#     other   dates and the rest, which no model takes as they are
+#
+# Members of an Enum count as their values.
 
 PIECE = 1 << 20  # strings made at a time: a column of ten million would fill a gigabyte
 
@@ -41,6 +45,7 @@ class TableColumn(NamedTuple):
     values: Any
     dtype: str  # the type in the words of whoever holds the table, for messages
     type: str = "str"  # of its values as labels: one of `TYPES` of `core.data`, or "mixed"
+    members: Sequence[Any] | None = None  # of a column in which members of an Enum stand, these
 
 
 def series_column(series: Any) -> TableColumn:
@@ -58,7 +63,7 @@ def series_column(series: Any) -> TableColumn:
             return TableColumn("text", series.cast(nw.String), name)
         values = series.to_list()  # pandas, made to cast them, writes 1.0 for 1 where a value is missing
         return TableColumn("text", [None if is_unknown(value) else str(value) for value in values], name, kind)
-    if dtype == nw.Object:
+    if dtype == nw.Object or (dtype in (nw.List, nw.Array) and int(series.null_count()) < len(series)):
         return object_column(series.to_list())
     if dtype == nw.Boolean:
         return TableColumn("truth", _with_gaps(series, False), name, "bool")
@@ -89,6 +94,11 @@ def object_column(values: Sequence[Any]) -> TableColumn:
     plain = [None if is_unknown(value) else value for value in values]
     types = {type(value) for value in plain} - {type(None)}
     names = " and ".join(sorted(one.__name__ for one in types)) or "nothing"
+    if any(issubclass(one, Enum) for one in types):
+        values = [one.value if isinstance(one, Enum) else one for one in plain]
+        return object_column(values)._replace(dtype=names, members=plain)
+    if types and all(_is_list(one) for one in types):
+        return TableColumn("lists", plain, names)
     if types and all(issubclass(one, str) for one in types):
         return TableColumn("text", plain, names)
     if types and all(issubclass(one, bool | np.bool_) for one in types):
@@ -105,6 +115,11 @@ def object_column(values: Sequence[Any]) -> TableColumn:
         except (OverflowError, TypeError):
             return TableColumn("mixed", plain, names, kind)  # beyond 64 bits: good enough for an id
     return TableColumn("number", _floats(plain), names, kind)
+
+
+def _is_list(kind: type) -> bool:
+    """Whether values of a type hold several: lists, arrays, tensors."""
+    return issubclass(kind, list | tuple) or (hasattr(kind, "__array__") and hasattr(kind, "__len__"))
 
 
 def _floats(values: Sequence[Any]) -> NDArray[np.float64]:
@@ -146,6 +161,8 @@ def without_value(column: TableColumn) -> NDArray[np.bool_]:
         return np.zeros(len(column.values), bool)
     if column.kind in ("number", "truth"):
         return np.isnan(np.asarray(column.values, np.float64))
+    if column.kind == "lists":
+        return np.fromiter((value is None for value in column.values), bool, len(column.values))
     pieces = strings(column) if column.kind == "text" else [written(column) or []]
     gaps = [np.fromiter((value is None for value in piece), bool, len(piece)) for piece in pieces]
     return np.concatenate([np.empty(0, bool), *gaps])
@@ -276,15 +293,17 @@ def is_lists(given: Any) -> bool:
 
 
 def _of_lists(lists: Mapping[Any, Any], name: str) -> Table:
-    shape = {key: values.shape for key, values in lists.items() if isinstance(values, np.ndarray) and values.ndim != 1}
+    arrays = {key: values for key, values in lists.items() if isinstance(values, np.ndarray)}
+    shape = {key: values.shape for key, values in arrays.items() if values.ndim not in (1, 2)}
     if shape:
         key, found = next(iter(shape.items()))
-        raise InputError(f"{name}: column {key!r} must have one value a row; got an array of shape {found}")
+        raise InputError(f"{name}: column {key!r} must have one value or one list a row; got an array of shape {found}")
     sizes = {key: len(values) for key, values in lists.items()}
     if len({*sizes.values()}) > 1:
         found = ", ".join(f"{key!r} has {size}" for key, size in sizes.items())
         raise InputError(f"{name}: every column must have a value for each row; {found}")
-    made = lambda one: lambda: object_column(one.tolist() if isinstance(one, np.ndarray) else list(one))  # noqa: E731
+    plain = lambda one: one.tolist() if isinstance(one, np.ndarray) and one.ndim == 1 else list(one)  # noqa: E731
+    made = lambda one: lambda: object_column(plain(one))  # noqa: E731
     return Table(name, {str(key): made(values) for key, values in lists.items()}, max(sizes.values()))
 
 
@@ -314,6 +333,41 @@ def listed(given: str | Iterable[str] | None) -> list[str]:
 # -- The ids of nodes in a table, and finding those that links name among them -------------------------
 
 
+def id_name(key: Any) -> str | None:
+    """What a node is known by: its id as a string, of a member of an Enum its value; None where it is no id."""
+    plain = key.value if isinstance(key, Enum) else key
+    if isinstance(plain, str):
+        return str(plain)
+    return str(int(plain)) if isinstance(plain, Integral) and not isinstance(plain, bool | np.bool_) else None
+
+
+class Ids(NamedTuple):
+    """Distinct ids: the strings that nodes are known by, and what was given, whole numbers or objects."""
+
+    names: tuple[str, ...]
+    given: NDArray[Any]
+
+    @classmethod
+    def of(cls, names: Iterable[str], given: Any) -> Ids:
+        """`given` as an array: of whole numbers where all are, else of objects as they came."""
+        if isinstance(given, np.ndarray) and given.dtype.kind in "iuO" and given.ndim == 1:
+            return cls(tuple(names), given)
+        listed = list(given)
+        if all(isinstance(one, Integral) and not isinstance(one, bool | np.bool_ | Enum) for one in listed):
+            numbers = np.array(listed, None if listed else np.int64)
+            if numbers.dtype.kind in "iu":  # others are beyond 64 bits
+                return cls(tuple(names), numbers)
+        found = np.empty(len(listed), object)
+        found[:] = listed
+        return cls(tuple(names), found)
+
+    def followed_by(self, others: Ids) -> Ids:
+        parts = [self.given, others.given]
+        if {part.dtype.kind for part in parts} != {parts[0].dtype.kind} or parts[0].dtype != parts[1].dtype:
+            parts = [part.astype(object) for part in parts]
+        return Ids((*self.names, *others.names), np.concatenate(parts))
+
+
 class NodeIds:
     """The ids of a table of nodes, and where each stands; without a column of ids they are the numbers of the rows."""
 
@@ -323,6 +377,16 @@ class NodeIds:
         self.names = _as_strings(self._given)
         self._numbers: dict[str, int] | None = None
         check_distinct(table, self.names)
+
+    @property
+    def ids(self) -> Ids:
+        """With the values that the table has: whole numbers, members of an Enum, else strings."""
+        own = self._given
+        if own.members is not None:
+            return Ids.of(self.names, own.members)
+        if own.kind == "text":
+            return Ids.of(self.names, [int(name) for name in self.names] if own.type == "int" else self.names)
+        return Ids.of(self.names, own.values)
 
     def find(self, ids: TableColumn) -> NDArray[np.int64]:
         """The row of each id, -1 where there is none."""
@@ -350,7 +414,7 @@ def id_column(table: Table, name: str, role: str) -> TableColumn:
     """A column of ids: strings or whole numbers, none missing."""
     column = table.column(name, role)
     what = f"column {name!r} ({role})"
-    if column.kind in ("truth", "other"):
+    if column.kind in ("truth", "lists", "other"):
         raise table.fault(f"{what}: ids must be strings or whole numbers, got {column.dtype}; turn them into strings")
     gaps = without_value(column)
     if column.kind == "number" and not gaps.all():

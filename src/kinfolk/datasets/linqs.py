@@ -20,7 +20,7 @@ from scipy import sparse
 from kinfolk.core.files import Source, read_utf8
 from kinfolk.errors import InputError
 from kinfolk.graph.graph import Graph
-from kinfolk.graph.sources import LinkCollector, LinkRows, LinkRules
+from kinfolk.graph.links import LinkCollector, LinkRows, LinkRules
 
 log = logging.getLogger("kinfolk")
 

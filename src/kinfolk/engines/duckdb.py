@@ -237,7 +237,8 @@ class DuckDB(Engine):
         together = f"SELECT * FROM ({pairs}) ORDER BY unit" if whole else pairs
 
         def answers() -> Iterator[Any]:
-            for run in runs_of(self.batches(together, PAIRS_AT_A_TIME), whole):
+            # DuckDB cuts batches where its row groups end, and what is worked out once a record is once a run
+            for run in runs_of(_larger(self.batches(together, PAIRS_AT_A_TIME), PAIRS_AT_A_TIME), whole):
                 ends = [run.column(name).to_numpy() for name in ("low", "high")]
                 rows = pyarrow.table({ROW: np.unique(np.concatenate(ends))})
                 with _told("a query"):
@@ -310,6 +311,20 @@ def _gathered(pieces: Iterable[Any], n_rows: int) -> Iterator[Any]:
         yield pyarrow.concat_tables(held)
 
 
+def _larger(batches: Iterable[Any], n_rows: int) -> Iterator[Any]:
+    """Batches put together, as far as they have so many rows."""
+    import pyarrow
+
+    held: list[Any] = []
+    for batch in batches:
+        if held and sum(one.num_rows for one in held) + batch.num_rows > n_rows:
+            yield from pyarrow.Table.from_batches(held).combine_chunks().to_batches()
+            held = []
+        held.append(batch)
+    if held:
+        yield from pyarrow.Table.from_batches(held).combine_chunks().to_batches()
+
+
 def _ahead(items: Iterator[Any], thread: ThreadPoolExecutor) -> Iterator[Any]:
     """The items, the next of which is made in a thread while one is worked on."""
     none = object()
@@ -321,6 +336,11 @@ def _ahead(items: Iterator[Any], thread: ThreadPoolExecutor) -> Iterator[Any]:
 
 def _is_relation(source: Any) -> bool:
     return type(source).__module__.partition(".")[0].strip("_") == "duckdb"
+
+
+def check_installed() -> None:
+    """Refuse to begin where DuckDB is not installed."""
+    _duckdb()
 
 
 def _duckdb() -> Any:

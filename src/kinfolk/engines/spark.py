@@ -14,6 +14,7 @@ import contextlib
 import os
 import re
 import secrets
+import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,7 +23,18 @@ from pathlib import Path
 from typing import Any, final
 from urllib.parse import unquote, urlparse
 
-from kinfolk.core.engine import AT_A_TIME, ROW, Engine, EngineError, Kernel, check_columns, quoted
+from kinfolk.core.engine import (
+    AT_A_TIME,
+    ROW,
+    Engine,
+    EngineError,
+    Kernel,
+    check_columns,
+    gaps,
+    quoted,
+    refuse_missing,
+    runs_of,
+)
 from kinfolk.errors import InputError, SettingError
 
 INSTALL = "pip install 'kinfolk[spark]'"
@@ -33,6 +45,7 @@ KEPT_HERE = 1_000_000  # bytes: a smaller table of Arrow is part of the query's 
 WRITTEN_AT_ONCE = 64_000_000  # bytes
 PLACE = "kf_place"  # of a row: the number of its partition, times 2^33, and its number there
 IN_PARTITION = 1 << 33
+IN_FILE = 1_000_000  # rows of an answer that are written to a file
 
 SETTINGS = {
     "spark.sql.ansi.enabled": "true",
@@ -41,6 +54,7 @@ SETTINGS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(AT_A_TIME),
     "spark.sql.execution.arrow.maxBytesPerBatch": str(WRITTEN_AT_ONCE),
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.autoBroadcastJoinThreshold": "32m",  # votes and ids of some hundred thousand nodes need no shuffle
     # what is small on the disk makes many pairs: all cores are to have some of it
     "spark.sql.files.openCostInBytes": "65536",
     "spark.sql.adaptive.coalescePartitions.minPartitionSize": "64k",
@@ -62,23 +76,28 @@ class Spark(Engine):
     """Tables of a Spark session; the engine opens a session of its own on the same context, so that names and settings
     of yours stay what they are.
 
-    session   a SparkSession of PySpark 4 or newer
+    session   a SparkSession of PySpark 4.1 or newer; None: the one there is, or one that Spark's own settings make,
+              local where they say nothing
     folder    where tables are written, which all executors reach, such as "hdfs:///tmp"; None: a temporary folder of
               this machine, which serves in local mode
     """
 
-    session: Any
+    session: Any = None
     folder: str | Path | None = None
     _own: Any = field(default=None, init=False, repr=False)
     _here: str = field(default="", init=False, repr=False)
     _temporary: Any = field(default=None, init=False, repr=False)
     _tables: dict[str, Stored] = field(default_factory=dict, init=False, repr=False)
+    _cached: dict[str, Any] = field(default_factory=dict, init=False, repr=False)  # what a query yet to be asked reads
     _n_written: int = field(default=0, init=False, repr=False)
+    _n_ordered: int = field(default=0, init=False, repr=False)
 
     @property
     def own(self) -> Any:
         """The engine's session, made when it is first asked for."""
         if self._own is None:
+            if self.session is None:
+                self.session = usual_session()
             if not isinstance(self.session, _pyspark().SparkSession):
                 remedy = "SparkSession.builder.master('local[2]').getOrCreate()"
                 raise SettingError("session", self.session, "a SparkSession", remedy, "Spark")
@@ -122,6 +141,29 @@ class Spark(Engine):
             self._show_numbered(table, stored, row, first=True)
             if frame.rdd.getNumPartitions() < self._parallelism():
                 self._spread(table)
+
+    def view(self, source: Any, table: str, row: str) -> None:
+        """Parquet files are read as they are: their rows have numbers in them, and files follow each other by name."""
+        path = str(source) if isinstance(source, str | Path) else ""
+        if READERS.get(Path(path).suffix.lower()) != "parquet":
+            self.read(source, table, row)
+            return
+        with self._told(f"the files of {path!r}"), _quiet():
+            frame = self._opened(path)
+            own = [quoted(name) for name in frame.columns]
+            if len(frame.inputFiles()) == 1:
+                frame.selectExpr(f"_metadata.row_index AS {quoted(row)}", *own).createOrReplaceTempView(table)
+                self._forget(table)
+                return
+            there = frame.selectExpr(*own, "_metadata.file_path AS kf_file", "_metadata.row_index AS kf_at")
+            before, begins = 0, []
+            for name, n in sorted(there.groupBy("kf_file").count().collect()):
+                begins.append((name, before))
+                before += n
+            beginnings = self.own.createDataFrame(begins, "kf_file string, kf_begin bigint").hint("broadcast")
+            numbered = f"kf_begin + kf_at AS {quoted(row)}"
+            there.join(beginnings, "kf_file").selectExpr(numbered, *own).createOrReplaceTempView(table)
+            self._forget(table)
 
     def _read_files(self, path: str, table: str, row: str) -> None:
         """Rows are numbered by the names of their files, and in a file as they stand: Spark reads a file in blocks, in
@@ -174,6 +216,28 @@ class Spark(Engine):
     def make(self, table: str, query: str) -> None:
         with self._told("a query"):
             self._show(table, self._write(self.own.sql(query)))
+
+    def make_in_order(self, table: str, query: str, by: str) -> None:
+        self.make(table, query)  # rows are found by joins, and sorting them would cost another shuffle
+
+    def make_turned(self, table: str, query: str, by: str) -> None:
+        with self._told("a query"):
+            self.own.sql(query).createOrReplaceTempView(table)
+            self._forget(table)
+
+    def in_order(self, shown: Sequence[str], source: str, row: str, n_rows: int) -> str:
+        """Rows go to partitions by their numbers: a sort would ask the query twice, the first time for a sample."""
+        n_parts = max(self._parallelism(), -(-n_rows // IN_FILE))
+        with self._told("a query"):
+            found = self.own.sql(f"SELECT {', '.join(shown)}, {row} AS {PLACE} FROM {source}")
+            part = _expression(f"CAST({PLACE} div {-(-n_rows // n_parts) or 1} AS INT)")
+            found = found.repartitionById(n_parts, part).sortWithinPartitions(PLACE)
+            self._n_ordered += 1
+            found.drop(PLACE).createOrReplaceTempView(f"kf_ordered_{self._n_ordered}")
+        return f"SELECT * FROM kf_ordered_{self._n_ordered}"
+
+    def arrange(self, table: str, query: str, key: str, columns: str) -> None:
+        self.make(table, f"SELECT {columns} FROM (SELECT DISTINCT {key} FROM ({query}))")
 
     def add(self, table: str, query: str) -> None:
         if table not in self._tables or not self._tables[table].plain:
@@ -278,18 +342,51 @@ class Spark(Engine):
             self._show(into, self._write(self.own.sql(query).mapInArrow(answers, _spark_schema(schema))))
             self.own.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(AT_A_TIME))
 
-    def map_units(self, query: str, kernel: Callable[[Any], Any], into: str, schema: Any) -> None:
-        """Units go to as many groups as there are runs of rows, by a hash."""
-        n_rows = int(self.rows(f"SELECT count(*) FROM ({query})")[0][0])
-        n_runs = max(self._parallelism(), -(-n_rows // AT_A_TIME))
+    def labelled(
+        self, table: str, keep: Sequence[str], unit: str, columns: Sequence[str], kernel: Callable[[Any], Any],
+        full: Sequence[str], into: str, schema: Any,
+    ) -> str:  # fmt: skip
+        """Units that begin in the same stretch of rows are a partition, so that answers are in order where the rows of
+        every unit lie together; nothing is worked out before the query is asked, in one pass."""
+        name = quoted(unit)
+        missing = ", ".join(f"min({gap}) AS kf_gap_{k}" for k, gap in enumerate(gaps(full)))
+        ends = f"min({ROW}) AS unit, max({ROW}) - min({ROW}) + 1 - count(*) AS kf_between, count(*) AS kf_size"
+        with self._told("a query"):
+            units = self.own.sql(f"SELECT {name} AS kf_unit, {ends}, {missing} FROM {table} GROUP BY {name}").cache()
+            firsts = (f"min(kf_gap_{k})" for k in range(len(full)))
+            n_rows, between, *rows = units.selectExpr("sum(kf_size)", "max(kf_between)", *firsts).first()
+        refuse_missing(full, rows)
+        n_runs = max(self._parallelism(), -(-(n_rows or 0) // AT_A_TIME))
+        stretch = -(-(n_rows or 1) // n_runs)
+        own = list(dict.fromkeys([ROW, *keep, *columns]))
+        n_given = len(keep) + 1
+        places = [(f"kf_column_{k}", own.index(one)) for k, one in enumerate(columns)]
 
-        def answer(rows: Any) -> Any:
-            run = rows.drop_columns(["kf_run"]).sort_by([("unit", "ascending"), (ROW, "ascending")])
-            return _cast(kernel(run.combine_chunks()), schema)
+        def answers(batches: Iterator[Any]) -> Iterator[Any]:
+            import pyarrow
+
+            for run in runs_of((batch for batch in batches if batch.num_rows), whole=True):
+                run = run.combine_chunks()
+                seen = {"unit": run.column("unit"), ROW: run.column(0)} | {to: run.column(k) for to, k in places}
+                found = _cast(kernel(pyarrow.table(seen)), schema)
+                given = [run.column(k) for k in range(n_given)] + found.columns
+                yield from pyarrow.table(given, [*own[:n_given], *schema.names]).to_batches()
 
         with self._told("a kernel"), _quiet():
-            runs = self.own.sql(f"SELECT pmod(xxhash64(unit), {n_runs}) AS kf_run, * FROM ({query})")
-            self._show(into, self._write(runs.groupBy("kf_run").applyInArrow(answer, _spark_schema(schema))))
+            both = self.own.table(table).alias("t").join(units.alias("u"), _expression(f"u.kf_unit = t.{name}"))
+            runs = both.selectExpr(*(f"t.{quoted(one)}" for one in own), "u.unit AS unit")
+            runs = runs.repartitionById(n_runs, _expression(f"CAST(unit div {stretch} AS INT)"))
+            kinds = _spark_schema(schema)
+            for one in reversed(runs.schema[:n_given]):
+                kinds = type(kinds)([one, *kinds])
+            runs.sortWithinPartitions("unit", ROW).mapInArrow(answers, kinds).createOrReplaceTempView(into)
+            self._forget(into)
+            self._cached[into] = units
+        given = [quoted(one) for one in [*keep, *schema.names]]
+        if not between:
+            return f"SELECT {', '.join(given)} FROM {into}"
+        self.make(into, f"SELECT * FROM {into}")
+        return self.in_order(given, into, ROW, n_rows)
 
     def units(
         self, pairs: str, records: str, columns: Sequence[str], kernel: Kernel, into: str, schema: Any, whole: bool
@@ -388,6 +485,8 @@ class Spark(Engine):
         self._tables[table] = replace(stored, plain=False)
 
     def _forget(self, table: str) -> None:
+        if table in self._cached:
+            self._cached.pop(table).unpersist()
         if table in self._tables:
             self._remove(*self._tables.pop(table).paths)
 
@@ -541,6 +640,28 @@ def _quiet() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
         yield
+
+
+def check_installed() -> None:
+    """Refuse to begin where PySpark is not installed."""
+    _pyspark()
+
+
+def usual_session() -> Any:
+    """The session there is, or one that Spark's own settings make (`spark-defaults.conf`), local where they say
+    nothing. Workers run the Python of this process, unless `PYSPARK_PYTHON` names another."""
+    builder = _pyspark().SparkSession.builder.config("spark.ui.showConsoleProgress", "false")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    try:
+        with _quiet():
+            return builder.getOrCreate()
+    except Exception as error:  # what is wrong with Java or a cluster, in many types
+        remedy = "Java 17 has to be installed, and its settings have to name a cluster that is there, or none"
+        raise EngineError(f"Spark gives no session: {_first_line(error)}; {remedy}") from error
+
+
+def _first_line(error: BaseException) -> str:
+    return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
 def _pyspark() -> Any:

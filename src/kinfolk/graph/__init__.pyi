@@ -9,6 +9,7 @@ from kinfolk.collective.templates import Max as Max
 from kinfolk.collective.templates import Mean as Mean
 from kinfolk.collective.templates import NeighbourFunction as NeighbourFunction
 from kinfolk.collective.templates import Proportion as Proportion
+from kinfolk.graph.asked import masks as masks
 from kinfolk.graph.degrees import with_degrees as with_degrees
 from kinfolk.graph.dependency import DependencyNetwork as DependencyNetwork
 from kinfolk.graph.diffusion import choose_alpha as choose_alpha
@@ -18,4 +19,7 @@ from kinfolk.graph.graph import Graph as Graph
 from kinfolk.graph.link_model import LinkModel as LinkModel
 from kinfolk.graph.mixture import MixtureNodes as MixtureNodes
 from kinfolk.graph.model import NodeScores as NodeScores
+from kinfolk.graph.multi_label import MultiLabelNodes as MultiLabelNodes
+from kinfolk.graph.regressor import NodeRegressor as NodeRegressor
+from kinfolk.graph.split import GraphSplit as GraphSplit
 from kinfolk.graph.stacked import StackedNodes as StackedNodes

@@ -15,12 +15,15 @@ import typer
 from kinfolk.cli.options import (
     DEFAULT,
     SHORT,
+    EngineOptions,
     Jobs,
     ModelOption,
     ModelOptions,
+    check_parquet_output,
     checked,
     class_weights,
     counted_warnings,
+    engine_of,
     examples,
     name_models,
     names_in,
@@ -43,11 +46,29 @@ from kinfolk.cli.output import (
 from kinfolk.collective.templates import as_templates
 from kinfolk.errors import InputError, SettingError
 from kinfolk.graph import learners as learners_module
-from kinfolk.graph.cli_files import Edges, GraphFormat, Nodes, TableOptions, link_file, read_graph, reading_of
+from kinfolk.graph.cli_files import (
+    Edges,
+    GraphFormat,
+    Nodes,
+    TableOptions,
+    link_file,
+    read_graph,
+    reading_of,
+    table_settings,
+)
+from kinfolk.graph.cli_tables import (
+    chosen_nodes,
+    limited,
+    predict_with,
+    refuse_with_engine,
+    tell_trained,
+    train_with,
+)
 from kinfolk.graph.dependency import DependencyNetwork
+from kinfolk.graph.link_features import remembered_cuts
 from kinfolk.graph.link_model import LinkModel
 from kinfolk.graph.mixture import MixtureNodes
-from kinfolk.graph.model import NeighbourModel
+from kinfolk.graph.model import NeighbourModel, NodeModel
 from kinfolk.graph.stacked import StackedNodes
 
 if TYPE_CHECKING:
@@ -60,11 +81,17 @@ NODES_TRAIN = examples(
     "    --text title --model stacked --out papers.kinfolk",
     "kinfolk nodes train --nodes papers.csv --edges cites.csv --label topic \\\n"
     "    --text title --model mop --train-ids train.txt --out mop-papers.kinfolk",
+    "kinfolk nodes train --nodes 'papers/*.parquet' --edges cites.parquet \\\n"
+    "    --label topic --text title --model stacked --depth 1 --engine duckdb \\\n"
+    "    --out levels.kinfolk",
 )
 NODES_PREDICT = examples(
     "kinfolk nodes predict papers.kinfolk --nodes papers.csv --edges cites.csv \\\n    -o topics.csv",
     "kinfolk nodes predict papers.kinfolk --nodes papers.csv --edges cites.csv --proba",
     "kinfolk nodes predict papers.kinfolk --nodes papers.csv --edges cites.csv \\\n    --json -o topics.jsonl",
+    "kinfolk nodes predict papers.kinfolk --nodes papers.csv --edges cites.csv \\\n    --only test.txt",
+    "kinfolk nodes predict levels.kinfolk --nodes 'papers/*.parquet' \\\n"
+    "    --edges cites.parquet --engine duckdb --memory-limit 2GB -o topics.parquet",
 )
 NODES_EVALUATE = examples(
     "kinfolk nodes evaluate papers.kinfolk --nodes truth.csv --edges cites.csv \\\n    --label topic --ids test.txt",
@@ -96,7 +123,8 @@ MODELS: dict[Method, Any] = {
 }
 BASE = ModelOption(
     str,
-    f"classifier of scikit-learn: {', '.join(SHORT)}, or any by its class name. Default: logistic.",
+    f"classifier of scikit-learn: {', '.join(SHORT)}, or any by its class name. Default: logistic; of stacked "
+    "without --template and --depth: a pool of several.",
     "base",
     (*SHORT,),
 )
@@ -106,7 +134,8 @@ BASE_SETTING = ModelOption(
 TEMPLATE = ModelOption(
     list[str],
     "what a node receives of its neighbours, e.g. count:cites, 'mean:cites @ cites', mean:cites:features, "
-    "max:cites:hard; may be repeated. Default, of every relation: stacked: count; dependency-network: proportion.",
+    "max:cites:hard; may be repeated. Default, of every relation: stacked with "
+    "--depth: count; dependency-network: proportion.",
     "templates",
 )
 OPTIONS = ModelOptions(
@@ -133,8 +162,12 @@ def new_labeller(method: Method, options: Any, settings: dict[str, Any]) -> Any:
         named = given["relations"].strip()
         given["relations"] = [] if named == "none" else names_in(named)
     if "templates" in MODELS[method].DECLARED:
-        base = new_base(given.pop("base", DEFAULT), given.pop("base_setting", []), settings["random_state"])
-        templates = given.pop("template", None)
+        templates, named = given.pop("template", None), given.pop("base", None)
+        pools = method == Method.stacked and templates is None and given.get("depth") is None
+        if named is None and not (pools and not given.get("base_setting")):
+            named = DEFAULT
+        base_settings = given.pop("base_setting", [])
+        base = None if named is None else new_base(named, base_settings, settings["random_state"])
         settings |= {"base": base, "templates": None if templates is None else as_templates(templates)}
     return checked(MODELS[method](**given, **settings))
 
@@ -143,7 +176,7 @@ def types_to_trust(model: Any) -> list[str]:
     """Types in the trained bases of a model that `load_model` will only load when they are named."""
     from skops.io import dumps
 
-    learners = model._learners if isinstance(model, NeighbourModel) else []
+    learners = model.all_learners() if isinstance(model, NeighbourModel) else []
     return sorted({name for one in learners for name in learners_module.types_to_trust(dumps(one.estimator))})
 
 
@@ -155,10 +188,9 @@ def is_csv(output: str) -> bool:
 
 
 def label_rows(ids: Sequence[str], table: Any, classes: Sequence[str], proba: bool) -> Iterator[list[str]]:
-    """Id, most probable label and, if asked for, its probability."""
+    """Id, most probable label and, if asked for, the probability of every label."""
     for key, row in zip(ids, table, strict=True):
-        best = int(row.argmax())
-        yield [key, classes[best], *([f"{row[best]:.6f}"] if proba else [])]
+        yield [key, classes[int(row.argmax())], *(f"{one:.6f}" for one in row[: len(classes) * proba])]
 
 
 def tab_lines(rows: Iterator[list[str]]) -> Iterator[str]:
@@ -166,16 +198,20 @@ def tab_lines(rows: Iterator[list[str]]) -> Iterator[str]:
         yield "\t".join(row) + "\n"
 
 
-def csv_lines(rows: Iterator[list[str]], proba: bool) -> Iterator[str]:
+def head_of(classes: Sequence[str], proba: bool) -> list[str]:
+    """The names of the columns, those of probabilities as `predict_tables` has them."""
+    return ["id", "label", *(f"probability_{name}" for name in classes if proba)]
+
+
+def csv_lines(rows: Iterator[list[str]], head: list[str]) -> Iterator[str]:
     """With a header."""
-    head = ["id", "label", *(["probability"] if proba else [])]
     for row in [head, *rows]:
         line = io.StringIO()
         csv.writer(line, lineterminator="\n").writerow(row)
         yield line.getvalue()
 
 
-def json_lines(ids: Sequence[str], table: Any, classes: Any) -> Iterator[str]:
+def json_lines(ids: Sequence[Any], table: Any, classes: Any) -> Iterator[str]:
     """With the probability of every label, by its name."""
     for key, row in zip(ids, table, strict=True):
         chances = dict(zip(classes.names, row.tolist(), strict=True))
@@ -208,6 +244,10 @@ Known = Annotated[
         help="Labels that are kept and seen by neighbours: train (default), of nodes trained on, by their ids; none."
     ),
 ]
+MostLinks = Annotated[
+    int | None,
+    typer.Option(help="At most so many links of a relation from each node, by a hash of the ids. Default: all."),
+]
 Trust = Annotated[
     list[str] | None,
     typer.Option(help="Type in the model file to load though a forged one could do harm; may be repeated."),
@@ -232,6 +272,11 @@ def train(
     jobs: Jobs = -1,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no summary.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, to standard output.")] = False,
+    where: EngineOptions,
+    sample: Annotated[
+        int | None, typer.Option(help="At most so many labelled nodes, by a hash of their ids. Default: all.")
+    ] = None,
+    most_links: MostLinks = None,
 ) -> None:
     """Train a model on a graph and write one model file."""
     from kinfolk.core.modelfile import check_writable
@@ -241,11 +286,20 @@ def train(
     refuse_overwriting(out, "--out", *files, what="the data it is trained on")
     settings = {"random_state": seed, "n_jobs": jobs, "verbose": 0 if quiet else 1}
     labeller = new_labeller(model, options, settings)
-    graph = read_graph(nodes, edges, format, tables)
-    chosen = None if train_ids is None else _numbers(train_ids, graph)
+    engine = engine_of(where, jobs)
+    if engine is not None:
+        refuse_with_engine(format, {"--train-ids": train_ids}, labeller)
+        with engine:
+            train_with(engine, labeller, table_settings(nodes, edges, tables), sample, most_links)
+        labeller.reading_ = reading_of(tables)
+        labeller.save(out)
+        tell_trained(labeller, out, types_to_trust(labeller), quiet, as_json)
+        return
+    graph = limited(read_graph(nodes, edges, format, tables), most_links)
+    chosen = chosen_nodes(graph, None if train_ids is None else _numbers(train_ids, graph), sample, seed)
     with refusals_of_the_base(labeller), counted_warnings():
         labeller.fit(graph, train=chosen)
-    labeller.reading_ = reading_of(tables)
+    labeller.reading_ = reading_of(tables) | remembered_cuts(graph.link_features)
     labeller.save(out)
     known = graph.label_codes if chosen is None else graph.label_codes[chosen]
     size = {"nodes": graph.n_nodes, "labelled": int((known >= 0).sum())}
@@ -280,32 +334,52 @@ def predict(
     forced: Annotated[bool, typer.Option("--forced", help="All labels that the table has are known.")] = False,
     known: Known = None,
     known_ids: KnownIds = None,
-    proba: Annotated[bool, typer.Option("--proba", help="A third column: the probability of the label.")] = False,
+    only: Annotated[
+        str | None, typer.Option(help="File of ids, one a line: answers for these nodes alone, in this order.")
+    ] = None,
+    proba: Annotated[bool, typer.Option("--proba", help="More columns: the probability of every label.")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object a line, for each node, with all probabilities.")
     ] = False,
     trust: Trust = None,
+    where: EngineOptions,
+    most_links: MostLinks = None,
     jobs: Jobs = -1,
 ) -> None:
     """Label the nodes of a graph.
 
-    A line with id and label for each node, a tab between them; or, to a file in .csv, CSV with a header.
+    A line with id and label for each node, a tab between them; or, to a file in .csv, CSV with a header. --proba: then
+    the probability of every label. With --engine a Parquet file: the table of nodes, then label and its probability.
     """
     from kinfolk.core.files import write_utf8
 
     one_of_these(known, known_ids, forced)
+    files = [*nodes, *(link_file(text)[1] for text in edges or ())]
+    refuse_overwriting(output, "--output", model, *files, known_ids, only)
+    engine = engine_of(where, jobs)
     labeller = _load(model, jobs, trust)
+    if engine is not None:
+        refuse_with_engine(format, {"--known-ids": known_ids, "--only": only, "--json": as_json or None}, labeller)
+        check_parquet_output(output)
+        given = {"proba": proba, "forced": forced, "known": str(known or KnownLabels.train), "most_links": most_links}
+        with engine:
+            predict_with(engine, labeller, table_settings(nodes, edges, tables, labeller, forced), output, given)
+        return
     graph = read_graph(nodes, edges, format, tables, labeller, labels=forced or known_ids is not None)
+    graph = limited(graph, most_links)
     given = known_argument(known, known_ids, graph)
+    asked = range(graph.n_nodes) if only is None else _numbers(only, graph)
     with refusals_of_the_base(labeller), counted_warnings():
         _report_known(labeller, graph, given, forced)
-        table = labeller.predict_proba(graph, forced=forced, known=given)
-    classes = labeller.labels_
+        table = labeller.predict_proba(graph, forced=forced, known=given)[asked]
+    ids, classes = [graph.ids[i] for i in asked], labeller.labels_
     if as_json:
-        write_utf8(output, json_lines(graph.ids, table, classes))
+        write_utf8(output, json_lines(graph.node_ids[list(asked)].tolist(), table, classes))
     else:
-        rows = label_rows(graph.ids, table, classes.names, proba)
-        write_utf8(output, csv_lines(rows, proba) if is_csv(output) else tab_lines(rows))
+        rows, head = label_rows(ids, table, classes.names, proba), head_of(classes.names, proba)
+        if proba and not is_csv(output):
+            typer.echo(f"columns: {', '.join(head)}", err=True)  # lines with tabs have no header
+        write_utf8(output, csv_lines(rows, head) if is_csv(output) else tab_lines(rows))
 
 
 @app.command(epilog=NODES_EVALUATE)
@@ -318,7 +392,10 @@ def evaluate(
     format: GraphFormat = None,
     tables: TableOptions,
     ids: Annotated[
-        str | None, typer.Option(help="File of ids, one a line: only these nodes count. Default: all labelled ones.")
+        str | None,
+        typer.Option(
+            "--only", "--ids", help="File of ids, one a line: only these nodes count. Default: all labelled ones."
+        ),
     ] = None,
     known: Known = None,
     known_ids: KnownIds = None,
@@ -428,4 +505,8 @@ def _link_counts(labeller: Any, graph: Graph) -> dict[str, int]:
 def _load(path: Path, jobs: int, trust: list[str] | None) -> Any:
     from kinfolk.core.modelfile import load_model
 
-    return load_model(path, kind="nodes", trusted=trust or ()).set_params(n_jobs=jobs)
+    labeller = load_model(path, kind="nodes", trusted=trust or ())
+    if not isinstance(labeller, NodeModel):
+        name = type(labeller).__name__
+        raise InputError(f"expected a model that gives one label a node; {path} has a {name}: ask it in Python")
+    return labeller.set_params(n_jobs=jobs)

@@ -6,7 +6,7 @@ import csv
 import io
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from pathlib import PurePath
@@ -16,48 +16,28 @@ import typer
 
 from kinfolk.cli.options import given_options, given_settings, hushed, names_in
 from kinfolk.errors import InputError, SettingError
+from kinfolk.graph.link_features import cut_as_before, is_aggregate
+from kinfolk.graph.trained_columns import IS_MISSING, as_trained, column_of
 
 if TYPE_CHECKING:
     from kinfolk.graph.graph import Graph
 
 
-# -- Columns of a table of nodes by the features a model was trained on, so that nobody has to name them again ---
-#
-# A feature tells its column: "age" is a number in column age, "colour=red" a value of colour, "title:word" a word in
-# the
-# text of title, and "age is missing" that nothing was there.
-
-IS_MISSING = " is missing"
+# -- columns by the features of a model -----------------------------------------------------------------
 
 
-def as_trained(trained: Sequence[str], data: bytes, table: str) -> dict[str, Any]:
-    """The settings features, text and missing that make a model's features of the table whose bytes are given."""
+def all_as_trained(trained: Sequence[str], data: bytes, table: str, of_links: Sequence[str]) -> dict[str, Any]:
+    """The settings that make a model's features of the table whose bytes are given; all of them have to be there, but
+    for those that are made of columns of links."""
     columns = _names(data)
     if not columns:
         return {}
-    found: dict[tuple[str, str], None] = {}
-    flagged = False
-    for feature in trained:
-        place = _column(feature, columns)
-        if place is None:
-            what = f"no column for the feature {feature!r}, which the model was trained on"
-            raise InputError(f"{what}; the columns are {', '.join(map(repr, columns))}", table)
-        found[place] = None
-        flagged |= feature not in columns and feature.endswith(IS_MISSING)
-    parts = {part: [column for column, one in found if one == part] for part in ("features", "text")}
-    return {**parts, **({"missing": "flag"} if flagged else {})}
-
-
-def _column(feature: str, columns: Collection[str]) -> tuple[str, str] | None:
-    """The column of a feature, and which setting names it."""
-    if feature in columns:
-        return feature, "features"
-    if feature.endswith(IS_MISSING) and feature.removesuffix(IS_MISSING) in columns:
-        return feature.removesuffix(IS_MISSING), "features"
-    for i in range(len(feature) - 1, -1, -1):  # of a column 'a' and a column 'a=b' the longer one
-        if feature[i] in "=:" and feature[:i] in columns:
-            return feature[:i], "text" if feature[i] == ":" else "features"
-    return None
+    trained = [feature for feature in trained if not is_aggregate(feature, of_links)]
+    lacking = next((feature for feature in trained if column_of(feature, columns) is None), None)
+    if lacking is not None:
+        what = f"no column for the feature {lacking!r}, which the model was trained on"
+        raise InputError(f"{what}; the columns are {', '.join(map(repr, columns))}", table)
+    return as_trained(trained, columns)
 
 
 def check_kinds(graph: Graph, trained: Sequence[str], columns: Sequence[str], table: str) -> None:
@@ -143,6 +123,9 @@ class TableOptions:
     target: Annotated[str | None, typer.Option(help="Links: column of who is looked at. Default: target.")] = None
     relation: Annotated[str | None, typer.Option(help="Links: column of their names.")] = None
     weight: Annotated[str | None, typer.Option(help="Links: column of their weights.")] = None
+    link_features: Annotated[
+        str | None, typer.Option(help="Links: columns of what else is told of them, e.g. amount,kind.")
+    ] = None
     undirected: Annotated[bool | None, typer.Option("--undirected", help="Links: they go both ways.")] = None
     link: Annotated[
         str | None, typer.Option(help="Links: their name, if they have none. Default: links_to; LINQS: cites.")
@@ -178,7 +161,7 @@ def read_graph(
     if trained is not None:
         options = _as_in_training(options, getattr(trained, "reading_", {}), form, files)
     if form is Format.tables:
-        return _tables(nodes, files, options, None if trained is None else trained.node_columns_, labels)
+        return _tables(nodes, files, options, trained, labels)
     if form is Format.webkb:
         if files:
             raise SettingError.saying("--edges is for tables and linqs; webkb finds the links in the pages")
@@ -191,6 +174,17 @@ def read_graph(
         raise SettingError.saying("--edges NAME=FILE is for tables; the links of --format linqs are named by --link")
     names = {name: value for name, value in _settings(options).items() if name in ("link", "inverse", "dangling")}
     return kinfolk.read_linqs(list(nodes), [file for _, file in files], **names)
+
+
+def table_settings(
+    nodes: Sequence[str], edges: Sequence[str] | None, options: TableOptions, trained: Any = None, labels: bool = True
+) -> tuple[str, Any, dict[str, Any]]:
+    """The table of nodes, those of links, and arguments of `Graph.from_frames`, of files that an engine reads."""
+    files = [link_file(text) for text in edges or ()]
+    if trained is not None:
+        options = _as_in_training(options, getattr(trained, "reading_", {}), Format.tables, files)
+    settings = _checked_settings(nodes, files, options, labels)
+    return nodes[0], _links(files, options), settings
 
 
 def reading_of(options: TableOptions) -> dict[str, Any]:
@@ -246,26 +240,21 @@ def _tables(
     nodes: Sequence[str],
     files: Sequence[tuple[str | None, str]],
     options: TableOptions,
-    trained: Sequence[str] | int | None,
+    model: Any,
     labels: bool,
 ) -> Graph:
     from kinfolk.core.files import read_bytes
     from kinfolk.graph.files import read_tables
 
-    if len(nodes) != 1:
-        raise SettingError.saying(f"--format tables takes one --nodes; got {len(nodes)}: join the tables, with --group")
-    if not files:
-        raise SettingError.saying("--format tables needs --edges, the table of links, beside --nodes")
-    if labels and options.label is None:
-        raise SettingError.saying("tables need --label, the column of labels")
-    settings = _settings(options)
-    if not labels:
-        settings.pop("label", None)  # the table need not have it
+    trained: Sequence[str] | int | None = None if model is None else model.node_columns_
+    settings = _checked_settings(nodes, files, options, labels)
+    if "link_features" in settings:
+        settings["link_features"] = cut_as_before(settings["link_features"], getattr(model, "reading_", {}))
     links = _links(files, options)
     data, name = read_bytes(nodes[0])
     by_name = trained is not None and not isinstance(trained, int) and not {"features", "text"} & settings.keys()
     if by_name:
-        settings = {**as_trained(trained, data, name), **settings}  # type: ignore[arg-type]
+        settings = {**all_as_trained(trained, data, name, settings.get("link_features", ())), **settings}  # type: ignore[arg-type]
     file = io.BytesIO(data)
     file.name = name
     with hushed(*([] if trained is None else [FEATURE_A_VALUE])):
@@ -275,10 +264,25 @@ def _tables(
     return graph
 
 
+def _checked_settings(
+    nodes: Sequence[str], files: Sequence[tuple[str | None, str]], options: TableOptions, labels: bool
+) -> dict[str, Any]:
+    if len(nodes) != 1:
+        raise SettingError.saying(f"--format tables takes one --nodes; got {len(nodes)}: join the tables, with --group")
+    if not files:
+        raise SettingError.saying("--format tables needs --edges, the table of links, beside --nodes")
+    if labels and options.label is None:
+        raise SettingError.saying("tables need --label, the column of labels")
+    settings = _settings(options)
+    if not labels:
+        settings.pop("label", None)  # the table need not have it
+    return settings
+
+
 def _settings(options: TableOptions) -> dict[str, Any]:
     """The arguments of `read_tables` that were given."""
     settings = given_settings(options)
-    for name in ("features", "text"):
+    for name in ("features", "text", "link_features"):
         if name in settings:
             settings[name] = names_in(settings[name])
     if settings.pop("undirected", False):

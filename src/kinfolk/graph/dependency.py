@@ -40,8 +40,18 @@ from kinfolk.graph.explain import explained_sampling, finished
 from kinfolk.graph.gain import GuardedNodes
 from kinfolk.graph.learners import Learner, check_base, check_enough, predict_in_blocks
 from kinfolk.graph.model import NeighbourModel
-from kinfolk.graph.nodes import TRAIN, Known, Memory, Nodes, ReadyGraph, default_templates, node_weights
+from kinfolk.graph.nodes import (
+    TRAIN,
+    Known,
+    Memory,
+    Nodes,
+    ReadyGraph,
+    default_templates,
+    node_weights,
+    warn_of_negative,
+)
 from kinfolk.graph.page import NodeExplanation
+from kinfolk.graph.some_nodes import whole_graph
 from kinfolk.inference.gibbs import Chain, Network
 from kinfolk.report.page import PathLike
 
@@ -165,6 +175,7 @@ class DependencyNetwork(GuardedNodes, NeighbourModel):
         train          a mask or numbers of the nodes whose labels may be used; None: all labelled ones
         """
         check_base(self.base)
+        X, y = whole_graph(X, y)
         nodes, labels, classes = self._begin(X, y, train)
         jobs = resolve_jobs(self.n_jobs)
         index = np.flatnonzero(labels >= 0)
@@ -174,6 +185,7 @@ class DependencyNetwork(GuardedNodes, NeighbourModel):
             weights = node_weights(nodes, labels, classes, None, sample_weight)[index]
         templates = default_templates(self.templates, nodes, Proportion)
         ready = ReadyGraph.of(nodes, templates, len(classes), True, jobs)
+        warn_of_negative(nodes, ready.template_set.relation_names())
         if self.templates is not None:
             _warn_of_sums(ready, labels)
         votes = np.zeros((len(labels), len(classes)))

@@ -55,6 +55,7 @@ def diffused(
         raise InputError("features are smoothed along links whose weights are not negative; this relation has others")
     if alpha == 1 or steps == 0:
         return graph
+    Nodes.of(graph).refuse_missing("smoothing along links")
     step, own = _step(links), graph.features
     if sparse.issparse(own) and 4 * _most_words(step, own, steps) > graph.n_nodes * graph.n_features:
         size = f"smoothed, {graph.n_nodes:,} nodes with {graph.n_features:,} features take"

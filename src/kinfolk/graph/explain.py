@@ -320,5 +320,5 @@ def without_links(nodes: Nodes, cut: Cut) -> Nodes:
         table = sparse.coo_array(links)
         kept = ~cut(name, np.stack(table.coords, axis=1))
         left[name] = sparse.csr_array((table.data[kept], [at[kept] for at in table.coords]), shape=table.shape)
-    data = Relational(data.features, data.labels, data.classes, left, data.groups)
+    data = Relational(data.features, data.labels, data.classes, left, data.groups, data.missing)
     return replace(nodes, relations=data.relations, data=data)

@@ -2,23 +2,29 @@
 
 Ids, class names and group names go in as they are; what comes out is the `Relational` the models work on. Everything
 is checked once, when the graph is built, and the order of the nodes is the caller's. Tables and the graphs of other
-libraries come in by `from_frames`, `from_networkx`, `from_scipy` and `from_pyg`.
+libraries come in by `from_frames`, `from_networkx`, `from_scipy`, `from_pyg` and `from_dgl`.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from kinfolk.core.data import Classes, Coded, Relational, Vocabulary, label_names, read_only
+from kinfolk.core.table import Ids, id_name
 from kinfolk.errors import DataWarning, InputError, SettingError, warn
+from kinfolk.graph.asked import asked_rows, rows_named, split_masks
+from kinfolk.graph.some_nodes import SomeNodes
 from kinfolk.graph.sources import GraphSources
+from kinfolk.graph.table_graphs import GraphColumns
 
 # -- What describes nodes, checked and numbered: labels, groups, ids, names, titles and links, for `Graph` ---
 #
@@ -132,17 +138,20 @@ def group_order(groups: NDArray[np.int32]) -> NDArray[np.int64] | None:
     return np.argsort(groups, kind="stable") if (np.diff(groups) < 0).any() else None
 
 
-def checked_ids(ids: Iterable[str | int] | None, n: int) -> tuple[str, ...]:
+def checked_ids(ids: Iterable[Any] | Ids | None, n: int) -> Ids:
+    if isinstance(ids, Ids) and len(ids.names) == n:
+        return ids
     if ids is None:
-        return tuple(map(str, range(n)))
+        return Ids(tuple(map(str, range(n))), np.arange(n))
     given = _per_node(ids, n, "ids")
     first: dict[str, int] = {}
     for i, key in enumerate(given):
-        if not (isinstance(key, str) or _is_whole(key)):
-            raise InputError(f"ids must be strings or whole numbers; node {i} has {key!r}")
-        if first.setdefault(str(key), i) != i:
-            raise InputError(f"ids must be distinct; {str(key)!r} is node {first[str(key)]} and node {i}: keep one")
-    return tuple(first)
+        name = id_name(key)
+        if name is None:
+            raise InputError(f"ids must be strings or whole numbers; node {i} has {key!r}: turn it into a string")
+        if first.setdefault(name, i) != i:
+            raise InputError(f"ids must be distinct; {name!r} is node {first[name]} and node {i}: keep one")
+    return Ids.of(first, given)
 
 
 def checked_names(names: Iterable[str], width: int) -> tuple[str, ...]:
@@ -224,6 +233,24 @@ def _checked_edges(name: str, given: Any, n: int) -> NDArray[np.int64]:
 SELF_LOOPS = ("drop", "refuse")
 
 
+def _list_widths(names: Sequence[str]) -> dict[str, int]:
+    """How many places the features of each list have, "vector[0]", "vector[1]", ..."""
+    places = (name[:-1].rpartition("[") for name in names if name.endswith("]"))
+    return dict(Counter(before for before, _, number in places if number.isdecimal()))
+
+
+def _check_widths(columns: Sequence[str], given: Sequence[str]) -> None:
+    """Refuse lists of another width than a model knows: embeddings of another kind, whatever the name."""
+    here = _list_widths(given)
+    wrong = next((one for one in _list_widths(columns).items() if here.get(one[0], one[1]) != one[1]), None)
+    if wrong is not None:
+        name, width = wrong
+        raise InputError(
+            f"the lists of {name!r} have {here[name]} numbers, and had {width} in training; make them as they were "
+            "made then, or train again"
+        )
+
+
 def _warn_of_lacking(columns: Sequence[str], found: NDArray[np.int32], given: Sequence[str]) -> None:
     """A word or a category that is not there is nothing odd; a number that is missing in every node is."""
     if len(columns) and not len(found):
@@ -257,26 +284,36 @@ def warn_by_position(columns: Sequence[str] | int, width: int) -> None:
 class Graph(GraphSources):
     """n nodes, frozen once built.
 
-    features       CSR or dense (n, F), finite numbers; None: nodes have none, and links and labels have to do
+    features       CSR or dense (n, F), numbers; None: nodes have none, and links and labels have to do. NaN is what is
+                   missing: pools of candidates take it, and bases that do; no other model
     labels         one a node: strings, numbers or truth values, all of one type, None or NaN = unknown; whole numbers
                    are codes into `classes` where these are strings. -1 = unknown, unless `classes` has it as a label
     relations      name -> int (E, 2), rows (source, target), meaning that source looks at target: a pair given twice is
                    one link of weight 1; or name -> SciPy sparse (n, n), row = source, entries are weights (0 = no link)
-    ids            distinct strings or whole numbers (kept as strings); by default "0", "1", ...
+    ids            distinct strings, whole numbers (known by what is written) or members of an Enum (known by their
+                   values); `ids` has them as strings, `node_ids` as given. By default 0, 1, ...
     groups         name or number of the graph each node belongs to, in any order; numbered as they appear. Links may
                    cross groups.
     feature_names  F distinct strings: lets a trained model find its columns in another graph
     classes        all labels there may be; by default those in `labels`, sorted
     group_names    what the numbers in `groups` stand for
     titles         one string a node, None = none: what people read in reports. No model learns from them.
+    masks          parts of a split, name -> truth values or numbers of nodes: `fit(graph, train=graph.masks["train"])`
+    link_features  column of links -> where parts of its numbers end, None for strings, as `from_frames` sets it
     self_loops     "drop" them, with a warning, or "refuse" them
     """
 
-    __slots__ = ("_given", "_grouped", "feature_names", "group_codes", "group_names", "group_order", "ids", "titles")
+    __slots__ = (
+        "_given", "_grouped", "feature_names", "group_codes", "group_names", "group_order", "ids",
+        "link_features", "masks", "node_ids", "titles",
+    )  # fmt: skip
 
     _given: Relational
     _grouped: Relational | None
     ids: tuple[str, ...]
+    """What nodes are known by, as strings."""
+    node_ids: NDArray[Any]
+    """(n,), the ids as they were given: whole numbers, or objects (strings, members of an Enum, names of networkx)."""
     group_codes: NDArray[np.int32]
     """int32 (n,), index into `group_names`."""
     group_order: NDArray[np.int64] | None
@@ -284,18 +321,25 @@ class Graph(GraphSources):
     feature_names: tuple[str, ...] | None
     group_names: tuple[str, ...]
     titles: tuple[str, ...] | None
+    masks: Mapping[str, NDArray[np.bool_]]
+    """Parts of a split by name, truth values (n,) each; (n, k) where there are k splits."""
+    link_features: Mapping[str, tuple[float, ...] | None]
+    """Columns of links that were read, each with where parts of its numbers end: give it to `from_frames` as
+    `link_features` to have another graph read alike."""
 
     def __init__(
         self,
         features: Any,
         labels: Sequence[Any] | ArrayLike | Coded | None = None,
         relations: Mapping[str, Any] | None = None,
-        ids: Iterable[str | int] | None = None,
+        ids: Iterable[Any] | None = None,
         groups: Sequence[str | int] | ArrayLike | None = None,
         feature_names: Iterable[str] | None = None,
         classes: Iterable[Any] | None = None,
         group_names: Iterable[str] | None = None,
         titles: Iterable[str | None] | None = None,
+        masks: Mapping[str, Any] | None = None,
+        link_features: Mapping[str, Sequence[float] | None] | None = None,
         *,
         self_loops: str = "drop",
     ) -> None:
@@ -312,14 +356,19 @@ class Graph(GraphSources):
         links = {name: checked_links(name, given, n, self_loops) for name, given in (relations or {}).items()}
         put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731 (frozen below)
         order = group_order(numbers)
-        put("_given", Relational(table, codes, known, links, numbers if order is None else None))
+        put("_given", Relational(table, codes, known, links, numbers if order is None else None, True))
         put("_grouped", self._given if order is None else None)
         put("group_codes", read_only(numbers))
         put("group_order", order)
-        put("ids", checked_ids(ids, n))
+        known_by, given = checked_ids(ids, n)
+        put("ids", known_by)
+        put("node_ids", read_only(given))
         put("feature_names", None if feature_names is None else checked_names(feature_names, width))
         put("group_names", names)
         put("titles", checked_titles(titles, n))
+        put("masks", MappingProxyType(split_masks(masks or {}, self.ids)))
+        cuts = {str(name): None if cut is None else tuple(cut) for name, cut in (link_features or {}).items()}
+        put("link_features", MappingProxyType(cuts))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"Graph is frozen: build a new one instead of setting {name!r}")
@@ -332,8 +381,8 @@ class Graph(GraphSources):
         return Graph, self._parts(self._coded)
 
     def _parts(self, labels: Coded) -> tuple[Any, ...]:
-        names = (self.feature_names, None, self.group_names, self.titles)
-        return self.features, labels, dict(self.relations), self.ids, self.group_codes, *names
+        names = (self.feature_names, None, self.group_names, self.titles, dict(self.masks), dict(self.link_features))
+        return self.features, labels, dict(self.relations), Ids(self.ids, self.node_ids), self.group_codes, *names
 
     @property
     def _coded(self) -> Coded:
@@ -383,7 +432,7 @@ class Graph(GraphSources):
             given, order = self._given, self.group_order
             links = {name: table[order][:, order] for name, table in given.relations.items()}
             parts = (given.features[order], given.labels[order], given.classes, links, self.group_codes[order])
-            object.__setattr__(self, "_grouped", Relational(*parts))  # made once
+            object.__setattr__(self, "_grouped", Relational(*parts, missing=True))  # made once
         assert self._grouped is not None
         return self._grouped
 
@@ -392,17 +441,43 @@ class Graph(GraphSources):
         known = self.classes if classes is None and len(self.classes) else classes
         return Graph(*self._parts(coded_labels(labels, self.n_nodes, known)))
 
-    def labels_at(self, nodes: ArrayLike) -> Graph:
-        """The same graph with the labels of these nodes alone, a mask (n,) or indices: for searches."""
-        hidden = np.ones(self.n_nodes, bool)
-        hidden[checked_rows(nodes, self.n_nodes)] = False
-        return Graph(*self._parts(self._coded._replace(codes=np.where(hidden, -1, self.label_codes))))
+    def labels_at(self, nodes: ArrayLike, labels: Sequence[Any] | ArrayLike | None = None) -> Graph:
+        """The same graph with the labels of these nodes alone, a mask (n,) or indices: for searches.
+
+        labels   one for each of these nodes, in the place of those the graph has
+        """
+        rows = checked_rows(nodes, self.n_nodes)
+        new = self._coded._replace(codes=self.label_codes[rows]) if labels is None else self._looked_up(labels, rows)
+        codes = np.full(self.n_nodes, -1, np.int32)
+        codes[rows] = new.codes
+        return Graph(*self._parts(new._replace(codes=codes)))
+
+    def _looked_up(self, labels: Any, rows: NDArray[np.int64]) -> Coded:
+        """Labels of some nodes, among the classes of the graph where all of them are; sorted, as scorers expect."""
+        given = _per_node(_one_column(labels, len(rows)), len(rows), "labels")
+        names, kind = label_names(given)
+        known = kind == self.classes.type and all(name is None or name in self.classes for name in names)
+        classes = Classes.sorted(self.classes.names, kind) if known else None
+        return coded_labels(given, len(rows), classes)
+
+    def nodes_at(self, nodes: Any = None) -> SomeNodes:
+        """Some nodes, for scikit-learn to cut into folds: by truth values, numbers or ids; None: all labelled ones.
+
+        cross_val_score(model, graph.nodes_at(), cv=kf.GraphSplit(graph)): a model trained on some nodes sees the whole
+        graph with the labels of these alone, and answers for the nodes it is asked for.
+        """
+        rows = np.flatnonzero(self.label_codes >= 0) if nodes is None else asked_rows(nodes, self.ids)
+        return SomeNodes(self, rows)
+
+    def numbers_of(self, ids: Iterable[Any]) -> NDArray[np.int64]:
+        """The numbers of nodes by their ids: strings, whole numbers or members of an Enum, never numbers of rows."""
+        return rows_named([ids] if isinstance(ids, str) else list(ids), self.ids, "ids")
 
     def __array__(self, *_: Any, **__: Any) -> Any:
         raise InputError(
-            "a graph is no array, and scikit-learn cannot cut it into folds: its nodes are linked. Search over numbers "
-            "of nodes, as in cross_val_score(make_pipeline(FunctionTransformer(graph.labels_at), model), "
-            "np.arange(len(graph))); the graph stays whole, and the nodes of a fold lend their labels"
+            "a graph is no array, and scikit-learn cannot cut it into folds: its nodes are linked. Search over its "
+            "nodes, as in cross_val_score(model, graph.nodes_at(), cv=kf.GraphSplit(graph)); the graph stays whole, "
+            "and the nodes of a fold lend their labels"
         )
 
     def with_features(self, features: Any, feature_names: Iterable[str] | None = None) -> Graph:
@@ -420,6 +495,50 @@ class Graph(GraphSources):
         parts[2] = {**parts[2], **relations}
         return Graph(*parts)
 
+    def with_masks(self, split: Mapping[str, Any]) -> Graph:
+        """The same graph with `masks` for these parts of a split too, name -> truth values, numbers or ids of nodes, as
+        OGB's `get_idx_split()` gives them."""
+        parts = list(self._parts(self._coded))
+        parts[-2] = {**self.masks, **split_masks(split, self.ids)}
+        return Graph(*parts)
+
+    def with_nodes(
+        self,
+        features: Any,
+        relations: Mapping[str, Any] | None = None,
+        ids: Iterable[Any] | None = None,
+        labels: Sequence[Any] | ArrayLike | None = None,
+        groups: Sequence[str | int] | ArrayLike | None = None,
+        feature_names: Iterable[str] | None = None,
+        titles: Iterable[str | None] | None = None,
+    ) -> Graph:
+        """New nodes behind those of this graph, which keep their place; a model trained before knows these again.
+
+        features       (m, F), the same columns as in the graph unless both have names
+        relations      name -> new links of a relation the graph has: pairs (source, target) of ids, or of numbers in
+                       the grown graph, where new nodes are numbered from `len(graph)` on; or a SciPy sparse matrix
+                       (n + m, n + m). Inverses are links of their own.
+        ids            m ids that the graph does not have; may be left out where it has none of its own
+        labels         None: unknown
+        groups         needed where the graph has several
+
+        The new nodes are in none of the graph's masks. From tables: `with_frames`.
+        """
+        from kinfolk.graph.growing import with_nodes
+
+        return with_nodes(self, features, relations, ids, labels, groups, feature_names, titles)
+
+    def with_frames(self, nodes: Any, edges: Any, **columns: Unpack[GraphColumns]) -> Graph:
+        """New nodes from a table, with their links from another, behind those of this graph, as in `with_nodes`.
+
+        nodes     new nodes alone, with the columns that the features of the graph were made of
+        edges     links among new nodes, and between these and the others, by id
+        columns   as in `Graph.from_frames`, and as the graph was made: id=, label=, link=, inverse=, directed=, ...
+        """
+        from kinfolk.graph.growing import with_frames
+
+        return with_frames(self, nodes, edges, columns)
+
     def subset(self, nodes: ArrayLike) -> Graph:
         """The nodes of a mask (n,) or of a list of indices, in that order, with the links among them."""
         rows = checked_rows(nodes, self.n_nodes)
@@ -427,13 +546,19 @@ class Graph(GraphSources):
             self.features[rows],
             self._coded._replace(codes=self.label_codes[rows]),
             {name: links[rows][:, rows] for name, links in self.relations.items()},
-            [self.ids[i] for i in rows],
+            self._ids_at(rows),
             self.group_codes[rows],
             self.feature_names,
             None,
             self.group_names,
             None if self.titles is None else [self.titles[i] for i in rows],
+            {name: mask[rows] for name, mask in self.masks.items()},
+            self.link_features,
         )
+
+    def _ids_at(self, rows: NDArray[np.int64]) -> Ids:
+        names = checked_ids([self.ids[i] for i in rows], len(rows)).names  # a node twice is refused
+        return Ids(names, self.node_ids[rows])
 
     def feature_rows(self, columns: Sequence[str] | int) -> Any:
         """The features with the columns of another graph: its names, or how many it has if it has no names.
@@ -453,6 +578,7 @@ class Graph(GraphSources):
             return self.features
         if columns is self.feature_names or tuple(columns) == self.feature_names:
             return self.features
+        _check_widths(columns, self.feature_names)
         place = Vocabulary(columns).encode(self.feature_names)
         kept = np.flatnonzero(place >= 0)
         _warn_of_lacking(columns, place[kept], self.feature_names)

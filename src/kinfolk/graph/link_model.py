@@ -52,6 +52,7 @@ from kinfolk.graph.nodes import (
     warn_unused_weights,
 )
 from kinfolk.graph.page import NodeExplanation
+from kinfolk.graph.some_nodes import whole_graph
 from kinfolk.inference.loopy import Propagation
 from kinfolk.learning.loglinear import TableWeights
 from kinfolk.learning.sparse import SparseRows
@@ -94,6 +95,7 @@ class LinkModel(Propagates, GuardedNodes, Optimised):
         sample_weight   one number a node; a graph counts with the mean of its labelled nodes
         train           a mask or numbers of the nodes whose labels may be used; None: all labelled ones
         """
+        X, y = whole_graph(X, y)
         nodes, labels, classes = self._begin(X, y, train)
         jobs = resolve_jobs(self.n_jobs)
         weights = node_weights(nodes, labels, classes, self.class_weight, sample_weight)

@@ -1,4 +1,4 @@
-"""Tables of links in an engine to relations between rows of nodes, by the rules that `graph.sources` has for memory.
+"""Tables of links in an engine to relations between rows of nodes, by the rules that `graph.links` has for memory.
 
 Ids become rows by two joins; links with an end that is no node, from a node to itself, or repeated, are left out,
 counted and told, or refused.
@@ -14,9 +14,10 @@ from typing import Any
 
 from kinfolk.collective.aggregates_sql import Links, make_links, reversed_links
 from kinfolk.core.engine import ROW, Engine, quoted
-from kinfolk.core.table import Table, TableColumn, frame_table, id_column, is_lists
+from kinfolk.core.table import TRUTH, Table, TableColumn, frame_table, id_column, is_lists
 from kinfolk.errors import InputError, SettingError
-from kinfolk.graph.sources import LeftOut, LinkColumns, LinkRules, _mismatch
+from kinfolk.graph.links import LeftOut, LinkRules
+from kinfolk.graph.table_graphs import LinkColumns, _mismatch
 
 log = logging.getLogger("kinfolk")
 EDGE = "kf_edge"  # the number of a row of a table of links
@@ -53,6 +54,44 @@ def is_text(engine: Engine, table: str, column: str) -> bool:
     return engine.is_text(engine.columns(table)[column])
 
 
+# -- cells of CSV files ---------------------------------------------------------------------------------
+
+
+def is_csv(source: Any) -> bool:
+    return isinstance(source, str | Path) and Path(source).suffix.lower() in (".csv", ".tsv")
+
+
+def type_cells(engine: Engine, table: str, as_written: Collection[str | None]) -> None:
+    """Columns of a table of CSV files, which are strings, become numbers or truth values by all their cells, as they do
+    in memory; those `as_written` stay strings."""
+    made, changed = [], False
+    for name, kind in engine.columns(table).items():
+        cell = quoted(name)
+        typed = _typed(engine, table, cell) if name not in as_written and engine.is_text(kind) else None
+        changed |= typed is not None
+        made.append(f"{typed or cell} AS {cell}")
+    if changed:
+        engine.make(table, f"SELECT {', '.join(made)} FROM {table}")
+
+
+def _typed(engine: Engine, table: str, cell: str) -> str | None:
+    """An expression for the cells of a column as numbers or as truth values; None: they are strings."""
+    there, number = f"{cell} IS NOT NULL AND {cell} <> ''", f"TRY_CAST({cell} AS DOUBLE)"
+    strange = f"{number} IS NULL OR {cell} LIKE '%#_%' ESCAPE '#'"  # DuckDB reads 1_000, memory does not
+    words = f"lower({cell}) NOT IN ({', '.join(map(engine.literal, TRUTH))})"
+    counted = (f"count(CASE WHEN {there} AND ({which}) THEN 1 END)" for which in (strange, words))
+    no_numbers, no_truth = engine.rows(f"SELECT {', '.join(counted)} FROM {table}")[0]
+    if not no_numbers:
+        return f"CASE WHEN {there} THEN {number} END"
+    if not no_truth:
+        true = ", ".join(engine.literal(word) for word, value in TRUTH.items() if value)
+        return f"CASE WHEN {there} THEN lower({cell}) IN ({true}) END"
+    return None
+
+
+# -- links ----------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class EdgeTable:
     """A table of links in an engine; `name`: of all its links, or None."""
@@ -68,6 +107,8 @@ class EdgeTable:
         table = f"kf_edges_{number}"
         engine.drop(table)
         engine.view(source, table, EDGE)
+        if is_csv(source):
+            type_cells(engine, table, {ends.source, ends.target, ends.relation, EDGE})
         made = cls(engine, table, name, ends, head(engine, table, title, EDGE))
         for column, role in ((ends.source, "source"), (ends.target, "target")):
             check_ids(engine, table, EDGE, made.titled, column, role)
@@ -286,8 +327,7 @@ def capped(engine: Engine, name: str, links: Links, most: int) -> Links:
     plain = columns.replace("l.", "r.")
     kept = f"{others} UNION ALL SELECT {plain} FROM ({ranked}) r WHERE kf_rank <= {most}"
     table = f"{links.table}_capped"
-    engine.make(table, f"SELECT * FROM ({kept}) ORDER BY source, target")
-    engine.drop(links.table)
+    engine.make_in_order(table, f"SELECT * FROM ({kept})", "source, target")
     return Links(table, links.weighted)
 
 

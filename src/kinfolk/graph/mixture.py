@@ -67,6 +67,7 @@ from kinfolk.graph.nodes import (
     warn_unused_weights,
 )
 from kinfolk.graph.page import mixture_node_part, write_node_report
+from kinfolk.graph.some_nodes import whole_graph
 from kinfolk.inference.evidence import WeighedOrders, conditioned, weighed
 from kinfolk.inference.mixture import Dag, build_dag, check_weights
 from kinfolk.learning.loglinear import TableWeights, inherit_mixture, named_by
@@ -296,6 +297,7 @@ class MixtureNodes(Mixes, GuardedNodes, Optimised):
         callback        called with a Progress after each pass and iteration; returning True stops
         train           a mask or numbers of the nodes whose labels may be used; None: all labelled ones
         """
+        X, y = whole_graph(X, y)
         nodes, labels, classes = self._begin(X, y, train)
         settings, plan = MixtureSettings.of(self, X_dev), TrainingPlan.of(self, resolve_jobs(self.n_jobs))
         if settings.training in ("joint", "crossfit") and not nodes.table.shape[1]:

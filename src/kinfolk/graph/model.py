@@ -17,7 +17,9 @@ from kinfolk.core.modelfile import Functions, ModelFile, Saved, fits
 from kinfolk.core.settings import check_settings
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.errors import InputError
+from kinfolk.graph.asked import asked_rows
 from kinfolk.graph.explain import Cut, explained_by_cuts, finished, without_links
+from kinfolk.graph.graph import Graph
 from kinfolk.graph.learners import Learner, put_learner, restored_learner
 from kinfolk.graph.nodes import (
     TRAIN,
@@ -34,8 +36,10 @@ from kinfolk.graph.nodes import (
     put_memory,
     restored_memory,
     training_labels,
+    warn_of_untrained,
 )
 from kinfolk.graph.page import node_part
+from kinfolk.graph.some_nodes import SomeNodes, whole_graph
 from kinfolk.learning.gain import in_silence
 from kinfolk.report.page import PathLike, check_report
 from kinfolk.report.scores import UNSEEN, Confusion, Counts, confusion, write_scores
@@ -105,14 +109,29 @@ class NodeModel(Saved):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "labels_")
 
+    def __sklearn_tags__(self) -> Any:
+        """A classifier, of nodes with one label each: scorers may ask for probabilities."""
+        from sklearn.utils import ClassifierTags
+
+        tags = super().__sklearn_tags__()
+        tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags()
+        return tags
+
     # -- learning -------------------------------------------------------------------------------------
 
     def _begin(self, X: Any, y: Any, train: Any) -> tuple[Nodes, NDArray[np.int32], Classes]:
         """A graph to train on, the labels that may be used (-1: none), and the classes among them."""
+        X, y = whole_graph(X, y)
         no_labels_beside(y)
         check_settings(self)
-        nodes = Nodes.of(X)
-        return nodes, *training_labels(nodes, train)
+        nodes = self._training_nodes(X)
+        self._check_missing(nodes)
+        labels, classes = training_labels(nodes, train)
+        warn_of_untrained(nodes, classes)
+        return nodes, labels, classes
+
+    def _training_nodes(self, X: Any) -> Nodes:
+        return Nodes.of(X)
 
     def _trained_on(self, nodes: Nodes, labels: Array, classes: Classes, links: Sequence[str]) -> None:
         """Set what is to be known of the training graph later, with the relations that the model uses."""
@@ -124,9 +143,10 @@ class NodeModel(Saved):
         """A held-out graph and the labels to score by, -1 for none. Nodes trained on are known, as they will be later,
         and do not count."""
         dev = Nodes.of(X_dev, self.node_columns_)
-        check_relations(dev, *self.relations_used())
+        self._check_missing(dev)
+        dev = check_relations(dev, *self.relations_used())
         assert self.memory_ is not None
-        known = Known(self.memory_.scored(dev), trained=True)
+        known = self.memory_.scored(dev)
         gold = np.where(known.labels >= 0, -1, dev.gold(self.labels_))
         if not (gold >= 0).any():
             raise InputError("scoring needs labels, and X_dev has none")
@@ -140,20 +160,26 @@ class NodeModel(Saved):
         self._require_fitted()
         return self.labels_.array()
 
-    def predict(self, X: Any, forced: bool = False, known: Any = TRAIN) -> Array:
+    def predict(self, X: Any, forced: bool = False, known: Any = TRAIN, nodes: Any = None) -> Array:
         """One label a node.
+
+        X        a graph, or some nodes of one (`graph.nodes_at(...)`): answers are for these alone
 
         forced   labels that X has are kept, and seen by the neighbours
         known    whose labels are known, kept and seen by the neighbours. "train": nodes trained on, found by their ids;
-                 "none": nobody's; truth values or numbers of nodes: those, with the labels X has
+                 "none": nobody's; truth values, numbers or ids of nodes: those, with the labels X has
+        nodes    truth values, numbers or ids: answers for these nodes alone, in the order they are named in; the whole
+                 graph is looked at. None: all
         """
-        found: Array = self.classes_[self.predict_proba(X, forced, known).argmax(axis=1)]
+        found: Array = self.classes_[self.predict_proba(X, forced, known, nodes).argmax(axis=1)]
         return found
 
-    def predict_proba(self, X: Any, forced: bool = False, known: Any = TRAIN) -> Array:
-        """(n, L), columns as `classes_`; `forced` and `known` as in `predict`."""
-        nodes = self._nodes(X)
-        return nodes.to_nodes(self._probabilities(nodes, self._known(nodes, known, forced)))
+    def predict_proba(self, X: Any, forced: bool = False, known: Any = TRAIN, nodes: Any = None) -> Array:
+        """(n, L), columns as `classes_`; `forced`, `known` and `nodes` as in `predict`."""
+        X, asked = asked_nodes(X, nodes)
+        seen = self._nodes(X)
+        found = seen.to_nodes(self._probabilities(seen, self._known(seen, known, forced)))
+        return found if asked is None else found[asked]
 
     def known_nodes(self, X: Any, known: Any = TRAIN, forced: bool = False) -> NDArray[np.bool_]:
         """(n,), the nodes of a graph whose labels are known when it is predicted: with known="train" those that were
@@ -163,27 +189,45 @@ class NodeModel(Saved):
 
     def _nodes(self, X: Any) -> Nodes:
         self._require_fitted()
+        X = X.graph if isinstance(X, SomeNodes) else X
         nodes = Nodes.of(X, self.node_columns_)
-        check_relations(nodes, *self.relations_used())
-        return nodes
+        self._check_missing(nodes)
+        return check_relations(nodes, *self.relations_used())
+
+    def _check_missing(self, nodes: Nodes) -> None:
+        """Refuse features that are missing, which most models take for none."""
+        nodes.refuse_missing(type(self).__name__)
 
     def _known(self, nodes: Nodes, known: Any, forced: bool, tell: bool = True) -> Known:
         return known_labels(nodes, self.labels_, self.memory_, known, forced, tell)
 
     # -- scores ---------------------------------------------------------------------------------------
 
-    def evaluate(self, X: Any, y: Any = None, report: PathLike | None = None, known: Any = TRAIN) -> NodeScores:
+    def evaluate(
+        self, X: Any, y: Any = None, report: PathLike | None = None, known: Any = TRAIN, nodes: Any = None
+    ) -> NodeScores:
         """Over the labelled nodes whose labels are not known.
 
+        y        true labels, where X is some nodes of a graph; a graph brings its own
         report   also write a page: scores, calibration, confusion, the worst mistakes, and how training went
         known    as in `predict`
+        nodes    truth values, numbers or ids: only these nodes count. None: all
         """
+        X, y, asked = _to_score(X, y, nodes)
         no_labels_beside(y)
         check_report(report)
-        nodes = self._nodes(X)
-        kept = known_when_scored(nodes, self.labels_, self.memory_, known)
-        gold = np.where(kept.labels >= 0, -1, nodes.gold(self.labels_))
-        return self.scores_of(nodes, self._probabilities(nodes, kept), gold, report)
+        seen = self._nodes(X)
+        counts = np.ones(len(seen.labels), bool)
+        if asked is not None:
+            counts = np.isin(np.arange(len(counts)), asked)
+        counts = seen.to_rows(counts)
+        if asked is not None and not (counts & (seen.labels >= 0)).any():
+            raise InputError(
+                "scoring needs labels, and none of the nodes asked for has one; name others in `nodes=...`"
+            )
+        kept = known_when_scored(seen, self.labels_, self.memory_, known, counts)
+        gold = np.where((kept.labels >= 0) | ~counts, -1, seen.gold(self.labels_, counts))
+        return self.scores_of(seen, self._probabilities(seen, kept), gold, report)
 
     def scores_of(self, nodes: Nodes, beliefs: Array, gold: Array, report: PathLike | None = None) -> NodeScores:
         """Of predictions (n, L) by row, beside true labels (n,), -1 for nodes that do not count."""
@@ -195,9 +239,9 @@ class NodeModel(Saved):
         unseen = [UNSEEN] * bool((gold == len(names)).any())
         return NodeScores(accuracy, scored, confusion(gold, beliefs.argmax(axis=1), [*names, *unseen]))
 
-    def score(self, X: Any, y: Any = None, known: Any = TRAIN) -> float:
-        """Accuracy over labelled nodes that are not known, from 0 to 1."""
-        return self.evaluate(X, y, known=known).accuracy / 100
+    def score(self, X: Any, y: Any = None, known: Any = TRAIN, nodes: Any = None) -> float:
+        """Accuracy over labelled nodes that are not known, from 0 to 1; `nodes` as in `evaluate`."""
+        return self.evaluate(X, y, known=known, nodes=nodes).accuracy / 100
 
     # -- explanation ----------------------------------------------------------------------------------
 
@@ -206,7 +250,8 @@ class NodeModel(Saved):
     ) -> Any:
         """Why a node has its label.
 
-        node      an id, or a number from 0
+        node      an id (a string, a whole number, a member of an Enum), or a number from 0; a whole number that is the
+                  one of a node and the other of another is refused
         report    also write a page about the node, to look at and click through
         forced, known   as in `predict`, but for the label of the node itself: it is what the model says of it
         """
@@ -272,6 +317,26 @@ class NodeModel(Saved):
             class_weights(np.arange(len(self.labels_), dtype=np.int32), self.labels_, self.class_weight)
 
 
+def asked_nodes(X: Any, nodes: Any) -> tuple[Any, Array | None]:
+    """The whole graph, and the numbers of the nodes that answers are wanted for; None: all of them."""
+    if isinstance(X, SomeNodes):
+        if nodes is not None:
+            raise InputError("X names the nodes already; leave out `nodes=...`, or give the graph itself")
+        return X.graph, X.numbers
+    if nodes is None:
+        return X, None
+    ids = X.ids if isinstance(X, Graph) else [str(i) for i in range(len(X))]
+    return X, asked_rows(nodes, ids)
+
+
+def _to_score(X: Any, y: Any, nodes: Any) -> tuple[Any, Any, Array | None]:
+    """The same with y: some nodes take in the labels that are given beside them."""
+    graph, asked = asked_nodes(X, nodes)
+    if isinstance(X, SomeNodes):
+        return *whole_graph(X, y), asked
+    return graph, y, asked
+
+
 class NeighbourModel(NodeModel):
     """Abstract: a model of nodes over scikit-learn classifiers that receive aggregates of neighbours.
 
@@ -287,6 +352,10 @@ class NeighbourModel(NodeModel):
     @abstractmethod
     def _learners(self) -> list[Learner]:
         """The trained bases, that of a node's own features first."""
+
+    def all_learners(self) -> list[Learner]:
+        """Every trained base of scikit-learn that a file keeps."""
+        return [one for one in self._learners if one.estimator is not None]
 
     def _keep(self, nodes: Nodes, template_set: TemplateSet, classes: Classes, memory: Memory | None) -> None:
         """Set what is learned apart from the bases."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import Enum
 from functools import cached_property
 from itertools import repeat
 from typing import Any, NamedTuple
@@ -18,9 +19,12 @@ from kinfolk.collective.relations import Neighbourhood, Relation
 from kinfolk.collective.templates import Count, NeighbourTemplate, Over, TemplateSet, as_templates
 from kinfolk.core.data import BOUNDS, LARGEST_VALUE, Classes, Relational, class_weights, warn_unseen
 from kinfolk.core.modelfile import ModelFile, fits
+from kinfolk.core.table import id_name
 from kinfolk.errors import DataWarning, InputError, SettingError, warn
+from kinfolk.graph.asked import check_length, check_no_flags, numbered, plain_array, rows_named
 from kinfolk.graph.graph import Graph, warn_by_position
 from kinfolk.graph.learners import one_table
+from kinfolk.graph.link_features import part_of, with_empty_parts
 
 log = logging.getLogger("kinfolk")
 Array = NDArray[Any]
@@ -73,6 +77,23 @@ class Nodes:
         known = (data.labels, data.classes, data.relations, data.groups)
         return cls(rows, *known, ids, names, isinstance(X, Graph), data, titles, groups, order)
 
+    @classmethod
+    def by_ids(cls, X: Any) -> Nodes:
+        """The same with rows in order of the names of groups and of ids, so that what is drawn and added up by row does
+        not depend on the order of the table. Where no ids were given they are the numbers of rows, in order already.
+        """
+        nodes = cls.of(X)
+        order, rank = (None, None) if not nodes.is_graph else _order_of_ids(X)
+        if order is None or rank is None:
+            return nodes
+        links = {name: table[order][:, order] for name, table in X.relations.items()}
+        groups = rank[X.group_codes][order]
+        data = Relational(X.features[order], X.label_codes[order], X.classes, links, groups, True)
+        ids, titles = (None if one is None else tuple(one[i] for i in order.tolist()) for one in (X.ids, X.titles))
+        names = [X.group_names[g] for g in np.argsort(rank)]
+        known = (data.labels, data.classes, data.relations, data.groups)
+        return cls(data.features, *known, ids or (), X.feature_names, True, data, titles, names, order)
+
     def to_nodes(self, rows: Array) -> Array:
         """An array with an entry a row, in the order the nodes came in."""
         if self.order is None:
@@ -91,6 +112,21 @@ class Nodes:
 
     def row_of(self, node: int) -> int:
         return node if self.order is None else int(np.flatnonzero(self.order == node)[0])
+
+    def refuse_missing(self, whose: str) -> None:
+        """Of a model, or a base, that takes no features that are missing."""
+        values = self.table.data if sparse.issparse(self.table) else self.table
+        if values.dtype.kind != "f" or not np.isnan(values).any():
+            return
+        cells = sparse.coo_array(self.table) if sparse.issparse(self.table) else None
+        row, column = np.nonzero(np.isnan(self.table)) if cells is None else cells.coords
+        gaps = np.arange(len(row)) if cells is None else np.flatnonzero(np.isnan(cells.data))
+        first = gaps[0]
+        raise InputError(
+            f"features must be numbers for {whose}; {self.names[int(column[first])]!r} of node "
+            f"{self.ids[int(row[first])]!r} is missing (NaN), as are {len(gaps):,} in all: fill them in, or leave it "
+            "to a pool, StackedNodes(), or to a base that takes NaN, such as HistGradientBoostingClassifier()"
+        )
 
     @cached_property
     def rows(self) -> sparse.csr_array:
@@ -114,10 +150,11 @@ class Nodes:
     def columns(self) -> Sequence[str] | int:
         return self.table.shape[1] if self.feature_names is None else self.feature_names
 
-    def gold(self, classes: Classes) -> NDArray[np.int32]:
-        """Labels to compare predictions with. One the model does not know cannot be right: it counts as a miss."""
+    def gold(self, classes: Classes, asked: NDArray[np.bool_] | bool = True) -> NDArray[np.int32]:
+        """Labels to compare predictions with. One the model does not know cannot be right: it counts as a miss, of
+        which a word is said where its node is `asked` for."""
         codes = self.codes(classes, lenient=True)
-        unseen = (codes < 0) & (self.labels >= 0)
+        unseen = (codes < 0) & (self.labels >= 0) & asked
         warn_unseen([self.classes.names[i] for i in np.unique(self.labels[unseen])])
         return np.where(unseen, np.int32(len(classes)), codes)
 
@@ -143,36 +180,63 @@ class Nodes:
         return self.labels if train is None else np.where(self.mask(train, "train"), self.labels, np.int32(-1))
 
     def mask(self, given: ArrayLike, what: str) -> NDArray[np.bool_]:
-        """Nodes that the argument `what` names, by truth values or by number, as truth values by row."""
-        chosen = np.asarray(given if np.size(given) else np.empty(0, np.int64))
-        n = len(self.labels)
-        if chosen.shape == (n,) and chosen.dtype.kind in "iu" and n > 2 and set(np.unique(chosen)) == {0, 1}:
-            raise InputError(f"{what} looks like a mask of 0 and 1: give truth values ({what} == 1), or node numbers")
+        """Nodes that the argument `what` names, by truth values, number or id, as truth values by row."""
+        chosen, n = plain_array(given), len(self.labels)
+        inside = np.zeros(n, bool)
+        if chosen.ndim == 1 and chosen.dtype.kind in "OUT":  # ids
+            inside[rows_named(chosen.tolist(), self.ids, what)] = True
+            return inside
+        if chosen.ndim == 1 and chosen.dtype.kind == "b":
+            check_length(chosen, n, what)
+        if chosen.dtype.kind in "iu":
+            check_no_flags(chosen, n, what)
         is_mask = chosen.dtype == bool and chosen.shape == (n,)
         is_list = chosen.ndim == 1 and chosen.dtype.kind in "iu" and 0 <= chosen.min(initial=0)
         if not is_mask and not (is_list and chosen.max(initial=-1) < n):
             raise InputError(
-                f"{what} must be {n} truth values, or a list of node numbers from 0 to {n - 1}; got an array of "
-                f"{chosen.dtype} of shape {chosen.shape}"
+                f"{what} must be {n} truth values, or a list of node numbers from 0 to {n - 1}, or of ids; got an "
+                f"array of {chosen.dtype} of shape {chosen.shape}"
             )
-        inside = np.zeros(n, bool)
         inside[chosen] = True
         return self.to_rows(inside)
 
 
-def check_relations(nodes: Nodes, used: Sequence[str], not_used: Sequence[str]) -> None:
+def _order_of_ids(graph: Graph) -> tuple[NDArray[np.int64] | None, NDArray[np.int32] | None]:
+    """The nodes in order of groups and ids, and of each group its place; None where they stand so. Shorter names come
+    first, so that numbers go by their size."""
+    n, names, ids = graph.n_nodes, graph.group_names, graph.ids
+    rank = np.empty(len(names), np.int32)
+    rank[sorted(range(len(names)), key=lambda g: (len(names[g]), names[g]))] = np.arange(len(names))
+    groups = rank[graph.group_codes].tolist()
+    order = np.array(sorted(range(n), key=lambda i: (groups[i], len(ids[i]), ids[i])), np.int64)
+    return (None, None) if np.array_equal(order, np.arange(n)) else (order, rank)
+
+
+def check_relations(nodes: Nodes, used: Sequence[str], not_used: Sequence[str]) -> Nodes:
     """Refuse a graph without the links that a model was trained on: its nodes would have no neighbours, and nobody
-    would know. Of links that training never saw a word is said."""
-    missing = [name for name in used if name not in nodes.relations]
+    would know. Of links that training never saw a word is said. What comes back has all that are used: links of a value
+    that no link of this graph has are none."""
+    there = with_empty_parts(nodes.relations, used)
+    missing = [name for name in used if name not in there]
     if missing:
         here = " and ".join(map(repr, nodes.relations)) or "none"
         raise InputError(
             f"the model was trained on the links {' and '.join(map(repr, used))}, and this graph has {here}: "
-            f"{missing[0]!r} is missing. Name the links as in training, by `link=...` and `inverse=...`, or give an "
-            "empty relation where there are no such links"
+            f"{missing[0]!r} is missing. {_remedy(missing[0])}"
         )
     for name in sorted(set(nodes.relations) - {*used, *not_used}):
         log.warning("relation %r was not there in training, and is left out", name)
+    return nodes if len(there) == len(nodes.relations) else replace(nodes, relations=there)
+
+
+def _remedy(relation: str) -> str:
+    part = part_of(relation)
+    if part is not None:
+        return f"It is the links {part[0]!r} of one {part[1]!r}: build the graph with `link_features=[{part[1]!r}]`"
+    return (
+        "Name the links as in training, by `link=...` and `inverse=...`, or give an empty relation where there are no "
+        "such links"
+    )
 
 
 def used_links(wanted: Sequence[str] | None, relations: Mapping[str, Any], ordered: bool) -> tuple[str, ...]:
@@ -231,6 +295,21 @@ def warn_unused_weights(nodes: Nodes, names: Sequence[str], model: str) -> None:
         )
 
 
+def warn_of_negative(nodes: Nodes, used: Sequence[str]) -> None:
+    """Of models that go by weights: what those below 0 do there, which nobody need have meant."""
+    counts = {name: int((nodes.relations[name].data < 0).sum()) for name in used}
+    below = [name for name, count in counts.items() if count]
+    if below:
+        shown = " and ".join(f"{counts[name]:,} of {nodes.relations[name].nnz:,} of {name!r}" for name in below[:2])
+        shown += f" and {len(below) - 2} more relations" * (len(below) > 2)
+        warn(
+            f"weights of links are below 0 ({shown}): what such a neighbour says counts against its label, and may "
+            "cancel what others say. Where the sign means nothing of the kind (refunds), give sizes, or weights from 0 "
+            "on and the sign by `link_features`",
+            DataWarning,
+        )
+
+
 def node_accuracy(gold: NDArray[np.int32], beliefs: Array) -> float:
     """Percent of the labelled nodes whose most probable label is right."""
     labelled = gold >= 0
@@ -247,17 +326,24 @@ def no_labels_beside(y: Any) -> None:
 
 def node_number(nodes: Nodes, node: Any) -> int:
     """The row of a node given by id or number."""
-    if isinstance(node, str):
-        if node not in nodes.ids:
+    name, n = id_name(node), len(nodes.labels)
+    row = next((i for i, key in enumerate(nodes.ids) if key == name), None) if name is not None else None
+    if isinstance(node, str | Enum):
+        if row is None:
             raise InputError(f"there is no node {node!r} in this graph")
-        return list(nodes.ids).index(node)
-    n = len(nodes.labels)
-    if not isinstance(node, int | np.integer) or isinstance(node, bool) or not 0 <= node < n:
-        message = f"node must be an id or a number from 0, below the {n} nodes there are; got {node!r}"
-        is_id = isinstance(node, int | np.integer) and str(node) in nodes.ids
-        hint = f"; ids are strings: write `node='{node}'`; a number counts from 0" if is_id else ""
-        raise InputError(message + hint)
-    return nodes.row_of(int(node))
+        return row
+    if name is None or (row is None and not 0 <= node < n):
+        raise InputError(f"node must be an id or a number from 0, below the {n} nodes there are; got {node!r}")
+    if not 0 <= node < n:
+        assert row is not None
+        return row
+    by_number = nodes.row_of(int(node))
+    if row not in (None, by_number):
+        raise InputError(
+            f"node={node} is the number of node {nodes.ids[by_number]!r} and the id of another; for the id write "
+            f"`node='{node}'`, for the number `node={nodes.ids[by_number]!r}`"
+        )
+    return by_number
 
 
 def training_labels(nodes: Nodes, train: Any) -> tuple[NDArray[np.int32], Classes]:
@@ -270,6 +356,24 @@ def training_labels(nodes: Nodes, train: Any) -> tuple[NDArray[np.int32], Classe
     codes = np.full(len(nodes.classes) + 1, -1, np.int32)
     codes[used] = np.arange(len(used))
     return codes[labels], classes
+
+
+def warn_of_untrained(nodes: Nodes, classes: Classes) -> None:
+    """Of labels that only nodes have which are not trained on: nobody can be given one."""
+    there = nodes.classes.part(np.unique(nodes.labels[nodes.labels >= 0]))
+    lacking = [name for name in there.names if name not in classes]
+    if lacking:
+        count = int(np.isin(nodes.labels, nodes.classes.encode(lacking)).sum())
+        log.warning(
+            "no node trained on has the label%s %s, which %s other node%s: the model cannot give it; name some of them "
+            "in `train=...`, or take the label off them",
+            *(
+                "s" * (len(lacking) > 1),
+                ", ".join(map(repr, lacking[:5])),
+                f"{count:,}",
+                "s have" if count > 1 else " has",
+            ),
+        )
 
 
 def node_weights(nodes: Nodes, labels: Array, classes: Classes, class_weight: Any, sample_weight: Any) -> Array:
@@ -305,7 +409,7 @@ def node_weights(nodes: Nodes, labels: Array, classes: Classes, class_weight: An
 
 TRAIN, NONE = "train", "none"
 SOME_ALIKE, ALL_ALIKE = 0.5, 0.9  # κ from which on nodes are known that look alike, and all
-MOST_COMPARED = 1000  # nodes, evenly spread over those found again
+MOST_COMPARED = 1000  # nodes, evenly spread over those trained on
 BLOCK_ROWS = 1 << 16  # rows of dense features that are looked at together
 
 
@@ -344,18 +448,18 @@ class Memory:
         found[rows] = self.labels[which]
         return found
 
-    def scored(self, nodes: Nodes) -> NDArray[np.int32]:
-        """The same where answers are scored, and nodes that are known do not count. If no others have a label, those
-        trained on are scored, but then their labels are not known."""
-        found, labelled = self.known(nodes), nodes.labels >= 0
+    def scored(self, nodes: Nodes, asked: NDArray[np.bool_] | bool = True) -> Known:
+        """The same where answers are scored, and nodes that are known do not count. If no others of those `asked` for,
+        by row, have a label, those trained on are scored, but then their labels are not known."""
+        found, labelled = self.known(nodes), (nodes.labels >= 0) & asked
         if not labelled.any() or (labelled & (found < 0)).any():
-            return found
+            return Known(found, trained=True)
         warn(
             "every node with a label was trained on: they are scored without their labels being known, and far too "
             "well; keep some back with `fit(graph, train=...)`",
             DataWarning,
         )
-        return np.full(len(labelled), -1, np.int32)
+        return Known(np.full(len(labelled), -1, np.int32))
 
     @cached_property
     def _number(self) -> dict[str, int]:
@@ -365,6 +469,7 @@ class Memory:
         """The rows of a graph in which nodes trained on stand, and which of them; none where it is another graph."""
         rows, which = self.with_the_same_id(nodes.ids)
         some = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), MOST_COMPARED)).astype(np.int64))
+        some = np.sort(np.argsort(which)[some])  # the same ones whatever the order of the graph
         compared = self._compared(nodes, rows[some], which[some])
         if compared is None or compared.likeness >= ALL_ALIKE:
             return rows, which
@@ -381,7 +486,7 @@ class Memory:
         else:
             part = ("neither " if len(compared.by) == 2 else "not ") + compared.named(" nor ")
         message = f"{len(rows):,} nodes have ids of nodes trained on, but {part}: {taken.format('no label is')}"
-        if _numbered(nodes.ids):  # nobody's ids
+        if numbered(nodes.ids):  # nobody's ids
             log.info("%s", message)
         else:
             warn(message, DataWarning)
@@ -400,7 +505,7 @@ class Memory:
         """None where there is nothing to compare by."""
         now = looks(nodes, rows, self.relations)
         chance = [_chance(self.looks[:, i], now[:, i]) for i in range(2)]
-        by = [i for i in range(2) if chance[i] < 1][: 1 if _numbered(nodes.ids) else 2]
+        by = [i for i in range(2) if chance[i] < 1][: 1 if numbered(nodes.ids) else 2]
         seen = (self.looks[which] | now)[:, by].any(axis=1)  # a node that never had anything cannot be compared
         if not seen.any():
             return None
@@ -418,11 +523,6 @@ class _Compared(NamedTuple):
 
     def named(self, between: str) -> str:
         return between.join(("their features", "their neighbours")[i] for i in self.by)
-
-
-def _numbered(ids: Sequence[str]) -> bool:
-    """Whether ids are the numbers of rows, as where none were given."""
-    return all(map(str.__eq__, ids, map(str, range(len(ids)))))
 
 
 def _chance(before: NDArray[np.uint64], now: NDArray[np.uint64]) -> float:
@@ -531,13 +631,15 @@ def known_labels(
     return Known(found, trained=True)
 
 
-def known_when_scored(nodes: Nodes, classes: Classes, memory: Memory | None, known: Any) -> Known:
-    """The same where answers are scored: nodes that are known do not count."""
+def known_when_scored(
+    nodes: Nodes, classes: Classes, memory: Memory | None, known: Any, asked: NDArray[np.bool_] | bool = True
+) -> Known:
+    """The same where answers are scored: nodes that are known do not count, nor do those not `asked` for."""
     if isinstance(known, str) and known == TRAIN and memory is not None:
-        found = memory.scored(nodes)
-        _warn_of_changed(nodes, found, classes.names)
-        return Known(found, trained=True)
-    given, labelled = known_labels(nodes, classes, memory, known, False), nodes.labels >= 0
+        found = memory.scored(nodes, asked)
+        _warn_of_changed(nodes, found.labels, classes.names)
+        return found
+    given, labelled = known_labels(nodes, classes, memory, known, False), (nodes.labels >= 0) & asked
     if labelled.any() and not (labelled & (given.labels < 0)).any():
         raise InputError("every node with a label is known, so none is left to score: name fewer in `known=...`")
     return given

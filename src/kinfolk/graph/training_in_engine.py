@@ -13,8 +13,8 @@ graph, and the model is the same.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,11 +27,11 @@ from kinfolk.core.engine import ROW, Engine, quoted
 from kinfolk.core.settings import whole
 from kinfolk.core.table import frame_table
 from kinfolk.errors import InputError, SettingError
+from kinfolk.graph.engine_graph import NODES, EngineGraph
 from kinfolk.graph.graph import Graph
-from kinfolk.graph.in_engine import NODES, EngineGraph
 from kinfolk.graph.links_in_engine import IDS, is_text
-from kinfolk.graph.sources import INVERSE, LINK, LinkColumns, LinkRules, NodeColumns, node_parts
-from kinfolk.graph.stacked import StackedNodes
+from kinfolk.graph.stacked import NO_POOL, StackedNodes
+from kinfolk.graph.table_graphs import GraphColumns, TableParts, node_parts
 
 log = logging.getLogger("kinfolk")
 SAMPLE, FRONT = "kf_sample", "kf_front"
@@ -43,25 +43,10 @@ def fit_in(
     nodes: Any,
     edges: Any,
     *,
-    id: str | None = "id",
-    label: str = "label",
-    features: str | Sequence[str] | None = None,
-    text: str | Sequence[str] | None = None,
-    group: str | None = None,
-    missing: str = "refuse",
-    source: str = "source",
-    target: str = "target",
-    relation: str | None = None,
-    weight: str | None = None,
-    directed: bool | None = True,
-    link: str = LINK,
-    inverse: str | Mapping[str, str] | None = INVERSE,
-    dangling: str = "drop",
-    self_loops: str = "drop",
-    duplicates: str = "merge",
     sample: int | None = None,
     most_links: int | None = None,
     seed: int = 0,
+    **columns: Unpack[GraphColumns],
 ) -> StackedNodes:
     """Train a model on the labelled nodes of tables in an engine, and their neighbours.
 
@@ -70,50 +55,49 @@ def fit_in(
     most_links   at most so many links of a relation from each node, chosen by a hash of the ids; None: all. Give
                  `predict_in` the same number.
     seed         of the choice of labelled nodes
-
-    Everything else is as in `Graph.from_frames`.
+    columns      everything else, as in `Graph.from_frames`; the column of labels is "label" unless it is named
     """
-    rules = LinkRules(dangling, self_loops, duplicates, directed, link, inverse)
-    columns = NodeColumns(id, label, features, text, group, missing)
-    ends = LinkColumns(source, target, relation, weight)
-    graph, chosen = sampled_graph(engine, model, nodes, edges, columns, ends, rules, sample, most_links, seed)
+    parts = TableParts.of({"label": "label", **columns})
+    graph, chosen = sampled_graph(engine, model, nodes, edges, parts, sample, most_links, seed)
     return model.fit(graph, train=chosen)
 
 
 def sampled_graph(
-    engine: Engine, model: StackedNodes, nodes: Any, edges: Any, columns: NodeColumns, ends: LinkColumns,
-    rules: LinkRules, sample: int | None, most_links: int | None, seed: int,
+    engine: Engine, model: StackedNodes, nodes: Any, edges: Any, parts: TableParts, sample: int | None,
+    most_links: int | None, seed: int,
 ) -> tuple[Graph, NDArray[np.bool_]]:  # fmt: skip
     """What a model is trained on, in memory, and which of its nodes were chosen."""
     if not isinstance(model, StackedNodes):
         raise SettingError.saying(f"an engine trains StackedNodes; got {type(model).__name__}")
+    if model.pools:
+        raise SettingError.saying(NO_POOL)
     if sample is not None:
         whole(1).check("sample", sample)
     used, steps, turned = _reach(model)
-    graph = EngineGraph.of(engine, nodes, edges, columns, ends, rules, used, None, most_links)
+    graph = EngineGraph.of(engine, nodes, edges, parts, used, None, most_links)
     _choose(graph, sample, seed)
     hops = [links for links in graph.relations.values() if links is not None]
     for _ in range(steps):
         _spread(engine, hops, turned)
     _add_unlabelled(graph)
     found = _in_memory(graph)
-    graph.drop()
-    engine.drop(SAMPLE, FRONT)
+    graph.drop_links()
+    engine.drop(NODES, SAMPLE, FRONT)
     return found
 
 
 def _reach(model: StackedNodes) -> tuple[list[str] | None, int, bool]:
     """The relations that templates name, None for all; how many links away the last level looks; and whether any link
     is turned round."""
-    if not model.depth:
+    if not model.n_levels:
         return [], 0, False
     if model.templates is None:
-        return None, model.depth, False
+        return None, model.n_levels, False
     templates = as_templates(model.templates)
     check_templates(templates)
     rules = [one.rule for one in templates if isinstance(one, Over) and isinstance(one.rule, Relation)]
     names = list(dict.fromkeys(name for rule in rules for name in rule.names()))
-    return names, max(map(_length, rules)) * model.depth, any("~" in str(rule) for rule in rules)
+    return names, max(map(_length, rules)) * model.n_levels, any("~" in str(rule) for rule in rules)
 
 
 def _length(relation: Relation) -> int:

@@ -34,6 +34,7 @@ from kinfolk.learning.crossfit import assign_folds
 log = logging.getLogger("kinfolk")
 Array = NDArray[Any]
 CONFIDENCE = 0.95
+FEW = 100  # nodes below which the folds matter as much as the nodes
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,12 @@ class Gain:
     differing: int | None = None
 
     @property
+    def few(self) -> bool:
+        """Whether there are fewer than a hundred nodes, so that the interval, which takes the trained models for given,
+        is too narrow."""
+        return self.unit == "nodes" and self.n < FEW
+
+    @property
     def beats(self) -> bool:
         """Whether all of the interval lies above 0."""
         return self.lower > 0
@@ -69,6 +76,8 @@ class Gain:
     def __str__(self) -> str:
         how = f"cross-fitted, {self.folds} folds of {self.n} {self.unit}"
         how += "; no held-out answer differs" if self.differing == 0 else ""
+        if self.few:
+            how += f"; {self.unit} are few: other folds may give another figure, beyond the interval too"
         return (
             f"{self.metric} {self.gain:+.2f} [{self.lower:.2f}, {self.upper:.2f}] over the local model "
             f"({self.local:.2f} to {self.collective:.2f}; {how})"
@@ -127,7 +136,8 @@ def gain_of(table: Array, metric: str, unit: str, folds: int) -> Gain:
     if n > 1:
         deviation = np.sqrt(n / (n - 1) * np.square(after - before).sum())
         half = float(stats.t.ppf((1 + CONFIDENCE) / 2, n - 1) * deviation)
-    low, high = max(gain - half, -1.0), min(gain + half, 1.0)  # a score lies between 0 and 1
+    least, most = min(gain, -1.0), max(gain, 1.0)  # a score lies between 0 and 1, but for R² below 0
+    low, high = max(gain - half, least), min(gain + half, most)
     scores = [float(100 * value) for value in (local, collective, gain, low, high)]
     return Gain(metric, scores[0], scores[1], scores[2], scores[3], scores[4], n, unit, folds)
 
@@ -163,6 +173,9 @@ class Guarded(Saved):
     )
     gain_: Gain | None = field(init=False, default=None)
 
+    def _local_model(self) -> str:
+        return self.LOCAL
+
     def _tell_gain(self) -> None:
         """Say what was measured, and warn where the model is not shown to be better, or nothing could be compared."""
         gain, name = self.gain_, type(self).__name__
@@ -172,7 +185,7 @@ class Guarded(Saved):
             return
         log.info("%s: %s", name, gain)
         if (verdict := gain.verdict(name)) is not None:
-            warn(f"{verdict}: {gain}. The local model is {self.LOCAL}", GainWarning)
+            warn(f"{verdict}: {gain}. The local model is {self._local_model()}", GainWarning)
 
     def _anew(self, **changed: Any) -> Self:
         """An untrained model of the same settings, which measures nothing and is silent."""

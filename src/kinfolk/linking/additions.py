@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.core.frames import Values, opened
 from kinfolk.core.table import frame_table
 from kinfolk.errors import InputError, SettingError
 from kinfolk.inference.clustering import LARGEST, Constraints, agglomerate, single_link
@@ -23,7 +24,6 @@ from kinfolk.linking.certain import Always, Decided, as_certain, with_room
 from kinfolk.linking.clustered import membership, pair_frame, records_for, refuse_files
 from kinfolk.linking.clusterers import AverageLink, BestLink, Clusterer, CompleteLink, OneToMany, OneToOne, SingleLink
 from kinfolk.linking.comparisons import with_bests
-from kinfolk.linking.frames import Values, opened
 from kinfolk.linking.mentions import Mentions, pair_keys, pairs_of
 from kinfolk.linking.records import WHOLE, numbered
 

@@ -3,7 +3,8 @@
 Every candidate clusters the training items by probabilities of models that have not seen the pairs, at each of some
 thirty thresholds. The first candidate is the usual one; another is taken only if it is better with 90 % confidence, by
 the jackknife over entities (see `best_threshold`): the best of many always looks good on the pairs it was chosen by.
-So is another threshold, unless folds were asked for, which is to ask for the best one.
+So are another threshold and a structured round in the place of the local one, unless folds were asked for, which is to
+ask for the best.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from kinfolk.linking.training import (
     ThresholdChoice,
     Unseen,
     at_threshold,
+    best_round,
     best_threshold,
     clusters_of,
     gain_of,
@@ -82,7 +84,7 @@ def unseen_rounds(
     seed: int | None,
     guarded: bool,
 ) -> tuple[Clusterer, Unseen]:
-    """What models say of training pairs that they have not seen, and how good each round is by that.
+    """What models say of training pairs that they have not seen, and the clusters of each round by that.
 
     Structured rounds cluster by the threshold that suits the local one: the clusterer at that. `ranking`: to be
     averaged with. `guarded`: see `best_threshold`.
@@ -96,11 +98,27 @@ def unseen_rounds(
     threshold, choice = best_threshold(items, probability, clusterer, value, seed, guarded=guarded)
     clusterer = at_threshold(clusterer, threshold)
     if not rounds:
-        return clusterer, Unseen(part, [local], ranked, [choice.tried[threshold]])
+        return clusterer, Unseen(part, [local], ranked, [])
     log.info("for structured rounds: %s", choice)
     scores = unseen_scores(trainer, clusterer, kind, rounds, fold, learned)
-    values = [value(clusters_of(items, sigmoid(score), clusterer)) for score in scores]
-    return clusterer, Unseen(part, scores, ranked, values)
+    clusters = [clusters_of(items, sigmoid(score), clusterer) for score in scores]
+    return clusterer, Unseen(part, scores, ranked, clusters)
+
+
+def round_kept(
+    items: Mentions, unseen: Unseen, n: int, keep_local: bool, value: Metric, seed: int | None, *, guarded: bool
+) -> int:
+    """Which of n rounds is best on unseen pairs. `guarded`: the local one stays, if it may, unless the best is better
+    with 90 % confidence: the best of five always looks better on the pairs it was chosen by."""
+    clusters = unseen.clusters[:n]
+    best = best_round([value(found) for found in clusters], keep_local, slack(items)) if clusters else 0
+    if not best or not keep_local or not guarded:
+        return best
+    gain, error = gain_of(items, clusters[best], clusters[0], value, seed)
+    surely = gain > WIDTH * error
+    verdict = "kept" if surely else "not enough to leave the local one"
+    log.info("round %d has %+.4f ± %.4f on unseen training pairs: %s", best, gain, WIDTH * error, verdict)
+    return best if surely else 0
 
 
 def calibrated_by(data: PairData, unseen: Unseen, round_: int, by: Probabilities) -> Calibration:

@@ -222,7 +222,7 @@ def cluster(
             cluster_with(engine, model, source, clustering, output, limit, jobs)
         return
     if limit is not None:
-        raise SettingError.saying("--limit needs --engine duckdb")
+        raise SettingError.saying("--limit needs --engine duckdb or spark")
     table = read_whole(source, output, as_json) if all_columns else None
     linker, items, report = loaded(model, source, clustering, jobs)
     must, cannot = (None if file is None else read_id_pairs(file, items) for file in (must_link, cannot_link))

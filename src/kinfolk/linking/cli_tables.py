@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kinfolk.cli.options import Jobs, examples, given_options, names_in, refuse_overwriting
+from kinfolk.cli.options import Jobs, check_parquet_output, examples, given_options, names_in, refuse_overwriting
 from kinfolk.errors import SettingError
 from kinfolk.linking.cli_files import (
     ClusterOptions,
@@ -44,7 +44,7 @@ RECORDS_SHOW = examples("kinfolk records show customers.kinfolk", "kinfolk recor
 
 def read_whole(source: SourceOptions, output: str, as_json: bool) -> TableFile:
     """The table that `--all-columns` writes again, checked before the work."""
-    from kinfolk.linking.frames import opened
+    from kinfolk.core.frames import opened
     from kinfolk.linking.table_files import TableFile
 
     wrong = {"--documents": source.documents, "--other": source.other, "--json": as_json or None}
@@ -63,8 +63,8 @@ def write_whole(
     table: TableFile, output: str, items: Mentions, probability: NDArray[Any], clusters: NDArray[Any]
 ) -> None:
     """All columns of the records, then the cluster of each and how surely it belongs there."""
+    from kinfolk.core.frames import opened
     from kinfolk.linking.clustered import cluster_values, membership
-    from kinfolk.linking.frames import opened
 
     surely = membership(items, probability, clusters)
     more = {"cluster": cluster_values(items, clusters), "probability": surely}
@@ -81,11 +81,7 @@ def refuse_with_engine(source: SourceOptions, output: str, given: Mapping[str, A
     strange += [name for name, value in given.items() if value is not None]
     if strange:
         raise SettingError.saying(f"{strange[0]} cannot be had from an engine; leave it out, or --engine")
-    n = 1 if source.other is None else 2
-    files = names_in(output) if n == 2 else [output]
-    if len(files) != n or not all(one.lower().endswith((".parquet", ".pq")) for one in files):
-        wanted = "a Parquet file" if n == 1 else "two Parquet files, one a table, with a comma between"
-        raise SettingError.saying(f"--output must name {wanted}, as --engine writes these; got {output!r}")
+    check_parquet_output(output, 1 if source.other is None else 2)
 
 
 def cluster_with(
@@ -146,10 +142,10 @@ def link(
     next cluster of the base it would have joined.
     """
     from kinfolk.core.files import write_utf8
+    from kinfolk.core.frames import opened
     from kinfolk.core.modelfile import load_model
     from kinfolk.linking.blocking import as_rules
     from kinfolk.linking.cluster_files import json_lines
-    from kinfolk.linking.frames import opened
     from kinfolk.linking.table_files import TableFile
 
     refuse_overwriting(output, "--output", base, records, pairs)

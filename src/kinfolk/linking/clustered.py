@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.core.frames import OpenedFrame, Values, opened
 from kinfolk.core.table import frame_table
 from kinfolk.errors import InputError, SettingError
 from kinfolk.linking.blocking import as_rules
 from kinfolk.linking.certain import as_certain
 from kinfolk.linking.clusterers import ConstraintsError
-from kinfolk.linking.frames import OpenedFrame, Values, opened
 from kinfolk.linking.mentions import Mentions
 from kinfolk.linking.records import records_from_frames
 

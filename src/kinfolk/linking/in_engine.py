@@ -14,7 +14,6 @@ is too large for one process (more than LARGEST pairs) is cut first, at a higher
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,6 +23,7 @@ from numpy.typing import NDArray
 
 from kinfolk.core.components import components
 from kinfolk.core.engine import ROW, Engine, quoted
+from kinfolk.core.frames import OpenedFrame, is_path, opened, targets
 from kinfolk.core.sending import Sent
 from kinfolk.errors import InputError, SettingError
 from kinfolk.inference.clustering import log_odds
@@ -32,7 +32,6 @@ from kinfolk.linking.certain import Always, as_certain
 from kinfolk.linking.clustered import Answer, membership, needed_fields
 from kinfolk.linking.comparisons import best_values, within_best_of
 from kinfolk.linking.engine_records import BEST, RecordTables, mentions_of
-from kinfolk.linking.frames import OpenedFrame, opened
 from kinfolk.linking.mentions import Mentions
 from kinfolk.linking.probabilities import RANKS
 
@@ -320,28 +319,6 @@ def cluster_frame_in(
     return answers[0] if other is None else tuple(answers)
 
 
-def is_path(source: Any) -> bool:
-    return isinstance(source, str | os.PathLike)
-
-
-def targets(frames: Sequence[Any], into: Any) -> list[Any]:
-    """The files to write, one a table; None: a table of the kind that came."""
-    if into is None:
-        if any(is_path(one) for one in frames):
-            raise SettingError("into", None, "the Parquet file to write, as the records come from files")
-        return [None] * len(frames)
-    listed = [into] if is_path(into) else list(into)
-    if len(listed) != len(frames):
-        raise SettingError("into", into, f"{len(frames)} Parquet file{'s' * (len(frames) > 1)}, one a table")
-    for path in map(os.fspath, listed):
-        if not path.lower().endswith((".parquet", ".pq")):
-            raise SettingError("into", path, "a name that ends in .parquet")
-        folder, name = os.path.split(os.path.abspath(path))
-        if "://" not in path and not os.path.isdir(folder):
-            raise InputError(f"there is no folder {os.path.dirname(path)!r} to write {name!r} into; make it first")
-    return listed
-
-
 def _check_free(engine: Engine, table: str, word: str, answer: Answer) -> None:
     taken = engine.columns(table)
     for setting, name in (("cluster", answer.cluster), ("probability", answer.probability)):
@@ -366,17 +343,17 @@ def _given_back(
     """A table with its clusters: written as Parquet, in the engine, or as what came."""
     engine, table, offset = tables.engine, tables.given[k], sum(tables.sizes[:k])
     name, join = names
-    new = f"{name} AS {quoted(answer.cluster)}, c.probability AS {quoted(answer.probability)}"
-    both = f"FROM {table} g JOIN kf_clusters c ON c.{ROW} = g.{ROW} + {offset} {join} ORDER BY g.{ROW}"
+    new = [f"{name} AS {quoted(answer.cluster)}", f"c.probability AS {quoted(answer.probability)}"]
+    both = f"{table} g JOIN kf_clusters c ON c.{ROW} = g.{ROW} + {offset} {join}", f"g.{ROW}", tables.sizes[k]
     if held is not None:
-        found = engine.arrow(f"SELECT {new} {both}")
+        found = engine.arrow(engine.in_order(new, *both))
         values: Any = found.column(answer.cluster)
         values = values.to_numpy() if answer.named_by == "number" or _whole(values) else values.to_pylist()
         return held.with_columns(
             {answer.cluster: values, answer.probability: found.column(answer.probability).to_numpy()}
         )
-    columns = ", ".join(f"g.{quoted(one)} AS {quoted(one)}" for one in engine.columns(table) if one != ROW)
-    query = f"SELECT {columns}, {new} {both}"
+    columns = [f"g.{quoted(one)} AS {quoted(one)}" for one in engine.columns(table) if one != ROW]
+    query = engine.in_order([*columns, *new], *both)
     if target is None:
         return engine.frame(query)
     engine.write(query, target)

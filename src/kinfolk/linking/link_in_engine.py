@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from kinfolk.core.components import components
 from kinfolk.core.engine import ROW, Engine, quoted
+from kinfolk.core.frames import is_path, opened, targets
 from kinfolk.errors import InputError, SettingError
 from kinfolk.inference.clustering import log_odds
 from kinfolk.linking.additions import Base, added, check_training, suited
@@ -23,17 +24,14 @@ from kinfolk.linking.blocking_sql import BlockingTables
 from kinfolk.linking.clustered import membership, needed_fields
 from kinfolk.linking.clusterers import Clusterer
 from kinfolk.linking.engine_records import RecordTables
-from kinfolk.linking.frames import opened
 from kinfolk.linking.in_engine import (
     LIMIT,
     PAIRS,
     Compared,
     PairScores,
     check_in_pieces,
-    is_path,
     make_certain,
     scored,
-    targets,
     with_best_values,
 )
 
@@ -279,12 +277,13 @@ def _answer(tables: RecordTables, columns: Sequence[str], names: tuple[str, str]
     own = [f"g.{quoted(one)} AS {quoted(one)}" for one in engine.columns(new) if one != ROW] if with_all else []
     made = [f"{names[0]} AS {quoted(columns[0])}", f"a.probability AS {quoted(columns[1])}"]
     made.append(f"{names[1]} AS {quoted(columns[2])}")
-    return (
-        f"SELECT {', '.join([*own, *made])} FROM {new} g JOIN kf_added a ON a.{ROW} = g.{ROW} + {n} "
+    source = (
+        f"{new} g JOIN kf_added a ON a.{ROW} = g.{ROW} + {n} "
         f"LEFT JOIN {base} h ON h.{ROW} = a.home LEFT JOIN {base} o ON o.{ROW} = a.also "
         f"LEFT JOIN kf_fresh k ON k.first = a.first AND a.home IS NULL "
-        f"LEFT JOIN {new} f ON f.{ROW} + {n} = a.first AND a.home IS NULL ORDER BY g.{ROW}"
+        f"LEFT JOIN {new} f ON f.{ROW} + {n} = a.first AND a.home IS NULL"
     )
+    return engine.in_order([*own, *made], source, f"g.{ROW}", tables.sizes[1])
 
 
 def _values(column: Any) -> Any:

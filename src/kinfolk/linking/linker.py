@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kinfolk.core.engine import ENGINE
 from kinfolk.core.modelfile import Functions, ModelFile, class_in_file, fits, name_in_file
 from kinfolk.core.settings import (
     FLAG,
@@ -41,6 +42,7 @@ from kinfolk.linking.choosing import (
     candidates_beside,
     choose_clusterer,
     folds_for,
+    round_kept,
     unseen_rounds,
     usual_for,
 )
@@ -92,7 +94,6 @@ from kinfolk.linking.training import (
     item_folds,
     item_pairs,
     learned_shares,
-    slack,
     still_to_learn,
     train_rounds,
 )
@@ -186,7 +187,8 @@ class Linker(Guarded):
         "round, by `select` on pairs that models have not seen, and to calibrate probabilities on them. None: the "
         "clusterer's own threshold, the round by the pairs trained on, and probabilities as they are. "
         '"auto": 5 where the clusterer is chosen by them too (records with known clusters, 30 true pairs or more), and '
-        "the clusterer's own threshold stays unless another is better with 90 % confidence; else None",
+        "the clusterer's own threshold stays, and so does the local round, unless another is better with 90 % "
+        "confidence; else None",
         one_of("auto") | (whole(2) | NONE),
     )
     l2: float | str = setting(
@@ -213,8 +215,7 @@ class Linker(Guarded):
         None,
         "where `cluster_frame` keeps tables and what makes pairs of them: None or Threads(), memory and threads; "
         "DuckDB(memory_limit='2GB'), a database on disk; Spark(session), a cluster (docs/engines.md)",
-        Rule("an engine: Threads(), DuckDB(...) or Spark(session)", lambda value: hasattr(value, "in_memory"), str)
-        | NONE,
+        ENGINE,
         in_file=False,
     )
 
@@ -345,7 +346,8 @@ class Linker(Guarded):
             self.best_round_ = best_round([one.score for one in self.rounds_], self.keep_local)
             return
         data = trainer.data
-        self.best_round_ = best_round(unseen.values[: len(self.rounds_)], self.keep_local, slack(data.items))
+        n = len(self.rounds_)
+        self.best_round_ = round_kept(data.items, unseen, n, self.keep_local, value, seed, guarded=guarded)
         if self.bias is None and not candidates[0].of_shares:  # what a bias leans to is not to be taken back
             self.calibration_ = calibrated_by(data, unseen, self.best_round_, self._probabilities)
         score = self._probabilities.of_log_odds(unseen.log_odds[self.best_round_])

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.core.frames import from_stream
 from kinfolk.core.table import Table, frame_table, id_column, written
 from kinfolk.errors import InputError, SettingError
 from kinfolk.linking.chains import connected, contradiction
-from kinfolk.linking.frames import from_stream
 from kinfolk.linking.mentions import Mentions, pair_keys, pairs_of
 
 log = logging.getLogger("kinfolk")

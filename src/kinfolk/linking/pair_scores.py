@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from kinfolk.core.frames import OpenedFrame, opened
 from kinfolk.errors import InputError, SettingError
 from kinfolk.linking.clustered import fields_of
 from kinfolk.linking.comparisons import within_best_of
-from kinfolk.linking.frames import OpenedFrame, opened
 from kinfolk.linking.mentions import Mentions
 from kinfolk.linking.probabilities import RANKS
 from kinfolk.linking.records import records_from_frames

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from kinfolk.core.data import Column, is_unknown
 from kinfolk.core.files import Source, checked_utf8, read_bytes
+from kinfolk.core.frames import distinct_columns, from_stream
 from kinfolk.core.table import (
     PARQUET_MAGIC,
     NodeIds,
@@ -39,7 +40,6 @@ from kinfolk.core.table import (
 )
 from kinfolk.errors import InputError, SettingError
 from kinfolk.linking.chains import connected
-from kinfolk.linking.frames import distinct_columns, from_stream
 from kinfolk.linking.mentions import Attribute, Mentions
 from kinfolk.linking.nested import is_nested, nested_column
 from kinfolk.linking.pair_labels import PairLabels, label_of, pair_labels

@@ -317,12 +317,12 @@ def item_folds(items: Mentions, folds: int, seed: int | None) -> NDArray[np.int6
 @dataclass(frozen=True, eq=False)
 class Unseen:
     """What models say of training pairs that they have not seen: parts of the items, for every round log-odds of
-    every pair, scores of antecedents to be averaged with, and how good each round's clusters are."""
+    every pair, scores of antecedents to be averaged with, and each round's clusters."""
 
     part: NDArray[np.int64]
     log_odds: list[NDArray[np.float64]]
     ranked: NDArray[np.float64] | None
-    values: list[float]
+    clusters: list[Array]
 
 
 def unseen_scores(

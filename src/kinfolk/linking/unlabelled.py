@@ -2,7 +2,8 @@
 clusters then teach the pair model as true clusters would.
 
 A field is one code a pair: 0 if a value is missing; 1 to 8 for the mean of its comparisons, each between 0 and 1;
-above that for equal values, by how rare the value is. So agreement on a rare surname weighs more, and pairs repeat, as
+above that for equal values, by how rare the value is. Values that stand in each other's field, as a given name and a
+surname may, are equal, too. So agreement on a rare surname weighs more, and pairs repeat, as
 rows of codes do. Clusters of the pairs above 0.5 are closed (pairs inside them that blocking left out are compared
 too), and that the records of a cluster belong together is what the model learns next, with all its comparisons.
 """
@@ -12,7 +13,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import combinations
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +28,7 @@ from kinfolk.linking.fellegi_sunter import CodedRows, FieldWeights, counts_for, 
 from kinfolk.linking.mentions import Mentions, pair_keys
 from kinfolk.linking.pair_labels import PairLabels
 from kinfolk.linking.pair_table import PairRows, distinct_rows
-from kinfolk.linking.pairs import Answer, Comparison, Items, PairFeature, texts_of, where_known
+from kinfolk.linking.pairs import Answer, Comparison, Items, PairFeature, Texts, texts_of, where_known
 from kinfolk.linking.rarity import LEVELS, ValueCounts
 from kinfolk.linking.training import closed, sigmoid
 
@@ -36,6 +38,7 @@ ALIKE = 8  # levels of similarity
 SIZE = 1 + ALIKE + LEVELS
 MONTH = 30.0  # days at which two dates are half alike
 TENTH = 0.1
+SHARED = 0.03  # of the values of two fields, from which on they may be exchanged
 STEEP, MIDDLES = 20.0, (0.75, 0.85, 0.95, 1.0)  # EM starts from 1 / (1 + e^-20 (a - 0.75)), a the mean agreement
 CLOSEST_PAIRS = 10  # a record, by which EM learns where all pairs are candidates
 # matches expected among pairs that are no candidates, for each candidate that is one: above it another start is tried
@@ -49,6 +52,44 @@ def similarity(feature: Comparison, value: Array) -> Array:
     if isinstance(feature, NumberDifference):
         return 1.0 - np.minimum(value, 1.0) if feature.relative else 1.0 / (1.0 + value)
     return np.clip(value, 0.0, 1.0)
+
+
+class FieldTexts(NamedTuple):
+    """What the items have in a field, and the code of two that have the same, by value; 0 for none."""
+
+    texts: Texts
+    equal: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, items: Mentions, name: str) -> FieldTexts:
+        texts = texts_of(items, [name])
+        rare = ValueCounts.of(texts, np.arange(items.n_items)).levels(texts.values)
+        return cls(texts, np.append(1 + ALIKE + rare.astype(np.int64), 0))
+
+
+def share_values(one: Texts, other: Texts) -> bool:
+    """Whether of both fields at least SHARED of the values that items have occur in the other, too: then they hold the
+    same kind of thing, and some items may have them exchanged, as a given name and a surname."""
+    common = set(one.values) & set(other.values)
+    for field in (one, other):
+        here = np.fromiter((value in common for value in field.values), bool, len(field.values))
+        counts = field.counts()
+        if counts[here].sum() < max(SHARED * counts.sum(), 1.0):
+            return False
+    return True
+
+
+def exchanged(one: Texts, other: Texts) -> Callable[[Items, Items], NDArray[np.bool_]]:
+    """Of pairs, whether each item has in one field what the other has in the other, and not the same in both."""
+    number = {value: k for k, value in enumerate(one.values)}
+    names = np.array([number.get(value, len(number) + k) for k, value in enumerate(other.values)] + [-2], np.int64)
+    first, second = one.codes.astype(np.int64), names[other.codes]  # missing: -1 and -2, which equal nothing
+
+    def found(left: Items, right: Items) -> NDArray[np.bool_]:
+        crosswise = (first[left] == second[right]) & (second[left] == first[right])
+        return np.asarray(crosswise & (first[left] != first[right]), bool)
+
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,13 +110,23 @@ class Agreement:
         return cls(fields)
 
     def coder(self, items: Mentions) -> Callable[[Items, Items], NDArray[np.uint8]]:
-        parts = [self._coder(items, name, own) for name, own in self.fields.items()]
-        return lambda left, right: np.stack([part(left, right) for part in parts], axis=1)
+        texts = [FieldTexts.of(items, name) for name in self.fields]
+        parts = [self._coder(items, of, own) for of, own in zip(texts, self.fields.values(), strict=True)]
+        both = [(i, j) for i, j in combinations(range(len(texts)), 2) if share_values(texts[i].texts, texts[j].texts)]
+        crossed = [(i, j, exchanged(texts[i].texts, texts[j].texts)) for i, j in both]
 
-    def _coder(self, items: Mentions, name: str, own: Sequence[Comparison]) -> Callable[[Items, Items], Array]:
-        texts = texts_of(items, [name])
-        rare = ValueCounts.of(texts, np.arange(items.n_items)).levels(texts.values)
-        equal = np.append(1 + ALIKE + rare.astype(np.int64), 0)
+        def coded(left: Items, right: Items) -> NDArray[np.uint8]:
+            codes = np.stack([part(left, right) for part in parts], axis=1)
+            for i, j, found in crossed:
+                rows = np.flatnonzero(found(left, right))
+                for k in (i, j):  # as if they stood in their places
+                    codes[rows, k] = texts[k].equal[texts[k].texts.codes[left[rows]]]
+            return codes
+
+        return coded
+
+    def _coder(self, items: Mentions, of: FieldTexts, own: Sequence[Comparison]) -> Callable[[Items, Items], Array]:
+        texts, equal = of
         answers: list[tuple[Comparison, Answer]] = [(feature, feature.of(items)) for feature in own]
 
         def coded(left: Items, right: Items) -> Array:

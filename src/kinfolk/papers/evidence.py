@@ -48,6 +48,8 @@ data is said in [The data of the experiments](data.md).
 - *Code* is a digest of the code that an experiment reaches, without comments and docstrings. A result that other code
   found than there was when this page was written says so.
 - Rows of single folds, and all that was tried when settings were chosen, are in `results/EXPERIMENT.json`.
+- The pool of `StackedNodes()` stands beside GraphSAGE, GCN, SGC and others, with its time, in
+  [Nodes, measured](nodes_measured.md), which `benchmarks/nodes.py` writes.
 
 """
 

@@ -18,7 +18,7 @@ from kinfolk.errors import SettingError
 from kinfolk.graph.stacked import StackedNodes
 from kinfolk.papers.data import PROBLEMS, Problem, Split, slif, webkb
 from kinfolk.papers.harness import Log, Row, Run, experiment, paired_t_test
-from kinfolk.papers.stacking import NOTHING, REFERENCE, chosen, level_accuracies, maxent, paper_network
+from kinfolk.papers.stacking import NOTHING, REFERENCE, chosen, folds_by_rows, level_accuracies, maxent, paper_network
 
 # -- Figure 4 -------------------------------------------------------------------------------------------
 
@@ -159,7 +159,8 @@ def speed_rows(log: Log, problem: Problem) -> list[Row]:
 def timed(split: Split, templates: list[Any]) -> dict[str, tuple[float, float]]:
     """(accuracy, seconds of inference) of each way on a fold; the ways take turns, and the median counts."""
     known = "true" if split.fit is split.target else "crossfit"
-    stacked = StackedNodes(maxent(), templates, known=known, n_jobs=1).fit(split.fit, train=split.train)
+    stacked = folds_by_rows(StackedNodes(maxent(), templates, known=known, n_jobs=1), split)
+    stacked.fit(split.fit, train=split.train)
     given = "train" if known == "true" else "none"
     gibbs = paper_network(split, templates, burn_in=0, n_jobs=1)
     ways: dict[str, Callable[[], Any]] = {REFERENCE: partial(stacked.predict_proba, split.target)}

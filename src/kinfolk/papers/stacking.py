@@ -17,6 +17,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from scipy import sparse
 
+from kinfolk.collective.stacking import folds_of
 from kinfolk.collective.templates import Count, LogCount, Max, Mean, Window
 from kinfolk.datasets.corpora import read_aimed, read_genia, read_mail
 from kinfolk.datasets.linqs import read_linqs
@@ -25,6 +26,7 @@ from kinfolk.errors import DataWarning
 from kinfolk.graph.dependency import DependencyNetwork
 from kinfolk.graph.diffusion import diffused
 from kinfolk.graph.graph import Graph
+from kinfolk.graph.nodes import Nodes, training_labels
 from kinfolk.graph.stacked import StackedNodes
 from kinfolk.papers import mixture as mixture_paper
 from kinfolk.papers.data import CHOSEN, SLIF_WIDE, Conll, Split, by_group, citations, search, slif, webkb
@@ -81,9 +83,17 @@ def five_models(split: Split, templates: Any, known: str, n_jobs: int) -> dict[s
     return dict(zip(PAPER_ROWS, (levels[0], network, levels[1], levels[2], ceiling), strict=True))
 
 
+def folds_by_rows(model: StackedNodes, split: Split) -> StackedNodes:
+    """The model, told to cross-fit by the folds that all figures of the experiments rest on: dealt out by the rows of
+    the data set, and not by its ids."""
+    nodes = Nodes.of(split.fit)
+    labels, _ = training_labels(nodes, split.train)
+    return model.set_params(folds=nodes.to_nodes(folds_of(model, labels, nodes.groups, model.split)))
+
+
 def level_accuracies(split: Split, model: StackedNodes) -> list[float]:
     """Train on a fold; accuracies by level, from the base alone."""
-    model.fit(split.fit, train=split.train)
+    folds_by_rows(model, split).fit(split.fit, train=split.train)
     return [split.accuracy(table, model.classes_) for table in model.predict_levels(split.target)]
 
 

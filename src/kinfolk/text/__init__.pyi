@@ -9,7 +9,9 @@ from kinfolk.text.conll import read_gazetteer as read_gazetteer
 from kinfolk.text.conll import read_text as read_text
 from kinfolk.text.conll import write_conll as write_conll
 from kinfolk.text.corpus import Corpus as Corpus
+from kinfolk.text.layer import TokenLayer as TokenLayer
 from kinfolk.text.mixture import MixtureTagger as MixtureTagger
+from kinfolk.text.pieces import words_from_pieces as words_from_pieces
 from kinfolk.text.scores import EntityScores as EntityScores
 from kinfolk.text.scores import entity_scores as entity_scores
 from kinfolk.text.skip_chain import SkipChainCRF as SkipChainCRF

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,13 +14,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kinfolk.cli.options import (
+    EngineOptions,
     Jobs,
     ModelOption,
     ModelOptions,
+    check_parquet_output,
     checked,
     class_weights,
     counted_warnings,
+    engine_of,
     examples,
+    given_options,
     name_models,
     one_of,
     option_name,
@@ -61,6 +67,7 @@ TOKENS_TAG = examples(
     "kinfolk tokens tag ner.kinfolk new.conll -o tagged.conll",
     "kinfolk tokens tag ner.kinfolk new.conll --entities",
     "kinfolk tokens tag ner.kinfolk new.conll --json",
+    "kinfolk tokens tag ner.kinfolk 'corpus/*.parquet' --engine duckdb -o tagged.parquet",
 )
 TOKENS_EVALUATE = examples(
     "kinfolk tokens evaluate ner.kinfolk test.conll",
@@ -301,10 +308,41 @@ def train(
         report_page(page)
 
 
+@dataclass
+class TableOptions:
+    """Of a table of tokens, the columns that are there and that are new."""
+
+    word: Annotated[str | None, typer.Option(help="Table: the column of words. Default: word.")] = None
+    sentence: Annotated[
+        str | None,
+        typer.Option(help="Table: the column whose value changes where a sentence begins, or none. Default: sentence."),
+    ] = None
+    document: Annotated[
+        str | None, typer.Option(help="Table: the column that names documents, or none. Default: document.")
+    ] = None
+    label: Annotated[str | None, typer.Option(help="Table: the new column of labels. Default: label.")] = None
+    probability: Annotated[
+        str | None, typer.Option(help="Table: a new column of the probabilities of labels. Default: none.")
+    ] = None
+
+    def named(self) -> dict[str, Any]:
+        """What `tag` is given."""
+        given = {name: value for name, value in vars(self).items() if value is not None}
+        return {name: None if value.lower() == "none" else value for name, value in given.items()}
+
+
 @app.command(epilog=TOKENS_TAG)
+@spread()
 def tag(
+    *,
     model: Annotated[Path, typer.Argument(help="Model file.")],
-    file: Annotated[str, typer.Argument(help="File to tag; - = standard input.")] = "-",
+    file: Annotated[
+        str,
+        typer.Argument(
+            help="File to tag; - = standard input. Or a table with a row a token: a Parquet file, or with --engine a "
+            "CSV file or a glob of either."
+        ),
+    ] = "-",
     output: Annotated[str, typer.Option("--output", "-o", help="Where to write; - = standard output.")] = "-",
     format: Annotated[Format, typer.Option(help="conll: columns; text: a sentence a line.")] = Format.conll,
     forced: Annotated[bool, typer.Option(help="Keep the labels the file has; ? marks those to fill in.")] = False,
@@ -317,17 +355,32 @@ def tag(
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object a line, for each sentence, with probabilities.")
     ] = False,
+    table: TableOptions,
+    tables: EngineOptions,
     scheme: Scheme = "auto",
     separator: Separator = None,
     jobs: Jobs = -1,
 ) -> None:
     """Tag a file.
 
-    Writes its columns with the predicted label as the last one, or JSON, one object a line.
+    Writes its columns with the predicted label as the last one, or JSON, one object a line; of a table a Parquet file,
+    all of it or nothing.
     """
     from kinfolk.core.files import write_utf8
     from kinfolk.text.conll import write_conll
 
+    engine = engine_of(tables, jobs)
+    if engine is not None or file.lower().endswith((".parquet", ".pq")):
+        asked = {
+            "--format": format is not Format.conll, "--forced": forced, "--entities": entities,
+            "--k-best": k_best is not None, "--json": as_json, "--scheme": scheme != "auto",
+            "--separator": separator is not None,
+        }  # fmt: skip
+        with engine if engine is not None else nullcontext():
+            tag_table(engine, model, file, output, table, [name for name, one in asked.items() if one], jobs)
+        return
+    for option in given_options(table):
+        raise SettingError.saying(f"{option} needs a table of tokens: a Parquet file, or --engine")
     tagger = _load(model, jobs)
     corpus = read_corpus(tagger, file, format, scheme, separator)
     if entities:
@@ -340,6 +393,20 @@ def tag(
         write_utf8(output, sentence_lines(tagger, corpus, forced))
     else:
         write_conll(corpus, output, labels=tagger.predict(corpus, forced=forced))
+
+
+def tag_table(
+    engine: Any, model: Path, file: str, output: str, table: TableOptions, strange: list[str], jobs: int
+) -> None:
+    """All columns of a table of tokens with their labels, in a Parquet file."""
+    if strange:
+        raise SettingError.saying(f"{strange[0]} is for a file of columns or of text, not for a table; leave it out")
+    if file == "-":
+        raise SettingError.saying("--engine reads Parquet and CSV files, not standard input; name one")
+    check_parquet_output(output)
+    refuse_overwriting(output, "--output", file, model)
+    shell_words().instead["into"] = "--output"
+    _load(model, jobs).tag(file, engine=engine, into=output, **table.named())
 
 
 @app.command(epilog=TOKENS_EVALUATE)

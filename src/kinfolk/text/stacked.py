@@ -7,6 +7,7 @@ by document. Inference is K + 1 passes.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple, Self, final
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from kinfolk.collective.relations import Neighbourhood
 from kinfolk.collective.stacking import (
+    FOLDS,
     Instances,
     StackedModel,
     Training,
@@ -26,14 +28,16 @@ from kinfolk.collective.stacking import (
 )
 from kinfolk.collective.templates import Count, TemplateSet, Window, as_templates, set_known
 from kinfolk.core.modelfile import Functions, ModelFile, fits, restored
-from kinfolk.core.settings import check_settings, one_of, setting
+from kinfolk.core.settings import FLAG, NONE, check_settings, one_of, setting, whole
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.errors import SettingError
 from kinfolk.inference.chain import expected_correct, viterbi
+from kinfolk.learning.crossfit import NOTHING
 from kinfolk.learning.gain import Counted, Gain
 from kinfolk.report.page import PathLike
 from kinfolk.text import schemes
 from kinfolk.text.batch import Batch, Confidence, Entity, entity_list, found_spans, token_weights
+from kinfolk.text.calibration import temperature
 from kinfolk.text.chain import ChainTagger
 from kinfolk.text.corpus import Corpus
 from kinfolk.text.explain import explain_document, one_document
@@ -50,8 +54,11 @@ from kinfolk.text.skip_edges import (
 )
 from kinfolk.text.tagger import Tagger, TokenModel
 
+log = logging.getLogger("kinfolk")
 Array = NDArray[Any]
+USUAL_FOLDS = 3
 FAINT = 0.02  # a probability below it counts as 0
+LOOSE = 0.02  # tolerance of models of folds: as good on held-out documents as a closer one, in half the time
 
 
 @dataclass(eq=False)
@@ -71,6 +78,8 @@ class TokenInstances(Instances):
         settings = base.get_params()
         if self.coding.inner is not None:
             settings["encoding"] = self.coding.inner  # a part of the documents must not choose another
+        if len(index) < (self.fold >= 0).sum():
+            settings["tolerance"] = max(settings["tolerance"], LOOSE)
         return type(base)(**settings).fit(part, sample_weight=weights)
 
     def proba(self, model: Tagger, index: Array, aggregates: Array | None) -> Array:
@@ -106,11 +115,10 @@ def estimate(training: Training, instances: TokenInstances) -> Array:
     return found
 
 
-def stacked_gain(training: Training, instances: TokenInstances) -> Gain:
-    """Of the last level over the base, by models that never saw a document's labels; of both the valid labelling with
-    most expected right labels."""
+def stacked_gain(training: Training, instances: TokenInstances, tables: tuple[Array, Array]) -> Gain:
+    """Of the last level over the base, by what both say of documents whose labels their models never saw; of both the
+    valid labelling with most expected right labels."""
     corpus, coding, fold, counted = instances.batch.corpus, instances.coding, instances.fold, Counted()
-    tables = (training.estimate_alone(), estimate(training, instances))
     allowed = schemes.transitions(coding.classes.names, coding.inner)
     chains = [expected_correct(table, corpus.sentence_starts, *allowed) for table in tables]
     paths = [viterbi(potentials, resolve_jobs(instances.bases[0].n_jobs))[0] for potentials in chains]
@@ -118,6 +126,24 @@ def stacked_gain(training: Training, instances: TokenInstances) -> Gain:
     alone, together = (document_counts(coding, corpus, path)[asked] for path in paths)
     counted.add(alone, together, (paths[0] != paths[1])[fold >= 0].sum())
     return counted.gain(metric_of(coding), "documents", training.scheme.n_folds)
+
+
+def cross_fitted(training: Training, instances: TokenInstances) -> tuple[Array, Array]:
+    """(n, L) by the base and by who answers, of documents whose labels their models never saw. Votes for the last level
+    are those it is trained on, as in Figure 2 of the paper: of each document by a model that has not seen it."""
+    level, fold = training.depth, instances.fold
+    base = training.votes(0, NOTHING, true_labels=False)
+    found, labelled = base.copy(), np.flatnonzero(fold >= 0)
+    rows = training.training_rows(level, labelled)
+    assert rows is not None
+    for hidden in range(training.scheme.n_folds):
+        mine = fold[labelled] == hidden
+        model = instances.learn(level, labelled[~mine], rows[~mine])
+        found[labelled[mine]] = instances.proba(model, labelled[mine], rows[mine])
+    if instances.base_alone:
+        single = alone(instances.batch.corpus)[instances.batch.corpus.token_documents]
+        found[single] = base[single]
+    return base, found
 
 
 class Part(NamedTuple):
@@ -229,11 +255,27 @@ class StackedTagger(StackedModel, TokenModel):
 
     GONE: ClassVar[tuple[str, ...]] = ("features", "split", "samples")
 
+    depth: int | None = setting(
+        None,
+        "levels above the base's own; 0 is the base alone. None: 1, unless documents that neither has seen say that "
+        "the base alone is better, which the log tells",
+        whole(0) | NONE,
+    )
+    folds: int | Sequence[int] | None = setting(
+        None, "number of folds of cross-fitting, or the fold of each token. None: 3", FOLDS
+    )
     known: str = setting(
         "crossfit",
         'what others give in training and prediction: "crossfit" predictions, in training of models that have not seen '
         'them; "ceiling": true labels, even those to be predicted: the most that could be gained, no model',
         one_of("crossfit", "ceiling"),
+    )
+
+    calibrate: bool = setting(
+        False,
+        "whether probabilities are made as sure as they are right, by a temperature learned on folds of documents, at "
+        "the cost of three short trainings",
+        FLAG,
     )
 
     levels_: list[Tagger] = field(init=False)
@@ -256,12 +298,46 @@ class StackedTagger(StackedModel, TokenModel):
         with self._all_or_nothing():
             guards = self._guards(self.known, depth)
             training = self._trained(instances, self.known, depth, guards)
-            self.gain_ = stacked_gain(training, instances) if guards else None
+            chosen = self._gain_to_choose_by(training, instances)
+            self.gain_ = self._strict_gain(training, instances) if guards else chosen
             self.alone_ = "base" if instances.base_alone else "last"
             self.folds_, self.coding_, self.template_set_ = instances.fold, instances.coding, instances.templates
             self.levels_ = training.models
-        self._tell_gain()
+            if chosen is not None and chosen.gain < 0:
+                depth, self.levels_ = 0, self.levels_[:1]
+                log.warning("StackedTagger: the base alone is kept, which is better on folds not seen: %s", chosen)
+            if self.calibrate:
+                self._calibrate(training, instances, depth)
+        if self.guard:
+            self._tell_gain()
+        elif self.gain_ is not None:
+            log.info("StackedTagger: %s", self.gain_)
         return self
+
+    @property
+    def dealt(self) -> Any:
+        return USUAL_FOLDS if self.folds is None else self.folds
+
+    def _strict_gain(self, training: Training, instances: TokenInstances) -> Gain:
+        """What a guard tells: of documents whose labels no model that had a part in the answer has seen."""
+        return stacked_gain(training, instances, (training.estimate_alone(), estimate(training, instances)))
+
+    def _gain_to_choose_by(self, training: Training, instances: TokenInstances) -> Gain | None:
+        """At the cost of one more level a fold; None where there is nothing to choose from."""
+        chooses = self.depth is None and training.depth and self.known != "ceiling" and self.predictions == "proba"
+        if not chooses or self.cross_fitting == "none" or training.scheme.n_folds < 2:
+            return None
+        return stacked_gain(training, instances, cross_fitted(training, instances))
+
+    def _calibrate(self, training: Training, instances: TokenInstances, depth: int) -> None:
+        """Those who answer: the last level, over votes that are cross-fitted, and the base where it does."""
+        batch, tokens = instances.batch, np.flatnonzero(instances.fold >= 0)
+        for level in {depth, 0} if self.alone_ == "base" else {depth}:
+            tagger = self.levels_[level]
+            if not isinstance(tagger, ChainTagger):
+                base = "LinearChainCRF, MEMM or MaxEnt with `calibrate=True`"
+                raise SettingError("base", type(tagger).__name__, base, "leave `calibrate` out, or use a TokenLayer")
+            tagger.make_milder(temperature(tagger, batch.part(tokens, training.training_rows(level, tokens))))
 
     def cross_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Array:
         """Predictions of the last level for the training tokens themselves, by models that never saw their labels: an
@@ -295,7 +371,7 @@ class StackedTagger(StackedModel, TokenModel):
         labels, n, ceiling = coding.encode(corpus), corpus.n_tokens, self.known == "ceiling"
         templates = TEMPLATES if self.templates is None else as_templates(self.templates)
         beyond = any(not isinstance(template, Window) or template.template is not None for template in templates)
-        depth = _depth(self, batch) if beyond and not ceiling else self.depth
+        depth = _depth(self, batch) if beyond and not ceiling else self.n_levels
         fold = self._document_folds(labels, corpus)
         unlabelled, jobs = corpus.with_labels(None, None), resolve_jobs(self.n_jobs)
         neighbourhood = Neighbourhood(n, len(coding.classes), {}, corpus=unlabelled, n_jobs=jobs)
@@ -372,8 +448,8 @@ class StackedTagger(StackedModel, TokenModel):
 
 def _depth(model: StackedTagger, batch: Batch) -> int:
     """0 where there is nothing to aggregate: votes of the same sentence alone say little that its features did not."""
-    if not model.depth or not without_neighbours(batch.corpus):
-        return int(model.depth)
+    if not model.n_levels or not without_neighbours(batch.corpus):
+        return model.n_levels
     reason = "a token has no neighbours beyond its sentence"
     dicts = batch.items is not None
     if model.templates is None:
@@ -383,4 +459,4 @@ def _depth(model: StackedTagger, batch: Batch) -> int:
         )  # fmt: skip
         return 0
     warn_without_neighbours(batch.corpus, reason, dicts=dicts)
-    return int(model.depth)
+    return model.n_levels

@@ -121,6 +121,36 @@ class TokenModel(Saved):
         batch, decoder = replace(Batch.of(X), kept_rows={}), self._decoder()  # asked for twice, extracted once
         return decoder.entities(batch, decoder.paths(batch, forced), forced)
 
+    def tag(
+        self,
+        tokens: Any,
+        *,
+        word: str = "word",
+        sentence: str | None = "sentence",
+        document: str | None = "document",
+        label: str = "label",
+        probability: str | None = None,
+        engine: Any = None,
+        into: PathLike | None = None,
+    ) -> Any:
+        """A table of tokens, a row a token in the order of the text, given back as what it came as (pandas, polars,
+        Arrow, DuckDB, Spark, a dict of lists), its columns and order kept, with the label of each.
+
+        tokens        the table; or Parquet and CSV files, by a path or a glob: "corpus/*.parquet"
+        word          its column of words; other columns of the training data, such as "pos", go by their names
+        sentence      the column in which another value begins another sentence; None: a document is one sentence
+        document      the column that names the document of a token; None: each sentence is a document of its own
+        label         the new column of labels, as `predict` gives them
+        probability   the new column of their probabilities, each by itself, as in `predict_proba`; None: no such column
+        engine        where the table is held and worked on (docs/engines.md), with the same answers: None or Threads(),
+                      memory; DuckDB(memory_limit="2GB"), a database on disk; Spark(session), a cluster
+        into          a Parquet file to write in the place of an answer, all of it or nothing; needed for files
+        """
+        from kinfolk.text.in_engine import NewColumns, TokenTable, tag_tokens
+
+        columns, new = TokenTable(word, sentence, document), NewColumns(label, probability)
+        return tag_tokens(self, tokens, columns, new, engine, into)
+
     # -- scores ---------------------------------------------------------------------------------------
 
     def score(self, X: Any, y: Any = None) -> float:

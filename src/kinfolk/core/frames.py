@@ -6,6 +6,7 @@ live on the same connection), dicts of lists, and whatever else narwhals knows.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -188,3 +189,28 @@ _STREAMS: Mapping[str, Callable[[Any], Any]] = {
     "RecordBatchReader": lambda table: table.to_reader(),
     "RecordBatch": _batch,
 }
+
+
+# -- files ----------------------------------------------------------------------------------------------
+
+
+def is_path(source: Any) -> bool:
+    return isinstance(source, str | os.PathLike)
+
+
+def targets(frames: Sequence[Any], into: Any) -> list[Any]:
+    """The files to write, one a table; None: a table of the kind that came."""
+    if into is None:
+        if any(is_path(one) for one in frames):
+            raise SettingError("into", None, "the Parquet file to write, as the tables come from files")
+        return [None] * len(frames)
+    listed = [into] if is_path(into) else list(into)
+    if len(listed) != len(frames):
+        raise SettingError("into", into, f"{len(frames)} Parquet file{'s' * (len(frames) > 1)}, one a table")
+    for path in map(os.fspath, listed):
+        if not path.lower().endswith((".parquet", ".pq")):
+            raise SettingError("into", path, "a name that ends in .parquet")
+        folder, name = os.path.split(os.path.abspath(path))
+        if "://" not in path and not os.path.isdir(folder):
+            raise InputError(f"there is no folder {os.path.dirname(path)!r} to write {name!r} into; make it first")
+    return listed

@@ -1,0 +1,374 @@
+"""Tokens labelled by the probabilities of some other model, and by the company they keep.
+
+Candidates, pooled by their log-loss on documents that they have not seen (`learning.pooling`):
+
+    given                  the probabilities as they came
+    company                a linear-chain CRF that sees of a token: what was given of it, of those around it, and of the
+                           others with the same word in the document
+    company and features   the same, with features of its own
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.collective.given import Given, doubt, warn_of_in_sample, warn_of_less_sure
+from kinfolk.collective.layer import GIVEN, CollectiveLayer, LayerExplanation, explained
+from kinfolk.collective.relations import Neighbourhood
+from kinfolk.collective.stacking import put_templates, restored_templates
+from kinfolk.collective.templates import Count, TemplateSet, Window, set_known
+from kinfolk.core.modelfile import Functions, ModelFile, fits, restored
+from kinfolk.core.settings import NONE, check_settings, setting, whole
+from kinfolk.core.threads import resolve_jobs
+from kinfolk.core.training import speaker
+from kinfolk.errors import InputError
+from kinfolk.inference.chain import Potentials, span_probabilities
+from kinfolk.learning.gain import Counted, Gain
+from kinfolk.learning.pooling import log_probabilities, pool_weights, pooled
+from kinfolk.report.page import PathLike
+from kinfolk.text import schemes
+from kinfolk.text.attributes import short_shape
+from kinfolk.text.batch import Batch, Confidence, Entity
+from kinfolk.text.chain import FittedDecoder, LinearChainCRF, only_known
+from kinfolk.text.corpus import Corpus
+from kinfolk.text.gain import document_counts, metric_of
+from kinfolk.text.schemes import LabelCoding
+from kinfolk.text.scores import EntityScores
+from kinfolk.text.skip_edges import SameWord, learned_skips
+from kinfolk.text.stacked import token_aggregates, token_votes
+from kinfolk.text.tagger import TokenModel
+
+Array = NDArray[Any]
+COMPANY, FEATURES = "company", "company and features"
+MANY = 100_000  # tokens from which on two folds will do
+SLIGHT = 0.01  # the least probability whose logarithm counts
+WITHIN = (Window(3),)
+BEYOND = (Window(3), Count(SameWord(capitalised=False, max_document_frequency=None, most_recent=None)))
+BY_LETTERS = {"E": ("IOBES",), "S": ("IOBES",), "L": ("BILOU",), "U": ("BILOU",)}
+
+
+def coding_of(corpus: Corpus, given: Given) -> LabelCoding:
+    """Labels in the tag scheme of the classes given; where letters leave two, in the one by which they are likelier."""
+    if corpus.scheme is None:
+        return LabelCoding.learn(corpus, "auto")
+    letters = {name[0] for name in given.names if name[1:2] in ("-", "")}
+    encodings = next((BY_LETTERS[one] for one in sorted(letters) if one in BY_LETTERS), ("BIO", "IOB1"))
+    found = [LabelCoding.learn(corpus, encoding) for encoding in encodings]
+    return max(found, key=lambda coding: _likelihood(corpus, given, coding)) if len(found) > 1 else found[0]
+
+
+def _likelihood(corpus: Corpus, given: Given, coding: LabelCoding) -> float:
+    labels = coding.encode(corpus)
+    known = np.flatnonzero(labels >= 0)
+    table = given.aligned(coding.classes, tells=False)
+    return float(np.log(np.maximum(table[known, labels[known]], 1e-6)).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class LayerDecoder(FittedDecoder):
+    """The pool from the side of prediction; `extra` of a batch is what was given."""
+
+    def marginals(self, batch: Batch, forced: bool) -> Array:
+        model: PooledTagger = self.model
+        tables = [table for name, table in model.tables(batch).items() if model.weights_[name] > 0]
+        found = pooled(tables, [weight for weight in model.weights_.values() if weight > 0])
+        labels = self.forced_labels(batch, forced)
+        if labels is not None:
+            set_known(found, labels)
+        return found
+
+    def paths(self, batch: Batch, forced: bool) -> NDArray[np.int32]:
+        return self.best_valid(batch, self.marginals(batch, forced), forced)
+
+    def span_probabilities(
+        self, batch: Batch, path: NDArray[np.int32], found: Sequence[schemes.Span], continues: Array, forced: bool
+    ) -> Confidence:
+        """Of a chain of tokens by themselves, of which labels follow each other as their scheme has it."""
+        starts, n_labels = batch.corpus.sentence_starts, len(self.coding.classes)
+        pair, start, end = (np.where(mask, 0.0, -np.inf) for mask in self.allowed())
+        node = log_probabilities(self.marginals(batch, forced))
+        chain = Potentials(node, pair.reshape(1, n_labels, n_labels), start, end, starts)
+        chain = only_known(chain, self.forced_labels(batch, forced))
+        first, last = (np.array([span[k] for span in found], np.int64) - k for k in (0, 1))
+        sentence = np.searchsorted(starts, first, side="right") - 1
+        labels = np.concatenate([path[span.start : span.end] for span in found])
+        values = span_probabilities(chain, sentence, first, last, labels, continues)
+        return Confidence(values, np.zeros(len(found), bool))
+
+
+@final
+@dataclass(eq=False, repr=False)
+class PooledTagger(TokenModel):
+    """A trained layer as other taggers are; `extra` of a batch is what was given of its tokens."""
+
+    features: Any = setting(True, "as in TokenLayer", in_file=False)
+    folds: int | None = setting(None, "as in TokenLayer", whole(2) | NONE)
+
+    weights_: dict[str, float] = field(init=False)
+    taggers_: dict[str, LinearChainCRF] = field(init=False)
+    template_set_: TemplateSet = field(init=False)
+    gain_: Gain | None = field(init=False, default=None)
+    doubt_: float = field(init=False)
+
+    constrain: ClassVar[bool] = True  # labels follow each other as their scheme has it
+
+    @property
+    def _scheme(self) -> str | None:
+        return "auto"
+
+    def _decoder(self, weights: Any = None) -> LayerDecoder:
+        return LayerDecoder(self, resolve_jobs(self.n_jobs))
+
+    # -- learning -------------------------------------------------------------------------------------
+
+    def fit(self, batch: Batch, given: Given) -> Self:
+        """Train on tokens with labels, and what was given of them."""
+        corpus = batch.corpus
+        if not corpus.is_labelled:
+            raise InputError("training needs labels: give a labelled Corpus, or `y`")
+        if corpus.n_documents < 2:
+            raise InputError("one document is too little: what company adds is learned by documents held out; give two")
+        coding = coding_of(corpus, given)
+        labels, table = coding.encode(corpus), given.aligned(coding.classes)
+        warn_of_in_sample(table, labels)
+        self.coding_, self.doubt_ = coding, doubt(table)
+        self._learn(replace(batch, extra=None), labels, table)
+        return self
+
+    def given(self, batch: Batch, given: Given) -> Batch:
+        """The batch with what was given of it, to be asked about."""
+        table = given.aligned(self.coding_.classes, tells=False)
+        warn_of_less_sure(self.doubt_, table)
+        return replace(batch, extra=table.astype(np.float32))
+
+    def _learn(self, batch: Batch, labels: Array, table: Array) -> None:
+        corpus, tell = batch.corpus, speaker(self.verbose)
+        has_words = any(map(str, corpus.columns["word"].values))
+        self.template_set_ = TemplateSet.learn(BEYOND if has_words else WITHIN, self._neighbourhood(corpus))
+        fold = self._folds(corpus)
+        n_folds, columns = int(fold.max(initial=-1)) + 1, self._columns(corpus, table)
+        unseen, self.taggers_ = {GIVEN: table}, {}
+        for name in [COMPANY, *([FEATURES] if self.features is not False else [])]:
+            found = np.zeros_like(table)
+            for hidden in range(n_folds):
+                mine = np.flatnonzero(fold == hidden)
+                tagger = self._tagger(name).fit(_seen(name, batch, np.flatnonzero(fold != hidden), columns))
+                found[mine] = token_votes(tagger, _seen(name, batch, mine, columns), self.coding_, False)
+                tell(f"{name}: fold {hidden + 1} of {n_folds}")
+            unseen[name] = found
+            whole_batch = np.arange(corpus.n_tokens)
+            self.taggers_[name] = self._tagger(name).fit(_seen(name, batch, whole_batch, columns))
+        self._weigh(corpus, labels, fold, unseen)
+
+    def _weigh(self, corpus: Corpus, labels: Array, fold: Array, unseen: dict[str, Array]) -> None:
+        """Weights by all folds; those of the model given alone, where the pool of the others' folds is no better."""
+        known = labels >= 0
+        tables = list(unseen.values())
+
+        def weights(rows: Array) -> Array:
+            return pool_weights([table[rows] for table in tables], labels[rows])
+
+        together = np.empty_like(tables[0])
+        for hidden in range(int(fold.max(initial=-1)) + 1):
+            mine = fold == hidden
+            together[mine] = pooled([table[mine] for table in tables], weights(np.flatnonzero(known & ~mine)))
+        decoder, asked = self._decoder(), Batch(corpus)
+        paths = [decoder.best_valid(asked, table, False) for table in (tables[0], together)]
+        documents = np.unique(corpus.token_documents[known])
+        alone, pool = (document_counts(self.coding_, corpus, path)[documents] for path in paths)
+        counted = Counted()
+        counted.add(alone, pool, (paths[0] != paths[1])[known].sum())
+        self.gain_ = counted.gain(metric_of(self.coding_), "documents", int(fold.max(initial=0)) + 1)
+        if pool[:, 0].sum() / max(pool[:, 1].sum(), 1) < alone[:, 0].sum() / max(alone[:, 1].sum(), 1):
+            self.weights_ = {name: float(name == GIVEN) for name in unseen}
+        else:
+            self.weights_ = dict(zip(unseen, map(float, weights(np.flatnonzero(known))), strict=True))
+
+    def _folds(self, corpus: Corpus) -> NDArray[np.int32]:
+        """(n,), of every token that of its document."""
+        n, wanted = corpus.n_documents, self.folds or (3 if corpus.n_tokens < MANY else 2)
+        dealt = np.random.default_rng(self.random_state).permutation(n) % min(n, wanted)
+        return dealt.astype(np.int32)[corpus.token_documents]
+
+    def _tagger(self, name: str) -> LinearChainCRF:
+        templates: Any = [short_shape[0]]
+        if name == FEATURES:
+            templates = "document" if self.features is True else self.features
+        return LinearChainCRF(
+            templates=templates, encoding=self.coding_.inner or "auto", random_state=self.random_state,
+            n_jobs=self.n_jobs,
+        )  # fmt: skip
+
+    # -- what candidates see and say --------------------------------------------------------------------
+
+    def _neighbourhood(self, corpus: Corpus) -> Neighbourhood:
+        jobs, n_labels = resolve_jobs(self.n_jobs), len(self.coding_.classes)
+        return Neighbourhood(corpus.n_tokens, n_labels, {}, corpus=corpus.with_labels(None, None), n_jobs=jobs)
+
+    def _columns(self, corpus: Corpus, table: Array) -> NDArray[np.float32]:
+        """(n, q): what was given of a token, as probabilities and as logarithms, and of its company."""
+        surely = np.log(np.maximum(table, SLIGHT) / SLIGHT) / -np.log(SLIGHT)
+        everyone = np.arange(corpus.n_tokens)
+        around = token_aggregates(self.template_set_, self._neighbourhood(corpus), table, table, everyone)
+        return np.concatenate([surely, around], axis=1).astype(np.float32)
+
+    def tables(self, batch: Batch) -> dict[str, Array]:
+        """(n, L) by each candidate that has weight; of the one given what was given."""
+        if batch.extra is None:
+            raise InputError("a layer answers by the probabilities given to it: `predict(X, probabilities)`")
+        given = np.asarray(batch.extra, np.float64)
+        found = {GIVEN: given}
+        asked = [name for name in self.taggers_ if self.weights_[name] > 0]
+        if asked:
+            plain, columns = replace(batch, extra=None, kept_rows=None), self._columns(batch.corpus, given)
+            everyone = np.arange(batch.corpus.n_tokens)
+            for name in asked:
+                seen = _seen(name, plain, everyone, columns)
+                found[name] = token_votes(self.taggers_[name], seen, self.coding_, False)
+        return {name: found[name] for name in self.weights_ if name in found}
+
+    # -- model files ----------------------------------------------------------------------------------
+
+    def to_state(self) -> ModelFile:
+        state = ModelFile({**self.head(), "labels": self.coding_.to_state()})
+        taggers = {name: tagger for name, tagger in self.taggers_.items() if self.weights_[name] > 0}
+        levels = [state.add(f"level.{i}", tagger.to_state()) for i, tagger in enumerate(taggers.values())]
+        put_templates(state, self.template_set_, levels=levels, names=list(taggers))
+        state.header["layer"] = {"weights": self.weights_, "doubt": self.doubt_}
+        return state
+
+    def _restore(self, file: ModelFile, functions: Functions, trusted: Sequence[str]) -> None:
+        self.coding_, spec = LabelCoding.from_state(file.header["labels"]), file.header["stacked"]
+        taggers = [
+            restored(file.part(f"level.{i}", level), functions, trusted) for i, level in enumerate(spec["levels"])
+        ]
+        self.taggers_ = dict(zip(map(str, spec["names"]), taggers, strict=True))
+        self.template_set_ = restored_templates(file, functions, learned_skips)
+        layer = file.header["layer"]
+        self.weights_ = {str(name): float(weight) for name, weight in layer["weights"].items()}
+        self.doubt_ = float(layer["doubt"])
+        carrying = {name for name, weight in self.weights_.items() if weight > 0}
+        fits(GIVEN in self.weights_ and {*self.taggers_} == carrying - {GIVEN} and bool(carrying))
+        fits(all(np.isfinite(weight) and weight >= 0 for weight in self.weights_.values()))
+        n_labels = len(self.coding_.classes)
+        fits(self.template_set_.n_votes == n_labels and 0 <= self.doubt_ <= 1)
+        width = 2 * n_labels + self.template_set_.width
+        for tagger in self.taggers_.values():
+            fits(
+                isinstance(tagger, LinearChainCRF) and {*tagger.coding_.classes.names} <= {*self.coding_.classes.names}
+            )
+            fits(tagger.weights_.node.shape[0] == tagger.features_.n_features + width)
+        self.features = FEATURES in self.weights_
+
+
+def _seen(name: str, batch: Batch, tokens: Array, columns: Array) -> Batch:
+    """The documents of tokens as a candidate sees them."""
+    part = batch.part(tokens, columns[tokens])
+    return part if name == FEATURES else replace(part, items=None)
+
+
+# -- the model ----------------------------------------------------------------------------------------
+
+
+@final
+@dataclass(eq=False, repr=False)
+class TokenLayer(CollectiveLayer):
+    """The labels of tokens, made consistent: a layer over the probabilities that any model gave (a transformer, spaCy,
+    a tagger of another library), which learns from labelled documents what neighbours and equal words add.
+
+    Learned by `fit`: `classes_`, `weights_` (of what was given, and of the candidates above it), and `gain_`, what the
+    pool adds to what was given, with an interval over documents.
+    """
+
+    pool_: PooledTagger = field(init=False)
+
+    def fit(self, X: Any, probabilities: Any, y: Any = None, *, classes: Any = None) -> Self:
+        """Train on tokens with labels.
+
+        X               a Corpus, sentences of words, or of feature dicts
+        probabilities   of every token, by a model that has not seen its label (`out_of_fold`): an array (tokens,
+                        classes), one a sentence, or dicts {label: probability}
+        y               labels, where X has none
+        classes         the labels that columns stand for, in the tag scheme of the model that gave them
+        """
+        check_settings(self)
+        batch = Batch.of(X, y)
+        given = Given.of(probabilities, batch.corpus.n_tokens, classes)
+        settings = {name: getattr(self, name) for name in ("features", "folds", "random_state", "n_jobs", "verbose")}
+        with self._all_or_nothing():
+            self.names_ = given.names
+            self.pool_ = PooledTagger(**settings).fit(batch, given)
+            self.weights_, self.gain_ = self.pool_.weights_, self.pool_.gain_
+        self._tell()
+        return self
+
+    @property
+    def classes_(self) -> Array:
+        """The labels that columns of `predict_proba` stand for."""
+        self._require_fitted()
+        return self.pool_.classes_
+
+    def _batch(self, X: Any, probabilities: Any, y: Any, classes: Any) -> Batch:
+        self._require_fitted()
+        batch = Batch.of(X, y)
+        given = Given.of(probabilities, batch.corpus.n_tokens, self.names_ if classes is None else classes)
+        return self.pool_.given(batch, given)
+
+    @property
+    def _tagger(self) -> PooledTagger:
+        self._require_fitted()
+        return self.pool_
+
+    def predict(self, X: Any, probabilities: Any, *, classes: Any = None) -> list[list[Any]]:
+        """One list of labels a sentence, in the type and the tag scheme of the training data."""
+        return self._tagger.predict(self._batch(X, probabilities, None, classes))
+
+    def predict_proba(self, X: Any, probabilities: Any, *, classes: Any = None) -> list[Array]:
+        """One array (tokens, classes) a sentence, columns as `classes_`."""
+        return self._tagger.predict_proba(self._batch(X, probabilities, None, classes))
+
+    def predict_candidates(self, X: Any, probabilities: Any, *, classes: Any = None) -> dict[str, Array]:
+        """(tokens, classes) by each candidate that has weight, what was given among them."""
+        return self._tagger.tables(self._batch(X, probabilities, None, classes))
+
+    def predict_entities(self, X: Any, probabilities: Any, *, classes: Any = None) -> list[Entity]:
+        """The predicted entities, each with the probability that this very entity is there: an approximation, as if
+        tokens were independent but for the tag scheme."""
+        return self._tagger.predict_entities(self._batch(X, probabilities, None, classes))
+
+    def score(self, X: Any, probabilities: Any, y: Any = None, *, classes: Any = None) -> float:
+        """Entity F1 as conlleval counts it, from 0 to 1; token accuracy when the labels are not spans."""
+        return self._tagger.score(self._batch(X, probabilities, y, classes))
+
+    def evaluate(
+        self, X: Any, probabilities: Any, y: Any = None, *, classes: Any = None, report: PathLike | None = None
+    ) -> tuple[EntityScores | None, float]:
+        """Entity scores (None when labels are not spans) and token accuracy, in percent; `report`: also as a page."""
+        return self._tagger.evaluate(self._batch(X, probabilities, y, classes), report=report)
+
+    def explain(self, X: Any, probabilities: Any, token: int, *, classes: Any = None) -> LayerExplanation:
+        """Why the token of this number has its label: what every candidate says of it, and what the others say."""
+        batch = self._batch(X, probabilities, None, classes)
+        n, tables = batch.corpus.n_tokens, self.pool_.tables(batch)
+        if not 0 <= token < n:
+            raise InputError(f"tokens are numbered from 0 to {n - 1}; got {token}")
+        path = self.pool_._decoder().paths(batch, False)
+        return explained(tables, self.weights_, int(path[token]), token, self.pool_.coding_.classes.names)
+
+    # -- model files ----------------------------------------------------------------------------------
+
+    def to_state(self) -> ModelFile:
+        state = super().to_state()
+        state.header["pool"] = state.add("pool", self.pool_.to_state())
+        return state
+
+    def _restore(self, file: ModelFile, functions: Functions, trusted: Sequence[str]) -> None:
+        super()._restore(file, functions, trusted)
+        self.pool_ = restored(file.part("pool", file.header["pool"]), functions, trusted)
+        fits(isinstance(self.pool_, PooledTagger))
+        self.weights_, self.features = self.pool_.weights_, self.pool_.features
