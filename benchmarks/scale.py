@@ -286,7 +286,7 @@ def needs(known: Answer, n: float, price: float) -> str:
     return "\n".join(lines)
 
 
-RUN = {"records": 2.5e5, "edges": 1e6, "tokens": 1e5}  # units that a process computes on at a time
+RUN = {"records": 2e5, "edges": 1e6, "tokens": 1e5}  # units that a process computes on at a time
 
 
 def _memory(kind: str, engine: str, costs: Answer, rows: list[Answer]) -> float:

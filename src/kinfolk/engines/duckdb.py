@@ -28,7 +28,7 @@ from kinfolk.core.engine import (
 from kinfolk.errors import InputError, SettingError
 
 READERS = {".parquet": "read_parquet", ".pq": "read_parquet", ".csv": "read_csv", ".tsv": "read_csv"}
-PAIRS_AT_A_TIME = 250_000  # runs of a million take two gigabytes
+PAIRS_AT_A_TIME = 200_000  # runs of a million take two gigabytes
 WRITTEN_AT_ONCE = 122_880  # rows that DuckDB keeps together: fewer are written twice
 INSTALL = "pip install 'kinfolk[duckdb]'"
 
