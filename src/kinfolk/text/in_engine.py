@@ -152,7 +152,7 @@ def corpus_columns(model: TokenModel, there: Sequence[str], table: TokenTable) -
             raise InputError(f"the tokens have no column {name!r} ({setting}); there are {known}: name one with "
                              f"`{setting}=...`" + ", or None" * (setting != "word"))  # fmt: skip
     taggers: Sequence[Any] = getattr(model, "levels_", None) or [model]
-    features = [one for each in taggers for one in (each.features_, each.transition_features_) if one is not None]
+    features = [one for each in taggers for one in (each.features_, each.pair_features_) if one is not None]
     if not all(isinstance(one, TokenFeatures) for one in features):
         raise InputError("the model was trained on feature dicts, and a table has words; give them to `predict`")
     needed = {name: t for one in features for t in one.templates for name in t.needs() if name != "word"}

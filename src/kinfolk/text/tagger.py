@@ -233,7 +233,7 @@ class Tagger(TokenModel, Optimised):
     warm_start: bool = setting(False, "`fit` starts from the weights of the previous `fit`", FLAG)
 
     features_: FeatureSet = field(init=False)
-    transition_features_: TokenFeatures | None = field(init=False)
+    pair_features_: TokenFeatures | None = field(init=False)
     columns_: tuple[str, ...] = field(init=False)
     weights_: Any = field(init=False)
     convergence_: Convergence = field(init=False)
@@ -281,7 +281,7 @@ class Tagger(TokenModel, Optimised):
         weights = token_weights(batch, data.labels, coding.classes, self.class_weight, sample_weight)
         plan = TrainingPlan.of(self, jobs)
         with self._all_or_nothing(), observed(callback, self.verbose, self.tolerance) as watcher:
-            self.features_, self.transition_features_, self.coding_ = features, pair_features, coding
+            self.features_, self.pair_features_, self.coding_ = features, pair_features, coding
             self.columns_ = tuple(batch.corpus.columns)
             kept = None if held_out is None else replace(held_out, kept_rows={})  # its features are extracted once
             dicts = batch.items is not None
@@ -349,7 +349,7 @@ class Tagger(TokenModel, Optimised):
         if isinstance(self.class_weight, Mapping):
             named = {label_name(label): weight for label, weight in self.class_weight.items()}
             state.header["settings"]["class_weight"] = named
-        pairs = self.transition_features_
+        pairs = self.pair_features_
         state.header["templates_name"] = self.templates if isinstance(self.templates, str) else None
         state.header["columns"] = list(self.columns_)
         state.header["features"] = state.add("node", ModelFile(self.features_.spec(), *self.features_.state()))
@@ -369,7 +369,7 @@ class Tagger(TokenModel, Optimised):
             found = restored_features(file.part("pair", header["transition_features"]), functions)
             pair = found if isinstance(found, TokenFeatures) else None
             fits(pair is not None)
-        self.features_, self.transition_features_, self.columns_ = node, pair, tuple(header["columns"])
+        self.features_, self.pair_features_, self.columns_ = node, pair, tuple(header["columns"])
         self.templates = header["templates_name"] or (node.templates if isinstance(node, TokenFeatures) else "sentence")
         self.transition_templates = None if pair is None else pair.templates
         self.convergence_ = Convergence.from_file(header["convergence"])
