@@ -30,6 +30,7 @@ from kinfolk.inference.chain import Potentials
 from kinfolk.learning.loglinear import Shape
 from kinfolk.text.batch import Batch, FeatureSet
 from kinfolk.text.chain import Block, ChainTagger, Decoder, LinearChainCRF, from_the_top
+from kinfolk.text.corpus import Corpus
 from kinfolk.text.dicts import DictFeatures
 from kinfolk.text.extraction import TokenFeatures
 from kinfolk.text.scores import token_accuracy
@@ -219,16 +220,16 @@ class CRF(TokenModel):
 
     # -- learning -------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, X_dev: Any = None, y_dev: Any = None, callback: Callback | None = None) -> Self:
-        """Train on sentences `X` of feature dicts with labels `y`.
+    def fit(
+        self, X: Any, y: Any = None, X_dev: Any = None, y_dev: Any = None, callback: Callback | None = None
+    ) -> Self:
+        """Train on sentences `X` of feature dicts with labels `y`, or on a Corpus that has both.
 
         X_dev, y_dev   held-out data: scored after each iteration for `training_log_`, and no more than that
         callback       receives a Progress after each pass and iteration; returning True stops
         """
-        if (X_dev is None) != (y_dev is None):
+        if (X_dev is None) != (y_dev is None) and not isinstance(X_dev, Corpus):
             raise InputError("X_dev and y_dev go together: give both or none")
-        if y is None:
-            raise InputError("CRF learns from labels: fit(X, y)")
         self._check()
         if self.model_filename is not None:
             check_writable(self.model_filename)
@@ -306,11 +307,11 @@ class CRF(TokenModel):
         """The same of one sentence."""
         return self.predict_marginals([xseq])[0]
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, *, words: Any = None, documents: Any = None) -> float:
         """The share of labels that are right, from 0 to 1, as `sklearn_crfsuite.CRF.score`; labels that are unknown do
         not count. F1 of whole entities: `kf.entity_scores(y, crf.predict(X))`."""
         self._require_fitted()
-        batch = Batch.of(X, y, self.scheme)
+        batch = Batch.of(X, y, self.scheme, words, documents)
         gold = self.coding_.gold(batch.corpus, warns=True)
         return token_accuracy(gold.codes, self._decoder().paths(batch, forced=False)) / 100
 
