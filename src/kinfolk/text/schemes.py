@@ -19,7 +19,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -388,7 +388,7 @@ class LabelCoding:
         if inner is not None:  # every letter of each type: one seen only as single tokens may yet be long
             types = {name[1:] for name in names if name != "O"}  # "-PER", or "" for a bare letter
             names = {"O", *(letter + name for name in types for letter in LETTERS[inner])}
-        return cls(outer, inner, Classes.sorted(names, labels.type))
+        return cls(outer, inner, Classes.sorted(names, corpus.labels.type))
 
     def encode(self, corpus: Corpus, repair: bool = True) -> NDArray[np.int32]:
         """Class numbers (n,), -1 where the label is unknown. A label training never saw is an error.
@@ -447,7 +447,7 @@ class LabelCoding:
         column = Column(np.asarray(codes, np.int32), self.classes.names, self.classes.type)
         if self.inner is None or self.outer is None or self.inner == self.outer:
             return column
-        return convert(column, sentence_starts, self.inner, self.outer)
+        return replace(convert(column, sentence_starts, self.inner, self.outer), type=self.classes.type)
 
 
 def _inner_labels(corpus: Corpus, outer: str | None, inner: str | None) -> Column:
