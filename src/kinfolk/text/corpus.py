@@ -182,12 +182,12 @@ class Corpus:
             raise InputError(place + error.fault.reason, path, line) from None
         slips = None if found is None else schemes.slips(self.labels, self.sentence_starts, found, scheme == "auto")
         if slips is not None:
-            path, line, place = self._place(slips[1].token, sentences)
-            first = InputError(place + slips[1].reason, path, line)
-            count = "1 tag breaks" if slips[0] == 1 else f"{slips[0]:,} tags break"
+            path, line, place = self._place(slips.first.token, sentences)
+            first = InputError(place + slips.first.reason, path, line)
+            count = "1 tag breaks" if slips.total == 1 else f"{slips.total:,} tags break"
             warn(
                 f"{first}. {count} the scheme; training and scores repair such tags as conlleval does: what carries on "
-                "no entity starts one. If the labels are in another scheme, name it",
+                f"no entity starts one. Repaired: {slips.in_words()}. If the labels are in another scheme, name it",
                 DataWarning,
             )
         return replace(self, scheme=found)
