@@ -13,6 +13,7 @@ from typing import Any
 import joblib
 import numpy as np
 import pytest
+import sklearn.metrics
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
@@ -21,6 +22,7 @@ from sklearn.model_selection import GridSearchCV, RandomizedSearchCV, cross_val_
 
 import kinfolk as kf
 from kinfolk.errors import InputError, ModelFileError, NotFittedError, SettingError, SettingWarning
+from kinfolk.text import crfsuite
 from kinfolk.text.crfsuite import CRF
 
 # What sklearn-crfsuite's signature has, in its order.
@@ -240,6 +242,40 @@ def test_what_it_learned_is_shown():
     labels = list(crf.classes_)
     labels.remove("A")
     assert labels == ["B", "C"]
+
+
+# -- scores of single labels --------------------------------------------------------------------------
+
+ONE, OTHER = [["a", "c", "b"], ["a", "a"]], [["b", "c", "b"], ["a", "b"]]
+
+
+def test_scores_of_single_labels_are_scikit_learns():
+    """Of the labels one behind the other: a c b a a beside b c b a b."""
+    flat = (["a", "c", "b", "a", "a"], ["b", "c", "b", "a", "b"])
+    assert crfsuite.flat_accuracy_score(ONE, OTHER) == 3 / 5
+    for average in ("micro", "macro", "weighted"):
+        for name in ("precision_score", "recall_score", "f1_score"):
+            found = getattr(crfsuite, f"flat_{name}")(ONE, OTHER, average=average)
+            assert found == getattr(sklearn.metrics, name)(*flat, average=average)
+        f1 = crfsuite.flat_f1_score(ONE, OTHER, average=average)
+        assert crfsuite.flat_fbeta_score(ONE, OTHER, beta=1, average=average) == pytest.approx(f1)
+    assert crfsuite.flat_f1_score(ONE, OTHER, average="macro") == pytest.approx(2 / 3)
+    assert crfsuite.flat_f1_score([["x", "y"]] * 2, [["x", "y"]] * 2, average="weighted") == 1.0
+    report = crfsuite.flat_classification_report(ONE, OTHER, labels=["a", "b"], digits=3)
+    assert report == sklearn.metrics.classification_report(*flat, labels=["a", "b"], digits=3)
+
+
+def test_whole_sentences_that_are_right():
+    assert crfsuite.sequence_accuracy_score(ONE, OTHER) == 0 == crfsuite.sequence_accuracy_score([], [])
+    assert crfsuite.sequence_accuracy_score([[1, 2], [3], [4]], [[1, 2], [4], [4]]) == pytest.approx(2 / 3)
+    assert crfsuite.sequence_accuracy_score([[1, 2], []], [np.array([1, 2]), []]) == 1
+
+
+def test_scores_are_of_the_same_sentences():
+    with pytest.raises(InputError, match="y_true has 2 sentences, y_pred has 1"):
+        crfsuite.flat_accuracy_score(ONE, OTHER[:1])
+    with pytest.raises(InputError, match="sentence 1 has 2 labels in y_true and 1 in y_pred"):
+        crfsuite.sequence_accuracy_score(ONE, [OTHER[0], ["a"]])
 
 
 # -- settings that mean nothing here, and such as cannot be -------------------------------------------

@@ -7,6 +7,8 @@ with the labels they stand at, also by a value of 0 or False, and labels with th
 (`all_possible_states`, `all_possible_transitions`: all there could be). `min_freq` leaves out entries whose values add
 up to less in the training data. All other entries are 0 and stay 0. tests/text/test_crfsuite.py holds weights and
 marginals against python-crfsuite's.
+
+The scores of `sklearn_crfsuite.metrics` are here too, so `from kinfolk.text import crfsuite as metrics` will do.
 """
 
 from __future__ import annotations
@@ -33,8 +35,28 @@ from kinfolk.text.chain import Block, ChainTagger, Decoder, LinearChainCRF, from
 from kinfolk.text.corpus import Corpus
 from kinfolk.text.dicts import DictFeatures
 from kinfolk.text.extraction import TokenFeatures
+from kinfolk.text.flat_scores import (
+    flat_accuracy_score,
+    flat_classification_report,
+    flat_f1_score,
+    flat_fbeta_score,
+    flat_precision_score,
+    flat_recall_score,
+    sequence_accuracy_score,
+)
 from kinfolk.text.scores import token_accuracy
 from kinfolk.text.tagger import TokenModel, TrainingSet
+
+__all__ = [
+    "CRF",
+    "flat_accuracy_score",
+    "flat_classification_report",
+    "flat_f1_score",
+    "flat_fbeta_score",
+    "flat_precision_score",
+    "flat_recall_score",
+    "sequence_accuracy_score",
+]
 
 Array = NDArray[Any]
 WINDOW = 5  # iterations over which kinfolk's optimiser looks at what was gained
