@@ -81,6 +81,10 @@ class DataWarning(UserWarning):
     """Data that could be used, though not quite as they stood, or not as they may have been meant."""
 
 
+class SettingWarning(UserWarning):
+    """A setting that is taken and has no effect, or another than its name says; the message says what is done."""
+
+
 class GainWarning(UserWarning):
     """A collective model that is worse than its local model on its training data, cross-fitted, or the same, or not
     shown to beat it; or whose gain cannot be measured as it was asked for."""

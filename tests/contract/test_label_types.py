@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import io
+import pickle
 from collections.abc import Callable
+from enum import Enum, IntEnum
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import LabelEncoder
 
 import kinfolk as kf
+from kinfolk.core.data import label_name
 from kinfolk.core.modelfile import read_model_file, write_model_file
 from kinfolk.errors import InputError, ModelFileError
 from small_world import QUICK, TAGGERS
@@ -49,8 +53,14 @@ def graph_of(labels: list[Any]) -> tuple[kf.Graph, list[Any]]:
     kinds = np.arange(24) % len(labels)
     y = [labels[i] for i in kinds]
     links = [(i, (i + len(labels)) % 24) for i in range(24)]
-    graph = kf.Graph(3.0 * np.eye(3)[kinds], y, {"near": links}, classes=sorted(labels), feature_names=["u", "v", "w"])
+    graph = kf.Graph(
+        3.0 * np.eye(3)[kinds], y, {"near": links}, classes=_in_order(labels), feature_names=["u", "v", "w"]
+    )
     return graph, y
+
+
+def _in_order(labels: list[Any]) -> list[Any]:
+    return labels if isinstance(labels[0], Enum) else sorted(labels)
 
 
 def saved(model: Any, folder: Path) -> Any:
@@ -157,6 +167,99 @@ def test_a_model_file_whose_labels_are_not_of_their_type(given: dict[str, Any], 
     saved(kf.MaxEnt(**QUICK).fit(*sentences([1, 2, 3])), tmp_path)
     with pytest.raises(ModelFileError, match=message):
         changed(tmp_path / "model.kinfolk", lambda header: header["labels"].update(given))
+
+
+# -- members of an Enum -------------------------------------------------------------------------------
+
+
+class Tag(Enum):
+    FIRST, INNER, OUTSIDE = "B-PER", "I-PER", "O"
+
+
+class Shade(str, Enum):  # noqa: UP042 (as people have them)
+    DARK, LIGHT, RED = "dark", "light", "red"
+
+
+class Number(IntEnum):
+    TEN, TWO, ONE = 10, 2, 1
+
+
+class Odd(Enum):
+    PAIR, WORD, NUMBER = (1, 2), "w", 3
+
+
+# Enum -> what its members are in a file: values where all of them are labels, else names
+IN_FILES: dict[type[Enum], list[Any]] = {
+    Tag: ["B-PER", "I-PER", "O"], Shade: ["dark", "light", "red"], Number: [1, 2, 10], Odd: ["NUMBER", "PAIR", "WORD"],
+}  # fmt: skip
+EVERY_ENUM = pytest.mark.parametrize("enum", IN_FILES, ids=lambda enum: enum.__name__)
+
+
+def enum_sentences(enum: Any) -> tuple[list[list[dict[str, str]]], list[list[Any]]]:
+    labels = list(enum)
+    X = [[{"w": "uvw"[i]} for i in (0, 1, 2)], [{"w": "w"}, {"w": "u"}, {"w": "v"}], [{"w": "u"}]] * 2
+    return X, [[labels["uvw".index(item["w"])] for item in row] for row in X]
+
+
+@EVERY_ENUM
+@pytest.mark.parametrize("new", TAGGERS.values(), ids=TAGGERS)
+def test_members_of_an_enum_come_back_as_members(new: Any, enum: Any, tmp_path: Path):
+    X, y = enum_sentences(enum)
+    model = new().fit(X, y)
+    for one in (model, pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        found = one.predict(X)
+        assert found == y and all(type(label) is enum for row in found for label in row) and one.score(X, y) == 1
+        assert [*map(label_name, one.classes_)] == [*map(str, IN_FILES[enum])] and {*one.classes_} == {*enum}
+        best = [one.classes_[table.argmax(axis=1)].tolist() for table in one.predict_proba(X)]
+        assert best == y
+    again = saved(model, tmp_path)
+    plain = dict(zip((label_name(member) for member in model.classes_), IN_FILES[enum], strict=True))
+    assert again.predict(X) == [[plain[label_name(label)] for label in row] for row in y], "a file keeps no class"
+    assert again.classes_.tolist() == IN_FILES[enum] and again.score(X, y) == 1
+
+
+def test_enums_of_tags_go_through_other_schemes():
+    """Trained in another encoding, with a letter that the Enum lacks, and in a Corpus."""
+    X, y = enum_sentences(Tag)
+    assert kf.LinearChainCRF(encoding="IOBES", **QUICK).fit(X, y).predict(X) == y
+    corpus = kf.Corpus.from_sentences([["Kim", "Lee", "left"]] * 3, [list(Tag)] * 3)
+    assert corpus.scheme == "BIO" and corpus.label_rows()[0] == list(Tag)
+    assert kf.Corpus.joined([corpus, corpus]).label_rows()[5] == list(Tag) == corpus[[1]].label_rows()[0]
+    crf = kf.LinearChainCRF(**QUICK).fit(corpus)
+    assert crf.predict(corpus) == [list(Tag)] * 3 and crf.explain(corpus, document=0, token=1).label is Tag.INNER
+    assert kf.entity_scores(corpus, crf.predict(corpus)).f1 == 100
+    short = Enum("Short", {"B": "B-PER", "O": "O"})
+    model = kf.LinearChainCRF(**QUICK).fit([["Kim", "left"]] * 3, [[short.B, short.O]] * 3)
+    assert model.predict([["Kim", "left"]]) == [[short.B, short.O]]
+    assert model.classes_.tolist() == [short.B, "I-PER", short.O], "the scheme has a tag that the Enum lacks"
+
+
+def test_members_are_weighed_named_and_scored_beside_their_values():
+    X, y = enum_sentences(Shade)
+    crf = kf.LinearChainCRF(class_weight={Shade.DARK: 2.0}, **QUICK).fit(X, y)
+    assert (Shade.DARK, Shade.LIGHT) in crf.transition_features_
+    assert crf.score(X, [[label.value for label in row] for row in y]) == 1
+    mixed = kf.MaxEnt(**QUICK).fit(X, [[label.value if t else label for t, label in enumerate(row)] for row in y])
+    assert {type(label) for row in mixed.predict(X) for label in row} == {str}, "a member that is a string is a string"
+    with pytest.raises(InputError, match=r"labels must be of one type; got str .* and Odd"):
+        kf.MaxEnt().fit(X, [[Odd.WORD if t else "w" for t in range(len(row))] for row in X])
+
+
+def test_tables_hold_what_files_hold():
+    crf = kf.LinearChainCRF(**QUICK).fit([["Kim", "left"]] * 3, [[Shade.DARK, Shade.RED]] * 3)
+    table = pd.DataFrame({"word": ["Kim", "left"], "sentence": [0, 0], "document": ["a", "a"]})
+    found = crf.tag(table)["label"].tolist()
+    assert found == ["dark", "red"] and {*map(type, found)} == {str}
+
+
+@EVERY_ENUM
+def test_nodes_are_labelled_by_members(enum: Any):
+    graph, y = graph_of(list(enum))
+    for name in ("LinkModel", "levels"):
+        model = LABELLERS[name]().fit(graph)
+        found = model.predict(graph)
+        assert found.tolist() == y and all(type(label) is enum for label in found) and model.score(graph) == 1
+        assert model.explain(graph, node=3).label is y[3]
 
 
 # -- nodes --------------------------------------------------------------------------------------------

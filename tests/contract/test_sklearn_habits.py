@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from joblib import parallel_config
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
@@ -18,6 +19,7 @@ from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
     KFold,
+    RandomizedSearchCV,
     cross_val_predict,
     cross_val_score,
     train_test_split,
@@ -28,6 +30,7 @@ from sklearn.preprocessing import FunctionTransformer
 import kinfolk as kf
 from every_model import BLOCKING, CORPUS, GRAPH, LOOSE, MODELS, PEOPLE
 from kinfolk.errors import InputError
+from kinfolk.text.crfsuite import CRF
 
 HOSTILE = "<script>alert('gotcha')</script>"
 EVERY_MODEL = pytest.mark.parametrize(("new", "data"), MODELS.values(), ids=MODELS)
@@ -129,6 +132,46 @@ def test_documents_are_searched_whole(model: Any, setting: str):
     assert found.shape == (6,)
     assert [labels for document in found[:3] for labels in document] == by_hand.predict(CORPUS[:3])
     assert [len(document) for document in found] == [document.n_sentences for document in CORPUS]
+
+
+TAGGERS: dict[str, tuple[Any, str]] = {
+    "MaxEnt": (kf.MaxEnt(**LOOSE), "l2"), "MEMM": (kf.MEMM(**LOOSE), "l2"),
+    "LinearChainCRF": (kf.LinearChainCRF(**LOOSE), "l2"),
+    "SkipChainCRF": (kf.SkipChainCRF(n_jobs=1, tolerance=0.3), "l2"),
+    "MixtureTagger": (kf.MixtureTagger(**LOOSE), "l2"),
+    "StackedTagger": (kf.StackedTagger(kf.LinearChainCRF(**LOOSE), folds=2, depth=1, n_jobs=1), "base__l2"),
+    "CRF": (CRF(delta=0.01, n_jobs=1), "c2"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("model", "setting"), TAGGERS.values(), ids=TAGGERS)
+def test_every_tagger_is_searched_over_feature_dicts(model: Any, setting: str):
+    """Whole documents of dicts, each with its words; answers are the same in threads and in one."""
+    half = 2 if isinstance(model, kf.StackedTagger) else 1  # which deals documents to folds of its own
+    small = CORPUS[: 2 * half]
+    sizes = np.diff(small.document_starts).tolist()
+    corpus = kf.Corpus.from_sentences(small.rows(), small.label_rows(), sizes, features=as_dicts(small.rows()))
+    scores = cross_val_score(model, corpus, cv=2, error_score="raise")
+    with parallel_config(backend="threading"):
+        assert cross_val_score(model, corpus, cv=2, n_jobs=2, error_score="raise").tolist() == scores.tolist()
+    found = cross_val_predict(model, corpus, cv=KFold(2))
+    by_hand = clone(model).fit(corpus[half:])
+    assert [labels for document in found[:half] for labels in document] == by_hand.predict(corpus[:half])
+    assert scores[0] == by_hand.score(corpus[:half])
+    drawn = RandomizedSearchCV(model, {setting: [0.1]}, n_iter=1, cv=2, error_score="raise", random_state=0).fit(corpus)
+    assert drawn.best_params_ == {setting: 0.1} and drawn.predict(corpus) == drawn.best_estimator_.predict(corpus)
+
+
+def test_every_tagger_goes_to_other_processes():
+    """One search over all of them, so that processes start once; trained there and sent back, they answer alike."""
+    X, y = as_dicts(CORPUS[:2].rows()), CORPUS[:2].label_rows()
+    pipeline, grid = Pipeline([("tagger", kf.MaxEnt())]), {"tagger": [model for model, _ in TAGGERS.values()]}
+    alone, beside = (
+        GridSearchCV(pipeline, grid, cv=KFold(2), n_jobs=n_jobs, error_score="raise", refit=n_jobs > 1).fit(X, y)
+        for n_jobs in (1, 2)
+    )
+    assert (alone.cv_results_["mean_test_score"] == beside.cv_results_["mean_test_score"]).all()
+    assert len(beside.predict(X)) == len(X)
 
 
 def test_splitters_take_a_corpus():

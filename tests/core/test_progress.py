@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+import warnings
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 
 import kinfolk as kf
 from kinfolk.core.training import WINDOW, Description, Progress, RemainingTime
-from small_world import TINY, TINY_LABELS
+from kinfolk.text.crfsuite import CRF
+from small_world import TAGGERS, TINY, TINY_LABELS
 
 
 def geometric(n: int) -> Progress:
@@ -65,6 +67,21 @@ def test_a_notebook_has_a_line_that_is_written_over_and_stays(monkeypatch: pytes
     assert last.startswith(f"optimise {found.iterations} · objective {found.objective:.6g} · ")
     assert "\x1b" not in text, "no escape sequences: not every front end knows them"
     assert shown(monkeypatch, OutStream(), kf.LinearChainCRF(n_jobs=1)) == ""
+
+
+@pytest.mark.parametrize("name", [*TAGGERS, "CRF"])
+def test_every_tagger_shows_something_in_a_notebook(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    new = TAGGERS.get(name, lambda: CRF(n_jobs=1))
+    X = [[{"w": word} for word in sentence] for sentence in TINY]
+    beside = {} if name == "CRF" else {"words": TINY, "documents": [len(TINY)]}
+    X, y, beside = X * 2, TINY_LABELS * 2, {key: value * 2 for key, value in beside.items()}
+    for verbose in (1, 0):
+        stream = OutStream()
+        monkeypatch.setattr(sys, "stderr", stream)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            new().set_params(verbose=verbose).fit(X, y, **beside)
+        assert bool(stream.getvalue().strip()) == bool(verbose) and "\x1b" not in stream.getvalue()
 
 
 def test_a_kernel_is_known_by_its_shell_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -138,7 +138,9 @@ def test_skip_edges_without_documents_are_told_in_one_line(make: Any):
     with pytest.warns(DataWarning, match="skip edges stay within a document. Mark documents"):
         make(**PLAIN).fit([["Kim", "saw", "Kim"], ["Lee", "left"]], [["B-PER", "O", "B-PER"], ["B-PER", "O"]])
     dicts = [[{"w": word} for word in sentence] for sentence in TINY]
-    with pytest.warns(DataWarning, match=r"Mark documents \(in a Corpus: feature dicts have none\)"):
+    with pytest.warns(
+        DataWarning, match=r"Mark documents \(`words=\.\.\.` and `documents=\.\.\.` beside the feature dicts\)"
+    ):
         make(n_jobs=1).fit(dicts, TINY_LABELS)
     told = r"^skip edges 'same word' join no two tokens of the training data.* SameWord\(capitalised=False\) joins"
     with pytest.warns(DataWarning, match=told):

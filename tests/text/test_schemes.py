@@ -280,3 +280,21 @@ def test_eng_train_is_converted_and_back(conll2003: Path) -> None:
     back = strings(convert(bio, corpus.sentence_starts, "BIO", "IOB1"))
     changed = [i for i, (a, b) in enumerate(zip(back, strings(corpus.labels), strict=True)) if a != b]
     assert corpus.lines is not None and corpus.lines[changed].tolist() == [152428, 175436]  # B-MISC after O
+
+
+@pytest.mark.parametrize(("text", "scheme", "kinds"), [
+    ("I-PER O I-LOC | I-PER | B-PER I-LOC I-LOC", "BIO",
+     {"I-PER at the start of a sentence": 2, "I-LOC after B-PER": 1, "I-LOC after O": 1}),
+    ("B-PER O | B-LOC | S-PER | U-LOC | S-LOC", "IOBES",
+     {"B-LOC at the end of a sentence": 1, "O after B-PER": 1, "U-LOC, no tag of IOBES": 1}),
+    ("I-PER O I-PER O I-PER O B-PER", "IOB1", {"B-PER after O": 1}),
+])  # fmt: skip
+def test_slips_are_counted_by_kind(text: str, scheme: str, kinds: dict[str, int]) -> None:
+    labels, starts = parse(text)
+    found = slips(labels, starts, scheme)
+    assert found is not None and found.kinds == kinds and [*found.kinds] == [*kinds], "those met most often come first"
+    assert sum(kinds.values()) == found.total
+    assert found.in_words() == ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+    first, count = next(iter(kinds.items()))
+    others = f", {found.total - count} others" if len(kinds) > 1 else ""
+    assert found.in_words(1) == f"{count} {first}{others}"

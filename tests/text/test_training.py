@@ -10,7 +10,7 @@ import pytest
 
 import kinfolk as kf
 from kinfolk.core.training import Progress
-from kinfolk.errors import ConvergenceWarning, DataWarning, InputError, SettingError
+from kinfolk.errors import ConvergenceWarning, DataWarning, InputError, NotFittedError, SettingError
 from kinfolk.text.attributes import capitalised, lower, shape, suffix, word
 from small_world import MODELS, TEST, TINY, TINY_LABELS, TRAIN, in_scheme
 
@@ -186,7 +186,10 @@ def test_unknown_labels_at_random_leave_the_scheme_as_it_is(scheme: str):
 def test_slips_are_repaired_and_counted_for_lists_too():
     X = [["Kim", "Lee", "left"], [], ["the", "Hague", "slept"]] * 3
     y = [["B-PER", "I-PER", "O"], [], ["O", "I-LOC", "O"]] * 3
-    with pytest.warns(DataWarning, match="^sentence 2, token 1: I-LOC cannot follow O in BIO. 3 tags break") as told:
+    with pytest.warns(
+        DataWarning,
+        match=r"^sentence 2, token 1: I-LOC cannot follow O in BIO. 3 tags break.*Repaired: 3 I-LOC after O",
+    ) as told:
         model = kf.LinearChainCRF(n_jobs=1).fit(X, y)
     assert len(told) == 1 and told[0].filename == __file__
     assert model.predict(X[:3]) == [["B-PER", "I-PER", "O"], [], ["O", "B-LOC", "O"]]
@@ -252,7 +255,7 @@ def test_a_stronger_ridge_makes_smaller_weights(make: Any):
 def test_features_of_label_pairs(make: Any):
     plain = make(templates=FEW, n_jobs=1).fit(TRAIN)
     pairs = make(templates=FEW, transition_templates=[shape[0], lower[-1]], n_jobs=1).fit(TRAIN)
-    assert pairs.weights_.pair_features.shape == (pairs.transition_features_.n_features, 81)
+    assert pairs.weights_.pair_features.shape == (pairs.pair_features_.n_features, 81)
     assert np.abs(pairs.weights_.pair_features).max() > 0.01
     assert pairs.convergence_.objective < plain.convergence_.objective, "more to explain the labels with"
     assert pairs.score(TEST) > plain.score(TEST) - 0.05
@@ -371,3 +374,24 @@ def test_huge_and_tiny_feature_values_end_in_finite_weights(make: Any, scale: fl
         model = make(n_jobs=1).fit(X, SHORT.label_rows())
     assert all(np.isfinite(part).all() for part in model.weights_)
     assert len(model.predict(X)) == len(X)
+
+
+# -- weights by name ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("new", [kf.MaxEnt, kf.MEMM, kf.LinearChainCRF])
+def test_weights_have_names_as_sklearn_crfsuite_gives_them(new: Any):
+    X, y = [[{"w": "a"}, {"w": "b", "n": 0.5}]] * 2, [[1, 2]] * 2
+    model = new(n_jobs=1, l1=0.05).fit(X, y)
+    names, labels = model.features_.names(), model.classes_.tolist()
+    assert model.state_features_ == {
+        (name, label): float(weight)
+        for name, row in zip(names, model.weights_.node, strict=True)
+        for label, weight in zip(labels, row, strict=True)
+        if weight
+    }
+    assert ("w:a", 1) in model.state_features_
+    pairs = {(a, b): float(model.weights_.pair[i, j]) for i, a in enumerate(labels) for j, b in enumerate(labels)}
+    assert model.transition_features_ == ({} if new is kf.MaxEnt else {k: w for k, w in pairs.items() if w})
+    with pytest.raises(NotFittedError):
+        _ = new().state_features_

@@ -17,7 +17,7 @@ from kinfolk.core.training import Callback, Convergence, TrainingPlan
 from kinfolk.errors import InputError
 from kinfolk.inference.chain import KINDS, Parts, Sequences, chain_residuals, run_epoch
 from kinfolk.learning.lbfgs import Watch, optimise
-from kinfolk.learning.loglinear import LogLinear, Weights
+from kinfolk.learning.loglinear import LogLinear, SomeAtZero, Weights
 from kinfolk.learning.sparse import SparseRows
 from kinfolk.learning.warm_start import warm_start
 
@@ -51,8 +51,12 @@ def train(
     initial: Array | None,
     score_dev: Callable[[Weights], float] | None,
     callback: Callback | None,
+    at_zero: NDArray[np.bool_] | None = None,
 ) -> tuple[Array, Convergence]:
-    """Weights that minimise the objective of `kind` ("maxent", "memm", "crf"), and how it went."""
+    """Weights that minimise the objective of `kind` ("maxent", "memm", "crf"), and how it went.
+
+    at_zero   which weights are not learned and stay 0; None: all are learned
+    """
     began = time.perf_counter()
     if not (data.labels >= 0).any():
         raise InputError("training needs at least one labelled token")
@@ -61,9 +65,11 @@ def train(
         raise InputError(f"{BOUNDS}; the largest is {largest:g}. Scale them down")
     release_free_memory()
     residuals = chain_residuals(kind, data.labels, data.token_weights, data.starts, plan.n_jobs)
-    objective = LogLinear(data.rows, residuals, data.n_labels, data.pair_rows, plan.l2, plan.n_jobs)
+    objective: Any = LogLinear(data.rows, residuals, data.n_labels, data.pair_rows, plan.l2, plan.n_jobs)
     watch = Watch(objective.shape, plan, score_dev, callback, began)
     start = _starting_point(kind, data, objective, plan, watch) if initial is None else initial
+    if at_zero is not None:
+        objective, start = SomeAtZero(objective, at_zero), np.where(at_zero, start.dtype.type(0), start)
     return optimise(objective, start, plan, watch, began)
 
 

@@ -6,10 +6,12 @@ are read-only afterwards.
 
 from __future__ import annotations
 
+import functools
 import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from itertools import islice
 from numbers import Integral, Real
 from types import MappingProxyType, NoneType
@@ -91,11 +93,38 @@ class Vocabulary:
 # Models, tag schemes and reports work with names, which are strings; a label of another type is written as one and read
 # back where answers leave the library, so that what comes out is of the type of what went in. One set of labels has one
 # type. A number has one name whatever holds it: 1, 1.0 and numpy's 1 are all "1", so that a column that became
-# fractional because a value is missing still has the labels a model was trained on.
+# fractional because a value is missing still has the labels a model was trained on. Members of an Enum go by their
+# values where these are labels themselves, else by their own names; a model file keeps no class, and has those.
 
 TYPES = ("str", "int", "float", "bool")
 LARGEST_WHOLE = 1e15  # numbers below it are written without a fraction where they have none; float64 holds them exactly
 MISSING = ("NAType", "NaTType")  # pandas' own, known by name: pandas is not imported here
+
+
+class Members(str):
+    """The type of labels that are members of an Enum: to all others that of what stands for them in a file."""
+
+    enum: type[Enum]
+    members: dict[str, Enum]
+
+    def __new__(cls, enum: type[Enum]) -> Members:
+        values = [member.value for member in enum]
+        try:
+            kind, names = label_type(values), [label_name(value) for value in values]
+        except InputError:  # tuples, or several types
+            kind, names = "str", [member.name for member in enum]
+        made = super().__new__(cls, kind)
+        made.enum, made.members = enum, dict(zip(names, enum, strict=True))
+        return made
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return (self.enum,)
+
+
+@functools.cache
+def _names_of(enum: type[Enum]) -> dict[str, str]:
+    """Of the members of an Enum: their own names, and those they go by."""
+    return {member.name: name for name, member in Members(enum).members.items()}
 
 
 def is_unknown(label: Any) -> bool:
@@ -112,12 +141,18 @@ def label_type(labels: Iterable[Any]) -> str:
     for label in labels:
         if type(label) not in found and not is_unknown(label):
             found[type(label)] = label
+    enums = [kind for kind in found if issubclass(kind, Enum)]
+    if len(enums) == len(found) == 1:
+        return Members(enums[0])
     return common_type({_type_of(label): label for label in found.values()})
 
 
 def common_type(types: Iterable[str]) -> str:
     """The type of labels of several types; a mapping has an example of each."""
-    known = dict.fromkeys(types)
+    given = list(types)
+    if given and all(isinstance(one, Members) and one.enum is getattr(given[0], "enum", None) for one in given):
+        return given[0]
+    known = dict.fromkeys(str.__str__(one) for one in given)
     if not known:
         return "str"
     if known.keys() == {"int", "float"}:
@@ -138,14 +173,18 @@ def _type_of(label: Any) -> str:
         return "int"
     if isinstance(label, Real):
         return "float"
+    if isinstance(label, Enum):  # one beside labels of another type
+        return type(label).__name__
     got = f"got {label!r}, a {type(label).__name__}: turn it into a string"
     raise InputError(f"labels must be strings, numbers or truth values, None where unknown; {got}")
 
 
 def label_name(label: Any) -> str:
     """The name that a label goes by."""
+    if isinstance(label, Enum):
+        return _names_of(type(label))[label.name]
     if isinstance(label, str):
-        return str.__str__(label)  # a plain string also of numpy's strings and of members of an Enum
+        return str.__str__(label)  # a plain string also of numpy's strings
     kind = _type_of(label)
     if kind == "bool":
         return str(bool(label))
@@ -163,7 +202,10 @@ def label_names(labels: Sequence[Any]) -> tuple[list[str | None], str]:
 
 
 def label_of(name: str, kind: str) -> Any:
-    """The label of a type that goes by a name: `label_name` turned round."""
+    """The label of a type that goes by a name: `label_name` turned round. A tag that a scheme adds to those of an Enum
+    is no member of it, and stays what its name is."""
+    if isinstance(kind, Members) and name in kind.members:
+        return kind.members[name]
     if kind == "str":
         return name
     if kind == "bool":
@@ -198,11 +240,16 @@ class Classes(Vocabulary):
     @classmethod
     def sorted(cls, names: Iterable[str], type: str = "str") -> Classes:
         """Strings in the order of their letters, numbers by their size, False before True."""
-        return cls(sorted(names, key=lambda name: label_of(name, type)), type)
+        plain = str.__str__(type)  # members of an Enum have no order, their names do
+        return cls(sorted(names, key=lambda name: label_of(name, plain)), type)
 
     def part(self, numbers: Iterable[int]) -> Classes:
         """Some of the classes, numbered anew."""
         return Classes([self.names[i] for i in numbers], self.type)
+
+    def plain(self) -> Classes:
+        """The labels as files and tables hold them: members of an Enum as what they go by."""
+        return Classes(self.names, str.__str__(self.type)) if isinstance(self.type, Members) else self
 
     @property
     def labels(self) -> tuple[Any, ...]:
@@ -210,20 +257,23 @@ class Classes(Vocabulary):
         return self._labels
 
     def array(self) -> NDArray[Any]:
-        """The labels as an array of their type: strings as objects, numbers as int64 or float64, truth values."""
+        """The labels as an array of their type: strings and members of an Enum as objects, numbers as int64 or float64,
+        truth values."""
+        if isinstance(self.type, Members):
+            return np.fromiter(self._labels, object, len(self._labels))
         wide = self.type == "int" and any(not -(2**63) <= label < 2**63 for label in self._labels)
         dtype = {"str": object, "int": object if wide else np.int64, "float": np.float64, "bool": bool}[self.type]
         return np.array(self._labels, dtype)
 
     def as_written(self, answer: T) -> T:
         """An explanation, made with names, with labels of the type they were trained in."""
-        if self.type == "str":
+        if self.type == "str" and not isinstance(self.type, Members):
             return answer
         return replace(answer, label=self[self.get(answer.label)], classes=self.labels)  # type: ignore[type-var]
 
     def to_state(self) -> dict[str, Any]:
         """What a model file keeps."""
-        return {"classes": list(self.names), "type": self.type}
+        return {"classes": list(self.names), "type": str.__str__(self.type)}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Classes:
@@ -238,7 +288,8 @@ class Classes(Vocabulary):
 
     def get(self, name: Any) -> int:
         """The number of a label, or of the name of one; -1 if there is none."""
-        return self._index.get(name if isinstance(name, str) else label_name(name), -1)
+        plain = isinstance(name, str) and not isinstance(name, Enum)
+        return self._index.get(name if plain else label_name(name), -1)
 
     def __getitem__(self, number: int) -> Any:
         return self._labels[number]
@@ -480,7 +531,7 @@ def _checked_relation(name: str, relation: Any, n: int) -> Any:
 class Column:
     """Token t holds `values[codes[t]]`; a code of -1 means no value is known there.
 
-    type   of labels: what the values are names of, "str", "int", "float" or "bool"; see `labels`
+    type   of labels: what the values are names of, "str", "int", "float", "bool" or `Members`; see `labels`
     """
 
     codes: NDArray[np.int32]

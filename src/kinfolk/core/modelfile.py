@@ -268,6 +268,8 @@ FORMER = {
     ("StackedGraphical", "tokens"): "StackedTagger",
     ("StackedGraphical", "nodes"): "StackedNodes",
 }
+# Public classes whose names stand in a module of their own, since other libraries have them too.
+ELSEWHERE = {"CRF": "kinfolk.text.crfsuite"}
 
 
 def class_named(name: Any, base: type) -> Any:
@@ -276,6 +278,8 @@ def class_named(name: Any, base: type) -> Any:
     public = importlib.import_module("kinfolk")
     if isinstance(name, str) and name in public.__all__:
         found = [getattr(public, name)]
+    elif isinstance(name, str) and name in ELSEWHERE:
+        found = [getattr(importlib.import_module(ELSEWHERE[name]), name)]
     else:
         found = [one for one in _all_under(base) if one.__name__ == name and not inspect.isabstract(one)]
     return next((one for one in reversed(found) if isinstance(one, type) and issubclass(one, base)), None)

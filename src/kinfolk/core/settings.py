@@ -104,9 +104,13 @@ class Declared:
     in_file: bool
 
 
-def setting(default: Any, help: str, rule: Rule | None = None, in_file: bool = True) -> Any:
-    """A field of a dataclass that is a setting. Without a rule its meaning is checked where it is used."""
-    return field(default=default, metadata={"declared": Declared(default, help, rule, in_file)})
+def setting(
+    default: Any, help: str, rule: Rule | None = None, in_file: bool = True, kw_only: bool | None = None
+) -> Any:
+    """A field of a dataclass that is a setting. Without a rule its meaning is checked where it is used. `kw_only`: None
+    leaves to the class whether it is given by name alone."""
+    alone: Any = {} if kw_only is None else {"kw_only": kw_only}
+    return field(default=default, metadata={"declared": Declared(default, help, rule, in_file)}, **alone)
 
 
 class Settings:

@@ -221,6 +221,7 @@ class TrainingPlan:
     n_jobs: int
     stage: str = "optimise"  # its name in what a callback receives
     memory: int = 3  # steps that the optimiser remembers
+    by_held_out: bool = True  # whether held-out scores end training and choose the weights; else they are kept, no more
     warns: bool = True  # whether an end without convergence is a warning
     stall: str = "Usually harmless: rounding. Scale down very large feature values if accuracy is poor."
 

@@ -217,7 +217,7 @@ class NodeLevel:
         model = self.model.model
         n_votes = len(model.labels_)
         if self.is_last:
-            labels = pyarrow.array(model.labels_.array().tolist()).type
+            labels = pyarrow.array(model.labels_.plain().array().tolist()).type
             return pyarrow.schema([(ROW, "int64"), ("label", labels), *((f"p{c}", "float64") for c in range(n_votes))])
         own = [(f"o{c}", "float64") for c in range(n_votes)] if model.own else []
         votes = [(f"v{c}", "float64") for c in range(n_votes)]
@@ -233,7 +233,7 @@ class NodeLevel:
         rows = run.column(ROW).to_numpy()
         if self.is_last:
             set_known(found, code)
-            labels = pyarrow.array(model.labels_.array().tolist()).take(pyarrow.array(found.argmax(axis=1)))
+            labels = pyarrow.array(model.labels_.plain().array().tolist()).take(pyarrow.array(found.argmax(axis=1)))
             return pyarrow.table({ROW: rows, "label": labels, **numbered("p", found)}, self.schema)
         votes = own = as_votes(found, model._ask, self.level, 0, 1)
         if "kf_g0" in run.schema.names:

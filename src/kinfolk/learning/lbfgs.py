@@ -436,6 +436,8 @@ class Watch:
         if self._score is None or n in self.dev_scores:
             return None
         score = self.dev_scores[n] = self._score(self._shape.split(weights))
+        if not self._plan.by_held_out:
+            return score
         if self.best_iteration is None or score > self.dev_scores[self.best_iteration]:
             self.best_iteration, self.best_weights = n, weights.copy()
         return score

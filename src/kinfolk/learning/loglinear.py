@@ -221,6 +221,22 @@ class LogLinear(Tables):
         self.shape = shape
 
 
+class SomeAtZero:
+    """An objective some of whose weights are no weights: it has no slope along them, so a search that starts at 0 there
+    stays there."""
+
+    def __init__(self, objective: Tables, at_zero: NDArray[np.bool_]) -> None:
+        self.objective, self.at_zero, self.shape = objective, np.flatnonzero(at_zero), objective.shape
+
+    def __call__(self, flat: Array, gradient: Array) -> float:
+        value = self.objective(flat, gradient)
+        gradient[self.at_zero] = 0
+        return value
+
+    def inverse_curvature(self) -> Array:
+        return self.objective.inverse_curvature()
+
+
 # -- A warm start from an earlier fit: weights found again by the names of features and labels ---------
 
 
@@ -233,7 +249,7 @@ class NamedWeights(NamedTuple):
 
 def named_weights(model: Any) -> NamedWeights:
     """The weights of a fitted model with the names that give them meaning."""
-    pairs = model.transition_features_
+    pairs = model.pair_features_
     return NamedWeights(
         model.weights_,
         _numbered(model.features_.names()),
@@ -260,7 +276,7 @@ def inherit(before: NamedWeights, model: Any, shape: Shape) -> NDArray[Any]:
     """A flat start for `model` (features and labels learned anew): old weights where names agree, else 0."""
     flat = np.zeros(shape.size, np.float32)
     node, start, pair, rows = before.weights
-    pairs = model.transition_features_
+    pairs = model.pair_features_
     named = _rows(before.pair_features, [] if pairs is None else pairs.names())
     old, new = TableWeights([node], start, pair[None], rows, np.zeros(0)), shape.tables.split(flat)
     _carry_over(

@@ -1,6 +1,7 @@
 """Tokens in documents: corpora, readers, templates, taggers, their scores, explanations and commands."""
 
 from kinfolk.collective.templates import Window as Window
+from kinfolk.text import crfsuite as crfsuite
 from kinfolk.text.chain import MEMM as MEMM
 from kinfolk.text.chain import LinearChainCRF as LinearChainCRF
 from kinfolk.text.chain import MaxEnt as MaxEnt

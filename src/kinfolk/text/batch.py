@@ -2,7 +2,8 @@
 
 Corpus                                 read from files or built with Corpus.from_sentences
 sentences of words                     [["Kim", "left"], ...], labels apart
-sentences of feature dicts or lists    as sklearn-crfsuite takes them, labels apart
+sentences of feature dicts or lists    as sklearn-crfsuite takes them, labels apart; words and documents beside them,
+                                       or in a Corpus that has them
 documents                              a list of corpora, which is what scikit-learn cuts a Corpus into
 """
 
@@ -57,29 +58,36 @@ class Batch:
     sizes: Sequence[int] | None = None
 
     @classmethod
-    def of(cls, X: Any, y: Any = None, scheme: str | None = "auto") -> Batch:
-        """`scheme` is that of the labels `y`; a Corpus knows its own."""
+    def of(cls, X: Any, y: Any = None, scheme: str | None = "auto", words: Any = None, documents: Any = None) -> Batch:
+        """`scheme` is that of the labels `y`; `words` are those of feature dicts, `documents` as in
+        Corpus.from_sentences. A Corpus knows its own."""
         if isinstance(X, Batch):
             return X
-        X, y = as_list(X), as_list(y)
+        X, y, words = as_list(X), as_list(y), as_list(words)
+        of_corpora = isinstance(X, Sequence | np.ndarray) and len(X) and all(isinstance(one, Corpus) for one in X)
+        if (words is not None or documents is not None) and (isinstance(X, Corpus) or of_corpora):
+            raise InputError("a Corpus has its own words and documents: leave `words` and `documents` out")
         if isinstance(X, Corpus):
-            return cls(X if y is None else _with_labels(X, y, scheme))
+            return cls(X if y is None else _with_labels(X, y, scheme), X.features)
         if isinstance(X, str) or not isinstance(X, Sequence | np.ndarray):
             remedy = f" of vectors. {FOR_VECTORS}" if getattr(X, "ndim", 0) > 1 else ""
             raise InputError(f"expected a Corpus or a list of sentences; got {type(X).__name__}{remedy}")
-        if len(X) and all(isinstance(one, Corpus) for one in X):
-            joined = Corpus.joined(list(X))
-            return cls(joined if y is None else _with_labels(joined, y, scheme), sizes=[one.n_sentences for one in X])
+        if of_corpora:
+            joined, sizes = Corpus.joined(list(X)), [one.n_sentences for one in X]
+            return cls(joined if y is None else _with_labels(joined, y, scheme), joined.features, sizes=sizes)
         _check_sentences(X)
         filled = np.array([len(sentence) > 0 for sentence in X], bool)
         first = next((token for sentence in X for token in sentence), "")
         if isinstance(first, str):
             _check_words(X)
-            return cls(_with_labels(Corpus.from_sentences([list(s) for s in X]), y, scheme, X), None, filled)
+            if words is not None and filled.any():
+                raise InputError("`words` go beside feature dicts; X holds words itself: leave them out")
+            corpus = Corpus.from_sentences([list(s) for s in X], documents=documents)
+            return cls(_with_labels(corpus, y, scheme, X), None, filled)
         if too_deep(X, (list, tuple, Mapping)) or (y is not None and too_deep(X) and too_deep(y, (object,))):
             raise InputError(TOO_DEEP)
         check_items(X)
-        corpus = Corpus.from_sentences([["" for _ in sentence] for sentence in X])
+        corpus = Corpus.from_sentences(*_words_beside(X, words, documents))
         return cls(_with_labels(corpus, y, scheme, X), [sentence for sentence in X if len(sentence)], filled)
 
     def part(self, tokens: NDArray[np.integer], extra: NDArray[Any] | None = None) -> Batch:
@@ -126,6 +134,25 @@ class Batch:
             trained, given = ("feature dicts", "words") if self.items is None else ("words", "feature dicts")
             raise InputError(f"the model was trained on {trained}, but was given {given}")
         return self.corpus if self.items is None else self.items
+
+
+def _words_beside(X: Any, words: Any, documents: Any) -> tuple[list[list[str]], None, Any]:
+    """What a corpus is made of: words of feature dicts, empty ones where there are none, no labels, documents."""
+    if words is None:
+        if documents is not None:
+            raise InputError(
+                "`documents` say which sentences belong together, and `words` which of their tokens are one word: give "
+                "both beside feature dicts"
+            )
+        return [["" for _ in sentence] for sentence in X], None, None
+    if not isinstance(words, Sequence | np.ndarray) or any(isinstance(row, str) for row in words):
+        raise InputError("`words` must be a list of words for each sentence")
+    if len(words) != len(X):
+        raise InputError(f"X has {len(X)} sentences, `words` have {len(words)}")
+    for s, (sentence, row) in enumerate(zip(X, words, strict=True)):
+        if len(row) != len(sentence):
+            raise InputError(f"sentence {s} has {len(sentence)} tokens in X but {len(row)} `words`")
+    return [list(row) for row in words], None, documents
 
 
 def _check_sentences(X: Any) -> None:

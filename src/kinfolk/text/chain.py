@@ -107,8 +107,8 @@ class Decoder(FittedDecoder):
         if rows.n_columns != len(weights.node):
             raise InputError(f"the model has weights for {len(weights.node)} features; got {rows.n_columns}")
         node = finite(rows.scores(weights.node, self.n_jobs), "the model")
-        if model.transition_features_ is not None:
-            pair_rows = SparseRows(batch.rows(model.transition_features_, self.n_jobs, pairs=True))
+        if model.pair_features_ is not None:
+            pair_rows = SparseRows(batch.rows(model.pair_features_, self.n_jobs, pairs=True))
         for first_seq, last_seq in _runs(batch.corpus.sentence_starts):
             starts = batch.corpus.sentence_starts[first_seq : last_seq + 1]
             a, b = int(starts[0]), int(starts[-1])
@@ -271,7 +271,12 @@ class ChainTagger(Tagger):
         rows, pairs = SparseRows(training_set.data.features), training_set.pair_rows
         pair_rows, starts = None if pairs is None else SparseRows(pairs), training_set.corpus.sentence_starts
         data = TrainingData(rows, pair_rows, training_set.data.labels, training_set.weights, starts, shape.labels)
-        return train(self.LOSS, data, training_set.plan, start, score, training_set.callback)
+        at_zero = self._at_zero(training_set, shape)
+        return train(self.LOSS, data, training_set.plan, start, score, training_set.callback, at_zero)
+
+    def _at_zero(self, training_set: TrainingSet, shape: Shape) -> NDArray[np.bool_] | None:
+        """Which weights of the flat vector are not learned and stay 0; None: all are learned."""
+        return None
 
     def _after_training(self, batch: Batch, sample_weight: Any, X_dev: Any, y_dev: Any) -> None:
         self.temperature_ = 1.0
@@ -296,10 +301,25 @@ class ChainTagger(Tagger):
         super()._restore(file, functions, trusted)
         self.temperature_ = float(file.header.get("temperature", 1.0))  # files of an earlier make have none
         fits(0 < self.temperature_ < np.inf)
-        n, pairs = len(self.coding_.classes), self.transition_features_
+        n, pairs = len(self.coding_.classes), self.pair_features_
         width, g = self.features_.n_features + int(file.header["extra"]), 0 if pairs is None else pairs.n_features
         shapes = Weights((width, n), (n,), (n, n), (g, n * n))._asdict()  # type: ignore[arg-type]
         self.weights_ = Weights(**{name: file.array(f"weights.{name}", shape) for name, shape in shapes.items()})
+
+    @property
+    def state_features_(self) -> dict[tuple[str, Any], float]:
+        """(feature, label) -> weight of those that are not 0, as sklearn-crfsuite has them; labels as in `classes_`."""
+        self._require_fitted()
+        names = self.features_.names()  # columns beyond them, of a stacked level, have no name of their own
+        return _by_name(names, self.coding_.classes.labels, self.weights_.node[: len(names)])
+
+    @property
+    def transition_features_(self) -> dict[tuple[Any, Any], float]:
+        """(label, next label) -> weight of those that are not 0, as sklearn-crfsuite has them; none of a MaxEnt. How
+        sentences begin, and weights of `transition_templates`, are in `weights_` alone."""
+        self._require_fitted()
+        labels = self.coding_.classes.labels
+        return {} if self.LOSS == "maxent" else _by_name(labels, labels, self.weights_.pair)
 
     def _score_parts(self) -> tuple[Array, Array | None, Array | None]:
         """A MEMM asks the label before alone; in a CRF the label behind has the same say."""
@@ -315,6 +335,15 @@ class ChainTagger(Tagger):
             ends = np.array([0, len(labellings[0][0])], np.int64)
             answers.append([(self.coding_.decode(p, ends).labels(), log_p) for p, log_p in labellings])
         return batch.for_each(answers, lambda: [([], 0.0)])  # type: ignore[arg-type]
+
+
+def _by_name(rows: Sequence[Any], columns: Sequence[Any], weights: Array) -> dict[tuple[Any, Any], float]:
+    """The weights (rows, columns) that are not 0."""
+    i, j = np.nonzero(weights)
+    return {
+        (rows[a], columns[b]): weight
+        for a, b, weight in zip(i.tolist(), j.tolist(), weights[i, j].tolist(), strict=True)
+    }
 
 
 # -- The linear-chain conditional random field (Lafferty, McCallum and Pereira, 2001) ------------------

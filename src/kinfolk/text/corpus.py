@@ -32,6 +32,8 @@ class Corpus:
     source, lines    where the tokens were read from: file name, and line number of each token
     offsets          int64 (n, 2), where each token begins and ends (exclusive), in characters of the text its document
                      was read from; what that text is, the reader says. None where there was no such text
+    features         for each sentence the features of its tokens, dicts or lists of strings, as sklearn-crfsuite takes
+                     them: models that have them look at nothing else of a token itself. None: templates make features
     """
 
     columns: Mapping[str, Column]
@@ -42,6 +44,7 @@ class Corpus:
     source: str | None = None
     lines: NDArray[np.int32] | None = field(default=None, repr=False)
     offsets: NDArray[np.int64] | None = field(default=None, repr=False)
+    features: Sequence[Sequence[Any]] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if "word" not in self.columns:
@@ -61,6 +64,8 @@ class Corpus:
             raise InputError(f"lines must give one line number a token ({n}); got {len(self.lines)}")
         if self.offsets is not None:
             object.__setattr__(self, "offsets", _checked_offsets(self.offsets, n))
+        if self.features is not None and [*map(len, self.features)] != np.diff(sentences).tolist():
+            raise InputError("features must be given for each token of each sentence")
         object.__setattr__(self, "columns", MappingProxyType(dict(self.columns)))
         object.__setattr__(self, "sentence_starts", sentences)
         object.__setattr__(self, "document_starts", documents)
@@ -72,6 +77,7 @@ class Corpus:
         labels: Sequence[Sequence[Any]] | None = None,
         documents: Sequence[int] | Sequence[str] | None = None,
         scheme: str | None = "auto",
+        features: Sequence[Sequence[Any]] | None = None,
         **columns: Sequence[Sequence[str]],
     ) -> Corpus:
         """A corpus from lists of words; `documents` gives the number of sentences of each document, or for each
@@ -79,9 +85,10 @@ class Corpus:
 
         Without `documents` each sentence is a document of its own. Empty sentences are dropped. The tag scheme
         of the labels is found unless given; None: they are not spans. Labels are strings, numbers or truth values, all
-        of one type; None and NaN are unknown.
+        of one type; None and NaN are unknown. `features` are feature dicts of the tokens, for models to look at in the
+        place of what templates make of words and columns.
         """
-        sentences = as_list(sentences)
+        sentences, features = as_list(sentences), as_list(features)
         if any(isinstance(s, str) for s in sentences):
             raise InputError("a sentence is a list of words; got a string: split it, or use read_text")
         if too_deep(sentences):
@@ -98,11 +105,13 @@ class Corpus:
                 raise InputError(f"{name.strip('()')!r} must have the same sentence lengths as the words")
             made = Column.from_labels if name == "(labels)" else Column.from_strings
             built[name] = made(token for row in rows for token in row)
+        if features is not None:
+            features = _checked_features(features, lengths)
         per_document = [1] * len(sentences) if documents is None else _sizes(list(documents), len(sentences))
         kept = starts_of([length > 0 for length in lengths])
         label_column = built.pop("(labels)", None)
         starts = starts_of([length for length in lengths if length])
-        corpus = cls(built, starts, kept[starts_of(per_document)], label_column)
+        corpus = cls(built, starts, kept[starts_of(per_document)], label_column, features=features)
         return corpus.with_scheme(scheme, np.flatnonzero(lengths))
 
     @property
@@ -173,12 +182,12 @@ class Corpus:
             raise InputError(place + error.fault.reason, path, line) from None
         slips = None if found is None else schemes.slips(self.labels, self.sentence_starts, found, scheme == "auto")
         if slips is not None:
-            path, line, place = self._place(slips[1].token, sentences)
-            first = InputError(place + slips[1].reason, path, line)
-            count = "1 tag breaks" if slips[0] == 1 else f"{slips[0]:,} tags break"
+            path, line, place = self._place(slips.first.token, sentences)
+            first = InputError(place + slips.first.reason, path, line)
+            count = "1 tag breaks" if slips.total == 1 else f"{slips.total:,} tags break"
             warn(
                 f"{first}. {count} the scheme; training and scores repair such tags as conlleval does: what carries on "
-                "no entity starts one. If the labels are in another scheme, name it",
+                f"no entity starts one. Repaired: {slips.in_words()}. If the labels are in another scheme, name it",
                 DataWarning,
             )
         return replace(self, scheme=found)
@@ -197,7 +206,8 @@ class Corpus:
             raise InputError(f"documents go from 0 to {self.n_documents}; asked for {start} to {stop}")
         first, last = self.document_starts[start], self.document_starts[stop]
         sentences, documents = self.sentence_starts[first : last + 1], self.document_starts[start : stop + 1]
-        return self._part(slice(sentences[0], sentences[-1]), sentences - sentences[0], documents - first)
+        chosen = range(int(first), int(last))
+        return self._part(slice(sentences[0], sentences[-1]), sentences - sentences[0], documents - first, chosen)
 
     def select(self, documents: ArrayLike) -> Corpus:
         """The documents of a list of numbers, in that order, as a corpus of their own."""
@@ -208,10 +218,17 @@ class Corpus:
             )
         sentences = _runs(self.document_starts, chosen)
         per_sentence, per_document = np.diff(self.sentence_starts)[sentences], np.diff(self.document_starts)[chosen]
-        return self._part(_runs(self.sentence_starts, sentences), starts_of(per_sentence), starts_of(per_document))
+        starts = starts_of(per_sentence), starts_of(per_document)
+        return self._part(_runs(self.sentence_starts, sentences), *starts, sentences.tolist())
 
-    def _part(self, tokens: Any, sentence_starts: NDArray[np.int64], document_starts: NDArray[np.int64]) -> Corpus:
-        """Some tokens, by a slice or by their numbers."""
+    def _part(
+        self,
+        tokens: Any,
+        sentence_starts: NDArray[np.int64],
+        document_starts: NDArray[np.int64],
+        sentences: Sequence[int],
+    ) -> Corpus:
+        """Some tokens, by a slice or by their numbers; `sentences`: theirs."""
         parts = {name: replace(column, codes=column.codes[tokens]) for name, column in self.columns.items()}
         return Corpus(
             parts,
@@ -222,6 +239,7 @@ class Corpus:
             self.source,
             None if self.lines is None else self.lines[tokens],
             None if self.offsets is None else self.offsets[tokens],
+            None if self.features is None else [self.features[s] for s in sentences],
         )
 
     @classmethod
@@ -235,11 +253,15 @@ class Corpus:
                 raise InputError("corpora to be joined need the same columns, and all or none of them labels")
             if other.scheme != first.scheme:
                 raise InputError(f"corpora to be joined need the same tag scheme; got {first.scheme}, {other.scheme}")
+            if (other.features is None) != (first.features is None):
+                raise InputError("corpora to be joined need feature dicts, all or none of them")
         apart = {name: [corpus.columns[name] for corpus in corpora] for name in first.columns}
         together: dict[str, Any] = {}
         for part in ("lines", "offsets"):
             arrays = [getattr(corpus, part) for corpus in corpora]
             together[part] = None if any(array is None for array in arrays) else np.concatenate(arrays)
+        if first.features is not None:
+            together["features"] = [items for corpus in corpora for items in corpus.features or ()]
         sources = {corpus.source for corpus in corpora}
         return cls(
             {name: Column.joined(columns) for name, columns in apart.items()},
@@ -279,12 +301,13 @@ class Corpus:
 
     def __reduce__(self) -> tuple[Any, ...]:
         starts = (self.sentence_starts, self.document_starts)
-        return Corpus, (dict(self.columns), *starts, self.labels, self.scheme, self.source, self.lines, self.offsets)
+        places = (self.source, self.lines, self.offsets)
+        return Corpus, (dict(self.columns), *starts, self.labels, self.scheme, *places, self.features)
 
     def __repr__(self) -> str:
         return (
             f"Corpus({self.n_documents} documents, {self.n_sentences} sentences, {self.n_tokens} tokens, "
-            f"columns {', '.join(self.columns)}, scheme {self.scheme})"
+            f"columns {', '.join(self.columns)}, scheme {self.scheme}{', feature dicts' * (self.features is not None)})"
         )
 
 
@@ -304,6 +327,18 @@ def too_deep(sentences: Iterable[Any], words: tuple[type, ...] = (str,)) -> bool
 def as_list(given: Any) -> Any:
     """A column of pandas or polars as the list it holds; everything else as it is."""
     return given.to_list() if hasattr(given, "to_list") and getattr(given, "ndim", 1) == 1 else given
+
+
+def _checked_features(features: Any, lengths: Sequence[int]) -> list[Sequence[Any]]:
+    """Those of sentences that have tokens."""
+    from kinfolk.text.dicts import check_items  # here, as a corpus of words has none
+
+    if not isinstance(features, Sequence | np.ndarray) or any(isinstance(row, str | Mapping) for row in features):
+        raise InputError("features must be a list of feature dicts for each sentence")
+    if [len(row) for row in features] != list(lengths):
+        raise InputError("'features' must have the same sentence lengths as the words")
+    check_items(features)
+    return [row for row in features if len(row)]
 
 
 def _sizes(documents: list[Any], n_sentences: int) -> list[int]:

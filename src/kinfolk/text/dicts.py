@@ -35,10 +35,15 @@ FOR_VECTORS = (
 
 class DictFeatures:
     """The feature set of a model trained on dicts: names frozen by `learn`, used by `rows`. Items have to have passed
-    `check_items`."""
+    `check_items`.
 
-    def __init__(self, min_count: int = 1) -> None:
-        self.min_count = min_count
+    min_count   features of fewer items in training are left out
+    false       whether False is a feature of value 0 in training, as it is to CRFsuite: nothing to a score, but the
+                feature then stands at the label of its token
+    """
+
+    def __init__(self, min_count: int = 1, false: bool = False) -> None:
+        self.min_count, self.false = min_count, false
         self.vocabulary = Vocabulary(())
 
     @property
@@ -48,7 +53,7 @@ class DictFeatures:
     def learn(self, sequences: Sequence[Sequence[Item]], n_jobs: int = 1) -> sparse.csr_array:
         """Freeze the names that occur in at least `min_count` items and return the rows (n, F)."""
         numbers: dict[str, int] = {}
-        indptr, indices, values = _collect(sequences, lambda name: numbers.setdefault(name, len(numbers)))
+        indptr, indices, values = _collect(sequences, lambda name: numbers.setdefault(name, len(numbers)), self.false)
         counts = np.bincount(indices, minlength=len(numbers))
         kept = np.flatnonzero(counts >= self.min_count)
         self.vocabulary = Vocabulary(np.array(list(numbers), object)[kept].tolist())
@@ -74,14 +79,14 @@ class DictFeatures:
 
 
 def _collect(
-    sequences: Sequence[Sequence[Item]], number: Any
+    sequences: Sequence[Sequence[Item]], number: Any, false: bool = False
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
     """CSR parts; features numbered -1 are left out, repeats within an item are added up."""
     indptr, indices, values = [0], [], []
     for sequence in sequences:
         for item in sequence:
             row: dict[int, float] = {}
-            for name, value in _pairs(item):
+            for name, value in _pairs(item, false):
                 if (feature := number(name)) >= 0:
                     row[feature] = row.get(feature, 0.0) + value
             indices += sorted(row)
@@ -90,24 +95,24 @@ def _collect(
     return np.array(indptr, np.int64), np.array(indices, np.int32), np.array(values, np.float32)
 
 
-def _pairs(item: Item) -> Iterator[tuple[str, float]]:
+def _pairs(item: Item, false: bool) -> Iterator[tuple[str, float]]:
     if isinstance(item, Mapping):
         for name, value in item.items():
-            yield from _expand(_text(name), value)
+            yield from _expand(_text(name), value, false)
     else:
         for name in _in_order(item):
             yield _text(name), 1.0
 
 
-def _expand(name: str, value: Any) -> Iterator[tuple[str, float]]:
+def _expand(name: str, value: Any, false: bool) -> Iterator[tuple[str, float]]:
     if isinstance(value, str | bytes):
         yield f"{name}:{_text(value)}", 1.0
     elif isinstance(value, bool | np.bool_):
-        if value:
-            yield name, 1.0
+        if value or false:
+            yield name, float(value)
     elif isinstance(value, Mapping):
         for key, inner in value.items():
-            yield from _expand(f"{name}:{_text(key)}", inner)
+            yield from _expand(f"{name}:{_text(key)}", inner, false)
     elif _is_number(value):
         yield name, float(value)
     else:

@@ -127,8 +127,8 @@ def _gap(row: int, name: str) -> InputError:
 
 def _typed(model: TokenModel, labels: Sequence[Any], order: Array) -> Any:
     """Labels in another order, as an array unless they are strings."""
-    kind = model.classes_.dtype.kind
-    return np.array(labels, model.classes_.dtype)[order] if kind in "ifb" else [labels[k] for k in order]
+    dtype = model.coding_.classes.plain().array().dtype
+    return np.array(labels, dtype)[order] if dtype.kind in "ifb" else [labels[k] for k in order]
 
 
 def _arrow(frame: OpenedFrame, more: Mapping[str, Any]) -> Any:
@@ -151,8 +151,8 @@ def corpus_columns(model: TokenModel, there: Sequence[str], table: TokenTable) -
             known = ", ".join(map(repr, there)) or "none at all"
             raise InputError(f"the tokens have no column {name!r} ({setting}); there are {known}: name one with "
                              f"`{setting}=...`" + ", or None" * (setting != "word"))  # fmt: skip
-    taggers: Sequence[Any] = getattr(model, "levels_", None) or [model]
-    features = [one for each in taggers for one in (each.features_, each.transition_features_) if one is not None]
+    taggers: Sequence[Any] = getattr(model, "levels_", None) or [getattr(model, "chain_", model)]
+    features = [one for each in taggers for one in (each.features_, each.pair_features_) if one is not None]
     if not all(isinstance(one, TokenFeatures) for one in features):
         raise InputError("the model was trained on feature dicts, and a table has words; give them to `predict`")
     needed = {name: t for one in features for t in one.templates for name in t.needs() if name != "word"}
@@ -183,6 +183,7 @@ def answers(model: TokenModel, corpus: Corpus, probability: bool) -> tuple[Colum
     batch, decoder = replace(Batch.of(corpus), kept_rows={}), model._decoder()  # asked for twice, extracted once
     path = decoder.paths(batch, forced=False)
     labels = model.coding_.decode(path, corpus.sentence_starts)
+    labels = replace(labels, type=model.coding_.classes.plain().type)
     if not probability:
         return labels, None
     return labels, np.asarray(decoder.marginals(batch, forced=False)[np.arange(len(path)), path], np.float64)
@@ -259,7 +260,7 @@ class TaggedRun:
     def schema(self) -> Any:
         import pyarrow
 
-        kind = pyarrow.array(self.model.model.classes_.tolist()).type
+        kind = pyarrow.array(self.model.model.coding_.classes.plain().array().tolist()).type
         kinds = {"label": kind, "probability": "float64"}
         return pyarrow.schema([(name, kinds[one]) for one, name in self.new.named().items()])
 

@@ -186,7 +186,7 @@ class MixtureDecoder(FittedDecoder):
 
     def samples(self, batch: Batch) -> Iterator[tuple[Direction, Sample]]:
         """For each direction the compiled tokens."""
-        rows, pair_features = batch.rows(self.model.features_, self.n_jobs), self.model.transition_features_
+        rows, pair_features = batch.rows(self.model.features_, self.n_jobs), self.model.pair_features_
         pair_rows = None if pair_features is None else batch.rows(pair_features, self.n_jobs, pairs=True)
         uncertainty = None if self.local is None else self.local.uncertainty(rows, self.n_jobs)
         for direction in self.directions:

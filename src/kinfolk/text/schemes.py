@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import logging
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -196,8 +197,22 @@ def not_tags(labels: Column, scheme: str) -> Fault | None:
     return Fault(int(strange[0]), not_a_tag(labels.values[labels.codes[strange[0]]], scheme))
 
 
-def slips(labels: Column, sentence_starts: ArrayLike, scheme: str, found: bool = True) -> tuple[int, Fault] | None:
-    """How many tags break the scheme, and the first of them; None if none does. Reading them repairs them.
+class Slips(NamedTuple):
+    """Tags that break their scheme: how many, the first of them, and how many of each kind, most often met first."""
+
+    total: int
+    first: Fault
+    kinds: dict[str, int]
+
+    def in_words(self, most: int = 4) -> str:
+        """2 I-LOC after O, 1 I-PER at the start of a sentence"""
+        shown = [f"{count:,} {kind}" for kind, count in self.kinds.items()][:most]
+        others = self.total - sum([*self.kinds.values()][:most])
+        return ", ".join(shown) + (f", {others:,} others" if others else "")
+
+
+def slips(labels: Column, sentence_starts: ArrayLike, scheme: str, found: bool = True) -> Slips | None:
+    """The tags that break the scheme; None if none does. Reading them repairs them.
 
     Letters of another scheme count. IOB1 takes entities opened by I and by B; where `detect` `found` it and more than
     1 % open with B without need, those count.
@@ -209,7 +224,20 @@ def slips(labels: Column, sentence_starts: ArrayLike, scheme: str, found: bool =
             broken |= with_b
     if not broken.any():
         return None
-    return int(broken.sum()), _fault(labels, sentence_starts, scheme, int(broken.argmax()))
+    first = _fault(labels, sentence_starts, scheme, int(broken.argmax()))
+    return Slips(int(broken.sum()), first, _kinds(labels, sentence_starts, scheme, np.flatnonzero(broken)))
+
+
+def _kinds(labels: Column, sentence_starts: ArrayLike, scheme: str, tokens: NDArray[np.int64]) -> dict[str, int]:
+    """How many of these tags break the scheme in which way, asked once for each tag and what stands around it."""
+    edges = sentence_edges(sentence_starts, len(labels))
+    before = np.where(edges[tokens], len(labels.values), labels.codes[tokens - 1])
+    around = np.stack([labels.codes[tokens], before, edges[tokens + 1]])
+    _, asked, counts = np.unique(around, axis=1, return_index=True, return_counts=True)
+    kinds: Counter[str] = Counter()
+    for token, count in zip(tokens[asked].tolist(), counts.tolist(), strict=True):
+        kinds[_broken_how(labels, edges, scheme, token)] += count
+    return dict(sorted(kinds.items(), key=lambda kind: (-kind[1], kind[0])))
 
 
 def detect(labels: Column, sentence_starts: ArrayLike) -> str | None:
@@ -289,16 +317,28 @@ def _broken(labels: Column, sentence_starts: ArrayLike, scheme: str) -> Bools:
 
 def _fault(labels: Column, sentence_starts: ArrayLike, scheme: str, token: int) -> Fault:
     """Why the tag of a token breaks the scheme."""
-    name, code = labels.values[labels.codes[token]], labels.codes[token]
+    name = labels.values[labels.codes[token]]
     if not is_tag(name, scheme):
         return Fault(token, not_a_tag(name, scheme))
+    how = _broken_how(labels, sentence_edges(sentence_starts, len(labels)), scheme, token)
+    for place, what in ((" at the start of a sentence", "start"), (" at the end of a sentence", "end")):
+        if how.endswith(place):
+            return Fault(token, f"{name} cannot {what} a sentence in {scheme}")
+    return Fault(token, f"{name} cannot follow {how.removeprefix(name + ' after ')} in {scheme}")
+
+
+def _broken_how(labels: Column, edges: Bools, scheme: str, token: int) -> str:
+    """The kind of slip: the tag, and where it should not be."""
+    code, last = labels.codes[token], labels.codes[token - 1]
+    name = labels.values[code]
+    if not is_tag(name, scheme):
+        return f"{name}, no tag of {scheme}"
     follows, starts, _ = grammar(labels.values, scheme)
-    edges, last = sentence_edges(sentence_starts, len(labels)), labels.codes[token - 1]
     if edges[token] and not starts[code]:
-        return Fault(token, f"{name} cannot start a sentence in {scheme}")
+        return f"{name} at the start of a sentence"
     if not edges[token] and last >= 0 and not follows[last, code]:
-        return Fault(token, f"{name} cannot follow {labels.values[last]} in {scheme}")
-    return Fault(token, f"{name} cannot end a sentence in {scheme}")
+        return f"{name} after {labels.values[last]}"
+    return f"{name} at the end of a sentence"
 
 
 def _written(tokens: Tokens, scheme: str) -> tuple[Ints, list[str]]:
@@ -388,7 +428,7 @@ class LabelCoding:
         if inner is not None:  # every letter of each type: one seen only as single tokens may yet be long
             types = {name[1:] for name in names if name != "O"}  # "-PER", or "" for a bare letter
             names = {"O", *(letter + name for name in types for letter in LETTERS[inner])}
-        return cls(outer, inner, Classes.sorted(names, labels.type))
+        return cls(outer, inner, Classes.sorted(names, corpus.labels.type))
 
     def encode(self, corpus: Corpus, repair: bool = True) -> NDArray[np.int32]:
         """Class numbers (n,), -1 where the label is unknown. A label training never saw is an error.
@@ -447,7 +487,7 @@ class LabelCoding:
         column = Column(np.asarray(codes, np.int32), self.classes.names, self.classes.type)
         if self.inner is None or self.outer is None or self.inner == self.outer:
             return column
-        return convert(column, sentence_starts, self.inner, self.outer)
+        return replace(convert(column, sentence_starts, self.inner, self.outer), type=self.classes.type)
 
 
 def _inner_labels(corpus: Corpus, outer: str | None, inner: str | None) -> Column:

@@ -285,8 +285,6 @@ class SkipChainDecoder(FittedDecoder):
             sample, self.weights, model._propagation(), self.n_jobs, maximise, (node, pair)
         )
         report = report.by_document(np.bincount(corpus.token_documents, minlength=corpus.n_documents) > 0)
-        if batch.filled is not None:  # sentences of a list are documents, also those without tokens
-            report = report.by_document(batch.filled)
         if self.sample is None and len(report.not_converged):
             if not self.told:
                 report.warn(REMEDY)

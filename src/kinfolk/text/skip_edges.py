@@ -540,7 +540,7 @@ def without_neighbours(corpus: Corpus) -> bool:
 def warn_without_neighbours(corpus: Corpus, consequence: str, *, dicts: bool = False, otherwise: str = "") -> None:
     """Of training data where nearly every sentence is a document; `otherwise`: what else could be done."""
     count = round(alone_share(corpus) * corpus.n_sentences)
-    how = "in a Corpus: feature dicts have none" if dicts else (
+    how = "`words=...` and `documents=...` beside the feature dicts" if dicts else (
         "-DOCSTART- or two blank lines in files, `documents=...` in Corpus.from_sentences"
     )  # fmt: skip
     warn(

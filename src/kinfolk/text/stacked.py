@@ -289,12 +289,15 @@ class StackedTagger(StackedModel, TokenModel):
 
     # -- learning -------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, words: Any = None, documents: Any = None
+    ) -> Self:
         """Train on a Corpus, on a list of such, or on sentences `X` with labels `y`.
 
-        sample_weight  one number a sentence
+        sample_weight     one number a sentence
+        words, documents  of feature dicts, as in `Tagger.fit`
         """
-        instances, depth = self._prepared(X, y, sample_weight)
+        instances, depth = self._prepared(X, y, sample_weight, words, documents)
         with self._all_or_nothing():
             guards = self._guards(self.known, depth)
             training = self._trained(instances, self.known, depth, guards)
@@ -339,15 +342,17 @@ class StackedTagger(StackedModel, TokenModel):
                 raise SettingError("base", type(tagger).__name__, base, "leave `calibrate` out, or use a TokenLayer")
             tagger.make_milder(temperature(tagger, batch.part(tokens, training.training_rows(level, tokens))))
 
-    def cross_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Array:
+    def cross_fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, words: Any = None, documents: Any = None
+    ) -> Array:
         """Predictions of the last level for the training tokens themselves, by models that never saw their labels: an
         honest score without a held-out part. (n, L), columns in the order `classes_` would have. Nothing is learned.
         """
-        instances, depth = self._prepared(X, y, sample_weight)
+        instances, depth = self._prepared(X, y, sample_weight, words, documents)
         training = self._trained(instances, self.known, depth, estimate=True)
         return estimate(training, instances)
 
-    def _prepared(self, X: Any, y: Any, sample_weight: Any) -> tuple[TokenInstances, int]:
+    def _prepared(self, X: Any, y: Any, sample_weight: Any, words: Any, documents: Any) -> tuple[TokenInstances, int]:
         """The tokens to learn from, and how deep."""
         check_settings(self)
         if self.base is None:
@@ -361,7 +366,7 @@ class StackedTagger(StackedModel, TokenModel):
                     "a kinfolk tagger such as LinearChainCRF()",
                     "for a scikit-learn classifier over the nodes of a graph there is StackedNodes",
                 )
-        batch = Batch.of(X, y, bases[0].scheme)
+        batch = Batch.of(X, y, bases[0].scheme, words, documents)
         corpus, encodings = batch.corpus, {base.encoding for base in bases}
         if len(encodings) > 1:
             raise SettingError.saying(

@@ -85,32 +85,35 @@ class TokenModel(Saved):
         self._require_fitted()
         return self.coding_.classes.array()
 
-    def predict(self, X: Any, forced: bool = False) -> list[list[Any]]:
+    def predict(self, X: Any, forced: bool = False, *, words: Any = None, documents: Any = None) -> list[list[Any]]:
         """One list of labels a sentence, in the type and the tag scheme of the training data; of a list of corpora a
         list of these for each. To numpy it is one row of objects, so that `cross_val_predict` works.
 
-        With `forced`, tokens of the corpus that have a label keep it, and the others are labelled given it.
+        With `forced`, tokens of the corpus that have a label keep it, and the others are labelled given it. `words` and
+        `documents` of feature dicts are given as to `fit`.
         """
         self._require_fitted()
-        batch = Batch.of(X)
+        batch = Batch.of(X, words=words, documents=documents)
         path = self._decoder().paths(batch, forced)
         labels = self.coding_.decode(path, batch.corpus.sentence_starts)
         rows = batch.corpus.with_labels(labels, self.coding_.outer).label_rows()
         return batch.for_each(rows, list)
 
-    def predict_proba(self, X: Any, forced: bool = False) -> list[Array]:
+    def predict_proba(self, X: Any, forced: bool = False, *, words: Any = None, documents: Any = None) -> list[Array]:
         """One array (tokens, classes) of label probabilities a sentence; columns as `classes_`.
 
         Exact for MaxEnt, MEMM, the linear-chain CRF and a mixture; a skip-chain CRF approximates them by belief
         propagation, and a stacked tagger gives those of its last level.
         """
         self._require_fitted()
-        batch = Batch.of(X)
+        batch = Batch.of(X, words=words, documents=documents)
         table = self._decoder().marginals(batch, forced)
         tables = np.split(table, batch.corpus.sentence_starts[1:-1]) if batch.corpus.n_sentences else []
         return batch.for_each(tables, lambda: np.empty((0, table.shape[1])))
 
-    def predict_entities(self, X: Any, forced: bool = False) -> list[Entity]:
+    def predict_entities(
+        self, X: Any, forced: bool = False, *, words: Any = None, documents: Any = None
+    ) -> list[Entity]:
         """The predicted entities, each with the probability that this very entity is there.
 
         Exact along a chain, and under a mixture but for the few entities whose skip edges would take too much work: for
@@ -118,7 +121,8 @@ class TokenModel(Saved):
         it by belief propagation. `Entity.exact` says which is which.
         """
         self._require_fitted()
-        batch, decoder = replace(Batch.of(X), kept_rows={}), self._decoder()  # asked for twice, extracted once
+        batch = replace(Batch.of(X, words=words, documents=documents), kept_rows={})  # asked for twice, extracted once
+        decoder = self._decoder()
         return decoder.entities(batch, decoder.paths(batch, forced), forced)
 
     def tag(
@@ -153,21 +157,23 @@ class TokenModel(Saved):
 
     # -- scores ---------------------------------------------------------------------------------------
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, *, words: Any = None, documents: Any = None) -> float:
         """Entity F1 as conlleval counts it, from 0 to 1; token accuracy when the labels are not spans. Labels that
         training never saw count as misses, with a warning of the logger "kinfolk"."""
         self._require_fitted()
-        batch = Batch.of(X, y, self._scheme)
+        batch = Batch.of(X, y, self._scheme, words, documents)
         return self._score_path(batch, self._decoder().paths(batch, forced=False), warns=True)
 
-    def evaluate(self, X: Any, y: Any = None, report: PathLike | None = None) -> tuple[EntityScores | None, float]:
+    def evaluate(
+        self, X: Any, y: Any = None, report: PathLike | None = None, *, words: Any = None, documents: Any = None
+    ) -> tuple[EntityScores | None, float]:
         """Entity scores (None when labels are not spans) and token accuracy, in percent.
 
         report   also write a page: scores, calibration, confusion, the worst mistakes, and how training went
         """
         self._require_fitted()
         check_report(report)
-        batch, decoder = Batch.of(X, y, self._scheme), self._decoder()
+        batch, decoder = Batch.of(X, y, self._scheme, words, documents), self._decoder()
         batch = batch if report is None else replace(batch, kept_rows={})
         path = decoder.paths(batch, forced=False)
         answer = self._evaluate_path(batch, path, warns=True)
@@ -233,7 +239,7 @@ class Tagger(TokenModel, Optimised):
     warm_start: bool = setting(False, "`fit` starts from the weights of the previous `fit`", FLAG)
 
     features_: FeatureSet = field(init=False)
-    transition_features_: TokenFeatures | None = field(init=False)
+    pair_features_: TokenFeatures | None = field(init=False)
     columns_: tuple[str, ...] = field(init=False)
     weights_: Any = field(init=False)
     convergence_: Convergence = field(init=False)
@@ -256,6 +262,9 @@ class Tagger(TokenModel, Optimised):
         y_dev: Any = None,
         sample_weight: Any = None,
         callback: Callback | None = None,
+        *,
+        words: Any = None,
+        documents: Any = None,
     ) -> Self:
         """Train on a Corpus, on a list of such, or on sentences `X` with labels `y`. None and NaN ("?" in a file) are
         unknown labels.
@@ -265,10 +274,14 @@ class Tagger(TokenModel, Optimised):
                         misses
         sample_weight   one number a sentence; one a corpus, of a list of corpora
         callback        receives a Progress after each pass and iteration; returning True stops
+        words           of feature dicts: a list of words for each sentence, by which models that look beyond the
+                        sentence know the same word elsewhere
+        documents       which sentences are one document: their number in each, or its name for each sentence, as in
+                        Corpus.from_sentences. Without, each sentence is a document of its own
         """
         check_settings(self)
         jobs = resolve_jobs(self.n_jobs)
-        batch = Batch.of(X, y, self.scheme)
+        batch = Batch.of(X, y, self.scheme, words, documents)
         held_out = None if X_dev is None else Batch.of(X_dev, y_dev, self.scheme)
         before = named_weights(self) if self.warm_start and self.__sklearn_is_fitted__() else None
         coding = LabelCoding.learn(batch.corpus, self.encoding)
@@ -281,7 +294,7 @@ class Tagger(TokenModel, Optimised):
         weights = token_weights(batch, data.labels, coding.classes, self.class_weight, sample_weight)
         plan = TrainingPlan.of(self, jobs)
         with self._all_or_nothing(), observed(callback, self.verbose, self.tolerance) as watcher:
-            self.features_, self.transition_features_, self.coding_ = features, pair_features, coding
+            self.features_, self.pair_features_, self.coding_ = features, pair_features, coding
             self.columns_ = tuple(batch.corpus.columns)
             kept = None if held_out is None else replace(held_out, kept_rows={})  # its features are extracted once
             dicts = batch.items is not None
@@ -349,7 +362,7 @@ class Tagger(TokenModel, Optimised):
         if isinstance(self.class_weight, Mapping):
             named = {label_name(label): weight for label, weight in self.class_weight.items()}
             state.header["settings"]["class_weight"] = named
-        pairs = self.transition_features_
+        pairs = self.pair_features_
         state.header["templates_name"] = self.templates if isinstance(self.templates, str) else None
         state.header["columns"] = list(self.columns_)
         state.header["features"] = state.add("node", ModelFile(self.features_.spec(), *self.features_.state()))
@@ -369,7 +382,7 @@ class Tagger(TokenModel, Optimised):
             found = restored_features(file.part("pair", header["transition_features"]), functions)
             pair = found if isinstance(found, TokenFeatures) else None
             fits(pair is not None)
-        self.features_, self.transition_features_, self.columns_ = node, pair, tuple(header["columns"])
+        self.features_, self.pair_features_, self.columns_ = node, pair, tuple(header["columns"])
         self.templates = header["templates_name"] or (node.templates if isinstance(node, TokenFeatures) else "sentence")
         self.transition_templates = None if pair is None else pair.templates
         self.convergence_ = Convergence.from_file(header["convergence"])
