@@ -121,6 +121,21 @@ class TokenModel(Saved):
         batch, decoder = replace(Batch.of(X), kept_rows={}), self._decoder()  # asked for twice, extracted once
         return decoder.entities(batch, decoder.paths(batch, forced), forced)
 
+    def entities(self, X: Any, tokenise: str = "auto") -> list[Any]:
+        """The entities of a text, one document, with the characters they stand on: a list of PlacedEntity. Of a list of
+        texts a list of these for each.
+
+        Sentences and tokens are found in the text; documents are labelled whole. A model that reads more than words
+        (parts of speech) cannot answer for text alone, and says so.
+
+        tokenise   "auto": cut as the words of the training data are, full stops of Mr. and the like kept with them; or
+                   "words", "penn", "fine", "blanks" (`kinfolk.text.tokenise`)
+        """
+        from kinfolk.text.running import text_entities
+
+        self._require_fitted()
+        return text_entities(self, X, tokenise)
+
     def tag(
         self,
         tokens: Any,
