@@ -103,12 +103,12 @@ class Decoder(FittedDecoder):
 
     def blocks(self, batch: Batch) -> Iterator[Block]:
         model, weights, n_labels = self.model, self.weights, len(self.coding.classes)
-        rows, pair_rows = SparseRows(batch.rows(model.features_, self.n_jobs)), None
+        rows, pair_rows = batch.sparse_rows(model.features_, self.n_jobs), None
         if rows.n_columns != len(weights.node):
             raise InputError(f"the model has weights for {len(weights.node)} features; got {rows.n_columns}")
         node = finite(rows.scores(weights.node, self.n_jobs), "the model")
         if model.transition_features_ is not None:
-            pair_rows = SparseRows(batch.rows(model.transition_features_, self.n_jobs, pairs=True))
+            pair_rows = batch.sparse_rows(model.transition_features_, self.n_jobs, pairs=True)
         for first_seq, last_seq in _runs(batch.corpus.sentence_starts):
             starts = batch.corpus.sentence_starts[first_seq : last_seq + 1]
             a, b = int(starts[0]), int(starts[-1])

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
 
 from kinfolk.core.data import Column
 from kinfolk.errors import InputError, SettingError
-from kinfolk.text.batch import PlacedEntity
+from kinfolk.text.batch import Batch, PlacedEntity
 from kinfolk.text.corpus import Corpus, as_list
 from kinfolk.text.extraction import TokenFeatures
 from kinfolk.text.tokenise import WAYS, Cutter, sentence_list, way_of
@@ -59,7 +59,7 @@ def text_entities(model: Any, X: Any, tokenise: str) -> list[Any]:
     texts = [X] if isinstance(X, str) else _checked(X)
     check_finds_entities(model)
     corpus = text_corpus(model, texts, tokenise)
-    found = model.predict_entities(corpus) if corpus.n_tokens else []
+    found = model._entities(Batch(corpus), forced=False) if corpus.n_tokens else []
     if isinstance(X, str):
         return list(found)
     first = corpus.document_starts.tolist()
@@ -94,6 +94,7 @@ def _checked(X: Any) -> list[str]:
 # -- how a model cuts its text ------------------------------------------------------------------------
 
 _CUTTERS: WeakKeyDictionary[TokenFeatures, Cutter] = WeakKeyDictionary()  # by what a model was trained on
+_WORDS_ALONE: WeakSet[TokenFeatures] = WeakSet()  # those that read nothing but words
 
 
 def cutter_for(model: Any, tokenise: str = AUTO) -> Cutter:
@@ -118,6 +119,8 @@ def _first_features(model: Any) -> TokenFeatures:
             "its tokens, and use `predict_entities`"
         )
     for features in sets:
+        if features in _WORDS_ALONE:
+            continue
         columns = {name for template in features.templates for name in template.needs()} - {"word"}
         if columns:
             named = ", ".join(map(repr, sorted(columns)))
@@ -126,6 +129,7 @@ def _first_features(model: Any) -> TokenFeatures:
                 "Train on words and labels alone (a file of two columns), or give a Corpus with the column to "
                 "`predict_entities`"
             )
+        _WORDS_ALONE.add(features)
     first: TokenFeatures = sets[0]
     return first
 

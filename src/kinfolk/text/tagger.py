@@ -118,7 +118,10 @@ class TokenModel(Saved):
         it by belief propagation. `Entity.exact` says which is which.
         """
         self._require_fitted()
-        batch, decoder = replace(Batch.of(X), kept_rows={}), self._decoder()  # asked for twice, extracted once
+        return self._entities(Batch.of(X), forced)
+
+    def _entities(self, given: Batch, forced: bool) -> list[Entity]:
+        batch, decoder = replace(given, kept_rows={}), self._decoder()  # asked for twice, extracted once
         return decoder.entities(batch, decoder.paths(batch, forced), forced)
 
     def entities(self, X: Any, tokenise: str = "auto") -> list[Any]:
