@@ -172,7 +172,8 @@ class Decoder(FittedDecoder):
 
     def _constrained(self, potentials: Potentials) -> Potentials:
         """Forbid what the tag scheme forbids."""
-        pair, start, end = (np.where(mask, 0.0, -np.inf) for mask in self.allowed())
+        names, scheme = self.coding.classes.names, self.coding.inner if self.model.constrain else None
+        pair, start, end = schemes.barriers(names, scheme)
         return potentials._replace(
             pair=potentials.pair + pair, start=potentials.start + start, end=potentials.end + end
         )

@@ -50,6 +50,7 @@ _RULES = {
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
+Scores = NDArray[np.float64]
 _OPENS, _CLOSES = (np.isin(np.arange(5), roles) for roles in ([FIRST, ONLY], [LAST, ONLY]))  # whatever stands beside
 
 
@@ -262,6 +263,13 @@ def _transitions(classes: tuple[str, ...], scheme: str | None) -> tuple[Bools, B
         if (starts & stops).any():
             return read_only(follows), read_only(starts), read_only(stops)
     return read_only(np.ones((n, n), bool)), read_only(np.ones(n, bool)), read_only(np.ones(n, bool))
+
+
+@lru_cache(64)
+def barriers(classes: tuple[str, ...], scheme: str | None) -> tuple[Scores, Scores, Scores]:
+    """The same as scores to add: 0 where it is allowed, -inf where not."""
+    follows, starts, stops = (np.where(mask, 0.0, -np.inf) for mask in transitions(classes, scheme))
+    return read_only(follows), read_only(starts), read_only(stops)
 
 
 def continuations(classes: Sequence[str]) -> Bools:
