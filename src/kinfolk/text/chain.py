@@ -25,6 +25,7 @@ from kinfolk.text import schemes
 from kinfolk.text.batch import Batch, Confidence, Entity, entity_list, found_spans
 from kinfolk.text.calibration import scaled, temperature
 from kinfolk.text.corpus import Corpus
+from kinfolk.text.k_best import KBest, k_best_answers
 from kinfolk.text.schemes import LabelCoding
 from kinfolk.text.tagger import Tagger, TrainingSet
 
@@ -307,16 +308,6 @@ class ChainTagger(Tagger):
         pair = self.weights_.pair
         return self.weights_.node, (None if self.LOSS == "maxent" else pair), (pair.T if self.LOSS == "crf" else None)
 
-    def _k_best(self, X: Any, k: int, forced: bool) -> list[list[tuple[list[str], float]]]:
-        self._require_fitted()
-        if not isinstance(k, int | np.integer) or k < 1:
-            raise InputError(f"k must be a whole number of 1 or more; got {k!r}")
-        answers, batch = [], Batch.of(X)
-        for labellings in self._decoder().k_best(batch, int(k), forced):
-            ends = np.array([0, len(labellings[0][0])], np.int64)
-            answers.append([(self.coding_.decode(p, ends).labels(), log_p) for p, log_p in labellings])
-        return batch.for_each(answers, lambda: [([], 0.0)])  # type: ignore[arg-type]
-
 
 # -- The linear-chain conditional random field (Lafferty, McCallum and Pereira, 2001) ------------------
 #
@@ -355,9 +346,9 @@ class LinearChainCRF(ChainTagger):
     def _potentials(self, block: Block, n_jobs: int) -> Potentials:
         return Potentials.of(from_the_top(block.node), block.pair, block.starts, block.start)
 
-    def predict_k_best(self, X: Any, k: int, forced: bool = False) -> list[list[tuple[list[str], float]]]:
+    def predict_k_best(self, X: Any, k: int, forced: bool = False) -> KBest:
         """For each sentence its k most probable labellings, (labels, log-probability), best first."""
-        return self._k_best(X, k, forced)
+        return k_best_answers(self, X, k, forced)
 
 
 # -- The maximum entropy Markov model (McCallum, Freitag and Pereira, 2000) ----------------------------
@@ -388,9 +379,9 @@ class MEMM(ChainTagger):
     def _by_posterior(self) -> bool:
         return self.decode == "posterior"
 
-    def predict_k_best(self, X: Any, k: int, forced: bool = False) -> list[list[tuple[list[str], float]]]:
+    def predict_k_best(self, X: Any, k: int, forced: bool = False) -> KBest:
         """For each sentence its k most probable valid labellings, (labels, log-probability), best first."""
-        return self._k_best(X, k, forced)
+        return k_best_answers(self, X, k, forced)
 
 
 # -- The maximum entropy classifier: each token by itself ----------------------------------------------

@@ -261,9 +261,7 @@ def train(
     train: Annotated[str, typer.Option(help="Labelled column file to train on; - = standard input.")],
     out: Annotated[Path, typer.Option(help="Model file to write.")],
     model: Annotated[Method, typer.Option(help="Method.")] = Method.crf,
-    dev: Annotated[
-        str | None, typer.Option(help="Held-out file: stops training when its F1 no longer rises. Not for stacked.")
-    ] = None,
+    dev: Annotated[str | None, typer.Option(help="Held-out file: stops training when its F1 no longer rises.")] = None,
     options: Any,
     columns: Columns = None,
     label: Label = "auto",
@@ -284,8 +282,6 @@ def train(
     refuse_overwriting(out, "--out", train, dev, what="the data it is trained on")
     reading = _reading(columns, label, scheme, separator)
     settings = {"random_state": seed, "n_jobs": jobs, "verbose": 0 if quiet else 1}
-    if dev is not None and model == "stacked":
-        raise SettingError.saying("--dev is for --model crf; leave it out for --model stacked")
     tagger = new_tagger(model, options, settings)
     corpus = read_conll(train, **reading)
     held_out = {} if dev is None else {"X_dev": read_conll(dev, **reading)}
@@ -403,7 +399,7 @@ def tag(
         write_utf8(output, entity_lines(tagger, corpus, forced))
     elif k_best is not None:
         if not hasattr(tagger, "predict_k_best"):
-            raise SettingError.saying("--k-best needs a crf or memm model")
+            raise SettingError.saying("--k-best needs a crf, memm, mop or stacked model")
         write_utf8(output, k_best_lines(tagger, corpus, k_best, forced))
     elif as_json:
         write_utf8(output, sentence_lines(tagger, corpus, forced))
