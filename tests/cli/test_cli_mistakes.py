@@ -226,7 +226,7 @@ def test_wrong_ways_to_tag(kinfolk: Any, world: Path, options: list[str], messag
 
 def test_questions_a_model_cannot_answer(kinfolk: Any, world: Path):
     answer = kinfolk("tokens", "tag", world / "maxent.kinfolk", world / "test.conll", "--k-best", "2")
-    assert_refused(answer, "--k-best needs a crf or memm model")
+    assert_refused(answer, "--k-best needs a crf, memm, mop or stacked model")
     answer = kinfolk("tokens", "tag", world / "crf.kinfolk", "--format", "text", stdin=b"Kim left.\n")
     assert_refused(answer, "reads column 'pos', which the corpus does not have")
 

@@ -142,6 +142,30 @@ def test_plain_text(kinfolk: Any, world: Path, tmp_path: Path):
     assert piped.out == told.out
 
 
+def test_running_text_gives_entities_with_their_characters(kinfolk: Any, world: Path, tmp_path: Path):
+    text = "\ufeffPresident Kim left Łódź. He said so\nin Rome.\n\nKim slept."
+    (tmp_path / "new.txt").write_text(text, encoding="utf-8")
+    told = kinfolk("tokens", "tag", world / "words.kinfolk", tmp_path / "new.txt", "--text")
+    assert told.status == 0
+    found = [json.loads(line) for line in told.out.splitlines()]
+    model = kf.load_model(world / "words.kinfolk")
+    assert found == [vars(entity) for entity in model.entities(text[1:])] and found
+    assert all(text[1:][e["start_char"] : e["end_char"]].split() == e["text"].split() for e in found)
+    piped = kinfolk("tokens", "tag", world / "words.kinfolk", "-", "--text", stdin=text.encode())
+    assert piped.out == told.out
+    rows = kinfolk("tokens", "tag", world / "words.kinfolk", "-", "--text", "--json", stdin=text.encode()).out
+    assert [json.loads(line)["words"][0] for line in rows.splitlines()] == ["President", "He", "Kim"]
+    nothing = kinfolk("tokens", "tag", world / "words.kinfolk", "-", "--text", stdin=b"\n")
+    assert nothing.status == 0 and nothing.out == ""
+
+
+def test_running_text_that_the_model_cannot_read_is_refused(kinfolk: Any, world: Path):
+    told = kinfolk("tokens", "tag", world / "crf.kinfolk", "-", "--text", stdin=b"Kim left.")
+    assert told.status == 2 and "the column 'pos', which a text does not have" in told.err
+    both = kinfolk("tokens", "tag", world / "words.kinfolk", "-", "--text", "--format", "text", stdin=b"Kim left.")
+    assert both.status == 2 and "leave it out with --text" in both.err
+
+
 def test_forced_labels_are_kept_and_gaps_filled(kinfolk: Any, world: Path, tmp_path: Path):
     (tmp_path / "gaps.conll").write_text("Kim NNP B-LOC\nleft VBD ?\n\nRome NNP ?\n")
     told = kinfolk("tokens", "tag", world / "crf.kinfolk", tmp_path / "gaps.conll", "--forced")

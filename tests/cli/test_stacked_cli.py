@@ -382,7 +382,7 @@ def test_a_stacked_tagger_of_words_alone(kinfolk: Any, tmp_path: Path):
 
 
 @pytest.mark.parametrize(("options", "message"), [
-    (["--dev", "x"], "--dev is for --model crf; leave it out for --model stacked"),
+    (["--dev", "x"], "No such file"),
     (["--model", "crf", "--depth", "2"], "--depth is for --model stacked; leave it out for --model crf"),
     (["--model", "memm", "--folds", "2"], "--folds is for --model stacked"),
     (["--depth", "-1"], "--depth must be"),

@@ -56,5 +56,5 @@ def test_the_way_to_cut_may_be_named() -> None:
     ways = {True: "IL-2-induced .", False: "IL-2-induced.", "fine": "IL - 2 - induced ."}
     for way, words in (ways | {"words": ways[True], "blanks": ways[False]}).items():
         assert read_text(io.StringIO("IL-2-induced."), tokenise=way).rows() == [words.split()]
-    with pytest.raises(SettingError, match="must be one of blanks, words, fine; got 'letters'"):
+    with pytest.raises(SettingError, match="must be one of blanks, words, penn, fine; got 'letters'"):
         read_text(io.StringIO("a"), tokenise="letters")

@@ -146,5 +146,5 @@ def test_marks_must_hold_what_the_file_says():
 def test_another_way_to_tokenise():
     corpus, counts = fitted_corpus([Marked("IL-2-induced", [Mark(0, 4, "x")])], tokenise="words")
     assert corpus.rows() == [["IL-2-induced"]] and counts.widened == 1
-    with pytest.raises(SettingError, match="one of blanks, words, fine"):
+    with pytest.raises(SettingError, match="one of blanks, words, penn, fine"):
         fitted_corpus([Marked("a", [])], tokenise="letters")

@@ -95,7 +95,7 @@ def test_words_keep_what_stands_inside_them():
 
 
 def test_an_unknown_way_is_named():
-    with pytest.raises(SettingError, match="must be one of blanks, words, fine; got 'coarse'"):
+    with pytest.raises(SettingError, match="must be one of blanks, words, penn, fine; got 'coarse'"):
         token_spans("a", "coarse")
 
 

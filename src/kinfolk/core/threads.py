@@ -53,6 +53,8 @@ def even_bounds(cumulative: NDArray[np.integer], n_chunks: int) -> NDArray[np.in
 
     `cumulative` (items + 1,) holds the running cost, as an `indptr` does. Empty runs are dropped.
     """
+    if len(cumulative) <= 2:  # one item, or none
+        return np.arange(len(cumulative))
     total = cumulative[-1] - cumulative[0]
     targets = cumulative[0] + (np.arange(n_chunks + 1) * total) // n_chunks
     bounds = np.searchsorted(cumulative, targets, side="left").astype(np.int64)

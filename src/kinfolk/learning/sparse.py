@@ -59,6 +59,9 @@ def _transpose(rows, first, last, places, columns):
             places[rows.indices[p]] = at + 1
 
 
+_ONES = read_only(np.empty(0, np.float32))
+
+
 class SparseRows:
     """A sparse table (n, F) ready for products in both directions.
 
@@ -75,6 +78,16 @@ class SparseRows:
         self.csr = Csr(*map(read_only, parts))
         self._row_bounds = even_bounds(self.csr.indptr, CHUNKS)
         self._by_column: tuple[Csr, NDArray[np.int64]] | None = None
+
+    @classmethod
+    def of_ones(cls, indptr: NDArray[np.int64], indices: NDArray[np.int32], n_columns: int) -> SparseRows:
+        """A small table whose entries are all 1, worked on as one piece."""
+        made = cls.__new__(cls)
+        made.n_rows, made.n_columns = len(indptr) - 1, n_columns
+        made.csr = Csr(read_only(indptr), read_only(indices), _ONES)
+        made._row_bounds = np.array([0, made.n_rows] if made.n_rows else [0], np.int64)
+        made._by_column = None
+        return made
 
     def _columns(self, n_jobs: int) -> tuple[Csr, NDArray[np.int64]]:
         """The rows of the transposed table, and chunks of them; made when first used.

@@ -122,6 +122,10 @@ class Derived(Attribute):
     def column(self, corpus: Corpus) -> Column:
         return _mapped(self.of.column(corpus), lambda values: _KINDS[self.kind](values, *self.arguments))
 
+    def of_value(self, value: str) -> str | None:
+        """What is said of one value."""
+        return _KINDS[self.kind]((value,), *self.arguments)[0]
+
     def spec(self) -> dict[str, Any]:
         return {"kind": self.kind, "arguments": list(self.arguments), "of": self.of.spec()}
 
@@ -335,6 +339,10 @@ class Lookup(Attribute):
 
     def column(self, corpus: Corpus) -> Column:
         return _mapped(self.of.column(corpus), lambda values: [self.table.get(value) for value in values])
+
+    def of_value(self, value: str) -> str | None:
+        """What is said of one value."""
+        return self.table.get(value)
 
     def spec(self) -> dict[str, Any]:
         return {**super().spec(), "of": self.of.spec()}

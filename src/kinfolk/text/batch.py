@@ -21,6 +21,7 @@ from scipy import sparse
 from kinfolk.collective.aggregate import side_by_side
 from kinfolk.core.data import Classes, Column, class_weights
 from kinfolk.errors import InputError
+from kinfolk.learning.sparse import SparseRows
 from kinfolk.text import schemes
 from kinfolk.text.corpus import TOO_DEEP, Corpus, as_list, one_row, too_deep
 from kinfolk.text.dicts import FOR_VECTORS, DictFeatures, check_items
@@ -50,7 +51,7 @@ class Batch:
     corpus: Corpus
     items: Sequence[Sequence[Any]] | None = None
     filled: NDArray[np.bool_] | None = None
-    kept_rows: dict[int, sparse.csr_array] | None = None  # rows by feature set, where they are needed twice
+    kept_rows: dict[Any, Any] | None = None  # rows by feature set, where they are needed twice
     extra: NDArray[np.float32] | None = (
         None  # (n, q) beside the features of a token: aggregates of its neighbours, in stacking
     )
@@ -110,6 +111,20 @@ class Batch:
                 rows = features.rows(self._source(features), n_jobs)
             kept[id(features)] = self._beside(rows, pairs)
         return kept[id(features)]
+
+    def sparse_rows(self, features: FeatureSet, n_jobs: int, pairs: bool = False) -> SparseRows:
+        """The same, ready for products; of a few tokens without the detour by scipy."""
+        plain = self.items is None and (self.extra is None or pairs) and self.corpus.n_tokens
+        if isinstance(features, TokenFeatures) and plain:
+            key = ("few", id(features))
+            if self.kept_rows is not None and key in self.kept_rows:
+                return self.kept_rows[key]  # type: ignore[no-any-return]
+            if (few := features.few_rows(self.corpus)) is not None:
+                made = SparseRows.of_ones(*few, features.n_features)
+                if self.kept_rows is not None:
+                    self.kept_rows[key] = made
+                return made
+        return SparseRows(self.rows(features, n_jobs, pairs))
 
     def _beside(self, rows: sparse.csr_array, pairs: bool) -> sparse.csr_array:
         """The rows of the features of tokens with the extra columns after them."""
@@ -284,21 +299,23 @@ def entity_list(batch: Batch, found: Sequence[schemes.Span], confidence: Confide
     """
     if not found:
         return []
-    corpus = batch.corpus
-    words = corpus.columns["word"].strings()
+    corpus, column = batch.corpus, batch.corpus.columns["word"]
+    words = [[column.values[code] for code in column.codes[s.start : s.end].tolist()] for s in found]
     sentence = np.searchsorted(corpus.sentence_starts, [s.start for s in found], side="right") - 1
     offset = corpus.sentence_starts[sentence].tolist()
     given = sentence if batch.filled is None else np.flatnonzero(batch.filled)[sentence]
     entities = [
-        Entity(int(i), s.start - o, s.end - o, s.type, c, " ".join(map(str, words[s.start : s.end])), exact=exact)
-        for i, o, s, c, exact in zip(given, offset, found, *(part.tolist() for part in confidence), strict=True)
+        Entity(i, s.start - o, s.end - o, s.type, c, " ".join(map(str, own)), exact=exact)
+        for i, o, s, own, c, exact in zip(
+            given.tolist(), offset, found, words, *(part.tolist() for part in confidence), strict=True
+        )
     ]
     if corpus.offsets is None:
         return entities
     document = (np.searchsorted(corpus.document_starts, sentence, side="right") - 1).tolist()
     return [
-        _placed(e, d, [str(word) for word in words[s.start : s.end]], corpus.offsets[s.start : s.end].tolist())
-        for e, d, s in zip(entities, document, found, strict=True)
+        _placed(e, d, [*map(str, own)], corpus.offsets[s.start : s.end].tolist())
+        for e, d, own, s in zip(entities, document, words, found, strict=True)
     ]
 
 

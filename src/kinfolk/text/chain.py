@@ -25,6 +25,7 @@ from kinfolk.text import schemes
 from kinfolk.text.batch import Batch, Confidence, Entity, entity_list, found_spans
 from kinfolk.text.calibration import scaled, temperature
 from kinfolk.text.corpus import Corpus
+from kinfolk.text.k_best import KBest, k_best_answers
 from kinfolk.text.schemes import LabelCoding
 from kinfolk.text.tagger import Tagger, TrainingSet
 
@@ -103,12 +104,12 @@ class Decoder(FittedDecoder):
 
     def blocks(self, batch: Batch) -> Iterator[Block]:
         model, weights, n_labels = self.model, self.weights, len(self.coding.classes)
-        rows, pair_rows = SparseRows(batch.rows(model.features_, self.n_jobs)), None
+        rows, pair_rows = batch.sparse_rows(model.features_, self.n_jobs), None
         if rows.n_columns != len(weights.node):
             raise InputError(f"the model has weights for {len(weights.node)} features; got {rows.n_columns}")
         node = finite(rows.scores(weights.node, self.n_jobs), "the model")
         if model.pair_features_ is not None:
-            pair_rows = SparseRows(batch.rows(model.pair_features_, self.n_jobs, pairs=True))
+            pair_rows = batch.sparse_rows(model.pair_features_, self.n_jobs, pairs=True)
         for first_seq, last_seq in _runs(batch.corpus.sentence_starts):
             starts = batch.corpus.sentence_starts[first_seq : last_seq + 1]
             a, b = int(starts[0]), int(starts[-1])
@@ -172,7 +173,8 @@ class Decoder(FittedDecoder):
 
     def _constrained(self, potentials: Potentials) -> Potentials:
         """Forbid what the tag scheme forbids."""
-        pair, start, end = (np.where(mask, 0.0, -np.inf) for mask in self.allowed())
+        names, scheme = self.coding.classes.names, self.coding.inner if self.model.constrain else None
+        pair, start, end = schemes.barriers(names, scheme)
         return potentials._replace(
             pair=potentials.pair + pair, start=potentials.start + start, end=potentials.end + end
         )
@@ -326,16 +328,6 @@ class ChainTagger(Tagger):
         pair = self.weights_.pair
         return self.weights_.node, (None if self.LOSS == "maxent" else pair), (pair.T if self.LOSS == "crf" else None)
 
-    def _k_best(self, X: Any, k: int, forced: bool) -> list[list[tuple[list[str], float]]]:
-        self._require_fitted()
-        if not isinstance(k, int | np.integer) or k < 1:
-            raise InputError(f"k must be a whole number of 1 or more; got {k!r}")
-        answers, batch = [], Batch.of(X)
-        for labellings in self._decoder().k_best(batch, int(k), forced):
-            ends = np.array([0, len(labellings[0][0])], np.int64)
-            answers.append([(self.coding_.decode(p, ends).labels(), log_p) for p, log_p in labellings])
-        return batch.for_each(answers, lambda: [([], 0.0)])  # type: ignore[arg-type]
-
 
 def _by_name(rows: Sequence[Any], columns: Sequence[Any], weights: Array) -> dict[tuple[Any, Any], float]:
     """The weights (rows, columns) that are not 0."""
@@ -383,9 +375,9 @@ class LinearChainCRF(ChainTagger):
     def _potentials(self, block: Block, n_jobs: int) -> Potentials:
         return Potentials.of(from_the_top(block.node), block.pair, block.starts, block.start)
 
-    def predict_k_best(self, X: Any, k: int, forced: bool = False) -> list[list[tuple[list[str], float]]]:
+    def predict_k_best(self, X: Any, k: int, forced: bool = False) -> KBest:
         """For each sentence its k most probable labellings, (labels, log-probability), best first."""
-        return self._k_best(X, k, forced)
+        return k_best_answers(self, X, k, forced)
 
 
 # -- The maximum entropy Markov model (McCallum, Freitag and Pereira, 2000) ----------------------------
@@ -416,9 +408,9 @@ class MEMM(ChainTagger):
     def _by_posterior(self) -> bool:
         return self.decode == "posterior"
 
-    def predict_k_best(self, X: Any, k: int, forced: bool = False) -> list[list[tuple[list[str], float]]]:
+    def predict_k_best(self, X: Any, k: int, forced: bool = False) -> KBest:
         """For each sentence its k most probable valid labellings, (labels, log-probability), best first."""
-        return self._k_best(X, k, forced)
+        return k_best_answers(self, X, k, forced)
 
 
 # -- The maximum entropy classifier: each token by itself ----------------------------------------------

@@ -67,6 +67,7 @@ TOKENS_TAG = examples(
     "kinfolk tokens tag ner.kinfolk new.conll -o tagged.conll",
     "kinfolk tokens tag ner.kinfolk new.conll --entities",
     "kinfolk tokens tag ner.kinfolk new.conll --json",
+    "echo 'Mr. Washington spoke. He declined.' | kinfolk tokens tag ner.kinfolk - --text",
     "kinfolk tokens tag ner.kinfolk 'corpus/*.parquet' --engine duckdb -o tagged.parquet",
 )
 TOKENS_EVALUATE = examples(
@@ -260,9 +261,7 @@ def train(
     train: Annotated[str, typer.Option(help="Labelled column file to train on; - = standard input.")],
     out: Annotated[Path, typer.Option(help="Model file to write.")],
     model: Annotated[Method, typer.Option(help="Method.")] = Method.crf,
-    dev: Annotated[
-        str | None, typer.Option(help="Held-out file: stops training when its F1 no longer rises. Not for stacked.")
-    ] = None,
+    dev: Annotated[str | None, typer.Option(help="Held-out file: stops training when its F1 no longer rises.")] = None,
     options: Any,
     columns: Columns = None,
     label: Label = "auto",
@@ -283,8 +282,6 @@ def train(
     refuse_overwriting(out, "--out", train, dev, what="the data it is trained on")
     reading = _reading(columns, label, scheme, separator)
     settings = {"random_state": seed, "n_jobs": jobs, "verbose": 0 if quiet else 1}
-    if dev is not None and model == "stacked":
-        raise SettingError.saying("--dev is for --model crf; leave it out for --model stacked")
     tagger = new_tagger(model, options, settings)
     corpus = read_conll(train, **reading)
     held_out = {} if dev is None else {"X_dev": read_conll(dev, **reading)}
@@ -345,6 +342,14 @@ def tag(
     ] = "-",
     output: Annotated[str, typer.Option("--output", "-o", help="Where to write; - = standard output.")] = "-",
     format: Annotated[Format, typer.Option(help="conll: columns; text: a sentence a line.")] = Format.conll,
+    text: Annotated[
+        bool,
+        typer.Option(
+            "--text",
+            help="The file is running text, one document, whose sentences and tokens are found as the model was "
+            "trained on them; gives entities with their characters, as --entities.",
+        ),
+    ] = False,
     forced: Annotated[bool, typer.Option(help="Keep the labels the file has; ? marks those to fill in.")] = False,
     entities: Annotated[
         bool, typer.Option(help="One JSON object a line, for each entity, with its probability.")
@@ -372,7 +377,7 @@ def tag(
     engine = engine_of(tables, jobs)
     if engine is not None or file.lower().endswith((".parquet", ".pq")):
         asked = {
-            "--format": format is not Format.conll, "--forced": forced, "--entities": entities,
+            "--format": format is not Format.conll, "--text": text, "--forced": forced, "--entities": entities,
             "--k-best": k_best is not None, "--json": as_json, "--scheme": scheme != "auto",
             "--separator": separator is not None,
         }  # fmt: skip
@@ -382,12 +387,19 @@ def tag(
     for option in given_options(table):
         raise SettingError.saying(f"{option} needs a table of tokens: a Parquet file, or --engine")
     tagger = _load(model, jobs)
-    corpus = read_corpus(tagger, file, format, scheme, separator)
+    if text:
+        given = {"--format": format is not Format.conll, "--forced": forced, "--scheme": scheme != "auto"}
+        for option in [name for name, one in {**given, "--separator": separator is not None}.items() if one]:
+            raise SettingError.saying(f"{option} is for files of columns or of sentences; leave it out with --text")
+        entities = entities or not (as_json or k_best is not None)
+        corpus = read_running(tagger, file, entities)
+    else:
+        corpus = read_corpus(tagger, file, format, scheme, separator)
     if entities:
         write_utf8(output, entity_lines(tagger, corpus, forced))
     elif k_best is not None:
         if not hasattr(tagger, "predict_k_best"):
-            raise SettingError.saying("--k-best needs a crf or memm model")
+            raise SettingError.saying("--k-best needs a crf, memm, mop or stacked model")
         write_utf8(output, k_best_lines(tagger, corpus, k_best, forced))
     elif as_json:
         write_utf8(output, sentence_lines(tagger, corpus, forced))
@@ -462,12 +474,28 @@ def _first(tagger: Any) -> Any:
     return tagger.levels_[0] if hasattr(tagger, "levels_") else tagger
 
 
+def read_running(tagger: Any, file: str, for_entities: bool) -> Any:
+    """A file of running text, which is one document."""
+    from kinfolk.core.files import read_utf8
+    from kinfolk.text.running import check_finds_entities, text_corpus
+
+    if for_entities:
+        check_finds_entities(tagger)
+    _tell_of_terminal(file)
+    data, name = read_utf8(file)
+    return text_corpus(tagger, [data.decode("utf-8")], source=name)
+
+
+def _tell_of_terminal(file: str) -> None:
+    if file == "-" and sys.stdin is not None and sys.stdin.isatty():
+        typer.echo("reading from the terminal; end with Ctrl-D", err=True)
+
+
 def read_corpus(tagger: Any, file: str, format: Format, scheme: str, separator: str | None) -> Any:
     """The file with the columns the model was trained on; a column of labels may follow them."""
     from kinfolk.text.conll import read_conll, read_text
 
-    if file == "-" and sys.stdin is not None and sys.stdin.isatty():
-        typer.echo("reading from the terminal; end with Ctrl-D", err=True)
+    _tell_of_terminal(file)
     if format is Format.text:
         return read_text(file)
     form = _form(scheme, separator)

@@ -78,6 +78,7 @@ class Corpus:
         documents: Sequence[int] | Sequence[str] | None = None,
         scheme: str | None = "auto",
         features: Sequence[Sequence[Any]] | None = None,
+        offsets: Sequence[Sequence[Sequence[int]]] | None = None,
         **columns: Sequence[Sequence[str]],
     ) -> Corpus:
         """A corpus from lists of words; `documents` gives the number of sentences of each document, or for each
@@ -86,7 +87,9 @@ class Corpus:
         Without `documents` each sentence is a document of its own. Empty sentences are dropped. The tag scheme
         of the labels is found unless given; None: they are not spans. Labels are strings, numbers or truth values, all
         of one type; None and NaN are unknown. `features` are feature dicts of the tokens, for models to look at in the
-        place of what templates make of words and columns.
+        place of what templates make of words and columns. `offsets` says where tokens stand in the text of their
+        document: for each sentence a list of (start, end), the end exclusive; predicted entities then have their
+        characters.
         """
         sentences, features = as_list(sentences), as_list(features)
         if any(isinstance(s, str) for s in sentences):
@@ -111,7 +114,9 @@ class Corpus:
         kept = starts_of([length > 0 for length in lengths])
         label_column = built.pop("(labels)", None)
         starts = starts_of([length for length in lengths if length])
-        corpus = cls(built, starts, kept[starts_of(per_document)], label_column, features=features)
+        placed = None if offsets is None else _placed(offsets, lengths)
+        place = kept[starts_of(per_document)]
+        corpus = cls(built, starts, place, label_column, offsets=placed, features=features)
         return corpus.with_scheme(scheme, np.flatnonzero(lengths))
 
     @property
@@ -401,6 +406,19 @@ def _checked_starts(starts: ArrayLike, total: int, name: str) -> NDArray[np.int6
     if array.ndim != 1 or not len(array) or array[0] != 0 or array[-1] != total or (np.diff(array) < 0).any():
         raise InputError(f"{name} must rise from 0 to {total}")
     return read_only(array)
+
+
+def _placed(offsets: Sequence[Sequence[Sequence[int]]], lengths: list[int]) -> NDArray[Any]:
+    """(n, 2), from a list of (start, end) for each sentence."""
+    try:
+        given = [len(row) for row in offsets]
+        flat = np.array([place for row in offsets for place in row])
+    except (TypeError, ValueError):
+        given, flat = [], np.empty(0)
+    n = int(np.sum(lengths))
+    if given != lengths or (n and flat.shape != (n, 2)):
+        raise InputError("'offsets' must have for each sentence a list of (start, end), one for each of its words")
+    return flat if n else np.empty((0, 2), np.int64)
 
 
 def _checked_offsets(offsets: ArrayLike, total: int) -> NDArray[np.int64]:

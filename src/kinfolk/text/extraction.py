@@ -23,6 +23,7 @@ from kinfolk.text import attributes
 from kinfolk.text.attributes import document_start, lower, pos, prefix, shape, short_shape, suffix, word
 from kinfolk.text.corpus import Corpus, starts_of
 from kinfolk.text.dicts import DictFeatures
+from kinfolk.text.quick import FEW_TOKENS, QuickRows
 from kinfolk.text.templates import (
     Attribute,
     Conjunction,
@@ -152,6 +153,7 @@ class TokenFeatures:
         self.min_count = min_count
         self.vocabularies: dict[str, Vocabulary] = {}
         self.tables: list[KeyTable] = []
+        self._quick: QuickRows | None = None
 
     @property
     def n_features(self) -> int:
@@ -159,12 +161,28 @@ class TokenFeatures:
 
     def learn(self, corpus: Corpus, n_jobs: int = 1) -> sparse.csr_array:
         """Freeze the vocabulary on `corpus` and return its rows (n, F)."""
-        self.vocabularies, self.tables = {}, []
+        self.vocabularies, self.tables, self._quick = {}, [], None
         return self._rows(corpus, n_jobs, learning=True)
 
     def rows(self, corpus: Corpus, n_jobs: int = 1) -> sparse.csr_array:
         """Rows (n, F) of any corpus; features never met in training are left out."""
-        return self._rows(corpus, n_jobs, learning=False)
+        if (few := self.few_rows(corpus)) is None:
+            return self._rows(corpus, n_jobs, learning=False)
+        indptr, indices = few
+        ones = np.broadcast_to(np.float32(1), len(indices))
+        return sparse.csr_array((ones, indices, indptr.astype(np.int32)), shape=(corpus.n_tokens, self.n_features))
+
+    def few_rows(self, corpus: Corpus) -> tuple[NDArray[np.int64], NDArray[np.int32]] | None:
+        """The same as indptr and indices, where the corpus is small enough for the quick way; else None."""
+        if corpus.n_tokens > FEW_TOKENS:
+            return None
+        if self._quick is None:
+            self._quick = QuickRows(self)
+        return self._quick.of(corpus)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What words are remembered is not copied, nor sent elsewhere."""
+        return {**self.__dict__, "_quick": None}
 
     def _rows(self, corpus: Corpus, n_jobs: int, learning: bool) -> sparse.csr_array:
         view = TokenView(corpus, self.vocabularies, learning)
@@ -241,6 +259,7 @@ class TokenFeatures:
                     yield attribute
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], strings: Mapping[str, Sequence[str]]) -> None:
+        self._quick = None
         cuts = np.cumsum(arrays["features.sizes"])[:-1]
         self.tables = [KeyTable.of(k.copy()) for k in np.split(arrays["features.keys"], cuts)]
         self.vocabularies = {

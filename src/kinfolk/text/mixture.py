@@ -6,6 +6,7 @@ one with the same word, so labels far apart in a document reach each other, and 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -29,12 +30,14 @@ from kinfolk.core.settings import one_of, setting
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.core.training import combined, warn_unless_converged
 from kinfolk.errors import SettingError
+from kinfolk.inference.chain import expected_correct, k_best
 from kinfolk.inference.mixture import Dag, LabelledSpan, beliefs, build_dag, mixture_span_probabilities
 from kinfolk.learning.loglinear import TableWeights, inherit_mixture
 from kinfolk.text.batch import Batch, Confidence
-from kinfolk.text.chain import FittedDecoder
+from kinfolk.text.chain import FittedDecoder, check_possible, only_known
 from kinfolk.text.corpus import Corpus
 from kinfolk.text.gain import GuardedTagger
+from kinfolk.text.k_best import KBest, k_best_answers
 from kinfolk.text.schemes import Span
 from kinfolk.text.skip_edges import (
     EDGE_FEATURES,
@@ -57,6 +60,7 @@ from kinfolk.text.tagger import Tagger, TrainingSet
 #
 # From right to left (`backward`) everything is mirrored: the token behind it, and later tokens.
 
+log = logging.getLogger("kinfolk")
 Array = NDArray[Any]
 CHAIN = {False: "previous", True: "next"}
 
@@ -211,9 +215,13 @@ class MixtureDecoder(FittedDecoder):
         self, batch: Batch, path: NDArray[np.int32], found: Sequence[Span], continues: Array, forced: bool
     ) -> Confidence:
         """The mean over directions; exact where it is from every side."""
-        labels, ends = self.forced_labels(batch, forced), {*batch.corpus.sentence_starts.tolist()}
+        ends = {*batch.corpus.sentence_starts.tolist()}
         spans = [LabelledSpan(s.start, path[s.start : s.end], s.end not in ends) for s in found]
-        confidence = Confidence(np.zeros(len(found)), np.ones(len(found), bool))
+        return self._probabilities(batch, spans, continues, forced)
+
+    def _probabilities(self, batch: Batch, spans: Sequence[LabelledSpan], continues: Array, forced: bool) -> Confidence:
+        labels = self.forced_labels(batch, forced)
+        confidence = Confidence(np.zeros(len(spans)), np.ones(len(spans), bool))
         for direction, sample in self.samples(batch):
             wirings, scores = sample.wired.wirings, sample.scores(direction.weights, self.n_jobs)
             alphas = sample.alphas(direction.weights.gate)
@@ -224,6 +232,30 @@ class MixtureDecoder(FittedDecoder):
             confidence.values[:] += part.values / len(self.directions)
             confidence.exact[:] &= part.exact
         return confidence
+
+    def k_best(self, batch: Batch, k: int, forced: bool) -> list[list[tuple[Array, float]]]:
+        """For each sentence the k valid labellings with most expected right labels, best first, and of each the log of
+        its probability, whatever the labels of other sentences are: a span that is the sentence."""
+        labels, starts = self.forced_labels(batch, forced), batch.corpus.sentence_starts
+        potentials = expected_correct(self.marginals(batch, forced), starts, *self.allowed())
+        found = k_best(only_known(potentials, labels), k, self.n_jobs)
+        best = np.array([max(scores, default=-np.inf) for _, scores in found])
+        check_possible(best, 0, starts, batch.corpus)
+        spans = [
+            LabelledSpan(int(first), path, False) for first, (paths, _) in zip(starts[:-1], found, strict=True)
+            for path in paths
+        ]  # fmt: skip
+        n_labels = len(self.coding.classes)
+        values, exact = self._probabilities(batch, spans, np.zeros((n_labels, n_labels), bool), forced)
+        if not exact.all():
+            log.warning(
+                "MixtureTagger: %d of %d probabilities of k best labellings are approximated, with tokens of other "
+                "sentences as if independent of each other; exactly they would take too much work",
+                (~exact).sum(), len(exact),
+            )  # fmt: skip
+        with np.errstate(divide="ignore"):
+            logs = iter(np.log(values).tolist())
+        return [[(path, next(logs)) for path in paths] for paths, _ in found]
 
     def components(self, batch: Batch, tokens: Sequence[int]) -> list[list[Component]]:
         """Who speaks for each token, in every direction; weights of all sum to 1."""
@@ -362,6 +394,16 @@ class MixtureTagger(Mixes, GuardedTagger):
         found = self.weights_ if weights is None else weights
         directions = tuple(map(Direction, self.parents_, found))
         return MixtureDecoder(self, resolve_jobs(self.n_jobs), directions, self.local_)
+
+    def predict_k_best(self, X: Any, k: int, forced: bool = False) -> KBest:
+        """For each sentence k valid labellings, (labels, log-probability), best first in the sense of `predict`: by the
+        expected number of right labels, Σ_t p(y_t), of which these are exactly the k greatest.
+
+        The log-probability is that of the labelling as a whole, under the mixture and whatever the labels of other
+        sentences are; so it need not fall along the list. It is exact but where skip edges would take too much work,
+        of which the log tells (see `predict_entities`); with `order="both"` of the mean of both models.
+        """
+        return k_best_answers(self, X, k, forced)
 
     # -- explanation ----------------------------------------------------------------------------------
 

@@ -21,12 +21,13 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kinfolk.core.data import Classes, Column, warn_unseen
+from kinfolk.core.data import Classes, Column, read_only, warn_unseen
 from kinfolk.core.modelfile import fits
 from kinfolk.core.settings import SCHEMES
 from kinfolk.errors import InputError, SettingError
@@ -50,6 +51,8 @@ _RULES = {
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
+Scores = NDArray[np.float64]
+_OPENS, _CLOSES = (np.isin(np.arange(5), roles) for roles in ([FIRST, ONLY], [LAST, ONLY]))  # whatever stands beside
 
 
 class Tokens:
@@ -63,7 +66,7 @@ class Tokens:
         same = np.zeros(len(edges), bool)  # same[t]: tokens t - 1 and t stand together and share a type
         same[1:-1] = ~edges[1:-1] & (self.types[1:] == self.types[:-1])
         uncut = same.copy()
-        uncut[1:-1] &= ~np.isin(self.roles[1:], [FIRST, ONLY]) & ~np.isin(self.roles[:-1], [LAST, ONLY])
+        uncut[1:-1] &= ~_OPENS[self.roles[1:]] & ~_CLOSES[self.roles[:-1]]
         inside = self.roles != OUT
         self.touches = same[:-1]
         self.begins, self.ends = inside & ~uncut[:-1], inside & ~uncut[1:]
@@ -71,6 +74,12 @@ class Tokens:
 
 def parse(names: Sequence[str]) -> tuple[Ints, Ints, list[str]]:
     """Role and type number (-1 for O) of each label, and the types."""
+    roles, numbers, types = _parsed(tuple(names))
+    return roles, numbers, list(types)
+
+
+@lru_cache(64)
+def _parsed(names: tuple[str, ...]) -> tuple[Ints, Ints, tuple[str, ...]]:
     types: dict[str, int] = {}
     roles, numbers = np.zeros(len(names), np.int64), np.full(len(names), -1)
     for i, name in enumerate(names):
@@ -80,7 +89,7 @@ def parse(names: Sequence[str]) -> tuple[Ints, Ints, list[str]]:
         roles[i] = ROLES[match[1]]
         if match[1]:
             numbers[i] = types.setdefault(match[2] or "", len(types))
-    return roles, numbers, list(types)
+    return read_only(roles), read_only(numbers), tuple(types)
 
 
 def grammar(names: Sequence[str], scheme: str, relaxed: bool = False) -> tuple[Bools, Bools, Bools]:
@@ -268,6 +277,11 @@ def transitions(classes: Sequence[str], scheme: str | None) -> tuple[Bools, Bool
     Where a type lacks the letter that would open (or close) it, its other letters may do so, and where no
     label could stand alone nothing is forbidden: every label stays usable, every length has a tagging.
     """
+    return _transitions(tuple(classes), scheme)
+
+
+@lru_cache(64)
+def _transitions(classes: tuple[str, ...], scheme: str | None) -> tuple[Bools, Bools, Bools]:
     n = len(classes)
     if scheme is not None:
         for name in classes:
@@ -275,12 +289,24 @@ def transitions(classes: Sequence[str], scheme: str | None) -> tuple[Bools, Bool
                 raise InputError(f"label {not_a_tag(name, scheme)}; or use no scheme")
         follows, starts, stops = grammar(classes, scheme, relaxed=True)
         if (starts & stops).any():
-            return follows, starts, stops
-    return np.ones((n, n), bool), np.ones(n, bool), np.ones(n, bool)
+            return read_only(follows), read_only(starts), read_only(stops)
+    return read_only(np.ones((n, n), bool)), read_only(np.ones(n, bool)), read_only(np.ones(n, bool))
+
+
+@lru_cache(64)
+def barriers(classes: tuple[str, ...], scheme: str | None) -> tuple[Scores, Scores, Scores]:
+    """The same as scores to add: 0 where it is allowed, -inf where not."""
+    follows, starts, stops = (np.where(mask, 0.0, -np.inf) for mask in transitions(classes, scheme))
+    return read_only(follows), read_only(starts), read_only(stops)
 
 
 def continuations(classes: Sequence[str]) -> Bools:
     """(L, L), True where the second label would carry on an entity that stands in the first."""
+    return _continuations(tuple(classes)).copy()  # kernels would be compiled anew for what cannot be written to
+
+
+@lru_cache(64)
+def _continuations(classes: tuple[str, ...]) -> Bools:
     roles, types, _ = parse(classes)
     open_ended, carries = np.isin(roles, [FIRST, IN]), np.isin(roles, [IN, LAST])
     return np.asarray((types[:, None] == types) & open_ended[:, None] & carries)

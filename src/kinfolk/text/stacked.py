@@ -42,6 +42,7 @@ from kinfolk.text.chain import ChainTagger
 from kinfolk.text.corpus import Corpus
 from kinfolk.text.explain import explain_document, one_document
 from kinfolk.text.gain import document_counts, metric_of
+from kinfolk.text.k_best import KBest, k_best_answers
 from kinfolk.text.schemes import LabelCoding
 from kinfolk.text.skip_edges import (
     FEW,
@@ -68,6 +69,7 @@ class TokenInstances(Instances):
     batch: Batch
     coding: LabelCoding
     base_alone: bool  # whether the base answers for documents of one sentence
+    held_out: HeldOut | None = None
 
     def learn(self, level: int, index: Array, aggregates: Array | None) -> Tagger:
         part = self.batch.part(index, aggregates)
@@ -80,13 +82,54 @@ class TokenInstances(Instances):
             settings["encoding"] = self.coding.inner  # a part of the documents must not choose another
         if len(index) < (self.fold >= 0).sum():
             settings["tolerance"] = max(settings["tolerance"], LOOSE)
-        return type(base)(**settings).fit(part, sample_weight=weights)
+            return type(base)(**settings).fit(part, sample_weight=weights)
+        if self.held_out is None or self.held_out.level != level:
+            return type(base)(**settings).fit(part, sample_weight=weights)
+        tagger = type(base)(**settings).fit(part, X_dev=self.held_out.batch, sample_weight=weights)
+        self.held_out.rise(tagger, self)
+        return tagger
 
     def proba(self, model: Tagger, index: Array, aggregates: Array | None) -> Array:
         return token_votes(model, self.batch.part(index, aggregates), self.coding, False)
 
     def aggregates(self, votes: Array, own: Array | None, index: Array) -> Array:
         return token_aggregates(self.templates, self.neighbourhood, votes, own, index)
+
+
+@dataclass(eq=False)
+class HeldOut:
+    """Documents to score the levels on as they are trained: the batch as the level to be trained sees it."""
+
+    batch: Batch
+    model: StackedTagger
+    level: int = 0
+
+    def rise(self, tagger: Tagger, instances: TokenInstances) -> None:
+        """To the level above the one that is trained now."""
+        around = neighbourhood_of(self.batch.corpus, instances.coding, self.model)
+        self.batch = received(
+            self.model, instances.coding, instances.templates, around, self.batch, self.level, tagger, False
+        )
+        self.level += 1
+
+
+def neighbourhood_of(corpus: Corpus, coding: LabelCoding, model: StackedTagger) -> Neighbourhood:
+    unlabelled, jobs = corpus.with_labels(None, None), resolve_jobs(model.n_jobs)
+    return Neighbourhood(corpus.n_tokens, len(coding.classes), {}, corpus=unlabelled, n_jobs=jobs)
+
+
+def received(
+    model: StackedTagger, coding: LabelCoding, templates: TemplateSet, around: Neighbourhood, batch: Batch, level: int,
+    tagger: Tagger, forced: bool,
+) -> Batch:  # fmt: skip
+    """The batch that a trained level has seen, as the next one sees it."""
+    table = token_votes(tagger, batch, coding, forced)
+    votes = own = as_votes(table, model._ask, level, 0, 1)
+    if model.known == "ceiling":
+        votes = own.copy()
+        set_known(votes, coding.known(batch.corpus))
+    everyone, mine = np.arange(batch.corpus.n_tokens), own if model.own else None
+    return replace(batch, extra=token_aggregates(templates, around, votes, mine, everyone).astype(np.float32))
 
 
 def token_aggregates(
@@ -180,19 +223,10 @@ class StackedDecoder:
 
     def extended(self, batch: Batch, forced: bool) -> Batch:
         """The batch as the last level sees it."""
-        model, corpus, n, jobs = self.model, batch.corpus, batch.corpus.n_tokens, resolve_jobs(self.model.n_jobs)
-        unlabelled = corpus.with_labels(None, None)
-        neighbourhood = Neighbourhood(n, len(self.coding.classes), {}, corpus=unlabelled, n_jobs=jobs)
-        current = replace(batch, kept_rows=None, extra=None)
+        model, current = self.model, replace(batch, kept_rows=None, extra=None)
+        around = neighbourhood_of(batch.corpus, self.coding, model)
         for level, tagger in enumerate(model.levels_[:-1]):
-            table = token_votes(tagger, current, self.coding, forced)
-            votes = own = as_votes(table, model._ask, level, 0, 1)
-            if model.known == "ceiling":
-                votes = own.copy()
-                set_known(votes, self.coding.known(corpus))
-            mine = own if model.own else None
-            aggregates = token_aggregates(model.template_set_, neighbourhood, votes, mine, np.arange(n))
-            current = replace(current, extra=aggregates.astype(np.float32))
+            current = received(model, self.coding, model.template_set_, around, current, level, tagger, forced)
         return current
 
     def paths(self, batch: Batch, forced: bool) -> NDArray[np.int32]:
@@ -218,6 +252,19 @@ class StackedDecoder:
             confidence.values[here] = [entity.confidence for entity in entities]
             confidence.exact[here] = [entity.exact for entity in entities]
         return entity_list(batch, spans, confidence)
+
+    def k_best(self, batch: Batch, k: int, forced: bool) -> list[list[tuple[Array, float]]]:
+        """For each sentence up to k labellings and their log-probabilities, as who answers for it lists them."""
+        answers: list[list[tuple[Array, float]]] = [[] for _ in range(batch.corpus.n_sentences)]
+        for part in self._parts(batch, forced):
+            decoder, classes = part.tagger._decoder(), self._classes(part)
+            if not hasattr(decoder, "k_best"):
+                able = "LinearChainCRF, MEMM, MaxEnt or MixtureTagger, for k best labellings"
+                raise SettingError("base", type(part.tagger).__name__, able)
+            sentences = np.unique(batch.corpus.token_sentences[part.tokens]).tolist()
+            for sentence, found in zip(sentences, decoder.k_best(part.batch, k, forced), strict=True):
+                answers[sentence] = [(classes[path], log_p) for path, log_p in found]
+        return answers
 
     def _classes(self, part: Part) -> NDArray[np.int32]:
         """The numbers of a tagger's classes among those of the model."""
@@ -290,14 +337,27 @@ class StackedTagger(StackedModel, TokenModel):
     # -- learning -------------------------------------------------------------------------------------
 
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, words: Any = None, documents: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        X_dev: Any = None,
+        y_dev: Any = None,
+        words: Any = None,
+        documents: Any = None,
     ) -> Self:
         """Train on a Corpus, on a list of such, or on sentences `X` with labels `y`.
 
         sample_weight     one number a sentence
+        X_dev, y_dev      held-out data: each level is stopped by its own score on them, as by `fit` of the base, and
+                          keeps its best weights; what it receives there are the predictions of the levels below. Models
+                          of folds are trained without them
         words, documents  of feature dicts, as in `Tagger.fit`
         """
         instances, depth = self._prepared(X, y, sample_weight, words, documents)
+        if X_dev is not None:
+            instances.held_out = HeldOut(Batch.of(X_dev, y_dev, instances.bases[0].scheme), self)
         with self._all_or_nothing():
             guards = self._guards(self.known, depth)
             training = self._trained(instances, self.known, depth, guards)
@@ -406,6 +466,12 @@ class StackedTagger(StackedModel, TokenModel):
 
     def _decoder(self, weights: Any = None) -> StackedDecoder:
         return StackedDecoder(self)
+
+    def predict_k_best(self, X: Any, k: int, forced: bool = False) -> KBest:
+        """For each sentence the k best labellings of the last level, (labels, log-probability), best first: of a chain
+        over what the levels below say, exactly those that are most probable in it. Where the base answers for documents
+        of one sentence, they are its own; over MixtureTagger see its `predict_k_best`."""
+        return k_best_answers(self, X, k, forced)
 
     def explain(
         self, X: Any, document: int | None = None, token: int | None = None, *, report: PathLike | None = None

@@ -121,9 +121,26 @@ class TokenModel(Saved):
         it by belief propagation. `Entity.exact` says which is which.
         """
         self._require_fitted()
-        batch = replace(Batch.of(X, words=words, documents=documents), kept_rows={})  # asked for twice, extracted once
-        decoder = self._decoder()
+        return self._entities(Batch.of(X, words=words, documents=documents), forced)
+
+    def _entities(self, given: Batch, forced: bool) -> list[Entity]:
+        batch, decoder = replace(given, kept_rows={}), self._decoder()  # asked for twice, extracted once
         return decoder.entities(batch, decoder.paths(batch, forced), forced)
+
+    def entities(self, X: Any, tokenise: str = "auto") -> list[Any]:
+        """The entities of a text, one document, with the characters they stand on: a list of PlacedEntity. Of a list of
+        texts a list of these for each.
+
+        Sentences and tokens are found in the text; documents are labelled whole. A model that reads more than words
+        (parts of speech) cannot answer for text alone, and says so.
+
+        tokenise   "auto": cut as the words of the training data are, full stops of Mr. and the like kept with them; or
+                   "words", "penn", "fine", "blanks" (`kinfolk.text.tokenise`)
+        """
+        from kinfolk.text.running import text_entities
+
+        self._require_fitted()
+        return text_entities(self, X, tokenise)
 
     def tag(
         self,

@@ -1,12 +1,14 @@
 """Text into sentences and tokens, as where they begin and end.
 
 Every function gives rows (start, end), end exclusive, in the order of the text: text[start:end] is the piece, so
-what is found in tokens leads back to characters. Three ways to cut tokens:
+what is found in tokens leads back to characters. Four ways to cut tokens:
 
     blanks  what stands between blanks
     words   as blanks, but quotes, brackets and .,;:!?% at the ends of a word are tokens of their own; a full stop
             stays with U.S., e.g. and J., a row of stops (...) and a word of nothing but marks stay whole, and
             nothing inside a word is touched
+    penn    as words, but what English writes to a word, and the sign of a sum, are tokens of their own, as in the
+            Penn Treebank and in CoNLL's files: Kim 's, do n't, we 'll, US$ 5
     fine    words, numbers and every mark by itself, so that names inside compounds can be labelled: IL - 2 - induced,
             NF - kappa B / Rel, john . smith @ enron . com; 3.5 and 10,000 stay whole, as do rows of -=_*.~#<>
 """
@@ -35,6 +37,8 @@ _WORD = re.compile(
     rf"(?P<close>[.{re.escape(_CLOSING)}]*)"
 )
 _CLOSE = re.compile(r"\.+|.")
+_CLITIC = re.compile(r"(?P<word>.*?)(?P<clitic>['’](?:s|re|ve|ll|d|m)|n['’]t)", re.IGNORECASE)
+_SUM = re.compile(r"(?P<sign>[A-Za-z]*[$£€¥])(?P<sum>\d.*)")
 _BLANKS = re.compile(r"\S+")
 # A number with what is written to it (10.5kDa), a word with its accents even where they are characters of their
 # own, a row of one mark, any other mark. A bracket is never in a row: one of two may belong to a name.
@@ -65,7 +69,7 @@ _STARTERS = frozenset(
 
 
 def token_spans(text: str, way: str = "fine") -> Ints:
-    """(n, 2), where the tokens begin and end; `way` is "blanks", "words" or "fine", see above."""
+    """(n, 2), where the tokens begin and end; `way` is "blanks", "words", "penn" or "fine", see above."""
     if way not in WAYS:
         raise SettingError.saying(f"the way to tokenise must be one of {', '.join(WAYS)}; got {way!r}")
     return WAYS[way](text)
@@ -82,6 +86,11 @@ def sentence_spans(text: str) -> Ints:
     A sentence ends at . ! ? before a blank and a capital letter or a digit, and at a blank line; not after common
     abbreviations, nor after an initial (J.) or dotted letters (U.S.) unless a word like The or We follows.
     """
+    return _rows(sentence_list(text))
+
+
+def sentence_list(text: str) -> list[tuple[int, int]]:
+    """The same as a list."""
     cuts = [match.end() for match in _END.finditer(text) if match["blank"] or _ends_sentence(text, match)]
     return _trimmed(text, zip([0, *cuts], [*cuts, len(text)], strict=True))
 
@@ -93,14 +102,14 @@ def line_spans(text: str) -> Ints:
     stop, so a sentence splitter would run them together. Prose loses what stands across a line end, which costs
     little where names seldom do.
     """
-    return _trimmed(text, (match.span() for match in _LINE.finditer(text)))
+    return _rows(_trimmed(text, (match.span() for match in _LINE.finditer(text))))
 
 
-def _words(text: str) -> Ints:
+def _words(text: str, parts: Callable[[str], list[str]]) -> Ints:
     """Each distinct word is cut once; the pieces of a word follow each other without a gap."""
     found = text.split()
     outer = _matches(_BLANKS, text)
-    lengths_of = {word: tuple(map(len, _parts(word))) for word in set(found)}
+    lengths_of = {word: tuple(map(len, parts(word))) for word in set(found)}
     cut = list(map(lengths_of.__getitem__, found))
     lengths = np.fromiter(chain.from_iterable(cut), np.int64)
     blanks_before = outer[:, 1] - np.cumsum(outer[:, 1] - outer[:, 0])
@@ -116,17 +125,29 @@ def _matches(pattern: re.Pattern[str], text: str) -> Ints:
 
 WAYS: dict[str, Callable[[str], Ints]] = {
     "blanks": partial(_matches, _BLANKS),
-    "words": _words,
+    "words": lambda text: _words(text, word_parts),
+    "penn": lambda text: _words(text, penn_parts),
     "fine": partial(_matches, _FINE),
 }
 
 
-def _parts(word: str) -> list[str]:
+def word_parts(word: str) -> list[str]:
     """The word with the marks at its ends apart."""
     match = _WORD.fullmatch(word)
     if match is None:  # marks only
         return [word]
     return [*match["open"], match["core"], *_CLOSE.findall(match["close"])]
+
+
+def penn_parts(word: str) -> list[str]:
+    """The same with what is written to the word apart. Clitics that stand alone are cut already."""
+    if (alone := _CLITIC.fullmatch(word)) is not None and not alone["word"]:
+        return [word]
+    found = []
+    for part in word_parts(word):
+        clitic, money = _CLITIC.fullmatch(part), _SUM.fullmatch(part)
+        found += [*(clitic or money).groups()] if clitic or money else [part]  # type: ignore[union-attr]
+    return [part for part in found if part]
 
 
 def _ends_sentence(text: str, match: re.Match[str]) -> bool:
@@ -144,7 +165,11 @@ def _ends_sentence(text: str, match: re.Match[str]) -> bool:
     return not initial or match["next"] in _STARTERS
 
 
-def _trimmed(text: str, spans: Iterable[tuple[int, int]]) -> Ints:
+def _rows(spans: list[tuple[int, int]]) -> Ints:
+    return np.array(spans, np.int64).reshape(-1, 2)
+
+
+def _trimmed(text: str, spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """The spans without blanks at their ends; those of nothing else are dropped."""
     kept = []
     for start, end in spans:
@@ -152,4 +177,63 @@ def _trimmed(text: str, spans: Iterable[tuple[int, int]]) -> Ints:
         if piece:
             start = text.index(piece[0], start)  # the first character that is no blank
             kept.append((start, start + len(piece)))
-    return np.array(kept, np.int64).reshape(-1, 2)
+    return kept
+
+
+# -- Cut as the words of a training set were ------------------------------------------------------------
+#
+# A text has no tokens, a trained model knows some. What it was trained on says how to cut: a token 's means that
+# English is cut as in the Penn Treebank; a hyphen by itself, and never one within a word, that everything is cut. A
+# full stop stays with a word that training has it with (Mr., Corp.), unless it ends the sentence and training has the
+# word without it too.
+
+MOST_WORDS = 1 << 16  # words whose parts are remembered
+_FINE_MARKS = frozenset("-/@_")
+
+
+def way_of(words: Iterable[str]) -> str:
+    """The way in which these distinct words were cut."""
+    known = {*words}
+    if known & {"'s", "n't", "’s", "n’t"}:
+        return "penn"
+    if known & _FINE_MARKS and all(_FINE.fullmatch(word) for word in known):
+        return "fine"
+    return "words"
+
+
+class Cutter:
+    """Cuts sentences in one way, `known` words with their full stop; remembers words it has met."""
+
+    def __init__(self, way: str, known: Callable[[str], bool] = lambda word: False) -> None:
+        self.way, self.known = way, known
+        self._lengths: dict[tuple[str, bool], tuple[int, ...]] = {}
+
+    def spans(self, text: str, start: int, end: int) -> list[tuple[int, int]]:
+        """Where the tokens of the sentence text[start:end] begin and end in the text."""
+        if self.way in ("blanks", "fine"):
+            pattern = _BLANKS if self.way == "blanks" else _FINE
+            return [match.span() for match in pattern.finditer(text, start, end)]
+        found, remembered = [], self._lengths
+        for match in _BLANKS.finditer(text, start, end):
+            at, stop = match.span()
+            word = match.group(), stop == end
+            lengths = remembered.get(word)
+            if lengths is None:
+                lengths = self._remember(word)
+            for length in lengths:
+                found.append((at, at + length))
+                at += length
+        return found
+
+    def _remember(self, word: tuple[str, bool]) -> tuple[int, ...]:
+        if len(self._lengths) >= MOST_WORDS:
+            self._lengths = {}
+        lengths = self._lengths[word] = tuple(map(len, self._parts(*word)))
+        return lengths
+
+    def _parts(self, word: str, last: bool) -> list[str]:
+        parts = (penn_parts if self.way == "penn" else word_parts)(word)
+        for i in range(len(parts) - 1):
+            if parts[i + 1] == "." and self.known(parts[i] + ".") and not (last and self.known(parts[i])):
+                return [*parts[:i], parts[i] + ".", *parts[i + 2 :]]
+        return parts
