@@ -131,6 +131,27 @@ class Corpus:
 
         return corpus_from_rows(rows, tokens, tags, names, document, scheme, columns)
 
+    @classmethod
+    def from_docs(
+        cls,
+        docs: Any,
+        spans: str | None = None,
+        scheme: str = "BILOU",
+        columns: Mapping[str, str] | None = None,
+    ) -> Corpus:
+        """A corpus from documents of spaCy, without tokens that are blank; offsets are those of each document's text.
+
+        docs      Docs, or Examples, whose reference is taken; sentences are theirs, or a whole document where it has
+                  none
+        spans     entities are those of `doc.spans[spans]`, which must not overlap; None: `doc.ents`. Tokens of which
+                  a Doc does not know whether they are in an entity have unknown labels
+        scheme    the tag scheme of the labels
+        columns   other columns, each an attribute of tokens: {"pos": "TAG"}
+        """
+        from kinfolk.text.spacy_docs import corpus_from_docs  # here, as Docs are made into a corpus
+
+        return corpus_from_docs(docs, spans, scheme, columns)
+
     @property
     def n_tokens(self) -> int:
         return len(self.columns["word"])
