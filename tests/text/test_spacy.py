@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pickle
+import re
 import tomllib
 from dataclasses import replace
 from importlib.metadata import entry_points
@@ -486,3 +487,28 @@ def test_what_a_layer_cannot_be_trained_on(crf: kf.LinearChainCRF, world: tuple[
     for wrong in ({"smoothing": 0.0}, {"smoothing": 0.7}, {"classes": ["O"]}):
         with pytest.raises(KinfolkError, match=r"smoothing|go together"):
             KinfolkConsistency(**wrong)
+
+
+# -- the guide -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:.*right of .* of the labels:kinfolk.errors.DataWarning")
+def test_code_of_the_guide_runs(
+    world: tuple[kf.Corpus, kf.Corpus],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    """That which needs spaCy: other tests of the guides do without."""
+    monkeypatch.chdir(tmp_path)
+    for name, part in zip(("train", "dev"), world, strict=True):
+        DocBin(docs=[doc_of(one) for one in part[:4]]).to_disk(f"{name}.spacy")
+    page = (Path(__file__).parents[2] / "docs" / "from_spacy.md").read_text("utf-8")
+    blocks = [
+        one for one in re.findall(r"^```py\n(.*?)^```$", page, re.MULTILINE | re.DOTALL) if "load_dataset" not in one
+    ]
+    names: dict[str, Any] = {}
+    for block in blocks:
+        exec(block, names)
+    assert len(blocks) == 4 and "Washington" in capsys.readouterr().out
+    assert (tmp_path / "consistent" / "kinfolk_consistency" / "model.kinfolk").is_file()

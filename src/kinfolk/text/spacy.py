@@ -291,17 +291,16 @@ class KinfolkNER(KinfolkPipe):
             raise InputError(f"{self.name}: {fault}. {hint}") from None
 
     def _annotate(self, docs: Sequence[Any]) -> None:
+        """Documents in which something is known apart from the others, so that each gets what it would get alone."""
+        known = [not self.overwrite_ents and bool((one.iob == FIRST).any()) for one in entities_of(docs)]
+        for forced in {*known}:
+            self._find([doc for doc, own in zip(docs, known, strict=True) if own == forced], forced)
+
+    def _find(self, docs: Sequence[Any], forced: bool) -> None:
         model, tokens = self.model, self._tokens(docs)
-        if self.overwrite_ents:
-            kept: list[Any] = [() for _ in docs]
-        else:
-            kept = [doc.ents for doc in docs]
-        corpus = tokens.corpus
-        forced = not self.overwrite_ents and any((one.iob == FIRST).any() for one in tokens.entities)
-        if forced:
-            corpus = self._known(tokens)
+        corpus = self._known(tokens) if forced else tokens.corpus
         found = model.predict_entities(corpus, forced=forced) if corpus.n_tokens else []
-        self._set(tokens, found, kept)
+        self._set(tokens, found, [doc.ents if forced else () for doc in docs])
 
     def _known(self, tokens: DocTokens) -> Corpus:
         """Labels that are known: those of entities that are there, O where their type is none of the model's and where
