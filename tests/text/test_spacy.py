@@ -250,6 +250,10 @@ def test_entities_that_are_there_are_kept(world: tuple[kf.Corpus, kf.Corpus], sc
     assert {*mine} < {*found_in(doc)}
     told = {(span.start, span.end, span.label_): span._.probability for span in doc.ents}
     assert all((told[one] is None) == (one in mine) for one in told)
+    alone, plain = doc.copy(), doc_of(world[1][1], labelled=False)
+    together = [doc_of(world[1][0], labelled=False), plain.copy()]
+    together[0].set_ents([Span(together[0], *one) for one in mine], default="missing")
+    assert [found_in(one) for one in pipe.pipe(together)] == [found_in(alone), found_in(pipe(plain))]
     pipe.overwrite_ents = True
     assert found_in(pipe(doc)) == found_in(pipe(doc_of(world[1][0], labelled=False)))
 
