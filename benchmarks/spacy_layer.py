@@ -1,6 +1,6 @@
 """What kinfolk adds to a pipeline of spaCy whose own NER was trained on the same documents.
 
-    python benchmarks/spacy_layer.py         300 documents of eng.train, scored on eng.testa
+    python benchmarks/spacy_layer.py         120 documents of eng.train, scored on eng.testa
     python benchmarks/spacy_layer.py 946     all of them
 
 spaCy's NER is trained from nothing, without vectors, sentence by sentence. The layer learns from what two such NERs say
@@ -59,7 +59,7 @@ def predicted(nlp: spacy.Language, corpus: kf.Corpus) -> list[Example]:
     return [Example(doc, doc_of(nlp, one)) for doc, one in zip(nlp.pipe(docs), corpus, strict=True)]
 
 
-def main(n_documents: int = 300) -> None:
+def main(n_documents: int = 120) -> None:
     started = time.perf_counter()
     folder = Path(os.environ.get("KINFOLK_DATA", "../shared/data")) / "tokens" / "conll2003"
     train, test = (kf.read_conll(folder / name) for name in ("eng.train", "eng.testa"))
