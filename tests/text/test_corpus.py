@@ -6,6 +6,9 @@ import copy
 import dataclasses
 import itertools
 import pickle
+import runpy
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import kinfolk.text.corpus
 from kinfolk import Column, Corpus
 from kinfolk.errors import InputError
 
@@ -50,6 +54,12 @@ def test_column_codes_are_checked_and_read_only():
         column.codes[0] = 0
     with pytest.raises(dataclasses.FrozenInstanceError):
         column.values = ("b",)
+
+
+def test_components_for_spacy_say_what_to_install(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "spacy.language", None)  # as where spaCy is not installed
+    with pytest.raises(ImportError, match=r"not installed: pip install 'kinfolk\[spacy\]'"):
+        runpy.run_path(str(Path(kinfolk.text.corpus.__file__).with_name("spacy.py")))
 
 
 def test_a_corpus_is_a_sequence_of_documents():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -25,13 +26,13 @@ class Sent:
     @cached_property
     def _bytes(self) -> tuple[bytes, tuple[str, ...]]:
         """Made once, however many kernels it is part of and however often these are sent."""
-        return _packed(self.model)
+        return packed(self.model)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _received, self._bytes
 
 
-def _packed(model: Any) -> tuple[bytes, tuple[str, ...]]:
+def packed(model: Any) -> tuple[bytes, tuple[str, ...]]:
     """The bytes of the model's file, and the types in it that are to be trusted, being those of a model at hand."""
     with tempfile.TemporaryDirectory(prefix="kinfolk-") as folder:
         path = Path(folder) / "model.kinfolk"
@@ -47,9 +48,14 @@ def _packed(model: Any) -> tuple[bytes, tuple[str, ...]]:
                 trusted += error.types
 
 
-@lru_cache(maxsize=4)
-def _received(data: bytes, trusted: tuple[str, ...]) -> Sent:
+def unpacked(data: bytes, trusted: Sequence[str] = ()) -> Any:
+    """The model of the bytes of a model file."""
     with tempfile.TemporaryDirectory(prefix="kinfolk-") as folder:
         path = Path(folder) / "model.kinfolk"
         path.write_bytes(data)
-        return Sent(load_model(path, trusted=trusted).set_params(n_jobs=1))
+        return load_model(path, trusted=trusted)
+
+
+@lru_cache(maxsize=4)
+def _received(data: bytes, trusted: tuple[str, ...]) -> Sent:
+    return Sent(unpacked(data, trusted).set_params(n_jobs=1))

@@ -119,6 +119,53 @@ class Corpus:
         corpus = cls(built, starts, place, label_column, offsets=placed, features=features)
         return corpus.with_scheme(scheme, np.flatnonzero(lengths))
 
+    @classmethod
+    def from_rows(
+        cls,
+        rows: Any,
+        tokens: str = "tokens",
+        tags: str | None = "ner_tags",
+        names: Sequence[str] | None = None,
+        document: str | None = None,
+        scheme: str | None = "auto",
+        **columns: str,
+    ) -> Corpus:
+        """A corpus from rows of sentences, a list of tokens and one of tags in each, as `datasets` has them.
+
+        rows       a `datasets.Dataset`, a table of Arrow, polars, pandas or DuckDB, what gives an Arrow stream, a path
+                   or glob of Parquet files, a list of dicts, or a dict of lists
+        tokens     the column of lists of words
+        tags       the column of lists of labels: strings, or numbers of `names`, -1 and -100 for unknown; None: none
+        names      what numbers stand for; None: as the features of the dataset, or the schema of its table, have it
+        document   the column that names the document of a row, those of one together; None: each row is one
+        scheme     of the labels, as in `from_sentences`
+        columns    other columns of lists: `pos="pos_tags"`
+        """
+        from kinfolk.text.rows import corpus_from_rows  # here, as rows are made into a corpus
+
+        return corpus_from_rows(rows, tokens, tags, names, document, scheme, columns)
+
+    @classmethod
+    def from_docs(
+        cls,
+        docs: Any,
+        spans: str | None = None,
+        scheme: str = "BILOU",
+        columns: Mapping[str, str] | None = None,
+    ) -> Corpus:
+        """A corpus from documents of spaCy, without tokens that are blank; offsets are those of each document's text.
+
+        docs      Docs, or Examples, whose reference is taken; sentences are theirs, or a whole document where it has
+                  none
+        spans     entities are those of `doc.spans[spans]`, which must not overlap; None: `doc.ents`. Tokens of which
+                  a Doc does not know whether they are in an entity have unknown labels
+        scheme    the tag scheme of the labels
+        columns   other columns, each an attribute of tokens: {"pos": "TAG"}
+        """
+        from kinfolk.text.spacy_docs import corpus_from_docs  # here, as Docs are made into a corpus
+
+        return corpus_from_docs(docs, spans, scheme, columns)
+
     @property
     def n_tokens(self) -> int:
         return len(self.columns["word"])
