@@ -2,6 +2,7 @@
 
     python benchmarks/layer.py                  all three models
     python benchmarks/layer.py --given vectors  one of them: words, document, vectors
+    python benchmarks/layer.py --without-features
     python benchmarks/layer.py --mixture        with a mixture of parents among the candidates, and by itself
 
 words      a linear-chain CRF that sees a word and its shape alone
@@ -122,6 +123,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--given", nargs="+", choices=("words", "document", "vectors"))
     parser.add_argument("--mixture", action="store_true")
+    parser.add_argument("--without-features", action="store_true")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     train, *tests = (kf.read_conll(folder() / f"eng.{name}") for name in ("train", "testa", "testb"))
@@ -135,7 +137,9 @@ def main() -> None:
         found = kf.out_of_fold(model, train, random_state=SEED)
         row: dict[str, Any] = {"given": name, "seconds given": round(time.process_time() - began, 1)}
         began = time.process_time()
-        layer = kf.TokenLayer(mixture=options.mixture).fit(train, found.probabilities, classes=found.classes)
+        layer = kf.TokenLayer(features=not options.without_features, mixture=options.mixture).fit(
+            train, found.probabilities, classes=found.classes
+        )
         row |= {"seconds layer": round(time.process_time() - began, 1)}
         row["weights"] = {one: round(weight, 2) for one, weight in layer.weights_.items()}
         for part, corpus in zip(("testa", "testb"), tests, strict=True):
