@@ -142,7 +142,7 @@ def test_a_saved_layer_says_the_same(trained: kf.NodeLayer, tmp_path: Path):
     for layer in (trained, new(features=True, known="crossfit").fit(GRAPH, GIVEN, train=TRAIN, classes=NAMES)):
         layer.save(tmp_path / "layer.kinfolk")
         again = kf.load_model(tmp_path / "layer.kinfolk")
-        assert isinstance(again, kf.NodeLayer) and again.weights_ == layer.weights_
+        assert isinstance(again, kf.NodeLayer) and again.weights_ == layer.weights_ and again.gain_ == layer.gain_
         assert again.features is layer.features and again.names_ == layer.names_
         np.testing.assert_allclose(again.predict_proba(GRAPH, GIVEN), layer.predict_proba(GRAPH, GIVEN), atol=1e-6)
 

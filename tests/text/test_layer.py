@@ -94,6 +94,7 @@ def test_a_saved_layer_says_the_same(trained: kf.TokenLayer, tmp_path: Any):
     trained.save(tmp_path / "layer.kinfolk")
     again = kf.load_model(tmp_path / "layer.kinfolk")
     assert isinstance(again, kf.TokenLayer) and again.weights_ == trained.weights_
+    assert again.gain_ == trained.gain_
     for one, other in zip(again.predict_proba(corpus, rows), trained.predict_proba(corpus, rows), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-6)
 

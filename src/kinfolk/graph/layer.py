@@ -26,7 +26,7 @@ from kinfolk.collective.layer import GIVEN, CollectiveLayer
 from kinfolk.collective.templates import set_known
 from kinfolk.core.data import Classes
 from kinfolk.core.modelfile import Functions, ModelFile, fits, restored
-from kinfolk.core.settings import FLAG, check_settings, one_of, setting
+from kinfolk.core.settings import FLAG, NONE, check_settings, one_of, setting, whole
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.core.training import speaker
 from kinfolk.errors import DataWarning, InputError, SettingError, warn
@@ -97,7 +97,7 @@ class PooledNodes(NodeModel):
     """A trained layer as other models of nodes are; `given_` is what was given of the nodes it is asked about."""
 
     features: bool = setting(True, "as in NodeLayer", FLAG)
-    folds: int | None = setting(None, "as in NodeLayer")
+    folds: int | None = setting(None, "as in NodeLayer", whole(2) | NONE)
     known: str = setting("auto", "as in NodeLayer", KNOWN)
 
     split: ClassVar[str] = "auto"
