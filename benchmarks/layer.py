@@ -2,6 +2,8 @@
 
     python benchmarks/layer.py                  all three models
     python benchmarks/layer.py --given vectors  one of them: words, document, vectors
+    python benchmarks/layer.py --without-features
+    python benchmarks/layer.py --mixture        with a mixture of parents among the candidates, and by itself
 
 words      a linear-chain CRF that sees a word and its shape alone
 document   a linear-chain CRF with document features
@@ -27,6 +29,7 @@ import numpy as np
 import kinfolk as kf
 from kinfolk.text.attributes import shape, word
 from kinfolk.text.gain import document_counts
+from kinfolk.text.layer import said_of_parents
 from kinfolk.text.schemes import LabelCoding
 
 WIDTH, WORDS, SEED = 100, 20_000, 0
@@ -97,6 +100,16 @@ def counts_of(layer: kf.TokenLayer, corpus: kf.Corpus, table: Any, alone: bool) 
     return document_counts(layer.pool_.coding_, corpus, decoder.best_valid(replace(batch, extra=None), beliefs, False))
 
 
+def mixture_alone(layer: kf.TokenLayer, corpus: kf.Corpus, table: Any) -> float:
+    """F1 of the most probable valid labels by the mixture of parents."""
+    batch, pool = layer._batch(corpus, table, None, None), layer.pool_
+    given = np.asarray(batch.extra, float)
+    said = pool.mixture_.proba(given, said_of_parents(corpus, given))
+    path = pool._decoder().best_valid(batch, said, False)
+    right, there = document_counts(pool.coding_, corpus, path).sum(axis=0)
+    return float(100 * right / there)
+
+
 def interval(before: Any, after: Any) -> list[float]:
     rng, found = np.random.default_rng(SEED), []
     for _ in range(1000):
@@ -109,6 +122,8 @@ def interval(before: Any, after: Any) -> list[float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--given", nargs="+", choices=("words", "document", "vectors"))
+    parser.add_argument("--mixture", action="store_true")
+    parser.add_argument("--without-features", action="store_true")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     train, *tests = (kf.read_conll(folder() / f"eng.{name}") for name in ("train", "testa", "testb"))
@@ -122,7 +137,9 @@ def main() -> None:
         found = kf.out_of_fold(model, train, random_state=SEED)
         row: dict[str, Any] = {"given": name, "seconds given": round(time.process_time() - began, 1)}
         began = time.process_time()
-        layer = kf.TokenLayer().fit(train, found.probabilities, classes=found.classes)
+        layer = kf.TokenLayer(features=not options.without_features, mixture=options.mixture).fit(
+            train, found.probabilities, classes=found.classes
+        )
         row |= {"seconds layer": round(time.process_time() - began, 1)}
         row["weights"] = {one: round(weight, 2) for one, weight in layer.weights_.items()}
         for part, corpus in zip(("testa", "testb"), tests, strict=True):
@@ -130,6 +147,8 @@ def main() -> None:
             before, after = (counts_of(layer, corpus, table, alone) for alone in (True, False))
             scores = [float(100 * one[:, 0].sum() / one[:, 1].sum()) for one in (before, after)]
             row[part] = {"given": round(scores[0], 2), "layer": round(scores[1], 2), "gain": interval(before, after)}
+            if options.mixture:
+                row[part]["mixture alone"] = round(mixture_alone(layer, corpus, table), 2)
             if name != "vectors":
                 row[part]["given, decoded by itself"] = round(100 * found.model.score(corpus), 2)
         rows.append(row)

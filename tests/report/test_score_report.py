@@ -50,6 +50,7 @@ def test_tokens_with_a_held_out_part(tmp_path: Path):
     assert [row[0] for row in scores["classes"]["rows"]] == [*entities.types, "all"]
     of_entities, of_tokens = scores["calibration"]
     assert sum(of_entities["counts"]) == entities.predicted and sum(of_tokens["counts"]) == TEST.n_tokens
+    assert scores["headline"][-1][:2] == ["calibration error", of_entities["error"]]
     right = np.dot(of_entities["counts"], of_entities["observed"])
     assert right == pytest.approx(entities.correct, abs=1e-2)
     (matrix,) = scores["confusion"]

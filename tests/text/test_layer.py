@@ -11,6 +11,7 @@ import kinfolk as kf
 from kinfolk.collective.given import Given
 from kinfolk.errors import DataWarning, InputError, NotFittedError
 from kinfolk.text.attributes import shape
+from kinfolk.text.layer import said_of_parents
 
 CLASSES = ["B-LOC", "B-PER", "I-LOC", "I-PER", "O"]
 
@@ -93,6 +94,7 @@ def test_a_saved_layer_says_the_same(trained: kf.TokenLayer, tmp_path: Any):
     trained.save(tmp_path / "layer.kinfolk")
     again = kf.load_model(tmp_path / "layer.kinfolk")
     assert isinstance(again, kf.TokenLayer) and again.weights_ == trained.weights_
+    assert again.gain_ == trained.gain_
     for one, other in zip(again.predict_proba(corpus, rows), trained.predict_proba(corpus, rows), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-6)
 
@@ -236,3 +238,30 @@ def test_too_little_to_learn_from():
 def test_no_tokens_at_all(trained: kf.TokenLayer):
     assert trained.predict([], np.zeros((0, 5))) == []
     assert trained.predict_entities([[]], np.zeros((0, 5))) == []
+
+
+# -- a mixture of parents as a candidate ------------------------------------------------------------------
+
+
+def test_a_mixture_of_parents_follows_those_with_the_same_word(tmp_path: Any):
+    corpus, rows = world(60, 0)
+    layer = kf.TokenLayer(features=False, mixture=True, n_jobs=1).fit(corpus, rows, classes=CLASSES)
+    assert {*layer.weights_} == {"given", "company", "mixture"}
+    layer.pool_.weights_ = layer.weights_ = {"given": 0.0, "company": 0.0, "mixture": 1.0}
+    test, given = world(40, 1)
+    assert layer.score(test, given) > f1_of_given(test, given) + 0.1
+    assert {*layer.pool_.tables(layer._batch(test, given, None, None))} == {"given", "mixture"}
+    layer.save(tmp_path / "layer.kinfolk")
+    again = kf.load_model(tmp_path / "layer.kinfolk")
+    assert again.mixture and again.predict(test, given) == layer.predict(test, given)
+
+
+def test_what_parents_of_a_token_say():
+    corpus = kf.Corpus.from_sentences([["a", "b", "a"], ["a"], ["b"]], documents=[2, 1])
+    table = np.arange(15, dtype=float).reshape(5, 3)
+    before, behind, same = said_of_parents(corpus, table)
+    np.testing.assert_array_equal(before, [[0] * 3, table[0], table[1], [0] * 3, [0] * 3])
+    np.testing.assert_array_equal(behind, [table[1], table[2], [0] * 3, [0] * 3, [0] * 3])
+    expected = [(table[2] + table[3]) / 2, [0] * 3, (table[0] + table[3]) / 2, (table[0] + table[2]) / 2, [0] * 3]
+    np.testing.assert_allclose(same, expected)
+    assert [one.shape for one in said_of_parents(corpus.select([]), np.zeros((0, 3)))] == [(0, 3)] * 3

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -56,11 +56,14 @@ class CollectiveLayer(Saved):
             )  # fmt: skip
 
     def to_state(self) -> ModelFile:
-        return ModelFile({**self.head(), "names": list(self.names_)})
+        gain = None if self.gain_ is None else asdict(self.gain_)
+        return ModelFile({**self.head(), "names": list(self.names_), "gain": gain})
 
     def _restore(self, file: ModelFile, functions: Functions, trusted: Sequence[str]) -> None:
         self.names_ = tuple(map(str, file.header["names"]))
         fits(len({*self.names_}) == len(self.names_))
+        gain = file.header.get("gain")
+        self.gain_ = None if gain is None else Gain.from_file(gain)
 
 
 class Said(NamedTuple):

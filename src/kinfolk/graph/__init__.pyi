@@ -16,6 +16,7 @@ from kinfolk.graph.diffusion import choose_alpha as choose_alpha
 from kinfolk.graph.diffusion import diffused as diffused
 from kinfolk.graph.files import read_tables as read_tables
 from kinfolk.graph.graph import Graph as Graph
+from kinfolk.graph.layer import NodeLayer as NodeLayer
 from kinfolk.graph.link_model import LinkModel as LinkModel
 from kinfolk.graph.mixture import MixtureNodes as MixtureNodes
 from kinfolk.graph.model import NodeScores as NodeScores

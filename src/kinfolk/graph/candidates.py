@@ -28,6 +28,8 @@ PLAIN, OWN, AROUND, TREES, SMOOTH, SMOOTHER = (
 LOCAL = "features"  # the name of the local model
 LINEAR, TREES_KIND, BASE = "softmax", "trees", "base"  # kinds of models that learn; the first by its name of old
 MEAN, CORRECTED = "mean", "corrected"  # and of those that are made of others
+SAID, SAID_AROUND, SAID_TREES = "said", "said around", "said trees"  # what was given, and AROUND or TREES beside it
+SLIGHT = 0.01  # the least probability whose logarithm counts
 
 
 class Candidate(NamedTuple):
@@ -108,14 +110,23 @@ def _levels(kind: str, columns: str, first: str, depth: int) -> list[Candidate]:
 class Ground:
     """What candidates look at of one graph, each made when it is first asked for."""
 
-    def __init__(self, table: Any, columns: Columns, surroundings: Surroundings, unit: bool = True) -> None:
-        """`unit`: whether only the direction of smoothed features counts."""
+    def __init__(
+        self, table: Any, columns: Columns, surroundings: Surroundings, unit: bool = True, given: Array | None = None
+    ) -> None:
+        """`unit`: whether only the direction of smoothed features counts; `given` (n, L): what another model said."""
         self.surroundings, self._raw, self.learned, self._unit = surroundings, table, columns, unit
+        self._given = given
         self._made: dict[str, list[Any]] = {}
 
     @property
     def n(self) -> int:
         return int(self._raw.shape[0])
+
+    @property
+    def given(self) -> Array:
+        """(n, L), what another model said of nodes."""
+        assert self._given is not None
+        return self._given
 
     def blocks(self, columns: str, raw: bool = False) -> list[Any]:
         """Tables side by side; `raw`: features as they came, for a base of the user's."""
@@ -133,6 +144,10 @@ class Ground:
         learned, around = self.learned, self.surroundings
         if columns == PLAIN:
             return [learned.plain(self._raw)]
+        if columns in (SAID, SAID_AROUND, SAID_TREES):
+            surely = np.log(np.maximum(self.given, SLIGHT) / SLIGHT).astype(np.float32)
+            beside = {SAID: [around.degrees], SAID_AROUND: AROUND, SAID_TREES: TREES}[columns]
+            return [surely, *(self.blocks(beside) if isinstance(beside, str) else beside)]
         if columns == "wide":
             return [learned.wide(self._raw)]
         if columns == "compact":

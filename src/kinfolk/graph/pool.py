@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.collective.layer import GIVEN
 from kinfolk.collective.stacking import folds_of
 from kinfolk.core.modelfile import ModelFile, fits
 from kinfolk.core.threads import run_chunks
@@ -41,6 +42,9 @@ from kinfolk.graph.candidates import (
     MEAN,
     OWN,
     PLAIN,
+    SAID,
+    SAID_AROUND,
+    SAID_TREES,
     SMOOTH,
     SMOOTHER,
     TREES,
@@ -107,6 +111,7 @@ class PoolTraining:
     labels   (n,) or (n, L), the targets of nodes; whatever it is where there are none
     fold     (n,), -1 for nodes that are not trained on
     known    whether targets of neighbours are known when nodes are predicted
+    local    the candidate that the pool is not to lose to
     """
 
     ground: Ground
@@ -119,6 +124,7 @@ class PoolTraining:
     seed: int | None
     n_jobs: int
     tell: Tell
+    local: str = LOCAL
 
     @classmethod
     def of(
@@ -162,6 +168,8 @@ class PoolTraining:
     def _trained(self, what: Candidate) -> tuple[Any, list[Array]]:
         """The model of all training nodes, and what is said of all nodes while each fold is hidden, and none."""
         others = [self.tables[name] for name in what.after]
+        if what.kind == GIVEN:  # whoever said it had not seen the labels
+            return None, [self.ground.given] * (self.n_folds + 1)
         if what.kind == MEAN:
             return None, [mean_of(self.target, parts) for parts in zip(*others, strict=True)]
         if what.kind == CORRECTED:
@@ -250,9 +258,9 @@ class PoolTraining:
         """The pool, of those candidates that have weight and those that they are made of, and the local one."""
         names, weights = self.names(), self.weights()
         if self.target.GUARDED and not self._beats_local():
-            weights = np.array([float(name == LOCAL) for name in names])
+            weights = np.array([float(name == self.local) for name in names])
         carrying = {name: float(weight) for name, weight in zip(names, weights, strict=True) if weight > 0}
-        needed = needed_for([LOCAL, *carrying], self.models)
+        needed = needed_for([self.local, *carrying], self.models)
         kept = {name: model for name, model in self.models.items() if name in needed}
         votes = {name: self.unseen[name].astype(np.float32) for name in _giving(kept) if not self.known}
         kinds = self.ground.surroundings.kinds
@@ -263,7 +271,7 @@ class PoolTraining:
         and weights that have not seen whom they tell of. What is chosen from so many candidates, by few nodes, may
         look better by chance."""
         targets = self.labels[self.train]
-        local, together = (self.target.losses(said, targets) for said in (self.unseen[LOCAL], self.estimate()))
+        local, together = (self.target.losses(said, targets) for said in (self.unseen[self.local], self.estimate()))
         counts = np.ones(len(targets)) if self.counts is None else self.counts[self.train]
         counts = counts / counts.sum()
         mean = counts @ (local - together)
@@ -288,7 +296,7 @@ def needed_for(names: Iterable[str], models: Mapping[str, Trained]) -> set[str]:
 
 def _giving(models: Mapping[str, Trained]) -> list[str]:
     """Those whose predictions neighbours give to others, in order."""
-    levels = [one.what for one in models.values() if one.what.kind not in (MEAN, CORRECTED)]
+    levels = [one.what for one in models.values() if one.what.kind not in (GIVEN, MEAN, CORRECTED)]
     return list(dict.fromkeys(name for what in levels for name in what.after))
 
 
@@ -316,9 +324,9 @@ class Pool:
             found += [model for model in several if isinstance(model, Learner)]
         return found
 
-    def ground(self, table: Any, relations: Mapping[str, Any], n_jobs: int) -> Ground:
+    def ground(self, table: Any, relations: Mapping[str, Any], n_jobs: int, given: Array | None = None) -> Ground:
         around = Surroundings.of(relations, table.shape[0], self.target.width, self.kinds, n_jobs)
-        return Ground(table, self.columns, around, self.target.UNIT)
+        return Ground(table, self.columns, around, self.target.UNIT, given)
 
     def tables(
         self, ground: Ground, known: Shown, given: tuple[Array, Mapping[str, Array]] | None, also: Iterable[str] = ()
@@ -331,7 +339,9 @@ class Pool:
         for name in (name for name in self.models if name in wanted):
             one = self.models[name]
             what, parts = one.what, [found[other] for other in one.what.after]
-            if what.kind == MEAN:
+            if what.kind == GIVEN:
+                found[name] = ground.given
+            elif what.kind == MEAN:
                 found[name] = mean_of(self.target, parts)
             elif what.kind == CORRECTED:
                 found[name] = self.target.corrected(ground.surroundings, parts[0], known)
@@ -404,12 +414,12 @@ class Pool:
         for i, kept in enumerate(header["candidates"]):
             what = Candidate(**{**kept, "after": tuple(kept["after"])})
             fits(what.name not in models and {*what.after} <= {*models} and bool(np.isfinite(what.c)))
-            fits(what.columns in (PLAIN, OWN, AROUND, TREES, SMOOTH, SMOOTHER))
+            fits(what.columns in (PLAIN, OWN, AROUND, TREES, SMOOTH, SMOOTHER, SAID, SAID_AROUND, SAID_TREES))
             model = None
             if what.kind in (LINEAR, TREES_KIND, BASE):
                 model = target.restored(file, i, what.kind, trusted)
             else:
-                fits(what.kind in (MEAN, CORRECTED) and bool(what.after))
+                fits(what.kind == GIVEN or (what.kind in (MEAN, CORRECTED) and bool(what.after)))
             models[what.name] = Trained(what, model)
         weights = {str(name): float(weight) for name, weight in header["weights"].items()}
         carrying = [name for name, weight in weights.items() if weight > 0]

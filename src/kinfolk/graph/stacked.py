@@ -99,14 +99,14 @@ def stacked_gain(training: Training, instances: NodeInstances) -> Gain:
     return counted.gain("accuracy", node_unit(nodes, fold), training.scheme.n_folds)
 
 
-def pool_gain(training: PoolTraining, nodes: Nodes) -> Gain:
-    """Of the pool over its local candidate, alike."""
+def pool_gain(training: PoolTraining, nodes: Nodes, counts: NDArray[np.bool_] | None = None) -> Gain:
+    """Of the pool over its local candidate, alike; `counts` (n,): for whom the pool answers, None: for all."""
     fold, labels, counted = training.fold, training.labels, Counted()
-    answers = []
-    for table in (training.unseen[LOCAL], training.estimate()):
+    answers: list[Array] = []
+    for table in (training.unseen[training.local], training.estimate()):
         found = np.full(len(labels), -1)
         found[training.train] = table.argmax(axis=1)
-        answers.append(found)
+        answers.append(found if counts is None or not answers else np.where(counts, found, answers[0]))
     count_nodes(counted, nodes, fold, fold >= 0, labels, *answers)
     return counted.gain("accuracy", node_unit(nodes, fold), training.n_folds)
 
@@ -218,10 +218,12 @@ def explained_pool(
     known: NDArray[np.int32],
     classes: Sequence[str],
     source: str = PREDICTION,
+    alone: tuple[str, str] = (LOCAL, ALONE),
 ) -> ExplainedNode:
-    """Of a pool: what features say alone, then what every candidate says and what would be said without it."""
+    """Of a pool: what features say alone, then what every candidate says and what would be said without it. `alone`:
+    the candidate that says the first, and its name for readers."""
     carrying = {name: weight for name, weight in pool.weights.items() if weight > 0}
-    together, local = pool.said(tables), np.asarray(tables[LOCAL], np.float64)
+    together, local = pool.said(tables), np.asarray(tables[alone[0]], np.float64)
     answer, said = int(together[node].argmax()), []
     for name, weight in carrying.items():
         others = [one for one in carrying if one != name]
@@ -231,7 +233,7 @@ def explained_pool(
         said.append(
             Aggregate(f"{name} (weight {weight:.2f})", "predictions", tuple(classes), tables[name][node], without[0])
         )
-    levels = [level_answer(ALONE, local[node], answer), level_answer("the pool", together[node], answer, said)]
+    levels = [level_answer(alone[1], local[node], answer), level_answer("the pool", together[node], answer, said)]
     votes = local.copy()
     set_known(votes, known)
     links = {name: sparse.csr_array(table) for name, table in nodes.relations.items()}
@@ -246,7 +248,7 @@ def shown(target: Target, labels: NDArray[np.int32]) -> Shown:
     return target.shown(labels, np.flatnonzero(labels >= 0))
 
 
-def _warn_of_few(labelled: int, n_classes: int) -> None:
+def warn_of_few(labelled: int, n_classes: int) -> None:
     """Of a pool whose candidates cannot be told apart: each is asked about a third of a handful of labels."""
     needed = max(LEAST_LABELS, LEAST_OF_EACH * n_classes)
     if labelled < needed:
@@ -452,7 +454,7 @@ class StackedNodes(StackedModel, NeighbourModel):
         known = self._known_in_training(labels)
         if known == "ceiling":
             raise SettingError.saying("a pool has no ceiling: set `depth=1` too, or templates")
-        _warn_of_few(int((labels >= 0).sum()), len(classes))
+        warn_of_few(int((labels >= 0).sum()), len(classes))
         warn_of_negative(nodes, tuple(nodes.relations))
         weights = None
         if sample_weight is not None or self.class_weight is not None:

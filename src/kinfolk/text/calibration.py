@@ -4,7 +4,9 @@
 
 A log-linear model is trained to be sure of its training documents, and is too sure of others. T is what makes labels of
 held-out documents most probable, token by token (Guo and others, 2017); of a chain it is the weights divided by T, so
-that the most probable labelling stays the same and the probabilities of entities are exact in the milder chain.
+that the most probable labelling stays the same and the probabilities of entities are exact in the milder chain. Of a
+mixture of parents it is the weights of every conditional, and not those of the gate; of a skip chain those of all
+edges. Both read labels off the marginals, so that a few of them may change.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.errors import InputError
+from kinfolk.learning.gain import in_silence
+from kinfolk.learning.loglinear import TableWeights, Weights
 from kinfolk.text.batch import Batch, token_weights
 
 Array = NDArray[Any]
@@ -26,7 +30,7 @@ LEAST = 1e-9  # probability of a label that was not expected at all
 
 
 def temperature(tagger: Any, batch: Batch, sample_weight: Array | None = None) -> float:
-    """T of a chain tagger, by models of its settings trained on all folds of documents but one."""
+    """T of a tagger, by models of its settings trained on all folds of documents but one."""
     from scipy.optimize import minimize_scalar
 
     corpus = batch.corpus
@@ -36,6 +40,7 @@ def temperature(tagger: Any, batch: Batch, sample_weight: Array | None = None) -
     fold = np.random.default_rng(tagger.random_state).permutation(corpus.n_documents) % n_folds
     fold = fold[corpus.token_documents]
     settings = tagger.get_params(deep=False) | {"calibrate": False, "warm_start": False, "verbose": 0}
+    settings |= {"guard": None} if "guard" in settings else {}
     settings["tolerance"] = max(settings["tolerance"], LOOSE)
     if tagger.coding_.inner is not None:
         settings["encoding"] = tagger.coding_.inner
@@ -50,7 +55,8 @@ def temperature(tagger: Any, batch: Batch, sample_weight: Array | None = None) -
             weights = every[corpus.sentence_starts[np.unique(corpus.token_sentences[others])]]
         if not parts[0].corpus.is_labelled or not parts[1].corpus.is_labelled:
             continue
-        model = type(tagger)(**settings).fit(parts[0], sample_weight=weights)
+        with in_silence():
+            model = type(tagger)(**settings).fit(parts[0], sample_weight=weights)
         held_out = replace(parts[1], kept_rows={})  # features are extracted once
         labels = model.coding_.known(held_out.corpus)
         asked.append((model, held_out, np.flatnonzero(labels >= 0), labels[labels >= 0]))
@@ -61,7 +67,8 @@ def temperature(tagger: Any, batch: Batch, sample_weight: Array | None = None) -
         """Negative log-likelihood of the labels held out, each by itself."""
         total = 0.0
         for model, held_out, rows, labels in asked:
-            found = model._decoder(scaled(model.weights_, np.exp(log_t))).marginals(held_out, False)
+            with in_silence():
+                found = model._decoder(scaled(model.weights_, np.exp(log_t))).marginals(held_out, False)
             total -= np.log(np.maximum(found[rows, labels], LEAST)).sum()
         return float(total)
 
@@ -70,5 +77,11 @@ def temperature(tagger: Any, batch: Batch, sample_weight: Array | None = None) -
 
 
 def scaled(weights: Any, by: float) -> Any:
-    """Weights of a chain, divided."""
-    return type(weights)(*(part / np.asarray(by, part.dtype) for part in weights))
+    """Weights of a tagger, divided, but for those of a gate, which says whom to follow and not how surely."""
+    if isinstance(weights, TableWeights):
+        tables = [table / np.asarray(by, table.dtype) for table in weights.tables]
+        start, pair, rows = (part / np.asarray(by, part.dtype) for part in weights[1:4])
+        return TableWeights(tables, start, pair, rows, weights.gate)
+    if isinstance(weights, Weights):
+        return Weights(*(part / np.asarray(by, part.dtype) for part in weights))
+    return tuple(scaled(one, by) for one in weights)  # of a mixture, one a direction

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from kinfolk.collective.sequences import TrainingData, train
 from kinfolk.core.data import finite
-from kinfolk.core.modelfile import Functions, ModelFile, fits
-from kinfolk.core.settings import FLAG, number, one_of, setting
+from kinfolk.core.modelfile import Functions, ModelFile
+from kinfolk.core.settings import number, one_of, setting
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.core.training import Convergence
 from kinfolk.errors import InputError, SettingError
@@ -23,7 +23,6 @@ from kinfolk.learning.loglinear import Shape, Weights, inherit
 from kinfolk.learning.sparse import SparseRows
 from kinfolk.text import schemes
 from kinfolk.text.batch import Batch, Confidence, Entity, entity_list, found_spans
-from kinfolk.text.calibration import scaled, temperature
 from kinfolk.text.corpus import Corpus
 from kinfolk.text.k_best import KBest, k_best_answers
 from kinfolk.text.schemes import LabelCoding
@@ -229,15 +228,7 @@ class ChainTagger(Tagger):
     CONDITIONS: ClassVar[bool] = False
     PAIRS: ClassVar[bool] = True
 
-    calibrate: bool = setting(
-        False,
-        "whether probabilities are made as sure as they are right, by a temperature learned on folds of documents "
-        "(`temperature_`), at the cost of three short trainings",
-        FLAG,
-    )
-
     weights_: Weights = field(init=False)
-    temperature_: float = field(init=False, default=1.0)
 
     @abstractmethod
     def _potentials(self, block: Block, n_jobs: int) -> Potentials:
@@ -280,29 +271,17 @@ class ChainTagger(Tagger):
         """Which weights of the flat vector are not learned and stay 0; None: all are learned."""
         return None
 
-    def _after_training(self, batch: Batch, sample_weight: Any, X_dev: Any, y_dev: Any) -> None:
-        self.temperature_ = 1.0
-        if self.calibrate:
-            self.make_milder(temperature(self, batch, sample_weight))
-
-    def make_milder(self, by: float) -> None:
-        """Divide all scores by a temperature."""
-        self.weights_, self.temperature_ = scaled(self.weights_, by), by
-
     def _decoder(self, weights: Any = None) -> Decoder:
         return Decoder(self, resolve_jobs(self.n_jobs), self.weights_ if weights is None else weights)
 
     def to_state(self) -> ModelFile:
         state = super().to_state()
         state.header["extra"] = self.weights_.node.shape[0] - self.features_.n_features
-        state.header["temperature"] = self.temperature_
         state.arrays.update({f"weights.{name}": array for name, array in self.weights_._asdict().items()})
         return state
 
     def _restore(self, file: ModelFile, functions: Functions, trusted: Sequence[str]) -> None:
         super()._restore(file, functions, trusted)
-        self.temperature_ = float(file.header.get("temperature", 1.0))  # files of an earlier make have none
-        fits(0 < self.temperature_ < np.inf)
         n, pairs = len(self.coding_.classes), self.pair_features_
         width, g = self.features_.n_features + int(file.header["extra"]), 0 if pairs is None else pairs.n_features
         shapes = Weights((width, n), (n,), (n, n), (g, n * n))._asdict()  # type: ignore[arg-type]
@@ -369,7 +348,7 @@ class LinearChainCRF(ChainTagger):
         if not self.outside_penalty or OUTSIDE not in names:
             return potentials
         node = potentials.node.copy()
-        node[:, names.index(OUTSIDE)] -= self.outside_penalty
+        node[:, names.index(OUTSIDE)] -= self.outside_penalty / self.temperature_
         return potentials._replace(node=node)
 
     def _potentials(self, block: Block, n_jobs: int) -> Potentials:

@@ -6,6 +6,8 @@ Candidates, pooled by their log-loss on documents that they have not seen (`lear
     company                a linear-chain CRF that sees of a token: what was given of it, of those around it, and of the
                            others with the same word in the document
     company and features   the same, with features of its own
+    mixture                where asked for, a mixture of parents (`collective.given_mixture`): a token follows what was
+                           given of it, or the label of the one before it, behind it, or of others with its word
 """
 
 from __future__ import annotations
@@ -18,12 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.collective.given import Given, doubt, warn_of_in_sample, warn_of_less_sure
+from kinfolk.collective.given_mixture import GivenMixture
 from kinfolk.collective.layer import GIVEN, CollectiveLayer, LayerExplanation, explained
 from kinfolk.collective.relations import Neighbourhood
 from kinfolk.collective.stacking import put_templates, restored_templates
 from kinfolk.collective.templates import Count, TemplateSet, Window, set_known
 from kinfolk.core.modelfile import Functions, ModelFile, fits, restored
-from kinfolk.core.settings import NONE, check_settings, setting, whole
+from kinfolk.core.settings import FLAG, NONE, check_settings, setting, whole
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.core.training import speaker
 from kinfolk.errors import InputError
@@ -44,7 +47,8 @@ from kinfolk.text.stacked import token_aggregates, token_votes
 from kinfolk.text.tagger import TokenModel
 
 Array = NDArray[Any]
-COMPANY, FEATURES = "company", "company and features"
+COMPANY, FEATURES, MIXTURE = "company", "company and features", "mixture"
+PARENTS = 3  # relations of the mixture: before, behind, same word
 MANY = 100_000  # tokens from which on two folds will do
 SLIGHT = 0.01  # the least probability whose logarithm counts
 WITHIN = (Window(3),)
@@ -108,9 +112,11 @@ class PooledTagger(TokenModel):
 
     features: Any = setting(True, "as in TokenLayer", in_file=False)
     folds: int | None = setting(None, "as in TokenLayer", whole(2) | NONE)
+    mixture: bool = setting(False, "as in TokenLayer", FLAG)
 
     weights_: dict[str, float] = field(init=False)
     taggers_: dict[str, LinearChainCRF] = field(init=False)
+    mixture_: GivenMixture | None = field(init=False, default=None)
     template_set_: TemplateSet = field(init=False)
     gain_: Gain | None = field(init=False, default=None)
     doubt_: float = field(init=False)
@@ -163,6 +169,10 @@ class PooledTagger(TokenModel):
             unseen[name] = found
             whole_batch = np.arange(corpus.n_tokens)
             self.taggers_[name] = self._tagger(name).fit(_seen(name, batch, whole_batch, columns))
+        self.mixture_ = None
+        if self.mixture:
+            unseen[MIXTURE] = self._mixed(corpus, labels, table, fold)
+            tell(f"{MIXTURE}: {n_folds} folds")
         self._weigh(corpus, labels, fold, unseen)
 
     def _weigh(self, corpus: Corpus, labels: Array, fold: Array, unseen: dict[str, Array]) -> None:
@@ -188,6 +198,20 @@ class PooledTagger(TokenModel):
             self.weights_ = {name: float(name == GIVEN) for name in unseen}
         else:
             self.weights_ = dict(zip(unseen, map(float, weights(np.flatnonzero(known))), strict=True))
+
+    def _mixed(self, corpus: Corpus, labels: Array, table: Array, fold: Array) -> Array:
+        """(n, L), what mixtures say of folds that they have not seen; that of all is kept."""
+        parents, found = said_of_parents(corpus, table), np.zeros_like(table)
+
+        def learned(rows: Array) -> GivenMixture:
+            own = [one[rows] for one in parents]
+            return GivenMixture.fit(table[rows], own, labels[rows], self.random_state)
+
+        for hidden in range(int(fold.max(initial=-1)) + 1):
+            mine, others = np.flatnonzero(fold == hidden), np.flatnonzero((fold != hidden) & (labels >= 0))
+            found[mine] = learned(others).proba(table[mine], [one[mine] for one in parents])
+        self.mixture_ = learned(np.flatnonzero(labels >= 0))
+        return found
 
     def _folds(self, corpus: Corpus) -> NDArray[np.int32]:
         """(n,), of every token that of its document."""
@@ -230,6 +254,8 @@ class PooledTagger(TokenModel):
             for name in asked:
                 seen = _seen(name, plain, everyone, columns)
                 found[name] = token_votes(self.taggers_[name], seen, self.coding_, False)
+        if self.mixture_ is not None and self.weights_[MIXTURE] > 0:
+            found[MIXTURE] = self.mixture_.proba(given, said_of_parents(batch.corpus, given))
         return {name: found[name] for name in self.weights_ if name in found}
 
     # -- model files ----------------------------------------------------------------------------------
@@ -240,6 +266,8 @@ class PooledTagger(TokenModel):
         levels = [state.add(f"level.{i}", tagger.to_state()) for i, tagger in enumerate(taggers.values())]
         put_templates(state, self.template_set_, levels=levels, names=list(taggers))
         state.header["layer"] = {"weights": self.weights_, "doubt": self.doubt_}
+        if self.mixture_ is not None:
+            self.mixture_.put(state)
         return state
 
     def _restore(self, file: ModelFile, functions: Functions, trusted: Sequence[str]) -> None:
@@ -253,9 +281,10 @@ class PooledTagger(TokenModel):
         self.weights_ = {str(name): float(weight) for name, weight in layer["weights"].items()}
         self.doubt_ = float(layer["doubt"])
         carrying = {name for name, weight in self.weights_.items() if weight > 0}
-        fits(GIVEN in self.weights_ and {*self.taggers_} == carrying - {GIVEN} and bool(carrying))
+        fits(GIVEN in self.weights_ and {*self.taggers_} == carrying - {GIVEN, MIXTURE} and bool(carrying))
         fits(all(np.isfinite(weight) and weight >= 0 for weight in self.weights_.values()))
         n_labels = len(self.coding_.classes)
+        self.mixture_ = GivenMixture.restored(file, PARENTS, n_labels) if MIXTURE in self.weights_ else None
         fits(self.template_set_.n_votes == n_labels and 0 <= self.doubt_ <= 1)
         width = 2 * n_labels + self.template_set_.width
         for tagger in self.taggers_.values():
@@ -264,6 +293,23 @@ class PooledTagger(TokenModel):
             )
             fits(tagger.weights_.node.shape[0] == tagger.features_.n_features + width)
         self.features = FEATURES in self.weights_
+
+
+def said_of_parents(corpus: Corpus, table: Array) -> list[Array]:
+    """(n, L) each: what was given of the token before, of the one behind, and the mean of the others of the document
+    with the same word; zeros where there is none."""
+    starts, nothing = corpus.sentence_starts, np.zeros((1, table.shape[1]))
+    before, behind = (np.concatenate(part) for part in ([nothing, table[:-1]], [table[1:], nothing]))
+    before, behind = before[: len(table)], behind[: len(table)]
+    before[starts[:-1]], behind[starts[1:] - 1] = 0.0, 0.0
+    words = corpus.columns["word"]
+    has_word = np.array([bool(str(word)) for word in words.values], bool)[words.codes]
+    key = corpus.token_documents * max(len(words.values), 1) + words.codes
+    _, group, size = np.unique(key, return_inverse=True, return_counts=True)
+    total = np.stack([np.bincount(group, column) for column in table.T], axis=1)
+    others = np.where(has_word, size[group] - 1, 0)[:, None]
+    mean = (total[group] - table) / np.maximum(others, 1)
+    return [before, behind, np.where(others > 0, mean.clip(min=0), 0.0)]
 
 
 def _seen(name: str, batch: Batch, tokens: Array, columns: Array) -> Batch:
@@ -285,6 +331,13 @@ class TokenLayer(CollectiveLayer):
     pool adds to what was given, with an interval over documents.
     """
 
+    mixture: bool = setting(
+        False,
+        "whether a mixture of parents is a candidate too: a token follows what was given of it, or the label of one "
+        "beside it or with the same word. It seldom adds to the others",
+        FLAG,
+    )
+
     pool_: PooledTagger = field(init=False)
 
     def fit(self, X: Any, probabilities: Any, y: Any = None, *, classes: Any = None) -> Self:
@@ -299,7 +352,8 @@ class TokenLayer(CollectiveLayer):
         check_settings(self)
         batch = Batch.of(X, y)
         given = Given.of(probabilities, batch.corpus.n_tokens, classes)
-        settings = {name: getattr(self, name) for name in ("features", "folds", "random_state", "n_jobs", "verbose")}
+        names = ("features", "folds", "mixture", "random_state", "n_jobs", "verbose")
+        settings = {name: getattr(self, name) for name in names}
         with self._all_or_nothing():
             self.names_ = given.names
             self.pool_ = PooledTagger(**settings).fit(batch, given)

@@ -163,6 +163,7 @@ def token_part(
             ["precision", found.precision / 100, f"of {found.predicted} predicted entities"],
             ["recall", found.recall / 100, f"of {found.gold} true entities"],
             ["token accuracy", accuracy / 100, f"of {int(known.sum())} tokens"],
+            ["calibration error", entities.error, "by which the probability of an entity is off, on average"],
         ]
     what = "Tokens by label." if found is None else "Tokens by type of entity; O is none."
     mistakes = token_mistakes(batch.corpus, gold, path, marginals, names)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple, Self, final
 
@@ -213,11 +214,11 @@ class StackedDecoder:
         if not by_base.any():
             return [Part(last, self.extended(batch, forced), tokens)]
         if by_base.all():
-            return [Part(base, replace(batch, extra=None), tokens)]
+            return [Part(self.model._base_alone(), replace(batch, extra=None), tokens)]
         single = by_base[corpus.token_documents]
         few, most = np.flatnonzero(single), np.flatnonzero(~single)
         return [
-            Part(base, batch.part(few), few),
+            Part(self.model._base_alone(), batch.part(few), few),
             Part(last, self.extended(batch.part(most), forced), most),
         ]
 
@@ -328,6 +329,7 @@ class StackedTagger(StackedModel, TokenModel):
     levels_: list[Tagger] = field(init=False)
     template_set_: TemplateSet = field(init=False)
     alone_: str = field(init=False)
+    alone_temperature_: float = field(init=False, default=1.0)
     folds_: NDArray[np.int32] = field(init=False)
 
     @property
@@ -369,6 +371,7 @@ class StackedTagger(StackedModel, TokenModel):
             if chosen is not None and chosen.gain < 0:
                 depth, self.levels_ = 0, self.levels_[:1]
                 log.warning("StackedTagger: the base alone is kept, which is better on folds not seen: %s", chosen)
+            self.alone_temperature_ = 1.0
             if self.calibrate:
                 self._calibrate(training, instances, depth)
         if self.guard:
@@ -393,14 +396,16 @@ class StackedTagger(StackedModel, TokenModel):
         return stacked_gain(training, instances, cross_fitted(training, instances))
 
     def _calibrate(self, training: Training, instances: TokenInstances, depth: int) -> None:
-        """Those who answer: the last level, over votes that are cross-fitted, and the base where it does."""
+        """Those who answer: the last level, over votes that are cross-fitted, and the base where it answers alone. What
+        the base says to the level above stays as that level learned to read it."""
         batch, tokens = instances.batch, np.flatnonzero(instances.fold >= 0)
-        for level in {depth, 0} if self.alone_ == "base" else {depth}:
-            tagger = self.levels_[level]
-            if not isinstance(tagger, ChainTagger):
-                base = "LinearChainCRF, MEMM or MaxEnt with `calibrate=True`"
-                raise SettingError("base", type(tagger).__name__, base, "leave `calibrate` out, or use a TokenLayer")
-            tagger.make_milder(temperature(tagger, batch.part(tokens, training.training_rows(level, tokens))))
+
+        def learned(level: int) -> float:
+            return temperature(self.levels_[level], batch.part(tokens, training.training_rows(level, tokens)))
+
+        if self.alone_ == "base" and depth:
+            self.alone_temperature_ = learned(0)
+        self.levels_[-1].make_milder(learned(depth))
 
     def cross_fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, words: Any = None, documents: Any = None
@@ -473,6 +478,14 @@ class StackedTagger(StackedModel, TokenModel):
         of one sentence, they are its own; over MixtureTagger see its `predict_k_best`."""
         return k_best_answers(self, X, k, forced)
 
+    def _base_alone(self) -> Tagger:
+        """The base as it answers for documents of one sentence."""
+        base = self.levels_[0]
+        if self.alone_temperature_ != 1.0:
+            base = copy(base)
+            base.make_milder(self.alone_temperature_)
+        return base
+
     def explain(
         self, X: Any, document: int | None = None, token: int | None = None, *, report: PathLike | None = None
     ) -> Any:
@@ -495,7 +508,8 @@ class StackedTagger(StackedModel, TokenModel):
         state = ModelFile({**self.head(), "labels": self.coding_.to_state()})
         levels = [state.add(f"level.{i}", level.to_state()) for i, level in enumerate(self.levels_)]
         several = isinstance(self.base, list | tuple)
-        put_templates(state, self.template_set_, known=self.known, alone=self.alone_, levels=levels, bases=several)
+        alone = {"alone": self.alone_, "alone_temperature": self.alone_temperature_}
+        put_templates(state, self.template_set_, known=self.known, levels=levels, bases=several, **alone)
         return state
 
     def _restore(self, file: ModelFile, functions: Functions, trusted: Sequence[str]) -> None:
@@ -506,6 +520,8 @@ class StackedTagger(StackedModel, TokenModel):
         self.template_set_ = restored_templates(file, functions, learned_skips)
         self.templates, self.known = list(self.template_set_.templates), spec["known"]
         self.alone_ = spec.get("alone", "last")  # files of an earlier make do not say
+        self.alone_temperature_ = float(spec.get("alone_temperature", 1.0))
+        fits(0 < self.alone_temperature_ < np.inf)
         n_labels = len(self.coding_.classes)
         fits(self.template_set_.n_votes == n_labels and len(self.levels_) >= 1 and self.alone_ in ("base", "last"))
         received = self.template_set_.width + (n_labels if self.own else 0)
