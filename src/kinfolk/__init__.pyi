@@ -108,5 +108,7 @@ from kinfolk.text.skip_edges import SameWord as SameWord
 from kinfolk.text.skip_edges import SkipFunction as SkipFunction
 from kinfolk.text.skip_edges import edge_feature as edge_feature
 from kinfolk.text.stacked import StackedTagger as StackedTagger
+from kinfolk.text.streams import stream_conll as stream_conll
+from kinfolk.text.streams import stream_text as stream_text
 
 __version__: str

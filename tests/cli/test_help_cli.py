@@ -24,7 +24,7 @@ from kinfolk.cli.main import app
 from kinfolk.cli.reproduce import EXPERIMENTS
 from kinfolk.datasets.citations import citation_tables
 
-NOT_RUN = {"demo", "reproduce"}  # they take minutes, or real data
+NOT_RUN = {"demo", "warm", "reproduce"}  # they take minutes, or real data
 ORDER = [*"train tag predict cluster link show report evaluate explain label".split()]  # a model before what needs it
 
 

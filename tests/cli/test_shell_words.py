@@ -229,7 +229,7 @@ def test_short_texts_fit_and_stand_in_order(kinfolk: Any):
         told = kinfolk(*group, "--help").out.partition("Commands:\n")[2].partition("\n\n")[0]
         listed[" ".join(group)] = [line.split()[0] for line in told.splitlines()]
         assert "..." not in told
-    assert listed[""] == list(COMMANDS) == ["tokens", "nodes", "records", "explain", "demo", "reproduce"]
+    assert listed[""] == list(COMMANDS) == ["tokens", "nodes", "records", "explain", "demo", "warm", "reproduce"]
     shown = kinfolk("--help").out
     assert all(f"kinfolk {task} train" in shown for task in list(COMMANDS)[:3])
 

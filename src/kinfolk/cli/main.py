@@ -58,6 +58,7 @@ COMMANDS = {
     "records": ("kinfolk.linking.cli", "Link records or mentions: train, cluster, evaluate."),
     "explain": ("kinfolk.cli.explain", "Why this label, why this link: in words or as a page."),
     "demo": ("kinfolk.cli.demo", "Train on three small worlds, and write a page about them."),
+    "warm": ("kinfolk.cli.warm", "Compile all kernels now, so that no later run has to."),
     "reproduce": ("kinfolk.cli.reproduce", "Run the experiments of the papers."),
 }
 

@@ -1,8 +1,8 @@
 """Opening and replacing text files: bytes in and out, and every failure a sentence.
 
-Reading takes a path, "-" for standard input or an open file, and unpacks gzip by its magic bytes.
-Writing goes to a temporary file beside the target that then takes its place, so a full disk or an
-interrupt leaves what was there before.
+Reading takes a path, "-" for standard input or an open file, and unpacks gzip by its magic bytes; all at once, or block
+by block where it may be longer than memory. Writing goes to a temporary file beside the target that then takes its
+place, so a full disk or an interrupt leaves what was there before.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ import secrets
 import stat
 import sys
 import tarfile
+import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, Self
 
 from kinfolk.errors import InputError
 
@@ -40,60 +42,161 @@ def read_utf8(source: Source) -> tuple[bytes, str]:
     return checked_utf8(data, name), name
 
 
-def checked_utf8(data: bytes, name: str) -> bytes:
-    """The bytes of a text without a byte order mark."""
+def checked_utf8(data: bytes, name: str, before: int = 0, lines: int = 0) -> bytes:
+    """The bytes of a text without a byte order mark; `before`, `lines`: how many came before these."""
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise InputError(
-            f"not UTF-8 at byte {error.start} (0x{data[error.start]:02x}: {error.reason}); convert the file, "
+            f"not UTF-8 at byte {before + error.start} (0x{data[error.start]:02x}: {error.reason}); convert the file, "
             "e.g. with iconv -f latin1 -t utf-8",
             name,
-            data.count(b"\n", 0, error.start) + 1,
+            lines + data.count(b"\n", 0, error.start) + 1,
         ) from None
-    return data.removeprefix(BYTE_ORDER_MARK)
+    return data if before else data.removeprefix(BYTE_ORDER_MARK)
 
 
 def write_utf8(target: str | os.PathLike[str], pieces: Iterable[str]) -> None:
-    """Write the pieces in full or not at all; "-" is standard output, a name in .gz is compressed."""
+    """Write the pieces as they come, in full or not at all; "-" is standard output, where those before a fault have
+    gone out; a name in .gz is compressed."""
     name = os.fspath(target)
     if name == "-":
         _write_stdout(pieces)
         return
-    data = "".join(pieces).encode("utf-8")
-    if name.endswith(".gz"):
-        data = gzip.compress(data, compresslevel=6, mtime=0)  # no clock in the file: same text, same bytes
+    data: Iterable[bytes] = (piece.encode("utf-8") for piece in pieces)
     try:
-        _replace(Path(os.path.realpath(name)), data)
+        _replace(Path(os.path.realpath(name)), _compressed(data) if name.endswith(".gz") else data)
     except OSError as error:
         raise InputError(f"cannot write: {error.strerror or error}; nothing was changed", name) from error
 
 
+def _compressed(data: Iterable[bytes]) -> Iterator[bytes]:
+    """As gzip has it, without a clock: same text, same bytes."""
+    packer = zlib.compressobj(6, wbits=zlib.MAX_WBITS | 16)
+    for piece in data:
+        yield packer.compress(piece)
+    yield packer.flush()
+
+
 def _raw(source: Source) -> tuple[bytes, str]:
+    file, name = _opened(source)
+    if not isinstance(source, str | os.PathLike) or source == "-":
+        return _read_open(file, name), name
+    with file, _reading(name):
+        return file.read(), name
+
+
+def _opened(source: Source) -> tuple[IO[Any], str]:
+    """The file, and a name for messages."""
     if source == "-":
         if sys.stdin is None:
             raise InputError("it is closed; name a file, or pipe one in", "<stdin>")
-        return _read_open(getattr(sys.stdin, "buffer", sys.stdin), "<stdin>")
+        return getattr(sys.stdin, "buffer", sys.stdin), "<stdin>"
     if not isinstance(source, str | os.PathLike):
-        return _read_open(source, str(getattr(source, "name", "<file>")))
+        return source, str(getattr(source, "name", "<file>"))
     name = os.fspath(source)
+    with _reading(name):
+        return open(name, "rb"), name
+
+
+@contextmanager
+def _reading(name: str) -> Iterator[None]:
+    """What goes wrong when a file is opened or read, in a sentence."""
     try:
-        return Path(name).read_bytes(), name
+        yield
     except FileNotFoundError:
         raise InputError(f"no such file (looked in {os.getcwd()}); check the path", name) from None
     except IsADirectoryError:
         raise InputError("expected a file, got a directory; name a file in it", name) from None
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise _bad_gzip(error, name) from None
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", name) from error
 
 
-def _read_open(file: IO[Any], name: str) -> tuple[bytes, str]:
+def _read_open(file: IO[Any], name: str) -> bytes:
     """What is left in an open file, text or binary."""
     try:
         data = file.read()
-        return (data.encode("utf-8") if isinstance(data, str) else data), name
+        return data.encode("utf-8") if isinstance(data, str) else data
     except UnicodeError as error:
         raise InputError(f"text that is not UTF-8 ({error}); open the file in binary mode", name) from error
+
+
+class Blocks:
+    """The bytes of a source, gzip unpacked, block by block; for use in `with`.
+
+    A file is read from its start again by `rewind`, once `keep` was called; what cannot be read twice, such as a pipe,
+    is then copied to a temporary file.
+    """
+
+    def __init__(self, source: Source) -> None:
+        file, self.name = _opened(source)
+        self._owned = file if isinstance(source, str | os.PathLike) and source != "-" else None
+        if not isinstance(file, io.BufferedReader):  # text, or a kind of file that may lack all but `read`
+            file = io.BytesIO(_read_open(file, self.name))
+        with _reading(self.name):
+            self._start = file.tell() if file.seekable() else None
+        self._file: IO[bytes] = file
+        self._copy: IO[bytes] | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        """At the first byte."""
+        with _reading(self.name):
+            self._ahead = self._file.read(len(GZIP_MAGIC))
+        self._stream = self._file
+        if self._ahead == GZIP_MAGIC:
+            joined = io.BufferedReader(_Joined(self._ahead, self._file))
+            self._stream, self._ahead = gzip.GzipFile(fileobj=joined), b""  # type: ignore[assignment]
+
+    def read(self, size: int) -> bytes:
+        """As many bytes, less at the end only."""
+        ahead, self._ahead = self._ahead[:size], self._ahead[size:]
+        with _reading(self.name):
+            return ahead + self._stream.read(size - len(ahead)) if size > len(ahead) else ahead
+
+    def unread(self, data: bytes) -> None:
+        """Put what was read last back."""
+        self._ahead = data + self._ahead
+
+    def keep(self) -> None:
+        """Call it before anything is read, or with all of that put back."""
+        if self._start is not None:
+            return
+        self._copy = tempfile.TemporaryFile()
+        while block := self.read(1 << 20):
+            self._copy.write(block)
+        self._file, self._start = self._copy, 0
+        self.rewind()
+
+    def rewind(self) -> None:
+        assert self._start is not None
+        self._file.seek(self._start)
+        self._begin()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for file in (self._copy, self._owned):
+            if file is not None:
+                file.close()
+
+
+class _Joined(io.RawIOBase):
+    """Bytes, and then those of a file."""
+
+    def __init__(self, first: bytes, file: IO[bytes]) -> None:
+        self._first, self._file = first, file
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: Any) -> int:
+        data, self._first = self._first or self._file.read(len(into)), b""
+        into[: len(data)] = data
+        return len(data)
 
 
 def unpacked(data: bytes, name: str) -> bytes:
@@ -103,35 +206,41 @@ def unpacked(data: bytes, name: str) -> bytes:
     try:
         return gzip.decompress(data)
     except (EOFError, OSError, zlib.error) as error:
-        reason = str(error).rstrip(".") or "bad data"
-        raise InputError(f"gzip data is truncated or damaged ({reason}); fetch it again", name) from None
+        raise _bad_gzip(error, name) from None
+
+
+def _bad_gzip(error: Exception, name: str) -> InputError:
+    reason = str(error).rstrip(".") or "bad data"
+    return InputError(f"gzip data is truncated or damaged ({reason}); fetch it again", name)
 
 
 def _write_stdout(pieces: Iterable[str]) -> None:
     """UTF-8 whatever the locale says, where standard output has bytes underneath."""
     if hasattr(sys.stdout, "buffer"):
         sys.stdout.flush()
-        sys.stdout.buffer.write("".join(pieces).encode("utf-8"))
+        for piece in pieces:
+            sys.stdout.buffer.write(piece.encode("utf-8"))
     else:
         sys.stdout.writelines(pieces)
     sys.stdout.flush()
 
 
-def _replace(path: Path, data: bytes) -> None:
+def _replace(path: Path, data: Iterable[bytes]) -> None:
     """Put the data in the place of the file, keeping its permissions. Devices and pipes are written to."""
     mode = path.stat().st_mode if path.exists() else None
     if mode is not None and not stat.S_ISREG(mode):
-        path.write_bytes(data)
+        with open(path, "wb") as stream:
+            stream.writelines(data)
     else:
         replace_file(path, data, mode)
 
 
-def replace_file(path: Path, data: bytes, mode: int | None = None) -> None:
+def replace_file(path: Path, data: bytes | Iterable[bytes], mode: int | None = None) -> None:
     """All or nothing, by a temporary file beside it. The umask decides who may read it, where no mode is given."""
     temporary = path.with_name(f".kinfolk-{secrets.token_hex(8)}.tmp")
     try:
         with open(temporary, "xb") as stream:
-            stream.write(data)
+            stream.writelines([data] if isinstance(data, bytes) else data)
             stream.flush()
             os.fsync(stream.fileno())
         if mode is not None:

@@ -40,6 +40,9 @@ SEAL = hashlib.sha256().digest_size
 FAST = {"reassoc", "contract", "nsz"}
 
 
+KERNELS: list[Any] = []  # all that are defined in modules loaded so far
+
+
 def njit(*, cache: bool, **options: Any) -> Callable[[Any], Any]:
     """numba's decorator of this name, with the store described above."""
 
@@ -47,6 +50,7 @@ def njit(*, cache: bool, **options: Any) -> Callable[[Any], Any]:
         kernel = numba.njit(**options)(function)
         if cache and hasattr(kernel, "overloads"):  # a plain function where NUMBA_DISABLE_JIT is set
             kernel._cache = _store(function)
+            KERNELS.append(kernel)
         return kernel
 
     return compiled
@@ -57,6 +61,44 @@ def _store(function: Any) -> Any:
         return Store(function)
     except RuntimeError:  # numba: no locator available
         return NoStore()
+
+
+class Warmth(NamedTuple):
+    """What has become of the kernels in this process, as names with types; and where they are kept.
+
+    compiled   compiled by this process
+    loaded     found compiled
+    unused     not called at all, and so neither; those that are only ever part of others are among them
+    folders    where they are kept
+    not_kept   what was compiled and could not be kept, so that every process will compile it again
+    """
+
+    compiled: list[str]
+    loaded: list[str]
+    unused: list[str]
+    folders: list[str]
+    not_kept: list[str]
+
+
+def warmth() -> Warmth:
+    compiled: list[str] = []
+    loaded: list[str] = []
+    unused: list[str] = []
+    not_kept: list[str] = []
+    folders: set[str] = set()
+    for kernel in KERNELS:
+        name = f"{kernel.py_func.__module__}.{kernel.py_func.__qualname__}"
+        hits, misses = ({f"{name}{types}" for types in found} for found in (kernel._cache_hits, kernel._cache_misses))
+        compiled += sorted(misses - hits)
+        loaded += sorted(hits)
+        if not kernel.overloads:
+            unused.append(name)
+        if isinstance(kernel._cache, Store):
+            folders.add(kernel._cache._cache_path)
+            not_kept += sorted(misses) if kernel._cache.failed else []
+        else:
+            not_kept += sorted(f"{name}{types}" for types in kernel.overloads)
+    return Warmth(compiled, loaded, unused, sorted(folders), not_kept)
 
 
 @cache
@@ -173,6 +215,7 @@ class Store(caching.FunctionCache):  # type: ignore[misc]
         super().__init__(function)
         stamp = self._impl.locator.get_source_stamp(), _own_stamp()
         self._cache_file: SealedFiles = SealedFiles(self._cache_path, self._impl.filename_base, stamp)
+        self.failed = False  # whether anything could not be kept
 
     def load_overload(self, types: Any, context: Any) -> Any:
         try:
@@ -193,6 +236,7 @@ class Store(caching.FunctionCache):  # type: ignore[misc]
         try:
             super().save_overload(types, result)
         except (OSError, ValueError) as error:
+            self.failed = True
             _warn_not_kept(self._cache_path, str(error))
 
 

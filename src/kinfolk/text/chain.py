@@ -194,8 +194,9 @@ def check_possible(scores: Array, first: int, starts: NDArray[np.int64], corpus:
         return
     token = first + int(starts[int((scores == -np.inf).argmax())])
     sentence = int(np.searchsorted(corpus.sentence_starts, token))
+    which = f"sentence {sentence}" if corpus.lines is None else "the sentence that begins here"
     raise InputError(
-        f"the labels given in sentence {sentence} break the tag scheme, so no valid labelling keeps them. "
+        f"the labels given in {which} break the tag scheme, so no valid labelling keeps them. "
         "Correct them, or set `constrain=False`",
         *corpus.line_of(token),
     )

@@ -55,6 +55,7 @@ from kinfolk.text.stacked import StackedTagger
 
 if TYPE_CHECKING:
     from kinfolk.text.corpus import Corpus
+    from kinfolk.text.streams import Stream
 
 # -- examples at the end of help pages -----------------------------------------------------------------
 
@@ -160,30 +161,34 @@ def skip_settings(given: dict[str, Any]) -> dict[str, Any]:
 # -- What `tokens tag` writes as JSON, one value a line ------------------------------------------------
 
 
-def entity_lines(tagger: Any, corpus: Any, forced: bool) -> Iterator[str]:
+def entity_lines(tagger: Any, stream: Stream, forced: bool) -> Iterator[str]:
     """An object for each entity."""
-    for entity in tagger.predict_entities(corpus, forced=forced):
-        yield json.dumps(vars(entity), ensure_ascii=False) + "\n"
+    for corpus, sentence, document in stream:
+        for entity in tagger.predict_entities(corpus, forced=forced):
+            answer = vars(entity) | {"sentence": sentence + entity.sentence}
+            if "document" in answer:
+                answer["document"] += document
+            yield json.dumps(answer, ensure_ascii=False) + "\n"
 
 
-def k_best_lines(tagger: Any, corpus: Any, k: int, forced: bool) -> Iterator[str]:
+def k_best_lines(tagger: Any, stream: Stream, k: int, forced: bool) -> Iterator[str]:
     """A list for each sentence: its best labellings."""
-    for row in tagger.predict_k_best(corpus, k, forced=forced):
-        yield json.dumps([{"labels": y, "log_probability": p} for y, p in row]) + "\n"
+    for corpus, _, _ in stream:
+        for row in tagger.predict_k_best(corpus, k, forced=forced):
+            yield json.dumps([{"labels": y, "log_probability": p} for y, p in row]) + "\n"
 
 
-def sentence_lines(tagger: Any, corpus: Any, forced: bool) -> Iterator[str]:
+def sentence_lines(tagger: Any, stream: Stream, forced: bool) -> Iterator[str]:
     """An object for each sentence: words, labels, and the probability of each label by itself."""
     place = {label: i for i, label in enumerate(tagger.classes_)}
-    documents = corpus.token_documents[corpus.sentence_starts[:-1]].tolist()
-    answers = zip(
-        documents, corpus.rows(), tagger.predict(corpus, forced=forced), tagger.predict_proba(corpus, forced=forced),
-        strict=True,
-    )  # fmt: skip
-    for number, (document, words, labels, chances) in enumerate(answers):
-        own = [float(row[place[label]]) for row, label in zip(chances, labels, strict=True)]
-        answer = {"document": document, "sentence": number, "words": words, "labels": labels, "probabilities": own}
-        yield json.dumps(answer, ensure_ascii=False) + "\n"
+    for corpus, sentence, document in stream:
+        documents = corpus.token_documents[corpus.sentence_starts[:-1]].tolist()
+        found = tagger.predict(corpus, forced=forced), tagger.predict_proba(corpus, forced=forced)
+        answers = zip(documents, corpus.rows(), *found, strict=True)
+        for number, (its, words, labels, chances) in enumerate(answers, sentence):
+            own = [float(row[place[label]]) for row, label in zip(chances, labels, strict=True)]
+            answer = {"document": document + its, "sentence": number, "words": words, "labels": labels}
+            yield json.dumps(answer | {"probabilities": own}, ensure_ascii=False) + "\n"
 
 
 # -- The labels a tagger is trained on: named in its summary, and questioned where the file may have none ---
@@ -364,22 +369,31 @@ def tag(
     tables: EngineOptions,
     scheme: Scheme = "auto",
     separator: Separator = None,
+    documents: Annotated[
+        str,
+        typer.Option(
+            help="How documents are told apart: docstart (-DOCSTART- lines), blank (two blank lines), none (each "
+            "sentence is one); auto finds it, for which a pipe may have to be read to its end first.",
+            autocompletion=one_of("auto", "docstart", "blank", "none"),
+        ),
+    ] = "auto",
     jobs: Jobs = -1,
 ) -> None:
     """Tag a file.
 
-    Writes its columns with the predicted label as the last one, or JSON, one object a line; of a table a Parquet file,
-    all of it or nothing.
+    Writes its columns with the predicted label as the last one, or JSON, one object a line; of a table a Parquet file.
+    A file may have any length: it is read, tagged and written in pieces of whole documents. A file that is written
+    appears whole or not at all.
     """
     from kinfolk.core.files import write_utf8
-    from kinfolk.text.conll import write_conll
+    from kinfolk.text.streams import Piece, labelled_lines, opened_stream
 
     engine = engine_of(tables, jobs)
     if engine is not None or file.lower().endswith((".parquet", ".pq")):
         asked = {
             "--format": format is not Format.conll, "--text": text, "--forced": forced, "--entities": entities,
             "--k-best": k_best is not None, "--json": as_json, "--scheme": scheme != "auto",
-            "--separator": separator is not None,
+            "--separator": separator is not None, "--documents": documents != "auto",
         }  # fmt: skip
         with engine if engine is not None else nullcontext():
             tag_table(engine, model, file, output, table, [name for name, one in asked.items() if one], jobs)
@@ -387,24 +401,29 @@ def tag(
     for option in given_options(table):
         raise SettingError.saying(f"{option} needs a table of tokens: a Parquet file, or --engine")
     tagger = _load(model, jobs)
+    if k_best is not None and not entities and not hasattr(tagger, "predict_k_best"):
+        raise SettingError.saying("--k-best needs a crf, memm, mop or stacked model")
+    _tell_terminal(file)
     if text:
         given = {"--format": format is not Format.conll, "--forced": forced, "--scheme": scheme != "auto"}
-        for option in [name for name, one in {**given, "--separator": separator is not None}.items() if one]:
+        given |= {"--separator": separator is not None, "--documents": documents != "auto"}
+        for option in [name for name, one in given.items() if one]:
             raise SettingError.saying(f"{option} is for files of columns or of sentences; leave it out with --text")
         entities = entities or not (as_json or k_best is not None)
-        corpus = read_running(tagger, file, entities)
+        stream: Any = [Piece(read_running(tagger, file, entities), 0, 0)]
     else:
-        corpus = read_corpus(tagger, file, format, scheme, separator)
+        shell_words().instead["columns"] = COLUMNS_OF_MODEL
+        settings: dict[str, Any] = {"forced": forced, "documents": documents, **_form(scheme, separator)}
+        stream = opened_stream(tagger, file, text=format is Format.text, **settings)
     if entities:
-        write_utf8(output, entity_lines(tagger, corpus, forced))
+        lines = entity_lines(tagger, stream, forced)
     elif k_best is not None:
-        if not hasattr(tagger, "predict_k_best"):
-            raise SettingError.saying("--k-best needs a crf, memm, mop or stacked model")
-        write_utf8(output, k_best_lines(tagger, corpus, k_best, forced))
+        lines = k_best_lines(tagger, stream, k_best, forced)
     elif as_json:
-        write_utf8(output, sentence_lines(tagger, corpus, forced))
+        lines = sentence_lines(tagger, stream, forced)
     else:
-        write_conll(corpus, output, labels=tagger.predict(corpus, forced=forced))
+        lines = labelled_lines(tagger, stream, forced)
+    write_utf8(output, lines)
 
 
 def tag_table(
@@ -474,19 +493,21 @@ def _first(tagger: Any) -> Any:
     return tagger.levels_[0] if hasattr(tagger, "levels_") else tagger
 
 
-def read_running(tagger: Any, file: str, for_entities: bool) -> Any:
+def read_running(tagger: Any, file: str, for_entities: bool) -> Corpus:
     """A file of running text, which is one document."""
     from kinfolk.core.files import read_utf8
     from kinfolk.text.running import check_finds_entities, text_corpus
 
     if for_entities:
         check_finds_entities(tagger)
-    _tell_of_terminal(file)
     data, name = read_utf8(file)
     return text_corpus(tagger, [data.decode("utf-8")], source=name)
 
 
-def _tell_of_terminal(file: str) -> None:
+COLUMNS_OF_MODEL = "the file (the model was trained on these columns)"
+
+
+def _tell_terminal(file: str) -> None:
     if file == "-" and sys.stdin is not None and sys.stdin.isatty():
         typer.echo("reading from the terminal; end with Ctrl-D", err=True)
 
@@ -495,9 +516,8 @@ def read_corpus(tagger: Any, file: str, format: Format, scheme: str, separator: 
     """The file with the columns the model was trained on; a column of labels may follow them."""
     from kinfolk.text.conll import read_conll, read_text
 
-    _tell_of_terminal(file)
+    _tell_terminal(file)
     if format is Format.text:
         return read_text(file)
-    form = _form(scheme, separator)
-    shell_words().instead["columns"] = "the file (the model was trained on these columns)"
-    return read_conll(file, columns=_first(tagger).columns_, label="optional", **form)
+    shell_words().instead["columns"] = COLUMNS_OF_MODEL
+    return read_conll(file, columns=_first(tagger).columns_, label="optional", **_form(scheme, separator))

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain, pairwise
 from pathlib import PurePath
 from typing import Any
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.core.data import Column
-from kinfolk.core.files import Source, read_utf8, write_utf8
+from kinfolk.core.files import Source, checked_utf8, read_bytes, read_utf8, write_utf8
 from kinfolk.core.settings import SCHEMES
 from kinfolk.errors import InputError, SettingError
 from kinfolk.text.corpus import Corpus
@@ -53,37 +54,95 @@ def read_conll(
     separator  what stands between cells; by default any run of spaces and tabs
     unknown    how the file writes a label that is not known; None if it knows all
     """
-    if documents not in DOCUMENTS:
-        raise SettingError("documents", documents, f"one of {', '.join(DOCUMENTS)}")
+    reader = ColumnReader(columns, label, documents, separator, unknown)
+    check_scheme(scheme)
+    data, reader.name = read_bytes(path)
+    corpus = reader.corpus(data)
+    if corpus is None:
+        raise reader.without_tokens()
+    return corpus.with_scheme(scheme)
+
+
+def check_scheme(scheme: str | None) -> None:
     if scheme not in (None, "auto", *SCHEMES):
         raise SettingError("scheme", scheme, f"auto, None or one of {', '.join(SCHEMES)}")
-    if columns is not None and ("word" not in columns or len(set(columns)) < len(columns)):
-        raise SettingError("columns", list(columns), "distinct names with 'word' among them")
-    _check_separator(separator)
-    data, name = read_utf8(path)
-    rows, markers = _split(data, separator)
-    widths = np.fromiter(map(len, rows), np.int64, len(rows))
-    lines = np.flatnonzero(widths)
-    if not len(lines):
-        raise InputError("no tokens: expected one token a line, found none", name)
-    width, line = int(widths[lines[0]]), int(lines[0]) + 1
-    if label == "optional" and columns is not None:  # it is one column more than the names
-        columns, label = ([*columns, "label"], "label") if width == len(columns) + 1 else (columns, None)
-    names = _column_names(columns, width, name, line)
-    ragged = lines[widths[lines] != width]
-    if len(ragged):
-        raise InputError(
-            f"expected {width} columns ({', '.join(names)}) as in line {line}, got {widths[ragged[0]]}; "
-            "complete the line, or pass `separator=...` if cells hold blanks",
-            name,
-            int(ragged[0]) + 1,
-        )
-    cells = list(chain.from_iterable(rows))
-    table = {key: _coded(cells[i :: len(names)], name, lines) for i, key in enumerate(names)}
-    labels = _labels(table, label, unknown)
-    sentences = np.concatenate([[0], np.flatnonzero(np.diff(lines) > 1) + 1, [len(lines)]])
-    starts = sentences, _document_starts(lines, sentences, markers, documents)
-    return Corpus(table, *starts, labels, source=name, lines=(lines + 1).astype(np.int32)).with_scheme(scheme)
+
+
+@dataclass
+class ColumnReader:
+    """How a column file is read, whole or in pieces of whole documents one after the other; settings as `read_conll`.
+
+    lines_before, ...   how many there were in pieces before
+    waiting             markers behind the last token: documents without a sentence, if a token follows
+    first               line and width of the first token
+    """
+
+    columns: Sequence[str] | None
+    label: str | None
+    documents: str
+    separator: str | None
+    unknown: str | None
+    name: str = "<file>"
+    lines_before: int = 0
+    bytes_before: int = 0
+    waiting: int = 0
+    first: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        if self.documents not in DOCUMENTS:
+            raise SettingError("documents", self.documents, f"one of {', '.join(DOCUMENTS)}")
+        if self.columns is not None and ("word" not in self.columns or len(set(self.columns)) < len(self.columns)):
+            raise SettingError("columns", list(self.columns), "distinct names with 'word' among them")
+        _check_separator(self.separator)
+
+    def without_tokens(self) -> InputError:
+        return InputError("no tokens: expected one token a line, found none", self.name)
+
+    def corpus(self, data: bytes) -> Corpus | None:
+        """The next documents, with labels whose scheme is not yet known; None where there is no token."""
+        rows, markers = _split(checked_utf8(data, self.name, self.bytes_before, self.lines_before), self.separator)
+        before, self.lines_before = (
+            self.lines_before,
+            self.lines_before + len(rows) - 1,
+        )  # behind the last line end begins no line
+        self.bytes_before += len(data)
+        widths = np.fromiter(map(len, rows), np.int64, len(rows))
+        lines = np.flatnonzero(widths)
+        if not len(lines):
+            self.waiting += len(markers)
+            return None
+        names = self._names(int(widths[lines[0]]), before + int(lines[0]) + 1)
+        assert self.first is not None
+        line, width = self.first
+        ragged = lines[widths[lines] != width]
+        if len(ragged):
+            raise InputError(
+                f"expected {width} columns ({', '.join(names)}) as in line {line}, got {widths[ragged[0]]}; "
+                "complete the line, or pass `separator=...` if cells hold blanks",
+                self.name,
+                before + int(ragged[0]) + 1,
+            )
+        cells = list(chain.from_iterable(rows))
+        numbers = before + lines + 1
+        table = {key: _coded(cells[i :: len(names)], self.name, numbers) for i, key in enumerate(names)}
+        labels = _labels(table, self.label, self.unknown)
+        sentences = np.concatenate([[0], np.flatnonzero(np.diff(lines) > 1) + 1, [len(lines)]])
+        documents = _document_starts(lines, sentences, markers, self.documents)
+        if self.documents == "docstart":
+            documents = np.concatenate([np.zeros(self.waiting, np.int64), documents])
+        self.waiting = int((markers > lines[-1]).sum())
+        kind = np.int32 if numbers[-1] < 2**31 else np.int64
+        return Corpus(table, sentences, documents, labels, source=self.name, lines=numbers.astype(kind))
+
+    def _names(self, width: int, line: int) -> list[str]:
+        """Of the columns, which the first token decides."""
+        if self.first is None:
+            self.first = line, width
+            if self.label == "optional" and self.columns is not None:  # it is one column more than the names
+                labelled = width == len(self.columns) + 1
+                self.columns, self.label = ([*self.columns, "label"], "label") if labelled else (self.columns, None)
+            self.columns = _column_names(self.columns, width, self.name, line)
+        return list(self.columns or ())
 
 
 def write_conll(
@@ -100,6 +159,18 @@ def write_conll(
     Documents are marked with -DOCSTART- lines unless each is one sentence, which a reader assumes anyway.
     The file appears whole or not at all; "-" is standard output; a name in .gz is compressed.
     """
+    marked = document_marker and not (np.diff(corpus.document_starts) == 1).all()
+    write_utf8(path, conll_lines(corpus, labels, separator, marked, unknown))
+
+
+def conll_lines(
+    corpus: Corpus,
+    labels: Sequence[Sequence[Any]] | None = None,
+    separator: str = " ",
+    marked: bool = True,
+    unknown: str = UNKNOWN,
+) -> Iterator[str]:
+    """What `write_conll` writes, a sentence at a time; `marked`: with -DOCSTART- lines."""
     _check_separator(separator)
     table = [_strings(column, separator, name) for name, column in corpus.columns.items()]
     if MARKER in next(iter(corpus.columns.values())).values:
@@ -114,9 +185,8 @@ def write_conll(
             raise InputError("labels must hold one list a sentence, one label a token of the corpus")
         table.append(_strings(Column.from_labels(chain.from_iterable(labels)), separator, "predicted label"))
     tokens = list(map(separator.join, zip(*table, strict=True)))  # type: ignore[arg-type]
-    marked = document_marker and not (np.diff(corpus.document_starts) == 1).all()
     marker = separator.join([MARKER, *["-X-"] * (len(table) - 2), *["O"] * (len(table) > 1)])
-    write_utf8(path, _blocks(corpus, tokens, marker if marked else None))
+    yield from _blocks(corpus, tokens, marker if marked else None)
 
 
 def _check_separator(separator: str | None) -> None:
@@ -133,10 +203,16 @@ def _split(data: bytes, separator: str | None) -> tuple[list[list[bytes]], Ints]
         between = separator.encode()
         rows = [line.rstrip(b"\r").split(between) if line.strip() else [] for line in lines]
     marker = MARKER.encode()
-    marked = [i for i, line in enumerate(lines) if line.startswith(marker) and rows[i][0] == marker]
+    marked = [i for i, line in enumerate(lines) if line.startswith(marker) and is_marker(line, separator)]
     for i in marked:
         rows[i] = []
     return rows, np.array(marked, np.int64)
+
+
+def is_marker(line: bytes, separator: str | None) -> bool:
+    """Whether the first cell of a line is the marker, and nothing stands before it."""
+    cells = line.split() if separator is None else line.rstrip(b"\r").split(separator.encode())
+    return bool(cells) and line.startswith(MARKER.encode()) and cells[0] == MARKER.encode()
 
 
 def _column_names(columns: Sequence[str] | None, width: int, name: str, line: int) -> list[str]:
@@ -152,10 +228,10 @@ def _column_names(columns: Sequence[str] | None, width: int, name: str, line: in
 
 
 def _coded(cells: list[bytes], name: str, lines: Ints) -> Column:
-    """Number the distinct cells in order of appearance."""
+    """Number the distinct cells in order of appearance; `lines`: the number of each in the file."""
     numbers = {cell: i for i, cell in enumerate(dict.fromkeys(cells))}
     if b"" in numbers:
-        line = int(lines[cells.index(b"")]) + 1
+        line = int(lines[cells.index(b"")])
         raise InputError("expected text in every column, a cell is empty; fill it", name, line)
     codes = np.fromiter(map(numbers.__getitem__, cells), np.int32, len(cells))
     return Column(codes, tuple(cell.decode() for cell in numbers))
@@ -218,19 +294,48 @@ def read_text(path: Source, *, tokenise: bool | str = True) -> Corpus:
     what text for models trained on those needs. `offsets` count the characters of the whole file, line ends included,
     a byte order mark not.
     """
-    way = tokenise if isinstance(tokenise, str) else "words" if tokenise else "blanks"
-    data, name = read_utf8(path)
-    text = data.decode("utf-8")
-    offsets = token_spans(text, way)
-    if not len(offsets):
-        raise InputError("no tokens: expected one sentence a line, found none", name)
-    line_ends = np.fromiter((match.start() for match in re.finditer("\n", text)), np.int64)
-    lines = np.searchsorted(line_ends, offsets[:, 0])  # of the tokens; no token holds a line end
-    sentences = np.flatnonzero(np.diff(lines, prepend=-1))
-    documents = np.flatnonzero(np.diff(lines[sentences]) > 1) + 1
-    words, numbers = {"word": Column.from_strings(pieces(text, offsets))}, (lines + 1).astype(np.int32)
-    starts = np.append(sentences, len(offsets)), np.concatenate([[0], documents, [len(sentences)]])
-    return Corpus(words, *starts, source=name, lines=numbers, offsets=offsets)
+    reader = TextReader(tokenise)
+    data, reader.name = read_bytes(path)
+    corpus = reader.corpus(data)
+    if corpus is None:
+        raise reader.without_tokens()
+    return corpus
+
+
+@dataclass
+class TextReader:
+    """How a text is read, whole or in pieces of whole documents one after the other.
+
+    lines_before, ...   how many there were in pieces before
+    """
+
+    tokenise: bool | str
+    name: str = "<file>"
+    lines_before: int = 0
+    bytes_before: int = 0
+    characters_before: int = 0
+
+    def without_tokens(self) -> InputError:
+        return InputError("no tokens: expected one sentence a line, found none", self.name)
+
+    def corpus(self, data: bytes) -> Corpus | None:
+        """The next documents; None where there is no token."""
+        way = self.tokenise if isinstance(self.tokenise, str) else "words" if self.tokenise else "blanks"
+        text = checked_utf8(data, self.name, self.bytes_before, self.lines_before).decode("utf-8")
+        offsets = token_spans(text, way)
+        line_ends = np.fromiter((match.start() for match in re.finditer("\n", text)), np.int64)
+        lines = np.searchsorted(line_ends, offsets[:, 0])  # of the tokens; no token holds a line end
+        before, characters = self.lines_before, self.characters_before
+        self.lines_before, self.characters_before = before + len(line_ends), characters + len(text)
+        self.bytes_before += len(data)
+        if not len(offsets):
+            return None
+        sentences = np.flatnonzero(np.diff(lines, prepend=-1))
+        documents = np.flatnonzero(np.diff(lines[sentences]) > 1) + 1
+        words, numbers = {"word": Column.from_strings(pieces(text, offsets))}, before + lines + 1
+        starts = np.append(sentences, len(offsets)), np.concatenate([[0], documents, [len(sentences)]])
+        kind = np.int32 if numbers[-1] < 2**31 else np.int64
+        return Corpus(words, *starts, source=self.name, lines=numbers.astype(kind), offsets=offsets + characters)
 
 
 # -- Lists of names in text files, one entry a line ----------------------------------------------------

@@ -219,30 +219,38 @@ class Corpus:
         with no PER before it starts one. A label that is no tag of the scheme at all is an error. `sentences` are the
         numbers to call sentences by, where some were left out.
         """
+        taken, slips = self.in_scheme(scheme, None, sentences)
+        if slips is not None:
+            warn_slips(*slips)
+        return taken
+
+    def in_scheme(
+        self, scheme: str | None, all_labels: Any = None, sentences: ArrayLike | None = None
+    ) -> tuple[Corpus, tuple[Any, InputError] | None]:
+        """The same without a warning: the `schemes.Slips` and where the first of them is, where there are any.
+        `all_labels`: the `schemes.Evidence` of a corpus that this one is a part of, by which the scheme is found."""
         from kinfolk.text import schemes  # here, as schemes are about columns
 
         if self.labels is None or scheme is None:
-            return replace(self, scheme=None)
+            return replace(self, scheme=None), None
         found: str | None = scheme
         try:
             if scheme == "auto":
-                found = schemes.detect(self.labels, self.sentence_starts)
+                known = all_labels or schemes.Evidence.of(self.labels, self.sentence_starts)
+                found = known.scheme(self.labels)
             elif (fault := schemes.not_tags(self.labels, scheme)) is not None:
                 raise schemes.TagError(fault)
         except schemes.TagError as error:
             path, line, place = self._place(error.fault.token, sentences)
             raise InputError(place + error.fault.reason, path, line) from None
-        slips = None if found is None else schemes.slips(self.labels, self.sentence_starts, found, scheme == "auto")
-        if slips is not None:
-            path, line, place = self._place(slips.first.token, sentences)
-            first = InputError(place + slips.first.reason, path, line)
-            count = "1 tag breaks" if slips.total == 1 else f"{slips.total:,} tags break"
-            warn(
-                f"{first}. {count} the scheme; training and scores repair such tags as conlleval does: what carries on "
-                f"no entity starts one. Repaired: {slips.in_words()}. If the labels are in another scheme, name it",
-                DataWarning,
-            )
-        return replace(self, scheme=found)
+        taken = replace(self, scheme=found)
+        if found is None:
+            return taken, None
+        slips = schemes.slips(self.labels, self.sentence_starts, found, scheme == "auto", all_labels)
+        if slips is None:
+            return taken, None
+        path, line, place = self._place(slips.first.token, sentences)
+        return taken, (slips, InputError(place + slips.first.reason, path, line))
 
     def _place(self, token: int, sentences: ArrayLike | None) -> tuple[str | None, int | None, str]:
         """File and line of a token; where it came from no file, its sentence and place in it."""
@@ -368,6 +376,16 @@ TOO_DEEP = (
     "a list of sentences. Flatten them, [sentence for document in documents for sentence in document]; to keep "
     "documents together, Corpus.from_sentences(flat, documents=[len(document) for document in documents])"
 )
+
+
+def warn_slips(slips: Any, first: InputError) -> None:
+    """Of tags that break their scheme, `schemes.Slips`, and where the first of them is."""
+    count = "1 tag breaks" if slips.total == 1 else f"{slips.total:,} tags break"
+    warn(
+        f"{first}. {count} the scheme; training and scores repair such tags as conlleval does: what carries on "
+        f"no entity starts one. Repaired: {slips.in_words()}. If the labels are in another scheme, name it",
+        DataWarning,
+    )
 
 
 def too_deep(sentences: Iterable[Any], words: tuple[type, ...] = (str,)) -> bool:

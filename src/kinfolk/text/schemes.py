@@ -20,7 +20,7 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -213,6 +213,10 @@ class Slips(NamedTuple):
     first: Fault
     kinds: dict[str, int]
 
+    def and_then(self, later: Slips) -> Slips:
+        """Those of two parts of a corpus."""
+        return Slips(self.total + later.total, self.first, _often_first(Counter(self.kinds) + Counter(later.kinds)))
+
     def in_words(self, most: int = 4) -> str:
         """2 I-LOC after O, 1 I-PER at the start of a sentence"""
         shown = [f"{count:,} {kind}" for kind, count in self.kinds.items()][:most]
@@ -220,17 +224,23 @@ class Slips(NamedTuple):
         return ", ".join(shown) + (f", {others:,} others" if others else "")
 
 
-def slips(labels: Column, sentence_starts: ArrayLike, scheme: str, found: bool = True) -> Slips | None:
+def _often_first(kinds: Mapping[str, int]) -> dict[str, int]:
+    return dict(sorted(kinds.items(), key=lambda kind: (-kind[1], kind[0])))
+
+
+def slips(
+    labels: Column, sentence_starts: ArrayLike, scheme: str, found: bool = True, all_labels: Evidence | None = None
+) -> Slips | None:
     """The tags that break the scheme; None if none does. Reading them repairs them.
 
     Letters of another scheme count. IOB1 takes entities opened by I and by B; where `detect` `found` it and more than
-    1 % open with B without need, those count.
+    1 % open with B without need, those count: of these labels, or of `all_labels` that these are a part of.
     """
     broken = _broken(labels, sentence_starts, scheme) | _marked(labels, lambda name: not is_tag(name, scheme))
     if scheme == "IOB1" and found:
-        with_i, with_b = _opened(labels, sentence_starts)
-        if with_b.sum() > TOLERANCE * (with_i.sum() + with_b.sum()):
-            broken |= with_b
+        known = Evidence.of(labels, sentence_starts) if all_labels is None else all_labels
+        if known.mixed:
+            broken |= _opened(labels, sentence_starts)[1]
     if not broken.any():
         return None
     first = _fault(labels, sentence_starts, scheme, int(broken.argmax()))
@@ -246,7 +256,7 @@ def _kinds(labels: Column, sentence_starts: ArrayLike, scheme: str, tokens: NDAr
     kinds: Counter[str] = Counter()
     for token, count in zip(tokens[asked].tolist(), counts.tolist(), strict=True):
         kinds[_broken_how(labels, edges, scheme, token)] += count
-    return dict(sorted(kinds.items(), key=lambda kind: (-kind[1], kind[0])))
+    return _often_first(kinds)
 
 
 def detect(labels: Column, sentence_starts: ArrayLike) -> str | None:
@@ -257,18 +267,84 @@ def detect(labels: Column, sentence_starts: ArrayLike) -> str | None:
     more entities that touch no other of their type open with I than with B, else BIO. What stands beside an unknown
     label is not counted. Tags that do not follow the others are `slips`.
     """
-    if not _are_tags(labels):
-        return None
-    tokens = Tokens(labels, sentence_starts, "BIO")
-    es = _marked(labels, lambda name: name.startswith(("E", "S")))
-    lu = _marked(labels, lambda name: name.startswith(("L", "U")))
-    ended = tokens.ends & ~_beside_unknown(labels, sentence_starts)[1]
-    if (es | lu).any() and 2 * (ended & (es | lu)).sum() >= ended.sum():
-        return "IOBES" if es.sum() >= lu.sum() else "BILOU"
-    with_i, with_b = (opened.sum() for opened in _opened(labels, sentence_starts))
-    if with_i == with_b == 0:  # nothing to go by; BIO without any B would be odd
-        return "IOB1" if (tokens.roles == IN).any() and not (tokens.roles == FIRST).any() else "BIO"
-    return "IOB1" if with_i > with_b else "BIO"
+    return Evidence.of(labels, sentence_starts).scheme(labels)
+
+
+@dataclass
+class Evidence:
+    """What a scheme is found by; that of two parts of a corpus adds up.
+
+    counts          label -> tokens that have it
+    ended, closed   entities whose end is seen, and those of them that end with E, S, L or U
+    with_i, with_b  entities that touch no other of their type, opened by I and by B
+    """
+
+    counts: Counter[str] = field(default_factory=Counter)
+    ended: int = 0
+    closed: int = 0
+    with_i: int = 0
+    with_b: int = 0
+
+    @classmethod
+    def of(cls, labels: Column, sentence_starts: ArrayLike) -> Evidence:
+        known = np.bincount(labels.codes[labels.codes >= 0], minlength=len(labels.values)).tolist()
+        counts = Counter({name: count for name, count in zip(labels.values, known, strict=True) if count})
+        if not all(map(TAG.fullmatch, counts)):
+            return cls(counts)  # no tags; or there is an error, which these figures would not change
+        tokens = Tokens(labels, sentence_starts, "BIO")
+        letters = _marked(labels, lambda name: name.startswith(("E", "S", "L", "U")))
+        ended = tokens.ends & ~_beside_unknown(labels, sentence_starts)[1]
+        opened = (int(one.sum()) for one in _opened(labels, sentence_starts))
+        return cls(counts, int(ended.sum()), int((ended & letters).sum()), *opened)
+
+    def add(self, other: Evidence) -> None:
+        self.counts.update(other.counts)
+        self.ended, self.closed = self.ended + other.ended, self.closed + other.closed
+        self.with_i, self.with_b = self.with_i + other.with_i, self.with_b + other.with_b
+
+    @property
+    def strange(self) -> set[str]:
+        """Labels that are no tags. Bare letters are only beside O and B or I."""
+        bare = "O" in self.counts and not self.counts.keys().isdisjoint("BI")
+        return {one for one in self.counts if not TAG.fullmatch(one) or (len(one) == 1 and one != "O" and not bare)}
+
+    @property
+    def are_tags(self) -> bool:
+        """Whether these are span tags at all; strange ones among them are then mistakes."""
+        strange = self.strange
+        odd = sum(self.counts[one] for one in strange)
+        return bool(self.counts) and odd <= self.counts.total() - odd - self.counts["O"]
+
+    @property
+    def mixed(self) -> bool:
+        """Whether too many entities of IOB1 open with B without need."""
+        return self.with_b > TOLERANCE * (self.with_i + self.with_b)
+
+    def scheme(self, labels: Column | None = None) -> str | None:
+        """What `detect` says; of labels that are among these, a `TagError` for those that are no tags."""
+        if not self.are_tags:
+            return None
+        if labels is not None:
+            self.check(labels)
+        starting = {letters: sum(n for one, n in self.counts.items() if one.startswith(letters))
+                    for letters in (("E", "S"), ("L", "U"))}  # fmt: skip
+        es, lu = starting.values()
+        if es + lu and 2 * self.closed >= self.ended:
+            return "IOBES" if es >= lu else "BILOU"
+        if self.with_i == self.with_b == 0:  # nothing to go by; BIO without any B would be odd
+            first = {one[:1] for one in self.counts}
+            return "IOB1" if "I" in first and "B" not in first else "BIO"
+        return "IOB1" if self.with_i > self.with_b else "BIO"
+
+    def check(self, labels: Column) -> None:
+        """Labels that are no tags, among tags, are mistakes."""
+        strange = self.strange
+        wrong = _marked(labels, lambda name: name in strange)
+        if wrong.any():
+            token = int(wrong.argmax())
+            reason = f"{labels.values[labels.codes[token]]!r} is not a tag, the labels around it are; expected O or a "
+            remedy = "tag such as B-PER. Correct it, or pass scheme=None to read labels as they are"
+            raise TagError(Fault(token, reason + remedy))
 
 
 def transitions(classes: Sequence[str], scheme: str | None) -> tuple[Bools, Bools, Bools]:
@@ -391,22 +467,6 @@ def _compact(codes: Ints, values: Sequence[str]) -> Column:
 def _marked(labels: Column, test: Callable[[str], bool]) -> Bools:
     """Per token, what `test` says of its label; asked once a label, False where none is known."""
     return np.array([*map(test, labels.values), False], bool)[labels.codes]
-
-
-def _are_tags(labels: Column) -> bool:
-    """Whether these are span tags at all. Bare letters are only beside O and B or I."""
-    used = {labels.values[code] for code in np.unique(labels.codes[labels.codes >= 0])}
-    bare = "O" in used and not used.isdisjoint("BI")
-    strange = _marked(labels, lambda name: not TAG.fullmatch(name) or (len(name) == 1 and name != "O" and not bare))
-    tagged = (labels.codes >= 0) & ~strange & ~_marked(labels, lambda name: name == "O")
-    if not used or strange.sum() > tagged.sum():
-        return False
-    if strange.any():
-        token = int(strange.argmax())
-        name = labels.values[labels.codes[token]]
-        reason = f"{name!r} is not a tag, the labels around it are; expected O or a tag such as B-PER"
-        raise TagError(Fault(token, f"{reason}. Correct it, or pass scheme=None to read labels as they are"))
-    return True
 
 
 # -- Labels in and out: the scheme of the data, the scheme the model works in, and the classes ---------

@@ -173,6 +173,32 @@ class TokenModel(Saved):
         columns, new = TokenTable(word, sentence, document), NewColumns(label, probability)
         return tag_tokens(self, tokens, columns, new, engine, into)
 
+    def tag_file(
+        self,
+        path: Any,
+        into: PathLike,
+        *,
+        text: bool = False,
+        forced: bool = False,
+        scheme: str | None = "auto",
+        separator: str | None = None,
+        documents: str = "auto",
+    ) -> None:
+        """Label a column file or a text of any length, a few megabytes at a time, documents whole: the columns and the
+        predicted label last, as `write_conll` writes them.
+
+        path        the file; "-" is standard input; gzip is unpacked. The columns are those of the training data; one
+                    of labels may follow
+        into        the file to write, all of it or nothing; "-" is standard output, to which pieces go as they are done
+        text        whether the file is a text, a sentence a line (`read_text`), and not of columns (`read_conll`)
+        forced      tokens that have a label keep it
+        scheme, separator, documents   as `read_conll` has them. Of a pipe that does not show in its first megabytes how
+                    it tells documents apart a temporary copy is made, unless `documents` says it
+        """
+        from kinfolk.text.streams import tag_file
+
+        tag_file(self, path, into, text=text, forced=forced, scheme=scheme, separator=separator, documents=documents)
+
     # -- scores ---------------------------------------------------------------------------------------
 
     def score(self, X: Any, y: Any = None, *, words: Any = None, documents: Any = None) -> float:
