@@ -340,3 +340,18 @@ def test_its_settings_go_on_to_a_linear_chain():
     chain = CRF(c1=0.2, c2=0.3, min_freq=2, max_iterations=50, n_jobs=1).linear_chain()
     assert isinstance(chain, kf.LinearChainCRF) and (chain.l1, chain.l2, chain.min_count) == (0.2, 0.6, 2)
     assert chain.set_params(max_iterations=300, tolerance=0.01).fit(X, Y).score(X, Y) > 0.5
+
+
+def test_where_a_tagger_is_wanted_it_says_what_to_give():
+    with pytest.raises(SettingError, match=r"give its `linear_chain\(\)`"):
+        kf.StackedTagger(CRF()).fit(X, Y)
+    crf = CRF(n_jobs=1).fit([KIM], [KIM_LABELS])
+    with pytest.raises(InputError, match="trained on feature dicts, and a table has words"):
+        crf.tag({"word": ["Kim"], "sentence": [0], "document": [0]})
+
+
+def test_its_probabilities_are_taken_out_of_fold():
+    found = kf.out_of_fold(CRF(delta=0.01, n_jobs=1), X, Y, folds=2)
+    assert found.probabilities.shape == (sum(map(len, X)), 3) and list(found.classes) == ["A", "B", "C"]
+    half = CRF(delta=0.01, n_jobs=1).fit(X, Y)
+    assert found.model.predict(X) == half.predict(X)

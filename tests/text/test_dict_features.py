@@ -57,6 +57,7 @@ KINDS = {
     "a dict": ({"w": {"-1": "the", "len": 3.0, "up": True}}, {"w:-1:the": 1, "w:len": 3, "w:up": 1}),
     "a dict in a dict": ({"a": {"b": {"c": 2}}}, {"a:b:c": 2}),
     "a name that is no string": ({7: "x"}, {"7:x": 1}),
+    "no name": ({None: "x", "n": 2}, {"None:x": 1, "n": 2}),
     "a list of names": (["bias", "cap"], {"bias": 1, "cap": 1}),
     "a tuple of names": (("bias",), {"bias": 1}),
     "nothing": ({}, {}),

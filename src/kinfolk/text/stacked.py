@@ -425,12 +425,10 @@ class StackedTagger(StackedModel, TokenModel):
         bases = self._bases()
         for base in bases:
             if not isinstance(base, Tagger):
-                raise SettingError(
-                    "base",
-                    base,
-                    "a kinfolk tagger such as LinearChainCRF()",
-                    "for a scikit-learn classifier over the nodes of a graph there is StackedNodes",
-                )
+                remedy = "for a scikit-learn classifier over the nodes of a graph there is StackedNodes"
+                if hasattr(base, "linear_chain"):
+                    remedy = "give its `linear_chain()`"
+                raise SettingError("base", base, "a kinfolk tagger such as LinearChainCRF()", remedy)
         batch = Batch.of(X, y, bases[0].scheme, words, documents)
         corpus, encodings = batch.corpus, {base.encoding for base in bases}
         if len(encodings) > 1:
