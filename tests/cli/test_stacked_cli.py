@@ -356,7 +356,8 @@ def test_a_stacked_tagger(kinfolk: Any, world: Path, tmp_path: Path):
     assert scores["f1"] == pytest.approx(100 * same.score(test))
     found = kinfolk("tokens", "tag", tmp_path / "m", world / "test.conll", "--entities").out.splitlines()
     assert len(found) == scores["predicted"]
-    assert_refused(kinfolk("tokens", "tag", tmp_path / "m", world / "test.conll", "--k-best", "2"), "crf or memm model")
+    best = kinfolk("tokens", "tag", tmp_path / "m", world / "test.conll", "--k-best", "2").out.splitlines()
+    assert [json.loads(line)[0]["labels"] for line in best] == same.predict(test)
     asked = kinfolk("explain", tmp_path / "m", world / "test.conll", "--document", "0", "--token", "0")
     assert "with probability" in asked.out and "window(3)" in asked.out  # what neighbours told has a name
 
@@ -382,7 +383,6 @@ def test_a_stacked_tagger_of_words_alone(kinfolk: Any, tmp_path: Path):
 
 
 @pytest.mark.parametrize(("options", "message"), [
-    (["--dev", "x"], "No such file"),
     (["--model", "crf", "--depth", "2"], "--depth is for --model stacked; leave it out for --model crf"),
     (["--model", "memm", "--folds", "2"], "--folds is for --model stacked"),
     (["--depth", "-1"], "--depth must be"),
@@ -394,6 +394,14 @@ def test_mistakes_with_a_stacked_tagger(kinfolk: Any, world: Path, tmp_path: Pat
     command = ["tokens", "train", "--train", world / "train.conll", "--out", tmp_path / "m", "--model", "stacked"]
     assert_refused(kinfolk(*command, *options), message)
     assert os.listdir(tmp_path) == []
+
+
+def test_a_stacked_tagger_is_stopped_by_held_out_data(kinfolk: Any, world: Path, tmp_path: Path):
+    command = ["tokens", "train", "--train", world / "train.conll", "--out", tmp_path / "m", "--model", "stacked"]
+    done = kinfolk(*command, "--dev", world / "test.conll", "--tolerance", "0.1", "--quiet")
+    assert done.status == 0
+    levels = kf.load_model(tmp_path / "m").levels_
+    assert all(level.convergence_.dev_scores for level in levels)
 
 
 def test_one_document_is_not_enough_to_stack(kinfolk: Any, tmp_path: Path):

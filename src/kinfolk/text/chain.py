@@ -25,6 +25,7 @@ from kinfolk.text import schemes
 from kinfolk.text.batch import Batch, Confidence, Entity, entity_list, found_spans
 from kinfolk.text.corpus import Corpus
 from kinfolk.text.k_best import KBest, k_best_answers
+from kinfolk.text.quick import FEW_TOKENS
 from kinfolk.text.schemes import LabelCoding
 from kinfolk.text.tagger import Tagger, TrainingSet
 
@@ -119,7 +120,17 @@ class Decoder(FittedDecoder):
             yield Block(node[a:b], finite(pair, "the model"), weights.start, a, starts - a)
 
     def chains(self, batch: Batch, forced: bool, constrained: bool) -> Iterator[tuple[Block, slice, Potentials]]:
-        """Each block, where its tokens are, and its chain given the labels that are forced."""
+        """Each block, where its tokens are, and its chain given the labels that are forced. Of a few tokens they are
+        kept where rows are, as labels and then entities are asked for."""
+        if batch.kept_rows is None or batch.corpus.n_tokens > FEW_TOKENS:
+            yield from self._chains(batch, forced, constrained)
+            return
+        asked, known = (self, forced, constrained), batch.kept_rows.get("chains")
+        if known is None or known[0] != asked:
+            known = batch.kept_rows["chains"] = asked, list(self._chains(batch, forced, constrained))
+        yield from known[1]
+
+    def _chains(self, batch: Batch, forced: bool, constrained: bool) -> Iterator[tuple[Block, slice, Potentials]]:
         labels = self.forced_labels(batch, forced)
         for block in self.blocks(batch):
             span = slice(block.first, block.first + len(block.node))

@@ -290,9 +290,9 @@ def read_text(path: Source, *, tokenise: bool | str = True) -> Corpus:
     """Read plain text as a corpus without labels; `path` may be "-" or an open file, gzip is unpacked.
 
     `tokenise` is a way of `kinfolk.text.tokenise`: "blanks" (False) cuts at blanks; "words" (True) cuts quotes,
-    brackets and .,;:!?% off the ends of words too; "fine" is how the readers of protein names and e-mail cut, and so
-    what text for models trained on those needs. `offsets` count the characters of the whole file, line ends included,
-    a byte order mark not.
+    brackets and .,;:!?% off the ends of words too; "penn" cuts English as CoNLL's files do (Kim 's); "fine" is how the
+    readers of protein names and e-mail cut, and so what text for models trained on those needs. `offsets` count the
+    characters of the whole file, line ends included, a byte order mark not.
     """
     reader = TextReader(tokenise)
     data, reader.name = read_bytes(path)
