@@ -273,7 +273,7 @@ class ChainTagger(Tagger):
         data = TrainingData(rows, pair_rows, training_set.data.labels, training_set.weights, starts, shape.labels)
         return train(self.LOSS, data, training_set.plan, start, score, training_set.callback)
 
-    def _after_training(self, batch: Batch, sample_weight: Any, X_dev: Any, y_dev: Any) -> None:
+    def _after_training(self, batch: Batch, sample_weight: Any, held_out: Batch | None) -> None:
         self.temperature_ = 1.0
         if self.calibrate:
             self.make_milder(temperature(self, batch, sample_weight))
@@ -306,11 +306,11 @@ class ChainTagger(Tagger):
         pair = self.weights_.pair
         return self.weights_.node, (None if self.LOSS == "maxent" else pair), (pair.T if self.LOSS == "crf" else None)
 
-    def _k_best(self, X: Any, k: int, forced: bool) -> list[list[tuple[list[str], float]]]:
+    def _k_best(self, X: Any, k: int, forced: bool, vectors: Any) -> list[list[tuple[list[str], float]]]:
         self._require_fitted()
         if not isinstance(k, int | np.integer) or k < 1:
             raise InputError(f"k must be a whole number of 1 or more; got {k!r}")
-        answers, batch = [], Batch.of(X)
+        answers, batch = [], Batch.of(X, vectors=vectors)
         for labellings in self._decoder().k_best(batch, int(k), forced):
             ends = np.array([0, len(labellings[0][0])], np.int64)
             answers.append([(self.coding_.decode(p, ends).labels(), log_p) for p, log_p in labellings])
@@ -354,9 +354,11 @@ class LinearChainCRF(ChainTagger):
     def _potentials(self, block: Block, n_jobs: int) -> Potentials:
         return Potentials.of(from_the_top(block.node), block.pair, block.starts, block.start)
 
-    def predict_k_best(self, X: Any, k: int, forced: bool = False) -> list[list[tuple[list[str], float]]]:
+    def predict_k_best(
+        self, X: Any, k: int, forced: bool = False, vectors: Any = None
+    ) -> list[list[tuple[list[str], float]]]:
         """For each sentence its k most probable labellings, (labels, log-probability), best first."""
-        return self._k_best(X, k, forced)
+        return self._k_best(X, k, forced, vectors)
 
 
 # -- The maximum entropy Markov model (McCallum, Freitag and Pereira, 2000) ----------------------------
@@ -387,9 +389,11 @@ class MEMM(ChainTagger):
     def _by_posterior(self) -> bool:
         return self.decode == "posterior"
 
-    def predict_k_best(self, X: Any, k: int, forced: bool = False) -> list[list[tuple[list[str], float]]]:
+    def predict_k_best(
+        self, X: Any, k: int, forced: bool = False, vectors: Any = None
+    ) -> list[list[tuple[list[str], float]]]:
         """For each sentence its k most probable valid labellings, (labels, log-probability), best first."""
-        return self._k_best(X, k, forced)
+        return self._k_best(X, k, forced, vectors)
 
 
 # -- The maximum entropy classifier: each token by itself ----------------------------------------------

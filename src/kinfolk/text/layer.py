@@ -269,7 +269,7 @@ class PooledTagger(TokenModel):
 def _seen(name: str, batch: Batch, tokens: Array, columns: Array) -> Batch:
     """The documents of tokens as a candidate sees them."""
     part = batch.part(tokens, columns[tokens])
-    return part if name == FEATURES else replace(part, items=None)
+    return part if name == FEATURES else replace(part, items=None, corpus=part.corpus.with_vectors(None))
 
 
 # -- the model ----------------------------------------------------------------------------------------

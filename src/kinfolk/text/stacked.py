@@ -289,12 +289,13 @@ class StackedTagger(StackedModel, TokenModel):
 
     # -- learning -------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, vectors: Any = None) -> Self:
         """Train on a Corpus, on a list of such, or on sentences `X` with labels `y`.
 
         sample_weight  one number a sentence
+        vectors        dense columns of tokens, as `Tagger.fit` takes them; every level sees them
         """
-        instances, depth = self._prepared(X, y, sample_weight)
+        instances, depth = self._prepared(X, y, sample_weight, vectors)
         with self._all_or_nothing():
             guards = self._guards(self.known, depth)
             training = self._trained(instances, self.known, depth, guards)
@@ -339,15 +340,15 @@ class StackedTagger(StackedModel, TokenModel):
                 raise SettingError("base", type(tagger).__name__, base, "leave `calibrate` out, or use a TokenLayer")
             tagger.make_milder(temperature(tagger, batch.part(tokens, training.training_rows(level, tokens))))
 
-    def cross_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Array:
+    def cross_fit(self, X: Any, y: Any = None, sample_weight: Any = None, vectors: Any = None) -> Array:
         """Predictions of the last level for the training tokens themselves, by models that never saw their labels: an
         honest score without a held-out part. (n, L), columns in the order `classes_` would have. Nothing is learned.
         """
-        instances, depth = self._prepared(X, y, sample_weight)
+        instances, depth = self._prepared(X, y, sample_weight, vectors)
         training = self._trained(instances, self.known, depth, estimate=True)
         return estimate(training, instances)
 
-    def _prepared(self, X: Any, y: Any, sample_weight: Any) -> tuple[TokenInstances, int]:
+    def _prepared(self, X: Any, y: Any, sample_weight: Any, vectors: Any) -> tuple[TokenInstances, int]:
         """The tokens to learn from, and how deep."""
         check_settings(self)
         if self.base is None:
@@ -361,7 +362,7 @@ class StackedTagger(StackedModel, TokenModel):
                     "a kinfolk tagger such as LinearChainCRF()",
                     "for a scikit-learn classifier over the nodes of a graph there is StackedNodes",
                 )
-        batch = Batch.of(X, y, bases[0].scheme)
+        batch = Batch.of(X, y, bases[0].scheme, vectors)
         corpus, encodings = batch.corpus, {base.encoding for base in bases}
         if len(encodings) > 1:
             raise SettingError.saying(
@@ -403,12 +404,14 @@ class StackedTagger(StackedModel, TokenModel):
         return StackedDecoder(self)
 
     def explain(
-        self, X: Any, document: int | None = None, token: int | None = None, *, report: PathLike | None = None
-    ) -> Any:
+        self, X: Any, document: int | None = None, token: int | None = None, *, report: PathLike | None = None,
+        vectors: Any = None,
+    ) -> Any:  # fmt: skip
         """Why a token has its label: what its features, what it received of others, and the labels beside it add to the
         score of the answer, as `Tagger.explain`, in the last level."""
         self._require_fitted()
-        ((tagger, batch, _),) = StackedDecoder(self).parts(one_document(Batch.of(X), document, token), False)
+        one = one_document(Batch.of(X, vectors=vectors), document, token)
+        ((tagger, batch, _),) = StackedDecoder(self).parts(one, False)
         batch = replace(batch, extra_names=() if batch.extra is None else self._aggregate_names())
         return explain_document(tagger, batch, document, token, report, type(self).__name__)
 
