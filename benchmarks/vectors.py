@@ -7,8 +7,8 @@ python-crfsuite, which is given them as 300 numbers.
 
 Columns are vectors of a token and of the two beside it, 100 each, as in benchmarks/layer.py. Seconds are of the
 processor, on one thread, so that ratios hold on a machine that others use too. The first table is `LinearChainCRF` with
-its defaults, from a corpus to a model. The second trains on the first sentences, with a word, its shape and its suffix in
-feature dicts: from dicts and vectors to a model. Both sides have the same numbers (standardised), the same objective
+its defaults, from a corpus to a model. The second trains on the first sentences, with a word, its case and its suffix
+in feature dicts: from dicts and vectors to a model. Both sides have the same numbers (standardised), the same ridge
 (l2 = 2 · c2 for all weights) and stop by the same rule (five iterations that lower it by less than 1.5e-4).
 Data are read from the folder named by KINFOLK_DATA, or ../shared/data beside the checkout.
 """

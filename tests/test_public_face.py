@@ -35,7 +35,8 @@ OTHER: dict[str, Any] = {
 
 WRONG: list[tuple[str, Any]] = [
     ("l2", -1), ("l2", math.nan), ("l2", math.inf), ("l2", "1"), ("l2", True), ("l2", None),
-    ("vector_l2", -1), ("vector_l2", None), ("l1", -0.5), ("l1", math.inf), ("tolerance", -1e-9), ("tolerance", math.nan),
+    ("vector_l2", -1), ("vector_l2", None),
+    ("l1", -0.5), ("l1", math.inf), ("tolerance", -1e-9), ("tolerance", math.nan),
     ("min_count", 0), ("min_count", 1.5), ("max_iterations", 0), ("max_iterations", "many"),
     ("patience", 0), ("dev_every", 0), ("constrain", "yes"), ("warm_start", 1),
     ("random_state", -1), ("random_state", 0.5), ("n_jobs", 0), ("n_jobs", "all"),
