@@ -337,6 +337,13 @@ def test_prediction_has_the_vectors_that_training_had(name: str, trained: dict[s
         model.predict(OTHER, vectors=OTHER.vectors)
 
 
+def test_a_table_has_no_vectors(trained: dict[str, Any]) -> None:
+    table = {"word": ["a", "b"], "sentence": [0, 0], "document": [0, 0]}
+    for model in trained.values():
+        with pytest.raises(InputError, match="trained with vectors, and a table has none: give a corpus to `predict"):
+            model.tag(table)
+
+
 def test_columns_keep_their_names_and_order() -> None:
     model = kf.MaxEnt(**LOOSE).fit(CORPUS.with_vectors(WITH.vectors, list("abcd")))
     assert model.predict(OTHER) == model.predict(OTHERS.with_vectors(OTHER.vectors, list("abcd")))
