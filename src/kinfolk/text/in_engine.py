@@ -157,7 +157,8 @@ def corpus_columns(model: TokenModel, there: Sequence[str], table: TokenTable) -
         raise InputError("the model was trained on feature dicts, and a table has words; give them to `predict`")
     if any(one.vectors is not None for one in features):
         raise InputError(
-            "the model was trained with vectors, and a table has none: give a corpus to `predict(corpus, vectors=array)`"
+            "the model was trained with vectors, and a table has none: give a corpus to "
+            "`predict(corpus, vectors=array)`"
         )
     needed = {name: t for one in features for t in one.templates for name in t.needs() if name != "word"}
     lacking = next((name for name in needed if name not in there), None)
