@@ -30,10 +30,12 @@ OTHER: dict[str, Any] = {
     "max_iterations": 7,
     "tolerance": 0.01, "patience": 2, "dev_every": 3, "warm_start": True, "random_state": 5, "n_jobs": 1,
     "verbose": 1, "decode": "posterior", "outside_penalty": 0.5, "calibrate": True,
+    "vector_l2": 3.0,
 }  # fmt: skip
 
 WRONG: list[tuple[str, Any]] = [
     ("l2", -1), ("l2", math.nan), ("l2", math.inf), ("l2", "1"), ("l2", True), ("l2", None),
+    ("vector_l2", -1), ("vector_l2", None),
     ("l1", -0.5), ("l1", math.inf), ("tolerance", -1e-9), ("tolerance", math.nan),
     ("min_count", 0), ("min_count", 1.5), ("max_iterations", 0), ("max_iterations", "many"),
     ("patience", 0), ("dev_every", 0), ("constrain", "yes"), ("warm_start", 1),

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from kinfolk.inference.chain import KINDS, NEGLIGIBLE, Parts, Sequences, chain_residuals, run_epoch
+from kinfolk.inference.chain import KINDS, NEGLIGIBLE, Dense, Parts, Sequences, chain_residuals, run_epoch
 from kinfolk.learning.loglinear import LogLinear
 from kinfolk.learning.sparse import SparseRows
 from kinfolk.learning.warm_start import SHARDS, warm_start
@@ -51,7 +51,8 @@ class Toy(NamedTuple):
         weights = Parts(part.node, part.pair, part.start)
         sequences = Sequences.of(self.labels, self.weights, self.starts)
         steps = np.asarray(rates, np.float64)
-        return float(run_epoch(KINDS[kind], rows.csr, sequences, weights, np.asarray(order), steps, shrink))
+        none = Dense(rows.dense, 1.0, 0.0)
+        return float(run_epoch(KINDS[kind], rows.csr, none, sequences, weights, np.asarray(order), steps, shrink))
 
 
 def toy(

@@ -122,7 +122,7 @@ VECTORS = {
 
 @pytest.mark.parametrize(("vector", "told"), VECTORS.values(), ids=VECTORS.keys())
 def test_a_vector_is_no_feature_and_what_to_give_instead_is_told(vector: Any, told: str):
-    remedy = r"one number a feature, \{'vec0': 0.25, .*cluster"
+    remedy = r"Give vectors apart .*`fit\(X, y, vectors=array\)`"
     for item, feature in (({"vec": vector}, "'vec'"), ({"a": {"vec": vector}}, "'a:vec'")):
         place = f"sentence 1, token 2: .*value of {feature}"
         with pytest.raises(InputError, match=f"{place}; got a vector: {told}. .*{remedy}"):

@@ -241,7 +241,7 @@ INPUTS = {
     "a string among sentences": ([["Kim"], "left"], "expected a list of tokens as sentence 1; got str"),
     "a generator among sentences": ([["Kim"], (w for w in ["left"])], "sentence 1; got generator; make it a list"),
     "a data frame": ([pd.DataFrame({"w": ["Kim"]})], r"sentence 0; got DataFrame. .*to_dict\('records'\)"),
-    "a sparse table": ([sparse.eye_array(3)], "sentence 0; got .*_array. Give a short vector as one number a feature"),
+    "a sparse table": ([sparse.eye_array(3)], "sentence 0; got .*_array. Give vectors apart"),
     "vectors": (np.zeros((2, 3, 4)), r"sentence 0, token 0: .*got a vector: ndarray of shape \(4,\)"),
     "words and dicts": ([["Kim"], ["left", {"w": "Kim"}]], "sentence 1, token 1 is a dict"),
 }
@@ -279,7 +279,7 @@ def test_vectors_are_refused_wherever_they_come_in():
     """Not taken for names, one feature a number; sentences without tokens count too."""
     X, y = [[{"w": "Kim"}, {"w": "left"}], [{"w": "left"}]], [["B-PER", "O"], ["O"]]
     vectors = [[], X[0], [{"w": "left", "vec": np.array([0.25, 0.5])}]]
-    told = r"sentence 2, token 0: .*'vec'; got a vector: ndarray of shape \(2,\)\. .*one number a feature"
+    told = r"sentence 2, token 0: .*'vec'; got a vector: ndarray of shape \(2,\)\. .*Give vectors apart"
     model = kf.LinearChainCRF(n_jobs=1).fit(X, y)
     for ask in (model.predict, model.predict_proba, model.predict_entities,
                 lambda given: model.score(given, [[], *y]), lambda given: model.explain(given, 0, 0),

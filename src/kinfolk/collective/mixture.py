@@ -20,6 +20,7 @@ from scipy import sparse, special
 from kinfolk.collective.explain import Component
 from kinfolk.collective.sequences import TrainingData, train
 from kinfolk.collective.templates import set_known
+from kinfolk.core.beside import Table, apart, beside
 from kinfolk.core.data import finite
 from kinfolk.core.kernels import Csr
 from kinfolk.core.modelfile import ModelFile
@@ -230,32 +231,35 @@ class EdgeData(NamedTuple):
 
 
 def train_separately(
-    rows: sparse.csr_array, labels: NDArray[np.int32], weights: Array, n_labels: int, data: EdgeData,
+    rows: Table, labels: NDArray[np.int32], weights: Array, n_labels: int, data: EdgeData,
     plan: TrainingPlan, callback: Callback | None = None,
 ) -> tuple[EdgeModel, Convergence | None]:  # fmt: skip
     """The model of one relation; all zeros where none of its edges has a known label at both ends."""
     child, parent = data.edges.T
     known = np.flatnonzero((labels[child] >= 0) & ((parent < 0) | (labels[parent] >= 0)) & (weights[child] > 0))
     child, parent = child[known], parent[known]
-    n_features, n_pairs = rows.shape[1], 0 if data.pair_rows is None else data.pair_rows.shape[1]
+    table, dense = apart(rows)
+    n_features, n_pairs = table.shape[1], 0 if data.pair_rows is None else data.pair_rows.shape[1]
     # the label of the parent; a start component has one of its own
     before = np.where(parent < 0, n_labels, labels[parent]).astype(np.int32)
-    parts = [_both_ends(rows, child, parent, data.parent_features), _one_hot(before, n_labels + 1)]
+    parts = [_both_ends(table, child, parent, data.parent_features), _one_hot(before, n_labels + 1)]
     if n_pairs:
         parts.append(_by_label(data.pair_rows[known], before, n_labels))
-    wide = sparse.hstack(parts, format="csr", dtype=np.float32)
+    columns = _dense_ends(dense, child, parent, data.parent_features)
+    wide = beside(sparse.hstack(parts, format="csr", dtype=np.float32), columns)
     flat, convergence = np.zeros((wide.shape[1], n_labels), np.float32), None
     if len(known):
         flat, convergence = train_maxent(wide, labels[child], weights[child], n_labels, plan, callback)
     own = data.parent_features == "own"
-    cuts = np.cumsum([n_features, n_features * own, n_labels, 1])
-    first, second, pair, start, paired = np.split(flat, cuts)
+    cuts = np.cumsum([n_features, n_features * own, n_labels, 1, n_pairs * n_labels, dense.shape[1]])
+    first, second, pair, start, paired, first_dense, second_dense = np.split(flat, cuts)
     paired = paired.reshape(n_pairs, n_labels * n_labels)
-    return EdgeModel(first, second if own else None, pair, paired, start[0]), convergence
+    of_child, of_parent = np.concatenate([first, first_dense]), np.concatenate([second, second_dense])
+    return EdgeModel(of_child, of_parent if own else None, pair, paired, start[0]), convergence
 
 
 def train_maxent(
-    rows: sparse.csr_array, labels: NDArray[np.int32], weights: Array, n_labels: int, plan: TrainingPlan,
+    rows: Table, labels: NDArray[np.int32], weights: Array, n_labels: int, plan: TrainingPlan,
     callback: Callback | None,
 ) -> tuple[Array, Convergence]:  # fmt: skip
     """Weights (F, L) of a plain maxent model of rows, each on its own."""
@@ -272,6 +276,16 @@ def _both_ends(rows: sparse.csr_array, child: Array, parent: Array, how: str) ->
     nobody = sparse.csr_array((1, rows.shape[1]), dtype=rows.dtype)
     other = sparse.vstack([rows, nobody], format="csr")[np.where(parent < 0, rows.shape[0], parent)]
     return sparse.hstack([own, other], format="csr") if how == "own" else own + other
+
+
+def _dense_ends(dense: Array, child: Array, parent: Array, how: str) -> Array:
+    """The same for dense columns."""
+    own = dense[child]
+    if how == "none" or not dense.shape[1]:
+        return own
+    other = dense[parent]
+    other[parent < 0] = 0
+    return np.concatenate([own, other], axis=1) if how == "own" else own + other
 
 
 def _one_hot(codes: Array, width: int) -> sparse.csr_array:
@@ -295,14 +309,14 @@ def _by_label(pair_rows: Any, before: Array, n_labels: int) -> sparse.csr_array:
 class Sample:
     """Instances ready for a mixture of parents.
 
-    rows    CSR (n, F)
+    rows    CSR (n, F), or one with dense columns beside it
     wired   one wiring for each order of the instances
     gates   for each wiring the gate features (C, D) of its components; D = 0: mixing weights do not depend on weights
     given   for each wiring fixed mixing weights (C,), or None: by the gate, which is uniform where γ = 0
     """
 
     layout: Layout
-    rows: sparse.csr_array
+    rows: Table
     wired: Wired
     gates: Sequence[Array]
     given: Sequence[Array] | None = None
@@ -447,17 +461,16 @@ def train_together(
     full = shape_of(sample, examples.n_labels)
     blocks, used = [], []
     for instances in sample.wired.rows:
-        rows = _taken(sample.rows, instances)
+        rows, dense = apart(_taken(sample.rows, instances))
         columns = np.unique(rows.indices)
-        used.append(columns)
         small = np.searchsorted(columns, rows.indices).astype(np.int32)
-        blocks.append(
-            SparseRows(sparse.csr_array((rows.data, small, rows.indptr), shape=(len(instances), len(columns))))
-        )
+        few = sparse.csr_array((rows.data, small, rows.indptr), shape=(len(instances), len(columns)))
+        blocks.append(SparseRows(beside(few, dense)))
+        used.append(np.append(columns, rows.shape[1] + np.arange(dense.shape[1])))
     shape = replace(full, features=tuple(map(len, used)))
     tables = [table[columns] for table, columns in zip(start.tables, used, strict=True)]
     loss = _loss(examples, clamp, plan.n_jobs)
-    objective = Tables(blocks, shape, loss, plan.l2, gate_l2, plan.n_jobs)
+    objective = Tables(blocks, shape, loss, plan.l2, gate_l2, plan.n_jobs, plan.dense_l2)
 
     def spread(weights: TableWeights) -> TableWeights:
         wide = full.split(np.zeros(full.size, np.float32))
@@ -493,7 +506,7 @@ def _loss(examples: Examples, clamp: bool, n_jobs: int) -> Callable[[Array, Tabl
     return evaluate
 
 
-def _taken(rows: sparse.csr_array, instances: NDArray[np.int64]) -> sparse.csr_array:
+def _taken(rows: Table, instances: NDArray[np.int64]) -> Table:
     """Some rows of a table, or the table itself when they are all."""
     return rows if len(instances) == rows.shape[0] else rows[instances]
 
@@ -574,14 +587,14 @@ class LocalModel:
 
     table: Array  # (F, L)
 
-    def uncertainty(self, rows: sparse.csr_array, n_jobs: int) -> Array:
+    def uncertainty(self, rows: Table, n_jobs: int) -> Array:
         """(n,), 1 - the best probability."""
         scores = SparseRows(rows).scores(self.table, n_jobs).astype(np.float64)
         return np.asarray(1 - special.softmax(scores, axis=1).max(axis=1))
 
 
 def train_local(
-    rows: sparse.csr_array, labels: NDArray[np.int32], weights: Array, fold: Array, n_labels: int, plan: TrainingPlan,
+    rows: Table, labels: NDArray[np.int32], weights: Array, fold: Array, n_labels: int, plan: TrainingPlan,
     callback: Callback | None,
 ) -> tuple[LocalModel, Array]:  # fmt: skip
     """The model trained on everything, and the uncertainty (n,) of models that have not seen the fold of an instance:
@@ -597,7 +610,7 @@ def train_local(
 
 
 def _fit(
-    rows: sparse.csr_array, labels: Array, weights: Array, n_labels: int, plan: TrainingPlan, callback: Callback | None
+    rows: Table, labels: Array, weights: Array, n_labels: int, plan: TrainingPlan, callback: Callback | None
 ) -> LocalModel:
     plan = replace(plan, stage="local", warns=False)
     return LocalModel(train_maxent(rows, labels, weights, n_labels, plan, callback)[0])

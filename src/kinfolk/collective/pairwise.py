@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from kinfolk.core.beside import Table
 from kinfolk.core.data import finite
 from kinfolk.core.modelfile import ModelFile
 from kinfolk.core.settings import SMALLEST, Settings, number, one_of, setting, whole
@@ -43,10 +44,11 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class PairSample:
-    """rows CSR (n, F); the graph; combinations there, back (K, R); instances that get the start score; for edges with a
-    table of their own the combination of each, and rows of features CSR (own, G), or None."""
+    """rows (n, F), CSR or one with dense columns beside it; the graph; combinations there, back (K, R); instances that
+    get the start score; for edges with a table of their own the combination of each, and rows of features CSR (own, G),
+    or None."""
 
-    rows: sparse.csr_array
+    rows: Table
     graph: PairGraph
     there: Array
     back: Array
@@ -119,7 +121,7 @@ class PairSample:
 
 
 def pair_sample(
-    rows: sparse.csr_array, edges: list[Array], edge_rows: list[Any], groups: Array, starts: Array,
+    rows: Table, edges: list[Array], edge_rows: list[Any], groups: Array, starts: Array,
     beliefs: str = "bethe",
 ) -> PairSample:  # fmt: skip
     """`edges` (E, 2) of each relation; `edge_rows`: CSR (E, G) or None, the same G for all; `beliefs` as the setting
@@ -333,7 +335,7 @@ def train_pairwise(
         plan = replace(plan, stall=JUMPED)
     if how.links is not None:  # a loose one, which stops early, is meant for the model without links
         plan = replace(plan, tolerance=min(plan.tolerance, LINK_TOLERANCE))
-    objective = Tables(free.blocks, free.shape, loss, plan.l2, 0.0, plan.n_jobs)
+    objective = Tables(free.blocks, free.shape, loss, plan.l2, 0.0, plan.n_jobs, plan.dense_l2)
     watch = _StepWatch(free, plan, score_dev, callback, began)
     watch.accept, watch.steps = evaluate.accept if isinstance(evaluate, BetheLoss) else None, how.steps
     watch.stopped, flat = how.steps == 0, free.join()

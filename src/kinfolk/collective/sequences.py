@@ -15,7 +15,7 @@ from kinfolk.core.data import BOUNDS, LARGEST_VALUE
 from kinfolk.core.threads import release_free_memory
 from kinfolk.core.training import Callback, Convergence, TrainingPlan
 from kinfolk.errors import InputError
-from kinfolk.inference.chain import KINDS, Parts, Sequences, chain_residuals, run_epoch
+from kinfolk.inference.chain import KINDS, Dense, Parts, Sequences, chain_residuals, run_epoch
 from kinfolk.learning.lbfgs import Watch, optimise
 from kinfolk.learning.loglinear import LogLinear, SomeAtZero, Weights
 from kinfolk.learning.sparse import SparseRows
@@ -28,8 +28,10 @@ Array = NDArray[Any]
 log = logging.getLogger("kinfolk")
 
 WARM_PASSES = 16
-# A warm-start step moves the score of a token by about this many times its residual.
+# A warm-start step moves the score of a token by about this many times its residual: by its sparse features, and by the
+# dense columns beside them.
 SCORE_STEP = 3.0
+DENSE_STEP = 3.0
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,8 @@ def train(
         raise InputError(f"{BOUNDS}; the largest is {largest:g}. Scale them down")
     release_free_memory()
     residuals = chain_residuals(kind, data.labels, data.token_weights, data.starts, plan.n_jobs)
-    objective: Any = LogLinear(data.rows, residuals, data.n_labels, data.pair_rows, plan.l2, plan.n_jobs)
+    rows, pair_rows = data.rows, data.pair_rows
+    objective: Any = LogLinear(rows, residuals, data.n_labels, pair_rows, plan.l2, plan.n_jobs, plan.dense_l2)
     watch = Watch(objective.shape, plan, score_dev, callback, began)
     start = _starting_point(kind, data, objective, plan, watch) if initial is None else initial
     if at_zero is not None:
@@ -87,6 +90,8 @@ def _starting_point(kind: str, data: TrainingData, objective: LogLinear, plan: T
     squares = (values.astype(np.float64) ** 2).sum() if len(values) else len(indices)
     mean_square = squares / max(1, data.rows.n_rows)
     shrink = plan.l2 / n
+    rate = min(1.0, SCORE_STEP / max(mean_square, 1e-12))
+    dense = _dense_steps(data, rate, objective.dense_l2 / n)
     sequences = Sequences.of(data.labels, data.token_weights, data.starts)
     met: list[float] = []
     largest_weight = max(1.0, float(data.token_weights.max()))
@@ -94,7 +99,7 @@ def _starting_point(kind: str, data: TrainingData, objective: LogLinear, plan: T
     def epoch(flat: Array, order: Array, rates: Array) -> float:
         part = objective.shape.split(flat)
         weights = Parts(part.node, part.pair, part.start)
-        return float(run_epoch(KINDS[kind], data.rows.csr, sequences, weights, order, rates, shrink))
+        return float(run_epoch(KINDS[kind], data.rows.csr, dense, sequences, weights, order, rates, shrink))
 
     def after_pass(number: int, loss: float) -> bool:
         met.append(loss)
@@ -105,7 +110,7 @@ def _starting_point(kind: str, data: TrainingData, objective: LogLinear, plan: T
         zeros,
         n,
         shrink=shrink,
-        rate=min(1.0, SCORE_STEP / max(mean_square, 1e-12)) / largest_weight,
+        rate=rate / largest_weight,
         passes=WARM_PASSES,
         rng=np.random.default_rng(plan.seed),
         n_jobs=plan.n_jobs,
@@ -114,3 +119,18 @@ def _starting_point(kind: str, data: TrainingData, objective: LogLinear, plan: T
     release_free_memory()
     knowing_nothing = data.token_weights[data.labels >= 0].sum() * np.log(data.n_labels)
     return warmed if met and met[-1] < knowing_nothing and np.isfinite(warmed).all() else zeros
+
+
+def _dense_steps(data: TrainingData, rate: float, shrink: float) -> Dense:
+    """Dense columns with a step size for them, as a multiple of `rate`; no step shrinks weights by more than half.
+
+    Tokens of a sequence that have much of their columns in common (in the extreme, a vector of their document) step
+    together, so that the score of one moves by Σ_s x_t · x_s in the place of |x_t|²; on average over tokens that is
+    |Σ_t x_t|² a sequence.
+    """
+    columns, n = data.rows.dense, max(1, data.rows.n_rows)
+    sums = np.add.reduceat(columns, data.starts[:-1]) if columns.size else columns
+    moved = max(float(np.einsum("ij,ij->", part, part, dtype=np.float64)) / n for part in (columns, sums))
+    step = min(1.0, DENSE_STEP / max(moved, 1e-12))
+    step = min(step, 0.5 / shrink) if shrink > 0 else step
+    return Dense(columns, step / rate, shrink)

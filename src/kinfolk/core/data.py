@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from kinfolk.core.beside import Beside
 from kinfolk.errors import InputError, ModelFileError, SettingError
 
 log = logging.getLogger("kinfolk")
@@ -360,7 +361,7 @@ class Coded(NamedTuple):
 class Relational:
     """n instances, with features, labels, relations and groups.
 
-    features   CSR (n, F) or dense (n, F), finite numbers
+    features   CSR (n, F), dense (n, F) or a CSR with dense columns beside it (`Beside`), finite numbers
     labels     int32 (n,), -1 = unknown, else an index into `classes`
     classes    the labels: strings, numbers or truth values, of one type
     relations  name -> CSR (n, n); row i lists the instances that i looks at; entries are weights
@@ -457,6 +458,8 @@ def _frozen_csr(matrix: Any) -> Any:
 
 def _checked_features(features: Any, missing: bool) -> Any:
     right = _no_infinity if missing else np.isfinite
+    if isinstance(features, Beside):
+        return Beside(_checked_features(features.sparse, missing), _checked_features(features.dense, missing))
     if sparse.issparse(features) and features.dtype.kind in "fiub":
         csr = _frozen_csr(features)
         if not right(csr.data).all():

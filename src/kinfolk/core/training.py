@@ -220,6 +220,7 @@ class TrainingPlan:
     seed: int | None
     n_jobs: int
     stage: str = "optimise"  # its name in what a callback receives
+    dense_l2: float | None = None  # the ridge on weights of dense columns; None: l2
     memory: int = 3  # steps that the optimiser remembers
     by_held_out: bool = True  # whether held-out scores end training and choose the weights; else they are kept, no more
     warns: bool = True  # whether an end without convergence is a warning

@@ -893,7 +893,8 @@ def conditional_potentials(
 #     w ← (1 - η λ) w - η · (gradient of one sequence),      λ = l2 / (number of sequences)
 #
 # The shrinking is kept in one factor, w = scale · v, so a step touches only the features of its tokens; tokens
-# that the model already has right (all residuals below NEGLIGIBLE) are passed over.
+# that the model already has right (all residuals below NEGLIGIBLE) are passed over. Weights of dense columns have
+# a step size and a ridge of their own, and with them a factor, and lie as (L, d) while the pass runs.
 
 NEGLIGIBLE = 1e-4
 
@@ -918,15 +919,41 @@ def _score_row(rows, t, table, out):
             out[k] += value * table[feature, k]
 
 
+class Dense(NamedTuple):
+    """Dense columns beside sparse features, float32 (n, d): their step size as a multiple of that of the others, and
+    their shrinking λ."""
+
+    columns: Array
+    rate: float
+    shrink: float
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def _score_dense(columns, row, turned, scale, out):
+    for k in range(len(turned)):
+        total = turned.dtype.type(0)
+        for j in range(turned.shape[1]):
+            total += columns[row, j] * turned[k, j]
+        out[k] += scale * total
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def _update_dense(columns, row, change, turned):
+    for k in range(len(turned)):
+        for j in range(turned.shape[1]):
+            turned[k, j] -= change[k] * columns[row, j]
+
+
 @njit(nogil=True, cache=True)
-def run_epoch(kind, rows, sequences, weights, order, rates, shrink):
-    """Visit sequences in `order` with step sizes `rates`; changes the weights, Parts of (F, L), (L, L) and (L,), in
-    place. `rows`: the features of tokens, as Csr.
+def run_epoch(kind, rows, dense, sequences, weights, order, rates, shrink):
+    """Visit sequences in `order` with step sizes `rates`; changes the weights, Parts of (F + d, L), (L, L) and (L,), in
+    place. `rows`: the sparse features of tokens, as Csr; `dense`: what is beside them.
 
     Returns the summed loss met on the way.
     """
-    node, pair, start = weights
-    starts, n_labels = sequences.starts, node.shape[1]
+    whole, pair, start = weights
+    starts, n_labels, n_dense = sequences.starts, whole.shape[1], dense.columns.shape[1]
+    node, turned, dense_scale = whole[: len(whole) - n_dense], whole[len(whole) - n_dense :].T.copy(), 1.0
     both = np.empty((2, sequences.longest, n_labels), node.dtype)
     scores, residual = both[0], both[1]
     change, tables = np.empty(n_labels, node.dtype), np.empty((3, 1, n_labels, n_labels))
@@ -941,6 +968,8 @@ def run_epoch(kind, rows, sequences, weights, order, rates, shrink):
             _score_row(rows, first + t, node, scores[t])
             for k in range(n_labels):
                 scores[t, k] *= scale
+            if n_dense:
+                _score_dense(dense.columns, first + t, turned, node.dtype.type(dense_scale), scores[t])
         for i in range(n_labels):
             sums.start[i] = 0.0
             for k in range(n_labels):
@@ -956,6 +985,8 @@ def run_epoch(kind, rows, sequences, weights, order, rates, shrink):
         rate = rates[visit]
         scale *= 1 - rate * shrink
         step = rate / scale
+        dense_scale *= 1 - rate * dense.rate * dense.shrink
+        dense_step = rate * dense.rate / dense_scale
         for i in range(n_labels):
             start[i] -= step * sums.start[i]
             for k in range(n_labels):
@@ -967,9 +998,16 @@ def run_epoch(kind, rows, sequences, weights, order, rates, shrink):
                 change[k] = step * residual[t, k]
             if largest > NEGLIGIBLE:
                 _update_row(rows, first + t, change, node)
+                if n_dense:
+                    for k in range(n_labels):
+                        change[k] = dense_step * residual[t, k]
+                    _update_dense(dense.columns, first + t, change, turned)
     for f in range(len(node)):
         for k in range(n_labels):
             node[f, k] *= scale
+    for j in range(n_dense):
+        for k in range(n_labels):
+            whole[len(node) + j, k] = turned[k, j] * dense_scale
     for i in range(n_labels):
         start[i] *= scale
         for k in range(n_labels):

@@ -6,6 +6,9 @@
 
     objective(W, a, T, U) = loss(S, pair, a) + l2 / 2 · (|W|² + |a|² + |T|² + |U|²)
 
+Weights V of dense columns, the last rows of W, have a ridge of their own: dense_l2 / 2 · |V|² in the place of
+l2 / 2 · |V|².
+
 The loss and its derivative by each score (the residuals) come from outside, so maxent, MEMM and CRF share
 this file. The gradient by W is Xᵀ · (node residuals), by U it is Zᵀ · (pair residuals).
 """
@@ -132,9 +135,12 @@ class Tables:
     """Callable as objective(weights, gradient_out) -> value."""
 
     def __init__(
-        self, blocks: Sequence[SparseRows], shape: TableShape, loss: Loss, l2: float, gate_l2: float, n_jobs: int = 1
-    ) -> None:
+        self, blocks: Sequence[SparseRows], shape: TableShape, loss: Loss, l2: float, gate_l2: float, n_jobs: int = 1,
+        dense_l2: float | None = None,
+    ) -> None:  # fmt: skip
+        """`dense_l2`: None: as `l2`."""
         self.blocks, self._shape, self.loss = blocks, shape, loss
+        self.dense_l2 = l2 if dense_l2 is None else dense_l2
         self.shape: Any = shape  # how a caller may split the weights
         self.l2, self.gate_l2, self.n_jobs = l2, gate_l2, n_jobs
         self._cuts = np.cumsum([0, *(block.n_rows for block in blocks)]).tolist()
@@ -153,6 +159,10 @@ class Tables:
     def _parts(self, tables: list[Array]) -> list[tuple[SparseRows, Array, int, int]]:
         return list(zip(self.blocks, tables, self._cuts[:-1], self._cuts[1:], strict=True))
 
+    def _dense(self, tables: list[Array]) -> list[Array]:
+        """The weights of dense columns."""
+        return [table[block.n_sparse :] for block, table in zip(self.blocks, tables, strict=True) if block.dense.size]
+
     def __call__(self, flat: Array, gradient: Array) -> float:
         weights, out = self._shape.split(flat), self._shape.split(gradient)
         if self._scores is None or self._scores.dtype != flat.dtype:
@@ -168,7 +178,12 @@ class Tables:
         vectors.linear(gradient, self.l2, flat, self.n_jobs, out=gradient)
         out.gate[:] = answer.gate + self.gate_l2 * gate
         square = vectors.dot(flat, flat, self.n_jobs) - float(gate @ gate)
-        return answer.loss + 0.5 * self.l2 * square + 0.5 * self.gate_l2 * float(gate @ gate)
+        value = answer.loss + 0.5 * self.l2 * square + 0.5 * self.gate_l2 * float(gate @ gate)
+        beyond = self.dense_l2 - self.l2
+        for own, slope in zip(self._dense(weights.tables), self._dense(out.tables), strict=True):
+            slope += np.asarray(beyond, slope.dtype) * own
+            value += 0.5 * beyond * float((own.astype(np.float64) ** 2).sum())
+        return value
 
     def inverse_curvature(self) -> Array:
         """1 / (an estimate of the diagonal of the Hessian) where the objective was last evaluated.
@@ -192,8 +207,10 @@ class Tables:
             for part, known in zip((parts.pair, parts.rows), self._pair_curvature, strict=True):
                 np.maximum(part, known, out=part)  # pairs that are all but ruled out have next to none of their own
         diagonal += self.l2
+        for own in self._dense(parts.tables):
+            own += self.dense_l2 - self.l2
         diagonal[self._shape.size - self._shape.gate :] += self.gate_l2
-        if self.l2 == 0:
+        if self.l2 == 0 or self.dense_l2 == 0:
             diagonal += diagonal.mean() * 1e-3 + 1e-6
         return np.reciprocal(diagonal, out=diagonal)
 
@@ -203,7 +220,7 @@ class LogLinear(Tables):
 
     def __init__(
         self, rows: SparseRows, residuals: ResidualFunction, n_labels: int, pair_rows: SparseRows | None = None,
-        l2: float = 1.0, n_jobs: int = 1,
+        l2: float = 1.0, n_jobs: int = 1, dense_l2: float | None = None,
     ) -> None:  # fmt: skip
         shape = Shape(rows.n_columns, n_labels, pair_rows.n_columns if pair_rows else 0)
 
@@ -217,7 +234,7 @@ class LogLinear(Tables):
                 pair_rows.gradient(by_pair.reshape(len(by_pair), -1).astype(by_row.dtype), by_row, n_jobs)
             return Answer(value, node, by_pair.sum(axis=0), start, by_row, weights.gate)
 
-        super().__init__([rows], shape.tables, loss, l2, 0.0, n_jobs)
+        super().__init__([rows], shape.tables, loss, l2, 0.0, n_jobs, dense_l2)
         self.shape = shape
 
 

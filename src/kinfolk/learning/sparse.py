@@ -4,6 +4,10 @@
     gradient   Xᵀ G         (F, K), one column of X at a time, from a CSC copy: no two threads write one cell
 
 Each output cell is summed by one thread in a fixed order, so the result does not depend on `n_jobs`.
+
+X may have dense columns D beside the sparse ones, with weights (d, K) below theirs. Their kernels run over rows of D
+and of the weights turned round, (K, d): both in the order they lie in memory, which is what they take their time for
+(for 300 columns and 9 labels 0.6 of the time of BLAS on one thread). Their gradient is a sum over fixed chunks of rows.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.core.beside import apart
 from kinfolk.core.data import read_only
 from kinfolk.core.kernels import FAST, Csr, njit
 from kinfolk.core.threads import even_bounds, run_chunks
@@ -62,16 +67,57 @@ def _transpose(rows, first, last, places, columns):
 _ONES = read_only(np.empty(0, np.float32))
 
 
-class SparseRows:
-    """A sparse table (n, F) ready for products in both directions.
+@njit(nogil=True, cache=True, fastmath=FAST)
+def _add_dense(dense, turned, out, first, last):
+    """out[r - first] += D[r] · turned[k] for each k, over rows r of D."""
+    for row in range(first, last):
+        for k in range(len(turned)):
+            total = turned.dtype.type(0)
+            for j in range(dense.shape[1]):
+                total += dense[row, j] * turned[k, j]
+            out[row - first, k] += total
 
-    csr   int64 indptr (n + 1,), int32 indices (nnz,), float values (nnz,), or none: all ones
+
+TOGETHER = 4  # rows whose products are added to a gradient at once: a cell is read and written once for all
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def _turned_gradient(dense, residuals, squared, first, last, out):
+    """out[k] += Σ_r residuals[r, k] · D[r] over some rows; with `squared`, of the squared entries of D."""
+    width = dense.shape[1]
+    row = first
+    while row + TOGETHER <= last:
+        a, b, c, d = dense[row], dense[row + 1], dense[row + 2], dense[row + 3]
+        for k in range(len(out)):
+            p, q = residuals[row, k], residuals[row + 1, k]
+            r, s = residuals[row + 2, k], residuals[row + 3, k]
+            if squared:
+                for j in range(width):
+                    out[k, j] += p * a[j] * a[j] + q * b[j] * b[j] + r * c[j] * c[j] + s * d[j] * d[j]
+            else:
+                for j in range(width):
+                    out[k, j] += p * a[j] + q * b[j] + r * c[j] + s * d[j]
+        row += TOGETHER
+    for rest in range(row, last):
+        for k in range(len(out)):
+            share = residuals[rest, k]
+            for j in range(width):
+                out[k, j] += share * dense[rest, j] * (dense[rest, j] if squared else 1)
+
+
+class SparseRows:
+    """A sparse table (n, F), or one with dense columns beside it (n, F + d), ready for products in both directions.
+
+    csr     int64 indptr (n + 1,), int32 indices (nnz,), float values (nnz,), or none: all ones
+    dense   float32 (n, d), d = 0 where there are none
 
     All are read only, wherever they came from: kernels would be compiled anew for arrays that can be written to.
     """
 
     def __init__(self, matrix: Any, dtype: type = np.float32) -> None:
         self.n_rows, self.n_columns = matrix.shape
+        matrix, dense = apart(matrix)
+        self.dense = read_only(np.ascontiguousarray(dense))
         values = matrix.data.astype(dtype, copy=False)
         values = np.empty(0, dtype) if (values == 1).all() else values
         parts = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32, copy=False), values
@@ -87,7 +133,13 @@ class SparseRows:
         made.csr = Csr(read_only(indptr), read_only(indices), _ONES)
         made._row_bounds = np.array([0, made.n_rows] if made.n_rows else [0], np.int64)
         made._by_column = None
+        made.dense = read_only(np.empty((made.n_rows, 0), np.float32))
         return made
+
+    @property
+    def n_sparse(self) -> int:
+        """The sparse columns, which come first."""
+        return int(self.n_columns - self.dense.shape[1])
 
     def _columns(self, n_jobs: int) -> tuple[Csr, NDArray[np.int64]]:
         """The rows of the transposed table, and chunks of them; made when first used.
@@ -97,7 +149,7 @@ class SparseRows:
         if self._by_column is not None:
             return self._by_column
         csr, bounds = self.csr, even_bounds(self.csr.indptr, TRANSPOSE_CHUNKS)
-        counts = np.zeros((len(bounds) - 1, self.n_columns), np.int32 if len(csr.indices) < 2**31 else np.int64)
+        counts = np.zeros((len(bounds) - 1, self.n_sparse), np.int32 if len(csr.indices) < 2**31 else np.int64)
 
         def count(chunk: int) -> None:
             _count_columns(csr, bounds[chunk], bounds[chunk + 1], counts[chunk])
@@ -132,7 +184,18 @@ class SparseRows:
             _multiply(part, weights, result, bounds[chunk], bounds[chunk + 1])
 
         run_chunks(multiply, len(bounds) - 1, n_jobs)
+        if self.dense.shape[1]:
+            self._add_dense_scores(weights[self.n_sparse :], first, last, result, n_jobs)
         return result
+
+    def _add_dense_scores(self, weights: NDArray[Any], first: int, last: int, out: NDArray[Any], n_jobs: int) -> None:
+        turned, cuts = np.ascontiguousarray(weights.T), _cuts(first, last)
+
+        def add(chunk: int) -> None:
+            a, b = cuts[chunk], cuts[chunk + 1]
+            _add_dense(self.dense, turned, out[a - first : b - first], a, b)
+
+        run_chunks(add, CHUNKS, n_jobs)
 
     def gradient(self, residuals: NDArray[Any], out: NDArray[Any], n_jobs: int = 1, squared: bool = False) -> None:
         """out = Xᵀ · residuals, (F, K); with `squared`, of the squared entries of X."""
@@ -144,3 +207,19 @@ class SparseRows:
             _multiply(columns, residuals, out, bounds[chunk], bounds[chunk + 1])
 
         run_chunks(multiply, len(bounds) - 1, n_jobs)
+        if self.dense.shape[1]:
+            out[self.n_sparse :] = self._dense_gradient(residuals, squared, n_jobs)
+
+    def _dense_gradient(self, residuals: NDArray[Any], squared: bool, n_jobs: int) -> NDArray[Any]:
+        cuts, shape = _cuts(0, self.n_rows), (residuals.shape[1], self.dense.shape[1])
+
+        def part(chunk: int) -> NDArray[Any]:
+            total = np.zeros(shape, residuals.dtype)
+            _turned_gradient(self.dense, residuals, squared, cuts[chunk], cuts[chunk + 1], total)
+            return total
+
+        return sum(run_chunks(part, CHUNKS, n_jobs), np.zeros(shape)).T
+
+
+def _cuts(first: int, last: int) -> NDArray[np.int64]:
+    return np.linspace(first, last, CHUNKS + 1).astype(np.int64)

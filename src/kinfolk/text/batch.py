@@ -10,7 +10,7 @@ documents                              a list of corpora, which is what scikit-l
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
@@ -19,14 +19,16 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from kinfolk.collective.aggregate import side_by_side
+from kinfolk.core.beside import Table, beside
 from kinfolk.core.data import Classes, Column, class_weights
 from kinfolk.errors import InputError
 from kinfolk.learning.sparse import SparseRows
 from kinfolk.text import schemes
 from kinfolk.text.corpus import TOO_DEEP, Corpus, as_list, one_row, too_deep
-from kinfolk.text.dicts import FOR_VECTORS, DictFeatures, check_items
+from kinfolk.text.dicts import DictFeatures, check_items
 from kinfolk.text.extraction import TokenFeatures
 from kinfolk.text.schemes import LabelCoding
+from kinfolk.text.vectors import APART, VectorColumns, as_vectors
 
 FeatureSet = TokenFeatures | DictFeatures
 T = TypeVar("T")
@@ -59,9 +61,31 @@ class Batch:
     sizes: Sequence[int] | None = None
 
     @classmethod
-    def of(cls, X: Any, y: Any = None, scheme: str | None = "auto", words: Any = None, documents: Any = None) -> Batch:
+    def of(
+        cls,
+        X: Any,
+        y: Any = None,
+        scheme: str | None = "auto",
+        words: Any = None,
+        documents: Any = None,
+        vectors: Any = None,
+    ) -> Batch:
         """`scheme` is that of the labels `y`; `words` are those of feature dicts, `documents` as in
-        Corpus.from_sentences. A Corpus knows its own."""
+        Corpus.from_sentences, `vectors` dense columns of tokens. A Corpus knows its own."""
+        batch = cls._of(X, y, scheme, words, documents)
+        if vectors is None:
+            return batch
+        corpus, filled = batch.corpus, batch.filled
+        if corpus.vectors is not None:
+            raise InputError("vectors are given twice, by the corpus and by `vectors`: give them once")
+        lengths = np.diff(corpus.sentence_starts)
+        if filled is not None:  # sentences as they were given, those without tokens too
+            lengths, found = np.zeros(len(filled), np.int64), lengths
+            lengths[filled] = found
+        return replace(batch, corpus=corpus.with_vectors(as_vectors(as_list(vectors), lengths)))
+
+    @classmethod
+    def _of(cls, X: Any, y: Any, scheme: str | None, words: Any, documents: Any) -> Batch:
         if isinstance(X, Batch):
             return X
         X, y, words = as_list(X), as_list(y), as_list(words)
@@ -71,7 +95,7 @@ class Batch:
         if isinstance(X, Corpus):
             return cls(X if y is None else _with_labels(X, y, scheme), X.features)
         if isinstance(X, str) or not isinstance(X, Sequence | np.ndarray):
-            remedy = f" of vectors. {FOR_VECTORS}" if getattr(X, "ndim", 0) > 1 else ""
+            remedy = f" of vectors. {APART}" if getattr(X, "ndim", 0) > 1 else ""
             raise InputError(f"expected a Corpus or a list of sentences; got {type(X).__name__}{remedy}")
         if of_corpora:
             joined, sizes = Corpus.joined(list(X)), [one.n_sentences for one in X]
@@ -99,23 +123,26 @@ class Batch:
         chosen = corpus.select(np.unique(corpus.token_documents[tokens]))
         return Batch(chosen, items, extra=None if extra is None else extra.astype(np.float32))
 
-    def learn(self, features: FeatureSet, n_jobs: int, pairs: bool = False) -> sparse.csr_array:
+    def learn(self, features: FeatureSet, n_jobs: int, pairs: bool = False) -> Table:
         """Rows of the features, which learn from them; `pairs`: the features speak of pairs of labels."""
-        return self._beside(features.learn(self._source(features), n_jobs), pairs)
+        vectors, names = self.corpus.vectors, self.corpus.vector_names
+        features.vectors = None if vectors is None or pairs else VectorColumns.learn(vectors, names)
+        return self._beside(features.learn(self._source(features), n_jobs), features, pairs)
 
-    def rows(self, features: FeatureSet, n_jobs: int, pairs: bool = False) -> sparse.csr_array:
+    def rows(self, features: FeatureSet, n_jobs: int, pairs: bool = False) -> Table:
         kept = {} if self.kept_rows is None else self.kept_rows
         if id(features) not in kept:
-            rows = sparse.csr_array((0, features.n_features), dtype=np.float32)
+            width = 0 if features.vectors is None else features.vectors.width
+            rows = sparse.csr_array((0, features.n_features - width), dtype=np.float32)
             if self.corpus.n_tokens:  # else nothing, whether of words or of dicts
                 rows = features.rows(self._source(features), n_jobs)
-            kept[id(features)] = self._beside(rows, pairs)
+            kept[id(features)] = self._beside(rows, features, pairs)
         return kept[id(features)]
 
     def sparse_rows(self, features: FeatureSet, n_jobs: int, pairs: bool = False) -> SparseRows:
         """The same, ready for products; of a few tokens without the detour by scipy."""
-        plain = self.items is None and (self.extra is None or pairs) and self.corpus.n_tokens
-        if isinstance(features, TokenFeatures) and plain:
+        alone = pairs or (self.extra is None and self.corpus.vectors is None and features.vectors is None)
+        if isinstance(features, TokenFeatures) and self.items is None and alone and self.corpus.n_tokens:
             key = ("few", id(features))
             if self.kept_rows is not None and key in self.kept_rows:
                 return self.kept_rows[key]  # type: ignore[no-any-return]
@@ -126,11 +153,23 @@ class Batch:
                 return made
         return SparseRows(self.rows(features, n_jobs, pairs))
 
-    def _beside(self, rows: sparse.csr_array, pairs: bool) -> sparse.csr_array:
-        """The rows of the features of tokens with the extra columns after them."""
-        if self.extra is None or pairs:
+    def _beside(self, rows: sparse.csr_array, features: FeatureSet, pairs: bool) -> Table:
+        """The rows of the features of tokens with the extra columns after them, and vectors after these."""
+        corpus = self.corpus
+        if pairs:
             return rows
-        return side_by_side(rows, np.arange(self.corpus.n_tokens), self.extra)
+        if self.extra is not None:
+            rows = side_by_side(rows, np.arange(corpus.n_tokens), self.extra)
+        if features.vectors is None:
+            if corpus.vectors is not None:
+                raise InputError(
+                    "the model was trained without vectors, and was given some: train it with vectors, or leave them "
+                    "out (`corpus.with_vectors(None)`)"
+                )
+            return rows
+        none = corpus.vectors is None and not corpus.n_tokens
+        vectors = np.empty((0, features.vectors.width), np.float32) if none else corpus.vectors
+        return beside(rows, features.vectors.rows(vectors, corpus.vector_names))
 
     def for_each(self, answers: Sequence[T], without_tokens: Callable[[], T]) -> Answers[Any]:
         """One answer for each sentence given, from one for each sentence of the corpus; a list of them for each of
@@ -187,7 +226,7 @@ def _check_sentences(X: Any) -> None:
         try:
             len(sentence), iter(sentence)
         except TypeError:  # generators, sparse matrices, numbers
-            remedy = f". {FOR_VECTORS}" if getattr(sentence, "ndim", 0) > 1 else "; make it a list"
+            remedy = f". {APART}" if getattr(sentence, "ndim", 0) > 1 else "; make it a list"
             raise InputError(f"{expected}{remedy}") from None
 
 

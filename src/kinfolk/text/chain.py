@@ -366,9 +366,9 @@ class LinearChainCRF(ChainTagger):
     def _potentials(self, block: Block, n_jobs: int) -> Potentials:
         return Potentials.of(from_the_top(block.node), block.pair, block.starts, block.start)
 
-    def predict_k_best(self, X: Any, k: int, forced: bool = False) -> KBest:
+    def predict_k_best(self, X: Any, k: int, forced: bool = False, *, vectors: Any = None) -> KBest:
         """For each sentence its k most probable labellings, (labels, log-probability), best first."""
-        return k_best_answers(self, X, k, forced)
+        return k_best_answers(self, X, k, forced, vectors)
 
 
 # -- The maximum entropy Markov model (McCallum, Freitag and Pereira, 2000) ----------------------------
@@ -399,9 +399,9 @@ class MEMM(ChainTagger):
     def _by_posterior(self) -> bool:
         return self.decode == "posterior"
 
-    def predict_k_best(self, X: Any, k: int, forced: bool = False) -> KBest:
+    def predict_k_best(self, X: Any, k: int, forced: bool = False, *, vectors: Any = None) -> KBest:
         """For each sentence its k most probable valid labellings, (labels, log-probability), best first."""
-        return k_best_answers(self, X, k, forced)
+        return k_best_answers(self, X, k, forced, vectors)
 
 
 # -- The maximum entropy classifier: each token by itself ----------------------------------------------

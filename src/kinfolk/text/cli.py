@@ -121,7 +121,7 @@ OPTIONS = ModelOptions(
         ),
         "edge_features": ModelOption(bool, "features of edges. Default: no.", "edge_features"),
     },
-    left_out=("scheme", "dev_every"),  # a file is read with its own
+    left_out=("scheme", "dev_every", "vector_l2"),  # a file is read with its own, and has no vectors
 )
 TokenOptions = OPTIONS.group()
 

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kinfolk.core.data import Column, read_only
 from kinfolk.errors import DataWarning, InputError, warn
+from kinfolk.text.vectors import as_vectors, checked_names, checked_vectors
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +35,8 @@ class Corpus:
                      was read from; what that text is, the reader says. None where there was no such text
     features         for each sentence the features of its tokens, dicts or lists of strings, as sklearn-crfsuite takes
                      them: models that have them look at nothing else of a token itself. None: templates make features
+    vectors          float32 (n, d), dense columns of tokens such as embeddings, or None; see `with_vectors`
+    vector_names     one string for each of these columns, or None
     """
 
     columns: Mapping[str, Column]
@@ -45,6 +48,8 @@ class Corpus:
     lines: NDArray[np.int32] | None = field(default=None, repr=False)
     offsets: NDArray[np.int64] | None = field(default=None, repr=False)
     features: Sequence[Sequence[Any]] | None = field(default=None, repr=False)
+    vectors: NDArray[np.float32] | None = field(default=None, repr=False)
+    vector_names: tuple[str, ...] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if "word" not in self.columns:
@@ -66,6 +71,14 @@ class Corpus:
             object.__setattr__(self, "offsets", _checked_offsets(self.offsets, n))
         if self.features is not None and [*map(len, self.features)] != np.diff(sentences).tolist():
             raise InputError("features must be given for each token of each sentence")
+        if self.vectors is not None:
+            given = np.asarray(self.vectors)
+            looked_over = not given.flags.writeable and given.dtype == np.float32 and given.shape[:1] == (n,)
+            found = (
+                given if looked_over and given.ndim == 2 else checked_vectors(given, n)
+            )  # those of a corpus have been
+            object.__setattr__(self, "vectors", found)
+            object.__setattr__(self, "vector_names", checked_names(self.vector_names, found.shape[1]))
         object.__setattr__(self, "columns", MappingProxyType(dict(self.columns)))
         object.__setattr__(self, "sentence_starts", sentences)
         object.__setattr__(self, "document_starts", documents)
@@ -212,6 +225,18 @@ class Corpus:
     def with_labels(self, labels: Column | None, scheme: str | None) -> Corpus:
         return replace(self, labels=labels, scheme=scheme)
 
+    def with_vectors(self, vectors: Any, names: Sequence[str] | None = None) -> Corpus:
+        """The corpus with dense columns beside its words, such as embeddings; all taggers learn from them.
+
+        vectors   an array (tokens, columns) of numbers, or one such array a sentence; None takes them away
+        names     one string a column, for explanations, in which columns of one name are one; a model that was trained
+                  with names refuses others
+        """
+        if vectors is None:
+            return replace(self, vectors=None, vector_names=None)
+        found = as_vectors(vectors, np.diff(self.sentence_starts))
+        return replace(self, vectors=found, vector_names=checked_names(names, found.shape[1]))
+
     def with_scheme(self, scheme: str | None = "auto", sentences: ArrayLike | None = None) -> Corpus:
         """The labels taken in a tag scheme: "auto" finds it, None takes labels that are no spans as they are.
 
@@ -300,6 +325,8 @@ class Corpus:
             None if self.lines is None else self.lines[tokens],
             None if self.offsets is None else self.offsets[tokens],
             None if self.features is None else [self.features[s] for s in sentences],
+            None if self.vectors is None else read_only(self.vectors[tokens]),
+            self.vector_names,
         )
 
     @classmethod
@@ -315,6 +342,12 @@ class Corpus:
                 raise InputError(f"corpora to be joined need the same tag scheme; got {first.scheme}, {other.scheme}")
             if (other.features is None) != (first.features is None):
                 raise InputError("corpora to be joined need feature dicts, all or none of them")
+        vectors = [corpus.vectors for corpus in corpora if corpus.vectors is not None]
+        if len(vectors) not in (0, len(corpora)) or len({array.shape[1] for array in vectors}) > 1:
+            widths = ", ".join("none" if c.vectors is None else str(c.vectors.shape[1]) for c in corpora[:10])
+            raise InputError(f"corpora to be joined need vectors of the same number of columns, or none; got {widths}")
+        if len({corpus.vector_names for corpus in corpora}) > 1:
+            raise InputError("corpora to be joined need vectors with the same names of columns, or all without names")
         apart = {name: [corpus.columns[name] for corpus in corpora] for name in first.columns}
         together: dict[str, Any] = {}
         for part in ("lines", "offsets"):
@@ -331,6 +364,8 @@ class Corpus:
             first.scheme,
             first.source if len(sources) == 1 else None,
             **together,
+            vectors=read_only(np.concatenate(vectors)) if vectors else None,
+            vector_names=first.vector_names,
         )
 
     def __len__(self) -> int:
@@ -362,12 +397,14 @@ class Corpus:
     def __reduce__(self) -> tuple[Any, ...]:
         starts = (self.sentence_starts, self.document_starts)
         places = (self.source, self.lines, self.offsets)
-        return Corpus, (dict(self.columns), *starts, self.labels, self.scheme, *places, self.features)
+        given = (self.features, self.vectors, self.vector_names)
+        return Corpus, (dict(self.columns), *starts, self.labels, self.scheme, *places, *given)
 
     def __repr__(self) -> str:
         return (
             f"Corpus({self.n_documents} documents, {self.n_sentences} sentences, {self.n_tokens} tokens, "
-            f"columns {', '.join(self.columns)}, scheme {self.scheme}{', feature dicts' * (self.features is not None)})"
+            f"columns {', '.join(self.columns)}, scheme {self.scheme}{', feature dicts' * (self.features is not None)}"
+            f"{'' if self.vectors is None else f', vectors of {self.vectors.shape[1]} columns'})"
         )
 
 

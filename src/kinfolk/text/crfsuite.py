@@ -329,11 +329,11 @@ class CRF(TokenModel):
         """The same of one sentence."""
         return self.predict_marginals([xseq])[0]
 
-    def score(self, X: Any, y: Any = None, *, words: Any = None, documents: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, *, words: Any = None, documents: Any = None, vectors: Any = None) -> float:
         """The share of labels that are right, from 0 to 1, as `sklearn_crfsuite.CRF.score`; labels that are unknown do
         not count. F1 of whole entities: `kf.entity_scores(y, crf.predict(X))`."""
         self._require_fitted()
-        batch = Batch.of(X, y, self.scheme, words, documents)
+        batch = Batch.of(X, y, self.scheme, words, documents, vectors)
         gold = self.coding_.gold(batch.corpus, warns=True)
         return token_accuracy(gold.codes, self._decoder().paths(batch, forced=False)) / 100
 

@@ -24,14 +24,11 @@ from scipy import sparse
 
 from kinfolk.core.data import BOUNDS, LARGEST_VALUE, Vocabulary
 from kinfolk.errors import InputError
+from kinfolk.text.vectors import APART, VectorColumns
 
 PLAIN = frozenset([str, bool])  # types of values that need no further look
 SHORT = frozenset([str, bool, float, int])
 Item = Mapping[str, Any] | Iterable[str]
-FOR_VECTORS = (
-    "Give a short vector as one number a feature, {'vec0': 0.25, 'vec1': ...}; of a long one, such as an embedding, "
-    "its k-means cluster, {'cluster': 'c17'}, or what a classifier makes of it, {'p(PER)': 0.9}"
-)
 
 
 class DictFeatures:
@@ -46,10 +43,11 @@ class DictFeatures:
     def __init__(self, min_count: int = 1, false: bool = False) -> None:
         self.min_count, self.false = min_count, false
         self.vocabulary = Vocabulary(())
+        self.vectors: VectorColumns | None = None  # dense columns that come after them, put here by who has them
 
     @property
     def n_features(self) -> int:
-        return len(self.vocabulary)
+        return len(self.vocabulary) + (0 if self.vectors is None else self.vectors.width)
 
     def learn(self, sequences: Sequence[Sequence[Item]], n_jobs: int = 1) -> sparse.csr_array:
         """Freeze the names that occur in at least `min_count` items and return the rows (n, F)."""
@@ -64,19 +62,21 @@ class DictFeatures:
     def rows(self, sequences: Sequence[Sequence[Item]], n_jobs: int = 1) -> sparse.csr_array:
         """Rows (n, F) of other sequences; names never met in training are left out."""
         indptr, indices, values = _collect(sequences, self.vocabulary.get)
-        return sparse.csr_array((values, indices, indptr), shape=(len(indptr) - 1, self.n_features))
+        return sparse.csr_array((values, indices, indptr), shape=(len(indptr) - 1, len(self.vocabulary)))
 
     def names(self) -> list[str]:
-        return list(self.vocabulary.names)
+        return [*self.vocabulary.names, *([] if self.vectors is None else self.vectors.feature_names())]
 
     def spec(self) -> dict[str, Any]:
         return {"dicts": True, "min_count": self.min_count}
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Sequence[str]]]:
-        return {}, {"features.names": self.vocabulary.names}
+        arrays, strings = ({}, {}) if self.vectors is None else self.vectors.state()
+        return arrays, {"features.names": self.vocabulary.names, **strings}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], strings: Mapping[str, Sequence[str]]) -> None:
         self.vocabulary = Vocabulary(strings["features.names"])
+        self.vectors = VectorColumns.restored(arrays, strings)
 
 
 def _collect(
@@ -217,7 +217,7 @@ def _fault_of_list(value: Iterable[Any], expected: str) -> str | None:
             except UnicodeDecodeError:
                 return f"{expected}; got bytes that are not UTF-8: {inner[:20]!r}; decode them"
         elif _is_number(inner) or getattr(inner, "shape", ()) != ():
-            return f"{expected}; got a vector: {_described(value)}. {FOR_VECTORS}"
+            return f"{expected}; got a vector: {_described(value)}. {APART}"
         else:
             return f"{expected}; got {_described(value)} with {_described(inner)} in it"
     return None

@@ -11,11 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.collective.explain import Answer, Contribution, Explanation
+from kinfolk.core.beside import apart
 from kinfolk.core.data import Column
 from kinfolk.errors import InputError
 from kinfolk.report.page import Part, PathLike, check_report, write_report
 from kinfolk.text.batch import Batch, Entity
 from kinfolk.text.schemes import LabelCoding
+from kinfolk.text.vectors import VectorColumns
 
 if TYPE_CHECKING:
     from kinfolk.text.tagger import Tagger
@@ -127,11 +129,13 @@ def label_document(tagger: Tagger, batch: Batch, tokens: Sequence[int]) -> Label
 
 
 class NamedFeatures(NamedTuple):
-    """What a log-linear model scores tokens by: features (n, F) and their names, weights (F, L), scores (L, L) of the
-    label before or behind (rows) with the answer; None: it has no say."""
+    """What a log-linear model scores tokens by: features (n, F) and the names of the sparse ones, what it knows of the
+    dense ones, weights (F, L), scores (L, L) of the label before or behind (rows) with the answer; None: it has no
+    say."""
 
     rows: Any
     names: Sequence[str]
+    vectors: VectorColumns | None
     weights: Array
     before: Array | None
     behind: Array | None
@@ -141,15 +145,20 @@ def by_features(
     batch: Batch, path: NDArray[np.int32], marginals: Array, tokens: Sequence[int], model: NamedFeatures,
     coding: LabelCoding,
 ) -> list[FeatureExplanation]:  # fmt: skip
-    """By the features of each token, and by the labels beside it."""
+    """By the features of each token, and by the labels beside it. Vectors are one contribution, or one a name."""
+    rows, dense = apart(model.rows)
+    groups, group = ([], np.empty(0, np.int64)) if model.vectors is None else model.vectors.groups()
+    by_vectors = model.weights[rows.shape[1] :].astype(np.float64)
     words, classes = batch.corpus.columns["word"].strings(), coding.classes.names
     sentence = [-1, *batch.corpus.token_sentences.tolist(), -1]
     answers = []
     for t in tokens:
-        label, on = int(path[t]), slice(model.rows.indptr[t], model.rows.indptr[t + 1])
-        columns, weights = model.rows.indices[on], model.weights[model.rows.indices[on]].astype(np.float64)
-        added = model.rows.data[on] * (weights[:, label] - weights.mean(axis=1))
+        label, on = int(path[t]), slice(rows.indptr[t], rows.indptr[t + 1])
+        columns, weights = rows.indices[on], model.weights[rows.indices[on]].astype(np.float64)
+        added = rows.data[on] * (weights[:, label] - weights.mean(axis=1))
         shares = [FeatureShare(model.names[f], float(share)) for f, share in zip(columns, added, strict=True) if share]
+        together = np.bincount(group, dense[t] * (by_vectors[:, label] - by_vectors.mean(axis=1)), len(groups))
+        shares += [FeatureShare(name, float(share)) for name, share in zip(groups, together, strict=True)]
         for name, beside, step in (
             ("the label before", t - 1, model.before),
             ("the label behind", t + 1, model.behind),

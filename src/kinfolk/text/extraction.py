@@ -37,6 +37,7 @@ from kinfolk.text.templates import (
     elsewhere,
     ngrams,
 )
+from kinfolk.text.vectors import VectorColumns
 
 # -- Hash tables from 64-bit keys to consecutive numbers, as nogil kernels -----------------------------
 #
@@ -154,9 +155,14 @@ class TokenFeatures:
         self.vocabularies: dict[str, Vocabulary] = {}
         self.tables: list[KeyTable] = []
         self._quick: QuickRows | None = None
+        self.vectors: VectorColumns | None = None  # dense columns that come after them, put here by who has them
 
     @property
     def n_features(self) -> int:
+        return self._n_keys + (0 if self.vectors is None else self.vectors.width)
+
+    @property
+    def _n_keys(self) -> int:
         return sum(len(table) for table in self.tables)
 
     def learn(self, corpus: Corpus, n_jobs: int = 1) -> sparse.csr_array:
@@ -222,16 +228,17 @@ class TokenFeatures:
         ones = np.broadcast_to(np.float32(1), len(indices))  # every value is 1: one number stands for all
         if indptr[-1] < 2**31:
             indptr = indptr.astype(np.int32)
-        return sparse.csr_array((ones, indices, indptr), shape=(n, self.n_features))
+        return sparse.csr_array((ones, indices, indptr), shape=(n, self._n_keys))
 
     def names(self) -> list[str]:
         """The name of every feature, for people: `lower[-1]=the & lower[0]=hague`."""
         view = TokenView(_NOTHING, self.vocabularies, learning=False)
-        return [
+        described = [
             template.describe(int(key), view)
             for template, table in zip(self.templates, self.tables, strict=True)
             for key in table.keys
         ]
+        return described + ([] if self.vectors is None else self.vectors.feature_names())
 
     def spec(self) -> dict[str, Any]:
         return {"templates": [template.spec() for template in self.templates], "min_count": self.min_count}
@@ -246,7 +253,8 @@ class TokenFeatures:
                 strings[f"gazetteer.{attribute.name}"] = sorted(attribute.entries)
             elif isinstance(attribute, attributes.Lookup):
                 strings[f"lookup.{attribute.name}"] = [entry for pair in attribute.table.items() for entry in pair]
-        return arrays, strings
+        columns, names = ({}, {}) if self.vectors is None else self.vectors.state()
+        return {**arrays, **columns}, {**strings, **names}
 
     def _attributes(self) -> Iterator[Attribute]:
         """All that templates read, and what these are made of."""
@@ -265,6 +273,7 @@ class TokenFeatures:
         self.vocabularies = {
             name.removeprefix("values."): Vocabulary(v) for name, v in strings.items() if name.startswith("values.")
         }
+        self.vectors = VectorColumns.restored(arrays, strings)
 
 
 _NOTHING = Corpus.from_sentences([])

@@ -32,14 +32,14 @@ class GuardedTagger(Guarded, Tagger):
     def _local(self) -> Tagger:
         """An untrained tagger of the same settings that looks at nothing beyond the sentence."""
 
-    def _after_training(self, batch: Batch, sample_weight: Any, X_dev: Any, y_dev: Any) -> None:
+    def _after_training(self, batch: Batch, sample_weight: Any, held_out: Batch | None) -> None:
         looks_beyond = bool(getattr(self, "skips_", None))
         self.gain_ = None
         if self.guard is not None and looks_beyond:
-            self.gain_ = self._measured(batch, sample_weight, X_dev=X_dev, y_dev=y_dev)
+            self.gain_ = self._measured(batch, sample_weight, held_out)
         self._tell_gain()
 
-    def _measured(self, batch: Batch, sample_weight: Any, **held_out: Any) -> Gain:
+    def _measured(self, batch: Batch, sample_weight: Any, held_out: Batch | None) -> Gain:
         assert self.guard is not None
         corpus, coding, counted = batch.corpus, self.coding_, Counted()
         fold = document_folds(corpus, coding, self.guard, self.random_state)
@@ -55,7 +55,7 @@ class GuardedTagger(Guarded, Tagger):
                 own = None if weights is None else weights[np.unique(corpus.token_sentences[rest])]
                 models = [model.set_params(**settings) for model in (self._local(), self._anew())]
                 for model in models:
-                    model.fit(part, sample_weight=own, **held_out)
+                    model.fit(part, sample_weight=own, X_dev=held_out)
                 paths = [model._decoder().paths(asked, forced=False) for model in models]
                 codings = [model.coding_ for model in models]
                 local, collective = map(document_counts, codings, [asked.corpus] * 2, paths)

@@ -155,6 +155,11 @@ def corpus_columns(model: TokenModel, there: Sequence[str], table: TokenTable) -
     features = [one for each in taggers for one in (each.features_, each.pair_features_) if one is not None]
     if not all(isinstance(one, TokenFeatures) for one in features):
         raise InputError("the model was trained on feature dicts, and a table has words; give them to `predict`")
+    if any(one.vectors is not None for one in features):
+        raise InputError(
+            "the model was trained with vectors, and a table has none: give a corpus to "
+            "`predict(corpus, vectors=array)`"
+        )
     needed = {name: t for one in features for t in one.templates for name in t.needs() if name != "word"}
     lacking = next((name for name in needed if name not in there), None)
     if lacking is not None:

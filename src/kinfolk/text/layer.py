@@ -315,7 +315,7 @@ def said_of_parents(corpus: Corpus, table: Array) -> list[Array]:
 def _seen(name: str, batch: Batch, tokens: Array, columns: Array) -> Batch:
     """The documents of tokens as a candidate sees them."""
     part = batch.part(tokens, columns[tokens])
-    return part if name == FEATURES else replace(part, items=None)
+    return part if name == FEATURES else replace(part, items=None, corpus=part.corpus.with_vectors(None))
 
 
 # -- the model ----------------------------------------------------------------------------------------

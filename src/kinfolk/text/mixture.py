@@ -395,7 +395,7 @@ class MixtureTagger(Mixes, GuardedTagger):
         directions = tuple(map(Direction, self.parents_, found))
         return MixtureDecoder(self, resolve_jobs(self.n_jobs), directions, self.local_)
 
-    def predict_k_best(self, X: Any, k: int, forced: bool = False) -> KBest:
+    def predict_k_best(self, X: Any, k: int, forced: bool = False, *, vectors: Any = None) -> KBest:
         """For each sentence k valid labellings, (labels, log-probability), best first in the sense of `predict`: by the
         expected number of right labels, Σ_t p(y_t), of which these are exactly the k greatest.
 
@@ -403,7 +403,7 @@ class MixtureTagger(Mixes, GuardedTagger):
         sentences are; so it need not fall along the list. It is exact but where skip edges would take too much work,
         of which the log tells (see `predict_entities`); with `order="both"` of the mean of both models.
         """
-        return k_best_answers(self, X, k, forced)
+        return k_best_answers(self, X, k, forced, vectors)
 
     # -- explanation ----------------------------------------------------------------------------------
 

@@ -222,11 +222,11 @@ class SkipChainCRF(Propagates, GuardedTagger):
 
     # -- prediction -----------------------------------------------------------------------------------
 
-    def inference_report(self, X: Any) -> InferenceReport:
+    def inference_report(self, X: Any, vectors: Any = None) -> InferenceReport:
         """In which documents of X belief propagation settles."""
         self._require_fitted()
         with in_silence():  # the report says it
-            return self._decoder().run(Batch.of(X), False)[1]
+            return self._decoder().run(Batch.of(X, vectors=vectors), False)[1]
 
     def _score_parts(self) -> tuple[Array, Array | None, Array | None]:
         return self.weights_.tables[0], self.weights_.pair[0], self.weights_.pair[0].T

@@ -91,7 +91,7 @@ class TokenInstances(Instances):
         if level and len(self.labels) > LARGE_CORPUS and usual == type(base).DECLARED["tolerance"].default:
             settings["tolerance"] = EARLY
         stopped_by = None if of_fold or self.held_out is None or self.held_out.level != level else self.held_out
-        held_out = {} if stopped_by is None else {"X_dev": stopped_by.batch}
+        held_out: dict[str, Any] = {} if stopped_by is None else {"X_dev": stopped_by.batch}
         model = type(base)(**settings).fit(part, sample_weight=weights, **held_out)
         model.tolerance = usual  # a model of a file is trained anew as this one was
         if stopped_by is not None:
@@ -369,6 +369,8 @@ class StackedTagger(StackedModel, TokenModel):
         y_dev: Any = None,
         words: Any = None,
         documents: Any = None,
+        vectors: Any = None,
+        vectors_dev: Any = None,
     ) -> Self:
         """Train on a Corpus, on a list of such, or on sentences `X` with labels `y`.
 
@@ -377,10 +379,13 @@ class StackedTagger(StackedModel, TokenModel):
                           keeps its best weights; what it receives there are the predictions of the levels below. Models
                           of folds are trained without them
         words, documents  of feature dicts, as in `Tagger.fit`
+        vectors           dense columns of tokens, as `Tagger.fit` takes them; every level sees them
+        vectors_dev       the same for X_dev
         """
-        instances, depth = self._prepared(X, y, sample_weight, words, documents)
+        instances, depth = self._prepared(X, y, sample_weight, words, documents, vectors)
         if X_dev is not None:
-            instances.held_out = HeldOut(Batch.of(X_dev, y_dev, instances.bases[0].scheme), self)
+            held_out = Batch.of(X_dev, y_dev, instances.bases[0].scheme, vectors=vectors_dev)
+            instances.held_out = HeldOut(held_out, self)
         with self._all_or_nothing():
             guards = self._guards(self.known, depth)
             training = self._trained(instances, self.known, depth, guards)
@@ -430,16 +435,25 @@ class StackedTagger(StackedModel, TokenModel):
         self.levels_[-1].make_milder(learned(depth))
 
     def cross_fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, words: Any = None, documents: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        words: Any = None,
+        documents: Any = None,
+        vectors: Any = None,
     ) -> Array:
         """Predictions of the last level for the training tokens themselves, by models that never saw their labels: an
         honest score without a held-out part. (n, L), columns in the order `classes_` would have. Nothing is learned.
         """
-        instances, depth = self._prepared(X, y, sample_weight, words, documents)
+        instances, depth = self._prepared(X, y, sample_weight, words, documents, vectors)
         training = self._trained(instances, self.known, depth, estimate=True)
         return estimate(training, instances)
 
-    def _prepared(self, X: Any, y: Any, sample_weight: Any, words: Any, documents: Any) -> tuple[TokenInstances, int]:
+    def _prepared(
+        self, X: Any, y: Any, sample_weight: Any, words: Any, documents: Any, vectors: Any
+    ) -> tuple[TokenInstances, int]:
         """The tokens to learn from, and how deep."""
         check_settings(self)
         if self.base is None:
@@ -451,7 +465,7 @@ class StackedTagger(StackedModel, TokenModel):
                 if hasattr(base, "linear_chain"):
                     remedy = "give its `linear_chain()`"
                 raise SettingError("base", base, "a kinfolk tagger such as LinearChainCRF()", remedy)
-        batch = Batch.of(X, y, bases[0].scheme, words, documents)
+        batch = Batch.of(X, y, bases[0].scheme, words, documents, vectors)
         corpus, encodings = batch.corpus, {base.encoding for base in bases}
         if len(encodings) > 1:
             raise SettingError.saying(
@@ -492,11 +506,11 @@ class StackedTagger(StackedModel, TokenModel):
     def _decoder(self, weights: Any = None) -> StackedDecoder:
         return StackedDecoder(self)
 
-    def predict_k_best(self, X: Any, k: int, forced: bool = False) -> KBest:
+    def predict_k_best(self, X: Any, k: int, forced: bool = False, *, vectors: Any = None) -> KBest:
         """For each sentence the k best labellings of the last level, (labels, log-probability), best first: of a chain
         over what the levels below say, exactly those that are most probable in it. Where the base answers for documents
         of one sentence, they are its own; over MixtureTagger see its `predict_k_best`."""
-        return k_best_answers(self, X, k, forced)
+        return k_best_answers(self, X, k, forced, vectors)
 
     def _base_alone(self) -> Tagger:
         """The base as it answers for documents of one sentence."""
@@ -507,12 +521,14 @@ class StackedTagger(StackedModel, TokenModel):
         return base
 
     def explain(
-        self, X: Any, document: int | None = None, token: int | None = None, *, report: PathLike | None = None
-    ) -> Any:
+        self, X: Any, document: int | None = None, token: int | None = None, *, report: PathLike | None = None,
+        vectors: Any = None,
+    ) -> Any:  # fmt: skip
         """Why a token has its label: what its features, what it received of others, and the labels beside it add to the
         score of the answer, as `Tagger.explain`, in the last level."""
         self._require_fitted()
-        ((tagger, batch, _),) = StackedDecoder(self).parts(one_document(Batch.of(X), document, token), False)
+        one = one_document(Batch.of(X, vectors=vectors), document, token)
+        ((tagger, batch, _),) = StackedDecoder(self).parts(one, False)
         batch = replace(batch, extra_names=() if batch.extra is None else self._aggregate_names())
         return explain_document(tagger, batch, document, token, report, type(self).__name__)
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from kinfolk.core.data import Column, Relational, class_weights, label_name
 from kinfolk.core.modelfile import Functions, ModelFile, Saved, fits
-from kinfolk.core.settings import FLAG, NONE, SCHEMES, check_settings, one_of, setting, whole
+from kinfolk.core.settings import FLAG, NONE, NOT_NEGATIVE, SCHEMES, check_settings, one_of, setting, whole
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.core.training import Callback, Convergence, Optimised, TrainingPlan, UntilStopped, observed
 from kinfolk.errors import InputError
@@ -86,34 +86,38 @@ class TokenModel(Saved):
         self._require_fitted()
         return self.coding_.classes.array()
 
-    def predict(self, X: Any, forced: bool = False, *, words: Any = None, documents: Any = None) -> list[list[Any]]:
+    def predict(
+        self, X: Any, forced: bool = False, *, words: Any = None, documents: Any = None, vectors: Any = None
+    ) -> list[list[Any]]:
         """One list of labels a sentence, in the type and the tag scheme of the training data; of a list of corpora a
         list of these for each. To numpy it is one row of objects, so that `cross_val_predict` works.
 
         With `forced`, tokens of the corpus that have a label keep it, and the others are labelled given it. `words` and
-        `documents` of feature dicts are given as to `fit`.
+        `documents` of feature dicts, and `vectors`, are given as to `fit`.
         """
         self._require_fitted()
-        batch = Batch.of(X, words=words, documents=documents)
+        batch = Batch.of(X, words=words, documents=documents, vectors=vectors)
         path = self._decoder().paths(batch, forced)
         labels = self.coding_.decode(path, batch.corpus.sentence_starts)
         rows = batch.corpus.with_labels(labels, self.coding_.outer).label_rows()
         return batch.for_each(rows, list)
 
-    def predict_proba(self, X: Any, forced: bool = False, *, words: Any = None, documents: Any = None) -> list[Array]:
+    def predict_proba(
+        self, X: Any, forced: bool = False, *, words: Any = None, documents: Any = None, vectors: Any = None
+    ) -> list[Array]:
         """One array (tokens, classes) of label probabilities a sentence; columns as `classes_`.
 
         Exact for MaxEnt, MEMM, the linear-chain CRF and a mixture; a skip-chain CRF approximates them by belief
         propagation, and a stacked tagger gives those of its last level.
         """
         self._require_fitted()
-        batch = Batch.of(X, words=words, documents=documents)
+        batch = Batch.of(X, words=words, documents=documents, vectors=vectors)
         table = self._decoder().marginals(batch, forced)
         tables = np.split(table, batch.corpus.sentence_starts[1:-1]) if batch.corpus.n_sentences else []
         return batch.for_each(tables, lambda: np.empty((0, table.shape[1])))
 
     def predict_entities(
-        self, X: Any, forced: bool = False, *, words: Any = None, documents: Any = None
+        self, X: Any, forced: bool = False, *, words: Any = None, documents: Any = None, vectors: Any = None
     ) -> list[Entity]:
         """The predicted entities, each with the probability that this very entity is there.
 
@@ -122,7 +126,7 @@ class TokenModel(Saved):
         it by belief propagation. `Entity.exact` says which is which.
         """
         self._require_fitted()
-        return self._entities(Batch.of(X, words=words, documents=documents), forced)
+        return self._entities(Batch.of(X, words=words, documents=documents, vectors=vectors), forced)
 
     def _entities(self, given: Batch, forced: bool) -> list[Entity]:
         batch, decoder = replace(given, kept_rows={}), self._decoder()  # asked for twice, extracted once
@@ -201,15 +205,22 @@ class TokenModel(Saved):
 
     # -- scores ---------------------------------------------------------------------------------------
 
-    def score(self, X: Any, y: Any = None, *, words: Any = None, documents: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, *, words: Any = None, documents: Any = None, vectors: Any = None) -> float:
         """Entity F1 as conlleval counts it, from 0 to 1; token accuracy when the labels are not spans. Labels that
         training never saw count as misses, with a warning of the logger "kinfolk"."""
         self._require_fitted()
-        batch = Batch.of(X, y, self._scheme, words, documents)
+        batch = Batch.of(X, y, self._scheme, words, documents, vectors)
         return self._score_path(batch, self._decoder().paths(batch, forced=False), warns=True)
 
     def evaluate(
-        self, X: Any, y: Any = None, report: PathLike | None = None, *, words: Any = None, documents: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        report: PathLike | None = None,
+        *,
+        words: Any = None,
+        documents: Any = None,
+        vectors: Any = None,
     ) -> tuple[EntityScores | None, float]:
         """Entity scores (None when labels are not spans) and token accuracy, in percent.
 
@@ -217,7 +228,7 @@ class TokenModel(Saved):
         """
         self._require_fitted()
         check_report(report)
-        batch, decoder = Batch.of(X, y, self._scheme, words, documents), self._decoder()
+        batch, decoder = Batch.of(X, y, self._scheme, words, documents, vectors), self._decoder()
         batch = batch if report is None else replace(batch, kept_rows={})
         path = decoder.paths(batch, forced=False)
         answer = self._evaluate_path(batch, path, warns=True)
@@ -280,6 +291,12 @@ class Tagger(TokenModel, Optimised):
         None, "features that speak of a pair of labels instead of one", in_file=False
     )
     constrain: bool = setting(True, "never emit a tag sequence that breaks the scheme", FLAG)
+    vector_l2: float = setting(
+        1.0,
+        "strength of the ridge on the weights of vectors (`Corpus.with_vectors`, `fit(X, y, vectors=array)`), whose "
+        "columns are standardised",
+        NOT_NEGATIVE,
+    )
     warm_start: bool = setting(False, "`fit` starts from the weights of the previous `fit`", FLAG)
     calibrate: bool = setting(
         False,
@@ -316,6 +333,8 @@ class Tagger(TokenModel, Optimised):
         *,
         words: Any = None,
         documents: Any = None,
+        vectors: Any = None,
+        vectors_dev: Any = None,
     ) -> Self:
         """Train on a Corpus, on a list of such, or on sentences `X` with labels `y`. None and NaN ("?" in a file) are
         unknown labels.
@@ -329,11 +348,14 @@ class Tagger(TokenModel, Optimised):
                         sentence know the same word elsewhere
         documents       which sentences are one document: their number in each, or its name for each sentence, as in
                         Corpus.from_sentences. Without, each sentence is a document of its own
+        vectors         dense columns of tokens, such as embeddings, beside what is said of them otherwise: an array
+                        (tokens, columns), or one such array a sentence. A Corpus may have its own (`with_vectors`)
+        vectors_dev     the same for X_dev
         """
         check_settings(self)
         jobs = resolve_jobs(self.n_jobs)
-        batch = Batch.of(X, y, self.scheme, words, documents)
-        held_out = None if X_dev is None else Batch.of(X_dev, y_dev, self.scheme)
+        batch = Batch.of(X, y, self.scheme, words, documents, vectors)
+        held_out = None if X_dev is None else Batch.of(X_dev, y_dev, self.scheme, vectors=vectors_dev)
         before = named_weights(self) if self.warm_start and self.__sklearn_is_fitted__() else None
         coding = LabelCoding.learn(batch.corpus, self.encoding)
         if held_out is not None:
@@ -343,7 +365,7 @@ class Tagger(TokenModel, Optimised):
         pair_rows = None if pair_features is None else batch.learn(pair_features, jobs, pairs=True)
         data = Relational(rows, coding.encode(batch.corpus), coding.classes, {}, batch.corpus.token_documents)
         weights = token_weights(batch, data.labels, coding.classes, self.class_weight, sample_weight)
-        plan = TrainingPlan.of(self, jobs)
+        plan = replace(TrainingPlan.of(self, jobs), dense_l2=float(self.vector_l2))
         with self._all_or_nothing(), observed(callback, self.verbose, self.tolerance) as watcher:
             self.features_, self.pair_features_, self.coding_ = features, pair_features, coding
             self.columns_ = tuple(batch.corpus.columns)
@@ -353,10 +375,10 @@ class Tagger(TokenModel, Optimised):
             self.temperature_ = 1.0
             if self.calibrate:
                 self.make_milder(temperature(self, batch, sample_weight))
-            self._after_training(batch, sample_weight, X_dev, y_dev)
+            self._after_training(batch, sample_weight, held_out)
         return self
 
-    def _after_training(self, batch: Batch, sample_weight: Any, X_dev: Any, y_dev: Any) -> None:
+    def _after_training(self, batch: Batch, sample_weight: Any, held_out: Batch | None) -> None:
         """What a model still measures once it is trained, by what `fit` was given."""
 
     def make_milder(self, by: float) -> None:
@@ -383,8 +405,9 @@ class Tagger(TokenModel, Optimised):
     # -- explanation ----------------------------------------------------------------------------------
 
     def explain(
-        self, X: Any, document: int | None = None, token: int | None = None, *, report: PathLike | None = None
-    ) -> Any:
+        self, X: Any, document: int | None = None, token: int | None = None, *, report: PathLike | None = None,
+        vectors: Any = None,
+    ) -> Any:  # fmt: skip
         """Why a token has its label: what its features, and the labels beside it, add to the score of the answer; of a
         mixture each parent, its weight, what it predicts, and its exact share of the answer.
 
@@ -393,12 +416,14 @@ class Tagger(TokenModel, Optimised):
         report            also write a page about the document, to look at and click through
         """
         self._require_fitted()
-        one = one_document(Batch.of(X), document, token)
+        one = one_document(Batch.of(X, vectors=vectors), document, token)
         return explain_document(self, one, document, token, report, type(self).__name__)
 
     def _explanations(self, batch: Batch, path: Any, marginals: Array, tokens: Sequence[int]) -> Sequence[Any]:
         rows, names = batch.rows(self.features_, resolve_jobs(self.n_jobs)), self.features_.names()
-        weights = NamedFeatures(rows, [*names, *batch.extra_names], *self._score_parts())
+        columns = self.features_.vectors
+        names = names[: len(names) - (0 if columns is None else columns.width)]
+        weights = NamedFeatures(rows, [*names, *batch.extra_names], columns, *self._score_parts())
         return by_features(batch, path, marginals, tokens, weights, self.coding_)
 
     def _score_parts(self) -> tuple[Array, Array | None, Array | None]:
