@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
@@ -101,7 +102,7 @@ def asked(model: Any, rows: Any) -> Any:
 @pytest.mark.parametrize("labels", [LABELS, TWO], ids=["three classes", "two"])
 @pytest.mark.filterwarnings("ignore::FutureWarning")  # of defaults that scikit-learn is to change
 def test_whole_ones_are_themselves_again(base: Any, labels: Any):
-    fitted = base.fit(ROWS, labels)
+    fitted = clone(base).fit(ROWS, labels)
     np.testing.assert_array_equal(asked(built(dumps(fitted), ()), ROWS), asked(fitted, ROWS))
     assert types_to_trust(dumps(fitted)) == []
 
@@ -298,7 +299,7 @@ CHANGES: list[tuple[Any, str, Callable[[Any], Any]]] = [
 
 @pytest.mark.parametrize(("base", "path", "change"), CHANGES, ids=[f"{type(b).__name__}.{p}" for b, p, _ in CHANGES])
 def test_estimators_whose_parts_do_not_fit_are_refused(base: Any, path: str, change: Callable[[Any], Any]):
-    model = base.fit(ROWS, LABELS)
+    model = clone(base).fit(ROWS, LABELS)
     put(model, path, change)
     with pytest.raises(ModelFileError, match=r"the file was altered or is broken|not known to be safe"):
         built(dumps(model), ())

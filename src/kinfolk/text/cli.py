@@ -68,7 +68,6 @@ TOKENS_TAG = examples(
     "kinfolk tokens tag ner.kinfolk new.conll -o tagged.conll",
     "kinfolk tokens tag ner.kinfolk new.conll --entities",
     "kinfolk tokens tag ner.kinfolk new.conll --json",
-    "echo 'Mr. Washington spoke. He declined.' | kinfolk tokens tag ner.kinfolk - --text",
     "kinfolk tokens tag ner.kinfolk 'corpus/*.parquet' --engine duckdb -o tagged.parquet",
 )
 TOKENS_EVALUATE = examples(

@@ -176,7 +176,7 @@ class TokenFeatures:
             return self._rows(corpus, n_jobs, learning=False)
         indptr, indices = few
         ones = np.broadcast_to(np.float32(1), len(indices))
-        return sparse.csr_array((ones, indices, indptr.astype(np.int32)), shape=(corpus.n_tokens, self.n_features))
+        return sparse.csr_array((ones, indices, indptr.astype(np.int32)), shape=(corpus.n_tokens, self._n_keys))
 
     def few_rows(self, corpus: Corpus) -> tuple[NDArray[np.int64], NDArray[np.int32]] | None:
         """The same as indptr and indices, where the corpus is small enough for the quick way; else None."""
