@@ -221,6 +221,40 @@ def test_what_is_refused(table: Any, classes: Any, said: str):
         new().fit(GRAPH, table, train=TRAIN, classes=classes)
 
 
+def test_a_frame_is_read_by_its_ids_or_by_its_rows(trained: kf.NodeLayer):
+    """Never by a guess: an index that is more than numbers of rows has to have every id, once."""
+    pandas = pytest.importorskip("pandas", reason="data frames")
+    known, ids = trained.predict_proba(GRAPH, GIVEN), [f"p{i}" for i in range(N)]
+    order = np.random.default_rng(1).permutation(N)
+    frame = pandas.DataFrame(GIVEN, columns=NAMES, index=ids)
+    for fine in (frame, frame.iloc[order], frame.reset_index(drop=True)):
+        np.testing.assert_allclose(trained.predict_proba(GRAPH, fine), known, atol=1e-6)
+    refused = {
+        r"has 'q7' \(row \d+\), which is no node": frame.rename(index={"p7": "q7"}).iloc[order],
+        r"has 0 \(row 0\), which is no node .*reset_index\(drop=True\)": frame.set_axis(np.arange(N) * 2),
+        r"has 'p7' twice \(rows 7 and 8\)": frame.rename(index={"p8": "p7"}),
+        r"lacks the node 'p149', of 150": frame.iloc[:-1],
+        r"150 nodes; got 149": frame.iloc[:-1].reset_index(drop=True),
+    }
+    for said, wrong in refused.items():
+        with pytest.raises(InputError, match=said):
+            trained.predict(GRAPH, wrong)
+        with pytest.raises(InputError, match=said):
+            new().fit(GRAPH, wrong, train=TRAIN)
+
+
+def test_rows_of_a_frame_are_no_ids(trained: kf.NodeLayer):
+    """Ids that are 0 to n - 1 in another order."""
+    pandas = pytest.importorskip("pandas", reason="data frames")
+    order = np.random.default_rng(2).permutation(N)
+    graph = kf.Graph(GRAPH.features, GRAPH.labels, GRAPH.relations, ids=order.tolist())
+    frame = pandas.DataFrame(GIVEN, columns=NAMES)
+    known = trained.predict_proba(graph, GIVEN, known="none")
+    np.testing.assert_array_equal(trained.predict_proba(graph, frame, known="none"), known)
+    by_id = frame.set_index(pandas.Index(order, name="id")).sample(frac=1, random_state=0)
+    np.testing.assert_array_equal(trained.predict_proba(graph, by_id, known="none"), known)
+
+
 def test_settings_are_checked(trained: kf.NodeLayer):
     with pytest.raises(NotFittedError):
         new().predict(GRAPH, GIVEN)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -165,11 +166,11 @@ def test_out_of_fold_of_rows_and_of_sentences():
     rng = np.random.default_rng(0)
     table, labels = rng.normal(size=(60, 2)), rng.integers(12, size=60)
     found = kf.out_of_fold(LogisticRegression(), table, labels, folds=3)
-    assert found.classes == tuple(map(str, sorted(set(labels.tolist())))), "in the order of the model, not of strings"
+    assert found.classes == tuple(sorted(set(labels.tolist()))), "in the order of the model, not of strings"
     fresh = LogisticRegression()
     dealt = np.random.default_rng(0).permutation(60) % 3
     fresh.fit(table[dealt != 1], labels[dealt != 1])
-    place = [found.classes.index(str(one)) for one in fresh.classes_]
+    place = [found.classes.index(one) for one in fresh.classes_]
     np.testing.assert_allclose(found.probabilities[dealt == 1][:, place], fresh.predict_proba(table[dealt == 1]))
     sentences, tags = [["a", "b"], ["c"], ["a"], ["b", "c"]], [["X", "Y"], ["X"], ["X"], ["Y", "X"]]
     grouped = kf.out_of_fold(kf.MaxEnt(n_jobs=1), sentences, tags, groups=["d", "d", "e", "e"])
@@ -178,6 +179,43 @@ def test_out_of_fold_of_rows_and_of_sentences():
         kf.out_of_fold(kf.MaxEnt(), sentences, tags, groups=["d"] * 4)
     with pytest.raises(InputError, match="labels are missing"):
         kf.out_of_fold(kf.MaxEnt(), sentences)
+
+
+@pytest.mark.parametrize("labels", [[3, 12], [False, True], [0.5, 1.0], ["no", "yes"]])
+def test_classes_out_of_fold_are_labels(labels: list[Any]):
+    """In the type of the labels, and a layer knows them by name."""
+    codes = np.arange(60) % 2
+    y, table = np.array(labels)[codes], codes[:, None]
+    found = kf.out_of_fold(_ByHalf(), table, y)
+    assert found.classes == tuple(labels) and [type(one) for one in found.classes] == [type(one) for one in labels]
+    assert (np.array(found.classes)[found.probabilities.argmax(axis=1)] == y).all()
+    corpus = kf.Corpus.from_sentences([["w"]] * 60, [[label] for label in y.tolist()])
+    mild = 0.6 * found.probabilities + 0.2
+    layer = kf.TokenLayer(features=False, n_jobs=1).fit(corpus, mild, classes=found.classes)
+    assert [row[0] for row in layer.predict(corpus, mild)] == y.tolist()
+
+
+class _ByHalf:
+    """A model of two labels by the side of a half that a column is on."""
+
+    def fit(self, X: Any, y: Any) -> _ByHalf:
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict_proba(self, X: Any) -> Any:
+        return np.where(X[:, :1] > 0.5, [[0.1, 0.9]], [[0.9, 0.1]])
+
+
+def test_out_of_fold_of_several_corpora():
+    corpus, _ = world(6, 8)
+    tagger = kf.MaxEnt(templates=["sentence"], n_jobs=1)
+    known = kf.out_of_fold(tagger, corpus, folds=3)
+    for several in ([corpus[:2], corpus[2:]], list(corpus)):
+        found = kf.out_of_fold(tagger, several, folds=3)
+        np.testing.assert_array_equal(found.probabilities, known.probabilities)
+        assert found.classes == known.classes
+    with pytest.raises(InputError, match="leave `y` and `groups` out"):
+        kf.out_of_fold(tagger, corpus, corpus.label_rows())
 
 
 def test_probabilities_of_a_model_that_saw_the_labels_are_noticed(trained: kf.TokenLayer):
@@ -213,6 +251,80 @@ def test_probabilities_that_are_none(table: Any, classes: Any, said: str):
         Given.of(table, 4, classes)
 
 
+@pytest.mark.parametrize("form", ["arrays", "dicts", "frames"])
+def test_probabilities_of_sentences_have_their_lengths(trained: kf.TokenLayer, form: str):
+    """Right in all is not right: they would be those of other words."""
+
+    def of(*lengths: int) -> Any:
+        tables = [np.full((n, 5), 0.2) for n in lengths]
+        if form == "arrays":
+            return tables
+        if form == "dicts":
+            return [[dict(zip(CLASSES, row, strict=True)) for row in table] for table in tables]
+        pandas = pytest.importorskip("pandas", reason="data frames")
+        return [pandas.DataFrame(table, columns=CLASSES) for table in tables]
+
+    sentences = [["a"] * 4, [], ["b"] * 9]
+    assert [len(row) for row in trained.predict(sentences, of(4, 0, 9))] == [4, 0, 9]
+    with pytest.raises(InputError, match="sentence 0 has 4 tokens, and 9 rows of probabilities"):
+        trained.predict(sentences, of(9, 0, 4))
+    with pytest.raises(InputError, match="sentence 0 has 4 tokens, and 0 rows"):
+        trained.predict(sentences, of(0, 4, 9))
+    with pytest.raises(InputError, match="there are 3 sentences in 3 documents, and probabilities of 4"):
+        trained.predict(sentences, of(4, 4, 4, 1))
+    corpus = kf.Corpus.from_sentences([["a"] * 4, [], ["b"] * 9, ["c"]], [["O"] * n for n in (4, 0, 9, 1)], [3, 1])
+    for fine in (of(4, 9, 1), of(4, 0, 9, 1), of(13, 1)):  # by sentence, with the empty one, by document
+        assert [len(row) for row in trained.predict(corpus, fine)] == [4, 9, 1]
+    with pytest.raises(InputError, match="document 0 has 13 tokens, and 12 rows"):
+        trained.predict(corpus, of(12, 2))
+    with pytest.raises(InputError, match="sentence 1 has 9 tokens, and 1 rows"):
+        kf.TokenLayer(n_jobs=1).fit(corpus, of(4, 1, 9), classes=CLASSES)
+
+
+def test_frames_of_sentences_are_read_by_the_names_of_their_columns(trained: kf.TokenLayer):
+    pandas = pytest.importorskip("pandas", reason="data frames")
+    corpus, rows = world(2, 3)
+    frames = [pandas.DataFrame(table, columns=CLASSES) for table in rows]
+    frames[1] = frames[1][CLASSES[::-1]]
+    found, known = trained.predict_proba(corpus, frames), trained.predict_proba(corpus, rows)
+    np.testing.assert_allclose(np.concatenate(found), np.concatenate(known), atol=1e-6)
+    with pytest.raises(InputError, match="data frame 1 has the columns 'O'"):
+        trained.predict(corpus, [frames[0], frames[1][["O"]], *frames[2:]])
+
+
+def test_labels_with_gaps_stay_in_their_scheme():
+    words, classes = [["a", "b"]] * 6, ["B-ING", "I-ING", "O"]
+    corpus = kf.Corpus.from_sentences(words, [[None, "B-ING"], ["B-ING", "O"]] * 3, [2] * 3)
+    even = [np.full((2, 3), 1 / 3)] * 6
+    layer = kf.TokenLayer(features=False, n_jobs=1).fit(corpus, even, classes=classes)
+    assert layer.pool_.coding_.inner == "BIO" and [len(row) for row in layer.predict(words, even)] == [2] * 6
+    with pytest.raises(InputError, match=r"from BIO to IOBES, .* give probabilities of BIO tags .*S-"):
+        kf.TokenLayer(n_jobs=1).fit(corpus, even, classes=["S-ING", "B-ING", "O"])
+
+
+def test_documents_without_any_label_do_not_hide_those_with_labels():
+    """Two of twelve documents have labels: no fold is to have both."""
+    corpus, rows = world(12, 12)
+    tags = [row if s // 4 in (3, 7) else [None] * 4 for s, row in enumerate(corpus.label_rows())]
+    partly = kf.Corpus.from_sentences(corpus.rows(), tags, [4] * 12)
+    for seed in range(4):
+        layer = kf.TokenLayer(features=False, n_jobs=1, random_state=seed).fit(partly, rows, classes=CLASSES)
+        assert len(layer.predict(corpus, rows)) == 48
+    one = kf.Corpus.from_sentences(corpus.rows(), [tags[12 + s] if s < 4 else [None] * 4 for s in range(48)], [4] * 12)
+    with pytest.raises(InputError, match="one document is too little"):
+        kf.TokenLayer(n_jobs=1).fit(one, rows, classes=CLASSES)
+
+
+def test_tags_that_only_the_scheme_adds_are_not_missed():
+    """No entity has two words, so nobody knows of I-PER."""
+    corpus, rows = world(12, 13)
+    kept = [0, 1, 4]
+    narrow = [table[:, kept] / table[:, kept].sum(axis=1, keepdims=True) for table in rows]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DataWarning)
+        kf.TokenLayer(features=False, n_jobs=1).fit(corpus, narrow, classes=[CLASSES[k] for k in kept])
+
+
 def test_classes_that_are_others():
     corpus, rows = world(6, 10)
     with pytest.raises(InputError, match="none of the classes given"):
@@ -236,7 +348,10 @@ def test_too_little_to_learn_from():
 
 
 def test_no_tokens_at_all(trained: kf.TokenLayer):
-    assert trained.predict([], np.zeros((0, 5))) == []
+    assert trained.predict([], np.zeros((0, 5))) == [] == trained.predict([], [])
+    assert trained.predict([[]], [np.zeros((0, 5))]) == [[]] == trained.predict([[]], [[]])
+    with pytest.raises(InputError, match="expected probabilities of 1 tokens; got 0 rows"):
+        trained.predict([["a"]], [])
     assert trained.predict_entities([[]], np.zeros((0, 5))) == []
 
 

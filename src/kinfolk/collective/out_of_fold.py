@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.collective.given import Given
+from kinfolk.collective.given import Given, name_of
 from kinfolk.core.settings import whole
 from kinfolk.errors import InputError
 
@@ -17,8 +17,8 @@ Array = NDArray[Any]
 
 
 class OutOfFold(NamedTuple):
-    """Probabilities (n, C) of all tokens or rows in order, what their columns stand for, and the model trained on all,
-    which is to be asked about new ones."""
+    """Probabilities (n, C) of all tokens or rows in order, the labels that their columns stand for, and the model
+    trained on all, which is to be asked about new ones."""
 
     probabilities: Array
     classes: tuple[Any, ...]
@@ -31,30 +31,47 @@ def out_of_fold(
     """Train a model on all folds but one and ask it about that one, for every fold; then train it on all.
 
     estimator   anything with `fit` and `predict_proba`, or `predict_marginals` as sklearn-crfsuite has it
-    X, y        a labelled Corpus; a list of sentences and their labels; or rows and labels, as scikit-learn takes them
+    X, y        a labelled Corpus, or a list of such; a list of sentences and their labels; or rows and labels, as
+                scikit-learn takes them
     groups      the document of each sentence, or the group of each row; these stay together. Of a Corpus its documents
     """
     whole(2).check("folds", folds)
-    parts = _Corpus(X) if hasattr(X, "n_documents") and hasattr(X, "select") else _Rows(X, y, groups)
+    parts = _parts(X, y, groups)
     if parts.n_groups < 2:
         raise InputError("out_of_fold holds out whole documents or groups, and there is only one; give two or more")
     dealt = np.random.default_rng(random_state).permutation(parts.n_groups) % min(folds, parts.n_groups)
     found: list[tuple[Array, Given]] = []
+    labels: dict[str, Any] = {}  # by their names
     for k in range(int(dealt.max()) + 1):
         model = _fresh(estimator)
         model.fit(*parts.taken(np.flatnonzero(dealt != k)))
         asked, *_ = parts.taken(np.flatnonzero(dealt == k))
         rows = parts.rows(np.flatnonzero(dealt == k))
+        labels |= {name_of(label): label for label in _classes(model) or ()}
         found.append((rows, Given.of(_said(model, asked), len(rows), _classes(model))))
     model = _fresh(estimator)
     model.fit(*parts.everything())
-    order = list(map(str, _classes(model) or ()))  # columns as those of the model, which is asked about new ones
+    order = list(map(name_of, _classes(model) or ()))  # columns as those of the model, which is asked about new ones
+    labels |= dict(zip(order, _classes(model) or (), strict=True))
     names = dict.fromkeys([*order, *sorted({name for _, given in found for name in given.names})])
     place = {name: c for c, name in enumerate(names)}
     table = np.zeros((parts.n, len(place)))
     for rows, given in found:
         table[rows[:, None], np.array([place[name] for name in given.names])] = given.table
-    return OutOfFold(table, tuple(place), model)
+    return OutOfFold(table, tuple(labels.get(name, name) for name in place), model)
+
+
+def _parts(X: Any, y: Any, groups: Any) -> _Corpus | _Rows:
+    several = isinstance(X, list | tuple | np.ndarray) and len(X) > 0 and all(map(_is_corpus, X))
+    if not several and not _is_corpus(X):
+        return _Rows(X, y, groups)
+    if y is not None or groups is not None:
+        raise InputError("a Corpus has its own labels and documents: leave `y` and `groups` out, or give sentences")
+    return _Corpus(type(X[0]).joined(list(X)) if several else X)
+
+
+def _is_corpus(X: Any) -> bool:
+    return hasattr(X, "n_documents") and hasattr(X, "select")
 
 
 class _Corpus:
@@ -129,4 +146,4 @@ def _said(model: Any, asked: Any) -> Any:
 
 def _classes(model: Any) -> Sequence[Any] | None:
     found = getattr(model, "classes_", None)
-    return None if found is None else list(found)
+    return None if found is None else found.tolist() if hasattr(found, "tolist") else list(found)

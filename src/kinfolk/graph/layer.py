@@ -27,6 +27,7 @@ from kinfolk.collective.templates import set_known
 from kinfolk.core.data import Classes
 from kinfolk.core.modelfile import Functions, ModelFile, fits, restored
 from kinfolk.core.settings import FLAG, NONE, check_settings, one_of, setting, whole
+from kinfolk.core.table import id_name
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.core.training import speaker
 from kinfolk.errors import DataWarning, InputError, SettingError, warn
@@ -277,8 +278,8 @@ class NodeLayer(CollectiveLayer):
 
         X               a Graph
         probabilities   of every node, in the order of the graph: an array (nodes, classes), or a data frame with a
-                        column a class, whose index may have the ids. Those of nodes trained on have to be by a model
-                        that has not seen their labels (`out_of_fold`)
+                        column a class, whose index has the ids, in any order, or only numbers the rows. Those of nodes
+                        trained on have to be by a model that has not seen their labels (`out_of_fold`)
         train           a mask, numbers or ids of the nodes whose labels may be used; None: all labelled ones
         classes         the labels that columns stand for
         """
@@ -376,12 +377,35 @@ class NodeLayer(CollectiveLayer):
 
 
 def given_of(X: Any, probabilities: Any, classes: Any) -> Given:
-    """Probabilities of the nodes of a graph, in its order. A data frame whose index has the ids, in any order, is put
-    in that of the graph."""
+    """Probabilities of the nodes of a graph, in its order. A data frame without an index of its own stands in that
+    order; the index of any other has to have the ids, each once, by which rows are put in that of the graph."""
     graph = graph_of(X)
     index = getattr(probabilities, "index", None) if hasattr(probabilities, "columns") else None
-    if index is not None and not callable(index):
-        place = {str(key): i for i, key in enumerate(index)}
-        if len(place) == len(graph.ids) and {*place} == {*graph.ids}:
-            probabilities = probabilities.iloc[[place[key] for key in graph.ids]]
+    if index is not None and not callable(index) and not _is_plain(index):
+        probabilities = probabilities.iloc[_rows_by_id(index, graph.ids)]
     return Given.of(probabilities, graph.n_nodes, classes, "node")
+
+
+def _is_plain(index: Any) -> bool:
+    """Whether it only numbers the rows, as that of a new frame does."""
+    ranged = type(index).__name__ == "RangeIndex" and index.name is None
+    return ranged and (index.start, index.step) == (0, 1)
+
+
+def _rows_by_id(index: Any, ids: Sequence[str]) -> list[int]:
+    """Of every node the row of the frame."""
+    remedy = "put the ids in the index, each once; of rows in the order of the graph give frame.reset_index(drop=True)"
+    nodes, place = {*ids}, dict[str, int]()
+    for row, key in enumerate(index):
+        name = id_name(key)
+        if name not in nodes:
+            raise InputError(
+                f"the index of the data frame has {key!r} (row {row}), which is no node of the graph: {remedy}"
+            )
+        if name in place:
+            raise InputError(f"the index of the data frame has {key!r} twice (rows {place[name]} and {row}): {remedy}")
+        place[name] = row
+    missing = next((key for key in ids if key not in place), None)
+    if missing is not None:
+        raise InputError(f"the index of the data frame lacks the node {missing!r}, of {len(ids)} nodes: {remedy}")
+    return [place[key] for key in ids]

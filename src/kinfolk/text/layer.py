@@ -57,20 +57,37 @@ BY_LETTERS = {"E": ("IOBES",), "S": ("IOBES",), "L": ("BILOU",), "U": ("BILOU",)
 
 
 def coding_of(corpus: Corpus, given: Given) -> LabelCoding:
-    """Labels in the tag scheme of the classes given; where letters leave two, in the one by which they are likelier."""
-    if corpus.scheme is None:
+    """Labels in the tag scheme of the classes given; where letters leave two, in the one by which they are likelier.
+    Labels with gaps stay as they are: a gap hides whether an entity goes on."""
+    if corpus.scheme is None or corpus.labels is None:
         return LabelCoding.learn(corpus, "auto")
     letters = {name[0] for name in given.names if name[1:2] in ("-", "")}
-    encodings = next((BY_LETTERS[one] for one in sorted(letters) if one in BY_LETTERS), ("BIO", "IOB1"))
+    either = ("IOB1",) if "I" in letters and "B" not in letters else ("BIO", "IOB1")
+    encodings = next((BY_LETTERS[one] for one in sorted(letters) if one in BY_LETTERS), either)
+    if (corpus.labels.codes < 0).any():
+        if corpus.scheme not in encodings:
+            remedy = f"give probabilities of {corpus.scheme} tags"
+            if corpus.scheme == "BIO":
+                remedy += " (those of S- and U- added to B-, of E- and L- to I-)"
+            raise InputError(
+                f"some tokens have no label, and labels with gaps cannot be rewritten from {corpus.scheme} to "
+                f"{' or '.join(encodings)}, the scheme of the classes given: {remedy}",
+                *corpus.line_of(int(corpus.labels.codes.argmin())),
+            )
+        encodings = (corpus.scheme,)
     found = [LabelCoding.learn(corpus, encoding) for encoding in encodings]
-    return max(found, key=lambda coding: _likelihood(corpus, given, coding)) if len(found) > 1 else found[0]
+    return found[0] if len(found) == 1 else found[int(np.argmax(_likelihoods(corpus, given, found)))]
 
 
-def _likelihood(corpus: Corpus, given: Given, coding: LabelCoding) -> float:
-    labels = coding.encode(corpus)
-    known = np.flatnonzero(labels >= 0)
-    table = given.aligned(coding.classes, tells=False)
-    return float(np.log(np.maximum(table[known, labels[known]], 1e-6)).sum())
+def _likelihoods(corpus: Corpus, given: Given, codings: Sequence[LabelCoding]) -> list[float]:
+    """Of labels that the model given knows, whichever way they are written."""
+    labels = [coding.encode(corpus) for coding in codings]
+    known = np.ones(corpus.n_tokens, bool)
+    for coding, codes in zip(codings, labels, strict=True):
+        known &= np.array([*(name in given.names for name in coding.classes.names), False])[codes]
+    tables = [given.aligned(coding.classes, tells=False)[known] for coding in codings]
+    chosen = [table[np.arange(len(table)), codes[known]] for table, codes in zip(tables, labels, strict=True)]
+    return [float(np.log(np.maximum(one, 1e-6)).sum()) for one in chosen]
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,10 +154,13 @@ class PooledTagger(TokenModel):
         corpus = batch.corpus
         if not corpus.is_labelled:
             raise InputError("training needs labels: give a labelled Corpus, or `y`")
-        if corpus.n_documents < 2:
-            raise InputError("one document is too little: what company adds is learned by documents held out; give two")
+        if len(documents_with_labels(corpus)) < 2:
+            raise InputError(
+                "one document is too little: what company adds is learned by documents held out; give two with labels"
+            )
         coding = coding_of(corpus, given)
-        labels, table = coding.encode(corpus), given.aligned(coding.classes)
+        labels = coding.encode(corpus)
+        table = given.aligned(coding.classes, seen=[coding.classes.names[k] for k in np.unique(labels[labels >= 0])])
         warn_of_in_sample(table, labels)
         self.coding_, self.doubt_ = coding, doubt(table)
         self._learn(replace(batch, extra=None), labels, table)
@@ -215,9 +235,12 @@ class PooledTagger(TokenModel):
 
     def _folds(self, corpus: Corpus) -> NDArray[np.int32]:
         """(n,), of every token that of its document."""
-        n, wanted = corpus.n_documents, self.folds or (3 if corpus.n_tokens < MANY else 2)
-        dealt = np.random.default_rng(self.random_state).permutation(n) % min(n, wanted)
-        return dealt.astype(np.int32)[corpus.token_documents]
+        wanted, rng = self.folds or (3 if corpus.n_tokens < MANY else 2), np.random.default_rng(self.random_state)
+        with_labels, dealt = documents_with_labels(corpus), np.zeros(corpus.n_documents, np.int32)
+        without = np.setdiff1d(np.arange(corpus.n_documents), with_labels)
+        for some in (with_labels, without):  # each fold has its share of labels
+            dealt[some] = rng.permutation(len(some)) % min(len(with_labels), wanted)
+        return dealt[corpus.token_documents]
 
     def _tagger(self, name: str) -> LinearChainCRF:
         templates: Any = [short_shape[0]]
@@ -295,6 +318,24 @@ class PooledTagger(TokenModel):
         self.features = FEATURES in self.weights_
 
 
+def documents_with_labels(corpus: Corpus) -> NDArray[np.int32]:
+    """Their numbers."""
+    assert corpus.labels is not None
+    return np.unique(corpus.token_documents[corpus.labels.codes >= 0])
+
+
+def given_of(batch: Batch, probabilities: Any, classes: Any) -> Given:
+    """Probabilities of the tokens of a batch; those of sentences, or of documents, have as many rows as these."""
+    corpus = batch.corpus
+    sentences = np.diff(corpus.sentence_starts)
+    if batch.filled is not None:  # sentences as they were given, those without tokens too
+        sentences, found = np.zeros(len(batch.filled), np.int64), sentences
+        sentences[batch.filled] = found
+    documents = np.bincount(corpus.token_documents, minlength=corpus.n_documents)
+    lengths = {"sentence": sentences.tolist(), "document": documents.tolist()}
+    return Given.of(probabilities, corpus.n_tokens, classes, lengths=lengths)
+
+
 def said_of_parents(corpus: Corpus, table: Array) -> list[Array]:
     """(n, L) each: what was given of the token before, of the one behind, and the mean of the others of the document
     with the same word; zeros where there is none."""
@@ -351,7 +392,7 @@ class TokenLayer(CollectiveLayer):
         """
         check_settings(self)
         batch = Batch.of(X, y)
-        given = Given.of(probabilities, batch.corpus.n_tokens, classes)
+        given = given_of(batch, probabilities, classes)
         names = ("features", "folds", "mixture", "random_state", "n_jobs", "verbose")
         settings = {name: getattr(self, name) for name in names}
         with self._all_or_nothing():
@@ -370,7 +411,7 @@ class TokenLayer(CollectiveLayer):
     def _batch(self, X: Any, probabilities: Any, y: Any, classes: Any) -> Batch:
         self._require_fitted()
         batch = Batch.of(X, y)
-        given = Given.of(probabilities, batch.corpus.n_tokens, self.names_ if classes is None else classes)
+        given = given_of(batch, probabilities, self.names_ if classes is None else classes)
         return self.pool_.given(batch, given)
 
     @property
