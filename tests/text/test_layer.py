@@ -281,6 +281,20 @@ def test_probabilities_of_sentences_have_their_lengths(trained: kf.TokenLayer, f
         kf.TokenLayer(n_jobs=1).fit(corpus, of(4, 1, 9), classes=CLASSES)
 
 
+def test_probabilities_of_several_corpora(trained: kf.TokenLayer):
+    """As taggers answer a list of corpora, or as those of one."""
+    corpus, rows = world(4, 3)
+    dicts = [[dict(zip(CLASSES, row, strict=True)) for row in table] for table in rows]
+    several, known = [corpus[:1], corpus[1:]], np.concatenate(trained.predict_proba(corpus, rows))
+    for form in (rows, [rows[:4], rows[4:]], [dicts[:4], dicts[4:]], dicts, [table.tolist() for table in rows]):
+        found = [table for part in trained.predict_proba(several, form) for table in part]
+        np.testing.assert_allclose(np.concatenate(found), known, atol=1e-6)
+    with pytest.raises(InputError, match=r"of \[4, 12\] sentences; got \[12, 4\]"):
+        trained.predict(several, [rows[4:], rows[:4]])
+    with pytest.raises(InputError, match="must be numbers"):
+        trained.predict(corpus, [rows[:4], [*rows[4:-1], rows[-1][:2]]])
+
+
 def test_frames_of_sentences_are_read_by_the_names_of_their_columns(trained: kf.TokenLayer):
     pandas = pytest.importorskip("pandas", reason="data frames")
     corpus, rows = world(2, 3)

@@ -136,7 +136,7 @@ def _read(probabilities: Any) -> tuple[Array, tuple[str, ...] | None, list[int] 
             for label, value in row.items():
                 table[i, place[names[label]]] = value
         return table, tuple(place), lengths
-    if all(np.ndim(part) == 2 or length == 0 for part, length in zip(parts, lengths, strict=True)):
+    if all(length == 0 or _is_table(part) for part, length in zip(parts, lengths, strict=True)):
         filled = [_numbers(part) for part in parts if len(part)]
         widths = {part.shape[1] for part in filled}
         if len(widths) > 1:
@@ -145,6 +145,13 @@ def _read(probabilities: Any) -> tuple[Array, tuple[str, ...] | None, list[int] 
             )
         return (np.concatenate(filled) if filled else np.zeros((0, 0))), None, lengths
     return _numbers(parts), None, None
+
+
+def _is_table(part: Any) -> bool:
+    try:
+        return bool(np.ndim(part) == 2)
+    except ValueError:  # rows of several lengths
+        return False
 
 
 def _of_frames(frames: Sequence[Any]) -> tuple[Array, tuple[str, ...], list[int]]:

@@ -12,7 +12,7 @@ Candidates, pooled by their log-loss on documents that they have not seen (`lear
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self, final
 
@@ -327,6 +327,11 @@ def documents_with_labels(corpus: Corpus) -> NDArray[np.int32]:
 def given_of(batch: Batch, probabilities: Any, classes: Any) -> Given:
     """Probabilities of the tokens of a batch; those of sentences, or of documents, have as many rows as these."""
     corpus = batch.corpus
+    if batch.sizes is not None and _by_corpus(probabilities):
+        if [*map(len, probabilities)] != [*batch.sizes]:
+            got = f"expected one list a corpus, of {[*batch.sizes][:8]} sentences; got {[*map(len, probabilities)][:8]}"
+            raise InputError(f"{got}: give the probabilities of the same corpora")
+        probabilities = [sentence for part in probabilities for sentence in part]
     sentences = np.diff(corpus.sentence_starts)
     if batch.filled is not None:  # sentences as they were given, those without tokens too
         sentences, found = np.zeros(len(batch.filled), np.int64), sentences
@@ -334,6 +339,14 @@ def given_of(batch: Batch, probabilities: Any, classes: Any) -> Given:
     documents = np.bincount(corpus.token_documents, minlength=corpus.n_documents)
     lengths = {"sentence": sentences.tolist(), "document": documents.tolist()}
     return Given.of(probabilities, corpus.n_tokens, classes, lengths=lengths)
+
+
+def _by_corpus(probabilities: Any) -> bool:
+    """Whether they are lists of those of sentences, as taggers answer a list of corpora."""
+    if not isinstance(probabilities, list | tuple) or not all(isinstance(part, list | tuple) for part in probabilities):
+        return False
+    token = next((token for part in probabilities for sentence in part for token in sentence), None)
+    return isinstance(token, Mapping) or np.ndim(token) == 1  # type: ignore[arg-type]
 
 
 def said_of_parents(corpus: Corpus, table: Array) -> list[Array]:
