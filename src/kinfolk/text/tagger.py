@@ -26,7 +26,7 @@ from kinfolk.text.dicts import DictFeatures
 from kinfolk.text.explain import NamedFeatures, by_features, explain_document, one_document
 from kinfolk.text.extraction import Templates, TokenFeatures, for_corpus, restored_features
 from kinfolk.text.schemes import LabelCoding, check_encoding
-from kinfolk.text.scores import EntityScores, span_scores, token_accuracy, write_scores
+from kinfolk.text.scores import EntityScores, span_scores, spans_to_judge, token_accuracy, write_scores
 
 # -- what a tagger and its method say to each other: what is learned from, and what is asked after training ---
 
@@ -249,8 +249,9 @@ class TokenModel(Saved):
         if self.coding_.inner is None:
             return None, accuracy
         guess = Column(path, self.coding_.classes.names)
-        spans = [schemes.spans(c, batch.corpus.sentence_starts, self.coding_.inner) for c in (gold, guess)]
-        return span_scores(*spans), accuracy
+        starts, inner = batch.corpus.sentence_starts, self.coding_.inner
+        truth, found = (schemes.spans(column, starts, inner) for column in (gold, guess))
+        return span_scores(*spans_to_judge(truth, found, gold.codes >= 0)), accuracy
 
 
 # -- how the log-linear ones learn --------------------------------------------------------------------------
