@@ -6,19 +6,28 @@ INSTALLED := $(VENV)/.installed
 TESTS_INSTALLED := $(VENV)/.installed-tests
 SPARK_INSTALLED := $(VENV)/.installed-spark
 DOCS_INSTALLED := $(VENV)/.installed-docs
+LOWEST := build/venv-lowest
+LOWEST_INSTALLED := $(LOWEST)/.installed
+# Of the suite, what touches most of other libraries; `make test-lowest TESTS=tests` runs all of it.
+TESTS ?= tests/core tests/learning tests/inference tests/contract tests/net tests/graph/test_forged_estimators.py \
+  tests/graph/test_stacked_files.py tests/graph/test_frames.py tests/linking/test_frames_out.py tests/test_public_face.py
+RELEASE_INSTALLED := $(VENV)/.installed-release
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lint test test-spark check bench docs clean
+.PHONY: help demo lint test test-spark test-lowest check bench docs test-docs dist clean
 
 help:
 	@echo "make demo   three generated worlds (names, papers, customers): what the company adds, in a table and a page"
 	@echo "make test   the test suite"
 	@echo "make test-spark   the tests of the engine Spark, in local mode; installs PySpark, needs Java 17"
+	@echo "make test-lowest   a part of the suite with the lowest versions of other libraries that are allowed"
 	@echo "make lint   ruff (format and rules) and mypy"
 	@echo "make check  lint and the test suite"
 	@echo "make bench  speed and memory beside python-crfsuite, mixture and skip chain beside the CRF, stacking, linkage"
 	@echo "make docs   the guides as a site, in site/index.html; needs no network to be read"
+	@echo "make test-docs   the site in a browser: its search, opened from the folder, and its reference"
+	@echo "make dist   wheel and sdist, in dist/, tried in an empty environment without a compiler"
 	@echo "make clean  remove the virtual environment and caches"
 
 $(INSTALLED): pyproject.toml constraints.txt
@@ -48,9 +57,17 @@ $(SPARK_INSTALLED): $(TESTS_INSTALLED)
 test-spark: $(SPARK_INSTALLED)
 	$(BIN)/python -m pytest -n 0 -m spark tests/engines
 
+$(LOWEST_INSTALLED): pyproject.toml constraints-lowest.txt
+	$(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-lowest.txt --editable '.[dev]'
+	touch $@
+
+test-lowest: $(LOWEST_INSTALLED)
+	NUMBA_CACHE_DIR=$(CURDIR)/build/numba-lowest $(LOWEST)/bin/python -m pytest $(TESTS)
+
 lint: $(TESTS_INSTALLED)
-	$(BIN)/ruff format --check src tests benchmarks examples
-	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/ruff format --check src tests benchmarks examples scripts
+	$(BIN)/ruff check src tests benchmarks examples scripts
 	$(BIN)/mypy
 
 check: lint test
@@ -71,6 +88,16 @@ $(DOCS_INSTALLED): $(INSTALLED)
 docs: $(DOCS_INSTALLED)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "open site/index.html"
+
+test-docs: docs $(TESTS_INSTALLED)
+	$(BIN)/python -m pytest -n 0 tests/browser/test_site.py
+
+$(RELEASE_INSTALLED): $(INSTALLED)
+	$(INSTALL) '.[release]'
+	touch $@
+
+dist: $(RELEASE_INSTALLED)
+	$(BIN)/python scripts/dist.py
 
 clean:
 	rm -rf $(VENV) .numba_cache .pytest_cache .hypothesis .mypy_cache .ruff_cache build dist site
