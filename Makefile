@@ -9,13 +9,13 @@ DOCS_INSTALLED := $(VENV)/.installed-docs
 LOWEST := build/venv-lowest
 LOWEST_INSTALLED := $(LOWEST)/.installed
 # Of the suite, what touches most of other libraries; `make test-lowest TESTS=tests` runs all of it.
-TESTS ?= tests/core tests/learning tests/inference tests/contract tests/net tests/graph/test_forged_estimators.py \
+TESTS ?= tests/core tests/learning tests/inference tests/contract tests/graph/test_forged_estimators.py \
   tests/graph/test_stacked_files.py tests/graph/test_frames.py tests/linking/test_frames_out.py tests/test_public_face.py
 RELEASE_INSTALLED := $(VENV)/.installed-release
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lint test test-spark test-lowest check bench docs test-docs dist clean
+.PHONY: help demo lint test test-spark test-lowest check bench docs test-docs dist mutants clean
 
 help:
 	@echo "make demo   three generated worlds (names, papers, customers): what the company adds, in a table and a page"
@@ -28,6 +28,7 @@ help:
 	@echo "make docs   the guides as a site, in site/index.html; needs no network to be read"
 	@echo "make test-docs   the site in a browser: its search, opened from the folder, and its reference"
 	@echo "make dist   wheel and sdist, in dist/, tried in an empty environment without a compiler"
+	@echo "make mutants   small mistakes in the code, one at a time: which of them no test notices (an hour)"
 	@echo "make clean  remove the virtual environment and caches"
 
 $(INSTALLED): pyproject.toml constraints.txt
@@ -62,8 +63,9 @@ $(LOWEST_INSTALLED): pyproject.toml constraints-lowest.txt
 	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-lowest.txt --editable '.[dev]'
 	touch $@
 
+# Old libraries warn of each other.
 test-lowest: $(LOWEST_INSTALLED)
-	NUMBA_CACHE_DIR=$(CURDIR)/build/numba-lowest $(LOWEST)/bin/python -m pytest $(TESTS)
+	NUMBA_CACHE_DIR=$(CURDIR)/build/numba-lowest $(LOWEST)/bin/python -m pytest -W ignore::DeprecationWarning $(TESTS)
 
 lint: $(TESTS_INSTALLED)
 	$(BIN)/ruff format --check src tests benchmarks examples scripts
@@ -98,6 +100,9 @@ $(RELEASE_INSTALLED): $(INSTALLED)
 
 dist: $(RELEASE_INSTALLED)
 	$(BIN)/python scripts/dist.py
+
+mutants: $(TESTS_INSTALLED)
+	$(BIN)/python scripts/mutants.py
 
 clean:
 	rm -rf $(VENV) .numba_cache .pytest_cache .hypothesis .mypy_cache .ruff_cache build dist site
