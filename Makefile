@@ -10,7 +10,8 @@ LOWEST := build/venv-lowest
 LOWEST_INSTALLED := $(LOWEST)/.installed
 # Of the suite, what touches most of other libraries; `make test-lowest TESTS=tests` runs all of it.
 TESTS ?= tests/core tests/learning tests/inference tests/contract tests/graph/test_forged_estimators.py \
-  tests/graph/test_stacked_files.py tests/graph/test_frames.py tests/linking/test_frames_out.py tests/test_public_face.py
+  tests/graph/test_stacked_files.py tests/graph/test_frames.py tests/linking/test_frames_out.py tests/cli/test_help_cli.py \
+  tests/test_public_face.py
 RELEASE_INSTALLED := $(VENV)/.installed-release
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 
