@@ -10,7 +10,6 @@ import contextlib
 import errno
 import hashlib
 import importlib
-import importlib.metadata
 import inspect
 import itertools
 import json
@@ -32,7 +31,7 @@ from kinfolk.errors import ModelFileError, SettingError, UntrustedError
 
 FORMAT = "kinfolk-model"
 FORMAT_VERSION = 1
-LIBRARY_VERSION = importlib.metadata.version("kinfolk")
+LIBRARY_VERSION: str = importlib.import_module("kinfolk").__version__
 MAX_HEADER_BYTES = 32 * 2**20  # parsed JSON takes many times its size in memory
 _CODES = "BOOL:? U8:u1 U16:<u2 U32:<u4 U64:<u8 I8:i1 I16:<i2 I32:<i4 I64:<i8 F32:<f4 F64:<f8"
 _CODE_OF = {np.dtype(name): code for code, name in (pair.split(":") for pair in _CODES.split())}
