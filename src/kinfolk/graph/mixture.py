@@ -43,7 +43,7 @@ from kinfolk.collective.mixture import (
 from kinfolk.collective.templates import set_known
 from kinfolk.core.data import finite
 from kinfolk.core.modelfile import Functions, ModelFile
-from kinfolk.core.settings import FLAG, NAMES, NONE, one_of, setting, whole
+from kinfolk.core.settings import FLAG, MANY, NAMES, NONE, one_of, setting
 from kinfolk.core.threads import resolve_jobs, run_chunks
 from kinfolk.core.training import (
     Callback,
@@ -264,8 +264,8 @@ class MixtureNodes(Mixes, GuardedNodes, Optimised):
     GONE: ClassVar[tuple[str, ...]] = ("min_count", "scheme", "encoding", "constrain", "order")
 
     relations: Sequence[str] | None = setting(None, RELATIONS, NAMES | NONE)
-    orders: int = setting(10, "random orders of the nodes to train on", whole(1))
-    predict_orders: int = setting(50, "random orders to average marginals over", whole(1))
+    orders: int = setting(10, "random orders of the nodes to train on", MANY)
+    predict_orders: int = setting(50, "random orders to average marginals over", MANY)
     evidence: str = setting(
         "first",
         'nodes whose labels are known: "first" in every order, so that all others see them, and no order is more '
