@@ -9,7 +9,7 @@ DOCS_INSTALLED := $(VENV)/.installed-docs
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lint test test-spark check bench docs clean
+.PHONY: help demo lint test test-spark check fuzz bench docs clean
 
 help:
 	@echo "make demo   three generated worlds (names, papers, customers): what the company adds, in a table and a page"
@@ -17,6 +17,7 @@ help:
 	@echo "make test-spark   the tests of the engine Spark, in local mode; installs PySpark, needs Java 17"
 	@echo "make lint   ruff (format and rules) and mypy"
 	@echo "make check  lint and the test suite"
+	@echo "make fuzz   forged model files, mangled inputs, any command: TRIES=10000, SEED=0, ONLY=readers"
 	@echo "make bench  speed and memory beside python-crfsuite, mixture and skip chain beside the CRF, stacking, linkage"
 	@echo "make docs   the guides as a site, in site/index.html; needs no network to be read"
 	@echo "make clean  remove the virtual environment and caches"
@@ -54,6 +55,13 @@ lint: $(TESTS_INSTALLED)
 	$(BIN)/mypy
 
 check: lint test
+
+TRIES ?= 10000
+SEED ?= 0
+ONLY ?= all
+
+fuzz: $(TESTS_INSTALLED)
+	$(BIN)/python tests/fuzz/fuzz.py --tries $(TRIES) --seed $(SEED) --only $(ONLY)
 
 bench: $(TESTS_INSTALLED)
 	$(BIN)/python benchmarks/reading.py

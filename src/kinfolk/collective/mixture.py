@@ -836,7 +836,11 @@ def taken_shares(file: ModelFile, d: int, spec: Mapping[str, Any]) -> NDArray[An
     """Fixed mixing weights of the rule for parents that `spec` describes."""
     if spec["parent_features"] not in PARENT_FEATURES:
         raise ModelFileError(f"parent features {spec['parent_features']!r} are not known: upgrade kinfolk")
-    return file.arrays[f"mixture.{d}.shares"] if spec["shares"] else None
+    if not spec["shares"]:
+        return None
+    shares = file.arrays[f"mixture.{d}.shares"]
+    fits(shares.dtype.kind == "f" and bool((shares >= 0).all()))
+    return shares
 
 
 def taken_weights(file: ModelFile, d: int, rule: Any, n_features: int, n_labels: int) -> TableWeights:

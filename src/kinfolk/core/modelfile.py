@@ -73,8 +73,8 @@ class ModelFile:
     def array(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
         """An array of weights, that has to have a shape."""
         found = self.arrays[name]
-        if found.dtype.kind != "f":
-            raise ModelFileError(f"{name!r} is of {found.dtype}; the model asks for float32 or float64")
+        if found.dtype != np.float32:
+            raise ModelFileError(f"{name!r} is of {found.dtype}; the model asks for float32")
         if found.shape != shape:
             raise ModelFileError(f"{name!r} has shape {found.shape}; the model asks for {shape}")
         return found

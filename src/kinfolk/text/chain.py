@@ -26,7 +26,7 @@ from kinfolk.text.batch import Batch, Confidence, Entity, entity_list, found_spa
 from kinfolk.text.calibration import scaled, temperature
 from kinfolk.text.corpus import Corpus
 from kinfolk.text.schemes import LabelCoding
-from kinfolk.text.tagger import Tagger, TrainingSet
+from kinfolk.text.tagger import Tagger, TrainingSet, extra_columns
 
 # -- From fitted weights to answers: labels, probabilities, k-best lists, entities with confidence -----
 #
@@ -282,12 +282,16 @@ class ChainTagger(Tagger):
         """Divide all scores by a temperature."""
         self.weights_, self.temperature_ = scaled(self.weights_, by), by
 
+    @property
+    def n_extra(self) -> int:
+        return int(self.weights_.node.shape[0]) - self.features_.n_features
+
     def _decoder(self, weights: Any = None) -> Decoder:
         return Decoder(self, resolve_jobs(self.n_jobs), self.weights_ if weights is None else weights)
 
     def to_state(self) -> ModelFile:
         state = super().to_state()
-        state.header["extra"] = self.weights_.node.shape[0] - self.features_.n_features
+        state.header["extra"] = self.n_extra
         state.header["temperature"] = self.temperature_
         state.arrays.update({f"weights.{name}": array for name, array in self.weights_._asdict().items()})
         return state
@@ -297,7 +301,7 @@ class ChainTagger(Tagger):
         self.temperature_ = float(file.header.get("temperature", 1.0))  # files of an earlier make have none
         fits(0 < self.temperature_ < np.inf)
         n, pairs = len(self.coding_.classes), self.transition_features_
-        width, g = self.features_.n_features + int(file.header["extra"]), 0 if pairs is None else pairs.n_features
+        width, g = self.features_.n_features + extra_columns(file), 0 if pairs is None else pairs.n_features
         shapes = Weights((width, n), (n,), (n, n), (g, n * n))._asdict()  # type: ignore[arg-type]
         self.weights_ = Weights(**{name: file.array(f"weights.{name}", shape) for name, shape in shapes.items()})
 

@@ -341,6 +341,11 @@ class Tagger(TokenModel, Optimised):
 
     # -- model files ----------------------------------------------------------------------------------
 
+    @property
+    def n_extra(self) -> int:
+        """Columns behind those of the features that there are weights for: what a stacked level receives."""
+        return 0
+
     def to_state(self) -> ModelFile:
         """Feature sets are kept as what templates became in training."""
         state = ModelFile(
@@ -379,3 +384,10 @@ class Tagger(TokenModel, Optimised):
         check_encoding(self.encoding)
         classes = self.coding_.classes
         class_weights(np.arange(len(classes), dtype=np.int32), classes, self.class_weight)
+
+
+def extra_columns(file: ModelFile) -> int:
+    """How many a file says there are."""
+    extra = file.header.get("extra", 0)
+    fits(type(extra) is int and extra >= 0)
+    return int(extra)
