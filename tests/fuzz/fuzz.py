@@ -28,7 +28,6 @@ import models  # noqa: E402
 import readers  # noqa: E402
 from tries import Finding, Target, run  # noqa: E402
 
-
 PARTS = ("all", "quick", "models", "estimators", "readers", "commands")
 
 

@@ -562,9 +562,11 @@ def _of_features(table: Any) -> NDArray[np.uint64]:
 def _of_neighbours(nodes: Nodes, rows: NDArray[np.int64], relations: Sequence[str]) -> NDArray[np.uint64]:
     found = np.zeros(len(rows), np.uint64)
     for name in relations:
-        if name not in nodes.relations:
-            raise InputError(f"the model remembers nodes by their links {name!r}, which are not among those it uses")
-        links = nodes.relations[name][rows]
+        try:
+            links = nodes.relations[name][rows]
+        except KeyError:  # in a model file that was altered
+            wrong = f"the model remembers nodes by their links {name!r}, which are not among those it uses"
+            raise InputError(f"{wrong}; save it again") from None
         around, place = np.unique(links.indices, return_inverse=True)
         ids = np.fromiter((crc32(nodes.ids[i].encode()) for i in around.tolist()), np.uint64, len(around))
         found += _row_sums(_mixed(ids | (np.uint64(crc32(name.encode())) << np.uint64(32)))[place], links.indptr)
