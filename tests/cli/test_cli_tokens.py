@@ -195,7 +195,7 @@ def test_help_and_version(kinfolk: Any):
         assert told.status == 0 and told.out.startswith("Usage: ") and "--help" in told.out
 
 
-def test_a_pattern_that_may_take_for_ever_is_trusted_by_name(kinfolk: Command, world: Path, tmp_path: Path):
+def test_a_pattern_that_may_take_for_ever_is_trusted_by_name(kinfolk: Any, world: Path, tmp_path: Path):
     from kinfolk.text.attributes import matches, word
 
     templates, model = [word[0], matches("joined", r"(?:\w+-)*\w+")], tmp_path / "own.kinfolk"

@@ -62,7 +62,7 @@ def _changed(data: bytes, rng: Random) -> bytes:
         cells[cell : cell + rng.randrange(3)] = [rng.choice((*PIECES, *cells))]
         lines[line] = divider.join(cells)
     else:
-        return data.replace(rng.choice((b"\n", b"\t", b",", b" ")), rng.choice(PIECES))
+        return data[: 1 << 14].replace(rng.choice((b"\n", b"\t", b",", b" ")), rng.choice(PIECES))
     return b"\n".join(lines)
 
 
