@@ -146,3 +146,11 @@ def test_parquet_that_promises_more_than_it_holds() -> None:
     for cut in (4, 40, len(sink.getvalue()) - 9):
         with pytest.raises(InputError, match=r"t.parquet: Parquet data is truncated or damaged"):
             parquet_table(sink.getvalue()[:cut], "t.parquet")
+
+
+def test_what_is_wrong_with_a_text_is_said_of_its_file() -> None:
+    from kinfolk.text.standoff import Mark, Marked, standoff_corpus
+
+    with pytest.raises(InputError, match=r"^notes.xml: document 0: .* leaves the 5 characters") as told:
+        standoff_corpus([Marked("a b c", [Mark(3, 9, "x")])], "notes.xml")
+    assert told.value.path == "notes.xml"

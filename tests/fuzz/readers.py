@@ -134,7 +134,7 @@ READERS: dict[str, tuple[Files, Read]] = {
         {"n.parquet": parquet(NODES), "l.csv": LINKS},
         lambda f: kf.read_tables(f / "n.parquet", f / "l.csv", label="topic", features=["year"]),
     ),
-    "records": ({"r.csv": PEOPLE}, lambda f: kf.block(kf.read_records(f / "r.csv", cluster="who"), ["key(city)"])),
+    "records": ({"r.csv": PEOPLE}, lambda f: kf.read_records(f / "r.csv", cluster="who")),
     "records, truth": (
         {"r.csv": PEOPLE, "t.csv": b"1,2\n3,4\n"},
         lambda f: kf.read_records(f / "r.csv", truth=f / "t.csv"),

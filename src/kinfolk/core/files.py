@@ -57,7 +57,7 @@ def about(name: str | None) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        if name is None or error.path is not None or name in str(error):
+        if name is None or error.path is not None:
             raise
         raise InputError(str(error), name) from error
 
