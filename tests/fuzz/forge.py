@@ -67,7 +67,9 @@ class Forged:
         found = Forged(deepcopy(self.body), dict(self.blocks))
         for _ in range(rng.choice((1, 1, 2, 3))):
             packed = [key for key in found.blocks if key.endswith(".skops")]
-            ways: list[Callable[[Random], None]] = [found._header] * 4 + [found._array] * 4 + [found._strings]
+            ways: list[Callable[[Random], None]] = (
+                [found._header] * 4 + [found._array] * 4 + [found._strings, found._resized]
+            )
             if packed:
                 ways += [found._packed] * 8
             rng.choice(ways)(rng)
@@ -95,6 +97,23 @@ class Forged:
             self.blocks[name + rng.choice(("x", ".0", ".x"))] = self.blocks[name]
         else:
             self.blocks[name] = other_array(self.blocks[name], rng)
+
+    def _resized(self, rng: Random) -> None:
+        """One size everywhere another: of arrays, and as a number in the header."""
+        names = [key for key in self.blocks if key.startswith("array/") and not key.endswith(".skops")]
+        sizes = sorted({size for key in names for size in self.blocks[key].shape if size > 1})
+        if not sizes:
+            return
+        old = rng.choice(sizes)
+        new = rng.choice((old - 1, old + 1, max(1, old // 2)))
+        for key in names:
+            for axis, size in enumerate(self.blocks[key].shape):
+                if size == old:
+                    place = np.minimum(np.arange(new), old - 1)
+                    self.blocks[key] = np.take(self.blocks[key], place, axis=axis)
+        for holder, place in places(self.body["header"]):
+            if type(holder[place]) is int and holder[place] == old and rng.random() < 0.7:
+                holder[place] = new
 
     def _strings(self, rng: Random) -> None:
         table = self.body["strings"]

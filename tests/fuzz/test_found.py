@@ -261,10 +261,13 @@ def test_a_base_whose_answers_are_none_says_so(net: Path):
 def test_weights_that_are_too_few_never_reach_a_kernel():
     from scipy import sparse
 
+    from kinfolk.learning.softmax import linear_scores
     from kinfolk.learning.sparse import SparseRows
 
     with pytest.raises(InputError, match="the weights are for 3 features; the rows have 5"):
         SparseRows(sparse.csr_array(np.eye(5))).scores(np.ones((3, 2), np.float32))
+    with pytest.raises(InputError, match="the weights are for 3 columns; the rows have 5"):
+        linear_scores([np.eye(5)], np.ones((3, 2)), np.zeros(2))
 
 
 @pytest.mark.parametrize("base", [kf.MixtureTagger, kf.SkipChainCRF])
