@@ -42,7 +42,11 @@ from loaded_python import LoadedPython
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
-READ = [ROOT / "README.md", *sorted(PAGES, key=lambda page: page.stem not in ("index", "tokens", "records"))]
+READ = [
+    ROOT / "README.md",
+    ROOT / "SECURITY.md",
+    *sorted(PAGES, key=lambda page: page.stem not in ("index", "tokens", "records")),
+]
 FENCED = re.compile(r'^```(\w*)(?: title="(\w+\.py)")?[^\n]*\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 NOT_RUN = re.compile(r"\bkinfolk (reproduce|demo|records label)\b|\bDIR\b|--(show|install)-completion")
 PROGRAMS = ("kinfolk", "python", "cat", "head", "grep", "echo", "printf", "cut")
@@ -314,6 +318,11 @@ def parsed(words: list[str]) -> bool:
 def test_the_reference_has_every_public_name() -> None:
     told = re.findall(r"^::: kinfolk\.(\w+)$", (DOCS / "api.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert sorted(told) == sorted({*kf.__all__} - {"__version__", "text", "graph", "linking"})
+
+
+def test_the_page_on_security_names_files_that_are_there() -> None:
+    told = re.findall(r"`((?:\w+/)+\w+\.py)`", (ROOT / "SECURITY.md").read_text(encoding="utf-8"))
+    assert told and [name for name in told if not any((ROOT / at / name).is_file() for at in ("", "src/kinfolk"))] == []
 
 
 @pytest.mark.parametrize("page", READ, ids=lambda page: page.stem)

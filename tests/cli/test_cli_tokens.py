@@ -217,3 +217,13 @@ def test_help_and_version(kinfolk: Any):
     for command in ([], ["tokens"], ["tokens", "train"], ["tokens", "tag"], ["tokens", "evaluate"], ["demo"]):
         told = kinfolk(*command, "--help")
         assert told.status == 0 and told.out.startswith("Usage: ") and "--help" in told.out
+
+
+def test_a_pattern_that_may_take_for_ever_is_trusted_by_name(kinfolk: Any, world: Path, tmp_path: Path):
+    from kinfolk.text.attributes import matches, word
+
+    templates, model = [word[0], matches("joined", r"(?:\w+-)*\w+")], tmp_path / "own.kinfolk"
+    kf.MaxEnt(templates=templates, n_jobs=1, tolerance=0.1).fit(kf.generate_newswire(3)).save(model)
+    refused = kinfolk("tokens", "tag", model, world / "test.conll")
+    assert refused.status == 2 and r"If you trust the file, say --trust '(?:\w+-)*\w+'" in refused.err
+    assert kinfolk("tokens", "tag", model, world / "test.conll", "--trust", r"(?:\w+-)*\w+").status == 0

@@ -81,7 +81,10 @@ def test_a_skip_chain_from_file_to_scores(kinfolk: Any, world: Path, chained: Pa
     assert scores["f1"] == pytest.approx(100 * model.score(test))
     entities = kinfolk("tokens", "tag", tmp_path / "m", world / "test.conll", "--entities").out.splitlines()
     assert len(entities) == scores["predicted"]
-    assert_refused(kinfolk("tokens", "tag", tmp_path / "m", world / "test.conll", "--k-best", "2"), "crf, memm, mop or stacked model")
+    assert_refused(
+        kinfolk("tokens", "tag", tmp_path / "m", world / "test.conll", "--k-best", "2"),
+        "crf, memm, mop or stacked model",
+    )
 
 
 def test_every_option_reaches_the_skip_chain(kinfolk: Any, world: Path, tmp_path: Path):

@@ -449,7 +449,7 @@ def test_templates_as_the_command_line_takes_them(text: str, meant: NeighbourTem
         )),
         ("count:cites @", "cannot read the relation 'cites @'"),
         ("max:cites:features", r"Max\(of=...\) must be one of predictions; got 'features'"),
-        *((text, r"Window\(size=...\) must be a whole number of 1 or more") for text in (
+        *((text, r"Window\(size=...\) must be a whole number from 1 to 1000") for text in (
             "window", "window:", "window:0", "window:-1", "window:2.5", "window:two", "window:²", "window:3:hard",
         )),
     ],
@@ -470,9 +470,9 @@ def test_a_template_that_cannot_be_read_is_told(text: str, message: str):
         (lambda: Max(3), "a relation is named by a string"),
         (lambda: Max("r @"), "cannot read the relation 'r @'"),
         (lambda: Max(None), "a relation is named by a string"),
-        *((lambda slots=slots: Concat("r", slots=slots), r"Concat\(slots=...\) must be a whole number of 1 or more")
+        *((lambda slots=slots: Concat("r", slots=slots), r"Concat\(slots=...\) must be a whole number from 1 to 100000")
           for slots in (0, -1, 2.0, True, "2")),
-        *((lambda size=size: Window(size), r"Window\(size=...\) must be a whole number of 1 or more")
+        *((lambda size=size: Window(size), r"Window\(size=...\) must be a whole number from 1 to 1000")
           for size in (0, -3, 1.5, True, None)),
     ],
 )  # fmt: skip
@@ -565,5 +565,5 @@ def test_the_same_word_with_the_same_words_around():
     assert linked(before=1) == {(0, 6), (1, 7), (2, 5)}
     assert linked(after=1) == {(0, 6), (1, 4), (2, 5)}
     assert linked(before=1, after=1) == {(0, 6), (2, 5)}
-    with pytest.raises(SettingError, match="must be 0 or more; got -1"):
+    with pytest.raises(SettingError, match="must be a whole number from 0 to 100; got -1"):
         kf.SameWord(before=-1)

@@ -29,6 +29,13 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         read_utf8(tmp_path / "bent.gz")
 
 
+def test_text_that_is_not_utf8_is_told_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "latin").write_bytes(TEXT.encode() + "Köln".encode("latin-1"))
+    with pytest.raises(InputError, match="latin, line 11: ") as caught:
+        read_utf8(tmp_path / "latin")
+    assert caught.value.line == 11
+
+
 def test_gzip_by_suffix_and_permissions_kept(tmp_path: Path) -> None:
     target = tmp_path / "out.gz"
     write_utf8(target, [TEXT])

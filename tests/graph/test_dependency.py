@@ -629,8 +629,8 @@ def test_what_cannot_be_learned_from():
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"sweeps": 0}, "sweeps=.* must be a whole number of 1 or more; got 0"),
-        ({"burn_in": -1}, "burn_in=.* must be a whole number of 0 or more; got -1"),
+        ({"sweeps": 0}, "sweeps=.* must be a whole number from 1 to 100000; got 0"),
+        ({"burn_in": -1}, "burn_in=.* must be a whole number from 0 to 100000; got -1"),
         ({"chains": 1.5}, "chains=.* got 1.5"),
         ({"start": "cold"}, "start=.* must be 'local' or 'random'; got 'cold'"),
         ({"mode": "slow"}, "mode=.* must be 'auto', 'fast' or 'plain'; got 'slow'"),

@@ -219,6 +219,7 @@ TREES = {
     "a way without end": other_nodes("right_child", 0),
     "a child twice": other_nodes("right_child", 1),
     "a feature that is not there": other_nodes("feature", 77),
+    "one feature too many": other_nodes("feature", ROWS.shape[1]),
     "a feature below 0": other_nodes("feature", -1),
 }
 

@@ -678,7 +678,7 @@ BAD = {
     "schedule": ("random", "'sequential' or 'synchronous'; got 'random'"),
     "beliefs": ("mean field", "'bethe' or 'trw'; got 'mean field'"),
     "damping": (-0.1, "a number from 0 to below 1; got -0.1"),
-    "max_rounds": (1.5, "a whole number of 1 or more; got 1.5"),
+    "max_rounds": (1.5, "a whole number from 1 to 100000; got 1.5"),
     "message_tolerance": ("small", "got 'small'"),
     "l2": (-1.0, "got -1.0"),
     "l1": (float("inf"), "got inf"),

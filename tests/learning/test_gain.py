@@ -129,3 +129,27 @@ def test_folds_go_by_name_not_by_place(labels: list[int], folds: int, random):
 def test_more_folds_than_units_are_refused():
     with pytest.raises(SettingError, match=r"guard must be at most the number of labelled documents, 3; got 5; set"):
         check_units(5, 3, "documents")
+
+
+def test_answers_that_differ_are_added_up_over_folds():
+    counted = Counted()
+    for differing in (2, 0, 3):
+        counted.add(np.array([[1.0, 2.0]]), np.array([[2.0, 2.0]]), differing)
+    found = counted.gain("accuracy", "documents", 3)
+    assert (found.differing, found.n, found.local, found.collective) == (5, 3, 50.0, 100.0)
+
+
+@pytest.mark.parametrize(("unit", "n", "few"), [("nodes", 99, True), ("nodes", 100, False), ("documents", 5, False)])
+def test_few_nodes_are_told_and_few_documents_are_not(unit: str, n: int, few: bool):
+    found = gain_of(np.tile([1.0, 1.0, 1.0, 1.0], (n, 1)), "accuracy", unit, 5)
+    assert found.few == few and ("are few" in str(found)) == few
+
+
+def test_as_many_folds_as_units_may_be_dealt():
+    check_units(3, 3, "documents")
+    with pytest.raises(
+        SettingError, match=r"at most the number of labelled documents, 2; got 3; set `guard=2` or fewer"
+    ):
+        check_units(3, 2, "documents")
+    with pytest.raises(SettingError, match=r"at most the number of labelled documents, 1; got 3; leave it out"):
+        check_units(3, 1, "documents")

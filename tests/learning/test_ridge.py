@@ -70,3 +70,12 @@ def test_logistic_beside_scikit_learn(weighted: bool):
         peer = LogisticRegression(C=0.5, max_iter=1000, tol=1e-6).fit(table, marks[:, k], sample_weight=counts)
         np.testing.assert_allclose(found[:, k], peer.predict_proba(table)[:, 1], atol=0.02)
     assert len({*found[:, 2]}) == 1 and 0.99 < found[0, 2] < 1
+
+
+def test_few_rows_have_the_middle_of_the_strengths():
+    given, table = blocks(n=9)
+    y = table @ np.arange(13.0)
+    found, peer = Ridge.chosen(given, y, 2.0), Ridge.fit(given, y, 2.0 * STRENGTHS[len(STRENGTHS) // 2])
+    np.testing.assert_array_equal(found.weights, peer.weights)
+    found = Ridge.chosen(given, y, 2.0, strengths=(4.0, 0.25, 1.0))
+    np.testing.assert_array_equal(found.weights, Ridge.fit(given, y, 0.5).weights)

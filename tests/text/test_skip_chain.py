@@ -767,7 +767,7 @@ BAD = {
     "decode": ("viterbi", "'posterior' or 'map'; got 'viterbi'"),
     "schedule": ("random", "'sequential' or 'synchronous'; got 'random'"),
     "damping": (1.0, "a number from 0 to below 1; got 1.0"),
-    "max_rounds": (0, "a whole number of 1 or more; got 0"),
+    "max_rounds": (0, "a whole number from 1 to 100000; got 0"),
     "message_tolerance": (-1e-3, "got -0.001"),
     "l2": (-1.0, "got -1.0"),
     "l1": (float("nan"), "got nan"),

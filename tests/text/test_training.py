@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 import kinfolk as kf
+from kinfolk.core.data import Classes
 from kinfolk.core.training import Progress
 from kinfolk.errors import ConvergenceWarning, DataWarning, InputError, NotFittedError, SettingError
 from kinfolk.text.attributes import capitalised, lower, shape, suffix, word
+from kinfolk.text.batch import Batch, token_weights
 from small_world import MODELS, TEST, TINY, TINY_LABELS, TRAIN, in_scheme
 
 EVERY_MODEL = pytest.mark.parametrize("make", MODELS.values(), ids=MODELS.keys())
@@ -128,6 +130,15 @@ def test_a_sentence_of_weight_two_is_there_twice(make: Any):
     doubled = make(**settings).fit(rows + rows, labels + labels)
     weighted = make(**settings).fit(rows, labels, sample_weight=[2] * 30)
     assert weighted.convergence_.objective == pytest.approx(doubled.convergence_.objective, rel=1e-3)
+
+
+def test_a_token_weighs_its_class_times_its_sentence():
+    batch = Batch.of([["Kim", "left"], [], ["Rome"]], [["B-PER", "O"], [], ["?"]], None)
+    classes, labels = Classes.of(["B-PER", "O"]), np.array([0, 1, -1], np.int32)
+    given = ({"PER": 3.0}, [2.0, 7.0, 5.0])
+    np.testing.assert_array_equal(token_weights(batch, labels, classes, *given), [3 * 2, 1 * 2, 1 * 5])
+    np.testing.assert_array_equal(token_weights(batch, labels, classes, given[0], None), [3, 1, 1])
+    np.testing.assert_array_equal(token_weights(batch, labels, classes, None, given[1]), [2, 2, 5])
 
 
 SAMPLE_WEIGHTS = {

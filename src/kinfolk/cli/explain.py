@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kinfolk.cli.options import Jobs, counted_warnings, examples, given_options, spread
+from kinfolk.cli.options import Jobs, Trust, counted_warnings, examples, given_options, spread
 from kinfolk.cli.output import check_page, report_page, show, show_json
 from kinfolk.errors import InputError, SettingError
 from kinfolk.graph import cli as nodes
@@ -75,7 +75,7 @@ def explain(
     tables: graphs.TableOptions,
     known: nodes.Known = None,
     known_ids: nodes.KnownIds = None,
-    trust: nodes.Trust = None,
+    trust: Trust = None,
     given_items: SourceOptions,
     clustering: ClusterOptions,
     top: Annotated[

@@ -8,6 +8,7 @@ import inspect
 import json
 import logging
 import os
+import shlex
 import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -141,7 +142,8 @@ class ShellWords:
         if isinstance(error, SettingError) and error.setting in self.options:
             return f"{self.options[error.setting]} {self.text(error.wanted)}"
         if isinstance(error, UntrustedError):
-            return f"{error.what}. If you trust the file, say {' '.join(f'--trust {name}' for name in error.types)}"
+            said = " ".join(f"--trust {shlex.quote(name)}" for name in error.types)
+            return f"{error.what}. If you trust the file, say {said}"
         return self.text(str(error))
 
 
@@ -430,6 +432,10 @@ def examples(*commands: str) -> str:
 
 
 Jobs = Annotated[int, typer.Option(help="Threads; -1 = every core.")]
+Trust = Annotated[
+    list[str] | None,
+    typer.Option(help="Type or pattern in the model file to load though a forged one could do harm; may be repeated."),
+]
 
 
 # -- where tables are ---------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from kinfolk.collective.templates import set_known
 from kinfolk.core.beside import Table, apart, beside
 from kinfolk.core.data import finite
 from kinfolk.core.kernels import Csr
-from kinfolk.core.modelfile import ModelFile
+from kinfolk.core.modelfile import ModelFile, check_size, fits
 from kinfolk.core.settings import NOT_NEGATIVE, ZERO, Settings, an_object, one_of, setting, whole
 from kinfolk.core.threads import release_free_memory
 from kinfolk.core.training import Callback, Convergence, Stage, TrainingPlan, UntilStopped, combined
@@ -849,15 +849,22 @@ def taken_shares(file: ModelFile, d: int, spec: Mapping[str, Any]) -> NDArray[An
     """Fixed mixing weights of the rule for parents that `spec` describes."""
     if spec["parent_features"] not in PARENT_FEATURES:
         raise ModelFileError(f"parent features {spec['parent_features']!r} are not known: upgrade kinfolk")
-    return file.arrays[f"mixture.{d}.shares"] if spec["shares"] else None
+    if not spec["shares"]:
+        return None
+    shares = file.arrays[f"mixture.{d}.shares"]
+    fits(shares.dtype.kind == "f" and bool((shares >= 0).all()))
+    return shares
 
 
 def taken_weights(file: ModelFile, d: int, rule: Any, n_features: int, n_labels: int) -> TableWeights:
     """What `put_mixture` kept for one rule of parents; tables are for rows of n_features."""
     layout, n = rule.layout, n_labels
+    check_size(4 * layout.n_tables * n_features * n, "tables of weights")
     tables = []
     for t in range(layout.n_tables):
         rows = file.arrays[f"mixture.{d}.table.{t}.rows"]
+        fits(rows.ndim == 1 and rows.dtype.kind == "i" and bool((np.diff(rows) > 0).all()))
+        fits(not len(rows) or (rows[0] >= 0 and rows[-1] < n_features))
         table = np.zeros((n_features, n), np.float32)
         table[rows] = file.array(f"mixture.{d}.table.{t}.values", (len(rows), n))
         tables.append(table)

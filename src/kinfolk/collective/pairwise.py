@@ -20,7 +20,7 @@ from scipy import sparse
 from kinfolk.core.beside import Table
 from kinfolk.core.data import finite
 from kinfolk.core.modelfile import ModelFile
-from kinfolk.core.settings import SMALLEST, Settings, number, one_of, setting, whole
+from kinfolk.core.settings import MANY, SMALLEST, Settings, number, one_of, setting
 from kinfolk.core.training import Callback, Convergence, TrainingPlan
 from kinfolk.errors import ConvergenceWarning, warn
 from kinfolk.inference.loopy import Fixed, PairGraph, Propagation, forest_shares, node_beliefs, pair_graph, propagate
@@ -203,7 +203,7 @@ class Propagates(Settings):
         one_of("bethe", "trw"),
     )
     damping: float = setting(0.0, DAMPING, number(0, 1, below=True))
-    max_rounds: int = setting(100, "limit of rounds of belief propagation", whole(1))
+    max_rounds: int = setting(100, "limit of rounds of belief propagation", MANY)
     message_tolerance: float = setting(1e-4, "messages have settled when they change by less", number(SMALLEST, 1))
 
 

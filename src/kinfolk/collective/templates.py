@@ -27,11 +27,12 @@ from scipy import sparse
 from kinfolk.collective.aggregate import ANY, LARGEST, MEAN, SHARE, SUM, aggregate, lay_out, padded, sparse_aggregate
 from kinfolk.collective.relations import LinkRule, Neighbourhood, Relation, Rule
 from kinfolk.core.modelfile import Functions, class_in_file, class_named, given_again, name_in_file
-from kinfolk.core.settings import whole
+from kinfolk.core.settings import whole_to
 from kinfolk.errors import InputError, ModelFileError, SettingError
 
 Array = NDArray[Any]
 OF = ("predictions", "features")
+MOST_SLOTS, MOST_AROUND = 100_000, 1_000  # neighbours with a slot each; tokens on each side
 
 
 class NeighbourTemplate:
@@ -191,7 +192,7 @@ class Concat(Over):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.slots is not None:
-            whole(1).check("slots", self.slots, "Concat")
+            whole_to(1, MOST_SLOTS).check("slots", self.slots, "Concat")
             object.__setattr__(self, "slots", int(self.slots))  # numpy's numbers too
 
     def learn(self, neighbourhood: Neighbourhood) -> Self:
@@ -245,7 +246,7 @@ class Window(NeighbourTemplate):
     template: NeighbourTemplate | None = None
 
     def __post_init__(self) -> None:
-        whole(1).check("size", self.size, "Window")
+        whole_to(1, MOST_AROUND).check("size", self.size, "Window")
         if self.template is not None and (
             not isinstance(self.template, NeighbourTemplate) or self.template.of != "predictions"
         ):

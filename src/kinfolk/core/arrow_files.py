@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kinfolk.core.engine import check_columns
+from kinfolk.core.table import check_unpacked
 from kinfolk.errors import InputError
 
 
@@ -35,6 +36,7 @@ def _read_file(name: str) -> Any:
 
     ending = Path(name).suffix.lower()
     if ending in (".parquet", ".pq"):
+        check_unpacked(parquet.read_metadata(name), os.path.getsize(name), name)
         return parquet.read_table(name)
     if ending not in (".csv", ".tsv"):
         raise InputError(f"{name!r}: expected .parquet or .csv files")

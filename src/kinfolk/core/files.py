@@ -1,8 +1,9 @@
 """Opening and replacing text files: bytes in and out, and every failure a sentence.
 
 Reading takes a path, "-" for standard input or an open file, and unpacks gzip by its magic bytes; all at once, or block
-by block where it may be longer than memory. Writing goes to a temporary file beside the target that then takes its
-place, so a full disk or an interrupt leaves what was there before.
+by block where it may be longer than memory. What is packed, or has no end that can be seen beforehand, is read up to a
+limit where it is read all at once (`most_unpacked`). Writing goes to a temporary file beside the target that then takes
+its place, so a full disk or an interrupt leaves what was there before.
 """
 
 from __future__ import annotations
@@ -22,12 +23,45 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, NamedTuple, Self
 
-from kinfolk.errors import InputError
+from kinfolk.errors import InputError, SettingError
 
 GZIP_MAGIC = b"\x1f\x8b"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 Source = str | os.PathLike[str] | IO[Any]
+
+
+MOST_UNPACKED = 1 << 30  # bytes that gzip, tar and pipes may come to, unless the environment says otherwise
+LIMIT_NAME = "KINFOLK_MOST_UNPACKED"
+PIECE = 1 << 20  # bytes read at a time
+
+
+def most_unpacked() -> int:
+    """Bytes that what is packed or without a known end may come to: one kilobyte of gzip can hold a megabyte."""
+    given = os.environ.get(LIMIT_NAME)
+    if given is None:
+        return MOST_UNPACKED
+    if not re.fullmatch("[0-9]{1,18}", given):
+        raise SettingError.saying(f"the environment variable {LIMIT_NAME} must be a number of bytes; got {given!r}")
+    return int(given)
+
+
+def too_large(what: str, name: str) -> InputError:
+    """Of more than may be unpacked; `what`: the beginning of the message."""
+    limit = f"more than {most_unpacked():,} bytes"
+    remedy = f"unpack it and take what you need, or set the environment variable {LIMIT_NAME} to more bytes"
+    return InputError(f"{what} {limit}, which may be more than memory holds; {remedy}", name)
+
+
+@contextmanager
+def about(name: str | None) -> Iterator[None]:
+    """Whatever is found wrong with what was read is said of the file."""
+    try:
+        yield
+    except InputError as error:
+        if name is None or error.path is not None:
+            raise
+        raise InputError(str(error), name) from error
 
 
 def read_bytes(source: Source) -> tuple[bytes, str]:
@@ -83,7 +117,9 @@ def _raw(source: Source) -> tuple[bytes, str]:
     if not isinstance(source, str | os.PathLike) or source == "-":
         return _read_open(file, name), name
     with file, _reading(name):
-        return file.read(), name
+        if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            return file.read(), name
+        return _read_open(file, name), name
 
 
 def _opened(source: Source) -> tuple[IO[Any], str]:
@@ -110,17 +146,29 @@ def _reading(name: str) -> Iterator[None]:
         raise InputError("expected a file, got a directory; name a file in it", name) from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise _bad_gzip(error, name) from None
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", name) from error
+    except InputError:
+        raise
+    except (OSError, ValueError) as error:  # a name with a NUL in it is a ValueError
+        raise InputError(f"cannot be read: {getattr(error, 'strerror', None) or error}", name) from error
 
 
 def _read_open(file: IO[Any], name: str) -> bytes:
-    """What is left in an open file, text or binary."""
+    """What is left in an open file, text or binary; devices and pipes need not have an end."""
     try:
-        data = file.read()
-        return data.encode("utf-8") if isinstance(data, str) else data
+        return _joined(file, "it has", name, most_unpacked())
     except UnicodeError as error:
         raise InputError(f"text that is not UTF-8 ({error}); open the file in binary mode", name) from error
+
+
+def _joined(file: IO[Any] | gzip.GzipFile, what: str, name: str, most: int) -> bytes:
+    """All of a file, piece by piece, if it has no more than so many bytes."""
+    found, size = [], 0
+    while piece := file.read(PIECE):
+        found.append(piece.encode("utf-8") if isinstance(piece, str) else piece)
+        size += len(found[-1])
+        if size > most:
+            raise too_large(what, name)
+    return b"".join(found)
 
 
 class Blocks:
@@ -164,9 +212,11 @@ class Blocks:
         """Call it before anything is read, or with all of that put back."""
         if self._start is not None:
             return
-        self._copy = tempfile.TemporaryFile()
-        while block := self.read(1 << 20):
+        self._copy, most = tempfile.TemporaryFile(), most_unpacked()
+        while block := self.read(PIECE):
             self._copy.write(block)
+            if self._copy.tell() > most:
+                raise too_large("it has", self.name)
         self._file, self._start = self._copy, 0
         self.rewind()
 
@@ -199,12 +249,13 @@ class _Joined(io.RawIOBase):
         return len(data)
 
 
-def unpacked(data: bytes, name: str) -> bytes:
-    """The bytes, unpacked if they are gzip."""
+def unpacked(data: bytes, name: str, most: int | None = None) -> bytes:
+    """The bytes, unpacked if they are gzip; `most` of them, by default as many as may be."""
     if not data.startswith(GZIP_MAGIC):
         return data
     try:
-        return gzip.decompress(data)
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+            return _joined(file, "gzip data unpack to", name, most_unpacked() if most is None else most)
     except (EOFError, OSError, zlib.error) as error:
         raise _bad_gzip(error, name) from None
 
@@ -284,10 +335,13 @@ def files_in(
 
 
 def _in_folder(folder: Path, wanted: Callable[[PurePosixPath], bool]) -> Iterator[File]:
+    left = most_unpacked()
     for file in folder.rglob("*"):
         inner = PurePosixPath(file.relative_to(folder).as_posix())
         if wanted(inner) and file.is_file():
-            data, name = read_bytes(file)
+            packed, name = _raw(file)
+            data = unpacked(packed, name, left)
+            left -= len(data) if data is not packed else 0
             yield File(inner, name, data)
 
 
@@ -298,18 +352,37 @@ def _in_file(path: Path, wanted: Callable[[PurePosixPath], bool], largest: int, 
     except tarfile.TarError:  # no archive, so the file itself
         yield File(PurePosixPath(path.name), name, data)
         return
+    except Exception as error:  # tarfile raises what a forged header leads to
+        raise _damaged_tar(error, name) from None
+    left = most_unpacked()
     try:
         for member in archive:
             inner = PurePosixPath(member.name)
             if member.isreg() and wanted(inner):
                 if member.size > largest:
-                    raise InputError(f"{member.name!r} has {member.size} bytes, too many for a {what}", name)
+                    raise InputError(f"{_shown(member.name)} has {member.size} bytes, too many for a {what}", name)
+                if member.size > left:  # of a sparse one the archive need not hold the bytes
+                    raise too_large("the tar archive unpacks to", name)
                 content, full = archive.extractfile(member), f"{name}/{member.name}"
-                yield File(inner, full, unpacked(content.read() if content else b"", full))
-    except tarfile.TarError as error:
-        raise InputError(f"the tar archive is truncated or damaged ({error}); fetch it again", name) from None
+                packed = content.read() if content else b""
+                unpacked_ = unpacked(packed, full, left)
+                left -= max(len(packed), len(unpacked_))
+                yield File(inner, full, unpacked_)
+    except InputError:
+        raise
+    except Exception as error:
+        raise _damaged_tar(error, name) from None
 
 
-def _natural(name: str) -> list[str | int]:
-    """A key that puts 9 before 10: texts and numbers take turns."""
-    return [int(part) if i % 2 else part for i, part in enumerate(re.split(r"(\d+)", name))]
+def _damaged_tar(error: Exception, name: str) -> InputError:
+    return InputError(f"the tar archive is truncated or damaged ({str(error)[:200]}); fetch it again", name)
+
+
+def _shown(name: str) -> str:
+    return repr(name) if len(name) <= 100 else repr(name[:97] + "...")
+
+
+def _natural(name: str) -> list[str | tuple[int, str]]:
+    """A key that puts 9 before 10: texts and numbers, by length and then by digits, take turns."""
+    parts = re.split("([0-9]+)", name)
+    return [(len(part.lstrip("0")), part.lstrip("0")) if i % 2 else part for i, part in enumerate(parts)]

@@ -10,7 +10,6 @@ import contextlib
 import errno
 import hashlib
 import importlib
-import importlib.metadata
 import inspect
 import itertools
 import json
@@ -26,13 +25,13 @@ import numpy as np
 from safetensors import safe_open
 from safetensors.numpy import save as encode_tensors
 
-from kinfolk.core.files import replace_file
+from kinfolk.core.files import LIMIT_NAME, most_unpacked, replace_file
 from kinfolk.core.settings import JOBS, NONE, VERBOSE, Settings, check_settings, setting, whole
 from kinfolk.errors import ModelFileError, SettingError, UntrustedError
 
 FORMAT = "kinfolk-model"
 FORMAT_VERSION = 1
-LIBRARY_VERSION = importlib.metadata.version("kinfolk")
+LIBRARY_VERSION: str = importlib.import_module("kinfolk").__version__
 MAX_HEADER_BYTES = 32 * 2**20  # parsed JSON takes many times its size in memory
 _CODES = "BOOL:? U8:u1 U16:<u2 U32:<u4 U64:<u8 I8:i1 I16:<i2 I32:<i4 I64:<i8 F32:<f4 F64:<f8"
 _CODE_OF = {np.dtype(name): code for code, name in (pair.split(":") for pair in _CODES.split())}
@@ -71,8 +70,10 @@ class ModelFile:
         return state.header
 
     def array(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
-        """An array that has to have a shape."""
+        """An array of weights, that has to have a shape."""
         found = self.arrays[name]
+        if found.dtype != np.float32:
+            raise ModelFileError(f"{name!r} is of {found.dtype}; the model asks for float32")
         if found.shape != shape:
             raise ModelFileError(f"{name!r} has shape {found.shape}; the model asks for {shape}")
         return found
@@ -96,6 +97,19 @@ def fits(finite: bool | np.bool_) -> None:
     """For what has to hold between the parts of a model that was read."""
     if not finite:
         raise ModelFileError("the parts of the model do not fit together; save it again with this version of kinfolk")
+
+
+def names_in(kept: Any) -> tuple[str, ...]:
+    """A list of names in a header."""
+    fits(isinstance(kept, list | tuple) and all(isinstance(name, str) for name in kept))
+    return tuple(kept)
+
+
+def check_size(n_bytes: int, what: str) -> None:
+    """Refuse to take more memory for part of a model than may be: a header of a few bytes can name any number."""
+    if n_bytes > most_unpacked():
+        remedy = f"set the environment variable {LIMIT_NAME} to more bytes if the model is that large"
+        raise ModelFileError(f"{what} would take {n_bytes:,} bytes, more than {most_unpacked():,}; {remedy}")
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:

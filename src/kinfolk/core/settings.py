@@ -82,6 +82,8 @@ def an_object(expected: str, *kinds: type) -> Rule:
 
 NONE = Rule("None", lambda value: value is None)
 FLAG = Rule("True or False", lambda value: isinstance(value, bool), bool)
+MOST_REPEATS = 100_000  # of what an answer takes: a file that asks for a billion would never answer
+MANY = whole_to(1, MOST_REPEATS)
 LARGEST, SMALLEST = 1e12, 1e-12  # beyond them weights in single precision lose all meaning
 ZERO = Rule("0", lambda value: _is_number(value) and value == 0, float)
 NOT_NEGATIVE = ZERO | number(SMALLEST, LARGEST)

@@ -6,6 +6,7 @@ import csv
 import io
 import logging
 import math
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -21,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.core.data import is_unknown, label_name, label_of
+from kinfolk.core.files import most_unpacked, too_large
 from kinfolk.errors import DataWarning, InputError, SettingError, warn
 
 # -- One column of a table, whatever library holds the table, as a plain array or as strings -----------
@@ -464,6 +466,7 @@ log = logging.getLogger("kinfolk")
 
 DELIMITERS = "\t,;"  # tried in this order
 ROWS = 512  # fewer than set the garbage collector going, which would then look through all cells read so far
+QUOTES = "correct the quotes and line ends"
 TRUTH = {"true": 1.0, "false": 0.0}
 
 
@@ -478,11 +481,11 @@ def csv_table(
     blanks around names and cells. `names` are those of the columns, if the first line has none."""
     divider = divider_of(data, delimiter)
     records = _records(data, divider)
-    with _long_cells():
+    with long_cells():
         try:
             header, columns = _read(records, data, name, divider, as_written is None, names)
         except csv.Error as error:
-            raise InputError(f"not a table: {error}; correct the quotes", name, records.line_num) from None
+            raise InputError(f"not a table: {error}; {QUOTES}", name, records.line_num) from None
     named = {title: column for title, column in zip(header, columns, strict=True) if title}
     if len(named) < len(header) and "" in header:
         # pandas writes its index so; the numbers of rows would be a feature
@@ -507,7 +510,17 @@ def divider_of(data: bytes, given: str | None, tried: str = DELIMITERS) -> str:
 
 
 def first_line(data: bytes) -> str:
-    return data.lstrip(b"\r\n").partition(b"\n")[0].decode()
+    """Without its end, which may be a carriage return alone."""
+    return re.split(rb"[\r\n]", data.lstrip(b"\r\n"), maxsplit=1)[0].decode()
+
+
+def cells_of(line: str, divider: str, name: str) -> list[str]:
+    """The cells of a line by itself."""
+    with long_cells():
+        try:
+            return next(csv.reader([line], delimiter=divider), [])
+        except csv.Error as error:
+            raise InputError(f"not a table: {error}; {QUOTES}", name) from None
 
 
 def _records(data: bytes, divider: str) -> Any:
@@ -516,7 +529,7 @@ def _records(data: bytes, divider: str) -> Any:
 
 
 @contextmanager
-def _long_cells() -> Iterator[None]:
+def long_cells() -> Iterator[None]:
     """Texts may be longer than the reader's limit of 128 kB, which holds for the whole process."""
     before = csv.field_size_limit(sys.maxsize)
     try:
@@ -533,7 +546,7 @@ def _read(
     if header is None:
         raise InputError("no columns: expected a line with their names, found nothing", name)
     header = [title.strip() for title in header] if stripped else header
-    twice = next((title for title in header if title and header.count(title) > 1), None)
+    twice = next((title for title, n in Counter(header).items() if title and n > 1), None)
     if twice is not None:
         raise InputError(f"two columns are named {twice!r}; rename one", name, records.line_num)
     columns: list[list[str]] = [[] for _ in header]
@@ -556,7 +569,7 @@ def _read(
 def _line(data: bytes, divider: str, has_header: bool, row: int) -> int:
     """The line in which a row begins. Found by reading again: it is needed once, and cells in quotes may hold lines."""
     records, before = _records(data, divider), 0
-    with _long_cells():
+    with long_cells():
         for cells in records:
             row -= bool(cells)
             if row < -has_header:  # which is a row too
@@ -597,6 +610,7 @@ def _numbers(cells: list[str]) -> NDArray[np.float64] | None:
 # -- Parquet ------------------------------------------------------------------------------------------
 
 PARQUET_MAGIC = b"PAR1"
+LARGEST_RATIO = 64  # of what is unpacked to what is packed, in tables that are larger than the limit
 
 
 def parquet_table(data: bytes, name: str) -> Table:
@@ -606,7 +620,19 @@ def parquet_table(data: bytes, name: str) -> Table:
         remedy = "pip install 'kinfolk[tables]', or write the table as CSV"
         raise InputError(f"a Parquet file, which needs pyarrow, and that is not installed: {remedy}", name) from None
     try:
+        check_unpacked(parquet.read_metadata(BufferReader(data)), len(data), name)
         table = parquet.read_table(BufferReader(data))
-    except (ArrowException, OSError) as error:
-        raise InputError(f"Parquet data is truncated or damaged ({error}); fetch it again", name) from None
+    except InputError:
+        raise
+    except (ArrowException, OSError, UnicodeError, ValueError, TypeError, KeyError, IndexError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(f"Parquet data is truncated or damaged ({reason}); fetch it again", name) from None
     return frame_table(table, name, path=name)
+
+
+def check_unpacked(metadata: Any, packed: int, name: str) -> None:
+    """Refuse a file that promises far more than it holds: a run of a billion equal values takes a few bytes."""
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    sizes = [8 * one.num_rows * one.num_columns for one in groups] + [one.total_byte_size for one in groups]
+    if min(sizes, default=0) < 0 or sum(sizes) > max(most_unpacked(), LARGEST_RATIO * packed):
+        raise too_large("Parquet data unpack to", name)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from kinfolk.errors import InputError, SettingError
 
 T = TypeVar("T")
+MOST_THREADS = 64  # where there are not more cores: a thread takes memory of its own
 
 
 def resolve_jobs(n_jobs: int | None) -> int:
@@ -29,7 +30,7 @@ def resolve_jobs(n_jobs: int | None) -> int:
     if not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool) or n_jobs == 0:
         raise SettingError("n_jobs", n_jobs, "a positive number, or -1 for every core")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return int(n_jobs) if n_jobs > 0 else max(1, cores + 1 + int(n_jobs))
+    return min(int(n_jobs), max(MOST_THREADS, cores)) if n_jobs > 0 else max(1, cores + 1 + int(n_jobs))
 
 
 @lru_cache(maxsize=4)

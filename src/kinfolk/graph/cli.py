@@ -19,6 +19,7 @@ from kinfolk.cli.options import (
     Jobs,
     ModelOption,
     ModelOptions,
+    Trust,
     check_parquet_output,
     checked,
     class_weights,
@@ -247,10 +248,6 @@ Known = Annotated[
 MostLinks = Annotated[
     int | None,
     typer.Option(help="At most so many links of a relation from each node, by a hash of the ids. Default: all."),
-]
-Trust = Annotated[
-    list[str] | None,
-    typer.Option(help="Type in the model file to load though a forged one could do harm; may be repeated."),
 ]
 
 

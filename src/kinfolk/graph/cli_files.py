@@ -53,14 +53,18 @@ def check_kinds(graph: Graph, trained: Sequence[str], columns: Sequence[str], ta
 
 def _names(data: bytes) -> dict[str, None]:
     """The columns of a table, in their order; none where reading it will tell what is wrong."""
-    from kinfolk.core.table import DELIMITERS, PARQUET_MAGIC
+    from kinfolk.core.table import DELIMITERS, PARQUET_MAGIC, long_cells
 
     if not data.startswith(PARQUET_MAGIC):
         text = io.StringIO(data.decode("utf-8-sig", "replace").lstrip(), newline="")
         first = text.readline()
         text.seek(0)
         rows = csv.reader(text, delimiter=next((one for one in DELIMITERS if one in first), ","))
-        return dict.fromkeys(next(rows, []))
+        with long_cells():
+            try:
+                return dict.fromkeys(next(rows, []))
+            except csv.Error:
+                return {}
     try:
         from pyarrow import ArrowException, BufferReader, parquet
     except ImportError:

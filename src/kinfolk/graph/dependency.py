@@ -32,7 +32,7 @@ from kinfolk.collective.templates import (
 )
 from kinfolk.core.data import finite
 from kinfolk.core.modelfile import Functions, ModelFile
-from kinfolk.core.settings import one_of, setting, whole
+from kinfolk.core.settings import MANY, MOST_REPEATS, one_of, setting, whole_to
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.core.training import speaker
 from kinfolk.errors import DataWarning, InputError, SettingError, warn
@@ -145,11 +145,11 @@ class DependencyNetwork(GuardedNodes, NeighbourModel):
         'labels to begin with: "local", those of the model of own features; or "random", as where there are none',
         one_of("local", "random"),
     )
-    burn_in: int = setting(50, "sweeps that are not counted", whole(0))
+    burn_in: int = setting(50, "sweeps that are not counted", whole_to(0, MOST_REPEATS))
     sweeps: int = setting(
-        100, "sweeps after them; probabilities are the mean of the conditionals that labels were drawn from", whole(1)
+        100, "sweeps after them; probabilities are the mean of the conditionals that labels were drawn from", MANY
     )
-    chains: int = setting(1, "runs from different draws, averaged; they run in parallel", whole(1))
+    chains: int = setting(1, "runs from different draws, averaged; they run in parallel", MANY)
     mode: str = setting(
         "auto",
         '"fast": a kernel that keeps scores up to date, each label drawn given the newest others; for '

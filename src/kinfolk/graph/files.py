@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Unpack
 
-from kinfolk.core.files import Source, checked_utf8, read_bytes
+from kinfolk.core.files import Source, about, checked_utf8, read_bytes
 from kinfolk.core.table import PARQUET_MAGIC, Table, csv_table, listed, parquet_table
 from kinfolk.errors import SettingError
 from kinfolk.graph.graph import Graph
@@ -40,7 +40,8 @@ def read_tables(
     node_table = _read(nodes, names, delimiter)
     ids = {name for name in (ends.source, ends.target, ends.relation) if name is not None}
     tables = ((name, _read(file, ids, delimiter)) for name, file in files)
-    return Graph(**graph_parts(node_table, tables, *parts))
+    with about(node_table.name):
+        return Graph(**graph_parts(node_table, tables, *parts))
 
 
 def _named(edges: Any) -> list[tuple[str | None, Source]]:

@@ -9,10 +9,11 @@ import inspect
 import io
 import json
 import logging
+import math
 import zipfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +22,10 @@ from scipy.special import expit, softmax
 
 from kinfolk.collective.aggregate import SUM, aggregate, padded, run_of, side_by_side
 from kinfolk.core.data import Classes, finite
+from kinfolk.core.files import most_unpacked
 from kinfolk.core.modelfile import ModelFile, fits
 from kinfolk.core.threads import dense, run_chunks
-from kinfolk.errors import InputError, ModelFileError, SettingError, UntrustedError
+from kinfolk.errors import InputError, KinfolkError, ModelFileError, SettingError, UntrustedError
 
 log = logging.getLogger("kinfolk")
 Array = NDArray[Any]
@@ -83,6 +85,8 @@ class Learner:
     """A clone of `base`, trained on codes that need not have every class. Weights of classes that the base has by label
     are given to it by code."""
 
+    from_file = False
+
     def __init__(self, base: Any, classes: Classes) -> None:
         from sklearn.base import clone
 
@@ -95,7 +99,7 @@ class Learner:
     def restored(cls, estimator: Any, columns: Array, n_labels: int) -> Learner:
         """One that was trained before; without an estimator it knows a single class."""
         learner = cls.__new__(cls)
-        learner.estimator, learner.columns, learner.n_labels = estimator, columns, n_labels
+        learner.estimator, learner.columns, learner.n_labels, learner.from_file = estimator, columns, n_labels, True
         return learner
 
     def _by_code(self, classes: Classes) -> None:
@@ -173,6 +177,16 @@ class Learner:
 
     def proba(self, rows: Any) -> Array:
         """(m, L), each row summing to 1."""
+        if not self.from_file:
+            return self._proba(rows)
+        try:
+            return self._proba(rows)
+        except (KinfolkError, MemoryError):
+            raise
+        except Exception as error:  # parts of it may not fit together, whatever comes of that
+            self._fail(f"{type(error).__name__}: {error}", error)
+
+    def _proba(self, rows: Any) -> Array:
         table = np.zeros((rows.shape[0], self.n_labels))
         if not rows.shape[0]:
             return table
@@ -187,14 +201,31 @@ class Learner:
         if way == "decision_function" and said.ndim == 2 and said.shape[1] != len(self.columns):
             way, said = "predict", self.estimator.predict(rows)  # of pairs of classes, say: no score of its own each
         if way == "predict":
+            if self.from_file and not np.isin(said, self.columns).all():
+                self._fail("classes that it does not know")
             table[np.arange(len(table)), said] = 1.0
-        elif way == "predict_proba":
-            table[:, self.columns] = said
-        else:
-            table[:, self.columns] = (
-                softmax(said, axis=1) if said.ndim == 2 else np.stack([expit(-said), expit(said)], axis=1)
-            )
+            return table
+        if way == "decision_function":
+            said = softmax(said, axis=1) if said.ndim == 2 else np.stack([expit(-said), expit(said)], axis=1)
+        if self.from_file and not _are_probabilities(said, (len(table), len(self.columns))):
+            self._fail("no probabilities")
+        table[:, self.columns] = said
         return table
+
+    def _fail(self, what: str, error: Exception | None = None) -> NoReturn:
+        """Of a base that came from a file."""
+        name = type(self.estimator).__name__
+        remedy = "the model file was altered, or made for another version of scikit-learn: train and save it again"
+        raise InputError(f"the base, {name}, cannot answer ({what[:300]}); {remedy}") from error
+
+
+def _are_probabilities(said: Any, shape: tuple[int, int]) -> bool:
+    """Whether rows are numbers from 0 to 1 that add up to 1; what is NaN is told elsewhere."""
+    if said.shape != shape:
+        return False
+    numbers = np.nan_to_num(said, nan=0.0)
+    whole = (np.abs(numbers.sum(axis=1) - 1) < 1e-3) | np.isnan(said).any(axis=1)
+    return bool((numbers >= -1e-6).all() and whole.all())
 
 
 BINS = 255  # of scikit-learn's boosted trees
@@ -345,6 +376,17 @@ STATE_WORDS = 624  # of a Mersenne Twister
 
 def built(data: bytes, trusted: Collection[str]) -> Any:
     """The estimator that skops wrote. Types beyond those above have to be trusted by name, and are not looked over."""
+    try:
+        return _built(data, trusted)
+    except (ModelFileError, MemoryError):
+        raise
+    except Exception as error:  # what skops and NumPy raise of a schema or an array that is none
+        raise ModelFileError(
+            f"the base cannot be read ({type(error).__name__}: {str(error)[:300]}); save the model again"
+        ) from error
+
+
+def _built(data: bytes, trusted: Collection[str]) -> Any:
     root = _opened(data)
     unknown = sorted(_unknown(root) - {*trusted})
     if unknown:
@@ -377,8 +419,53 @@ def _opened(data: bytes) -> Any:
     from skops.io._utils import LoadContext
 
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        sizes = _checked_sizes(archive, len(data))
         schema = json.loads(archive.read("schema.json"))
+        _require(_asked_for(schema, sizes) <= most_unpacked(), "the base names an array too many times")
         return get_tree(schema, LoadContext(src=archive, protocol=int(schema["protocol"])), trusted=None)
+
+
+def _checked_sizes(archive: zipfile.ZipFile, size: int) -> dict[str, int]:
+    """Bytes of the members. They are stored as they are, and arrays are as large as they say: what is promised is there
+    before memory is taken for it."""
+    members = archive.infolist()
+    stored = all(one.compress_type == zipfile.ZIP_STORED for one in members)
+    _require(stored and sum(one.file_size for one in members) <= size, "the base promises more than it holds")
+    for one in members:
+        if one.filename.endswith(".npy"):
+            _check_promise(archive, one)
+        elif one.filename.endswith(".npz"):  # a sparse matrix, whose parts are packed
+            with zipfile.ZipFile(io.BytesIO(archive.read(one))) as inner:
+                parts = inner.infolist()
+                _require(sum(part.file_size for part in parts) <= most_unpacked(), "a matrix is too large")
+                for part in parts:
+                    _check_promise(inner, part)
+    return {one.filename: one.file_size for one in members}
+
+
+def _check_promise(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
+    """The array in a file has the bytes that its shape and type ask for, and no objects."""
+    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    with archive.open(member) as file:
+        shape, _, dtype = readers[np.lib.format.read_magic(file)](file)
+        left = member.file_size - file.tell()
+    _require(not dtype.hasobject and min(shape, default=0) >= 0, "an array is none")
+    _require(dtype.itemsize > 0 or math.prod(shape) <= left, "an array is larger than its bytes")
+    _require(math.prod(shape) * dtype.itemsize == left, "an array is larger than its bytes")
+
+
+def _asked_for(schema: Any, sizes: Mapping[str, int]) -> int:
+    """Bytes that nodes name, those named twice counted twice."""
+    total, waiting = 0, [schema]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            name = one.get("file")
+            total += sizes.get(name, 0) if isinstance(name, str) else 0
+            waiting += one.values()
+        elif isinstance(one, list):
+            waiting += one
+    return total
 
 
 def _nodes(root: Any) -> Iterator[Any]:
@@ -448,6 +535,7 @@ def _check_tree(node: Any) -> None:
     _require(n_classes.dtype.kind == "i" and n_classes.shape == (n_outputs,) and n_outputs >= 1, "a tree is none")
     _require((n_classes >= 1).all() and nodes.shape == (count,) and count >= 1, "a tree is empty")
     _require(values.shape == (count, n_outputs, n_classes.max()), "a tree has values for other nodes")
+    _require(values.dtype == np.float64 and np.isfinite(values).all(), "a tree has values that are no numbers")
     left, right = (nodes[name].astype(np.int64) for name in ("left_child", "right_child"))
     inner = np.flatnonzero(left != -1)
     _check_children(left, right, inner, count)
@@ -482,6 +570,7 @@ def check_parts(estimator: Any, trusted: Collection[str] = ()) -> None:
             # Methods, properties and constants of a class: an object of its own by that name would stand in for them.
             own = next((key for key in vars(part) if inspect.getattr_static(type(part), key, NO) is not NO), None)
             _require(own is None, f"{type(part).__name__} has another {own}")
+            _check_numbers(part)
         if isinstance(part, np.ndarray):
             _require(part.dtype.kind in "biufcUSO", "an array of records")
         elif sparse.issparse(part):
@@ -490,6 +579,26 @@ def check_parts(estimator: Any, trusted: Collection[str] = ()) -> None:
             learned, check = CHECKED[name]
             if learned is None or hasattr(part, learned):
                 check(part)
+
+
+MOST_JOBS = 1024
+# What answers are made of; other attributes may hold NaN, as the statistics of a column without values do.
+FINITE = frozenset(
+    "coef_ intercept_ coefs_ intercepts_ theta_ components_ class_prior_ support_vectors_ _dual_coef_ _intercept_ "
+    "_probA _probB _fit_X estimator_weights_".split()
+)
+
+
+def _check_numbers(part: Any) -> None:
+    """Numbers that answers are made of are finite, and no more threads are asked for than there may be."""
+    jobs = vars(part).get("n_jobs")
+    _require(jobs is None or (isinstance(jobs, int) and abs(jobs) <= MOST_JOBS), "threads without number")
+    for name in FINITE & vars(part).keys():
+        found = vars(part)[name]
+        for one in found if isinstance(found, list | tuple) else [found]:
+            numbers = one.data if sparse.issparse(one) else one
+            if isinstance(numbers, np.ndarray) and numbers.dtype.kind == "f":
+                _require(np.isfinite(numbers).all(), f"{name} of {type(part).__name__} has NaN or infinite values")
 
 
 def _parts(whole: Any) -> Iterator[Any]:
@@ -532,7 +641,10 @@ def _check_logistic(model: Any) -> None:
     classes, coefficients = len(model.classes_), model.coef_
     _require(coefficients.dtype.kind == "f" and coefficients.ndim == 2, "coefficients are no numbers")
     rows = coefficients.shape[0]
-    _require(rows in (1, classes) and _width(model) == coefficients.shape[1], "coefficients are for other columns")
+    _require(
+        rows == (classes if classes > 2 else 1) and _width(model) == coefficients.shape[1],
+        "coefficients are for other columns",
+    )
     _require(np.shape(model.intercept_) == (rows,), "intercepts are for other classes")
 
 

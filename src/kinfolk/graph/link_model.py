@@ -34,7 +34,7 @@ from kinfolk.collective.pairwise import (
     train_pairwise,
 )
 from kinfolk.core.modelfile import Functions, ModelFile
-from kinfolk.core.settings import NAMES, NONE, NOT_NEGATIVE, number, one_of, setting, whole
+from kinfolk.core.settings import MANY, NAMES, NONE, NOT_NEGATIVE, number, one_of, setting
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.core.training import Callback, Convergence, Optimised, Stage, TrainingPlan, observed
 from kinfolk.errors import InputError
@@ -79,7 +79,7 @@ class LinkModel(Propagates, GuardedNodes, Optimised):
     update: str = setting("all", UPDATE, one_of("links", "all"))
     held_out: float = setting(0.0, HELD_OUT, number(0, 1, below=True))
     damping: float = setting(0.3, DAMPING, number(0, 1, below=True))
-    max_rounds: int = setting(200, "limit of rounds of belief propagation", whole(1))
+    max_rounds: int = setting(200, "limit of rounds of belief propagation", MANY)
 
     weights_: TableWeights = field(init=False)
     convergence_: Convergence = field(init=False)

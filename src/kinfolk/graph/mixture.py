@@ -42,8 +42,8 @@ from kinfolk.collective.mixture import (
 )
 from kinfolk.collective.templates import set_known
 from kinfolk.core.data import finite
-from kinfolk.core.modelfile import Functions, ModelFile
-from kinfolk.core.settings import FLAG, NAMES, NONE, one_of, setting, whole
+from kinfolk.core.modelfile import Functions, ModelFile, fits, names_in
+from kinfolk.core.settings import FLAG, MANY, NAMES, NONE, one_of, setting
 from kinfolk.core.threads import resolve_jobs, run_chunks
 from kinfolk.core.training import (
     Callback,
@@ -132,7 +132,8 @@ class NodeParents:
     @classmethod
     def from_spec(cls, file: ModelFile, spec: Mapping[str, Any]) -> NodeParents:
         flags = ("ordered", "parent_features", "everybody_starts", "gated", "given")
-        names: dict[str, Any] = {name: tuple(spec[name]) for name in ("links", "not_used", "untrained")}
+        fits(all(isinstance(spec[name], bool) for name in flags if name != "parent_features"))
+        names: dict[str, Any] = {name: names_in(spec[name]) for name in ("links", "not_used", "untrained")}
         return cls(shares=taken_shares(file, 0, spec), **names, **{name: spec[name] for name in flags})
 
     def edges(self, relations: Mapping[str, Any]) -> list[Pairs]:
@@ -264,8 +265,8 @@ class MixtureNodes(Mixes, GuardedNodes, Optimised):
     GONE: ClassVar[tuple[str, ...]] = ("min_count", "scheme", "encoding", "constrain", "order")
 
     relations: Sequence[str] | None = setting(None, RELATIONS, NAMES | NONE)
-    orders: int = setting(10, "random orders of the nodes to train on", whole(1))
-    predict_orders: int = setting(50, "random orders to average marginals over", whole(1))
+    orders: int = setting(10, "random orders of the nodes to train on", MANY)
+    predict_orders: int = setting(50, "random orders to average marginals over", MANY)
     evidence: str = setting(
         "first",
         'nodes whose labels are known: "first" in every order, so that all others see them, and no order is more '

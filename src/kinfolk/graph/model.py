@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from kinfolk.collective.stacking import put_templates, restored_templates
 from kinfolk.collective.templates import TemplateSet
 from kinfolk.core.data import Classes, class_weights, label_name
-from kinfolk.core.modelfile import Functions, ModelFile, Saved, fits
+from kinfolk.core.modelfile import Functions, ModelFile, Saved, fits, names_in
 from kinfolk.core.settings import check_settings
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.errors import InputError
@@ -301,7 +301,7 @@ class NodeModel(Saved):
         self.memory_ = restored_memory(file, len(classes))
         relations = file.header.get("relations", file.header.get("pairwise"))  # the second of earlier link models
         if relations is not None:
-            self.links_, self.not_used_ = tuple(relations["links"]), tuple(relations["not_used"])
+            self.links_, self.not_used_ = names_in(relations["links"]), names_in(relations["not_used"])
         width = file.header["columns"]
         self.node_columns_ = tuple(file.strings["columns"]) if width is None else int(width)
         self.reading_ = reading = file.header.get("reading", {})
@@ -389,7 +389,7 @@ class NeighbourModel(NodeModel):
         from sklearn.base import clone
 
         spec, n_labels, n_features = file.header["stacked"], len(self.labels_), self._n_features
-        self.templates, self.unused_ = list(self.template_set_.templates), tuple(spec["unused"])
+        self.templates, self.unused_ = list(self.template_set_.templates), names_in(spec["unused"])
         learners = [restored_learner(file, i, n_labels, trusted) for i in range(int(spec["levels"]))]
         template_set = self.template_set_
         fits(template_set.n_votes == n_labels)

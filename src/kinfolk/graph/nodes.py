@@ -18,7 +18,7 @@ from scipy import sparse
 from kinfolk.collective.relations import Neighbourhood, Relation
 from kinfolk.collective.templates import Count, NeighbourTemplate, Over, TemplateSet, as_templates
 from kinfolk.core.data import BOUNDS, LARGEST_VALUE, Classes, Relational, class_weights, warn_unseen
-from kinfolk.core.modelfile import ModelFile, fits
+from kinfolk.core.modelfile import ModelFile, fits, names_in
 from kinfolk.core.table import id_name
 from kinfolk.errors import DataWarning, InputError, SettingError, warn
 from kinfolk.graph.asked import check_length, check_no_flags, numbered, plain_array, rows_named
@@ -562,7 +562,11 @@ def _of_features(table: Any) -> NDArray[np.uint64]:
 def _of_neighbours(nodes: Nodes, rows: NDArray[np.int64], relations: Sequence[str]) -> NDArray[np.uint64]:
     found = np.zeros(len(rows), np.uint64)
     for name in relations:
-        links = nodes.relations[name][rows]
+        try:
+            links = nodes.relations[name][rows]
+        except KeyError:  # in a model file that was altered
+            wrong = f"the model remembers nodes by their links {name!r}, which are not among those it uses"
+            raise InputError(f"{wrong}; save it again") from None
         around, place = np.unique(links.indices, return_inverse=True)
         ids = np.fromiter((crc32(nodes.ids[i].encode()) for i in around.tolist()), np.uint64, len(around))
         found += _row_sums(_mixed(ids | (np.uint64(crc32(name.encode())) << np.uint64(32)))[place], links.indptr)
@@ -702,7 +706,7 @@ def restored_memory(file: ModelFile, n_labels: int) -> Memory | None:
     fits(len(ids) == len(set(ids)) == len(nodes) and looks.dtype == np.uint64 and looks.shape == (len(nodes), 2))
     fits(labels.shape == nodes.shape and labels.dtype.kind == "i" and ((labels >= 0) & (labels < n_labels)).all())
     fits(all(table.shape == (len(nodes), n_labels) and np.isfinite(table).all() for table in votes))
-    return Memory(ids, nodes, labels, looks, tuple(header["relations"]), votes)
+    return Memory(ids, nodes, labels, looks, names_in(header["relations"]), votes)
 
 
 # -- What models of nodes with templates share: a graph made ready for learning or inference -----------

@@ -46,11 +46,11 @@ class NumberLearner(Learner):
         self.estimator.fit(self._taken(rows), seen, **weight_argument(self.estimator, weights))
         return self
 
-    def proba(self, rows: Any) -> Array:
+    def _proba(self, rows: Any) -> Array:
         """(m, 1), the numbers."""
         if not rows.shape[0]:
             return np.zeros((0, 1))
-        found = np.asarray(self.estimator.predict(self._taken(rows)), np.float64).reshape(-1, 1)
+        found = np.asarray(self.estimator.predict(self._taken(rows)), np.float64).reshape(rows.shape[0], 1)
         return (found - self.centre) / self.scale
 
 
@@ -59,6 +59,7 @@ def restored_number_learner(
 ) -> NumberLearner:
     learner = NumberLearner.__new__(NumberLearner)
     learner.n_labels, learner.columns, learner.centre, learner.scale = 1, np.zeros(1, np.int64), centre, scale
+    learner.from_file = True
     learner.estimator = built(file.arrays[f"level.{level}.skops"].tobytes(), trusted)
     fits(hasattr(learner.estimator, "predict"))
     return learner

@@ -426,6 +426,9 @@ class Pool:
         fits(bool(carrying) and {*carrying} <= {*models} and all(np.isfinite(w) and w >= 0 for w in weights.values()))
         votes = {name: file.arrays[f"pool.votes.{i}"] for i, name in enumerate(header["votes"])}
         fits(all(table.ndim == 2 and table.shape[1] == target.width for table in votes.values()))
+        fits(all(table.dtype.kind == "f" for table in votes.values()))
+        asked = {one.what.after[0] for one in models.values() if one.model is not None and one.what.after}
+        fits(not votes or asked <= {*votes})
         kinds = tuple(Kind(str(name), bool(turned), float(usual)) for name, turned, usual in header["kinds"])
         fits({kind.relation for kind in kinds} <= {*links} and all(0 < kind.usual < np.inf for kind in kinds))
         return cls(target, Columns(centre, scale, rarity, components, means, gaps), kinds, models, weights, votes)

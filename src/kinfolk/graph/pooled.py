@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from kinfolk.collective.stacking import FOLDS
 from kinfolk.core.data import Classes
-from kinfolk.core.modelfile import Functions, ModelFile, fits
+from kinfolk.core.modelfile import Functions, ModelFile, fits, names_in
 from kinfolk.core.settings import FLAG, NONE, check_settings, one_of, setting, whole
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.core.training import speaker
@@ -274,6 +274,10 @@ class PooledNodes(Guarded):
         seen_nodes = self._nodes(graph)
         seen = self._seen(graph, seen_nodes, known)
         found = seen_nodes.to_nodes(self._answers(self._pooled(seen_nodes, seen, known), seen))
+        if found.dtype.kind == "f" and not np.isfinite(found).all():
+            raise InputError(
+                "the answers have no finite numbers: look for very large features and, in the model, very large weights"
+            )
         return found if asked is None else found[asked]
 
     def predict_candidates(self, X: Any, known: Any = TRAIN) -> dict[str, Array]:
@@ -417,7 +421,7 @@ class PooledNodes(Guarded):
         target, header = self._target(file), file.header
         width = header["columns"]
         self.node_columns_ = tuple(file.strings["columns"]) if width is None else int(width)
-        self.links_, self.known_ = tuple(header["relations"]), header["known"]
+        self.links_, self.known_ = names_in(header["relations"]), header["known"]
         fits(self.known_ in ("true", "crossfit"))
         n_features = self.node_columns_ if isinstance(self.node_columns_, int) else len(self.node_columns_)
         self.pool_ = pool = Pool.restored(file, target, n_features, self.links_, trusted)

@@ -22,7 +22,7 @@ from kinfolk.collective.templates import Count, TemplateSet, as_templates, set_k
 from kinfolk.core.data import Classes
 from kinfolk.core.engine import ENGINE
 from kinfolk.core.modelfile import Functions, ModelFile, Saved, fits
-from kinfolk.core.settings import FLAG, NONE, one_of, setting, whole
+from kinfolk.core.settings import FLAG, MANY, NONE, one_of, setting, whole
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.core.training import speaker
 from kinfolk.errors import DataWarning, SettingError, warn
@@ -325,7 +325,7 @@ class StackedNodes(StackedModel, NeighbourModel):
         'folds by "group" (graph) or "instance"; "auto": by group where there are two or more',
         one_of("auto", "group", "instance"),
     )
-    samples: int = setting(20, 'runs that predictions="sample" averages over', whole(1))
+    samples: int = setting(20, 'runs that predictions="sample" averages over', MANY)
     _: KW_ONLY
     effort: str = setting(
         "best",
@@ -698,3 +698,4 @@ class StackedNodes(StackedModel, NeighbourModel):
             return
         self.levels_ = self._restored_learners(file, trusted, bool(self.own), self.features)
         fits(self.memory_ is None or len(self.memory_.votes) in (0, len(self.levels_) - 1))
+        fits(self.known_ != "crossfit" or self.memory_ is None or len(self.memory_.votes) == len(self.levels_) - 1)

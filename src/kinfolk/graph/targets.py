@@ -111,6 +111,7 @@ class Target(ABC):
     def _restored_linear(self, file: ModelFile, place: int, kind: type[Any]) -> Any:
         model = kind(file.arrays[f"pool.{place}.weights"], file.arrays[f"pool.{place}.bias"])
         fits(model.weights.ndim == 2 and model.weights.shape[1:] == model.bias.shape == (self.width,))
+        fits(model.weights.dtype.kind == model.bias.dtype.kind == "f")
         fits(bool(np.isfinite(model.weights).all() and np.isfinite(model.bias).all()))
         return model
 

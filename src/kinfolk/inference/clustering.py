@@ -651,7 +651,8 @@ def _assigned(left: Array, right: Array, gain: Array) -> Array:
     dear = float(gain.max()) + 1.0
     alone = np.arange(len(rows))
     cost = np.concatenate([dear - gain, np.full(len(rows), dear)])
-    where = (np.concatenate([a, alone]), np.concatenate([b, len(columns) + alone]))
+    ends = np.concatenate([a, alone]), np.concatenate([b, len(columns) + alone])
+    where = tuple(end.astype(np.int32) for end in ends)  # older versions of SciPy match no other
     table = csr_array((cost, where), shape=(len(rows), len(columns) + len(rows)))
     row, column = min_weight_full_bipartite_matching(table)
     real = column < len(columns)

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import softmax
 
+from kinfolk.errors import InputError
+
 Array = NDArray[Any]
 Blocks = Sequence[Any]  # tables (n, F_k), CSR or dense
 ITERATIONS = 150
@@ -77,7 +79,9 @@ def transposed(block: Any) -> Any:
 
 def linear_scores(blocks: Blocks, weights: Array, bias: Array) -> Array:
     """(n, L), Σ_k X_k W_k + b, of weights (F, L) of all columns."""
-    n, start = blocks[0].shape[0] if len(blocks) else 0, 0
+    n, start, width = blocks[0].shape[0] if len(blocks) else 0, 0, sum(block.shape[1] for block in blocks)
+    if len(weights) != width:
+        raise InputError(f"the weights are for {len(weights)} columns; the rows have {width}")
     scores = np.tile(np.asarray(bias, np.float64), (n, 1))
     for block in blocks:
         end = start + block.shape[1]

@@ -21,6 +21,7 @@ from kinfolk.core.beside import apart
 from kinfolk.core.data import read_only
 from kinfolk.core.kernels import FAST, Csr, njit
 from kinfolk.core.threads import even_bounds, run_chunks
+from kinfolk.errors import InputError
 
 TRANSPOSE_CHUNKS = 4
 CHUNKS = 32  # fixed pieces of work: enough to balance threads, few enough to cost nothing
@@ -175,6 +176,8 @@ class SparseRows:
         rows: tuple[int, int] | None = None,
     ) -> NDArray[Any]:
         """X · weights, (n, K); with `rows` only of the rows first, ..., last - 1."""
+        if len(weights) < self.n_columns:  # the kernel does not look
+            raise InputError(f"the weights are for {len(weights)} features; the rows have {self.n_columns}")
         first, last = rows or (0, self.n_rows)
         part = self.csr._replace(indptr=self.csr.indptr[first:])  # so that the first row wanted is row 0 of the result
         bounds = self._row_bounds if rows is None else even_bounds(part.indptr[: last - first + 1], CHUNKS)

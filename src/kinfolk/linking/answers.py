@@ -11,8 +11,6 @@ A line that was only half written when its program was killed is whole from `mat
 
 from __future__ import annotations
 
-import csv
-import io
 import logging
 import os
 import re
@@ -21,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kinfolk.core.files import BYTE_ORDER_MARK, replace_file
+from kinfolk.core.table import cells_of
 from kinfolk.errors import InputError
 from kinfolk.linking.mentions import Mentions
 from kinfolk.linking.pair_labels import label_of
@@ -57,6 +56,8 @@ class AnswerFile:
         self._first_table = items.first_table
         self._starts: list[int] = []  # where the line of each answer begins
         self._header: Sequence[str] = HEADER
+        if self.path.exists() and not self.path.is_file():
+            raise InputError("expected a file, got a directory, device or pipe; name another file", str(path))
         try:
             data = self.path.read_bytes() if self.path.exists() else b""
             if HEAD_LINE.startswith(data):  # nothing yet, or killed before the first line was whole
@@ -113,7 +114,7 @@ class AnswerFile:
 
     def _read(self, data: bytes) -> None:
         lines = list(_lines(data))
-        head = _cells(lines[0][1].removeprefix(BYTE_ORDER_MARK))
+        head = _cells(lines[0][1].removeprefix(BYTE_ORDER_MARK), str(self.path))
         if not set(NEEDED) <= set(head):
             remedy = "name another file, or put such a line before the others"
             raise InputError(f"expected the columns left, right and match, got {head}; {remedy}", str(self.path), 1)
@@ -122,7 +123,7 @@ class AnswerFile:
         seen: dict[tuple[int, int], tuple[bool, int]] = {}
         at = 1 + lines[0][1].count(b"\n")
         for start, line, half in lines[1:]:
-            row = dict(zip(head, _cells(line), strict=False))
+            row = dict(zip(head, _cells(line, str(self.path)), strict=False))
             if half and row.get("match") not in MATCH.values():
                 self._drop(start, line, at)
                 return
@@ -189,9 +190,8 @@ def _lines(data: bytes) -> Iterator[tuple[int, bytes, bool]]:
         at = end
 
 
-def _cells(line: bytes) -> list[str]:
-    text = line.decode("utf-8", "replace").rstrip("\r\n")
-    return [cell.strip() for cell in next(csv.reader(io.StringIO(text, newline="")), [])]
+def _cells(line: bytes, name: str) -> list[str]:
+    return [cell.strip() for cell in cells_of(line.decode("utf-8", "replace").rstrip("\r\n"), ",", name)]
 
 
 def _csv_line(cells: Sequence[str]) -> bytes:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from kinfolk.core.data import Column
 from kinfolk.core.files import File, Place, Source, files_in, read_utf8, write_utf8
+from kinfolk.core.table import cells_of
 from kinfolk.errors import InputError
 from kinfolk.linking.coref import _TYPED, SUFFIXES, LabelledSpan, _Document, _documents, lines_of, parse_brackets
 from kinfolk.linking.mentions import Mentions
@@ -185,7 +186,7 @@ def read_id_pairs(source: Source, items: Mentions) -> NDArray[np.int64]:
     for line, text in enumerate(data.decode().splitlines(), 1):
         if not text.strip():
             continue
-        parts = text.split("\t") if "\t" in text else next(csv.reader([text])) if "," in text else text.split()
+        parts = text.split("\t") if "\t" in text else cells_of(text, ",", name) if "," in text else text.split()
         cells = [part.strip() for part in parts]
         if len(cells) != 2:
             wanted = "expected two ids, with a comma, a tab or blanks between them"

@@ -302,7 +302,8 @@ def spanning_pairs(n: int, left: Array, right: Array, probability: Array) -> NDA
     order = np.argsort(-probability, kind="stable")
     rank = np.empty(len(order))
     rank[order] = np.arange(1, len(order) + 1)  # by rank no two pairs are equal, and none is 0, which means no pair
-    tree = minimum_spanning_tree(csr_array((rank, (left, right)), shape=(n, n)))
+    where = left.astype(np.int32), right.astype(np.int32)  # older versions of SciPy take no other
+    tree = minimum_spanning_tree(csr_array((rank, where), shape=(n, n)))
     return np.asarray(order[np.sort(tree.data.astype(np.int64) - 1)[::-1]], np.int64)
 
 

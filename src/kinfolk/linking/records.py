@@ -6,7 +6,6 @@ only one of them has is left out, with a warning. Texts are taken without blanks
 
 from __future__ import annotations
 
-import csv
 import logging
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -27,6 +26,7 @@ from kinfolk.core.table import (
     NodeIds,
     Table,
     TableColumn,
+    cells_of,
     csv_table,
     divider_of,
     first_line,
@@ -556,7 +556,7 @@ def _table(
     text = checked_utf8(data, name)
     divider = divider_of(text, delimiter, DELIMITERS)
     if ids is not None:
-        first = next(csv.reader([first_line(text)], delimiter=divider), [])
+        first = cells_of(first_line(text), divider, name)
         if any(cell.strip() in ids for cell in first):
             header = [f"column {i}" for i in range(1, len(first) + 1)]
     return csv_table(text, name, None, divider, header)

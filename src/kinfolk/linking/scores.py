@@ -379,7 +379,8 @@ def _matched(rows: Ints, columns: Ints, similarity: Array, n_rows: int, n_column
     every = np.arange(n_rows)
     weights = np.concatenate([1 + similarity, np.ones(n_rows)])
     places = np.concatenate([rows, every]), np.concatenate([columns, n_columns + every])
-    padded = csr_array((weights, places), shape=(n_rows, n_columns + n_rows))
+    where = tuple(place.astype(np.int32) for place in places)  # older versions of SciPy match no other
+    padded = csr_array((weights, where), shape=(n_rows, n_columns + n_rows))
     chosen = min_weight_full_bipartite_matching(padded, maximize=True)
     return float((padded[chosen] - 1).sum())
 

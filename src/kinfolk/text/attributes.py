@@ -7,15 +7,16 @@ tokens by indexing. `word[-1]` is the attribute one token to the left; `word[-1]
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from re import _constants, _parser  # type: ignore[attr-defined]  # what a pattern consists of
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.core.data import Column
-from kinfolk.errors import InputError, SettingError
+from kinfolk.errors import InputError, SettingError, UntrustedError
 from kinfolk.text.corpus import Corpus, of_words, shifted
 from kinfolk.text.templates import OUTSIDE, Attribute
 
@@ -70,6 +71,8 @@ def _short_shape(values: Values) -> list[str]:
     return [folded[shape] for shape in shapes]
 
 
+MATCHED = 1000  # characters of a value that a pattern is looked for in
+LONGEST_PATTERN, MOST_RUNS = 1000, 4  # of a pattern that a file may hold: characters, repeats without a limit
 _RUN = re.compile(r"(.)\1+")
 _DIGIT = re.compile(r"\d")
 
@@ -82,8 +85,10 @@ _KINDS: dict[str, Callable[..., MaybeValues]] = {
     "prefix": lambda values, n: [v[:n] if len(v) >= n else None for v in values],
     "suffix": lambda values, n: [v[-n:] if len(v) >= n else None for v in values],
     "capitalised": lambda values: ["yes" if is_capitalised(v) else None for v in values],
-    "matches": lambda values, name, pattern: [name if re.search(pattern, v) else None for v in values],
+    "matches": lambda values, name, pattern: [name if re.search(pattern, v[:MATCHED]) else None for v in values],
 }
+SHORT_RUN = 10  # repeats up to here count for nothing
+REPEATS = (_constants.MAX_REPEAT, _constants.MIN_REPEAT, getattr(_constants, "POSSESSIVE_REPEAT", None))
 _ARGUMENTS = {"prefix": 1, "suffix": 1, "matches": 2}  # how many a kind takes; the others none
 
 
@@ -114,9 +119,11 @@ class Derived(Attribute):
                 )
         elif self.kind == "matches":
             name, pattern = self.arguments
+            if not isinstance(name, str) or not isinstance(pattern, str):
+                raise SettingError.saying(f"matches takes a name and a pattern; got {name!r} and {pattern!r}")
             try:
                 re.compile(pattern)
-            except re.error as error:
+            except (re.error, OverflowError, RecursionError) as error:
                 raise SettingError.saying(f"matches({name!r}, ...): not a regular expression: {error}") from None
 
     def column(self, corpus: Corpus) -> Column:
@@ -135,6 +142,51 @@ class Derived(Attribute):
     def __str__(self) -> str:
         shown = [*map(str, self.arguments), *([] if self.of == word else [str(self.of)])]
         return f"{self.kind}({', '.join(shown)})" if shown else self.kind
+
+
+def check_pattern(pattern: str, trusted: Collection[str]) -> None:
+    """Raise an UntrustedError for a pattern of a model file that may take for ever to look for in a short word."""
+    if pattern not in trusted and may_take_long(pattern):
+        raise UntrustedError(f"words are matched by a pattern that may take for ever: {pattern[:200]!r}", [pattern])
+
+
+def may_take_long(pattern: str) -> bool:
+    """Whether there may be many ways to look for it: repeats or choices inside a repeat, as in (a+)+ or (a|aa)*; what
+    was found before to be found again; many repeats one after the other."""
+    if len(pattern) > LONGEST_PATTERN:
+        return True
+    runs, waiting = 0, [(_parser.parse(pattern), False)]
+    while waiting:
+        parts, repeated = waiting.pop()
+        for kind, value in parts:
+            if kind in (_constants.GROUPREF, _constants.GROUPREF_EXISTS):
+                return True
+            inner, again = [], repeated
+            if kind in REPEATS:
+                least, most, inside = value
+                if repeated and least < most:
+                    return True
+                runs += most > SHORT_RUN and least < most
+                inner, again = [inside], repeated or most > 1
+            elif kind == _constants.BRANCH:
+                if repeated and not _differ_at_once(value[1]):
+                    return True
+                inner = value[1]
+            elif kind == _constants.SUBPATTERN:
+                inner = [value[-1]]
+            elif kind in (_constants.ASSERT, _constants.ASSERT_NOT):
+                inner = [value[1]]
+            elif kind == getattr(_constants, "ATOMIC_GROUP", None):
+                inner = [value]
+            waiting += [(one, again) for one in inner]
+    return runs > MOST_RUNS
+
+
+def _differ_at_once(choices: Sequence[Any]) -> bool:
+    """Whether each begins with a letter of its own, so that there is one way to go."""
+    first = [one[0] if len(one) else None for one in choices]
+    letters = [value for kind, value in (one for one in first if one is not None) if kind == _constants.LITERAL]
+    return len({*letters}) == len(first)
 
 
 @dataclass(frozen=True)

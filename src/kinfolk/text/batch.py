@@ -246,6 +246,8 @@ def _with_labels(corpus: Corpus, y: Any, scheme: str | None, X: Any = None) -> C
         raise InputError(f"X has {corpus.n_sentences if X is None else len(X)} sentences, y has {len(y)}")
     if any(isinstance(labels, str) for labels in y):
         raise InputError("y must hold a list of labels for each sentence; got a string")
+    if (bare := next((i for i, labels in enumerate(y) if labels is None), None)) is not None:
+        raise InputError(f"sentence {bare} has None in the place of labels; give a list of None, one a token")
     lengths = np.diff(corpus.sentence_starts).tolist() if X is None else [len(sentence) for sentence in X]
     for i, (row, length) in enumerate(zip(y, lengths, strict=True)):
         if len(row) != length:

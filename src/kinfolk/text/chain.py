@@ -27,7 +27,7 @@ from kinfolk.text.corpus import Corpus
 from kinfolk.text.k_best import KBest, k_best_answers
 from kinfolk.text.quick import FEW_TOKENS
 from kinfolk.text.schemes import LabelCoding
-from kinfolk.text.tagger import Tagger, TrainingSet
+from kinfolk.text.tagger import Tagger, TrainingSet, extra_columns
 
 # -- From fitted weights to answers: labels, probabilities, k-best lists, entities with confidence -----
 #
@@ -283,19 +283,23 @@ class ChainTagger(Tagger):
         """Which weights of the flat vector are not learned and stay 0; None: all are learned."""
         return None
 
+    @property
+    def n_extra(self) -> int:
+        return int(self.weights_.node.shape[0]) - self.features_.n_features
+
     def _decoder(self, weights: Any = None) -> Decoder:
         return Decoder(self, resolve_jobs(self.n_jobs), self.weights_ if weights is None else weights)
 
     def to_state(self) -> ModelFile:
         state = super().to_state()
-        state.header["extra"] = self.weights_.node.shape[0] - self.features_.n_features
+        state.header["extra"] = self.n_extra
         state.arrays.update({f"weights.{name}": array for name, array in self.weights_._asdict().items()})
         return state
 
     def _restore(self, file: ModelFile, functions: Functions, trusted: Sequence[str]) -> None:
         super()._restore(file, functions, trusted)
         n, pairs = len(self.coding_.classes), self.pair_features_
-        width, g = self.features_.n_features + int(file.header["extra"]), 0 if pairs is None else pairs.n_features
+        width, g = self.features_.n_features + extra_columns(file), 0 if pairs is None else pairs.n_features
         shapes = Weights((width, n), (n,), (n, n), (g, n * n))._asdict()  # type: ignore[arg-type]
         self.weights_ = Weights(**{name: file.array(f"weights.{name}", shape) for name, shape in shapes.items()})
 

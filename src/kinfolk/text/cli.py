@@ -18,6 +18,7 @@ from kinfolk.cli.options import (
     Jobs,
     ModelOption,
     ModelOptions,
+    Trust,
     check_parquet_output,
     checked,
     class_weights,
@@ -376,6 +377,7 @@ def tag(
             autocompletion=one_of("auto", "docstart", "blank", "none"),
         ),
     ] = "auto",
+    trust: Trust = None,
     jobs: Jobs = -1,
 ) -> None:
     """Tag a file.
@@ -395,11 +397,12 @@ def tag(
             "--separator": separator is not None, "--documents": documents != "auto",
         }  # fmt: skip
         with engine if engine is not None else nullcontext():
-            tag_table(engine, model, file, output, table, [name for name, one in asked.items() if one], jobs)
+            strange = [name for name, one in asked.items() if one]
+            tag_table(engine, model, file, output, table, strange, jobs, trust)
         return
     for option in given_options(table):
         raise SettingError.saying(f"{option} needs a table of tokens: a Parquet file, or --engine")
-    tagger = _load(model, jobs)
+    tagger = _load(model, jobs, trust)
     if k_best is not None and not entities and not hasattr(tagger, "predict_k_best"):
         raise SettingError.saying("--k-best needs a crf, memm, mop or stacked model")
     _tell_terminal(file)
@@ -426,8 +429,9 @@ def tag(
 
 
 def tag_table(
-    engine: Any, model: Path, file: str, output: str, table: TableOptions, strange: list[str], jobs: int
-) -> None:
+    engine: Any, model: Path, file: str, output: str, table: TableOptions, strange: list[str], jobs: int,
+    trust: list[str] | None,
+) -> None:  # fmt: skip
     """All columns of a table of tokens with their labels, in a Parquet file."""
     if strange:
         raise SettingError.saying(f"{strange[0]} is for a file of columns or of text, not for a table; leave it out")
@@ -436,7 +440,7 @@ def tag_table(
     check_parquet_output(output)
     refuse_overwriting(output, "--output", file, model)
     shell_words().instead["into"] = "--output"
-    _load(model, jobs).tag(file, engine=engine, into=output, **table.named())
+    _load(model, jobs, trust).tag(file, engine=engine, into=output, **table.named())
 
 
 @app.command(epilog=TOKENS_EVALUATE)
@@ -447,6 +451,7 @@ def evaluate(
     page: Page = None,
     scheme: Scheme = "auto",
     separator: Separator = None,
+    trust: Trust = None,
     jobs: Jobs = -1,
 ) -> None:
     """Compare predictions with the labels of a file.
@@ -454,7 +459,7 @@ def evaluate(
     Entities are counted as conlleval counts them.
     """
     check_page(page, model, file)
-    tagger = _load(model, jobs)
+    tagger = _load(model, jobs, trust)
     corpus = read_corpus(tagger, file, Format.conll, scheme, separator)
     scores, accuracy = tagger.evaluate(corpus, report=page)
     report_page(page)
@@ -478,10 +483,10 @@ def _form(scheme: str, separator: str | None) -> dict[str, Any]:
     return {"scheme": None if scheme == "none" else scheme, "separator": "\t" if separator == "tab" else separator}
 
 
-def _load(path: Path, jobs: int) -> Any:
+def _load(path: Path, jobs: int, trust: list[str] | None) -> Any:
     from kinfolk.core.modelfile import load_model
 
-    tagger = load_model(path, kind="tokens").set_params(n_jobs=jobs)
+    tagger = load_model(path, kind="tokens", trusted=trust or ()).set_params(n_jobs=jobs)
     for level in getattr(tagger, "levels_", ()):
         level.set_params(n_jobs=jobs)
     return tagger

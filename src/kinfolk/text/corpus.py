@@ -109,6 +109,8 @@ class Corpus:
             raise InputError("a sentence is a list of words; got a string: split it, or use read_text")
         if too_deep(sentences):
             raise InputError(TOO_DEEP)
+        if (bare := next((i for i, s in enumerate(sentences) if s is None), None)) is not None:
+            raise InputError(f"sentence {bare} is None; give a list of its words")
         lengths = [len(s) for s in sentences]
         given: dict[str, Sequence[Sequence[Any]]] = {"word": sentences, **columns}
         if labels is not None:
@@ -117,6 +119,9 @@ class Corpus:
         for name, rows in given.items():
             if not isinstance(rows, Sequence | np.ndarray) or any(isinstance(row, str | int) for row in rows):
                 raise InputError(f"{name!r} is taken as a column: expected a list of strings for each sentence")
+            if (bare := next((i for i, row in enumerate(rows) if row is None), None)) is not None:
+                what = f"sentence {bare} has None in the place of {name.strip('()')!r}"
+                raise InputError(f"{what}; give a list, of labels that are not known a list of None, one a token")
             if [len(row) for row in rows] != lengths:
                 raise InputError(f"{name.strip('()')!r} must have the same sentence lengths as the words")
             made = Column.from_labels if name == "(labels)" else Column.from_strings
@@ -452,7 +457,14 @@ def _sizes(documents: list[Any], n_sentences: int) -> list[int]:
     """How many sentences each document has, from these numbers or from the document each sentence is of."""
     whole = all(isinstance(one, Integral) and not isinstance(one, bool) for one in documents)
     if whole and sum(documents) == n_sentences and min(documents, default=0) >= 0:
-        return documents
+        counted_up = all(after - before in (0, 1) for before, after in pairwise(documents))  # as numbers are, not sizes
+        if len(documents) != n_sentences or set(documents) <= {1} or not counted_up:
+            return documents
+        raise InputError(
+            f"documents may be sizes that add up to {n_sentences} sentences, or numbers of the document of each; got "
+            f"{str(documents[:10])[1:-1]}, which could be both: give names, `list(map(str, documents))`, or sizes "
+            "without documents of no sentence"
+        )
     if len(documents) != n_sentences or not (whole or all(isinstance(one, str) for one in documents)):
         raise InputError(
             f"documents must be sizes that add up to {n_sentences} sentences, or a name or number of its document for "

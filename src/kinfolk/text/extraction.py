@@ -6,7 +6,7 @@ template, within a template by first appearance, so rows of the table are sorted
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from scipy import sparse
 
 from kinfolk.core.data import Vocabulary
 from kinfolk.core.kernels import njit, slot_of
-from kinfolk.core.modelfile import Functions, ModelFile, given_again
+from kinfolk.core.modelfile import Functions, ModelFile, fits, given_again
 from kinfolk.core.threads import run_chunks
 from kinfolk.errors import ModelFileError, SettingError
 from kinfolk.text import attributes
@@ -267,12 +267,19 @@ class TokenFeatures:
                     yield attribute
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], strings: Mapping[str, Sequence[str]]) -> None:
+        """Tables, templates and vocabularies have to be about the same features."""
         self._quick = None
-        cuts = np.cumsum(arrays["features.sizes"])[:-1]
-        self.tables = [KeyTable.of(k.copy()) for k in np.split(arrays["features.keys"], cuts)]
         self.vocabularies = {
             name.removeprefix("values."): Vocabulary(v) for name, v in strings.items() if name.startswith("values.")
         }
+        sizes, keys = arrays["features.sizes"], arrays["features.keys"]
+        fits(sizes.dtype == keys.dtype == np.int64 and sizes.shape == (len(self.templates),) and keys.ndim == 1)
+        fits(bool(((sizes >= 0) & (sizes <= len(keys))).all()) and int(sizes.sum()) == len(keys))
+        tables, view = np.split(keys, np.cumsum(sizes)[:-1]), TokenView(_NOTHING, self.vocabularies, learning=False)
+        for template, table in zip(self.templates, tables, strict=True):
+            fits(not len(table) or (0 <= table.min() and int(table.max()) < template.n_keys(view)))
+            fits(len(np.unique(table)) == len(table))
+        self.tables = [KeyTable.of(table.copy()) for table in tables]
         self.vectors = VectorColumns.restored(arrays, strings)
 
 
@@ -417,27 +424,34 @@ def _named(name: str, corpus: Corpus) -> list[Template]:
 # A user's functions are not in the file: it keeps their names, and they are passed in again.
 
 
-def restored_features(file: ModelFile, functions: Functions) -> TokenFeatures | DictFeatures:
+def restored_features(
+    file: ModelFile, functions: Functions, trusted: Collection[str] = ()
+) -> TokenFeatures | DictFeatures:
     """The feature set that `spec` and `state` described, of templates or of feature dicts."""
     spec = file.header
     features: TokenFeatures | DictFeatures
     if spec.get("dicts"):
         features = DictFeatures(spec["min_count"])
     else:
-        templates = [_template(template, functions, file.strings) for template in spec["templates"]]
+        templates = [_template(template, functions, file.strings, trusted) for template in spec["templates"]]
         features = TokenFeatures(templates, spec["min_count"])
     features.restore(file.arrays, file.strings)
     return features
 
 
-def _template(spec: Mapping[str, Any], functions: Functions, strings: Mapping[str, Sequence[str]]) -> Template:
+def _template(
+    spec: Mapping[str, Any], functions: Functions, strings: Mapping[str, Sequence[str]], trusted: Collection[str]
+) -> Template:
     """What `Template.spec` describes; `strings` has the entries of gazetteers and tables."""
 
     def attribute(spec: Mapping[str, Any]) -> Attribute:
         if "column" in spec:
             return attributes.Raw(spec["column"])
         if "kind" in spec:
-            return attributes.Derived(spec["kind"], tuple(spec["arguments"]), attribute(spec["of"]))
+            found = attributes.Derived(spec["kind"], tuple(spec["arguments"]), attribute(spec["of"]))
+            if found.kind == "matches":
+                attributes.check_pattern(found.arguments[1], trusted)
+            return found
         if "function" in spec:
             return attributes.PerWord(spec["function"], given_again(spec["function"], functions, "a feature function"))
         if "document" in spec:

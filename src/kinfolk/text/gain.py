@@ -17,6 +17,7 @@ from kinfolk.text import schemes
 from kinfolk.text.batch import Batch, token_weights
 from kinfolk.text.corpus import Corpus
 from kinfolk.text.schemes import LabelCoding
+from kinfolk.text.scores import spans_to_judge
 from kinfolk.text.tagger import Tagger
 
 Array = NDArray[Any]
@@ -91,7 +92,8 @@ def document_counts(coding: LabelCoding, corpus: Corpus, path: NDArray[np.int32]
         right = np.bincount(documents[known & (gold.codes == path)], minlength=n)
         return np.stack([right, np.bincount(documents[known], minlength=n)], axis=1).astype(np.float64)
     guess = Column(path, coding.classes.names)
-    truth, found = ({*schemes.spans(c, corpus.sentence_starts, coding.inner)} for c in (gold, guess))
+    true, guessed = (schemes.spans(c, corpus.sentence_starts, coding.inner) for c in (gold, guess))
+    truth, found = map(set, spans_to_judge(true, guessed, gold.codes >= 0))
 
     def counts(spans: Iterable[schemes.Span]) -> Array:
         starts = np.fromiter((span.start for span in spans), np.int64)

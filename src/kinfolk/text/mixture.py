@@ -25,7 +25,7 @@ from kinfolk.collective.mixture import (
     Sample,
 )
 from kinfolk.collective.templates import set_known
-from kinfolk.core.modelfile import Functions, ModelFile, fits
+from kinfolk.core.modelfile import Functions, ModelFile, fits, names_in
 from kinfolk.core.settings import one_of, setting
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.core.training import combined, warn_unless_converged
@@ -54,7 +54,7 @@ from kinfolk.text.skip_edges import (
     skip_settings,
     warn_without_edges,
 )
-from kinfolk.text.tagger import Tagger, TrainingSet
+from kinfolk.text.tagger import Tagger, TrainingSet, extra_columns
 
 # -- Who the parents of a token are: the token before it and, by skip edges, earlier tokens of its document ---
 #
@@ -123,7 +123,7 @@ class TokenParents:
         edge, gate = (edge_features(spec[name], functions) for name in ("edge_features", "gate_features"))
         skips = restored_skips(file.part(f"mixture.{d}"), spec["skips"], functions)
         flags, shares = (spec["backward"], spec["parent_features"]), collective.taken_shares(file, d, spec)
-        return cls(skips, *flags, edge, gate, shares, spec["pair_features"], tuple(spec["untrained"]))
+        return cls(skips, *flags, edge, gate, shares, spec["pair_features"], names_in(spec["untrained"]))
 
     def edges(self, corpus: Corpus) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
         """(child, parent) of each relation, and the tokens that start a sentence (from this side)."""
@@ -425,18 +425,26 @@ class MixtureTagger(Mixes, GuardedTagger):
 
     def to_state(self) -> ModelFile:
         state = super().to_state()
+        state.header["extra"] = self.n_extra
         state.header["mixture"] = {"parents": [rule.spec() for rule in self.parents_], "local": self.local_ is not None}
         collective.put_mixture(state, self.parents_, self.weights_, self.local_)
         for d, rule in enumerate(self.parents_):
             put_skips(state, f"mixture.{d}", rule.skips)
         return state
 
+    @property
+    def n_extra(self) -> int:
+        return len(self.weights_[0].tables[0]) - self.features_.n_features
+
     def _restore(self, file: ModelFile, functions: Functions, trusted: Sequence[str]) -> None:
         super()._restore(file, functions, trusted)
         specs = file.header["mixture"]["parents"]
-        n_features, n_labels = self.features_.n_features, len(self.coding_.classes)
+        n_features, n_labels = self.features_.n_features + extra_columns(file), len(self.coding_.classes)
         fits(len(specs) == len(BACKWARD[self.order]))
         self.parents_ = tuple(TokenParents.from_spec(file, d, spec, functions) for d, spec in enumerate(specs))
+        fits(all(rule.backward is way for rule, way in zip(self.parents_, BACKWARD[self.order], strict=True)))
+        n_pair = 0 if self.pair_features_ is None else self.pair_features_.n_features
+        fits(all(type(rule.n_pair_features) is int and rule.n_pair_features == n_pair for rule in self.parents_))
         self.weights_ = tuple(
             collective.taken_weights(file, d, rule, n_features, n_labels) for d, rule in enumerate(self.parents_)
         )

@@ -56,6 +56,23 @@ def span_scores(gold: Iterable[EntitySpan], predicted: Iterable[EntitySpan]) -> 
     return EntityScores(len(truth), len(guess), len(truth & guess), types)
 
 
+def spans_to_judge(
+    gold: Iterable[schemes.Span], predicted: Iterable[schemes.Span], known: NDArray[np.bool_]
+) -> tuple[list[schemes.Span], list[schemes.Span]]:
+    """Those of which it can be said whether they are right, where labels of some tokens are not `known`: no predicted
+    one that holds such a token, nor a true one in its place."""
+    truth, guess = list(gold), list(predicted)
+    if known.all():
+        return truth, guess
+    doubtful = ~known
+    before = np.concatenate([[0], np.cumsum(doubtful)])
+    for start, end, _ in guess:
+        if before[start] < before[end]:
+            doubtful[start:end] = True
+    before = np.concatenate([[0], np.cumsum(doubtful)])
+    return tuple([one for one in spans if before[one.start] == before[one.end]] for spans in (truth, guess))  # type: ignore[return-value]
+
+
 def token_accuracy(gold_codes: ArrayLike, predicted_codes: ArrayLike) -> float:
     """Percentage of tokens with the right label among those whose gold label is known (not -1)."""
     gold, predicted = np.asarray(gold_codes), np.asarray(predicted_codes)
@@ -74,7 +91,8 @@ def entity_scores(gold: Any, predicted: Any) -> EntityScores:
     """Precision, recall and F1 over whole entities, in percent, as conlleval counts them; `types` has those of each.
 
     gold, predicted   a list of labels for each sentence, as `predict` gives them, or a Corpus; in any tag scheme, which
-                      need not be the same: an entity is what conlleval reads as one, and an unknown label counts as O.
+                      need not be the same: an entity is what conlleval reads as one. A predicted entity that holds a
+                      token whose gold label is unknown (None) is not counted, nor a gold one in its place.
                       Lists of such for each document, as `cross_val_predict` gives them for a Corpus, are taken too. Or
                       entities as (start, end, type), with offsets into the same tokens.
     """
@@ -91,7 +109,9 @@ def entity_scores(gold: Any, predicted: Any) -> EntityScores:
         if len(true) != len(guess):
             raise InputError(f"sentence {number} has {len(true)} labels in gold, {len(guess)} in predicted")
     starts = starts_of([len(row) for row in rows[0] if len(row)])
-    return span_scores(*(schemes.spans(_tags(row), starts, "BIO") for row in rows))
+    tags = [_tags(row) for row in rows]
+    truth, guess = (schemes.spans(column, starts, "BIO") for column in tags)
+    return span_scores(*spans_to_judge(truth, guess, tags[0].codes >= 0))
 
 
 def _listed(name: str, given: Any) -> list[Any]:

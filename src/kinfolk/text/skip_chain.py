@@ -53,7 +53,7 @@ from kinfolk.text.skip_edges import (
     skip_settings,
     warn_without_edges,
 )
-from kinfolk.text.tagger import Tagger, TrainingSet
+from kinfolk.text.tagger import Tagger, TrainingSet, extra_columns
 
 Array = NDArray[Any]
 
@@ -242,10 +242,15 @@ class SkipChainCRF(Propagates, GuardedTagger):
     def to_state(self) -> ModelFile:
         state, edge = super().to_state(), self.edge_features_
         skips = [skip.spec() for skip in self.skips_]
+        state.header["extra"] = self.n_extra
         state.header["pairwise"] = {"skips": skips, "edge_features": None if edge is None else edge.spec()}
         put_skips(state, "pairwise", self.skips_)
         pairwise.put_pairwise(state, self.weights_)
         return state
+
+    @property
+    def n_extra(self) -> int:
+        return len(self.weights_.tables[0]) - self.features_.n_features
 
     def _restore(self, file: ModelFile, functions: Functions, trusted: Sequence[str]) -> None:
         super()._restore(file, functions, trusted)
@@ -254,7 +259,12 @@ class SkipChainCRF(Propagates, GuardedTagger):
         self.edge_features_ = edge = edge_features(spec["edge_features"], functions)
         self.skip_edges, self.edge_features = skip_settings(self.skips_, edge)
         n_edge = 0 if edge is None or not self.skips_ else len(edge.names())
-        sizes = (self.features_.n_features, len(self.coding_.classes), 1 + len(self.skips_), n_edge)
+        sizes = (
+            self.features_.n_features + extra_columns(file),
+            len(self.coding_.classes),
+            1 + len(self.skips_),
+            n_edge,
+        )
         self.weights_, self.training_report_ = pairwise.taken_pairwise(file, *sizes), None
         pairwise.as_trained(self, file)
 

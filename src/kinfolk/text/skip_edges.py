@@ -23,13 +23,14 @@ from scipy import sparse
 from kinfolk.collective.relations import LinkRule
 from kinfolk.core.data import read_only
 from kinfolk.core.modelfile import Functions, ModelFile, given_again
-from kinfolk.core.settings import NONE, whole
+from kinfolk.core.settings import NONE, whole, whole_to
 from kinfolk.errors import DataWarning, InputError, ModelFileError, SettingError, warn
 from kinfolk.text.attributes import capitalised, is_capitalised, lower, sentence_all_caps
 from kinfolk.text.corpus import Corpus, of_words, shifted
 from kinfolk.text.templates import TokenView
 
 log = logging.getLogger("kinfolk")
+MOST_AROUND = 100  # words before and after that have to be the same
 MOSTLY = 0.8  # from this share of capitalised words on, entities are names
 OFTEN, HALF = 5, 0.5  # uses of a word that suffice to judge it, and the share of them within entities
 RESERVED = ("previous", "next", "start")  # relations that every model of tokens has
@@ -110,8 +111,7 @@ class SameWord(SkipBuilder):
 
     def __post_init__(self) -> None:
         for setting in ("before", "after"):
-            if not (_whole(getattr(self, setting)) and getattr(self, setting) >= 0):
-                raise SettingError(setting, getattr(self, setting), "0 or more", owner="SameWord")
+            whole_to(0, MOST_AROUND).check(setting, getattr(self, setting), "SameWord")
         if not (isinstance(self.capitalised, bool | np.bool_) or self.capitalised == "auto"):
             raise SettingError("capitalised", self.capitalised, "True, False or 'auto'", owner="SameWord")
         if not isinstance(self.ignore_case, bool | np.bool_):

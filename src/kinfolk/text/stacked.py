@@ -39,7 +39,6 @@ from kinfolk.report.page import PathLike
 from kinfolk.text import schemes
 from kinfolk.text.batch import Batch, Confidence, Entity, entity_list, found_spans, token_weights
 from kinfolk.text.calibration import temperature
-from kinfolk.text.chain import ChainTagger
 from kinfolk.text.corpus import Corpus
 from kinfolk.text.explain import explain_document, one_document
 from kinfolk.text.gain import document_counts, metric_of
@@ -563,8 +562,7 @@ class StackedTagger(StackedModel, TokenModel):
         received = self.template_set_.width + (n_labels if self.own else 0)
         for number, level in enumerate(self.levels_):
             fits(isinstance(level, Tagger) and {*level.coding_.classes.names} <= {*self.coding_.classes.names})
-            if isinstance(level, ChainTagger):  # levels above the first have weights for aggregates
-                fits(level.weights_.node.shape[0] == level.features_.n_features + (received if number else 0))
+            fits(level.n_extra == (received if number else 0))  # levels above the first have weights for aggregates
         bases = [type(level)(**level.get_params()) for level in self.levels_]
         self.base = bases if spec["bases"] else bases[-1]
 

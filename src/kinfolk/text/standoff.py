@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kinfolk.core.data import Column
+from kinfolk.core.files import about
 from kinfolk.errors import InputError
 from kinfolk.text.corpus import Corpus, starts_of
 from kinfolk.text.schemes import tag
@@ -67,7 +68,8 @@ class MarkCounts:
 
 def standoff_corpus(documents: Iterable[Marked], source: str | None = None, tokenise: str = "fine") -> Corpus:
     """A corpus of the documents; says in the log what could not be labelled as it was marked."""
-    corpus, counts = fitted_corpus(documents, source, tokenise)
+    with about(source):
+        corpus, counts = fitted_corpus(documents, source, tokenise)
     if counts.kept < counts.marks or counts.widened:
         log.warning("%s: %s", source or "marked text", counts)
     return corpus

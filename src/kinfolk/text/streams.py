@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from kinfolk.core.files import BYTE_ORDER_MARK, Blocks, Source, write_utf8
+from kinfolk.core.files import BYTE_ORDER_MARK, Blocks, Source, most_unpacked, too_large, write_utf8
 from kinfolk.errors import InputError
 from kinfolk.text.conll import MARKER, UNKNOWN, ColumnReader, TextReader, check_scheme, conll_lines, is_marker
 from kinfolk.text.corpus import Corpus, warn_slips
@@ -105,7 +105,7 @@ class Stream:
         return self.marked or whole
 
     def _corpora(self, stream: Readable, reader: Any, whole: bool = True) -> Iterator[Corpus]:
-        for data in cut(stream, self.piece, self._last_document, whole):
+        for data in cut(stream, self.piece, self._last_document, whole, reader.name):
             corpus = reader.corpus(data)
             if corpus is not None:
                 yield corpus
@@ -192,10 +192,13 @@ class Readable(Protocol):
     def read(self, size: int, /) -> bytes: ...
 
 
-def cut(stream: Readable, size: int, last: Callable[[bytearray, int], int], whole: bool = True) -> Iterator[bytes]:
+def cut(
+    stream: Readable, size: int, last: Callable[[bytearray, int], int], whole: bool = True, name: str = "<file>"
+) -> Iterator[bytes]:
     """Pieces of about `size` bytes that end where documents end. `last(data, start)`: where the last document behind
-    `start` begins, or -1. If the stream is not `whole`, what stands behind the last end is left out."""
-    data = bytearray()
+    `start` begins, or -1. If the stream is not `whole`, what stands behind the last end is left out. A document that
+    does not end is refused at the limit of what is unpacked."""
+    data, most = bytearray(), most_unpacked()
     while block := stream.read(size):
         seen = max(0, len(data) - _OVERLAP)
         data += block
@@ -203,6 +206,8 @@ def cut(stream: Readable, size: int, last: Callable[[bytearray, int], int], whol
         if at > 0:
             yield bytes(data[:at])
             del data[:at]
+        if len(data) > most:
+            raise too_large("a document has", name)
     if data and whole:
         yield bytes(data)
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.core.data import Column, Relational, class_weights, label_name
-from kinfolk.core.modelfile import Functions, ModelFile, Saved, fits
+from kinfolk.core.modelfile import Functions, ModelFile, Saved, fits, names_in
 from kinfolk.core.settings import FLAG, NONE, NOT_NEGATIVE, SCHEMES, check_settings, one_of, setting, whole
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.core.training import Callback, Convergence, Optimised, TrainingPlan, UntilStopped, observed
@@ -26,7 +26,7 @@ from kinfolk.text.dicts import DictFeatures
 from kinfolk.text.explain import NamedFeatures, by_features, explain_document, one_document
 from kinfolk.text.extraction import Templates, TokenFeatures, for_corpus, restored_features
 from kinfolk.text.schemes import LabelCoding, check_encoding
-from kinfolk.text.scores import EntityScores, span_scores, token_accuracy, write_scores
+from kinfolk.text.scores import EntityScores, span_scores, spans_to_judge, token_accuracy, write_scores
 
 # -- what a tagger and its method say to each other: what is learned from, and what is asked after training ---
 
@@ -249,8 +249,9 @@ class TokenModel(Saved):
         if self.coding_.inner is None:
             return None, accuracy
         guess = Column(path, self.coding_.classes.names)
-        spans = [schemes.spans(c, batch.corpus.sentence_starts, self.coding_.inner) for c in (gold, guess)]
-        return span_scores(*spans), accuracy
+        starts, inner = batch.corpus.sentence_starts, self.coding_.inner
+        truth, found = (schemes.spans(column, starts, inner) for column in (gold, guess))
+        return span_scores(*spans_to_judge(truth, found, gold.codes >= 0)), accuracy
 
 
 # -- how the log-linear ones learn --------------------------------------------------------------------------
@@ -437,6 +438,11 @@ class Tagger(TokenModel, Optimised):
 
     # -- model files ----------------------------------------------------------------------------------
 
+    @property
+    def n_extra(self) -> int:
+        """Columns behind those of the features that there are weights for: what a stacked level receives."""
+        return 0
+
     def to_state(self) -> ModelFile:
         """Feature sets are kept as what templates became in training."""
         state = ModelFile(
@@ -460,12 +466,12 @@ class Tagger(TokenModel, Optimised):
         classes = self.coding_.classes
         if isinstance(self.class_weight, Mapping) and classes.type != "str":
             self.class_weight = {classes[classes.get(name)]: weight for name, weight in self.class_weight.items()}
-        node, pair = restored_features(file.part("node", header["features"]), functions), None
+        node, pair = restored_features(file.part("node", header["features"]), functions, trusted), None
         if header["transition_features"] is not None:
-            found = restored_features(file.part("pair", header["transition_features"]), functions)
+            found = restored_features(file.part("pair", header["transition_features"]), functions, trusted)
             pair = found if isinstance(found, TokenFeatures) else None
             fits(pair is not None)
-        self.features_, self.pair_features_, self.columns_ = node, pair, tuple(header["columns"])
+        self.features_, self.pair_features_, self.columns_ = node, pair, names_in(header["columns"])
         self.templates = header["templates_name"] or (node.templates if isinstance(node, TokenFeatures) else "sentence")
         self.transition_templates = None if pair is None else pair.templates
         self.convergence_ = Convergence.from_file(header["convergence"])
@@ -477,3 +483,10 @@ class Tagger(TokenModel, Optimised):
         check_encoding(self.encoding)
         classes = self.coding_.classes
         class_weights(np.arange(len(classes), dtype=np.int32), classes, self.class_weight)
+
+
+def extra_columns(file: ModelFile) -> int:
+    """How many a file says there are."""
+    extra = file.header.get("extra", 0)
+    fits(type(extra) is int and extra >= 0)
+    return int(extra)

@@ -14,6 +14,7 @@ conjunction is the mixed-radix number ((c1 * r2) + c2) * r3 + c3 ...
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -106,6 +107,8 @@ class TokenView:
 
 # -- templates -------------------------------------------------------------------------------------
 
+FARTHEST = 200  # tokens from a token to what a template reads
+LONGEST_RUN = 100  # characters
 OUTSIDE = "<outside>"  # how a position beyond the sentence is shown in feature names
 
 
@@ -123,6 +126,10 @@ class Template:
         raise NotImplementedError
 
     def describe(self, key: int, view: TokenView) -> str:
+        raise NotImplementedError
+
+    def n_keys(self, view: TokenView) -> int:
+        """Keys are below it."""
         raise NotImplementedError
 
     def attributes(self) -> tuple[Attribute, ...]:
@@ -177,11 +184,22 @@ class Attribute:
         return self.name
 
 
+def _check_offset(attribute: Attribute, offset: Any) -> None:
+    if not isinstance(offset, int) or abs(offset) > FARTHEST:
+        raise SettingError.saying(f"{attribute}[{offset}]: an offset is a whole number from -{FARTHEST} to {FARTHEST}")
+
+
 @dataclass(frozen=True)
 class Conjunction(Template):
     """Attributes at offsets, all together; absent where one of them has no value."""
 
     terms: tuple[tuple[Attribute, int], ...]
+
+    def __post_init__(self) -> None:
+        if not self.terms:
+            raise SettingError.saying("a conjunction of no attributes says nothing; name one")
+        for attribute, offset in self.terms:
+            _check_offset(attribute, offset)
 
     def __and__(self, other: Attribute | Conjunction) -> Conjunction:
         if not isinstance(other, Attribute | Conjunction):
@@ -191,6 +209,9 @@ class Conjunction(Template):
 
     def attributes(self) -> tuple[Attribute, ...]:
         return tuple(attribute for attribute, _ in self.terms)
+
+    def n_keys(self, view: TokenView) -> int:
+        return math.prod(view.radix(attribute) for attribute, _ in self.terms)
 
     def keys(self, view: TokenView) -> Keys:
         combined: NDArray[np.int64] | None = None
@@ -234,8 +255,15 @@ class Bag(Template):
     first: int
     last: int
 
+    def __post_init__(self) -> None:
+        _check_offset(self.attribute, self.first)
+        _check_offset(self.attribute, self.last)
+
     def attributes(self) -> tuple[Attribute, ...]:
         return (self.attribute,)
+
+    def n_keys(self, view: TokenView) -> int:
+        return view.radix(self.attribute)
 
     def keys(self, view: TokenView) -> Keys:
         offsets = [o for o in range(self.first, self.last + 1) if o != 0]
@@ -264,6 +292,9 @@ class Elsewhere(Template):
     def attributes(self) -> tuple[Attribute, ...]:
         return self.inner.attributes()
 
+    def n_keys(self, view: TokenView) -> int:
+        return self.inner.n_keys(view)
+
     def keys(self, view: TokenView) -> Keys:
         indptr, others = view.other_occurrences
         return Keys(self.inner.keys(view).keys[:, 0][others], indptr)
@@ -291,6 +322,9 @@ class Ngrams(Template):
 
     def attributes(self) -> tuple[Attribute, ...]:
         return ()  # its values need no numbers: those of the runs are kept
+
+    def n_keys(self, view: TokenView) -> int:
+        return len(view.vocabularies[str(self)]) + 1
 
     def needs(self) -> tuple[str, ...]:
         return self.attribute.needs()
@@ -332,6 +366,9 @@ class PerToken(Template):
 
     def attributes(self) -> tuple[Attribute, ...]:
         return ()
+
+    def n_keys(self, view: TokenView) -> int:
+        return len(view.vocabularies[self.name]) + 1
 
     def keys(self, view: TokenView) -> Keys:
         rows = self._rows(view.corpus)
@@ -385,6 +422,8 @@ def ngrams(attribute: Attribute, first: int, last: int) -> Ngrams:
         raise SettingError.saying(
             f"ngrams({attribute}, {first}, {last}) is empty: give a least and a greatest length, of 1 or more"
         )
+    if last > LONGEST_RUN:
+        raise SettingError.saying(f"ngrams({attribute}, {first}, {last}): give lengths from 1 to {LONGEST_RUN}")
     return Ngrams(attribute, first, last)
 
 
