@@ -85,6 +85,20 @@ class Batch:
         return replace(batch, corpus=corpus.with_vectors(as_vectors(as_list(vectors), lengths)))
 
     @classmethod
+    def held_out(cls, X_dev: Any, y_dev: Any, scheme: str | None, vectors_dev: Any = None) -> Batch | None:
+        """What `fit` is given to be scored on; None: nothing. An error where labels are missing."""
+        if X_dev is None:
+            for name, one in (("y_dev", y_dev), ("vectors_dev", vectors_dev)):
+                if one is not None:
+                    raise InputError(f"`{name}` is given without `X_dev`: give both or none")
+            return None
+        batch = cls.of(X_dev, y_dev, scheme, vectors=vectors_dev)
+        if not batch.corpus.is_labelled and not isinstance(X_dev, Corpus):
+            missing = "X_dev has no labels" if y_dev is None else "y_dev has no label that is known"
+            raise InputError(f"{missing}, and held-out data are there to be scored: give the labels as `y_dev`")
+        return batch
+
+    @classmethod
     def _of(cls, X: Any, y: Any, scheme: str | None, words: Any, documents: Any) -> Batch:
         if isinstance(X, Batch):
             return X
