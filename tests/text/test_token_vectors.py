@@ -333,10 +333,12 @@ def test_float16_is_taken_without_a_warning() -> None:
 def test_held_out_data_need_their_labels() -> None:
     model, words, labels = kf.MaxEnt(n_jobs=1, tolerance=0.1), OTHERS.rows(), OTHERS.label_rows()
     for one in (model, kf.StackedTagger(model, n_jobs=1)):
-        with pytest.raises(InputError, match=r"X_dev has no labels, .*`y_dev`"):
+        with pytest.raises(InputError, match="needs labels, and X_dev has none: give them as `y_dev`"):
             one.fit(OTHERS, X_dev=words)
         with pytest.raises(InputError, match="`y_dev` is given without `X_dev`"):
             one.fit(OTHERS, y_dev=labels)
+        with pytest.raises(InputError, match="y must be a list with a list of labels for each sentence; got generator"):
+            one.fit(words, (row for row in labels))
 
 
 def test_a_corpus_is_built_with_vectors_that_are_looked_over() -> None:

@@ -94,8 +94,8 @@ class Batch:
             return None
         batch = cls.of(X_dev, y_dev, scheme, vectors=vectors_dev)
         if not batch.corpus.is_labelled and not isinstance(X_dev, Corpus):
-            missing = "X_dev has no labels" if y_dev is None else "y_dev has no label that is known"
-            raise InputError(f"{missing}, and held-out data are there to be scored: give the labels as `y_dev`")
+            missing = "X_dev has none" if y_dev is None else "y_dev has none that is known"
+            raise InputError(f"scoring needs labels, and {missing}: give them as `y_dev`")
         return batch
 
     @classmethod
@@ -256,6 +256,8 @@ def _check_words(X: Any) -> None:
 def _with_labels(corpus: Corpus, y: Any, scheme: str | None, X: Any = None) -> Corpus:
     if y is None:
         return corpus
+    if isinstance(y, str) or not isinstance(y, Sequence | np.ndarray):
+        raise InputError(f"y must be a list with a list of labels for each sentence; got {type(y).__name__}")
     if len(y) != (corpus.n_sentences if X is None else len(X)):
         raise InputError(f"X has {corpus.n_sentences if X is None else len(X)} sentences, y has {len(y)}")
     if any(isinstance(labels, str) for labels in y):
