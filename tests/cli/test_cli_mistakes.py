@@ -217,6 +217,7 @@ def test_commands_that_are_not_understood(kinfolk: Any, words: list[str], name: 
 
 @pytest.mark.parametrize(("options", "message"), [
     (["--k-best", "0"], "k must be a whole number of 1 or more"),
+    (["--k-best", "2", "--entities"], "--entities and --k-best are two forms of output"),
     (["--scheme", "FOO"], "scheme must be auto, None or one of"),
     (["--jobs", "0"], "--jobs must be"),
 ])  # fmt: skip
@@ -229,6 +230,41 @@ def test_questions_a_model_cannot_answer(kinfolk: Any, world: Path):
     assert_refused(answer, "--k-best needs a crf, memm, mop or stacked model")
     answer = kinfolk("tokens", "tag", world / "crf.kinfolk", "--format", "text", stdin=b"Kim left.\n")
     assert_refused(answer, "reads column 'pos', which the corpus does not have")
+
+
+@pytest.fixture
+def dicts(tmp_path: Path) -> Path:
+    X, y = [[{"w": "Kim"}, {"w": "left"}]], [["B-PER", "O"]]
+    kf.text.crfsuite.CRF(n_jobs=1).fit(X, y).save(tmp_path / "crfsuite.kinfolk")
+    kf.LinearChainCRF(n_jobs=1, tolerance=0.1).fit(X, y).save(tmp_path / "chain.kinfolk")
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["crfsuite.kinfolk", "chain.kinfolk"])
+def test_a_model_of_feature_dicts_reads_no_files(kinfolk: Any, world: Path, dicts: Path, name: str):
+    message = "was trained on feature dicts, but was given words"
+    for verb in ("tag", "evaluate"):
+        assert_refused(kinfolk("tokens", verb, dicts / name, world / "test.conll"), message)
+    assert_refused(kinfolk("tokens", "tag", dicts / name, "--format", "text", stdin=b"Kim left\n"), message)
+    assert_refused(kinfolk("tokens", "tag", dicts / name, "--text", stdin=b"Kim left\n"), "trained on feature dicts")
+
+
+@pytest.mark.filterwarnings("ignore::kinfolk.errors.DataWarning")
+def test_what_explains_nothing_in_the_shell(kinfolk: Any, world: Path, dicts: Path):
+    answer = kinfolk("explain", dicts / "crfsuite.kinfolk", world / "test.conll", "--document", "0", "--token", "0")
+    assert_refused(answer, "CRF explains nothing; in Python `state_features_` and `transition_features_` have its")
+    corpus, crf = kf.read_conll(world / "test.conll"), kf.load_model(world / "crf.kinfolk")
+    layer = kf.TokenLayer(n_jobs=1).fit(corpus, crf.predict_proba(corpus), classes=crf.classes_)
+    layer.save(dicts / "layer.kinfolk")
+    answer = kinfolk("explain", dicts / "layer.kinfolk", world / "test.conll", "--document", "0")
+    assert_refused(answer, "in Python `layer.explain(X, probabilities, token)`")
+
+
+def test_entities_of_labels_that_are_no_spans(kinfolk: Any, tmp_path: Path):
+    (tmp_path / "t.conll").write_text("Kim NN\nleft VB\n")
+    kf.MaxEnt(n_jobs=1).fit([["Kim", "left"]], [["NN", "VB"]]).save(tmp_path / "m")
+    answer = kinfolk("tokens", "tag", tmp_path / "m", tmp_path / "t.conll", "--entities")
+    assert_refused(answer, "trained on labels that are no entities (NN, VB)")
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])

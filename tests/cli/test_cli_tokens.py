@@ -155,6 +155,8 @@ def test_running_text_gives_entities_with_their_characters(kinfolk: Any, world: 
     assert piped.out == told.out
     rows = kinfolk("tokens", "tag", world / "words.kinfolk", "-", "--text", "--json", stdin=text.encode()).out
     assert [json.loads(line)["words"][0] for line in rows.splitlines()] == ["President", "He", "Kim"]
+    best = kinfolk("tokens", "tag", world / "words.kinfolk", "-", "--text", "--k-best", "2", stdin=text.encode()).out
+    assert [len(json.loads(line)) for line in best.splitlines()] == [2, 2, 2]
     nothing = kinfolk("tokens", "tag", world / "words.kinfolk", "-", "--text", stdin=b"\n")
     assert nothing.status == 0 and nothing.out == ""
 

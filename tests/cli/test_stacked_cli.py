@@ -407,5 +407,5 @@ def test_a_stacked_tagger_is_stopped_by_held_out_data(kinfolk: Any, world: Path,
 def test_one_document_is_not_enough_to_stack(kinfolk: Any, tmp_path: Path):
     (tmp_path / "one.conll").write_text("-DOCSTART- O\n\nKim B-PER\nleft O\n\nRome B-LOC\n")
     command = ["tokens", "train", "--train", tmp_path / "one.conll", "--out", tmp_path / "m", "--model", "stacked"]
-    assert_refused(kinfolk(*command), "--folds 3 needs as many labelled instances; there are 1", "or set --depth 0")
+    assert_refused(kinfolk(*command), "needs 2 labelled documents or more; there is 1", "or set --depth 0")
     assert kinfolk(*command, "--depth", "0").status == 0

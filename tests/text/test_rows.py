@@ -218,6 +218,39 @@ def test_faults_are_named_by_their_row(fault: str):
             kf.Corpus.from_rows(form, **{"names": NAMES, **more})
 
 
+@pytest.mark.parametrize("names", [{0: "O", 1: "B-PER", 2: "I-PER"}, {"2": "I-PER", "0": "O", "1": "B-PER"}])
+def test_names_may_be_a_dict_as_id2label_is(names: dict[Any, str]):
+    wanted = [["B-PER", "I-PER", "O"], ["B-PER", "O"], ["O"]]
+    for form in (ROWS, TABLE):
+        assert kf.Corpus.from_rows(form, names=names).label_rows() == wanted
+    gaps = {0: "O", 1: "B-PER", 5: "I-PER"}
+    with pytest.raises(InputError, match=r"has 2; expected a number that has a name \(0, 1, 5\)"):
+        kf.Corpus.from_rows(ROWS, names=gaps)
+    for wrong in ({"O": 0, "B-PER": 1}, "O"):
+        with pytest.raises(InputError, match="names must be a list of names"):
+            kf.Corpus.from_rows(ROWS, names=wrong)
+
+
+def test_names_of_a_schema_are_taken_by_their_numbers():
+    names = [f"N{i}" for i in range(12)]
+    by_string = {str(i): names[i] for i in sorted(range(12), key=str)}  # 0, 1, 10, 11, 2, ...
+    feature = {"feature": {"names": by_string, "_type": "ClassLabel"}, "_type": "List"}
+    table = pa.table({"tokens": [["a", "b"]], "ner_tags": [[2, 10]]})
+    table = table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": {"ner_tags": feature}}})})
+    assert kf.Corpus.from_rows(table, scheme=None).label_rows() == [["N2", "N10"]]
+
+
+def test_strings_of_digits_are_numbers_where_there_are_names():
+    rows = [{"tokens": ["Kim", "Lee", "left", "now"], "ner_tags": ["1", "2", "0", "-100"]}]
+    for form in (rows, pa.Table.from_pylist(rows)):
+        assert kf.Corpus.from_rows(form, names=NAMES).label_rows() == [["B-PER", "I-PER", "O", None]]
+    assert kf.Corpus.from_rows(rows[:1], names=["0", "1", "2", "-100"], scheme=None).label_rows() == [
+        rows[0]["ner_tags"]
+    ]
+    with pytest.raises(InputError, match="it holds both, '1' and 'B-LOC'"):
+        kf.Corpus.from_rows([{"tokens": ["a", "b"], "ner_tags": ["1", "B-LOC"]}], names=NAMES)
+
+
 class Streaming:
     """As an `IterableDataset` is."""
 

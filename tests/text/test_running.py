@@ -109,6 +109,14 @@ def test_what_text_does_not_have_is_refused_with_what_to_do():
     parts = kf.MaxEnt(n_jobs=1).fit([["Kim", "left"]], [["NNP", "VBD"]])
     with pytest.raises(InputError, match="no entities"):
         parts.entities("Kim left.")
+    for scheme in (None, "auto"):
+        crf = kf.text.crfsuite.CRF(scheme=scheme).fit([[{"w": "Kim"}, {"w": "left"}]], [["B-PER", "O"]])
+        with pytest.raises(InputError, match="trained on feature dicts"):
+            crf.entities("Kim left.")
+    as_they_are = kf.MaxEnt(n_jobs=1, scheme=None).fit([["Kim", "left"]], [["B-PER", "O"]])
+    for ask in (as_they_are.entities, lambda text: as_they_are.predict_entities([text.split()])):
+        with pytest.raises(InputError, match=r"\(B-PER, O\), by `scheme=None`.*scheme='auto'"):
+            ask("Kim left.")
     with pytest.raises(NotFittedError):
         kf.LinearChainCRF().entities("Kim left.")
 

@@ -748,7 +748,9 @@ def test_one_class_and_labels_that_are_not_spans():
     np.testing.assert_allclose(np.concatenate(model.predict_proba(TINY)), 1)
     labels = [["NN", "NN", "VB", "NN"], ["PR", "VB"]]
     model = fit(skip(), TINY, labels)
-    assert model.predict(TINY) == labels and model.predict_entities(TINY) == [] and model.score(TINY, labels) == 1
+    assert model.predict(TINY) == labels and model.score(TINY, labels) == 1
+    with pytest.raises(InputError, match="no entities"):
+        model.predict_entities(TINY)
 
 
 def test_data_that_cannot_be_trained_on_or_scored():

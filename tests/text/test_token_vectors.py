@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
 
 import kinfolk as kf
 from kinfolk.core.modelfile import read_model_file, write_model_file
@@ -296,6 +297,14 @@ BAD: dict[str, tuple[Any, str]] = {
     "a string": ("glove.txt", r"an array \(tokens, columns\); got a str"),
     "a number": (3, "got a int"),
     "ragged": ([[1.0, 2.0], [1.0]], "does not become one|shape"),
+    "sparse": (sparse.csr_array((N, 4)), r"sparse matrix of SciPy: give matrix\.toarray\(\)"),
+    "sparse sentences": ([sparse.csr_array((2, 4))], r"matrix\.toarray\(\)"),
+    "None": (
+        [None if i == 3 else [1.0, 2.0] for i in range(N)],
+        "there is None at place 3. Where a word has no vector",
+    ),
+    "None in a sentence": ([[[1.0], None]], "there is None at place 1"),
+    "infinite in float16": (np.full((N, 4), np.inf, np.float16), "token 0 has inf in column 0"),
     "too few sentences": ([np.zeros((2, 4))], rf"there are {OTHERS.n_sentences} sentences, and vectors of 1"),
     "padded": (np.zeros((OTHERS.n_sentences, 99, 4)), r"sentence 0 has \d+ tokens, and vectors of shape \(99, 4\)"),
     "several widths": (
@@ -311,6 +320,25 @@ def test_what_are_no_vectors_of_the_tokens_is_refused(vectors: Any, message: str
         OTHERS.with_vectors(vectors)
     with pytest.raises(InputError, match=message):
         trained["MaxEnt"].predict(OTHERS.rows(), vectors=vectors)
+
+
+def test_float16_is_taken_without_a_warning() -> None:
+    half = np.linspace(-6e4, 6e4, 4 * N).reshape(N, 4).astype(np.float16)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = OTHERS.with_vectors(half).vectors
+    assert found is not None and found.dtype == np.float32 and (found == half).all()
+
+
+def test_held_out_data_need_their_labels() -> None:
+    model, words, labels = kf.MaxEnt(n_jobs=1, tolerance=0.1), OTHERS.rows(), OTHERS.label_rows()
+    for one in (model, kf.StackedTagger(model, n_jobs=1)):
+        with pytest.raises(InputError, match="needs labels, and X_dev has none: give them as `y_dev`"):
+            one.fit(OTHERS, X_dev=words)
+        with pytest.raises(InputError, match="`y_dev` is given without `X_dev`"):
+            one.fit(OTHERS, y_dev=labels)
+        with pytest.raises(InputError, match="y must be a list with a list of labels for each sentence; got generator"):
+            one.fit(words, (row for row in labels))
 
 
 def test_a_corpus_is_built_with_vectors_that_are_looked_over() -> None:

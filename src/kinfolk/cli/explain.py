@@ -100,11 +100,7 @@ def explain(
     check_page(report, model, *(what or []), *(node_files or []), *links, known_ids, *read_by(given_items))
     labeller = load_model(model, trusted=trust or ()).set_params(n_jobs=jobs)
     task = labeller.KIND
-    if not hasattr(labeller, "explain"):
-        raise InputError(
-            f"{type(labeller).__name__} explains nothing; in Python `predict_candidates` has what its parts say",
-            str(model),
-        )
+    _check_explains(labeller, model)
     graph_options, item_options = given_options(tables), given_options(given_items)
     given: dict[str, dict[str, Any]] = {
         "tokens": {"--document": document, "--token": token},
@@ -132,6 +128,24 @@ def explain(
         show_json(_plain(answer))
     elif not isinstance(answer, list):  # a list is every token of a document: the page has them
         show([str(answer)])
+
+
+def _check_explains(model: Any, path: Path) -> None:
+    """An error that names what there is in Python, where the model explains nothing, or needs what no file holds."""
+    name = type(model).__name__
+    if model.KIND == "layer":
+        what = "token" if name == "TokenLayer" else "node"
+        raise InputError(
+            f"{name} explains what it made of the probabilities of another model, which no file holds: in Python "
+            f"`layer.explain(X, probabilities, {what})`",
+            str(path),
+        )
+    if hasattr(model, "explain"):
+        return
+    instead = "`predict_candidates` has what its parts say"
+    if hasattr(model, "state_features_"):
+        instead = "`state_features_` and `transition_features_` have its weights"
+    raise InputError(f"{name} explains nothing; in Python {instead}", str(path))
 
 
 def _check_given(

@@ -347,8 +347,11 @@ def _looks_across(instances: Any) -> bool:
     return False
 
 
-def folds_of(model: Any, labels: Array, groups: Array, split: str, order: Array | None = None) -> NDArray[np.int32]:
-    """The fold of each instance; -1 for those without label. `order`: the node of the caller's in each row."""
+def folds_of(
+    model: Any, labels: Array, groups: Array, split: str, order: Array | None = None, unit: str = "instances"
+) -> NDArray[np.int32]:
+    """The fold of each instance; -1 for those without label. `order`: the node of the caller's in each row; `unit`:
+    what instances are called."""
     labelled = labels >= 0
     if not isinstance(model.dealt, int | np.integer):
         return _given_folds(model.dealt, labelled, order)
@@ -361,8 +364,11 @@ def folds_of(model: Any, labels: Array, groups: Array, split: str, order: Array 
     if by_group and split == "auto":
         n_folds = min(n_folds, n_groups)
     if model.n_levels and n_units < n_folds:
-        unit = "groups" if by_group else "instances"
         remedy = f"set `folds={n_units}` or fewer" if n_units >= 2 else "label more, or set `depth=0`"
+        if unit == "documents":  # "auto" deals as few folds as there are, so there is one document, or none
+            there = "there is 1" if n_units else "there is none"
+            raise InputError(f"cross-fitting needs 2 labelled documents or more; {there}: {remedy}")
+        unit = "groups" if by_group else unit
         raise InputError(f"`folds={n_folds}` needs as many labelled {unit}; there are {n_units}: {remedy}")
     rng = np.random.default_rng(model.random_state)
     return assign_folds(labels, groups if by_group else None, n_folds, rng)

@@ -85,6 +85,20 @@ class Batch:
         return replace(batch, corpus=corpus.with_vectors(as_vectors(as_list(vectors), lengths)))
 
     @classmethod
+    def held_out(cls, X_dev: Any, y_dev: Any, scheme: str | None, vectors_dev: Any = None) -> Batch | None:
+        """What `fit` is given to be scored on; None: nothing. An error where labels are missing."""
+        if X_dev is None:
+            for name, one in (("y_dev", y_dev), ("vectors_dev", vectors_dev)):
+                if one is not None:
+                    raise InputError(f"`{name}` is given without `X_dev`: give both or none")
+            return None
+        batch = cls.of(X_dev, y_dev, scheme, vectors=vectors_dev)
+        if not batch.corpus.is_labelled and not isinstance(X_dev, Corpus):
+            missing = "X_dev has none" if y_dev is None else "y_dev has none that is known"
+            raise InputError(f"scoring needs labels, and {missing}: give them as `y_dev`")
+        return batch
+
+    @classmethod
     def _of(cls, X: Any, y: Any, scheme: str | None, words: Any, documents: Any) -> Batch:
         if isinstance(X, Batch):
             return X
@@ -242,6 +256,8 @@ def _check_words(X: Any) -> None:
 def _with_labels(corpus: Corpus, y: Any, scheme: str | None, X: Any = None) -> Corpus:
     if y is None:
         return corpus
+    if isinstance(y, str) or not isinstance(y, Sequence | np.ndarray):
+        raise InputError(f"y must be a list with a list of labels for each sentence; got {type(y).__name__}")
     if len(y) != (corpus.n_sentences if X is None else len(X)):
         raise InputError(f"X has {corpus.n_sentences if X is None else len(X)} sentences, y has {len(y)}")
     if any(isinstance(labels, str) for labels in y):

@@ -387,6 +387,7 @@ def tag(
     appears whole or not at all.
     """
     from kinfolk.core.files import write_utf8
+    from kinfolk.text.running import check_finds_entities
     from kinfolk.text.streams import Piece, labelled_lines, opened_stream
 
     engine = engine_of(tables, jobs)
@@ -403,7 +404,9 @@ def tag(
     for option in given_options(table):
         raise SettingError.saying(f"{option} needs a table of tokens: a Parquet file, or --engine")
     tagger = _load(model, jobs, trust)
-    if k_best is not None and not entities and not hasattr(tagger, "predict_k_best"):
+    if entities and k_best is not None:
+        raise SettingError.saying("--entities and --k-best are two forms of output: leave one out")
+    if k_best is not None and not hasattr(tagger, "predict_k_best"):
         raise SettingError.saying("--k-best needs a crf, memm, mop or stacked model")
     _tell_terminal(file)
     if text:
@@ -418,6 +421,7 @@ def tag(
         settings: dict[str, Any] = {"forced": forced, "documents": documents, **_form(scheme, separator)}
         stream = opened_stream(tagger, file, text=format is Format.text, **settings)
     if entities:
+        check_finds_entities(tagger)
         lines = entity_lines(tagger, stream, forced)
     elif k_best is not None:
         lines = k_best_lines(tagger, stream, k_best, forced)
@@ -500,8 +504,9 @@ def _first(tagger: Any) -> Any:
 def read_running(tagger: Any, file: str, for_entities: bool) -> Corpus:
     """A file of running text, which is one document."""
     from kinfolk.core.files import read_utf8
-    from kinfolk.text.running import check_finds_entities, text_corpus
+    from kinfolk.text.running import check_finds_entities, cutter_for, text_corpus
 
+    cutter_for(tagger)  # what a text lacks is said before it is waited for, and before what is said of labels
     if for_entities:
         check_finds_entities(tagger)
     data, name = read_utf8(file)
@@ -519,9 +524,11 @@ def _tell_terminal(file: str) -> None:
 def read_corpus(tagger: Any, file: str, format: Format, scheme: str, separator: str | None) -> Any:
     """The file with the columns the model was trained on; a column of labels may follow them."""
     from kinfolk.text.conll import read_conll, read_text
+    from kinfolk.text.streams import columns_of
 
+    columns = columns_of(tagger)
     _tell_terminal(file)
     if format is Format.text:
         return read_text(file)
     shell_words().instead["columns"] = COLUMNS_OF_MODEL
-    return read_conll(file, columns=_first(tagger).columns_, label="optional", **_form(scheme, separator))
+    return read_conll(file, columns=columns, label="optional", **_form(scheme, separator))

@@ -143,7 +143,7 @@ class Corpus:
         rows: Any,
         tokens: str = "tokens",
         tags: str | None = "ner_tags",
-        names: Sequence[str] | None = None,
+        names: Sequence[str] | Mapping[Any, str] | None = None,
         document: str | None = None,
         scheme: str | None = "auto",
         **columns: str,
@@ -154,7 +154,8 @@ class Corpus:
                    or glob of Parquet files, a list of dicts, or a dict of lists
         tokens     the column of lists of words
         tags       the column of lists of labels: strings, or numbers of `names`, -1 and -100 for unknown; None: none
-        names      what numbers stand for; None: as the features of the dataset, or the schema of its table, have it
+        names      what numbers stand for, in order, or as a dict number -> name (`id2label`); None: as the features of
+                   the dataset, or the schema of its table, have it
         document   the column that names the document of a row, those of one together; None: each row is one
         scheme     of the labels, as in `from_sentences`
         columns    other columns of lists: `pos="pos_tags"`

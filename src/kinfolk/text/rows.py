@@ -64,7 +64,7 @@ def corpus_from_rows(
     rows: Any,
     tokens: str = "tokens",
     tags: str | None = "ner_tags",
-    names: Sequence[str] | None = None,
+    names: Sequence[str] | Mapping[Any, str] | None = None,
     document: str | None = None,
     scheme: str | None = "auto",
     columns: Mapping[str, str] | None = None,
@@ -212,7 +212,9 @@ def _feature_names(feature: Any) -> Sequence[str]:
     inner = feature.get("feature", feature) if isinstance(feature, Mapping) else getattr(feature, "feature", feature)
     names = inner.get("names") if isinstance(inner, Mapping) else getattr(inner, "names", None)
     if isinstance(names, Mapping):  # as YAML has them: {"0": "O", "1": "B-PER"}
-        names = list(names.values())
+        numbered = names
+        in_order = all(_is_number(number) for number in numbered)  # "10" does not stand before "2"
+        names = [numbered[number] for number in (sorted(numbered, key=int) if in_order else numbered)]
     is_names = isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
     return list(names) if names is not None and is_names else []
 
@@ -228,29 +230,63 @@ def _in_schema(table: Any) -> dict[str, Sequence[str]]:
     return {name: names for name, names in found.items() if names}
 
 
-def _named(lists: Lists, names: Sequence[str] | None, column: str, numbers: bool) -> Column:
-    """What stands in the lists as strings; `numbers`: without names they are what they are."""
+def _named(lists: Lists, names: Sequence[str] | Mapping[Any, str] | None, column: str, numbers: bool) -> Column:
+    """What stands in the lists as strings; `numbers`: without names they are what they are. Strings are names
+    themselves, but for digits (["0", "3"], of a CSV file) where there are names for numbers."""
     held = lists.held
-    if names is None or held.type == "str":
+    known = None if names is None else _by_number(names)
+    if known is None or (held.type == "str" and not _are_numbers(held, known, column)):
         if held.type != "str" and not numbers:
             raise InputError(
                 f"{column!r} holds numbers, and nothing says what they stand for; give their names in order, "
                 "`names=['O', 'B-PER', ...]`, or take them as labels that are no spans with `scheme=None`"
             )
         return held
-    if held.type != "int":
+    if held.type not in ("int", "str"):
         raise InputError(f"{column!r} must hold whole numbers, each the place of a name, or strings; got {held.type}")
-    names = list(names)
     number: dict[str, int] = {}
     place = np.full(len(held.values) + 1, -1, np.int32)
     for k, value in enumerate(label_of(name, "int") for name in held.values):
-        if 0 <= value < len(names):
-            place[k] = number.setdefault(str(names[value]), len(number))
+        if value in known:
+            place[k] = number.setdefault(known[value], len(number))
         elif value not in UNKNOWN and (held.codes == k).any():
             row, token = _place(lists, int((held.codes == k).argmax()))
-            expected = f"expected 0 to {len(names) - 1}, the places of the names, or -1 where the label is unknown"
+            expected = f"0 to {len(known) - 1}, the places of the names"
+            if set(known) != set(range(len(known))):
+                expected = f"a number that has a name ({', '.join(map(str, sorted(known)))})"
+            expected = f"expected {expected}, or -1 where the label is unknown"
             raise InputError(f"row {row}, token {token}: {column!r} has {value}; {expected}")
     return Column(place[held.codes], tuple(number))
+
+
+def _by_number(names: Sequence[str] | Mapping[Any, str]) -> dict[int, str]:
+    """Number -> name: of names in order, or of a dict such as `id2label`, whose keys may be strings."""
+    if isinstance(names, Mapping):
+        if not all(_is_number(number) and isinstance(name, str) for number, name in names.items()):
+            raise InputError(
+                "names must be a list of names in order, or a dict number -> name, {0: 'O', 1: 'B-PER'}; got a dict "
+                f"with {dict(list(names.items())[:1])}. Of label2id give {{number: name for name, number in ...}}"
+            )
+        return {int(number): name for number, name in names.items()}
+    if isinstance(names, str):
+        raise InputError(f"names must be a list of names, ['O', 'B-PER', ...]; got the string {names!r}")
+    return dict(enumerate(map(str, names)))
+
+
+def _are_numbers(held: Column, known: Mapping[int, str], column: str) -> bool:
+    """Whether strings are numbers of names, and not names."""
+    used = {held.values[code] for code in np.unique(held.codes).tolist() if code >= 0} - set(known.values())
+    digits = sorted(value for value in used if _is_number(value))
+    if digits and len(digits) < len(used):
+        other = min(used - set(digits))
+        raise InputError(f"{column!r} must hold numbers of names, or names; it holds both, {digits[0]!r} and {other!r}")
+    return bool(digits)
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, str):
+        return value.removeprefix("-").isdecimal()
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 # -- what has to fit together ----------------------------------------------------------------------------

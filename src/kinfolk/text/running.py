@@ -57,6 +57,7 @@ def text_corpus(model: Any, texts: Sequence[str], tokenise: str = AUTO, source: 
 def text_entities(model: Any, X: Any, tokenise: str) -> list[Any]:
     """What `TokenModel.entities` answers."""
     texts = [X] if isinstance(X, str) else _checked(X)
+    cutter_for(model, tokenise)  # what a text lacks is said before what is said of labels
     check_finds_entities(model)
     corpus = text_corpus(model, texts, tokenise)
     found = model._entities(Batch(corpus), forced=False) if corpus.n_tokens else []
@@ -72,7 +73,13 @@ def text_entities(model: Any, X: Any, tokenise: str) -> list[Any]:
 def check_finds_entities(model: Any) -> None:
     """A model of labels that are no spans would find none in any text."""
     if model.coding_.inner is None:
-        names = ", ".join(model.coding_.classes.names[:5])
+        classes = model.coding_.classes.names
+        names = ", ".join(classes[:5])
+        if any(name.startswith(("B-", "I-")) for name in classes):
+            raise InputError(
+                f"the model was trained on labels taken as they are ({names}), by `scheme=None`, and knows no "
+                "entities: train with `scheme='auto'`, or on a Corpus with a scheme"
+            )
         raise InputError(
             f"the model was trained on labels that are no entities ({names}): `predict` labels words with them; for "
             "entities train on tags such as B-PER"

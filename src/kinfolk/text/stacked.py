@@ -382,8 +382,8 @@ class StackedTagger(StackedModel, TokenModel):
         vectors_dev       the same for X_dev
         """
         instances, depth = self._prepared(X, y, sample_weight, words, documents, vectors)
-        if X_dev is not None:
-            held_out = Batch.of(X_dev, y_dev, instances.bases[0].scheme, vectors=vectors_dev)
+        held_out = Batch.held_out(X_dev, y_dev, instances.bases[0].scheme, vectors_dev)
+        if held_out is not None:
             instances.held_out = HeldOut(held_out, self)
         with self._all_or_nothing():
             guards = self._guards(self.known, depth)
@@ -498,7 +498,7 @@ class StackedTagger(StackedModel, TokenModel):
         documents, has_label = corpus.token_documents, np.zeros(corpus.n_documents, bool)
         has_label[documents[labels >= 0]] = True
         by_document = np.where(has_label, 0, -1).astype(np.int32)
-        return folds_of(self, by_document, np.arange(corpus.n_documents), "auto")[documents]
+        return folds_of(self, by_document, np.arange(corpus.n_documents), "auto", unit="documents")[documents]
 
     # -- prediction -----------------------------------------------------------------------------------
 

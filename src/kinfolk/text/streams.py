@@ -21,6 +21,7 @@ from kinfolk.core.files import BYTE_ORDER_MARK, Blocks, Source, most_unpacked, t
 from kinfolk.errors import InputError
 from kinfolk.text.conll import MARKER, UNKNOWN, ColumnReader, TextReader, check_scheme, conll_lines, is_marker
 from kinfolk.text.corpus import Corpus, warn_slips
+from kinfolk.text.dicts import DictFeatures
 from kinfolk.text.schemes import Evidence, Slips
 
 PIECE = 1 << 20  # bytes: about 65,000 tokens, which take some 90 MB to be labelled; more are no faster
@@ -271,9 +272,20 @@ def opened_stream(
     are not `forced` are only written again, so their scheme is of no matter unless it is named."""
     if text:
         return TextStream(path, TextReader(True), piece, writes=True)
-    first = model.levels_[0] if hasattr(model, "levels_") else model
-    reader = ColumnReader(first.columns_, "optional", documents, separator, UNKNOWN)
+    reader = ColumnReader(columns_of(model), "optional", documents, separator, UNKNOWN)
     return ColumnStream(path, reader, scheme if forced or scheme != "auto" else None, piece, writes=True)
+
+
+def columns_of(model: Any) -> tuple[str, ...]:
+    """The columns that a model was trained on; an error where it was on feature dicts, which no file holds."""
+    first = model.levels_[0] if hasattr(model, "levels_") else getattr(model, "chain_", model)
+    if isinstance(first.features_, DictFeatures):
+        raise InputError(
+            "the model was trained on feature dicts, but was given words: make the dicts in Python and give them to "
+            "`predict`"
+        )
+    columns: tuple[str, ...] = first.columns_
+    return columns
 
 
 def labelled_lines(model: Any, stream: Stream, forced: bool) -> Iterator[str]:

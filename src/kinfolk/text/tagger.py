@@ -123,9 +123,12 @@ class TokenModel(Saved):
 
         Exact along a chain, and under a mixture but for the few entities whose skip edges would take too much work: for
         those the tokens outside that its own look at count as independent of each other. A skip-chain CRF approximates
-        it by belief propagation. `Entity.exact` says which is which.
+        it by belief propagation. `Entity.exact` says which is which. Of a model of labels that are no spans an error.
         """
+        from kinfolk.text.running import check_finds_entities
+
         self._require_fitted()
+        check_finds_entities(self)
         return self._entities(Batch.of(X, words=words, documents=documents, vectors=vectors), forced)
 
     def _entities(self, given: Batch, forced: bool) -> list[Entity]:
@@ -356,7 +359,7 @@ class Tagger(TokenModel, Optimised):
         check_settings(self)
         jobs = resolve_jobs(self.n_jobs)
         batch = Batch.of(X, y, self.scheme, words, documents, vectors)
-        held_out = None if X_dev is None else Batch.of(X_dev, y_dev, self.scheme, vectors=vectors_dev)
+        held_out = Batch.held_out(X_dev, y_dev, self.scheme, vectors_dev)
         before = named_weights(self) if self.warm_start and self.__sklearn_is_fitted__() else None
         coding = LabelCoding.learn(batch.corpus, self.encoding)
         if held_out is not None:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from kinfolk.core.data import BOUNDS, LARGEST_VALUE, read_only
 from kinfolk.core.modelfile import fits
@@ -23,6 +24,7 @@ from kinfolk.errors import InputError
 
 ROWS = 4096  # worked on together: a block stays in cache
 CONSTANT = 1e-6  # a standard deviation below this share of the mean is rounding
+WITHOUT = "Where a word has no vector give zeros, or the mean of the others"
 UNNAMED = "vectors"  # what all columns are called where they have no names
 APART = (
     "Give vectors apart from words and features, one row a token: `fit(X, y, vectors=array)`, `predict(X, "
@@ -44,7 +46,7 @@ def as_vectors(given: Any, lengths: Sequence[int] | NDArray[np.int64]) -> NDArra
     if isinstance(parts, list):
         parts = _sentences(parts, lengths) if any(part.ndim == 2 for part in parts) else _as_array(parts)
     elif parts.ndim == 3 or (parts.ndim == 1 and parts.dtype == object):
-        parts = _sentences([_as_array(one) for one in parts], lengths)
+        parts = _sentences([_as_array(one) for one in _listed(parts)], lengths)
     return checked_vectors(parts, n)
 
 
@@ -61,13 +63,14 @@ def checked_vectors(array: Array, n: int) -> NDArray[np.float32]:
         )
     if not array.shape[1]:
         raise InputError("vectors must have at least one column; leave them out if there are none")
+    if array.dtype == np.float16:  # in which the bound is infinite
+        array = array.astype(np.float32)
     for first, block in _blocks(array):
         wrong = ~(np.abs(block) <= LARGEST_VALUE)
         if wrong.any():
             row, column = map(int, np.argwhere(wrong)[0])
             raise InputError(
-                f"{BOUNDS}; the vector of token {first + row} has {block[row, column]} in column {column}. Where a "
-                "word has no vector give zeros, or the mean of the others"
+                f"{BOUNDS}; the vector of token {first + row} has {block[row, column]} in column {column}. {WITHOUT}"
             )
     return read_only(np.ascontiguousarray(array, np.float32))
 
@@ -85,12 +88,24 @@ def checked_names(names: Any, width: int) -> tuple[str, ...] | None:
 
 def _listed(given: Any) -> list[Any]:
     try:
-        return list(given)
+        found = list(given)
     except TypeError:
         raise InputError(f"vectors must be an array (tokens, columns); got a {type(given).__name__}") from None
+    _refuse_gaps(found)
+    return found
+
+
+def _refuse_gaps(rows: Sequence[Any]) -> None:
+    place = next((i for i, one in enumerate(rows) if one is None), None)
+    if place is not None:
+        raise InputError(f"vectors must be rows of numbers, one a token; there is None at place {place}. {WITHOUT}")
 
 
 def _as_array(given: Any) -> Array:
+    if sparse.issparse(given):
+        raise InputError("vectors must be a dense array; got a sparse matrix of SciPy: give matrix.toarray()")
+    if isinstance(given, list | tuple):
+        _refuse_gaps(given)
     try:
         return np.asarray(given)
     except (ValueError, TypeError, RuntimeError) as error:  # rows of several lengths; a tensor of a device, or learned
