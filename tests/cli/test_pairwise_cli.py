@@ -139,7 +139,7 @@ def test_options_of_other_token_models_are_refused(
 @pytest.mark.parametrize(("options", "message"), [
     (["--decode", "viterbi"], "--decode must be 'posterior' or 'map'; got 'viterbi'"),
     (["--damping", "1"], "--damping must be a number from 0 to below 1"),
-    (["--max-rounds", "0"], "--max-rounds must be a whole number of 1 or more"),
+    (["--max-rounds", "0"], "--max-rounds must be a whole number from 1 to 100000"),
     (["--most-recent", "-1"], "--most-recent must be a whole number of 1 or more"),
     (["--skip", "none", "--max-document-frequency", "3"], "--max-document-frequency is for --skip same-word"),
 ])  # fmt: skip

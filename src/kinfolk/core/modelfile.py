@@ -69,11 +69,11 @@ class ModelFile:
         self.strings.update({f"{prefix}.{name}": texts for name, texts in state.strings.items()})
         return state.header
 
-    def array(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
-        """An array of weights, that has to have a shape."""
+    def array(self, name: str, shape: tuple[int, ...], dtype: type[np.generic] = np.float32) -> np.ndarray:
+        """An array of weights, that has to have a shape and a type."""
         found = self.arrays[name]
-        if found.dtype != np.float32:
-            raise ModelFileError(f"{name!r} is of {found.dtype}; the model asks for float32")
+        if found.dtype != dtype:
+            raise ModelFileError(f"{name!r} is of {found.dtype}; the model asks for {np.dtype(dtype)}")
         if found.shape != shape:
             raise ModelFileError(f"{name!r} has shape {found.shape}; the model asks for {shape}")
         return found

@@ -458,8 +458,8 @@ def _sizes(documents: list[Any], n_sentences: int) -> list[int]:
     """How many sentences each document has, from these numbers or from the document each sentence is of."""
     whole = all(isinstance(one, Integral) and not isinstance(one, bool) for one in documents)
     if whole and sum(documents) == n_sentences and min(documents, default=0) >= 0:
-        counted_up = all(after - before in (0, 1) for before, after in pairwise(documents))  # as numbers are, not sizes
-        if len(documents) != n_sentences or set(documents) <= {1} or not counted_up:
+        steps = {after - before for before, after in pairwise(documents)}  # of numbers of documents 0 and 1
+        if len(documents) != n_sentences or steps != {0, 1}:
             return documents
         raise InputError(
             f"documents may be sizes that add up to {n_sentences} sentences, or numbers of the document of each; got "
