@@ -80,7 +80,7 @@ def test_scores_without_any_label():
     for y in (None, [[None] * 5] * 2):
         with pytest.raises(InputError, match="scoring needs labels, and there are none"):
             crf.score(NEW_WORDS, y)
-    with pytest.raises(InputError, match="scoring needs labels, and there are none"):
+    with pytest.raises(InputError, match="scoring needs labels, and y_dev has none that is known"):
         kf.MaxEnt().fit(WORDS, TAGS, NEW_WORDS, [[None] * 5] * 2)
 
 
