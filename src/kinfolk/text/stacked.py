@@ -38,7 +38,7 @@ from kinfolk.learning.gain import Counted, Gain
 from kinfolk.report.page import PathLike
 from kinfolk.text import schemes
 from kinfolk.text.batch import Batch, Confidence, Entity, entity_list, found_spans, token_weights
-from kinfolk.text.calibration import temperature
+from kinfolk.text.calibration import LOOSE, temperature
 from kinfolk.text.corpus import Corpus
 from kinfolk.text.explain import explain_document, one_document
 from kinfolk.text.gain import document_counts, metric_of
@@ -59,7 +59,6 @@ log = logging.getLogger("kinfolk")
 Array = NDArray[Any]
 USUAL_FOLDS = 3
 FAINT = 0.02  # a probability below it counts as 0
-LOOSE = 0.02  # tolerance of models of folds: as good on held-out documents as a closer one, in half the time
 # Tolerance of levels above the base on many tokens, unless the base has one of its own: columns of votes are slow to
 # settle, and what they gain is there long before (CoNLL-2003: a third of the time, and the same F1).
 EARLY = 0.3
