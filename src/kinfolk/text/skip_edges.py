@@ -176,8 +176,8 @@ class SameWord(SkipBuilder):
         pairs = float((times * r - r * (r + 1) / 2).sum())
         check_memory(
             pairs * BYTES_A_PAIR,
-            f"links between the same words would be {pairs:,.0f}, as one stands in a document {times.max(initial=0):,.0f} "
-            "times",
+            f"links between the same words would be {pairs:,.0f}, as one stands in a document "
+            f"{times.max(initial=0):,.0f} times",
             "Link the nearest ones alone, `SameWord(most_recent=5)`, or cut the documents",
         )
 
