@@ -8,9 +8,12 @@ its place, so a full disk or an interrupt leaves what was there before.
 
 from __future__ import annotations
 
+import functools
 import gzip
+import hashlib
 import io
 import os
+import platform
 import re
 import secrets
 import stat
@@ -19,7 +22,7 @@ import tarfile
 import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, NamedTuple, Self
 
@@ -308,7 +311,8 @@ def _replace(path: Path, data: Iterable[bytes]) -> None:
 
 def replace_file(path: Path, data: bytes | Iterable[bytes], mode: int | None = None) -> None:
     """All or nothing, by a temporary file beside it. The umask decides who may read it, where no mode is given."""
-    temporary = path.with_name(f".kinfolk-{secrets.token_hex(8)}.tmp")
+    remove_litter(path.parent)
+    temporary = path.with_name(f".kinfolk-{_place()}-{os.getpid()}-{secrets.token_hex(8)}.tmp")
     try:
         with open(temporary, "xb") as stream:
             stream.writelines([data] if isinstance(data, bytes) else data)
@@ -319,6 +323,46 @@ def replace_file(path: Path, data: bytes | Iterable[bytes], mode: int | None = N
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+# -- Temporary files of processes that were killed, which the next one that writes beside them removes ---
+
+_TEMPORARY = re.compile(r"\.kinfolk-([0-9a-f]{12})-([0-9]{1,10})-[0-9a-f]{16}\.tmp")
+
+
+@functools.cache
+def _place() -> str:
+    """Where a process has its number: the machine, by name, and on it the container."""
+    space = os.readlink("/proc/self/ns/pid") if os.path.islink("/proc/self/ns/pid") else ""
+    return hashlib.sha256(f"{platform.node()} {space}".encode()).hexdigest()[:12]
+
+
+def remove_litter(folder: Path) -> None:
+    """Remove temporary files that nobody writes to any more: named as ours, of our user, by a process of this machine
+    that lives no longer. What cannot be removed stays."""
+    if os.name != "posix":  # where asking for a process may end it
+        return
+    try:
+        found = [(name, match) for name in os.listdir(folder) if (match := _TEMPORARY.fullmatch(name))]
+    except OSError:
+        return
+    for name, match in found:
+        if match[1] == _place() and not _lives(int(match[2])):
+            with suppress(OSError):
+                facts = os.lstat(folder / name)
+                if stat.S_ISREG(facts.st_mode) and facts.st_uid == os.getuid():
+                    os.unlink(folder / name)
+
+
+def _lives(process: int) -> bool:
+    """Whether there is a process of this number; where that cannot be told, there is."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):  # of another user, or no number of a process
+        return True
+    return True
 
 
 # -- The files of a data set, wherever they lie: in a folder, in a tar archive, or one file by itself ---
