@@ -286,14 +286,16 @@ def _replace(path: Path, data: Iterable[bytes]) -> None:
         replace_file(path, data, mode)
 
 
-def replace_file(path: Path, data: bytes | Iterable[bytes], mode: int | None = None) -> None:
-    """All or nothing, by a temporary file beside it. The umask decides who may read it, where no mode is given."""
+def replace_file(path: Path, data: bytes | Iterable[bytes], mode: int | None = None, synced: bool = True) -> None:
+    """All or nothing, by a temporary file beside it. The umask decides who may read it, where no mode is given. What is
+    not `synced` may be lost or damaged by a crash of the machine, and costs no waiting for the disk."""
     temporary = path.with_name(f".kinfolk-{secrets.token_hex(8)}.tmp")
     try:
         with open(temporary, "xb") as stream:
             stream.writelines([data] if isinstance(data, bytes) else data)
             stream.flush()
-            os.fsync(stream.fileno())
+            if synced:
+                os.fsync(stream.fileno())
         if mode is not None:
             os.chmod(temporary, stat.S_IMODE(mode))
         os.replace(temporary, path)
