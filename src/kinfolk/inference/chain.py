@@ -858,7 +858,11 @@ def chain_residuals(
 #     p(y | x) = p(y_1 | x) Π p(y_t | y_{t-1}, x),     p(k | i, x) ∝ exp(node[t, k] + pair[i, k])
 #
 # With log p as pair scores, every question asked of a chain can be asked of a MEMM: its log-partition is 0,
-# its marginals are the forward pass of the paper, and conditioning on forced labels looks both ways.
+# its marginals are the forward pass of the paper, and conditioning on forced labels looks both ways. Where all tokens
+# share one table of pairs no table a token is made: log p(y | x) is a sum over tokens, and the normaliser of the step
+# from label i at t stands with the score of i at t,
+#
+#     log p(y | x) = start[y_1] - log Z_1 + Σ_t pair[y_{t-1}, y_t] + Σ_t ( node[t, y_t] - log Z_{t+1}(y_t) )
 
 
 @njit(nogil=True, cache=True)
@@ -870,20 +874,48 @@ def _tables(chain, starts, first_seq, last_seq, first_scores, tables):
         _log_conditionals(Chain(node[a:b], pair[c:d], start, end), first_scores[a], tables[a:b])
 
 
+@njit(nogil=True, cache=True)
+def _less_normalisers(chain, starts, first_seq, last_seq, out):
+    """Node scores (n, L) less the log-normalisers of the steps from them; those of labels that nothing may follow stay
+    as they are."""
+    node, pair, start, _ = chain
+    n_labels = node.shape[1]
+    terms = np.empty(n_labels)
+    for s in range(first_seq, last_seq):
+        a, b = starts[s], starts[s + 1]
+        for k in range(n_labels):
+            terms[k] = start[k] + node[a, k]
+        total = log_sum(terms)
+        for t in range(a, b):
+            for i in range(n_labels):
+                out[t, i] = node[t, i]
+                if t == a and total > -math.inf:
+                    out[t, i] -= total
+                if t + 1 < b:
+                    for k in range(n_labels):
+                        terms[k] = pair[0, i, k] + node[t + 1, k]
+                    step = log_sum(terms)
+                    if step > -math.inf:
+                        out[t, i] -= step
+
+
 def conditional_potentials(
     node: NDArray[Any], pair: NDArray[Any], start: NDArray[Any], starts: NDArray[np.int64], n_jobs: int = 1
 ) -> Potentials:
-    """Potentials (node (n, L), a table a token (n, L, L)) whose sum over labellings is 1."""
+    """Potentials whose sum over labellings is 1; with a table a token (n, L, L) where `pair` has several."""
     n, n_labels = node.shape
-    first_scores, tables = np.zeros((n, n_labels)), np.zeros((max(n, 2), n_labels, n_labels))
     chain = Chain(node, np.asarray(pair, np.float64), np.asarray(start, np.float64), np.zeros(n_labels))
-    bounds = even_bounds(starts, CHUNKS)
+    bounds, scores, shared = even_bounds(starts, CHUNKS), np.zeros((n, n_labels)), len(pair) == 1
+    tables = chain.pair if shared else np.zeros((max(n, 2), n_labels, n_labels))
 
     def run(chunk: int) -> None:
-        _tables(chain, starts, bounds[chunk], bounds[chunk + 1], first_scores, tables)
+        if shared:
+            _less_normalisers(chain, starts, bounds[chunk], bounds[chunk + 1], scores)
+        else:
+            _tables(chain, starts, bounds[chunk], bounds[chunk + 1], scores, tables)
 
     run_chunks(run, len(bounds) - 1, n_jobs)
-    return Potentials.of(first_scores, tables, starts)
+    return Potentials.of(scores, tables, starts, chain.start if shared else None)
 
 
 # -- One stochastic pass over sequences: scores, residuals and update fused in a kernel ----------------

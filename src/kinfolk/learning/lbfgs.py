@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from kinfolk.core.kernels import FAST, njit
 from kinfolk.core.threads import run_chunks
 from kinfolk.core.training import Callback, Convergence, Progress, Stage, TrainingPlan, warn_unless_converged
+from kinfolk.errors import InputError
 
 # -- Passes over long vectors: inner products and combinations, in fixed chunks, on threads ------------
 #
@@ -295,7 +296,10 @@ def minimise(
     value = objective(at, gradient) + l1 * absolute_sum(at)
     inverse = np.ones_like(at) if inverse_curvature is None else inverse_curvature()
     if not math.isfinite(value):
-        raise FloatingPointError("the objective is not finite at the start: look for huge feature values")
+        raise InputError(
+            "the objective of training must be finite where it starts; it is not. Look for huge features and weights, "
+            "and scale them down"
+        )
     history, evaluations = [value], 1
     for number in range(1, max_iterations + 1):
         slope = pseudo_gradient(at, gradient, l1) if l1 else gradient
