@@ -30,6 +30,7 @@ import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -106,6 +107,13 @@ def warmth() -> Warmth:
         else:
             not_kept += sorted(f"{name}{types}" for types in kernel.overloads)
     return Warmth(compiled, loaded, unused, sorted(folders), not_kept)
+
+
+def is_first_use(module: str) -> bool:
+    """Whether no kernel of a module is kept yet."""
+    import_module(module)
+    mine = [kernel._cache for kernel in KERNELS if kernel.py_func.__module__ == module]
+    return not any(store.is_kept() for store in mine)
 
 
 @cache
@@ -287,6 +295,10 @@ class Store(caching.FunctionCache):  # type: ignore[misc]
         warn_first_use(self._where_kept())
         return None
 
+    def is_kept(self) -> bool:
+        """Whether there is a kernel of this name, for whatever types."""
+        return any(os.path.exists(file._index_path) for file in self._files)
+
     def _where_kept(self) -> str:
         if self._place is NowhereLocator:
             return NOWHERE
@@ -307,6 +319,9 @@ class Store(caching.FunctionCache):  # type: ignore[misc]
 
 
 class NoStore(caching.NullCache):  # type: ignore[misc]
+    def is_kept(self) -> bool:
+        return False
+
     def load_overload(self, types: Any, context: Any) -> None:
         warn_first_use(NOWHERE)
 
