@@ -1,5 +1,5 @@
 """numba's decorator for our kernels, the store where compiled ones are kept from run to run, and the few kernels that
-several files call.
+all files may call.
 
 numba keeps them in NUMBA_CACHE_DIR, else beside the sources, else in the user's folder for caches, and fails where none
 of these can be written to; it also runs whatever it finds there. Here
@@ -11,8 +11,8 @@ of these can be written to; it also runs whatever it finds there. Here
 - a kernel is kept together with the types it is for and the version of numba and of its source: of two processes that
   keep one at the same moment each may overwrite the other's file, and one that is killed between its two files leaves
   the new list with the old kernel;
-- a kernel is compiled anew when its own file changes, as with numba, or when this one does: numba does not see a change
-  to a kernel of another file, so this is the only file whose kernels others may call.
+- a kernel is compiled anew when its own file changes, as with numba, or one that this file has imported kernels of,
+  which numba does not see, or this one.
 
 What is compiled for the first time is reported once, before the half minute that it may take.
 """
@@ -257,6 +257,12 @@ def _sound(path: str) -> Iterator[None]:
         raise Damaged(f"{path}: {error!r}") from error
 
 
+def _sources(function: Any, own: Any) -> list[Any]:
+    """Stamps of a kernel's file, and of those that this file has imported kernels of, and so on."""
+    stores = (getattr(value, "_cache", None) for value in function.__globals__.values())
+    return sorted({own}.union(*(store.sources for store in stores if isinstance(store, Store))))
+
+
 @cache
 def _own_stamp() -> Any:
     """Changes with this file."""
@@ -268,7 +274,8 @@ class Store(caching.FunctionCache):  # type: ignore[misc]
 
     def __init__(self, function: Any) -> None:
         super().__init__(function)
-        base, stamp = self._impl.filename_base, (self._impl.locator.get_source_stamp(), _own_stamp())
+        self.sources = _sources(function, self._impl.locator.get_source_stamp())
+        base, stamp = self._impl.filename_base, (*self.sources, _own_stamp())
         self._place = type(self._impl.locator)
         self._cache_file: SealedFiles = SealedFiles(self._cache_path, base, stamp)
         folders = _closed_folders(function, self._place) + [self._cache_path] * (self._place is not NowhereLocator)
