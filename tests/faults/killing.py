@@ -53,7 +53,7 @@ def signalled(process: int, seconds: float, number: int = signal.SIGKILL) -> int
             os.kill(process, number)
             sent = True
         else:
-            time.sleep(max(left / 2, 0.0002))
+            time.sleep(min(max(left / 2, 0.0002), 0.02))
 
 
 def killed_after(seconds: float, work: Callable[[], object], said: Path | None = None) -> bool:
