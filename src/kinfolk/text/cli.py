@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kinfolk.cli.options import (
+    Checkpoint,
     EngineOptions,
     Jobs,
     ModelOption,
     ModelOptions,
     Trust,
+    check_going_on,
     check_parquet_output,
     checked,
     class_weights,
@@ -277,14 +279,17 @@ def train(
     quiet: Annotated[bool, typer.Option(help="No progress and no summary.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, to standard output.")] = False,
     page: TrainingPage = None,
+    checkpoint: Checkpoint = None,
 ) -> None:
     """Train a tagger and write one model file."""
+    from kinfolk.core.checkpoint import remove_checkpoint
     from kinfolk.core.modelfile import check_writable
     from kinfolk.text.conll import read_conll
 
     check_writable(out)
     check_page(page, train, dev, out)
     refuse_overwriting(out, "--out", train, dev, what="the data it is trained on")
+    check_going_on(checkpoint, train, dev, out, page, quiet=quiet)
     reading = _reading(columns, label, scheme, separator)
     settings = {"random_state": seed, "n_jobs": jobs, "verbose": 0 if quiet else 1}
     tagger = new_tagger(model, options, settings)
@@ -294,8 +299,9 @@ def train(
     if question is not None:
         typer.echo(f"warning: {question}", err=True)
     with counted_warnings():
-        tagger.fit(corpus, **held_out)
+        tagger.fit(corpus, **held_out, checkpoint=checkpoint)
     tagger.save(out)
+    remove_checkpoint(checkpoint)
     write_training_page(page, tagger, held_out.get("X_dev"))
     size = {"documents": corpus.n_documents, "sentences": corpus.n_sentences, "tokens": corpus.n_tokens}
     features = _first(tagger).features_.n_features
