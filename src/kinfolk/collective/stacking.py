@@ -144,7 +144,7 @@ class Training:
         else:
             with step:
                 model, kept = self._learned(level, hidden)
-                kept["model"] = None if hidden else self.instances.packed(model)
+                kept["model"] = self.instances.packed(model) if step.active and not hidden else None
                 if hidden or kept["model"] is not None:
                     step.finish(kept)
         if level == 0 and self.scheme.estimate:

@@ -50,7 +50,7 @@ EVERY = 15.0  # seconds from one state to the next at most, where a step offers 
 SHARE = 0.05  # of the time that may go to writing, as long as that keeps to EVERY
 BEGIN_ANEW = "delete the file to begin anew, or name another"
 PACKAGES = ("numpy", "scipy", "numba", "scikit-learn")  # whose versions may change the last digits
-ASIDE = ("n_jobs", "verbose")  # settings that have no part in the answer
+ASIDE = ("n_jobs", "verbose", "engine")  # settings that have no part in the answer
 
 
 # -- a run, step by step ------------------------------------------------------------------------------------
@@ -85,6 +85,11 @@ class Step:
             return self
         number = self._named[name] = self._named.get(name, 0) + 1
         return self.run.opened(f"{self.path}/{name} {number}", digest(given))
+
+    @property
+    def active(self) -> bool:
+        """Whether anything is kept."""
+        return self.run is not None
 
     @property
     def _record(self) -> Record | None:
@@ -226,9 +231,9 @@ def check_checkpoint(path: PathLike | None) -> None:
 
 
 @contextlib.contextmanager
-def going_on(path: PathLike | None, model: Any, *given: Any) -> Iterator[Step]:
+def going_on(path: PathLike | None, model: Any, *given: Any, seeded: bool = True) -> Iterator[Step]:
     """The run of a model on what it is given, from the file at `path` if there is one. Without a path it is part of the
-    run that is going on, if there is one.
+    run that is going on, if there is one. `seeded`: whether the work draws anything.
 
     The file stays when the work is done, so that nothing is lost before its result is saved: the same work then takes
     every step from it.
@@ -237,7 +242,8 @@ def going_on(path: PathLike | None, model: Any, *given: Any) -> Iterator[Step]:
         yield running()
         return
     check_checkpoint(path)
-    check_seed(model)
+    if seeded:
+        check_seed(model)
     run = Run(path, fingerprint(model, given), {})
     if os.path.exists(path):
         run.records = _records(path, run.head)
@@ -271,7 +277,7 @@ def _records(path: PathLike, head: dict[str, Any]) -> dict[str, Record]:
             raise CheckpointError(f"{name}: a model file, not a checkpoint: name another file for the checkpoint")
         other = [line for part in head for line in differences(part, found[part], head[part])]
         if other:
-            remedy = f"train with what it was begun with, {BEGIN_ANEW}"
+            remedy = f"give what it was begun with, {BEGIN_ANEW}"
             raise CheckpointError(f"{name}: the checkpoint is of other work: {'; '.join(other[:3])}: {remedy}")
         records = {}
         for i, (step, given, finished, form, n_arrays) in enumerate(found["steps"]):
@@ -354,7 +360,7 @@ def fingerprint(model: Any, given: Sequence[Any]) -> dict[str, Any]:
 def differences(part: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """What is not as it was, a line each."""
     if part == "data":
-        return [] if before == now else ["the training data are not those it was begun with"]
+        return [] if before == now else ["the data are not those it was begun with"]
     names = [name for name in {**before, **now} if before.get(name, ["", ""])[1] != now.get(name, ["", ""])[1]]
     shown = {name: [of.get(name, ["absent"])[0] for of in (before, now)] for name in names}
     what = "" if part == "model" else f"{part} "

@@ -85,8 +85,8 @@ class Batch:
         return replace(batch, corpus=corpus.with_vectors(as_vectors(as_list(vectors), lengths)))
 
     def told(self) -> tuple[Any, ...]:
-        """All that models look at, for a digest: not the place it came from."""
-        return replace(self.corpus, source=None, lines=None), self.items, self.extra
+        """All that models look at, for a digest."""
+        return self.corpus, self.items, self.extra
 
     @classmethod
     def held_out(cls, X_dev: Any, y_dev: Any, scheme: str | None, vectors_dev: Any = None) -> Batch | None:

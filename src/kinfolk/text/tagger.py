@@ -191,6 +191,7 @@ class TokenModel(Saved):
         scheme: str | None = "auto",
         separator: str | None = None,
         documents: str = "auto",
+        checkpoint: PathLike | None = None,
     ) -> None:
         """Label a column file or a text of any length, a few megabytes at a time, documents whole: the columns and the
         predicted label last, as `write_conll` writes them.
@@ -202,10 +203,13 @@ class TokenModel(Saved):
         forced      tokens that have a label keep it
         scheme, separator, documents   as `read_conll` has them. Of a pipe that does not show in its first megabytes how
                     it tells documents apart a temporary copy is made, unless `documents` says it
+        checkpoint  a file by which the same call goes on behind the last piece that was written, if it was stopped; it
+                    is removed when all is written
         """
         from kinfolk.text.streams import tag_file
 
-        tag_file(self, path, into, text=text, forced=forced, scheme=scheme, separator=separator, documents=documents)
+        how: dict[str, Any] = {"scheme": scheme, "separator": separator, "documents": documents}
+        tag_file(self, path, into, text=text, forced=forced, checkpoint=checkpoint, **how)
 
     # -- scores ---------------------------------------------------------------------------------------
 
