@@ -249,7 +249,7 @@ def _write_csv(path: Path, head: Sequence[str], columns: Sequence[Sequence[Any]]
 
 ONE = ["--jobs", "1", "--quiet"]
 RECORDS = ["--id", "id", "--cluster", "entity", "--block", "key(postcode)", "--block", "key(date_of_birth)", *ONE]
-GOES_ON = ("training crf", "training mop", "training stacked tokens")
+GOES_ON = ("training", "tagging")
 
 
 def works(world: Path, size: int) -> dict[str, Work]:
@@ -272,6 +272,6 @@ def works(world: Path, size: int) -> dict[str, Work]:
     }
     targets = {"tagging": ("-o", "tagged.conll"), "clustering": ("-o", "clusters.csv")}
     return {
-        name: Work(name, words, *targets.get(name, ("--out", "m.kinfolk")), name in GOES_ON)
+        name: Work(name, words, *targets.get(name, ("--out", "m.kinfolk")), name.startswith(GOES_ON))
         for name, words in found.items()
     }

@@ -340,6 +340,26 @@ def class_weights(
     return weights
 
 
+def sample_weights(given: Any, n: int, unit: str) -> NDArray[np.float64]:
+    """(n,) as float64: numbers from 0 to LARGEST_WEIGHT, one a `unit`, not all of them 0."""
+    try:
+        weights: NDArray[np.float64] = np.asarray(given, np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"sample_weight must hold numbers, one a {unit}") from None
+    if weights.shape != (n,):
+        raise InputError(f"sample_weight must have one number a {unit} ({n}); got shape {weights.shape}")
+    wrong = np.flatnonzero(~((weights >= 0) & (weights <= LARGEST_WEIGHT)))
+    if len(wrong):
+        raise InputError(
+            f"sample_weight must be finite, not negative, and at most {LARGEST_WEIGHT:g}; {unit} {wrong[0]} has "
+            f"{weights[wrong[0]]:g}. Divide all of them by the largest"
+        )
+    return weights
+
+
+NO_WEIGHT = "sample_weight must have a number above 0 among what is learned from, not all zeros"
+
+
 def warn_unseen(names: Sequence[str]) -> None:
     if names:
         log.warning("labels that training never saw count as misses: %s", ", ".join(map(repr, names)))

@@ -173,7 +173,8 @@ class Tables:
         self._residuals, self._pair_curvature = answer.ends, answer.curvature
         for block, table, first, last in self._parts(out.tables):
             block.gradient(answer.ends[first:last], table, self.n_jobs)
-        out.start[:], out.pair[:], out.rows[:], out.gate[:] = answer.start, answer.pair, answer.rows, answer.gate
+        with np.errstate(over="ignore"):  # a sum beyond float32 becomes infinite, along which no step leads on
+            out.start[:], out.pair[:], out.rows[:], out.gate[:] = answer.start, answer.pair, answer.rows, answer.gate
         gate = weights.gate.astype(np.float64)
         vectors.linear(gradient, self.l2, flat, self.n_jobs, out=gradient)
         out.gate[:] = answer.gate + self.gate_l2 * gate

@@ -398,7 +398,7 @@ class MEMM(ChainTagger):
     LOSS: ClassVar[str] = "memm"
 
     def _potentials(self, block: Block, n_jobs: int) -> Potentials:
-        return conditional_potentials(block.node, block.pair, block.start, block.starts, n_jobs)
+        return conditional_potentials(from_the_top(block.node), block.pair, block.start, block.starts, n_jobs)
 
     def _by_posterior(self) -> bool:
         return self.decode == "posterior"
