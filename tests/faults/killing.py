@@ -23,6 +23,7 @@ def started(work: Callable[[], object], said: Path | None = None) -> int:
         sink = os.open(said or os.devnull, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(sink, 1)
         os.dup2(sink, 2)
+        sys.stdout, sys.stderr = (open(fd, "w", encoding="utf-8", buffering=1, closefd=False) for fd in (1, 2))
         try:
             work()
             status = 0
@@ -41,19 +42,21 @@ def worked(process: int) -> float:
     return time.clock_gettime((~process << 3) | 2)  # the kernel's number for the clock of another process
 
 
-def signalled(process: int, seconds: float, number: int = signal.SIGKILL) -> int:
-    """Send a signal after so many seconds of work, and wait. Exit status, negative for a signal, as of subprocess."""
-    sent = False
+def signalled(process: int, seconds: float | None, number: int = signal.SIGKILL) -> int:
+    """Send a signal after so many seconds of work, None: never, and wait. Exit status, negative for a signal, as of
+    subprocess."""
+    sent = seconds is None
     while True:
         ended, status = os.waitpid(process, 0 if sent else os.WNOHANG)
         if ended:
             return os.waitstatus_to_exitcode(status)
+        assert seconds is not None
         left = seconds - worked(process)
         if left <= 0:
             os.kill(process, number)
             sent = True
         else:
-            time.sleep(max(left / 2, 0.0002))
+            time.sleep(min(max(left / 2, 0.0002), 0.02))
 
 
 def killed_after(seconds: float, work: Callable[[], object], said: Path | None = None) -> bool:

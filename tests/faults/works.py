@@ -21,6 +21,14 @@ def small_files(folder: Path) -> Path:
     return folder
 
 
+def command(*words: object) -> None:
+    """A command in this process, which has nothing else to do afterwards."""
+    from kinfolk.cli.main import run
+
+    sys.argv = ["kinfolk", *map(str, words)]
+    run()
+
+
 class Refused(Exception):
     """A command that ended in a message and status 2."""
 

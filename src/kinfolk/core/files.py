@@ -99,8 +99,28 @@ def write_utf8(target: str | os.PathLike[str], pieces: Iterable[str]) -> None:
         _write_stdout(pieces)
         return
     data: Iterable[bytes] = (piece.encode("utf-8") for piece in pieces)
-    try:
+    with _writing(name):
         _replace(Path(os.path.realpath(name)), _compressed(data) if name.endswith(".gz") else data)
+
+
+def put_in_place(part: Path, target: Path) -> None:
+    """A file that is whole in the place of another, as `write_utf8` would have written it."""
+    with _writing(os.fspath(target)):
+        if target.name.endswith(".gz"):
+            with open(part, "rb") as stream:
+                _replace(target, _compressed(iter(lambda: stream.read(PIECE), b"")))
+            part.unlink()
+            return
+        if target.exists():
+            os.chmod(part, stat.S_IMODE(target.stat().st_mode))
+        os.replace(part, target)
+
+
+@contextmanager
+def _writing(name: str) -> Iterator[None]:
+    """What goes wrong when a file is written, in a sentence."""
+    try:
+        yield
     except OSError as error:
         raise InputError(f"cannot write: {error.strerror or error}; nothing was changed", name) from error
 

@@ -219,7 +219,8 @@ class DuckDB(Engine):
     def write(self, query: str, path: str | os.PathLike[str]) -> None:
         target = Path(path)
         with _told(f"{target}"), replacing(target) as (part, _):
-            self.run(f"COPY ({query}) TO {literal(str(part))} (FORMAT parquet, USE_TMP_FILE false)")
+            into = f"TO {literal(str(part))} (FORMAT parquet, USE_TMP_FILE false)"
+            self.connection.execute(f"COPY ({query}) {into}")
 
     def units(
         self, pairs: str, records: str, columns: Sequence[str], kernel: Kernel, into: str, schema: Any, whole: bool

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kinfolk.cli.options import (
+    Checkpoint,
     EngineOptions,
     Jobs,
+    check_going_on,
     counted_warnings,
     engine_of,
     examples,
@@ -131,12 +133,14 @@ def train(
     jobs: Jobs = -1,
     quiet: Quiet = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, to standard output.")] = False,
+    checkpoint: Checkpoint = None,
 ) -> None:
     """Train a model, with or without labels, and write one model file.
 
     Labels are true clusters of mentions in documents or of records in tables, or labelled pairs of records, --pairs;
     records alone, without any, are learned from by how far their fields agree.
     """
+    from kinfolk.core.checkpoint import remove_checkpoint
     from kinfolk.core.modelfile import check_writable
     from kinfolk.linking.blocking import as_rules
     from kinfolk.linking.clusterers import usual_clusterer
@@ -146,6 +150,7 @@ def train(
     of_records = [f"--{name}" for name in ("compare", "always", "never") if getattr(options, name)]
     check_source(source, *of_records, *given_options(labels))
     refuse_overwriting(out, "--out", *read_by(source, labels))
+    check_going_on(checkpoint, *read_by(source, labels), out, quiet=quiet)
     if source.block:
         as_rules(source.block)
     settings = linker_settings(options)
@@ -164,8 +169,9 @@ def train(
     if not quiet:
         typer.echo(size(items) if report is None else str(report), err=True)
     with logged_as_it_goes(not quiet), counted_warnings():
-        linker.fit(items, pairs=labelled)
+        linker.fit(items, pairs=labelled, checkpoint=checkpoint)
     linker.save(out)
+    remove_checkpoint(checkpoint)
     if as_json:
         show_json(summary(linker, out, {**_sizes(items), **_counts(labelled)}))
     elif not quiet:
