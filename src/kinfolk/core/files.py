@@ -8,12 +8,10 @@ its place, so a full disk or an interrupt leaves what was there before.
 
 from __future__ import annotations
 
-import functools
+import fcntl
 import gzip
-import hashlib
 import io
 import os
-import platform
 import re
 import secrets
 import stat
@@ -309,60 +307,84 @@ def _replace(path: Path, data: Iterable[bytes]) -> None:
         replace_file(path, data, mode)
 
 
-def replace_file(path: Path, data: bytes | Iterable[bytes], mode: int | None = None) -> None:
-    """All or nothing, by a temporary file beside it. The umask decides who may read it, where no mode is given."""
-    remove_litter(path.parent)
-    temporary = path.with_name(f".kinfolk-{_place()}-{os.getpid()}-{secrets.token_hex(8)}.tmp")
-    try:
-        with open(temporary, "xb") as stream:
-            stream.writelines([data] if isinstance(data, bytes) else data)
+def replace_file(path: Path, data: bytes | Iterable[bytes], mode: int | None = None, synced: bool = True) -> None:
+    """Put the data in the place of a file, all or nothing."""
+    with replacing(path, mode, synced) as (_, stream):
+        stream.writelines([data] if isinstance(data, bytes) else data)
+
+
+@contextmanager
+def replacing(path: Path, mode: int | None = None, synced: bool = True) -> Iterator[tuple[Path, IO[bytes]]]:
+    """A temporary file beside a file, its path and stream, which takes its place if all goes well.
+
+    The umask decides who may read it, where no mode is given. What is not `synced` may be lost or damaged by a crash of
+    the machine, and costs no waiting for the disk.
+
+    Who writes to a temporary file holds a lock on it, which ends with its process: one that can be locked is of a
+    process that was killed, and whoever next writes to the folder removes it.
+    """
+    _remove_abandoned(path.parent)
+    temporary, stream = _locked_temporary(path.parent)
+    with stream:
+        try:
+            yield temporary, stream
             stream.flush()
-            os.fsync(stream.fileno())
-        if mode is not None:
-            os.chmod(temporary, stat.S_IMODE(mode))
-        os.replace(temporary, path)
+            if synced:
+                os.fsync(stream.fileno())
+            if mode is not None:
+                os.chmod(temporary, stat.S_IMODE(mode))
+            os.replace(temporary, path)
+        except BaseException:
+            with suppress(OSError):  # what went wrong first is told; the next one to write removes the file
+                temporary.unlink(missing_ok=True)
+            with suppress(OSError):  # what could not be written would be tried again
+                stream.close()
+            raise
+    if synced:
+        _sync_folder(path.parent)
+
+
+_TEMPORARY = re.compile(r"\.kinfolk-[0-9a-f]{16}\.tmp")
+
+
+def _locked_temporary(folder: Path) -> tuple[Path, IO[bytes]]:
+    while True:
+        temporary = folder / f".kinfolk-{secrets.token_hex(8)}.tmp"
+        stream = open(temporary, "xb")
+        with suppress(OSError):  # a file system without locks, where nothing is removed
+            fcntl.flock(stream, fcntl.LOCK_EX)
+        if os.fstat(stream.fileno()).st_nlink:
+            return temporary, stream
+        stream.close()  # taken for abandoned in the moment before it was locked
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Temporary files of processes that were killed."""
+    with suppress(OSError):
+        for name in os.listdir(folder):
+            if _TEMPORARY.fullmatch(name):
+                with suppress(OSError):
+                    _remove_unless_locked(folder / name)
+
+
+def _remove_unless_locked(path: Path) -> None:
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    try:
+        if stat.S_ISREG(os.fstat(file).st_mode):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            path.unlink()
     finally:
-        temporary.unlink(missing_ok=True)
+        os.close(file)
 
 
-# -- Temporary files of processes that were killed, which the next one that writes beside them removes ---
-
-_TEMPORARY = re.compile(r"\.kinfolk-([0-9a-f]{12})-([0-9]{1,10})-[0-9a-f]{16}\.tmp")
-
-
-@functools.cache
-def _place() -> str:
-    """Where a process has its number: the machine, by name, and on it the container."""
-    space = os.readlink("/proc/self/ns/pid") if os.path.islink("/proc/self/ns/pid") else ""
-    return hashlib.sha256(f"{platform.node()} {space}".encode()).hexdigest()[:12]
-
-
-def remove_litter(folder: Path) -> None:
-    """Remove temporary files that nobody writes to any more: named as ours, of our user, by a process of this machine
-    that lives no longer. What cannot be removed stays."""
-    if os.name != "posix":  # where asking for a process may end it
-        return
-    try:
-        found = [(name, match) for name in os.listdir(folder) if (match := _TEMPORARY.fullmatch(name))]
-    except OSError:
-        return
-    for name, match in found:
-        if match[1] == _place() and not _lives(int(match[2])):
-            with suppress(OSError):
-                facts = os.lstat(folder / name)
-                if stat.S_ISREG(facts.st_mode) and facts.st_uid == os.getuid():
-                    os.unlink(folder / name)
-
-
-def _lives(process: int) -> bool:
-    """Whether there is a process of this number; where that cannot be told, there is."""
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):  # of another user, or no number of a process
-        return True
-    return True
+def _sync_folder(folder: Path) -> None:
+    """A name in a folder is on disk when the folder is; some file systems know no such thing."""
+    with suppress(OSError):
+        opened = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
 
 
 # -- The files of a data set, wherever they lie: in a folder, in a tar archive, or one file by itself ---

@@ -35,6 +35,7 @@ from kinfolk.core.training import (
     UntilStopped,
     warn_unless_converged,
 )
+from kinfolk.errors import InputError
 
 # -- Passes over long vectors: inner products and combinations, in fixed chunks, on threads ------------
 #
@@ -321,7 +322,10 @@ def minimise(
         value = objective(at, gradient) + l1 * absolute_sum(at)
         inverse = np.ones_like(at) if inverse_curvature is None else inverse_curvature()
         if not math.isfinite(value):
-            raise FloatingPointError("the objective is not finite at the start: look for huge feature values")
+            raise InputError(
+                "the objective of training must be finite where it starts; it is not. Look for huge features and "
+                "weights, and scale them down"
+            )
         history, evaluations = [value], 1
     else:
         done, evaluations, history, inverse = (kept[name] for name in ("number", "evaluations", "history", "inverse"))
