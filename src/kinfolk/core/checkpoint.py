@@ -26,6 +26,7 @@ import hashlib
 import logging
 import os
 import re
+import struct
 import threading
 import time
 import types
@@ -319,7 +320,7 @@ def _formed(value: Any, arrays: list[np.ndarray]) -> Any:
         arrays.append(flat.view(f"<u{flat.itemsize}") if flat.dtype.kind == "f" else flat)
         return {"array": len(arrays) - 1, "dtype": flat.dtype.str, "shape": list(value.shape)}
     if isinstance(value, float):
-        return {"float": value.hex()}
+        return {"float": struct.pack("<d", value).hex()}
     if isinstance(value, Mapping):
         return {"dict": {name: _formed(inner, arrays) for name, inner in value.items()}}
     if isinstance(value, list | tuple):
@@ -335,7 +336,7 @@ def _unformed(form: Any, arrays: Sequence[np.ndarray]) -> Any:
     if not isinstance(form, dict):
         return form
     if "float" in form:
-        return float.fromhex(form["float"])
+        return struct.unpack("<d", bytes.fromhex(form["float"]))[0]
     if "dict" in form:
         return {name: _unformed(inner, arrays) for name, inner in form["dict"].items()}
     flat = arrays[form["array"]]
