@@ -347,11 +347,13 @@ def _unformed(form: Any, arrays: Sequence[np.ndarray]) -> Any:
 
 
 def fingerprint(model: Any, given: Sequence[Any]) -> dict[str, Any]:
-    """What has to be the same, in parts: each name with a digest, and of settings with what a reader can tell by."""
-    settings = {name: value for name, value in model.get_params(deep=True).items() if name.split("__")[-1] not in ASIDE}
+    """What has to be the same, in parts: each name with a digest, and of settings with what a reader can tell by. A
+    name may stand for work that is no model's."""
+    name, settings = (model, {}) if isinstance(model, str) else (type(model).__name__, model.get_params(deep=True))
+    settings = {name: value for name, value in settings.items() if name.split("__")[-1] not in ASIDE}
     versions = {"kinfolk": LIBRARY_VERSION} | {name: metadata.version(name) for name in PACKAGES}
     return {
-        "model": {"class": [type(model).__name__, type(model).__qualname__]},
+        "model": {"class": [name, name]},
         "setting": {name: [repr(value)[:80], digest(value)] for name, value in settings.items()},
         "version": {name: [version, version] for name, version in versions.items()},
         "data": {"all": ["", digest(given)]},
