@@ -25,6 +25,7 @@ from kinfolk.core.engine import (
     quoted,
     runs_of,
 )
+from kinfolk.core.files import replacing
 from kinfolk.errors import InputError, SettingError
 
 READERS = {".parquet": "read_parquet", ".pq": "read_parquet", ".csv": "read_csv", ".tsv": "read_csv"}
@@ -225,13 +226,9 @@ class DuckDB(Engine):
 
     def write(self, query: str, path: str | os.PathLike[str]) -> None:
         target = Path(path)
-        part = target.with_name(f".{target.name}.{os.getpid()}.part")
-        try:
-            self.run(f"COPY ({query}) TO {literal(str(part))} (FORMAT parquet)")
-            with _told(f"{target}"):
-                os.replace(part, target)
-        finally:
-            part.unlink(missing_ok=True)
+        with _told(f"{target}"), replacing(target) as (part, _):
+            into = f"TO {literal(str(part))} (FORMAT parquet, USE_TMP_FILE false)"
+            self.connection.execute(f"COPY ({query}) {into}")
 
     def units(
         self, pairs: str, records: str, columns: Sequence[str], kernel: Kernel, into: str, schema: Any, whole: bool
