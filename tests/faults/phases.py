@@ -12,12 +12,15 @@ often, ends with what one that was never stopped ends with. When it has ended no
 from __future__ import annotations
 
 import csv
+import io
 import itertools
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -116,7 +119,8 @@ def disturbed(work: Work, folder: Path, kills: int, rng: Random, per_run: float)
 
 
 def content(path: Path) -> Any:
-    """What a file says; of a model without the seconds that its training took."""
+    """What a file says; of a model without the seconds that its training took, and without the hour and the places in
+    memory that archives of estimators in it have."""
     data = path.read_bytes()
     if path.suffix != ".kinfolk" or data == OLD:
         return data
@@ -126,7 +130,7 @@ def content(path: Path) -> Any:
         file = read_model_file(path)
     except Exception as error:
         return f"cannot be read: {error}"
-    arrays = {name: (array.dtype.str, array.shape, array.tobytes()) for name, array in file.arrays.items()}
+    arrays = {name: (array.dtype.str, array.shape, _archived(array.tobytes())) for name, array in file.arrays.items()}
     return _timeless(file.header), arrays, file.strings
 
 
@@ -134,6 +138,14 @@ def _timeless(header: Any) -> Any:
     if isinstance(header, dict):
         return {name: _timeless(value) for name, value in header.items() if "seconds" not in name}
     return [_timeless(value) for value in header] if isinstance(header, list) else header
+
+
+def _archived(data: bytes) -> Any:
+    if not data.startswith(b"PK\x03\x04"):
+        return data
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        read = {name: archive.read(name) for name in archive.namelist()}
+    return [re.sub(rb"\d{12,}", b"#", found) if name.endswith(".json") else found for name, found in read.items()]
 
 
 def names(folder: Path) -> set[str]:
