@@ -84,6 +84,14 @@ def test_training_of_records_goes_on(kinfolk: Any, tmp_path: Path):
     command = ["records", "train", "--records", tmp_path / "p.csv", "--cluster", "entity", "--block", "key(surname)",
                "--block", "key(given_name)", "--block", "key(postcode)"]  # fmt: skip
     goes_on(kinfolk, tmp_path, command, 6)
+    command = ["records", "cluster", tmp_path / "a.kinfolk", "--records", tmp_path / "p.csv", "--quiet", "--jobs", "1"]
+    plain, out, run = tmp_path / "plain", tmp_path / "out", tmp_path / "run"
+    assert kinfolk(*command, "-o", plain).status == 0
+    with killed_after(2), pytest.raises(Killed):
+        kinfolk(*command, "-o", out, "--checkpoint", run)
+    assert run.exists() and not out.exists()
+    assert kinfolk(*command, "-o", out, "--checkpoint", run).status == 0
+    assert out.read_bytes() == plain.read_bytes() and not run.exists()
 
 
 @pytest.mark.parametrize("form", [[], ["--entities"], ["--k-best", "2"], ["--json"]])

@@ -261,7 +261,7 @@ def _write_csv(path: Path, head: Sequence[str], columns: Sequence[Sequence[Any]]
 
 ONE = ["--jobs", "1", "--quiet"]
 RECORDS = ["--id", "id", "--cluster", "entity", "--block", "key(postcode)", "--block", "key(date_of_birth)", *ONE]
-GOES_ON = ("training", "tagging")
+GOES_ON = ("training", "tagging", "clustering")
 
 
 def works(world: Path, size: int) -> dict[str, Work]:

@@ -357,6 +357,18 @@ def fingerprint(model: Any, given: Sequence[Any]) -> dict[str, Any]:
     }
 
 
+def learned(model: Any) -> tuple[Any, ...]:
+    """What a trained model answers by, to be given to a run of its answers."""
+    state = model.to_state()
+    return _answering(state.header), state.arrays, state.strings
+
+
+def _answering(header: Any) -> Any:
+    if isinstance(header, Mapping):
+        return {name: _answering(value) for name, value in header.items() if name not in ASIDE}
+    return [_answering(value) for value in header] if isinstance(header, list | tuple) else header
+
+
 def differences(part: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """What is not as it was, a line each."""
     if part == "data":

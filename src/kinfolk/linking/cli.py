@@ -208,8 +208,10 @@ def cluster(
     limit: Annotated[int | None, typer.Option(help="--engine: most candidate pairs there may be.")] = None,
     jobs: Jobs = -1,
     quiet: Quiet = False,
+    checkpoint: Checkpoint = None,
 ) -> None:
     """Cluster items. Records: a line with id and cluster for each; documents: their columns, clusters in the last."""
+    from kinfolk.core.checkpoint import remove_checkpoint
     from kinfolk.linking.cluster_files import item_ids, read_id_pairs, write_clusters, write_coref, write_pairs
     from kinfolk.linking.clusterers import ConstraintsError
     from kinfolk.linking.training import closure_line
@@ -220,9 +222,11 @@ def cluster(
     if pairs is not None:
         refuse_overwriting(pairs, "--pairs", *read_by(source), must_link, cannot_link)
     check_source(source)
+    check_going_on(checkpoint, *read_by(source), model, output, pairs, must_link, cannot_link, quiet=quiet)
     engine = engine_of(tables, jobs)
     if engine is not None:
-        given = {"--pairs": pairs, "--must-link": must_link, "--cannot-link": cannot_link, "--json": as_json or None}
+        given = {"--pairs": pairs, "--must-link": must_link, "--cannot-link": cannot_link, "--json": as_json or None,
+                 "--checkpoint": checkpoint}  # fmt: skip
         refuse_with_engine(source, output, given)
         with engine, logged_as_it_goes(not quiet, progress=True):
             cluster_with(engine, model, source, clustering, output, limit, jobs)
@@ -236,7 +240,7 @@ def cluster(
         typer.echo(str(report), err=True)
     candidates = items.n_pairs
     try:
-        items, probability, found = linker.linked(items, must, cannot)
+        items, probability, found = linker.linked(items, must, cannot, checkpoint=checkpoint)
     except ConstraintsError as error:
         ids = item_ids(items)
         raise ConstraintsError(*(ids[int(one)] for one in error.items)) from None
@@ -250,6 +254,7 @@ def cluster(
         write_coref(output, source.documents, items, found, unmatched=str(source.unmatched or "raise"))
     else:
         write_clusters(output, items, found, tables=table_names(source), as_json=as_json)
+    remove_checkpoint(checkpoint)
 
 
 @app.command(epilog=RECORDS_EVALUATE)

@@ -6,6 +6,7 @@ import copy
 import logging
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Self, final
@@ -13,7 +14,7 @@ from typing import Any, ClassVar, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kinfolk.core.checkpoint import check_checkpoint, going_on
+from kinfolk.core.checkpoint import check_checkpoint, going_on, learned
 from kinfolk.core.engine import ENGINE
 from kinfolk.core.modelfile import Functions, ModelFile, class_in_file, fits, name_in_file
 from kinfolk.core.settings import (
@@ -428,6 +429,13 @@ class Linker(Guarded):
         paired, score = self._compared(items)
         return paired, self._probability(paired, score)
 
+    def _comparing_on(self, checkpoint: str | os.PathLike[str] | None, items: Mentions) -> Any:
+        """What the trained model makes of the pairs of items, with a checkpoint."""
+        if checkpoint is None:
+            return nullcontext()
+        self._require_fitted()
+        return going_on(checkpoint, self, learned(self), items, seeded=False)
+
     def _compared(self, items: Mentions) -> tuple[Mentions, NDArray[np.float64]]:
         """The same with log-odds."""
         self._require_fitted()
@@ -441,10 +449,20 @@ class Linker(Guarded):
         return paired, score
 
     def linked(
-        self, items: Mentions, must_link: ArrayLike | None = None, cannot_link: ArrayLike | None = None
+        self,
+        items: Mentions,
+        must_link: ArrayLike | None = None,
+        cannot_link: ArrayLike | None = None,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> tuple[Mentions, NDArray[np.float64], NDArray[np.int32]]:
-        """What `compared` gives, and the clusters that `predict` makes of it: pairs are scored once for all."""
-        paired, score = self._compared(items)
+        """What `compared` gives, and the clusters that `predict` makes of it: pairs are scored once for all.
+
+        checkpoint   a file that comparisons are kept in as they are made: the same call with the same one goes on
+                     behind the last of them. It stays there; delete it once what came of it is saved
+        """
+        with self._comparing_on(checkpoint, items):
+            paired, score = self._compared(items)
         probability = self._probability(paired, score)
         value = self._value(paired, score) if self.clusterer_.of_shares else probability
         return paired, probability, self._clusters(self.clusterer_, paired, value, must_link, cannot_link)

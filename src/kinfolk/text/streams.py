@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from kinfolk.core.checkpoint import learned
 from kinfolk.core.files import BYTE_ORDER_MARK, Blocks, Source, most_unpacked, too_large
 from kinfolk.core.piecewise import write_pieces
 from kinfolk.errors import InputError
@@ -311,6 +312,5 @@ def write_tagged(
     checkpoint: str | os.PathLike[str] | None, forced: bool, *how: Any,
 ) -> None:  # fmt: skip
     """`lines(model, pieces, forced)` of all pieces of a stream. `how`: what else they depend on, for a checkpoint."""
-    state = None if checkpoint is None else model.to_state()
-    given = () if state is None else (state.header, state.arrays, state.strings, forced, *how)
+    given = () if checkpoint is None else (learned(model), forced, *how)
     write_pieces(into, lambda pieces: lines(model, pieces, forced), stream, checkpoint, model, *given)
