@@ -31,6 +31,7 @@ from killing import signalled, started
 from works import command, kinfolk
 
 OLD = b"what was there before"
+RUN = "run.kinfolk-run"
 
 
 @dataclass
@@ -39,7 +40,7 @@ class Tally:
 
     phase: str
     kills: int = 0
-    half: int = 0  # of them: a temporary file lay there, so something was being written
+    half: int = 0  # of them: what was half written lay there
     runs: int = 0  # that came to their end
     losses: list[str] = field(default_factory=list)
     litter: list[str] = field(default_factory=list)
@@ -70,7 +71,7 @@ class Work:
     goes_on: bool
 
     def run(self, folder: Path) -> None:
-        going_on = ["--checkpoint", folder / "run.kinfolk-run"] if self.goes_on else []
+        going_on = ["--checkpoint", folder / RUN] if self.goes_on else []
         command(*self.words, self.out, folder / self.target, *going_on)
 
 
@@ -103,7 +104,7 @@ def disturbed(work: Work, folder: Path, kills: int, rng: Random, per_run: float)
             tally.losses.append(f"{where}: the file is neither the old one nor the new one")
         if status == -signal.SIGKILL:
             tally.kills += 1
-            tally.half += any(name.endswith(".tmp") for name in names(target.parent))
+            tally.half += bool(names(target.parent) - {work.target, RUN})
             continue
         tally.runs += 1
         if status != 0 or found != new:
