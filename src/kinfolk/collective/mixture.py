@@ -42,7 +42,7 @@ from kinfolk.inference.mixture import (
     uniform_weights,
 )
 from kinfolk.learning.lbfgs import Iteration, Watch, minimise, optimise
-from kinfolk.learning.loglinear import Answer, Tables, TableShape, TableWeights
+from kinfolk.learning.loglinear import Answer, Tables, TableShape, TableWeights, no_weights
 from kinfolk.learning.sparse import SparseRows
 
 Array = NDArray[Any]
@@ -402,7 +402,7 @@ def train_relations(
     """Separate training of every relation, and of the start components; the gate is left uniform."""
     sample, n_labels = examples.sample, examples.n_labels
     layout, shape = sample.layout, shape_of(sample, n_labels)
-    weights = shape.split(np.zeros(shape.size, np.float32))
+    weights = shape.split(no_weights(shape))
     outcomes: list[Convergence] = []
 
     def fit(data: EdgeData, name: str) -> EdgeModel:
@@ -474,7 +474,7 @@ def train_together(
     objective = Tables(blocks, shape, loss, plan.l2, gate_l2, plan.n_jobs, plan.dense_l2)
 
     def spread(weights: TableWeights) -> TableWeights:
-        wide = full.split(np.zeros(full.size, np.float32))
+        wide = full.split(no_weights(full))
         for table, columns, found in zip(wide.tables, used, weights.tables, strict=True):
             table[columns] = found
         return TableWeights(wide.tables, *weights[1:-1], weights.gate if with_gate else gate)

@@ -18,7 +18,7 @@ from kinfolk.core.training import Callback, Convergence, TrainingPlan
 from kinfolk.errors import InputError
 from kinfolk.inference.chain import KINDS, Dense, Parts, Sequences, chain_residuals, run_epoch
 from kinfolk.learning.lbfgs import Watch, optimise
-from kinfolk.learning.loglinear import LogLinear, SomeAtZero, Weights
+from kinfolk.learning.loglinear import LogLinear, SomeAtZero, Weights, no_weights
 from kinfolk.learning.sparse import SparseRows
 from kinfolk.learning.warm_start import warm_start
 
@@ -82,7 +82,7 @@ def _starting_point(kind: str, data: TrainingData, objective: LogLinear, plan: T
 
     Zeros also if the passes end worse than knowing nothing, as with huge feature values.
     """
-    zeros = np.zeros(objective.shape.size, np.float32)
+    zeros = no_weights(objective.shape)
     if plan.l1 > 0:
         return zeros
     watch.passes = WARM_PASSES

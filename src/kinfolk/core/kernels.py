@@ -1,5 +1,5 @@
 """numba's decorator for our kernels, the store where compiled ones are kept from run to run, and the few kernels that
-several files call.
+all files may call.
 
 numba keeps them in NUMBA_CACHE_DIR, else beside the sources, else in the user's folder for caches, and fails where none
 of these can be written to; it also runs whatever it finds there. Here
@@ -11,8 +11,8 @@ of these can be written to; it also runs whatever it finds there. Here
 - a kernel is kept together with the types it is for and the version of numba and of its source: of two processes that
   keep one at the same moment each may overwrite the other's file, and one that is killed between its two files leaves
   the new list with the old kernel;
-- a kernel is compiled anew when its own file changes, as with numba, or when this one does: numba does not see a change
-  to a kernel of another file, so this is the only file whose kernels others may call.
+- a kernel is compiled anew when its own file changes, as with numba, or one that this file has imported kernels of,
+  which numba does not see, or this one.
 
 What is compiled for the first time is reported once, before the half minute that it may take.
 """
@@ -30,6 +30,7 @@ import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -106,6 +107,13 @@ def warmth() -> Warmth:
         else:
             not_kept += sorted(f"{name}{types}" for types in kernel.overloads)
     return Warmth(compiled, loaded, unused, sorted(folders), not_kept)
+
+
+def is_first_use(module: str) -> bool:
+    """Whether no kernel of a module is kept yet."""
+    import_module(module)
+    mine = [kernel._cache for kernel in KERNELS if kernel.py_func.__module__ == module]
+    return not any(store.is_kept() for store in mine)
 
 
 @cache
@@ -249,6 +257,12 @@ def _sound(path: str) -> Iterator[None]:
         raise Damaged(f"{path}: {error!r}") from error
 
 
+def _sources(function: Any, own: Any) -> list[Any]:
+    """Stamps of a kernel's file, and of those that this file has imported kernels of, and so on."""
+    stores = (getattr(value, "_cache", None) for value in function.__globals__.values())
+    return sorted({own}.union(*(store.sources for store in stores if isinstance(store, Store))))
+
+
 @cache
 def _own_stamp() -> Any:
     """Changes with this file."""
@@ -260,7 +274,8 @@ class Store(caching.FunctionCache):  # type: ignore[misc]
 
     def __init__(self, function: Any) -> None:
         super().__init__(function)
-        base, stamp = self._impl.filename_base, (self._impl.locator.get_source_stamp(), _own_stamp())
+        self.sources = _sources(function, self._impl.locator.get_source_stamp())
+        base, stamp = self._impl.filename_base, (*self.sources, _own_stamp())
         self._place = type(self._impl.locator)
         self._cache_file: SealedFiles = SealedFiles(self._cache_path, base, stamp)
         folders = _closed_folders(function, self._place) + [self._cache_path] * (self._place is not NowhereLocator)
@@ -287,6 +302,10 @@ class Store(caching.FunctionCache):  # type: ignore[misc]
         warn_first_use(self._where_kept())
         return None
 
+    def is_kept(self) -> bool:
+        """Whether there is a kernel of this name, for whatever types."""
+        return any(os.path.exists(file._index_path) for file in self._files)
+
     def _where_kept(self) -> str:
         if self._place is NowhereLocator:
             return NOWHERE
@@ -307,6 +326,9 @@ class Store(caching.FunctionCache):  # type: ignore[misc]
 
 
 class NoStore(caching.NullCache):  # type: ignore[misc]
+    def is_kept(self) -> bool:
+        return False
+
     def load_overload(self, types: Any, context: Any) -> None:
         warn_first_use(NOWHERE)
 

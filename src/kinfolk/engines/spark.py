@@ -17,7 +17,7 @@ import secrets
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, final
@@ -26,13 +26,16 @@ from urllib.parse import unquote, urlparse
 from kinfolk.core.engine import (
     AT_A_TIME,
     ROW,
+    Beside,
     Engine,
     EngineError,
     Kernel,
     check_columns,
     gaps,
+    named,
     quoted,
     refuse_missing,
+    rows_with,
     runs_of,
 )
 from kinfolk.errors import InputError, SettingError
@@ -227,11 +230,9 @@ class Spark(Engine):
 
     def in_order(self, shown: Sequence[str], source: str, row: str, n_rows: int) -> str:
         """Rows go to partitions by their numbers: a sort would ask the query twice, the first time for a sample."""
-        n_parts = max(self._parallelism(), -(-n_rows // IN_FILE))
         with self._told("a query"):
             found = self.own.sql(f"SELECT {', '.join(shown)}, {row} AS {PLACE} FROM {source}")
-            part = _expression(f"CAST({PLACE} div {-(-n_rows // n_parts) or 1} AS INT)")
-            found = found.repartitionById(n_parts, part).sortWithinPartitions(PLACE)
+            found = self._in_stretches(found, PLACE, n_rows)
             self._n_ordered += 1
             found.drop(PLACE).createOrReplaceTempView(f"kf_ordered_{self._n_ordered}")
         return f"SELECT * FROM kf_ordered_{self._n_ordered}"
@@ -356,7 +357,7 @@ class Spark(Engine):
             firsts = (f"min(kf_gap_{k})" for k in range(len(full)))
             n_rows, between, *rows = units.selectExpr("sum(kf_size)", "max(kf_between)", *firsts).first()
         refuse_missing(full, rows)
-        n_runs = max(self._parallelism(), -(-(n_rows or 0) // AT_A_TIME))
+        n_runs = max(self._parallelism(), -(-(n_rows or 0) // IN_FILE))
         stretch = -(-(n_rows or 1) // n_runs)
         own = list(dict.fromkeys([ROW, *keep, *columns]))
         n_given = len(keep) + 1
@@ -387,6 +388,39 @@ class Spark(Engine):
             return f"SELECT {', '.join(given)} FROM {into}"
         self.make(into, f"SELECT * FROM {into}")
         return self.in_order(given, into, ROW, n_rows)
+
+    def answered(
+        self, table: str, keep: Sequence[str], new: Mapping[str, str], columns: Sequence[str], others: Sequence[Beside],
+        kernel: Callable[[Any], Any], into: str, schema: Any, size: int, n_rows: int = AT_A_TIME,
+    ) -> str:  # fmt: skip
+        """A stretch of rows is a partition, which kernels label in order, and nothing is joined to their answers."""
+        kept = [f"kf_kept_{k}" for k in range(len(keep))]
+
+        def answers(batches: Iterator[Any]) -> Iterator[Any]:
+            import pyarrow
+
+            for batch in batches:
+                for start in range(0, batch.num_rows, n_rows):
+                    run = batch.slice(start, n_rows)
+                    found = _cast(kernel(run), schema)
+                    given = [run.column(name) for name in keep]
+                    yield from pyarrow.table([*given, *found.columns], [*kept, *schema.names]).to_batches()
+
+        with self._told("a kernel"), _quiet():
+            rows = self._in_stretches(self.own.sql(rows_with(table, [*columns, *keep], others)), ROW, size)
+            kinds = {one.name: one for one in rows.schema}
+            fields = [type(kinds[name])(to, kinds[name].dataType) for name, to in zip(keep, kept, strict=True)]
+            answer = type(rows.schema)([*fields, *_spark_schema(schema)])
+            rows.mapInArrow(answers, answer).createOrReplaceTempView(into)
+            self._forget(into)
+        shown = [f"a.{one} AS {quoted(name)}" for name, one in zip(keep, kept, strict=True)]
+        return f"SELECT {', '.join([*shown, *named(new)])} FROM {into} a"
+
+    def _in_stretches(self, frame: Any, row: str, size: int) -> Any:
+        """Rows in order of a column of their numbers, a stretch of it in every partition."""
+        n_parts = max(self._parallelism(), -(-size // IN_FILE))
+        part = _expression(f"CAST({row} div {-(-size // n_parts) or 1} AS INT)")
+        return frame.repartitionById(n_parts, part).sortWithinPartitions(row)
 
     def units(
         self, pairs: str, records: str, columns: Sequence[str], kernel: Kernel, into: str, schema: Any, whole: bool

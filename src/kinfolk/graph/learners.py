@@ -125,9 +125,21 @@ class Learner:
             from sklearn.dummy import DummyClassifier
 
             self.estimator = DummyClassifier(strategy="prior")
-        self.estimator.fit(self._taken(rows), codes, **weight_argument(self.estimator, weights))
+        self._train(rows, codes, weights)
         self.columns = np.asarray(getattr(self.estimator, "classes_", present), np.int64)
         return self
+
+    def _train(self, rows: Any, targets: Array, weights: Array | None) -> None:
+        """What the estimator refuses to learn from is told as an error of kinfolk's own."""
+        try:
+            self.estimator.fit(self._taken(rows), targets, **weight_argument(self.estimator, weights))
+        except KinfolkError:
+            raise
+        except (ValueError, ArithmeticError) as error:
+            raise InputError(
+                f"{type(self.estimator).__name__} could not be trained: {str(error).rstrip('.')}. Look for huge or "
+                "missing features and weights, or choose another base"
+            ) from error
 
     @cached_property
     def fills_in(self) -> bool:

@@ -55,7 +55,7 @@ from kinfolk.graph.nodes import (
 from kinfolk.graph.page import NodeExplanation
 from kinfolk.graph.some_nodes import whole_graph
 from kinfolk.inference.loopy import Propagation
-from kinfolk.learning.loglinear import TableWeights
+from kinfolk.learning.loglinear import TableWeights, no_weights
 from kinfolk.learning.sparse import SparseRows
 from kinfolk.report.page import PathLike
 
@@ -139,7 +139,7 @@ class LinkModel(Propagates, GuardedNodes, Optimised):
         data = EdgeData(alone, "none")
         model, outcome = train_separately(sample.rows, labels, weights, n_labels, data, named, watcher)
         shape = sample.shape(n_labels)
-        found = shape.split(np.zeros(shape.size, np.float32))
+        found = shape.split(no_weights(shape))
         found.tables[0][:] = model.child
         found.start[:] = model.start
         return found, () if outcome is None else outcome.stages

@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from kinfolk.core.data import Classes, finite
 from kinfolk.core.modelfile import ModelFile, fits
@@ -307,8 +308,10 @@ class MarkTarget(Target):
 
 
 def _rows(what: Candidate, blocks: Sequence[Any], counts: Array | None) -> Any:
-    """Blocks side by side; for weighted trees in few values."""
+    """Blocks side by side; for trees without columns that are missing everywhere, for weighted ones in few values."""
     table = one_table(list(blocks))
+    if what.kind == TREES_KIND and not sparse.issparse(table) and (empty := np.isnan(table).all(axis=0)).any():
+        table = np.where(empty, table.dtype.type(0), table)
     few = what.kind == TREES_KIND and counts is not None and table.shape[0] > BINS
     return in_few_values(table) if few else table
 

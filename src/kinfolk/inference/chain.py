@@ -835,7 +835,7 @@ def chain_residuals(
         residual = kept.get("node")
         if residual is None or residual.dtype != node.dtype:
             residual = kept["node"] = np.empty_like(node)
-        shared = len(pair) == 1
+        shared = len(pair) == 1 and kind != "maxent"  # whose pairs have no say
         chain = Chain(node, pair.astype(np.float64), start.astype(np.float64), np.zeros(len(start)))
         factors = Factors(*map(exp_table, chain[1:]))
         pair_residual = np.zeros(pair.shape)

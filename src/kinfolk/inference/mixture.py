@@ -698,9 +698,9 @@ SMALL = 1e-100  # tables whose largest number is below are scaled up
 ROOM = 1 << 20  # numbers in the tables of a span
 MOST_SETS, MOST_LIVE = 8192, 12
 LARGE = 4096  # instances of a group beyond which nobody asks who shares an ancestor
-NOT_FIXED = NOBODY = np.int64(
-    -1
-)  # of this type: kernels are compiled once more for each plain number that they are given
+# Of this type, as kernels are compiled once more for each plain number that they are given.
+NOT_FIXED: Any = np.int64(-1)
+NOBODY: Any = np.int64(-1)
 USED, ALIVE, NUMBERS, DONE, GIVEN_UP = range(5)  # of `Sets.tally`
 
 
@@ -1043,7 +1043,7 @@ def _follow(mixed, ancestry, sets, number, c, fixed, label, scratch):
         return
     j, rest = dag.parent[c], sets.size[number] - soft
     members = sets.members[number, 1:] if soft else sets.members[number]
-    seen, live = NOT_FIXED, -1  # the label its parent is known to have; the rank of one whose label is open
+    seen, live = NOT_FIXED, NOBODY  # the label its parent is known to have; the rank of one whose label is open
     if j < 0:
         seen = 0  # a start component has one row
     elif mixed.known[j] >= 0:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.core.checkpoint import check_checkpoint, going_on
-from kinfolk.core.data import Column, Relational, class_weights, label_name
+from kinfolk.core.data import Column, Relational, check_labels, class_weights, label_name
 from kinfolk.core.modelfile import Functions, ModelFile, Saved, fits, names_in
 from kinfolk.core.settings import FLAG, NONE, NOT_NEGATIVE, SCHEMES, check_settings, one_of, setting, whole
 from kinfolk.core.threads import resolve_jobs
@@ -372,6 +372,7 @@ class Tagger(TokenModel, Optimised):
         held_out = Batch.held_out(X_dev, y_dev, self.scheme, vectors_dev)
         before = named_weights(self) if self.warm_start and self.__sklearn_is_fitted__() else None
         coding = LabelCoding.learn(batch.corpus, self.encoding)
+        self._check_labels(coding)
         if held_out is not None:
             coding.gold(held_out.corpus, warns=True)  # what cannot be scored is said now, not in the midst of training
         features, pair_features = self._new_features(batch)
@@ -396,6 +397,10 @@ class Tagger(TokenModel, Optimised):
                 self.make_milder(temperature(self, batch, sample_weight))
             self._after_training(batch, sample_weight, held_out)
         return self
+
+    def _check_labels(self, coding: LabelCoding) -> None:
+        """An error where labels are too many for the pairs of them that the model looks at."""
+        check_labels(len(coding.classes), "train MaxEnt, which looks at every token by itself")
 
     def _after_training(self, batch: Batch, sample_weight: Any, held_out: Batch | None) -> None:
         """What a model still measures once it is trained, by what `fit` was given."""
