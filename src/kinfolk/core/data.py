@@ -361,7 +361,7 @@ def sample_weights(given: Any, n: int, unit: str) -> NDArray[np.float64]:
     except (TypeError, ValueError, OverflowError):
         raise InputError(f"sample_weight must hold numbers, one a {unit}") from None
     if weights.shape != (n,):
-        raise InputError(f"sample_weight must have one number a {unit} ({n}); got shape {weights.shape}")
+        raise InputError(f"sample_weight must have one number a {unit} ({n}); got {weights.shape}")
     wrong = np.flatnonzero(~((weights >= 0) & (weights <= LARGEST_WEIGHT)))
     if len(wrong):
         raise InputError(

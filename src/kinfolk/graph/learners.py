@@ -181,11 +181,12 @@ class Learner:
         if table.shape[1] != len(weights):
             raise InputError(f"the base was trained on {len(weights)} columns; got {table.shape[1]}")
         scores = np.empty((len(index), self.n_labels))
-        if sparse.issparse(table) and table.dtype.kind == "f":
-            aggregate(SUM, table, weights, index, scores, 1)
-        else:
-            scores[:] = run_of(table, index) @ weights
-        return np.asarray(softmax(scores + bias, axis=1))
+        with np.errstate(over="ignore", invalid="ignore"):  # who asks looks whether probabilities are numbers
+            if sparse.issparse(table) and table.dtype.kind == "f":
+                aggregate(SUM, table, weights, index, scores, 1)
+            else:
+                scores[:] = run_of(table, index) @ weights
+            return np.asarray(softmax(scores + bias, axis=1))
 
     def proba(self, rows: Any) -> Array:
         """(m, L), each row summing to 1."""
