@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from failing import WAYS, every_call, failing
 from works import kinfolk
 
 import kinfolk as kf
+from kinfolk.core.checkpoint import Run
 from kinfolk.text.streams import tag_file
 
 
@@ -91,14 +93,15 @@ def check_every_call_of_going_on(folder: Path, how: str, work: Callable[[], Any]
 
 
 @pytest.fixture
-def always(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is always time for a state."""
-    monkeypatch.setattr("kinfolk.core.checkpoint.EVERY", 0.0)
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the clock says, it is time for a state now and then: two times of eight that a run is asked, which it
+    is before a state is made and before it is written."""
+    monkeypatch.setattr(Run, "due", property(lambda run: next(vars(run).setdefault("asked", count())) % 8 < 2))
 
 
 @pytest.mark.filterwarnings("ignore::kinfolk.errors.CheckpointWarning", "ignore:training hit the iteration limit")
 @pytest.mark.parametrize("how", WAYS)
-def test_every_call_of_a_checkpoint_of_training(files: Path, folder: Path, how: str, always: None):
+def test_every_call_of_a_checkpoint_of_training(files: Path, folder: Path, how: str, often: None):
     corpus = kf.read_conll(files / "train.conll")[:1]
 
     def training() -> dict[str, bytes]:
@@ -110,7 +113,7 @@ def test_every_call_of_a_checkpoint_of_training(files: Path, folder: Path, how: 
 
 @pytest.mark.filterwarnings("ignore::kinfolk.errors.CheckpointWarning")
 @pytest.mark.parametrize("how", WAYS)
-def test_every_call_of_a_checkpoint_of_tagging(files: Path, folder: Path, how: str, always: None):
+def test_every_call_of_a_checkpoint_of_tagging(files: Path, folder: Path, how: str, often: None):
     model, text = kf.load_model(files / "crf.kinfolk").set_params(n_jobs=1), files / "three.conll"
     text.write_text((files / "test.conll").read_text() * 3)
 
