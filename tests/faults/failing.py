@@ -43,7 +43,7 @@ class Layer:
                 path = os.readlink(f"/proc/self/fd/{path}")
             except OSError:
                 return False
-        return os.path.realpath(os.fspath(path)).startswith(self.folder + os.sep)
+        return f"{os.path.realpath(os.fspath(path))}{os.sep}".startswith(self.folder + os.sep)
 
     def asked(self, what: str, half: Callable[[], object] = lambda: None) -> None:
         """One more call; `half`: does half of it."""

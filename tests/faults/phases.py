@@ -12,12 +12,15 @@ often, ends with what one that was never stopped ends with. When it has ended no
 from __future__ import annotations
 
 import csv
+import io
 import itertools
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +31,7 @@ from killing import signalled, started
 from works import command, kinfolk
 
 OLD = b"what was there before"
+RUN = "run.kinfolk-run"
 
 
 @dataclass
@@ -36,7 +40,7 @@ class Tally:
 
     phase: str
     kills: int = 0
-    half: int = 0  # of them: a temporary file lay there, so something was being written
+    half: int = 0  # of them: what was half written lay there
     runs: int = 0  # that came to their end
     losses: list[str] = field(default_factory=list)
     litter: list[str] = field(default_factory=list)
@@ -67,7 +71,7 @@ class Work:
     goes_on: bool
 
     def run(self, folder: Path) -> None:
-        going_on = ["--checkpoint", folder / "run.kinfolk-run"] if self.goes_on else []
+        going_on = ["--checkpoint", folder / RUN] if self.goes_on else []
         command(*self.words, self.out, folder / self.target, *going_on)
 
 
@@ -100,7 +104,7 @@ def disturbed(work: Work, folder: Path, kills: int, rng: Random, per_run: float)
             tally.losses.append(f"{where}: the file is neither the old one nor the new one")
         if status == -signal.SIGKILL:
             tally.kills += 1
-            tally.half += any(name.endswith(".tmp") for name in names(target.parent))
+            tally.half += bool(names(target.parent) - {work.target, RUN})
             continue
         tally.runs += 1
         if status != 0 or found != new:
@@ -116,7 +120,8 @@ def disturbed(work: Work, folder: Path, kills: int, rng: Random, per_run: float)
 
 
 def content(path: Path) -> Any:
-    """What a file says; of a model without the seconds that its training took."""
+    """What a file says; of a model without the seconds that its training took, and without the hour and the places in
+    memory that archives of estimators in it have."""
     data = path.read_bytes()
     if path.suffix != ".kinfolk" or data == OLD:
         return data
@@ -126,7 +131,7 @@ def content(path: Path) -> Any:
         file = read_model_file(path)
     except Exception as error:
         return f"cannot be read: {error}"
-    arrays = {name: (array.dtype.str, array.shape, array.tobytes()) for name, array in file.arrays.items()}
+    arrays = {name: (array.dtype.str, array.shape, _archived(array.tobytes())) for name, array in file.arrays.items()}
     return _timeless(file.header), arrays, file.strings
 
 
@@ -134,6 +139,14 @@ def _timeless(header: Any) -> Any:
     if isinstance(header, dict):
         return {name: _timeless(value) for name, value in header.items() if "seconds" not in name}
     return [_timeless(value) for value in header] if isinstance(header, list) else header
+
+
+def _archived(data: bytes) -> Any:
+    if not data.startswith(b"PK\x03\x04"):
+        return data
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        read = {name: archive.read(name) for name in archive.namelist()}
+    return [re.sub(rb"\d{12,}", b"#", found) if name.endswith(".json") else found for name, found in read.items()]
 
 
 def names(folder: Path) -> set[str]:
@@ -249,7 +262,7 @@ def _write_csv(path: Path, head: Sequence[str], columns: Sequence[Sequence[Any]]
 
 ONE = ["--jobs", "1", "--quiet"]
 RECORDS = ["--id", "id", "--cluster", "entity", "--block", "key(postcode)", "--block", "key(date_of_birth)", *ONE]
-GOES_ON = ("training", "tagging")
+GOES_ON = ("training", "tagging", "clustering")
 
 
 def works(world: Path, size: int) -> dict[str, Work]:

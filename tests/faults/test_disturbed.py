@@ -16,16 +16,11 @@ from random import Random
 import pytest
 from killing import signalled, started
 from phases import OLD
-from works import command, small_files
+from works import command
 
 import kinfolk as kf
 
 HERE = Path(__file__).parent
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return small_files(tmp_path_factory.mktemp("net"))
 
 
 def test_nothing_is_lost_by_kills():

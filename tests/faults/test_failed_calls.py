@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from failing import WAYS, every_call, failing
-from works import kinfolk, small_files
+from works import kinfolk
 
 import kinfolk as kf
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return small_files(tmp_path_factory.mktemp("net"))
+from kinfolk.core.checkpoint import Run
+from kinfolk.text.streams import tag_file
 
 
 def check_every_call(target: Path, how: str, work: Callable[[], object], errors: tuple[str, ...]) -> int:
@@ -45,10 +44,10 @@ def check_every_call(target: Path, how: str, work: Callable[[], object], errors:
 
 
 @pytest.mark.parametrize("how", WAYS)
-def test_every_call_of_a_save(files: Path, tmp_path: Path, how: str):
+def test_every_call_of_a_save(files: Path, folder: Path, how: str):
     model = kf.load_model(files / "crf.kinfolk")
-    saving = lambda: model.save(tmp_path / "m.kinfolk")  # noqa: E731
-    assert check_every_call(tmp_path / "m.kinfolk", how, saving, ("ModelFileError",)) >= 4
+    saving = lambda: model.save(folder / "m.kinfolk")  # noqa: E731
+    assert check_every_call(folder / "m.kinfolk", how, saving, ("ModelFileError",)) >= 4
 
 
 TAGGED = "tokens tag {files}/crf.kinfolk {files}/test.conll --jobs 1 -o {folder}/tagged.conll"
@@ -65,10 +64,65 @@ COMMANDS = {
 
 @pytest.mark.parametrize("how", WAYS)
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_call_of_a_command_that_writes_a_file(files: Path, tmp_path: Path, name: str, how: str):
+def test_every_call_of_a_command_that_writes_a_file(files: Path, folder: Path, name: str, how: str):
     words, target = COMMANDS[name]
-    working = lambda: kinfolk(*words.format(files=files, folder=tmp_path).split())  # noqa: E731
-    assert check_every_call(tmp_path / target, how, working, ("Refused: ",)) >= 4
+    working = lambda: kinfolk(*words.format(files=files, folder=folder).split())  # noqa: E731
+    assert check_every_call(folder / target, how, working, ("Refused: ",)) >= 4
+
+
+# -- checkpoints: what fails is told, and work goes on; what is killed goes on in the next run ---------------
+
+
+def check_every_call_of_going_on(folder: Path, how: str, work: Callable[[], Any], left: set[str]) -> int:
+    """Of work that goes on from what is in a folder, where it leaves files of these names; the number of its calls."""
+    n_calls = 0
+
+    def begin() -> None:
+        for path in folder.iterdir():
+            path.unlink()
+
+    begin()
+    undisturbed = work()
+    for number, error in every_call(folder, begin, work, how):
+        n_calls = number
+        if how != "killed":
+            assert not error or error.startswith(("CheckpointError", "InputError")), f"call {number}: {error}"
+        assert work() == undisturbed, f"call {number}: another answer"
+        assert {path.name for path in folder.iterdir()} == left, f"call {number}: litter"
+    return n_calls
+
+
+@pytest.fixture
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the clock says, it is time for a state now and then: two times of eight that a run is asked, which it
+    is before a state is made and before it is written."""
+    monkeypatch.setattr(Run, "due", property(lambda run: next(vars(run).setdefault("asked", count())) % 8 < 2))
+
+
+@pytest.mark.filterwarnings("ignore::kinfolk.errors.CheckpointWarning", "ignore:training hit the iteration limit")
+@pytest.mark.parametrize("how", WAYS)
+def test_every_call_of_a_checkpoint_of_training(files: Path, folder: Path, how: str, often: None):
+    corpus = kf.read_conll(files / "train.conll")[:1]
+
+    def training() -> dict[str, bytes]:
+        model = kf.LinearChainCRF(n_jobs=1, max_iterations=2).fit(corpus, checkpoint=folder / "run")
+        return {name: array.tobytes() for name, array in model.to_state().arrays.items()}
+
+    assert check_every_call_of_going_on(folder, how, training, {"run"}) >= 15
+
+
+@pytest.mark.filterwarnings("ignore::kinfolk.errors.CheckpointWarning")
+@pytest.mark.parametrize("how", WAYS)
+def test_every_call_of_a_checkpoint_of_tagging(files: Path, folder: Path, how: str, often: None):
+    model, text = kf.load_model(files / "crf.kinfolk").set_params(n_jobs=1), files / "three.conll"
+    text.write_text((files / "test.conll").read_text() * 3)
+
+    def tagging() -> bytes:
+        form: dict[str, Any] = dict(text=False, forced=False, scheme="auto", separator=None, documents="auto")
+        tag_file(model, text, folder / "tagged", **form, piece=2000, checkpoint=folder / "run")
+        return (folder / "tagged").read_bytes()
+
+    assert check_every_call_of_going_on(folder, how, tagging, {"tagged"}) >= 15
 
 
 # -- the layer itself -------------------------------------------------------------------------------------

@@ -260,9 +260,15 @@ def going_on(path: PathLike | None, model: Any, *given: Any, seeded: bool = True
 
 def remove_checkpoint(path: PathLike | None) -> None:
     """Once the result is saved."""
-    if path is not None:
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(path)
+    if path is None:
+        return
+    try:
+        os.remove(path)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        why = f"{os.fspath(path)} cannot be removed ({error.strerror})"
+        warn(f"all is done, but the checkpoint {why}: delete it", CheckpointWarning)
 
 
 def _records(path: PathLike, head: dict[str, Any]) -> dict[str, Record]:

@@ -99,13 +99,13 @@ def write_utf8(target: str | os.PathLike[str], pieces: Iterable[str]) -> None:
         _write_stdout(pieces)
         return
     data: Iterable[bytes] = (piece.encode("utf-8") for piece in pieces)
-    with _writing(name):
+    with writing(name):
         _replace(Path(os.path.realpath(name)), _compressed(data) if name.endswith(".gz") else data)
 
 
 def put_in_place(part: Path, target: Path) -> None:
     """A file that is whole in the place of another, as `write_utf8` would have written it."""
-    with _writing(os.fspath(target)):
+    with writing(target):
         if target.name.endswith(".gz"):
             with open(part, "rb") as stream:
                 _replace(target, _compressed(iter(lambda: stream.read(PIECE), b"")))
@@ -117,12 +117,12 @@ def put_in_place(part: Path, target: Path) -> None:
 
 
 @contextmanager
-def _writing(name: str) -> Iterator[None]:
+def writing(target: str | os.PathLike[str]) -> Iterator[None]:
     """What goes wrong when a file is written, in a sentence."""
     try:
         yield
     except OSError as error:
-        raise InputError(f"cannot write: {error.strerror or error}; nothing was changed", name) from error
+        raise InputError(f"cannot write: {error.strerror or error}; nothing was changed", os.fspath(target)) from error
 
 
 def _compressed(data: Iterable[bytes]) -> Iterator[bytes]:

@@ -67,7 +67,7 @@ def njit(*, cache: bool, **options: Any) -> Callable[[Any], Any]:
 def _store(function: Any) -> Any:
     try:
         return Store(function)
-    except RuntimeError:  # numba: no locator available
+    except RuntimeError:  # NUMBA_CACHE_LOCATOR_CLASSES names none that will do
         return NoStore()
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -22,7 +23,7 @@ from kinfolk.core.checkpoint import (
     going_on,
     remove_checkpoint,
 )
-from kinfolk.core.files import PIECE, put_in_place, write_utf8
+from kinfolk.core.files import PIECE, put_in_place, write_utf8, writing
 from kinfolk.errors import CheckpointError, InputError, SettingError
 
 Lines = Callable[[Any], Iterator[str]]
@@ -91,7 +92,7 @@ class _Growing:
         self._written, self._size = hashlib.sha256(), 0
         self._stream: IO[bytes] | None = None
         if kept is None:
-            self._stream = _opened(self.part, "wb")
+            self._stream = self._opened("wb")
         elif not self.complete or self.part.exists():
             self._stream = self._behind(kept["size"], kept["written"])
         elif not target.exists():
@@ -101,7 +102,7 @@ class _Growing:
         """The file, cut to what is known to be whole."""
         if not self.part.is_file() or self.part.stat().st_size < size:
             raise self._lost()
-        stream = _opened(self.part, "r+b")
+        stream = self._opened("r+b")
         while self._size < size and (block := stream.read(min(PIECE, size - self._size))):
             self._count(block)
         if self._written.hexdigest() != written:
@@ -109,6 +110,10 @@ class _Growing:
             raise self._lost()
         stream.truncate(size)
         return stream
+
+    def _opened(self, mode: str) -> IO[bytes]:
+        with writing(self._target):
+            return open(self.part, mode)
 
     def _lost(self) -> CheckpointError:
         what = f"what was written so far, {self.part}, is not there as it was left"
@@ -120,7 +125,8 @@ class _Growing:
 
     def write(self, data: bytes) -> None:
         assert self._stream is not None
-        self._stream.write(data)
+        with writing(self._target):
+            self._stream.write(data)
         self._count(data)
 
     def read(self, piece: Any) -> None:
@@ -141,8 +147,9 @@ class _Growing:
 
     def _state(self, pieces: int) -> dict[str, Any]:
         assert self._stream is not None
-        self._stream.flush()
-        os.fsync(self._stream.fileno())
+        with writing(self._target):
+            self._stream.flush()
+            os.fsync(self._stream.fileno())
         return {"pieces": pieces, "size": self._size, "read": self._read, "written": self._written.hexdigest()}
 
     def put_in_place(self) -> None:
@@ -154,11 +161,5 @@ class _Growing:
 
     def __exit__(self, *error: object) -> None:
         if self._stream is not None:
-            self._stream.close()
-
-
-def _opened(path: Path, mode: str) -> IO[bytes]:
-    try:
-        return open(path, mode)
-    except OSError as error:
-        raise InputError(f"cannot write: {error.strerror or error}; nothing was changed", os.fspath(path)) from error
+            with suppress(OSError):  # what counts is synced; what could not be written would be tried again
+                self._stream.close()
