@@ -16,6 +16,7 @@ import kinfolk as kf
 from every_model import BLOCKING, GRAPH, LOOSE, MODELS, PEOPLE
 from kinfolk.core.modelfile import read_model_file
 from kinfolk.errors import CheckpointError, CheckpointWarning, SettingError
+from kinfolk.text.crfsuite import CRF
 from stopped import Killed, after_kills, killed_after, number_of_writes, same_state
 
 CORPUS = kf.generate_newswire(6)
@@ -63,6 +64,30 @@ def test_a_run_that_was_stopped_ends_with_the_same_model(name: str, tmp_path: Pa
         with killed_after(1):  # nothing is left to do, nor to be written
             assert same_state(fit(path), undisturbed)
     assert not [file for file in os.listdir(tmp_path) if file.endswith(".tmp")]
+
+
+def layer_of_tokens(path: Path | None) -> Any:
+    rows = np.random.default_rng(0).dirichlet(np.ones(len(CORPUS.labels.values)), CORPUS.n_tokens)
+    layer = kf.TokenLayer(folds=2, n_jobs=1, mixture=True)
+    return layer.fit(CORPUS, rows, classes=list(CORPUS.labels.values), checkpoint=path)
+
+
+def layer_of_nodes(path: Path | None) -> Any:
+    rows = np.random.default_rng(0).dirichlet(np.ones(3), GRAPH.n_nodes)
+    return kf.NodeLayer(folds=2, n_jobs=1).fit(GRAPH, rows, classes=list("abc"), checkpoint=path)
+
+
+def as_in_crfsuite(path: Path | None) -> Any:
+    rows = [[{"word": word} for word in sentence] for sentence in CORPUS.rows()]
+    return CRF(max_iterations=20, n_jobs=1).fit(rows, CORPUS.label_rows(), checkpoint=path)
+
+
+@pytest.mark.parametrize("fit", [layer_of_tokens, layer_of_nodes, as_in_crfsuite])
+@pytest.mark.filterwarnings("ignore::kinfolk.errors.ConvergenceWarning", "ignore::kinfolk.errors.DataWarning")
+def test_layers_and_the_face_of_crfsuite_go_on(fit: Any, tmp_path: Path):
+    undisturbed, n = fit(None), number_of_writes(fit, tmp_path / "count")
+    for kills in ([n // 2], [2, n // 4]):
+        assert same_state(after_kills(fit, tmp_path / f"run-{kills}", kills), undisturbed)
 
 
 def test_held_out_data_stop_a_run_that_was_stopped_at_the_same_iteration(tmp_path: Path):

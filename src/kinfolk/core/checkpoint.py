@@ -26,6 +26,7 @@ import hashlib
 import logging
 import os
 import re
+import struct
 import threading
 import time
 import types
@@ -325,7 +326,7 @@ def _formed(value: Any, arrays: list[np.ndarray]) -> Any:
         arrays.append(flat.view(f"<u{flat.itemsize}") if flat.dtype.kind == "f" else flat)
         return {"array": len(arrays) - 1, "dtype": flat.dtype.str, "shape": list(value.shape)}
     if isinstance(value, float):
-        return {"float": value.hex()}
+        return {"float": struct.pack("<d", value).hex()}
     if isinstance(value, Mapping):
         return {"dict": {name: _formed(inner, arrays) for name, inner in value.items()}}
     if isinstance(value, list | tuple):
@@ -341,7 +342,7 @@ def _unformed(form: Any, arrays: Sequence[np.ndarray]) -> Any:
     if not isinstance(form, dict):
         return form
     if "float" in form:
-        return float.fromhex(form["float"])
+        return struct.unpack("<d", bytes.fromhex(form["float"]))[0]
     if "dict" in form:
         return {name: _unformed(inner, arrays) for name, inner in form["dict"].items()}
     flat = arrays[form["array"]]
@@ -352,11 +353,13 @@ def _unformed(form: Any, arrays: Sequence[np.ndarray]) -> Any:
 
 
 def fingerprint(model: Any, given: Sequence[Any]) -> dict[str, Any]:
-    """What has to be the same, in parts: each name with a digest, and of settings with what a reader can tell by."""
-    settings = {name: value for name, value in model.get_params(deep=True).items() if name.split("__")[-1] not in ASIDE}
+    """What has to be the same, in parts: each name with a digest, and of settings with what a reader can tell by. A
+    name may stand for work that is no model's."""
+    name, settings = (model, {}) if isinstance(model, str) else (type(model).__name__, model.get_params(deep=True))
+    settings = {name: value for name, value in settings.items() if name.split("__")[-1] not in ASIDE}
     versions = {"kinfolk": LIBRARY_VERSION} | {name: metadata.version(name) for name in PACKAGES}
     return {
-        "model": {"class": [type(model).__name__, type(model).__qualname__]},
+        "model": {"class": [name, name]},
         "setting": {name: [repr(value)[:80], digest(value)] for name, value in settings.items()},
         "version": {name: [version, version] for name, version in versions.items()},
         "data": {"all": ["", digest(given)]},
