@@ -33,7 +33,7 @@ from works import small_files  # noqa: E402
 SHARES = {
     "training crf": (0.09, 16), "training mop": (0.09, 16), "training stacked tokens": (0.07, 16),
     "training nodes": (0.06, 12), "training stacked nodes": (0.06, 12), "training records": (0.07, 12),
-    "tagging": (0.17, 6), "clustering": (0.17, 6), "saving": (0.20, 0), "interrupting": (0.02, 0),
+    "tagging": (0.17, 3), "clustering": (0.17, 3), "saving": (0.20, 0), "interrupting": (0.02, 0),
 }  # fmt: skip
 
 

@@ -57,7 +57,6 @@ COMMANDS = {
     "tagging": (TAGGED, "tagged.conll"),
     "tagging, packed": (f"{TAGGED}.gz", "tagged.conll.gz"),
     "clustering": (CLUSTERED, "clusters.csv"),
-    "clustering of a table": (f"{CLUSTERED} --all-columns", "clusters.csv"),
     "a page": (PAGE, "page.html"),
 }
 
