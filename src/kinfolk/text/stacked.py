@@ -29,6 +29,7 @@ from kinfolk.collective.stacking import (
 )
 from kinfolk.collective.templates import Count, TemplateSet, Window, as_templates, set_known
 from kinfolk.core.checkpoint import check_checkpoint, going_on, running
+from kinfolk.core.data import check_labels
 from kinfolk.core.modelfile import Functions, ModelFile, fits, restored
 from kinfolk.core.settings import FLAG, NONE, check_settings, one_of, setting, whole
 from kinfolk.core.threads import resolve_jobs
@@ -481,6 +482,7 @@ class StackedTagger(StackedModel, TokenModel):
                 f"the bases must work in one tag scheme; their encodings are {', '.join(sorted(encodings))}"
             )
         coding = LabelCoding.learn(corpus, bases[0].encoding)
+        check_labels(len(coding.classes), "train MaxEnt, which looks at every token by itself")
         labels, n, ceiling = coding.encode(corpus), corpus.n_tokens, self.known == "ceiling"
         templates = TEMPLATES if self.templates is None else as_templates(self.templates)
         beyond = any(not isinstance(template, Window) or template.template is not None for template in templates)
