@@ -1,8 +1,8 @@
-"""A stochastic warm start: a few passes that bring the weights near the optimum cheaply.
+"""Stochastic passes: weights that answer well after a few visits to every sequence, long before the optimum.
 
-The sequences are dealt into a fixed number of shards; each pass runs over every shard from the same weights
-and the results are averaged (iterative parameter mixing: McDonald, Hall and Mann, 2010). The shards do
-not depend on `n_jobs`, so neither does the answer. The step size falls as η₀ / (1 + η₀ λ t) (Bottou, 2010).
+The sequences are dealt into a fixed number of shards; each pass runs over every shard from the same weights, and the
+results are averaged (iterative parameter mixing: McDonald, Hall and Mann, 2010). The answer is the mean of the weights
+after the passes of the last half (Polyak and Juditsky, 1992). The shards do not depend on `n_jobs`, so neither does it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from kinfolk.core.threads import run_chunks
 
 Array = NDArray[Any]
-# epoch(weights in place, order of sequences, step sizes) -> loss met
-Epoch = Callable[[Array, NDArray[np.int64], NDArray[Any]], float]
+# epoch(weights and squared gradients, both changed in place, order of sequences) -> loss met
+Epoch = Callable[[Array, Array, NDArray[np.int64]], float]
 
 SHARDS = 2
 
@@ -25,41 +25,40 @@ SHARDS = 2
 def warm_start(
     epoch: Epoch,
     weights: Array,
+    squares: Array,
     n_sequences: int,
     *,
-    shrink: float,
-    rate: float = 0.1,
-    passes: int = 8,
+    passes: int,
     rng: np.random.Generator,
     n_jobs: int = 1,
     callback: Callable[[int, float], bool | None] | None = None,
 ) -> Array:
-    """Weights after `passes` passes; `shrink` is l2 / n_sequences. `callback(pass, loss met)` may stop it.
-
-    A strong ridge lowers the rate, so that no step shrinks the weights by more than half.
-    """
-    weights = weights.copy()
+    """The mean of the weights after the passes of the last half; `weights` and `squares`, what their gradients have
+    added up to, are where they begin, and are left untouched. `callback(pass, loss met)` may stop it."""
+    weights, averaged = weights.copy(), 0
     if n_sequences == 0:
         return weights
-    rate = min(rate, 0.5 / shrink) if shrink > 0 else rate
     shards = np.array_split(rng.permutation(n_sequences), min(SHARDS, n_sequences))
-    visits = 0
+    total = np.zeros_like(weights)
     for number in range(1, passes + 1):
         orders = [rng.permutation(shard) for shard in shards]
 
-        def run(shard: int) -> tuple[Array, float]:
-            mine = weights.copy()  # noqa: B023 (run is done before the next pass)
-            order = orders[shard]  # noqa: B023
-            steps = rate / (1 + rate * shrink * (visits + np.arange(len(order))))  # noqa: B023
-            return mine, epoch(mine, order, steps)
+        def run(shard: int) -> tuple[Array, Array, float]:
+            mine, met = weights.copy(), squares.copy()  # noqa: B023 (run is done before the next pass)
+            loss = epoch(mine, met, orders[shard])  # noqa: B023
+            return mine, met, loss
 
         results = run_chunks(run, len(shards), n_jobs)
-        visits += max(len(order) for order in orders)
+        squares = sum((met - squares for _, met, _ in results), squares)
         share = weights.dtype.type(1 / len(shards))
         weights = results[0][0]
-        for other, _ in results[1:]:
+        for other, _, _ in results[1:]:
             weights += other
         weights *= share
-        if callback and callback(number, sum(loss for _, loss in results)):
+        stop = callback is not None and callback(number, sum(loss for _, _, loss in results))
+        if number > passes // 2:
+            total += weights
+            averaged += 1
+        if stop:
             break
-    return weights
+    return weights if averaged == 0 else total / weights.dtype.type(averaged)
