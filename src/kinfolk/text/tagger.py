@@ -259,7 +259,7 @@ class TokenModel(Saved):
 
 # -- how the log-linear ones learn --------------------------------------------------------------------------
 
-LARGE_CORPUS = 50_000  # tokens; beyond it features seen once are left out, and training stops early, unless asked for
+LARGE_CORPUS = 50_000  # tokens; beyond it features seen once are left out, and training stops early
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -271,7 +271,7 @@ class Tagger(TokenModel, Optimised):
 
     tolerance: float | str = setting(  # type: ignore[assignment]  # words beside numbers
         "auto",
-        '"early": a few stochastic passes, whose mean weights answer as well as the optimum or better, in a fraction of '
+        '"early": a few stochastic passes, whose mean weights answer as well as the optimum or better, in a part of '
         "its time. A number: the optimum, by an optimiser that stops when 5 iterations lowered the objective by less, "
         'relative (0.00015 is close). "auto": early for a corpus of more than 50,000 tokens, else 0.00015. With `l1`, '
         "vectors, `transition_templates` or held-out data the optimiser runs in any case",
