@@ -42,7 +42,7 @@ def test_threads_do_not_change_the_weights_and_files_keep_them(make: Any, tmp_pa
     for a, b in zip(one.predict_proba(TEST), two.predict_proba(TEST), strict=True):
         assert_array_equal(a, b)
     one.save(tmp_path / "model.kf")
-    again = make.load(tmp_path / "model.kf")
+    again = kf.load_model(tmp_path / "model.kf")
     assert again.tolerance == "early" and again.predict(TEST) == one.predict(TEST)
 
 
