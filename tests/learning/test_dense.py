@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from kinfolk.core.beside import Beside, apart, beside
 from kinfolk.core.data import Relational
 from kinfolk.errors import InputError
-from kinfolk.inference.chain import KINDS, NEGLIGIBLE, Dense, Parts, Sequences, chain_residuals, run_epoch
+from kinfolk.inference.chain import KINDS, Dense, Parts, Sequences, chain_residuals, run_epoch
 from kinfolk.learning.loglinear import LogLinear
 from kinfolk.learning.sparse import SparseRows
 from strategies import SEEDS
@@ -96,31 +96,29 @@ def test_the_curvature_has_the_ridge_of_dense_columns() -> None:
 
 
 @quick
-@given(SEEDS, st.sampled_from(sorted(KINDS)), st.sampled_from([0.05, 0.3]), st.sampled_from([0.0, 0.1]))
-def test_an_epoch_steps_along_dense_columns(seed: int, kind: str, rate: float, shrink: float) -> None:
-    """V ← (1 - λ) V - η Σ_t x_t r_t over the tokens of a sequence; there are no sparse features, and label pairs step
-    by themselves."""
+@given(SEEDS, st.sampled_from(sorted(KINDS)), st.sampled_from([0.25, 1.0, 4.0]), st.sampled_from([0.0, 0.3]))
+def test_an_epoch_is_that_of_columns_scaled_by_the_root_of_the_rate(
+    seed: int, kind: str, rate: float, shrink: float
+) -> None:
+    """v = w / √r steps by η x √r where w steps by η r x, and shrinks by η λ where w shrinks by η r (λ / r)."""
     rng = np.random.default_rng(seed)
-    _, dense = columns(seed, (12, 3, 4))
-    starts, labels, weights = np.array([0, 3, 4, 12]), rng.integers(0, 3, 12).astype(np.int32), rng.uniform(0.5, 2, 12)
-    none = SparseRows(sp.csr_array((12, 0)), np.float64).csr
-    node, pair, start = (rng.standard_normal(size) for size in ((4, 3), (3, 3), (3,)))
-    expected, loss = node.copy(), 0.0
-    pairs, begins, squares = pair.copy(), start.copy(), 0.1
-    for s in (1, 0, 2, 0):
-        a, b = starts[s], starts[s + 1]
-        evaluate = chain_residuals(kind, labels[a:b], weights[a:b], np.array([0, b - a]))
-        one, residual, by_pair, by_start = evaluate(dense[a:b] @ expected, pairs[None], begins)
-        residual = np.where(np.abs(residual).max(axis=1, keepdims=True) > NEGLIGIBLE, residual, 0)
-        expected, loss = (1 - shrink) * expected - rate * dense[a:b].T @ residual, loss + one
-        squares += (by_pair**2).sum() + (by_start**2).sum()
-        pairs, begins = pairs - 0.2 * by_pair[0] / squares**0.375, begins - 0.2 * by_start / squares**0.375
-    met = run_epoch(
-        KINDS[kind], none, Dense(dense, rate, shrink), Sequences.of(labels, weights, starts), Parts(node, pair, start),
-        np.full(1, 0.1), np.array([1, 0, 2, 0]), 0.2, 0.0,
-    )  # fmt: skip
-    assert_allclose(met, loss, rtol=1e-6)
-    assert_allclose(node, expected, rtol=1e-5, atol=1e-6)
+    table, dense = columns(seed, (12, 3, 4))
+    starts = np.array([0, 3, 4, 12])
+    sequences = Sequences.of(rng.integers(-1, 3, 12).astype(np.int32), rng.uniform(0.5, 2, 12), starts)
+    order, rates, root = np.array([1, 0, 2, 0]), rng.uniform(0.05, 0.5, 4), np.sqrt(rate)
+    whole = SparseRows(sp.csr_array(np.hstack([table, root * dense])), np.float64)
+    rows, apart_ = SparseRows(sp.csr_array(table), np.float64), SparseRows(sp.csr_array((12, 0)), np.float64)
+    node, pair, start = (rng.standard_normal(size) for size in ((7, 3), (3, 3), (3,)))
+    scaled = np.concatenate([node[:3], node[3:] / root])
+    kinds, losses = KINDS[kind], []
+    for one, beside_, weights in (
+        (rows, Dense(dense, rate, shrink / rate), Parts(node, pair, start)),
+        (whole, Dense(apart_.dense, 1.0, 0.0), Parts(scaled, pair.copy(), start.copy())),
+    ):
+        losses.append(run_epoch(kinds, one.csr, beside_, sequences, weights, np.empty(0), order, rates, shrink))
+    assert_allclose(*losses, rtol=1e-8)
+    assert_allclose(node[:3], scaled[:3], rtol=1e-6, atol=1e-8)
+    assert_allclose(node[3:], root * scaled[3:], rtol=1e-6, atol=1e-8)
 
 
 def test_rows_are_taken_of_both_parts() -> None:

@@ -29,13 +29,18 @@ Array = NDArray[Any]
 
 log = logging.getLogger("kinfolk")
 
-# Chosen on held-out documents of the corpora of `benchmarks/stopping.py`: more passes score no higher, and make models
-# surer of what they say than they should be.
+WARM_PASSES = 16
+# A warm-start step moves the score of a token by about this many times its residual: by its sparse features, and by the
+# dense columns beside them.
+SCORE_STEP = 3.0
+DENSE_STEP = 3.0
+
+# Passes that are all there is, chosen on held-out documents of the corpora of `benchmarks/stopping.py`: more of them
+# score no higher, and make models surer of what they say than they should be.
 PASSES = 8
-STEP = 0.2  # η of `run_epoch`
-MET = 0.1  # what the squared gradients of a feature begin with: its first step is STEP / MET^⅜ times its gradient
-RIDGE_STEP = 0.05  # a visit shrinks weights by this share of l2 / (number of sequences)
-DENSE_STEP = 3.0  # a step moves the score of a token by about this many times its residual, by its dense columns
+STEP = 0.2  # η, of features whose squared gradients are kept
+MET = 0.1  # what these begin with: the first step is STEP / MET^⅜ times the gradient
+RIDGE = 0.25  # the share of l2 that shrinks weights: steps are longer than those of plain descent
 
 
 @dataclass(frozen=True)
@@ -76,11 +81,14 @@ def train(
     objective: Any = LogLinear(rows, residuals, data.n_labels, pair_rows, plan.l2, plan.n_jobs, plan.dense_l2)
     watch = Watch(objective.shape, plan, score_dev, callback, began)
     early = plan.early and _passes_do(data, score_dev, at_zero, plan)
-    start, learned = np.zeros(objective.shape.size, np.float32) if initial is None else initial, False
-    if early or (initial is None and plan.l1 == 0):  # a lasso wants zeros to start from
-        start, learned = _passed(kind, data, objective, plan, watch, start)
-    if early and learned:
-        return watch.finished(Minimum(start, watch.losses[-1], len(watch.losses), 0, "stopped"), began)
+    start = np.zeros(objective.shape.size, np.float32) if initial is None else initial
+    if early:
+        passed = _passed(kind, data, objective, plan, watch, start)
+        if passed is not None:
+            return watch.finished(Minimum(passed, watch.losses[-1], len(watch.losses), 0, "stopped"), began)
+    elif initial is None and plan.l1 == 0:  # a lasso wants zeros to start from
+        warmed = _warmed(kind, data, objective, plan, watch)
+        start = start if warmed is None else warmed
     if at_zero is not None:
         objective, start = SomeAtZero(objective, at_zero), np.where(at_zero, start.dtype.type(0), start)
     return optimise(objective, start, plan, watch, began)
@@ -92,50 +100,68 @@ def _passes_do(data: TrainingData, score_dev: Any, at_zero: Any, plan: TrainingP
     return data.pair_rows is None and not data.rows.dense.size and score_dev is None and at_zero is None and not plan.l1
 
 
+def _warmed(kind: str, data: TrainingData, objective: LogLinear, plan: TrainingPlan, watch: Watch) -> Array | None:
+    """Weights near the optimum, after plain stochastic passes; None where they end worse than knowing nothing, as with
+    huge feature values."""
+    _, indices, values = data.rows.csr
+    squares = (values.astype(np.float64) ** 2).sum() if len(values) else len(indices)
+    rate = min(1.0, SCORE_STEP / max(squares / max(1, data.rows.n_rows), 1e-12))
+    n, largest_weight = len(data.starts) - 1, max(1.0, float(data.token_weights.max()))
+    passes = _Passes(kind, data.rows.csr, _dense_steps(data, rate, objective.dense_l2 / n), data.token_weights)
+    how: dict[str, Any] = {"shrink": plan.l2 / n, "rate": rate / largest_weight, "passes": WARM_PASSES}
+    return passes.run(data, objective, plan, watch, np.zeros(objective.shape.size, np.float32), how)
+
+
 def _passed(
     kind: str, data: TrainingData, objective: LogLinear, plan: TrainingPlan, watch: Watch, start: Array
-) -> tuple[Array, bool]:
-    """Weights after the passes, and whether anything was learned: if the passes end worse than knowing nothing, as with
-    huge values in few rows, the weights are those of the start.
-
-    Columns of features count by their root mean square, and weights of tokens by their mean, so that steps suit both.
-    """
-    n, known, watch.passes = len(data.starts) - 1, data.labels >= 0, PASSES
-    mean = float(data.token_weights[known].mean())
+) -> Array | None:
+    """Weights that answer well, after passes whose steps are those of each feature; None as above. Columns of features
+    count by their root mean square, and weights of tokens by their mean, so that steps suit both."""
+    mean = float(data.token_weights[data.labels >= 0].mean())
     if not mean > 0:
-        return start, False
+        return None
     csr, scale = _evened(data.rows)
-    shrink = min(RIDGE_STEP * plan.l2 / (n * mean), 0.5)
-    dense = _dense_steps(data, objective.dense_l2 / (n * mean))
-    sequences = Sequences.of(data.labels, data.token_weights / mean, data.starts)
-    n_sparse = data.rows.n_sparse
+    n, n_sparse = (len(data.starts) - 1) * mean, data.rows.n_sparse
+    passes = _Passes(kind, csr, _dense_steps(data, STEP, objective.dense_l2 / n), data.token_weights / mean, mean)
+    met = np.full(n_sparse + 1, MET, np.float32)
+    how: dict[str, Any] = {"shrink": RIDGE * plan.l2 / n, "rate": STEP, "passes": PASSES, "squares": met}
+    begin = start.copy()
+    if scale is not None:
+        objective.shape.split(begin).node[:n_sparse] *= scale[:, None]
+    found = passes.run(data, objective, plan, watch, begin, how)
+    if found is not None and scale is not None:
+        objective.shape.split(found).node[:n_sparse] /= scale[:, None]
+    return found
 
-    def scaled(flat: Array, by: Array | None) -> Array:
-        made = flat.copy()
-        if by is not None:
-            objective.shape.split(made).node[:n_sparse] *= by[:, None]
-        return made
 
-    def epoch(flat: Array, squares: Array, order: Array) -> float:
-        part = objective.shape.split(flat)
-        weights = Parts(part.node, part.pair, part.start)
-        return mean * float(run_epoch(KINDS[kind], csr, dense, sequences, weights, squares, order, STEP, shrink))
+@dataclass(frozen=True)
+class _Passes:
+    """Over sparse rows and dense columns, with weights of tokens, of which `unit` is that of the loss told."""
 
-    warmed = warm_start(
-        epoch,
-        scaled(start, scale),
-        np.full(n_sparse + 1, MET, np.float32),
-        n,
-        passes=PASSES,
-        rng=np.random.default_rng(plan.seed),
-        n_jobs=plan.n_jobs,
-        callback=watch.after_pass,
-    )
-    release_free_memory()
-    warmed = scaled(warmed, None if scale is None else 1 / scale)
-    knowing_nothing = data.token_weights[known].sum() * np.log(data.n_labels)
-    learned = bool(watch.losses) and watch.losses[-1] < knowing_nothing and bool(np.isfinite(warmed).all())
-    return (warmed, True) if learned else (start, False)
+    kind: str
+    csr: Csr
+    dense: Dense
+    token_weights: Array
+    unit: float = 1.0
+
+    def run(
+        self, data: TrainingData, objective: LogLinear, plan: TrainingPlan, watch: Watch, start: Array,
+        how: dict[str, Any],
+    ) -> Array | None:  # fmt: skip
+        """Weights after them; None if they end worse than knowing nothing."""
+        sequences, watch.passes = Sequences.of(data.labels, self.token_weights, data.starts), how["passes"]
+
+        def epoch(flat: Array, squares: Array, order: Array, rates: Array) -> float:
+            part = objective.shape.split(flat)
+            told = (self.csr, self.dense, sequences, Parts(part.node, part.pair, part.start), squares, order, rates)
+            return self.unit * float(run_epoch(KINDS[self.kind], *told, how["shrink"]))
+
+        rng, n = np.random.default_rng(plan.seed), len(data.starts) - 1
+        found = warm_start(epoch, start, n, **how, rng=rng, n_jobs=plan.n_jobs, callback=watch.after_pass)
+        release_free_memory()
+        knowing_nothing = data.token_weights[data.labels >= 0].sum() * np.log(data.n_labels)
+        learned = watch.losses and watch.losses[-1] < knowing_nothing and np.isfinite(found).all()
+        return found if learned else None
 
 
 def _evened(rows: SparseRows) -> tuple[Csr, Array | None]:
@@ -150,8 +176,8 @@ def _evened(rows: SparseRows) -> tuple[Csr, Array | None]:
     return rows.csr._replace(values=read_only(values / scale[indices])), scale
 
 
-def _dense_steps(data: TrainingData, shrink: float) -> Dense:
-    """Dense columns with a step size for them, and what a step shrinks their weights by, half at most.
+def _dense_steps(data: TrainingData, rate: float, shrink: float) -> Dense:
+    """Dense columns with a step size for them, as a multiple of `rate`; no step shrinks weights by more than half.
 
     Tokens of a sequence that have much of their columns in common (in the extreme, a vector of their document) step
     together, so that the score of one moves by Σ_s x_t · x_s in the place of |x_t|²; on average over tokens that is
@@ -162,4 +188,4 @@ def _dense_steps(data: TrainingData, shrink: float) -> Dense:
     moved = max(float(np.einsum("ij,ij->", part, part, dtype=np.float64)) / n for part in (columns, sums))
     step = min(1.0, DENSE_STEP / max(moved, 1e-12))
     step = min(step, 0.5 / shrink) if shrink > 0 else step
-    return Dense(columns, step, step * shrink)
+    return Dense(columns, step / rate, shrink)

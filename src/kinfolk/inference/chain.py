@@ -890,16 +890,30 @@ def conditional_potentials(
 
 # -- One stochastic pass over sequences: scores, residuals and update fused in a kernel ----------------
 #
-#     w_f ← (1 - λ) w_f - η g_f / G_f^⅜,      G_f ← G_f + |g_f|²,      g the gradient of one token, λ = shrink
+#     w ← (1 - η λ) w - η · (gradient of one sequence),      λ = l2 / (number of sequences)
 #
-# Steps of a feature shrink with the gradients it has met, so that rare features learn as much from a few tokens as
-# frequent ones from many. With the exponent ½ this is AdaGrad (Duchi, Hazan and Singer, 2011), with 0 plain descent;
-# between them nothing is lost where either does better (benchmarks/stopping.py). Weights of label pairs and of starts
-# share one G. The shrinking is kept in one factor, w = scale · v, so a step touches only the features of its tokens;
-# tokens that the model already has right (all residuals below NEGLIGIBLE) are passed over. Weights of dense columns
-# have a step size that stays, a ridge of their own, and with it a factor, and lie as (L, d) while the pass runs.
+# The shrinking is kept in one factor, w = scale · v, so a step touches only the features of its tokens; tokens
+# that the model already has right (all residuals below NEGLIGIBLE) are passed over. Weights of dense columns have
+# a step size and a ridge of their own, and with them a factor, and lie as (L, d) while the pass runs.
+#
+# Where squared gradients are kept, steps of a feature shrink with the gradients g_f it has met at tokens so far,
+#
+#     G_f ← G_f + |g_f|²,      w_f ← (1 - η λ) w_f - η g_f / G_f^⅜
+#
+# so that rare features learn as much of a few tokens as frequent ones of many. With the exponent ½ this is AdaGrad
+# (Duchi, Hazan and Singer, 2011), with 0 plain descent; between them nothing is lost where either does better. Weights
+# of label pairs and of starts share one G.
 
 NEGLIGIBLE = 1e-4
+
+
+@njit(nogil=True, cache=True)
+def _update_row(rows, t, change, table):
+    for p in range(rows.indptr[t], rows.indptr[t + 1]):
+        feature = rows.indices[p]
+        value = rows.values[p] if len(rows.values) else 1
+        for k in range(len(change)):
+            table[feature, k] -= value * change[k]
 
 
 @njit(nogil=True, cache=True)
@@ -910,7 +924,7 @@ def _damped(squares):
 
 
 @njit(nogil=True, cache=True)
-def _update_row(rows, t, change, square, table, squares):
+def _update_damped(rows, t, change, square, table, squares):
     """`change`: η · residual of the token; `square`: |residual|²."""
     for p in range(rows.indptr[t], rows.indptr[t + 1]):
         feature = rows.indices[p]
@@ -933,7 +947,8 @@ def _score_row(rows, t, table, out):
 
 
 class Dense(NamedTuple):
-    """Dense columns beside sparse features, float32 (n, d): their step size, and what a step shrinks them by, λ."""
+    """Dense columns beside sparse features, float32 (n, d): their step size as a multiple of that of the others, and
+    their shrinking λ."""
 
     columns: Array
     rate: float
@@ -957,10 +972,10 @@ def _update_dense(columns, row, change, turned):
 
 
 @njit(nogil=True, cache=True)
-def run_epoch(kind, rows, dense, sequences, weights, squares, order, rate, shrink):
-    """Visit sequences in `order` with step size `rate`; changes the weights, Parts of (F + d, L), (L, L) and (L,), and
-    `squares` (F + 1,), G of each sparse feature and of label pairs, in place. `rows`: the sparse features of tokens, as
-    Csr; `dense`: what is beside them.
+def run_epoch(kind, rows, dense, sequences, weights, squares, order, rates, shrink):
+    """Visit sequences in `order` with step sizes `rates`; changes the weights, Parts of (F + d, L), (L, L) and (L,), in
+    place, and `squares`, G of each sparse feature and last that of label pairs, (F + 1,); empty: steps do not depend on
+    it. `rows`: the sparse features of tokens, as Csr; `dense`: what is beside them.
 
     Returns the summed loss met on the way.
     """
@@ -995,14 +1010,14 @@ def run_epoch(kind, rows, dense, sequences, weights, squares, order, rate, shrin
         labels, token_weights = sequences.labels[first:last], sequences.weights[first:last]
         loss += _sequence_residuals(kind, chain, factors, labels, token_weights, out, work)
         _add_outer(work.outer, exp_pair, sums.pair)
-        scale *= 1 - shrink
-        dense_scale *= 1 - dense.shrink
-        step, dense_step = rate / scale, dense.rate / dense_scale
-        for i in range(n_labels):
-            squares[-1] += sums.start[i] ** 2
-            for k in range(n_labels):
-                squares[-1] += sums.pair[0, i, k] ** 2
-        pair_step = step / _damped(squares[-1])
+        rate = rates[visit]
+        scale *= 1 - rate * shrink
+        step = rate / scale
+        dense_scale *= 1 - rate * dense.rate * dense.shrink
+        dense_step, pair_step = rate * dense.rate / dense_scale, step
+        if len(squares):
+            squares[-1] += (sums.start**2).sum() + (sums.pair**2).sum()
+            pair_step = step / _damped(squares[-1])
         for i in range(n_labels):
             start[i] -= pair_step * sums.start[i]
             for k in range(n_labels):
@@ -1014,7 +1029,10 @@ def run_epoch(kind, rows, dense, sequences, weights, squares, order, rate, shrin
                 square += residual[t, k] * residual[t, k]
                 change[k] = step * residual[t, k]
             if largest > NEGLIGIBLE:
-                _update_row(rows, first + t, change, square, node, squares)
+                if len(squares):
+                    _update_damped(rows, first + t, change, square, node, squares)
+                else:
+                    _update_row(rows, first + t, change, node)
                 if n_dense:
                     for k in range(n_labels):
                         change[k] = dense_step * residual[t, k]

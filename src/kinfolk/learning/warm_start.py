@@ -1,8 +1,10 @@
-"""Stochastic passes: weights that answer well after a few visits to every sequence, long before the optimum.
+"""Stochastic passes: a warm start that brings weights near the optimum cheaply, or, with squared gradients kept,
+weights that answer well by themselves.
 
-The sequences are dealt into a fixed number of shards; each pass runs over every shard from the same weights, and the
-results are averaged (iterative parameter mixing: McDonald, Hall and Mann, 2010). The answer is the mean of the weights
-after the passes of the last half (Polyak and Juditsky, 1992). The shards do not depend on `n_jobs`, so neither does it.
+The sequences are dealt into a fixed number of shards; each pass runs over every shard from the same weights
+and the results are averaged (iterative parameter mixing: McDonald, Hall and Mann, 2010). The shards do
+not depend on `n_jobs`, so neither does the answer. The step size falls as η₀ / (1 + η₀ λ t) (Bottou, 2010). With
+squared gradients the answer is the mean of the weights after the passes of the last half (Polyak and Juditsky, 1992).
 """
 
 from __future__ import annotations
@@ -16,8 +18,8 @@ from numpy.typing import NDArray
 from kinfolk.core.threads import run_chunks
 
 Array = NDArray[Any]
-# epoch(weights and squared gradients, both changed in place, order of sequences) -> loss met
-Epoch = Callable[[Array, Array, NDArray[np.int64]], float]
+# epoch(weights and squared gradients in place, order of sequences, step sizes) -> loss met
+Epoch = Callable[[Array, Array, NDArray[np.int64], NDArray[Any]], float]
 
 SHARDS = 2
 
@@ -25,40 +27,51 @@ SHARDS = 2
 def warm_start(
     epoch: Epoch,
     weights: Array,
-    squares: Array,
     n_sequences: int,
     *,
-    passes: int,
+    shrink: float,
+    rate: float = 0.1,
+    passes: int = 8,
+    squares: Array | None = None,
     rng: np.random.Generator,
     n_jobs: int = 1,
     callback: Callable[[int, float], bool | None] | None = None,
 ) -> Array:
-    """The mean of the weights after the passes of the last half; `weights` and `squares`, what their gradients have
-    added up to, are where they begin, and are left untouched. `callback(pass, loss met)` may stop it."""
-    weights, averaged = weights.copy(), 0
+    """Weights after `passes` passes; `shrink` is l2 / n_sequences. `callback(pass, loss met)` may stop it.
+
+    squares   what squared gradients begin with, left untouched; those of the shards are added up. None: not kept
+
+    A strong ridge lowers the rate, so that no step shrinks the weights by more than half.
+    """
+    weights = weights.copy()
     if n_sequences == 0:
         return weights
+    rate = min(rate, 0.5 / shrink) if shrink > 0 else rate
     shards = np.array_split(rng.permutation(n_sequences), min(SHARDS, n_sequences))
-    total = np.zeros_like(weights)
+    visits, averaged = 0, 0
+    met = np.empty(0, weights.dtype) if squares is None else squares
+    total = None if squares is None else np.zeros_like(weights)
     for number in range(1, passes + 1):
         orders = [rng.permutation(shard) for shard in shards]
 
         def run(shard: int) -> tuple[Array, Array, float]:
-            mine, met = weights.copy(), squares.copy()  # noqa: B023 (run is done before the next pass)
-            loss = epoch(mine, met, orders[shard])  # noqa: B023
-            return mine, met, loss
+            mine, own = weights.copy(), met.copy()  # noqa: B023 (run is done before the next pass)
+            order = orders[shard]  # noqa: B023
+            steps = rate / (1 + rate * shrink * (visits + np.arange(len(order))))  # noqa: B023
+            loss = epoch(mine, own, order, steps)
+            return mine, own, loss
 
         results = run_chunks(run, len(shards), n_jobs)
-        squares = sum((met - squares for _, met, _ in results), squares)
+        visits += max(len(order) for order in orders)
         share = weights.dtype.type(1 / len(shards))
         weights = results[0][0]
         for other, _, _ in results[1:]:
             weights += other
         weights *= share
-        stop = callback is not None and callback(number, sum(loss for _, _, loss in results))
-        if number > passes // 2:
+        met = sum((own - met for _, own, _ in results), met)
+        if total is not None and number > passes // 2:
             total += weights
             averaged += 1
-        if stop:
+        if callback and callback(number, sum(loss for _, _, loss in results)):
             break
-    return weights if averaged == 0 else total / weights.dtype.type(averaged)
+    return weights if total is None or not averaged else total / weights.dtype.type(averaged)
