@@ -337,7 +337,7 @@ def train_pairwise(
         plan = replace(plan, tolerance=min(plan.tolerance, LINK_TOLERANCE))
     objective = Tables(free.blocks, free.shape, loss, plan.l2, 0.0, plan.n_jobs, plan.dense_l2)
     watch = _StepWatch(free, plan, score_dev, callback, began)
-    watch.accept, watch.steps = evaluate.accept if isinstance(evaluate, BetheLoss) else None, how.steps
+    watch.loss, watch.steps = evaluate if isinstance(evaluate, BetheLoss) else None, how.steps
     watch.stopped, flat = how.steps == 0, free.join()
     watch.score(0, flat)  # without links it may be best
     flat, convergence = optimise(objective, flat, plan, watch, began)
@@ -349,12 +349,20 @@ def train_pairwise(
 class _StepWatch(Watch):
     """Tells a loss which of the points it was tried at is the one to go on from; stops after so many steps."""
 
-    accept: Callable[[], None] | None = None
+    loss: BetheLoss | None = None
     steps: int | None = None
 
+    def state(self) -> dict[str, Any]:
+        return super().state() | ({} if self.loss is None else {"loss": self.loss.state()})
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        super().restore(kept)
+        if self.loss is not None:
+            self.loss.restore(kept["loss"])
+
     def after_iteration(self, iteration: Iteration) -> bool:
-        if self.accept is not None:
-            self.accept()
+        if self.loss is not None:
+            self.loss.accept()
         return super().after_iteration(iteration) or iteration.number == self.steps
 
 

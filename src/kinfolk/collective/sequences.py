@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.core.checkpoint import running
 from kinfolk.core.data import BOUNDS, LARGEST_VALUE, read_only
 from kinfolk.core.kernels import Csr
 from kinfolk.core.threads import release_free_memory
@@ -19,7 +20,7 @@ from kinfolk.core.training import Callback, Convergence, TrainingPlan
 from kinfolk.errors import InputError
 from kinfolk.inference.chain import KINDS, Dense, Parts, Sequences, chain_residuals, run_epoch
 from kinfolk.learning.lbfgs import Minimum, Watch, optimise
-from kinfolk.learning.loglinear import LogLinear, SomeAtZero, Weights
+from kinfolk.learning.loglinear import LogLinear, SomeAtZero, Weights, no_weights
 from kinfolk.learning.sparse import SparseRows
 from kinfolk.learning.warm_start import warm_start
 
@@ -81,7 +82,7 @@ def train(
     objective: Any = LogLinear(rows, residuals, data.n_labels, pair_rows, plan.l2, plan.n_jobs, plan.dense_l2)
     watch = Watch(objective.shape, plan, score_dev, callback, began)
     early = plan.early and _passes_do(data, score_dev, at_zero, plan)
-    start = np.zeros(objective.shape.size, np.float32) if initial is None else initial
+    start = no_weights(objective.shape) if initial is None else initial
     if early:
         passed = _passed(kind, data, objective, plan, watch, start)
         if passed is not None:
@@ -109,7 +110,7 @@ def _warmed(kind: str, data: TrainingData, objective: LogLinear, plan: TrainingP
     n, largest_weight = len(data.starts) - 1, max(1.0, float(data.token_weights.max()))
     passes = _Passes(kind, data.rows.csr, _dense_steps(data, rate, objective.dense_l2 / n), data.token_weights)
     how: dict[str, Any] = {"shrink": plan.l2 / n, "rate": rate / largest_weight, "passes": WARM_PASSES}
-    return passes.run(data, objective, plan, watch, np.zeros(objective.shape.size, np.float32), how)
+    return passes.run(data, objective, plan, watch, no_weights(objective.shape), how)
 
 
 def _passed(
@@ -156,8 +157,10 @@ class _Passes:
             told = (self.csr, self.dense, sequences, Parts(part.node, part.pair, part.start), squares, order, rates)
             return self.unit * float(run_epoch(KINDS[self.kind], *told, how["shrink"]))
 
+        step = running().step("warm start")
+        step.beside("watch", watch.state, watch.restore)
         rng, n = np.random.default_rng(plan.seed), len(data.starts) - 1
-        found = warm_start(epoch, start, n, **how, rng=rng, n_jobs=plan.n_jobs, callback=watch.after_pass)
+        found = warm_start(epoch, start, n, **how, rng=rng, n_jobs=plan.n_jobs, callback=watch.after_pass, step=step)
         release_free_memory()
         knowing_nothing = data.token_weights[data.labels >= 0].sum() * np.log(data.n_labels)
         learned = watch.losses and watch.losses[-1] < knowing_nothing and np.isfinite(found).all()

@@ -54,6 +54,13 @@ class BetheLoss:
         """The next calls start where the last one ended."""
         self._accepted = dict(self._messages)
 
+    def state(self) -> dict[str, Array]:
+        """What a checkpoint keeps."""
+        return self._accepted
+
+    def restore(self, kept: dict[str, Array]) -> None:
+        self._accepted = kept
+
     def __call__(self, node: Array, tables: Array) -> PairResiduals:
         scores = np.asarray(node, np.float64)
         shown = self._shown(scores, tables)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.core.checkpoint import ALONE, Step
 from kinfolk.core.threads import run_chunks
 
 Array = NDArray[Any]
@@ -36,22 +37,31 @@ def warm_start(
     rng: np.random.Generator,
     n_jobs: int = 1,
     callback: Callable[[int, float], bool | None] | None = None,
+    step: Step = ALONE,
 ) -> Array:
-    """Weights after `passes` passes; `shrink` is l2 / n_sequences. `callback(pass, loss met)` may stop it.
+    """Weights after `passes` passes; `shrink` is l2 / n_sequences. `callback(pass, loss met)` may stop it. `step`: that
+    of a checkpoint, whose passes are not done again.
 
     squares   what squared gradients begin with, left untouched; those of the shards are added up. None: not kept
 
     A strong ridge lowers the rate, so that no step shrinks the weights by more than half.
     """
+    if step.finished:
+        return np.asarray(step.kept)
     weights = weights.copy()
     if n_sequences == 0:
         return weights
     rate = min(rate, 0.5 / shrink) if shrink > 0 else rate
     shards = np.array_split(rng.permutation(n_sequences), min(SHARDS, n_sequences))
-    visits, averaged = 0, 0
+    visits, done, averaged, kept = 0, 0, 0, step.kept
     met = np.empty(0, weights.dtype) if squares is None else squares
-    total = None if squares is None else np.zeros_like(weights)
-    for number in range(1, passes + 1):
+    total = np.zeros_like(weights if squares is not None else met)
+    if kept is not None:
+        weights, visits, done, met, total, averaged = (
+            kept[name] for name in ("weights", "visits", "passes", "squares", "total", "averaged")
+        )
+        rng.bit_generator.state = kept["rng"]
+    for number in range(done + 1, passes + 1):
         orders = [rng.permutation(shard) for shard in shards]
 
         def run(shard: int) -> tuple[Array, Array, float]:
@@ -69,9 +79,18 @@ def warm_start(
             weights += other
         weights *= share
         met = sum((own - met for _, own, _ in results), met)
-        if total is not None and number > passes // 2:
+        if squares is not None and number > passes // 2:
             total += weights
             averaged += 1
         if callback and callback(number, sum(loss for _, _, loss in results)):
             break
-    return weights if total is None or not averaged else total / weights.dtype.type(averaged)
+        step.keep(_standing, weights, visits, number, rng, met, total, averaged)
+    return step.finish(total / weights.dtype.type(averaged) if averaged else weights)
+
+
+def _standing(
+    weights: Array, visits: int, passes: int, rng: np.random.Generator, squares: Array, total: Array, averaged: int
+) -> dict[str, Any]:
+    """After a pass, as a checkpoint keeps it."""
+    mean = {"squares": squares, "total": total, "averaged": averaged}
+    return {"weights": weights, "visits": visits, "passes": passes, "rng": rng.bit_generator.state, **mean}
