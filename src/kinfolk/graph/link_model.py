@@ -59,6 +59,7 @@ from kinfolk.learning.sparse import SparseRows
 from kinfolk.report.page import PathLike
 
 Array = NDArray[Any]
+LENGTHENING = 2.0  # of steps: beyond some weights messages go to another fixed point, and every try costs rounds
 
 # -- link model ------------------------------------------------------------------------------------
 
@@ -99,7 +100,7 @@ class LinkModel(Propagates, GuardedNodes, Optimised):
         nodes, labels, classes = self._begin(X, y, train)
         jobs = resolve_jobs(self.n_jobs)
         weights = node_weights(nodes, labels, classes, self.class_weight, sample_weight)
-        plan = TrainingPlan.of(self, jobs, self.training)
+        plan = replace(TrainingPlan.of(self, jobs, self.training), lengthening=LENGTHENING)
         with self._all_or_nothing(), observed(callback, self.verbose, self.tolerance) as watcher:
             self._trained_on(nodes, labels, classes, used_links(self.relations, nodes.relations, ordered=True))
             warn_unused_weights(nodes, self.links_, type(self).__name__)
@@ -128,7 +129,7 @@ class LinkModel(Propagates, GuardedNodes, Optimised):
     ) -> tuple[TableWeights, tuple[Stage, ...]]:
         """Weights of the node model, and no opinion on links; and how it was trained."""
         alone = np.stack([np.arange(len(labels)), np.full(len(labels), -1)], axis=1)
-        named = replace(plan, stage=plan.stage.replace(self.training, "node model"), warns=False)
+        named = replace(plan, stage=plan.stage.replace(self.training, "node model"), warns=False, lengthening=np.inf)
         data = EdgeData(alone, "none")
         model, outcome = train_separately(sample.rows, labels, weights, n_labels, data, named, watcher)
         shape = sample.shape(n_labels)

@@ -169,6 +169,7 @@ Objective = Callable[[Vector, Vector], float]
 
 SUFFICIENT_DECREASE = 1e-4
 MAX_BACKTRACKS = 30
+NEGLIGIBLE = 1e-3  # share of the tolerance
 REFRESH = (5, 10, 20)  # iterations after which the curvature is taken anew: the start was far from the optimum
 
 
@@ -274,6 +275,7 @@ def minimise(
     tolerance: float = 1e-5,
     window: int = 5,
     memory: int = 3,
+    lengthening: float = math.inf,
     callback: Callable[[Iteration], bool | None] | None = None,
     n_jobs: int = 1,
 ) -> Minimum:
@@ -284,6 +286,7 @@ def minimise(
 
     Stops when the objective has fallen by less than `tolerance`, relative, over `window` iterations
     (a mean per iteration below tolerance / window cannot be noise of one lucky step).
+    `lengthening`: so many times the last step is the longest that is tried; for objectives that jump further out.
     `callback` may return True to stop.
     """
     # Vectors are long: two points, two gradients and a direction are allocated once and take turns.
@@ -296,7 +299,7 @@ def minimise(
     inverse = np.ones_like(at) if inverse_curvature is None else inverse_curvature()
     if not math.isfinite(value):
         raise FloatingPointError("the objective is not finite at the start: look for huge feature values")
-    history, evaluations = [value], 1
+    history, evaluations, step = [value], 1, math.inf
     for number in range(1, max_iterations + 1):
         slope = pseudo_gradient(at, gradient, l1) if l1 else gradient
         norm = math.sqrt(dot(slope, slope, n_jobs))
@@ -304,7 +307,9 @@ def minimise(
             return Minimum(at, value, number - 1, evaluations, "converged")
         turn = number % 2
         search = _LineSearch(objective, at, value, slope, l1, n_jobs, points[turn], gradients[turn])
+        search.least = NEGLIGIBLE * tolerance * abs(value)
         first_step = 1.0 if pairs.filled or inverse_curvature is not None else min(1.0, 1.0 / norm)
+        first_step = min(first_step, lengthening * step)
         found = search.along(pairs.direction(slope, inverse, n_jobs, direction), first_step)
         if not found and pairs.filled:  # the memory may mislead: once more along the plain gradient
             pairs.forget()
@@ -338,6 +343,7 @@ class _LineSearch:
         self._l1, self._n_jobs = l1, n_jobs
         self.at, self.gradient = point, gradient
         self.value, self.step, self.evaluations = value, 0.0, 0
+        self.least = 0.0  # what promises to gain less is not tried
 
     def along(self, direction: Vector, step: float) -> bool:
         """True if a point was found; it then stands in at, value, gradient, step."""
@@ -359,6 +365,8 @@ class _LineSearch:
                 self.step = step
                 return True
             step *= 0.5 if tried < 5 else 0.1
+            if tried >= 5 and -gain < self.least:  # the objective jumps here, or has no digits left
+                return False
         return False
 
 
@@ -393,6 +401,7 @@ def optimise(
         l1=plan.l1,
         max_iterations=0 if watch.stopped else plan.max_iterations,
         tolerance=plan.tolerance,
+        lengthening=plan.lengthening,
         callback=watch.after_iteration,
         n_jobs=plan.n_jobs,
     )
