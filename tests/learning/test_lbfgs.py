@@ -503,7 +503,7 @@ def cliff(weights, gradient):
 
 def test_what_promises_to_gain_next_to_nothing_is_not_tried():
     """At the edge of the cliff no step is accepted, and with a tolerance few are tried."""
-    found = minimise(cliff, np.full(1, np.nextafter(0.3, 0)), tolerance=1e-3)
+    found = minimise(cliff, np.full(1, np.nextafter(0.3, 0)), tolerance=1e-3, lengthening=2.0)
     assert found.status == "stalled" and found.iterations == 0 and found.evaluations <= 15
 
 

@@ -286,7 +286,8 @@ def minimise(
 
     Stops when the objective has fallen by less than `tolerance`, relative, over `window` iterations
     (a mean per iteration below tolerance / window cannot be noise of one lucky step).
-    `lengthening`: so many times the last step is the longest that is tried; for objectives that jump further out.
+    `lengthening`: for objectives that jump further out. So many times the last step is the longest that is tried, and
+    steps that promise next to nothing are not.
     `callback` may return True to stop.
     """
     # Vectors are long: two points, two gradients and a direction are allocated once and take turns.
@@ -307,7 +308,8 @@ def minimise(
             return Minimum(at, value, number - 1, evaluations, "converged")
         turn = number % 2
         search = _LineSearch(objective, at, value, slope, l1, n_jobs, points[turn], gradients[turn])
-        search.least = NEGLIGIBLE * tolerance * abs(value)
+        if lengthening < math.inf:
+            search.least = NEGLIGIBLE * tolerance * abs(value)
         first_step = 1.0 if pairs.filled or inverse_curvature is not None else min(1.0, 1.0 / norm)
         first_step = min(first_step, lengthening * step)
         found = search.along(pairs.direction(slope, inverse, n_jobs, direction), first_step)
@@ -365,7 +367,7 @@ class _LineSearch:
                 self.step = step
                 return True
             step *= 0.5 if tried < 5 else 0.1
-            if tried >= 5 and -gain < self.least:  # the objective jumps here, or has no digits left
+            if tried >= 5 and -gain < self.least:  # the objective jumps here
                 return False
         return False
 
