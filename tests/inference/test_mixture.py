@@ -255,14 +255,63 @@ def test_spans_equal_enumeration_whatever_their_members_look_at(drawn, seed):
     alpha, known = alphas(world, params, wiring.dag), world.labels.astype(np.int32)
     for labels in (None, known):
         (found,) = beliefs([wiring], scores, [alpha], labels)
-        values, exact = mixture_span_probabilities(wiring, scores, alpha, found, [span] * 2, continues, labels)
+        values, exact, logs = mixture_span_probabilities(wiring, scores, alpha, found, [span] * 2, continues, labels)
         assert exact.all()
         wanted = oracle.probability_of(world, params, allowed, labels)
         np.testing.assert_allclose(values, wanted, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(np.exp(logs), values, rtol=1e-12)
+
+
+def as_if_independent(wiring, scores, alpha, predicted, span, continues, known):
+    """Π_v Σ_c α_c ( p_c(l_v | l_j) if the parent j is in the span, else π_c(l_v) ), over the labels that may follow."""
+    dag, total = wiring.dag, 0.0
+    after = [y for y in range(len(continues)) if not continues[span.labels[-1], y]] if span.follower else [None]
+    for y in after:
+        labels = {span.first + v: int(label) for v, label in enumerate(span.labels)}
+        if y is not None:
+            labels[span.first + len(span.labels)] = y
+        product = 1.0
+        for k, own in labels.items():
+            if known is not None and known[k] >= 0:
+                product *= own == known[k]
+                continue
+            factor = 0.0
+            for c in range(dag.indptr[k], dag.indptr[k + 1]):
+                if dag.parent[c] not in labels:
+                    factor += alpha[c] * predicted[c, own]
+                    continue
+                table = scores.pair[dag.relation[c]] + scores.ends[wiring.child_slot[c]]
+                if wiring.parent_slot[c] >= 0:
+                    table = table + scores.ends[wiring.parent_slot[c]]
+                if len(wiring.pair_rows.indptr):
+                    here = slice(*wiring.pair_rows.indptr[c : c + 2])
+                    weights = scores.rows[wiring.pair_rows.indices[here]]
+                    table = table + (wiring.pair_rows.values[here] @ weights).reshape(table.shape)
+                row = table[labels[dag.parent[c]]]
+                factor += alpha[c] * np.exp(row - np.logaddexp.reduce(row))[own]
+            product *= factor
+        total += product
+    return total
+
+
+@pytest.mark.parametrize("n", [2_000, 20_000])
+def test_a_span_less_likely_than_any_float_has_a_logarithm(n):
+    """A chain of so many instances, each as likely to go on as not: 2^-n; beyond some thousands it is approximated, by
+    what here is exact, too."""
+    edges = np.stack([np.arange(1, n), np.arange(n - 1)], axis=1)
+    dag = build_dag([edges], np.zeros(n, int))
+    wiring = Wiring(dag, np.zeros(dag.n_components, np.int64), np.full(dag.n_components, -1))
+    scores = Scores(np.zeros((1, 2)), np.zeros((1, 2, 2)), np.zeros(2), np.zeros((0, 4)))
+    alpha = np.ones(dag.n_components)
+    (found,) = beliefs([wiring], scores, [alpha])
+    span = LabelledSpan(0, np.arange(n) % 2, False)
+    values, exact, logs = mixture_span_probabilities(wiring, scores, alpha, found, [span], np.zeros((2, 2), bool))
+    assert exact.tolist() == [n == 2_000] and values.tolist() == [0.0]
+    np.testing.assert_allclose(logs, -n * np.log(2), rtol=1e-12)
 
 
 @settings(max_examples=20, deadline=None)
-@given(worlds(min_nodes=2, min_relations=1), SEEDS)
+@given(worlds(min_nodes=2, min_relations=1, unknown=True, with_edge_features=True, with_gate=True), SEEDS)
 def test_a_span_that_takes_too_much_work_is_said_to_be_approximate(drawn, seed):
     world, params = drawn
     wiring, scores = wired(world, params)
@@ -270,9 +319,14 @@ def test_a_span_that_takes_too_much_work_is_said_to_be_approximate(drawn, seed):
     span, continues, _ = some_span(world, rng)
     alpha = alphas(world, params, wiring.dag)
     (found,) = beliefs([wiring], scores, [alpha])
-    rest = (wiring, scores, alpha, found, [span, span], continues)
-    values, exact = mixture_span_probabilities(*rest, work=0)
-    assert not exact.any() and (values >= 0).all() and (values <= 1 + 1e-9).all()
+    for labels in (None, world.labels.astype(np.int32)):
+        rest = (wiring, scores, alpha, found, [span, span], continues, labels)
+        values, exact, logs = mixture_span_probabilities(*rest, work=-1)
+        wanted = as_if_independent(wiring, scores, alpha, found.predicted, span, continues, labels)
+        np.testing.assert_allclose(values, wanted, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(np.exp(logs), values, rtol=1e-12)
+        assert not exact.any() or labels is not None  # nothing is left to do where the labels given rule a span out
+    values, _, _ = mixture_span_probabilities(*rest[:-1], work=0)
     assume(len(span.labels) == 1 and not span.follower)  # a single instance has its marginal
     np.testing.assert_allclose(values, found.marginals[span.first, span.labels[0]], atol=1e-12)
 

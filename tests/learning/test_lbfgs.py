@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from kinfolk.errors import InputError
 from kinfolk.learning import lbfgs as vectors
 from kinfolk.learning.lbfgs import REFRESH, Iteration, Memory, Objective, _LineSearch, minimise
 from strategies import SEEDS
@@ -323,7 +324,7 @@ def slow_descent() -> Objective:
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_a_start_that_is_not_finite_is_an_error(value: float) -> None:
-    with pytest.raises(FloatingPointError, match="not finite"):
+    with pytest.raises(InputError, match="must be finite where it starts"):
         minimise(lambda x, gradient: value, np.zeros(2))
 
 

@@ -240,7 +240,7 @@ def test_spans_with_independent_parents_outside_are_exact(drawn_: Any):
     (found,) = beliefs(wired.wirings[:1], scores, [alpha])
     labels, continues = rng.integers(n_labels, size=size), rng.random((n_labels, n_labels)) < 0.5
     span = LabelledSpan(first, labels, follower)
-    (probability,), _ = mixture_span_probabilities(wired.wirings[0], scores, alpha, found, [span], continues)
+    (probability,), _, _ = mixture_span_probabilities(wired.wirings[0], scores, alpha, found, [span], continues)
     allowed = np.ones((n, n_labels), bool)
     allowed[first : first + size] = np.eye(n_labels, dtype=bool)[labels]
     if follower:

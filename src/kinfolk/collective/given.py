@@ -184,7 +184,8 @@ def _checked(table: Array, what: str) -> Array:
         raise InputError(f"the probabilities of {what} {wrong[0]} are no numbers (one of {len(wrong)}); fill them in")
     if not len(table):
         return table
-    total = table.sum(axis=1)
+    with np.errstate(over="ignore"):
+        total = table.sum(axis=1)
     wrong = np.flatnonzero((np.abs(total - 1) > ROUNDING) | (table < -ROUNDING).any(axis=1))
     if len(wrong):
         k = int(wrong[0])

@@ -21,6 +21,7 @@ from kinfolk.collective.explain import Component
 from kinfolk.collective.sequences import TrainingData, train
 from kinfolk.collective.templates import set_known
 from kinfolk.core.beside import Table, apart, beside
+from kinfolk.core.checkpoint import running
 from kinfolk.core.data import finite
 from kinfolk.core.kernels import Csr
 from kinfolk.core.modelfile import ModelFile, check_size, fits
@@ -41,7 +42,7 @@ from kinfolk.inference.mixture import (
     uniform_weights,
 )
 from kinfolk.learning.lbfgs import Iteration, Watch, minimise, optimise
-from kinfolk.learning.loglinear import Answer, Tables, TableShape, TableWeights
+from kinfolk.learning.loglinear import Answer, Tables, TableShape, TableWeights, no_weights
 from kinfolk.learning.sparse import SparseRows
 
 Array = NDArray[Any]
@@ -401,7 +402,7 @@ def train_relations(
     """Separate training of every relation, and of the start components; the gate is left uniform."""
     sample, n_labels = examples.sample, examples.n_labels
     layout, shape = sample.layout, shape_of(sample, n_labels)
-    weights = shape.split(np.zeros(shape.size, np.float32))
+    weights = shape.split(no_weights(shape))
     outcomes: list[Convergence] = []
 
     def fit(data: EdgeData, name: str) -> EdgeModel:
@@ -473,7 +474,7 @@ def train_together(
     objective = Tables(blocks, shape, loss, plan.l2, gate_l2, plan.n_jobs, plan.dense_l2)
 
     def spread(weights: TableWeights) -> TableWeights:
-        wide = full.split(np.zeros(full.size, np.float32))
+        wide = full.split(no_weights(full))
         for table, columns, found in zip(wide.tables, used, weights.tables, strict=True):
             table[columns] = found
         return TableWeights(wide.tables, *weights[1:-1], weights.gate if with_gate else gate)
@@ -716,7 +717,9 @@ def _cross_fitted(
     def keep(iteration: Iteration) -> None:
         curve.append((iteration.number, iteration.objective))
 
-    found = minimise(objective, start, tolerance=1e-4, max_iterations=100, memory=6, callback=keep)
+    step = running().step(stage, start)
+    step.beside("curve", lambda: curve, lambda kept: curve.extend((number, value) for number, value in kept))
+    found = minimise(objective, start, tolerance=1e-4, max_iterations=100, memory=6, callback=keep, step=step)
     return found.weights, (Stage.of(stage, found.status, time.perf_counter() - began, curve),)
 
 

@@ -356,6 +356,15 @@ class _StepWatch(Watch):
     tolerance = 0.0
     restless = False
 
+    def state(self) -> dict[str, Any]:
+        return super().state() | ({} if self.loss is None else {"loss": self.loss.state(), "restless": self.restless})
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        super().restore(kept)
+        if self.loss is not None:
+            self.loss.restore(kept["loss"])
+            self.restless = kept["restless"]
+
     def after_iteration(self, iteration: Iteration) -> bool:
         if self.loss is not None:
             self.loss.accept(iteration.objective)

@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.core.checkpoint import running
 from kinfolk.core.data import BOUNDS, LARGEST_VALUE
 from kinfolk.core.threads import release_free_memory
 from kinfolk.core.training import Callback, Convergence, TrainingPlan
 from kinfolk.errors import InputError
 from kinfolk.inference.chain import KINDS, Dense, Parts, Sequences, chain_residuals, run_epoch
 from kinfolk.learning.lbfgs import Watch, optimise
-from kinfolk.learning.loglinear import LogLinear, SomeAtZero, Weights
+from kinfolk.learning.loglinear import LogLinear, SomeAtZero, Weights, no_weights
 from kinfolk.learning.sparse import SparseRows
 from kinfolk.learning.warm_start import warm_start
 
@@ -81,7 +82,7 @@ def _starting_point(kind: str, data: TrainingData, objective: LogLinear, plan: T
 
     Zeros also if the passes end worse than knowing nothing, as with huge feature values.
     """
-    zeros = np.zeros(objective.shape.size, np.float32)
+    zeros = no_weights(objective.shape)
     if plan.l1 > 0:
         return zeros
     watch.passes = WARM_PASSES
@@ -93,17 +94,14 @@ def _starting_point(kind: str, data: TrainingData, objective: LogLinear, plan: T
     rate = min(1.0, SCORE_STEP / max(mean_square, 1e-12))
     dense = _dense_steps(data, rate, objective.dense_l2 / n)
     sequences = Sequences.of(data.labels, data.token_weights, data.starts)
-    met: list[float] = []
+    step = running().step("warm start")
+    step.beside("watch", watch.state, watch.restore)
     largest_weight = max(1.0, float(data.token_weights.max()))
 
     def epoch(flat: Array, order: Array, rates: Array) -> float:
         part = objective.shape.split(flat)
         weights = Parts(part.node, part.pair, part.start)
         return float(run_epoch(KINDS[kind], data.rows.csr, dense, sequences, weights, order, rates, shrink))
-
-    def after_pass(number: int, loss: float) -> bool:
-        met.append(loss)
-        return watch.after_pass(number, loss)
 
     warmed = warm_start(
         epoch,
@@ -114,10 +112,12 @@ def _starting_point(kind: str, data: TrainingData, objective: LogLinear, plan: T
         passes=WARM_PASSES,
         rng=np.random.default_rng(plan.seed),
         n_jobs=plan.n_jobs,
-        callback=after_pass,
+        callback=watch.after_pass,
+        step=step,
     )
     release_free_memory()
     knowing_nothing = data.token_weights[data.labels >= 0].sum() * np.log(data.n_labels)
+    met = watch.losses
     return warmed if met and met[-1] < knowing_nothing and np.isfinite(warmed).all() else zeros
 
 

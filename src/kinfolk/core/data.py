@@ -57,6 +57,10 @@ class Vocabulary:
     def names(self) -> tuple[str, ...]:
         return self._names
 
+    def told(self) -> tuple[Any, ...]:
+        """What it holds, for a digest."""
+        return self._names, getattr(self, "type", "")
+
     def get(self, name: str) -> int:
         """The number of `name`, or -1."""
         return self._index.get(name, -1)
@@ -308,7 +312,21 @@ class Classes(Vocabulary):
         return hash((self.names, self.type))
 
 
+MOST_LABELS = 2_000  # of a model with label pairs: a table of L × L weights, and as much work an instance
+
+
+def check_labels(n_labels: int, remedy: str) -> None:
+    """An error where there are more labels than a model with weights for pairs of them can be trained with."""
+    if n_labels > MOST_LABELS:
+        raise InputError(
+            f"a model in which labels speak of each other takes at most {MOST_LABELS:,} labels, as it has a weight for "
+            f"every pair and looks at all pairs for every instance; got {n_labels:,}. Are these labels, and not ids? "
+            f"Merge rare ones, or {remedy}"
+        )
+
+
 LARGEST_WEIGHT = 1e9  # beyond it everything else is rounding
+LEAST_WEIGHT = 1e-30  # what is below it counts for nothing: sums of such numbers, and 1 over them, are none
 
 
 def class_weights(
@@ -334,6 +352,26 @@ def class_weights(
             )
         weights[hit] = float(weight)
     return weights
+
+
+def sample_weights(given: Any, n: int, unit: str) -> NDArray[np.float64]:
+    """(n,) as float64: numbers from 0 to LARGEST_WEIGHT, one a `unit`; those below LEAST_WEIGHT are 0."""
+    try:
+        weights: NDArray[np.float64] = np.asarray(given, np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"sample_weight must hold numbers, one a {unit}") from None
+    if weights.shape != (n,):
+        raise InputError(f"sample_weight must have one number a {unit} ({n}); got {weights.shape}")
+    wrong = np.flatnonzero(~((weights >= 0) & (weights <= LARGEST_WEIGHT)))
+    if len(wrong):
+        raise InputError(
+            f"sample_weight must be finite, not negative, and at most {LARGEST_WEIGHT:g}; {unit} {wrong[0]} has "
+            f"{weights[wrong[0]]:g}. Divide all of them by the largest"
+        )
+    return np.where(weights < LEAST_WEIGHT, 0.0, weights)
+
+
+NO_WEIGHT = "sample_weight must have a number above 0 among what is learned from, not all zeros"
 
 
 def warn_unseen(names: Sequence[str]) -> None:
@@ -519,8 +557,15 @@ def _checked_relation(name: str, relation: Any, n: int) -> Any:
     if relation.shape != (n, n):
         raise InputError(f"relation {name!r} must have shape ({n}, {n}); got {relation.shape}")
     csr = _frozen_csr(relation)
-    if not np.isfinite(csr.data).all():
-        raise InputError(f"relation {name!r} has a weight that is not finite")
+    wrong = ~(np.abs(csr.data) <= LARGEST_VALUE) if csr.dtype.kind in "fiu" else np.zeros(0, bool)
+    if wrong.any():
+        entry = int(wrong.argmax())
+        row = int(np.searchsorted(csr.indptr, entry, side="right")) - 1
+        raise InputError(
+            f"weights of links must be finite and lie within ±{LARGEST_VALUE:g}; relation {name!r} has "
+            f"{csr.data[entry]:g} from {row} to {csr.indices[entry]}, a weight that is not finite or too large. Scale "
+            "them down"
+        )
     return csr
 
 

@@ -125,9 +125,21 @@ class Learner:
             from sklearn.dummy import DummyClassifier
 
             self.estimator = DummyClassifier(strategy="prior")
-        self.estimator.fit(self._taken(rows), codes, **weight_argument(self.estimator, weights))
+        self._train(rows, codes, weights)
         self.columns = np.asarray(getattr(self.estimator, "classes_", present), np.int64)
         return self
+
+    def _train(self, rows: Any, targets: Array, weights: Array | None) -> None:
+        """What the estimator refuses to learn from is told as an error of kinfolk's own."""
+        try:
+            self.estimator.fit(self._taken(rows), targets, **weight_argument(self.estimator, weights))
+        except KinfolkError:
+            raise
+        except (ValueError, ArithmeticError) as error:
+            raise InputError(
+                f"{type(self.estimator).__name__} could not be trained: {str(error).rstrip('.')}. Look for huge or "
+                "missing features and weights, or choose another base"
+            ) from error
 
     @cached_property
     def fills_in(self) -> bool:
@@ -169,11 +181,12 @@ class Learner:
         if table.shape[1] != len(weights):
             raise InputError(f"the base was trained on {len(weights)} columns; got {table.shape[1]}")
         scores = np.empty((len(index), self.n_labels))
-        if sparse.issparse(table) and table.dtype.kind == "f":
-            aggregate(SUM, table, weights, index, scores, 1)
-        else:
-            scores[:] = run_of(table, index) @ weights
-        return np.asarray(softmax(scores + bias, axis=1))
+        with np.errstate(over="ignore", invalid="ignore"):  # who asks looks whether probabilities are numbers
+            if sparse.issparse(table) and table.dtype.kind == "f":
+                aggregate(SUM, table, weights, index, scores, 1)
+            else:
+                scores[:] = run_of(table, index) @ weights
+            return np.asarray(softmax(scores + bias, axis=1))
 
     def proba(self, rows: Any) -> Array:
         """(m, L), each row summing to 1."""

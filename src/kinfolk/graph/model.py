@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from kinfolk.collective.stacking import put_templates, restored_templates
 from kinfolk.collective.templates import TemplateSet
-from kinfolk.core.data import Classes, class_weights, label_name
+from kinfolk.core.data import Classes, check_labels, class_weights, label_name
 from kinfolk.core.modelfile import Functions, ModelFile, Saved, fits, names_in
 from kinfolk.core.settings import check_settings
 from kinfolk.core.threads import resolve_jobs
@@ -127,6 +127,7 @@ class NodeModel(Saved):
         nodes = self._training_nodes(X)
         self._check_missing(nodes)
         labels, classes = training_labels(nodes, train)
+        check_labels(len(classes), "take a model that looks at every node by itself")
         warn_of_untrained(nodes, classes)
         return nodes, labels, classes
 

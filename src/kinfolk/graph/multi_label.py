@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kinfolk.core.data import Classes, label_names, warn_unseen
+from kinfolk.core.data import Classes, check_labels, label_names, warn_unseen
 from kinfolk.core.modelfile import Functions, ModelFile, fits
 from kinfolk.core.settings import number, setting
 from kinfolk.errors import DataWarning, InputError, warn
@@ -113,6 +113,7 @@ class MultiLabelNodes(PooledNodes):
 
     def _begin(self, given: Given, mine: NDArray[np.bool_]) -> tuple[Target, Array, Array]:
         """Folds have an even share of the nodes that have a label, the rarest first."""
+        check_labels(given.values.shape[1], "leave out those of few nodes")
         varied, count, _ = Varied.of(given.values[mine])
         if not varied.any():
             have = "none of them has any" if not count.any() else "all have the same"

@@ -17,7 +17,16 @@ from scipy import sparse
 
 from kinfolk.collective.relations import Neighbourhood, Relation
 from kinfolk.collective.templates import Count, NeighbourTemplate, Over, TemplateSet, as_templates
-from kinfolk.core.data import BOUNDS, LARGEST_VALUE, Classes, Relational, class_weights, warn_unseen
+from kinfolk.core.data import (
+    BOUNDS,
+    LARGEST_VALUE,
+    NO_WEIGHT,
+    Classes,
+    Relational,
+    class_weights,
+    sample_weights,
+    warn_unseen,
+)
 from kinfolk.core.modelfile import ModelFile, fits, names_in
 from kinfolk.core.table import id_name
 from kinfolk.errors import DataWarning, InputError, SettingError, warn
@@ -51,6 +60,11 @@ class Nodes:
     titles: Sequence[str] | None
     group_names: Sequence[str] | None
     order: NDArray[np.int64] | None
+
+    def told(self) -> tuple[Any, ...]:
+        """All that models look at, for a digest."""
+        known = self.labels, self.classes, dict(self.relations), self.groups, list(self.ids)
+        return self.table, *known, self.feature_names, self.order
 
     @classmethod
     def of(cls, X: Any, columns: Sequence[str] | int | None = None) -> Nodes:
@@ -381,15 +395,9 @@ def node_weights(nodes: Nodes, labels: Array, classes: Classes, class_weight: An
     by_class = np.append(class_weights(labels, classes, class_weight), 1.0)[labels]
     if sample_weight is None:
         return by_class
-    try:
-        own = np.asarray(sample_weight, np.float64)
-    except (TypeError, ValueError):
-        raise InputError("sample_weight must hold numbers, one a node") from None
-    if own.shape != labels.shape:
-        raise InputError(f"sample_weight must have one number a node ({len(labels)}); got shape {own.shape}")
-    own = nodes.to_rows(own)
-    if not np.isfinite(own).all() or (own < 0).any() or not (own[labels >= 0] > 0).any():
-        raise InputError("sample_weight must be finite, not negative, and not all zero")
+    own = nodes.to_rows(sample_weights(sample_weight, len(labels), "node"))
+    if not (own[labels >= 0] > 0).any():
+        raise InputError(NO_WEIGHT)
     return np.asarray(by_class * own)
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from kinfolk.core.modelfile import ModelFile, fits
 from kinfolk.errors import SettingError
-from kinfolk.graph.learners import Learner, built, weight_argument
+from kinfolk.graph.learners import Learner, built
 
 Array = NDArray[Any]
 
@@ -42,8 +42,7 @@ class NumberLearner(Learner):
             from sklearn.dummy import DummyRegressor
 
             self.estimator = DummyRegressor()
-        seen = self.centre + self.scale * values
-        self.estimator.fit(self._taken(rows), seen, **weight_argument(self.estimator, weights))
+        self._train(rows, self.centre + self.scale * values, weights)
         return self
 
     def _proba(self, rows: Any) -> Array:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from kinfolk.collective.aggregate import SUM, aggregate, padded
+from kinfolk.core.data import LARGEST_VALUE, LEAST_WEIGHT
 from kinfolk.graph.pool_features import unit_rows
 
 log = logging.getLogger("kinfolk")
@@ -200,10 +201,11 @@ class Surroundings:
 
 
 def _without_loops(links: Any) -> Any:
-    """CSR with columns in order and weights of single precision, without links from a node to itself."""
+    """CSR with columns in order and weights of single precision, without links from a node to itself and those that
+    weigh next to nothing."""
     links = sparse.csr_array(links)
     source = np.repeat(np.arange(links.shape[0], dtype=links.indices.dtype), np.diff(links.indptr))
-    odd = (links.indices == source) | (links.data == 0)
+    odd = (links.indices == source) | (np.abs(links.data) < LEAST_WEIGHT)
     if odd.any() or not links.has_canonical_format:
         links = links.copy()
         links.data[odd] = 0
@@ -230,7 +232,10 @@ def _kinds(relations: Mapping[str, Any]) -> list[Kind]:
 def _ways(links: Any, kind: Kind) -> list[Any]:
     """Links of weights of about 1, and their reverse where that is another."""
     links = _without_loops(links)
-    links = links if kind.usual == 1.0 else links / np.float32(kind.usual)
+    if kind.usual != 1.0:
+        with np.errstate(over="ignore"):  # of weights that are far from those of training
+            links = links / np.float32(kind.usual)
+        np.clip(links.data, -LARGEST_VALUE, LARGEST_VALUE, out=links.data)
     return [links, sparse.csr_array(links.T)] if kind.turned else [links]
 
 

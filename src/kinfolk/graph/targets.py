@@ -21,9 +21,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from kinfolk.core.data import Classes, finite
 from kinfolk.core.modelfile import ModelFile, fits
+from kinfolk.errors import ModelFileError
 from kinfolk.graph.candidates import LINEAR, TREES_KIND, Candidate
 from kinfolk.graph.learners import BINS, Learner, in_few_values, one_table, put_learner, restored_learner
 from kinfolk.graph.number_learner import NumberLearner, restored_number_learner
@@ -104,6 +106,19 @@ class Target(ABC):
     @abstractmethod
     def restored(self, file: ModelFile, place: int, kind: str, trusted: Sequence[str]) -> Any:
         """The model that `put` kept."""
+
+    def packed(self, model: Any, kind: str) -> dict[str, Array] | None:
+        """A model as a checkpoint keeps it; None where it could not be read back without trust in it."""
+        state = ModelFile({})
+        try:
+            self.put(state, 0, model)
+            self.unpacked(state.arrays, kind)
+        except ModelFileError:
+            return None
+        return state.arrays
+
+    def unpacked(self, kept: dict[str, Array], kind: str) -> Any:
+        return self.restored(ModelFile({}, kept), 0, kind, ())
 
     def _put_linear(self, state: ModelFile, place: int, model: Any) -> None:
         state.arrays.update({f"pool.{place}.weights": model.weights, f"pool.{place}.bias": model.bias})
@@ -293,8 +308,10 @@ class MarkTarget(Target):
 
 
 def _rows(what: Candidate, blocks: Sequence[Any], counts: Array | None) -> Any:
-    """Blocks side by side; for weighted trees in few values."""
+    """Blocks side by side; for trees without columns that are missing everywhere, for weighted ones in few values."""
     table = one_table(list(blocks))
+    if what.kind == TREES_KIND and not sparse.issparse(table) and (empty := np.isnan(table).all(axis=0)).any():
+        table = np.where(empty, table.dtype.type(0), table)
     few = what.kind == TREES_KIND and counts is not None and table.shape[0] > BINS
     return in_few_values(table) if few else table
 

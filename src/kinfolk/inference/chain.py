@@ -499,8 +499,9 @@ def expected_correct(
 # The kernels see one sequence: a Chain of m tokens, labels and weights (m,). They write the node residuals (m, L) and
 # add to those of pairs (1 or m, L, L) and start (L,).
 
-MAXENT, MEMM, CRF = 0, 1, 2
-KINDS = {"maxent": MAXENT, "memm": MEMM, "crf": CRF}
+# A kind is a tuple of that many numbers: numba knows its length before it compiles, and leaves out the other kinds,
+# which take as long to compile as the one that was asked for.
+KINDS = {"maxent": (), "memm": (0,), "crf": (0, 0)}
 
 
 class Parts(NamedTuple):
@@ -603,19 +604,6 @@ def _add_log_expectations(chain, scale, out):
 
 
 @njit(nogil=True, cache=True)
-def _sequence_residuals(kind, chain, factors, labels, weights, out, work):
-    """The loss of one sequence; fills and adds to its residuals.
-
-    With one pair table for all tokens, a crf leaves part of the pair residuals in the workspace: `_add_outer`.
-    """
-    if kind == MAXENT:
-        return _maxent(chain.node, labels, weights, out.node)
-    if kind == MEMM:
-        return _memm(chain, labels, weights, out, work)
-    return _crf(chain, factors, labels, weights, out, work)
-
-
-@njit(nogil=True, cache=True)
 def _add_outer(outer, exp_pair, out):
     """Give the sums of alpha · message their common factor exp(pair), and clear them."""
     for i in range(outer.shape[0]):
@@ -677,7 +665,7 @@ def _maxent(node, labels, weights, residual):
 # -- crf ----------------------------------------------------------------------------------------------
 
 
-@njit(nogil=True, cache=True, fastmath=FAST)
+@njit(nogil=True, cache=True, fastmath=FAST, inline="always")
 def _crf(chain, factors, labels, weights, out, work):
     pair = chain.pair
     m, n_labels = chain.node.shape
@@ -747,7 +735,8 @@ def _log_conditionals(chain, log_start, log_pair):
         log_start[k] = start[k] + node[0, k]
     total = log_sum(log_start)
     if total > -math.inf:
-        log_start -= total
+        for k in range(n_labels):
+            log_start[k] -= total
     for t in range(1, m):
         table = pair[t if len(pair) > 1 else 0]
         for i in range(n_labels):
@@ -755,7 +744,8 @@ def _log_conditionals(chain, log_start, log_pair):
                 log_pair[t, i, k] = table[i, k] + node[t, k]
             total = log_sum(log_pair[t, i])
             if total > -math.inf:
-                log_pair[t, i] -= total
+                for k in range(n_labels):
+                    log_pair[t, i, k] -= total
 
 
 @njit(nogil=True, cache=True)
@@ -765,7 +755,9 @@ def _memm_partial(chain, labels, weight, known, out):
     residual of (i, k at t) = q(i at t-1) · p(k | i) - q(i, k at t)
     """
     m, n_labels = chain.node.shape
-    out.node[:] = 0
+    for t in range(m):
+        for k in range(n_labels):
+            out.node[t, k] = 0
     if known == 0 or weight == 0:
         return 0.0
     log_start, log_pair = np.empty(n_labels), np.zeros((max(m, 2), n_labels, n_labels))
@@ -804,7 +796,7 @@ class Residuals(NamedTuple):
     start: Array
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, fastmath=FAST)
 def _chunk(kind, chain, factors, sequences, first_seq, last_seq, out):
     node, pair, start, end = chain
     work = _workspace(sequences.longest, node.shape[1])
@@ -815,7 +807,13 @@ def _chunk(kind, chain, factors, sequences, first_seq, last_seq, out):
         one = Chain(node[a:b], pair[c:d], start, end)
         exponentials = Factors(factors.pair[c:d], factors.start, factors.end)
         mine = Parts(out.node[a:b], out.pair[c:d], out.start)
-        loss += _sequence_residuals(kind, one, exponentials, sequences.labels[a:b], sequences.weights[a:b], mine, work)
+        labels, weights = sequences.labels[a:b], sequences.weights[a:b]
+        if len(kind) == 0:
+            loss += _maxent(one.node, labels, weights, mine.node)
+        elif len(kind) == 1:
+            loss += _memm(one, labels, weights, mine, work)
+        else:
+            loss += _crf(one, exponentials, labels, weights, mine, work)
     if len(pair) == 1:
         _add_outer(work.outer, factors.pair, out.pair)
     return loss
@@ -837,7 +835,7 @@ def chain_residuals(
         residual = kept.get("node")
         if residual is None or residual.dtype != node.dtype:
             residual = kept["node"] = np.empty_like(node)
-        shared = len(pair) == 1
+        shared = len(pair) == 1 and kind != "maxent"  # whose pairs have no say
         chain = Chain(node, pair.astype(np.float64), start.astype(np.float64), np.zeros(len(start)))
         factors = Factors(*map(exp_table, chain[1:]))
         pair_residual = np.zeros(pair.shape)
@@ -860,7 +858,11 @@ def chain_residuals(
 #     p(y | x) = p(y_1 | x) Π p(y_t | y_{t-1}, x),     p(k | i, x) ∝ exp(node[t, k] + pair[i, k])
 #
 # With log p as pair scores, every question asked of a chain can be asked of a MEMM: its log-partition is 0,
-# its marginals are the forward pass of the paper, and conditioning on forced labels looks both ways.
+# its marginals are the forward pass of the paper, and conditioning on forced labels looks both ways. Where all tokens
+# share one table of pairs no table a token is made: log p(y | x) is a sum over tokens, and the normaliser of the step
+# from label i at t stands with the score of i at t,
+#
+#     log p(y | x) = start[y_1] - log Z_1 + Σ_t pair[y_{t-1}, y_t] + Σ_t ( node[t, y_t] - log Z_{t+1}(y_t) )
 
 
 @njit(nogil=True, cache=True)
@@ -872,20 +874,48 @@ def _tables(chain, starts, first_seq, last_seq, first_scores, tables):
         _log_conditionals(Chain(node[a:b], pair[c:d], start, end), first_scores[a], tables[a:b])
 
 
+@njit(nogil=True, cache=True)
+def _less_normalisers(chain, starts, first_seq, last_seq, out):
+    """Node scores (n, L) less the log-normalisers of the steps from them; those of labels that nothing may follow stay
+    as they are."""
+    node, pair, start, _ = chain
+    n_labels = node.shape[1]
+    terms = np.empty(n_labels)
+    for s in range(first_seq, last_seq):
+        a, b = starts[s], starts[s + 1]
+        for k in range(n_labels):
+            terms[k] = start[k] + node[a, k]
+        total = log_sum(terms)
+        for t in range(a, b):
+            for i in range(n_labels):
+                out[t, i] = node[t, i]
+                if t == a and total > -math.inf:
+                    out[t, i] -= total
+                if t + 1 < b:
+                    for k in range(n_labels):
+                        terms[k] = pair[0, i, k] + node[t + 1, k]
+                    step = log_sum(terms)
+                    if step > -math.inf:
+                        out[t, i] -= step
+
+
 def conditional_potentials(
     node: NDArray[Any], pair: NDArray[Any], start: NDArray[Any], starts: NDArray[np.int64], n_jobs: int = 1
 ) -> Potentials:
-    """Potentials (node (n, L), a table a token (n, L, L)) whose sum over labellings is 1."""
+    """Potentials whose sum over labellings is 1; with a table a token (n, L, L) where `pair` has several."""
     n, n_labels = node.shape
-    first_scores, tables = np.zeros((n, n_labels)), np.zeros((max(n, 2), n_labels, n_labels))
     chain = Chain(node, np.asarray(pair, np.float64), np.asarray(start, np.float64), np.zeros(n_labels))
-    bounds = even_bounds(starts, CHUNKS)
+    bounds, scores, shared = even_bounds(starts, CHUNKS), np.zeros((n, n_labels)), len(pair) == 1
+    tables = chain.pair if shared else np.zeros((max(n, 2), n_labels, n_labels))
 
     def run(chunk: int) -> None:
-        _tables(chain, starts, bounds[chunk], bounds[chunk + 1], first_scores, tables)
+        if shared:
+            _less_normalisers(chain, starts, bounds[chunk], bounds[chunk + 1], scores)
+        else:
+            _tables(chain, starts, bounds[chunk], bounds[chunk + 1], scores, tables)
 
     run_chunks(run, len(bounds) - 1, n_jobs)
-    return Potentials.of(first_scores, tables, starts)
+    return Potentials.of(scores, tables, starts, chain.start if shared else None)
 
 
 # -- One stochastic pass over sequences: scores, residuals and update fused in a kernel ----------------
@@ -944,7 +974,7 @@ def _update_dense(columns, row, change, turned):
             turned[k, j] -= change[k] * columns[row, j]
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, fastmath=FAST)
 def run_epoch(kind, rows, dense, sequences, weights, order, rates, shrink):
     """Visit sequences in `order` with step sizes `rates`; changes the weights, Parts of (F + d, L), (L, L) and (L,), in
     place. `rows`: the sparse features of tokens, as Csr; `dense`: what is beside them.
@@ -958,7 +988,7 @@ def run_epoch(kind, rows, dense, sequences, weights, order, rates, shrink):
     scores, residual = both[0], both[1]
     change, tables = np.empty(n_labels, node.dtype), np.empty((3, 1, n_labels, n_labels))
     pair64, exp_pair, sums = tables[0], tables[1], Parts(residual, tables[2], np.empty(n_labels))
-    zeros, ones = np.zeros(n_labels), np.ones(n_labels)
+    zeros, ones, start64, exp_start = np.zeros(n_labels), np.ones(n_labels), np.empty(n_labels), np.empty(n_labels)
     work = _workspace(sequences.longest, n_labels)
     loss, scale = 0.0, 1.0
     for visit in range(len(order)):
@@ -976,11 +1006,17 @@ def run_epoch(kind, rows, dense, sequences, weights, order, rates, shrink):
                 pair64[0, i, k] = pair[i, k] * scale
                 exp_pair[0, i, k] = np.exp(pair64[0, i, k])
                 sums.pair[0, i, k] = 0.0
-        start64 = start.astype(np.float64) * scale
-        chain, factors = Chain(scores[:m], pair64, start64, zeros), Factors(exp_pair, np.exp(start64), ones)
+            start64[i] = start[i] * scale
+            exp_start[i] = np.exp(start64[i])
+        chain, factors = Chain(scores[:m], pair64, start64, zeros), Factors(exp_pair, exp_start, ones)
         out = Parts(residual[:m], sums.pair, sums.start)
         labels, token_weights = sequences.labels[first:last], sequences.weights[first:last]
-        loss += _sequence_residuals(kind, chain, factors, labels, token_weights, out, work)
+        if len(kind) == 0:
+            loss += _maxent(chain.node, labels, token_weights, out.node)
+        elif len(kind) == 1:
+            loss += _memm(chain, labels, token_weights, out, work)
+        else:
+            loss += _crf(chain, factors, labels, token_weights, out, work)
         _add_outer(work.outer, exp_pair, sums.pair)
         rate = rates[visit]
         scale *= 1 - rate * shrink

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from kinfolk.core.kernels import FAST, log_sum, njit
 from kinfolk.core.threads import even_bounds, run_chunks
+from kinfolk.errors import InputError
 
 # -- Loopy belief propagation, group by group: messages along the edges of a pairwise model ------------
 #
@@ -363,6 +364,8 @@ def pair_graph(
     """Links of each node, from a list of edges. n_shared None: every table may serve many edges; share None: 1."""
     edges, table = np.asarray(edges, np.int64).reshape(-1, 2), np.asarray(table, np.int64)
     n, half = len(groups), len(edges)
+    if half and not 0 <= edges.min() <= edges.max() < n:
+        raise InputError(f"ends of edges must be numbers from 0 to {n - 1}; got {edges.min()} to {edges.max()}")
     divided, division = table, None
     if share is not None:
         kinds, divided = np.unique(np.stack([table.astype(np.float64), share]), axis=1, return_inverse=True)

@@ -62,6 +62,13 @@ class BetheLoss:
         """Whether in the last call messages of most of what counts had not settled by the tolerance."""
         return bool(self.weights[self._change > tolerance].sum() > self.weights.sum() / 2)
 
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps."""
+        return {"messages": self._accepted, "most": self._most}
+
+    def restore(self, kept: dict[str, Any]) -> None:
+        self._accepted, self._most = kept["messages"], kept["most"]
+
     def __call__(self, node: Array, tables: Array) -> PairResiduals:
         scores = np.asarray(node, np.float64)
         shown = self._shown(scores, tables)

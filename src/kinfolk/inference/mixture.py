@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from kinfolk.core.data import read_only
-from kinfolk.core.kernels import FAST, Csr, njit, softmax
+from kinfolk.core.kernels import FAST, Csr, log_sum, njit, softmax
 from kinfolk.core.threads import even_bounds, run_chunks
 from kinfolk.errors import InputError
 
@@ -689,12 +688,19 @@ def residuals(
 # its instances outside count as independent of each other, an approximation that is marked as such,
 #
 #     P(span) ≈ Π_v Σ_c α_c ( p_c(l_v | l_j) if the parent j of c is in the span, else π_c(l_v) )
+#
+# A product over many instances leaves the range of float64: tables are scaled up on the way, and logarithms are kept.
 
 WORK = 10_000_000  # multiplications a span
+GROUP_WORK = 10_000_000_000  # and for all spans of a group, shared evenly: a group of a million instances ends, too
+KEPT = 1 << 24  # numbers in the conditionals of a group that are kept; of a larger one they are worked out anew
+SMALL = 1e-100  # tables whose largest number is below are scaled up
 ROOM = 1 << 20  # numbers in the tables of a span
 MOST_SETS, MOST_LIVE = 8192, 12
 LARGE = 4096  # instances of a group beyond which nobody asks who shares an ancestor
-NOT_FIXED = -1
+# Of this type, as kernels are compiled once more for each plain number that they are given.
+NOT_FIXED: Any = np.int64(-1)
+NOBODY: Any = np.int64(-1)
 USED, ALIVE, NUMBERS, DONE, GIVEN_UP = range(5)  # of `Sets.tally`
 
 
@@ -707,10 +713,12 @@ class LabelledSpan(NamedTuple):
 
 
 class SpanProbabilities(NamedTuple):
-    """values (m,), and whether each of them is exact (m,)."""
+    """values (m,), whether each of them is exact (m,), and their logarithms (m,), finite where a value is too small for
+    float64."""
 
     values: NDArray[np.float64]
     exact: NDArray[np.bool_]
+    logs: NDArray[np.float64]
 
 
 class Spans(NamedTuple):
@@ -736,7 +744,7 @@ class Mixed(NamedTuple):
 
 class Ancestry(NamedTuple):
     """Of one group: its first instance; bits (size, words) of the ancestors of each and itself; conditionals of its
-    components and whether they are there yet."""
+    components and whether they are there yet; room for a single one where they are too many to be kept."""
 
     first: int
     bits: NDArray[np.uint64]
@@ -771,25 +779,29 @@ def mixture_span_probabilities(
     """The probability of each span. `continues` (L, L): True where label y behind label i carries a span on.
 
     known   labels that are certain, -1 for the others
-    work    multiplications after which a span is approximated
+    work    multiplications after which a span is approximated, less where a group has many spans
     """
     dag = wiring.dag
     labels = np.full(dag.n_instances, -1, np.int32) if known is None else known
     mixed = Mixed(wiring, Model.of(scores), alpha, dag.rank, found.marginals, labels)
-    by_place = np.argsort([span.first for span in spans], kind="stable").tolist()
-    values, exact = np.empty(len(spans)), np.ones(len(spans), bool)
+    firsts = np.array([span.first for span in spans], np.int64)
+    by_place, group = np.argsort(firsts, kind="stable"), np.searchsorted(dag.group_starts, firsts, side="right")
+    limit = np.minimum(work, GROUP_WORK // np.maximum(1, np.bincount(group)))[group]
+    values, logs, exact = np.empty(len(spans)), np.empty(len(spans)), np.ones(len(spans), bool)
     cuts = np.linspace(0, len(spans), min(len(spans), n_jobs) + 1).astype(int)
 
     def run(part: int) -> None:
         own = by_place[cuts[part] : cuts[part + 1]]
         here = _spans([spans[i] for i in own], continues)
-        values[own] = _exactly(mixed, here, work)
+        shares, scale = _exactly(mixed, here, limit[own])
+        exact[own] = ~np.isnan(shares)
+        _as_if_independent(mixed, found.predicted, here, shares, scale)
+        with np.errstate(divide="ignore"):
+            logs[own] = np.log(shares) + scale
+        values[own] = np.where(scale == 0, shares, np.exp(logs[own]))
 
     run_chunks(run, len(cuts) - 1, n_jobs)
-    for i in np.flatnonzero(np.isnan(values)).tolist():
-        exact[i] = False
-        values[i] = _as_if_independent(wiring, scores, alpha, found, spans[i], continues, known)
-    return SpanProbabilities(values, exact)
+    return SpanProbabilities(values, exact, logs)
 
 
 def _spans(spans: Sequence[LabelledSpan], continues: Array) -> Spans:
@@ -801,12 +813,13 @@ def _spans(spans: Sequence[LabelledSpan], continues: Array) -> Spans:
 
 
 @njit(nogil=True, cache=True)
-def _exactly(mixed, spans, work):
-    """(m,), nan where a span would need too much work. Spans stand in order of their first instance."""
+def _exactly(mixed, spans, limit):
+    """(m,) and (m,): the probability of a span is value · exp(scale); nan where it would need more work than its
+    limit. Spans stand in order of their first instance."""
     dag, n_labels = mixed.wiring.dag, mixed.marginals.shape[1]
-    values, sets = np.empty(len(spans.first)), _no_sets(len(mixed.rank))
+    values, scale, sets = np.empty(len(spans.first)), np.empty(len(spans.first)), _no_sets(len(mixed.rank))
     fixed = np.full(len(mixed.rank), NOT_FIXED)  # by instance: the label it has in the span
-    group, ancestry, scratch = -1, _ancestry(mixed, 0, 0), _scratch(n_labels)
+    group, ancestry, scratch = -1, _ancestry(mixed, np.int64(0), np.int64(0)), _scratch(n_labels)
     for s in range(len(values)):
         first, labels = spans.first[s], spans.labels[spans.starts[s] : spans.starts[s + 1]]
         own = np.searchsorted(dag.group_starts, first, side="right") - 1
@@ -814,9 +827,9 @@ def _exactly(mixed, spans, work):
             group, ancestry = own, _ancestry(mixed, dag.group_starts[own], dag.group_starts[own + 1])
         for v in range(len(labels)):
             fixed[first + v] = labels[v]
-        values[s] = _one_span(mixed, ancestry, spans, s, fixed, sets, scratch, work)
+        values[s], scale[s] = _one_span(mixed, ancestry, spans, s, fixed, sets, scratch, limit[s])
         fixed[first : first + len(labels)] = NOT_FIXED
-    return values
+    return values, scale
 
 
 @njit(nogil=True, cache=True)
@@ -845,21 +858,23 @@ def _ancestry(mixed, first, last):
         bits[k - first, (k - first) // 64] |= np.uint64(1) << np.uint64((k - first) % 64)
         for c in range(dag.indptr[k], dag.indptr[k + 1]):
             if dag.parent[c] >= 0:
-                bits[k - first] |= bits[dag.parent[c] - first]
-    there = np.zeros(n_components, np.bool_)
-    return Ancestry(first, bits, np.empty((n_components, n_labels, n_labels)), there)
+                for word in range(bits.shape[1]):
+                    bits[k - first, word] |= bits[dag.parent[c] - first, word]
+    kept = n_components if n_components * n_labels**2 <= KEPT else 1
+    there = np.zeros(kept, np.bool_)
+    return Ancestry(first, bits, np.empty((kept, n_labels, n_labels)), there)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, inline="always")
 def _one_span(mixed, ancestry, spans, s, fixed, sets, scratch, work):
-    """The probability of one span; nan if it would need too much work."""
+    """The probability of one span is value · exp(scale); nan if it would need too much work."""
     order, first, size = mixed.wiring.dag.order, spans.first[s], spans.starts[s + 1] - spans.starts[s]
-    last = first + size + spans.follower[s]
-    top, left = 0, 0  # the latest rank; how many instances of the span are still to be taken out
+    n_labels, last = mixed.marginals.shape[1], first + size + spans.follower[s]
+    top, left, scale = 0, 0, 0.0  # the latest rank; how many instances of the span are still to be taken out
     for k in range(first, last):
         known = mixed.known[k]
         if known >= 0 and (fixed[k] != known if k < first + size else not spans.closing[s, known]):
-            return 0.0
+            return 0.0, 0.0
         left += k < first + size and known < 0
         top = max(top, mixed.rank[k])
     _begin(mixed, sets, first + size, spans.follower[s], spans.closing[s])
@@ -867,24 +882,43 @@ def _one_span(mixed, ancestry, spans, s, fixed, sets, scratch, work):
         k = order[place]
         if fixed[k] >= 0 and mixed.known[k] < 0:
             _take_fixed(mixed, ancestry, sets, k, fixed, scratch)
+            scale += _scaled_up(sets, n_labels)
             left -= 1
         else:
             _take(mixed, ancestry, sets, place, left == 0, fixed, scratch)
+        sets.tally[DONE] += 1
         if sets.tally[GIVEN_UP] or sets.tally[DONE] > work:
             _clear(sets)
-            return math.nan
+            return math.nan, 0.0
         if left == 0 and sets.tally[ALIVE] == (sets.head[0] >= 0):
             break
     value = sets.room[sets.table[sets.head[0]]] if sets.head[0] >= 0 else 0.0
     _clear(sets)
-    return value
+    return value, scale
+
+
+@njit(nogil=True, cache=True)
+def _scaled_up(sets, n_labels):
+    """Scales the tables of all sets by one factor, should they be small; the logarithm of what was taken out."""
+    top = 0.0
+    for number in range(sets.tally[USED]):
+        if sets.size[number] >= 0:
+            for r in range(sets.table[number], sets.table[number] + n_labels ** sets.size[number]):
+                top = max(top, sets.room[r])
+    if not 0.0 < top < SMALL:
+        return 0.0
+    for number in range(sets.tally[USED]):
+        if sets.size[number] >= 0:
+            for r in range(sets.table[number], sets.table[number] + n_labels ** sets.size[number]):
+                sets.room[r] /= top
+    return math.log(top)
 
 
 @njit(nogil=True, cache=True)
 def _begin(mixed, sets, behind, follower, closing):
     """The one set before anything is taken out: the follower, with the labels that it may have, or nobody."""
     soft = follower and mixed.known[behind] < 0
-    number = _set_of(sets, sets.members[0], 0, mixed.rank[behind] if soft else -1, len(closing))
+    number = _set_of(sets, sets.members[0], np.int64(0), mixed.rank[behind] if soft else NOBODY, len(closing))
     at = sets.table[number]
     sets.room[at] = 1.0
     if soft:
@@ -935,7 +969,7 @@ def _clear(sets):
     sets.tally[:] = 0
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, inline="always")
 def _take_fixed(mixed, ancestry, sets, k, fixed, scratch):
     """Take an instance of the span, with its label, out of every set."""
     dag, before = mixed.wiring.dag, sets.tally[USED]
@@ -949,7 +983,7 @@ def _take_fixed(mixed, ancestry, sets, k, fixed, scratch):
             _remove(sets, number)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, inline="always")
 def _take(mixed, ancestry, sets, place, alone, fixed, scratch):
     """Take the instance at a place of the order out of the sets whose latest it is. `alone`: nothing but the members of
     a set is left, so that one who shares no ancestor with the others is independent of all."""
@@ -990,7 +1024,7 @@ def _is_independent(dag, ancestry, sets, number):
 def _by_marginal(sets, number, marginal):
     """Sum the latest of a set out by its marginal."""
     n_labels, size = len(marginal), sets.size[number]
-    target = _set_of(sets, sets.members[number, 1:], size - 1, -1, n_labels)
+    target = _set_of(sets, sets.members[number, 1:], size - 1, NOBODY, n_labels)
     if target < 0:
         return
     n, source, at = n_labels ** (size - 1), sets.table[number], sets.table[target]
@@ -1009,7 +1043,7 @@ def _follow(mixed, ancestry, sets, number, c, fixed, label, scratch):
         return
     j, rest = dag.parent[c], sets.size[number] - soft
     members = sets.members[number, 1:] if soft else sets.members[number]
-    seen, live = NOT_FIXED, -1  # the label its parent is known to have; the rank of one whose label is open
+    seen, live = NOT_FIXED, NOBODY  # the label its parent is known to have; the rank of one whose label is open
     if j < 0:
         seen = 0  # a start component has one row
     elif mixed.known[j] >= 0:
@@ -1022,7 +1056,7 @@ def _follow(mixed, ancestry, sets, number, c, fixed, label, scratch):
     for m in range(rest):
         if members[m] == live:
             axis = m
-    target = _set_of(sets, members, rest, -1 if axis >= 0 else live, n_labels)
+    target = _set_of(sets, members, rest, NOBODY if axis >= 0 else live, n_labels)
     n = n_labels**rest
     sets.tally[DONE] += n * n_labels * (n_labels if soft else 1)
     if target < 0 or n * n_labels > len(sets.product):
@@ -1067,11 +1101,12 @@ def _push_labels(sets, number, target, conditional, alpha, label, seen, axis, me
 
 @njit(nogil=True, cache=True)
 def _known_conditional(mixed, ancestry, c, scratch):
-    """(L, L), p_c(y | i), worked out once; a start component has one row."""
-    at = c - mixed.wiring.dag.indptr[ancestry.first]
+    """(L, L), p_c(y | i), worked out once where there is room; a start component has one row."""
+    kept = len(ancestry.there) > 1
+    at = c - mixed.wiring.dag.indptr[ancestry.first] if kept else 0
     table = ancestry.conditionals[at]
     if not ancestry.there[at]:
-        ancestry.there[at] = True
+        ancestry.there[at] = kept
         if mixed.wiring.dag.parent[c] < 0:
             _local_scores(mixed.model.ends, mixed.wiring.child_slot[c], -1, scratch.change)
             for y in range(len(table)):
@@ -1079,44 +1114,51 @@ def _known_conditional(mixed, ancestry, c, scratch):
             softmax(scratch.change, table[0])
         else:
             _conditional(c, mixed.wiring, mixed.model, scratch.change, scratch)
-            table[:] = scratch.conditional
+            for i in range(len(table)):
+                for y in range(len(table)):
+                    table[i, y] = scratch.conditional[i, y]
     return table
 
 
-def _as_if_independent(
-    wiring: Wiring, scores: Scores, alpha: Array, found: Beliefs, span: LabelledSpan, continues: Array,
-    known: NDArray[np.int32] | None,
-) -> float:  # fmt: skip
-    dag, n_labels = wiring.dag, len(scores.start)
-    size = len(span.labels)
-    # One labelling of the span for each label that may follow it; a single one where nothing follows.
-    after = np.flatnonzero(~continues[span.labels[-1]]) if span.follower else np.zeros(1, np.int64)
-    labels = np.tile(np.append(span.labels, 0), (len(after), 1))
-    labels[:, -1] = after
-    product = np.ones(len(after))
-    for offset in range(size + span.follower):
-        k = span.first + offset
-        own, factor = labels[:, offset], np.zeros(len(after))
-        if known is not None and known[k] >= 0:
-            product *= own == known[k]
+@njit(nogil=True, cache=True)
+def _as_if_independent(mixed, predicted, spans, shares, scale):
+    """Fills in the spans that were given up (nan): a share of 1 and the logarithm of the probability as its scale."""
+    scratch = _scratch(mixed.marginals.shape[1])
+    for s in range(len(shares)):
+        if math.isnan(shares[s]):
+            log_p = _log_if_independent(mixed, predicted, spans, s, scratch)
+            shares[s], scale[s] = (1.0, log_p) if log_p > -math.inf else (0.0, 0.0)
+
+
+@njit(nogil=True, cache=True)
+def _log_if_independent(mixed, predicted, spans, s, scratch):
+    """log of the formula above, summed over the labels that may follow the span; a single one where nothing does."""
+    dag, labels = mixed.wiring.dag, spans.labels[spans.starts[s] : spans.starts[s + 1]]
+    first, size, follower = spans.first[s], len(labels), spans.follower[s]
+    total = np.zeros(mixed.marginals.shape[1] if follower else 1)
+    factor = np.empty(len(total))
+    if follower:
+        for y in range(len(total)):
+            total[y] = 0.0 if spans.closing[s, y] else -math.inf
+    for k in range(first, first + size + follower):
+        behind = k == first + size
+        if mixed.known[k] >= 0:
+            for y in range(len(total)):
+                if (y if behind else labels[k - first]) != mixed.known[k]:
+                    total[y] = -math.inf
             continue
+        factor[:] = 0.0
         for c in range(dag.indptr[k], dag.indptr[k + 1]):
-            inside = dag.parent[c] - span.first
-            if dag.parent[c] >= 0 and 0 <= inside < size + span.follower:
-                factor += alpha[c] * _span_conditional(wiring, scores, c, n_labels)[labels[:, inside], own]
-            else:
-                factor += alpha[c] * found.predicted[c, own]
-        product *= factor
-    return float(product.sum())
-
-
-def _span_conditional(wiring: Wiring, scores: Scores, c: int, n_labels: int) -> Array:
-    """(L, L), p_c(y | i) of one component."""
-    table = scores.pair[wiring.dag.relation[c]].astype(np.float64) + scores.ends[wiring.child_slot[c]]
-    if wiring.parent_slot[c] >= 0:
-        table = table + scores.ends[wiring.parent_slot[c]]
-    indptr, indices, values = wiring.pair_rows
-    if len(indptr):
-        here = slice(indptr[c], indptr[c + 1])
-        table = table + (values[here] @ scores.rows[indices[here]].astype(np.float64)).reshape(n_labels, n_labels)
-    return np.asarray(special.softmax(table, axis=1))
+            inside = dag.parent[c] - first
+            within = dag.parent[c] >= 0 and 0 <= inside < size + follower
+            if within:
+                _conditional(c, mixed.wiring, mixed.model, scratch.change, scratch)
+            for y in range(len(total)):
+                own = y if behind else labels[k - first]
+                if within:
+                    factor[y] += mixed.alpha[c] * scratch.conditional[y if inside == size else labels[inside], own]
+                else:
+                    factor[y] += mixed.alpha[c] * predicted[c, own]
+        for y in range(len(total)):
+            total[y] += math.log(factor[y]) if factor[y] > 0 else -math.inf
+    return log_sum(total)

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.core.data import Classes
+from kinfolk.core.memory import check_memory
 from kinfolk.learning import lbfgs as vectors
 from kinfolk.learning.sparse import SparseRows
 
@@ -114,6 +115,21 @@ class TableShape:
         return np.concatenate([np.zeros(0, dtype), *(np.asarray(part, dtype).reshape(-1) for part in parts)])
 
 
+HELD = 13  # vectors of weights that training holds at once: points, gradients, a direction, the memory, a curvature
+
+
+def no_weights(shape: Shape | TableShape) -> NDArray[np.float32]:
+    """A flat vector of zeros to start from; an error where there is no memory to train as many weights."""
+    of = shape.tables if isinstance(shape, Shape) else shape
+    check_memory(
+        4.0 * HELD * of.size,
+        f"the model would have {of.size:,} weights, {sum(of.features):,} features for each of {of.labels:,} labels, "
+        "and those of label pairs",
+        "Leave out rare features (`min_count`), merge labels, or take a machine with more memory",
+    )
+    return np.zeros(of.size, np.float32)
+
+
 class Answer(NamedTuple):
     """Loss, and its derivatives by the stacked scores, pair, start, rows and gate; where it is known, an estimate of
     the second derivatives by pair and rows."""
@@ -173,7 +189,8 @@ class Tables:
         self._residuals, self._pair_curvature = answer.ends, answer.curvature
         for block, table, first, last in self._parts(out.tables):
             block.gradient(answer.ends[first:last], table, self.n_jobs)
-        out.start[:], out.pair[:], out.rows[:], out.gate[:] = answer.start, answer.pair, answer.rows, answer.gate
+        with np.errstate(over="ignore"):  # a sum beyond float32 becomes infinite, along which no step leads on
+            out.start[:], out.pair[:], out.rows[:], out.gate[:] = answer.start, answer.pair, answer.rows, answer.gate
         gate = weights.gate.astype(np.float64)
         vectors.linear(gradient, self.l2, flat, self.n_jobs, out=gradient)
         out.gate[:] = answer.gate + self.gate_l2 * gate
@@ -291,7 +308,7 @@ def _rows(before: dict[str, int], names: list[str]) -> NDArray[np.int64]:
 
 def inherit(before: NamedWeights, model: Any, shape: Shape) -> NDArray[Any]:
     """A flat start for `model` (features and labels learned anew): old weights where names agree, else 0."""
-    flat = np.zeros(shape.size, np.float32)
+    flat = no_weights(shape)
     node, start, pair, rows = before.weights
     pairs = model.pair_features_
     named = _rows(before.pair_features, [] if pairs is None else pairs.names())
@@ -330,7 +347,7 @@ def inherit_mixture(
     """The same for a mixture of parents; None if its old weights are of another make (other relations)."""
     if direction >= len(before.weights):
         return None
-    old, new = before.weights[direction], shape.split(np.zeros(shape.size, np.float32))
+    old, new = before.weights[direction], shape.split(no_weights(shape))
     sizes = [[len(w.tables), len(w.pair), len(w.rows), len(w.gate)] for w in (old, new)]
     if sizes[0] != sizes[1]:
         return None

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.core.checkpoint import ALONE, Step
 from kinfolk.core.threads import run_chunks
 
 Array = NDArray[Any]
@@ -33,18 +34,24 @@ def warm_start(
     rng: np.random.Generator,
     n_jobs: int = 1,
     callback: Callable[[int, float], bool | None] | None = None,
+    step: Step = ALONE,
 ) -> Array:
-    """Weights after `passes` passes; `shrink` is l2 / n_sequences. `callback(pass, loss met)` may stop it.
+    """Weights after `passes` passes; `shrink` is l2 / n_sequences. `callback(pass, loss met)` may stop it. `step`: that
+    of a checkpoint, whose passes are not done again.
 
     A strong ridge lowers the rate, so that no step shrinks the weights by more than half.
     """
+    if step.finished:
+        return np.asarray(step.kept)
     weights = weights.copy()
     if n_sequences == 0:
         return weights
     rate = min(rate, 0.5 / shrink) if shrink > 0 else rate
     shards = np.array_split(rng.permutation(n_sequences), min(SHARDS, n_sequences))
-    visits = 0
-    for number in range(1, passes + 1):
+    visits, done, kept = 0, 0, step.kept
+    if kept is not None:
+        weights, visits, done, rng.bit_generator.state = (kept[name] for name in ("weights", "visits", "passes", "rng"))
+    for number in range(done + 1, passes + 1):
         orders = [rng.permutation(shard) for shard in shards]
 
         def run(shard: int) -> tuple[Array, float]:
@@ -62,4 +69,10 @@ def warm_start(
         weights *= share
         if callback and callback(number, sum(loss for _, loss in results)):
             break
-    return weights
+        step.keep(_standing, weights, visits, number, rng)
+    return step.finish(weights)
+
+
+def _standing(weights: Array, visits: int, passes: int, rng: np.random.Generator) -> dict[str, Any]:
+    """After a pass, as a checkpoint keeps it."""
+    return {"weights": weights, "visits": visits, "passes": passes, "rng": rng.bit_generator.state}

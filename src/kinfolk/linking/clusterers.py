@@ -67,6 +67,7 @@ class Clusterer(Settings, ABC):
         first_table   items of the first of two tables, all pairs crossing them; None: one table
         """
         self.check()
+        left, right, probability = _checked_pairs(n, left, right, probability)
         unknown = int(np.isnan(probability).sum())
         if unknown:
             some = f"{unknown} of the {len(left)} pairs {'has' if unknown == 1 else 'have'}"
@@ -284,6 +285,25 @@ def usual_clusterer(training: str, of_text: bool, two_tables: bool) -> Clusterer
     if not of_text:
         return AverageLink()
     return {"ranking": ClusterSum(), "combined": AverageLink()}.get(training, SingleLink())
+
+
+def _checked_pairs(n: int, left: Any, right: Any, probability: Any) -> tuple[Array, Array, Array]:
+    """Candidate pairs with a number each, as arrays: kernels follow them without looking."""
+    left, right = (np.asarray(ends if np.size(ends) else np.empty(0, np.int64)) for ends in (left, right))
+    try:
+        probability = np.asarray(probability, np.float64)
+    except (TypeError, ValueError):
+        raise InputError("probabilities of pairs must be numbers from 0 to 1") from None
+    if not left.shape == right.shape == probability.shape == (left.size,):
+        raise InputError(
+            f"left, right and probability must have one entry a pair; got shapes {left.shape}, {right.shape} and "
+            f"{probability.shape}"
+        )
+    for name, ends in (("left", left), ("right", right)):
+        if ends.dtype.kind not in "iu" or (len(ends) and not 0 <= int(ends.min()) <= int(ends.max()) < n):
+            got = f"{ends.min()} to {ends.max()}" if ends.dtype.kind in "iu" else f"an array of {ends.dtype}"
+            raise InputError(f"{name} must be numbers of items, from 0 to {n - 1}; got {got}")
+    return left, right, probability
 
 
 def _pairs(given: Array | None, n: int, name: str) -> NDArray[np.int32]:

@@ -86,10 +86,12 @@ class NumberDifference(Comparison):
 
         def answer(left: Items, right: Items) -> Array:
             x, y = values[left], values[right]
-            apart = np.abs(x - y)
+            with np.errstate(over="ignore"):  # as far apart as can be
+                apart = np.abs(x - y)
             if self.relative:
                 size = np.maximum(np.abs(x), np.abs(y))
                 apart = np.divide(apart, size, out=apart, where=size > 0)
+                apart = np.minimum(apart, 2.0)  # numbers of two signs, whose difference may be beyond float64
             return as_column(apart)
 
         return answer

@@ -74,8 +74,9 @@ def _vectors(name: str, rows: Sequence[Sequence[Any]], ids: Sequence[str] | None
         remedy = "vectors must be of one length; write numbers that are values of their own as texts"
         raise InputError(f"column {name!r} holds lists of numbers, which are taken for vectors: {got}; {remedy}")
     made = np.full((len(rows), int(sizes[first])), np.nan, np.float32)
-    for i in np.flatnonzero(sizes).tolist():
-        made[i] = [np.nan if is_unknown(one) else one for one in rows[i]]
+    with np.errstate(over="ignore"):  # infinite to single precision, and missing below
+        for i in np.flatnonzero(sizes).tolist():
+            made[i] = [np.nan if is_unknown(one) else one for one in rows[i]]
     return _without_half(made)
 
 

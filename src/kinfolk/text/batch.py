@@ -20,7 +20,7 @@ from scipy import sparse
 
 from kinfolk.collective.aggregate import side_by_side
 from kinfolk.core.beside import Table, beside
-from kinfolk.core.data import Classes, Column, class_weights
+from kinfolk.core.data import NO_WEIGHT, Classes, Column, class_weights, sample_weights
 from kinfolk.errors import InputError
 from kinfolk.learning.sparse import SparseRows
 from kinfolk.text import schemes
@@ -83,6 +83,10 @@ class Batch:
             lengths, found = np.zeros(len(filled), np.int64), lengths
             lengths[filled] = found
         return replace(batch, corpus=corpus.with_vectors(as_vectors(as_list(vectors), lengths)))
+
+    def told(self) -> tuple[Any, ...]:
+        """All that models look at, for a digest."""
+        return self.corpus, self.items, self.extra
 
     @classmethod
     def held_out(cls, X_dev: Any, y_dev: Any, scheme: str | None, vectors_dev: Any = None) -> Batch | None:
@@ -291,15 +295,9 @@ def token_weights(
     if sizes is None:
         unit = "sentence"
         sizes = [1] * corpus.n_sentences if batch.filled is None else batch.filled.astype(int).tolist()
-    try:
-        weights: NDArray[np.float64] = np.asarray(sample_weight, np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"sample_weight must hold numbers, one a {unit}") from None
-    if weights.shape != (len(sizes),):
-        raise InputError(f"sample_weight must have one number a {unit} ({len(sizes)}); got {weights.shape}")
-    weights = np.repeat(weights, sizes)
-    if not np.isfinite(weights).all() or (weights < 0).any() or not (weights > 0).any():
-        raise InputError("sample_weight must be finite, not negative, and not all zero")
+    weights = np.repeat(sample_weights(sample_weight, len(sizes), unit), sizes)
+    if not (weights > 0).any():
+        raise InputError(NO_WEIGHT)
     by_sentence: NDArray[np.float64] = np.repeat(weights, np.diff(corpus.sentence_starts))
     return by_class * by_sentence
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.core.checkpoint import running
 from kinfolk.errors import InputError
 from kinfolk.learning.gain import in_silence
 from kinfolk.learning.loglinear import TableWeights, Weights
@@ -31,6 +32,10 @@ LEAST = 1e-9  # probability of a label that was not expected at all
 
 def temperature(tagger: Any, batch: Batch, sample_weight: Array | None = None) -> float:
     """T of a tagger, by models of its settings trained on all folds of documents but one."""
+    return running().step("temperature").once(lambda: _temperature(tagger, batch, sample_weight))
+
+
+def _temperature(tagger: Any, batch: Batch, sample_weight: Array | None) -> float:
     from scipy.optimize import minimize_scalar
 
     corpus = batch.corpus

@@ -9,9 +9,10 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
 from kinfolk.collective.sequences import TrainingData, train
-from kinfolk.core.data import finite
+from kinfolk.core.data import check_labels, finite
 from kinfolk.core.modelfile import Functions, ModelFile
 from kinfolk.core.settings import number, one_of, setting
 from kinfolk.core.threads import resolve_jobs
@@ -137,11 +138,26 @@ class Decoder(FittedDecoder):
             own = only_known(self.model._potentials(block, self.n_jobs), None if labels is None else labels[span])
             yield block, span, self._constrained(own) if constrained else own
 
+    @property
+    def bound(self) -> bool:
+        """Whether a tag scheme says which labels may follow each other."""
+        return self.model.constrain and self.coding.inner is not None
+
+    def alone(self, batch: Batch, forced: bool) -> Iterator[Array]:
+        """Of each block the scores (n, L) of tokens by themselves, less the best of each, given the labels forced."""
+        labels = self.forced_labels(batch, forced)
+        for block in self.blocks(batch):
+            known = None if labels is None else labels[block.first : block.first + len(block.node)]
+            yield from_the_top(known_alone(block.node.astype(np.float64), known))
+
     def paths(self, batch: Batch, forced: bool) -> NDArray[np.int32]:
         """Class numbers (n,) of the predicted labels."""
         if self.model._by_posterior():
             return self.best_valid(batch, self.marginals(batch, forced), forced)
         path = np.empty(batch.corpus.n_tokens, np.int32)
+        if not self.model.PAIRS and not self.bound:
+            found = [node.argmax(axis=1) for node in self.alone(batch, forced)]
+            return np.concatenate([path[:0], *found]).astype(np.int32)
         for block, span, potentials in self.chains(batch, forced, constrained=True):
             path[span], scores = chain.viterbi(self.model._for_labels(potentials), self.n_jobs)
             check_possible(scores, block.first, block.starts, batch.corpus)
@@ -149,6 +165,9 @@ class Decoder(FittedDecoder):
 
     def marginals(self, batch: Batch, forced: bool) -> Array:
         """(n, L) probability of each class at each token."""
+        if not self.model.PAIRS:
+            found = [special.softmax(node, axis=1) for node in self.alone(batch, forced)]
+            return np.concatenate([np.empty((0, len(self.coding.classes))), *found])
         out = np.empty((batch.corpus.n_tokens, len(self.coding.classes)))
         for block, span, potentials in self.chains(batch, forced, self.model.CONDITIONS):
             out[span], log_z = chain.marginals(potentials, self.n_jobs)
@@ -192,11 +211,15 @@ class Decoder(FittedDecoder):
 
 def only_known(potentials: Potentials, labels: NDArray[np.int32] | None) -> Potentials:
     """Forbid all labels but the known one where one is known."""
+    return potentials._replace(node=known_alone(potentials.node, labels))
+
+
+def known_alone(node: Array, labels: NDArray[np.int32] | None) -> Array:
+    """Scores (n, L) with -inf for all labels but the known one where one is known."""
     if labels is None:
-        return potentials
+        return node
     known = labels[:, None]
-    kept = (known < 0) | (known == np.arange(potentials.node.shape[1]))
-    return potentials._replace(node=np.where(kept, potentials.node, -np.inf))
+    return np.where((known < 0) | (known == np.arange(node.shape[1])), node, -np.inf)
 
 
 def check_possible(scores: Array, first: int, starts: NDArray[np.int64], corpus: Corpus) -> None:
@@ -398,7 +421,7 @@ class MEMM(ChainTagger):
     LOSS: ClassVar[str] = "memm"
 
     def _potentials(self, block: Block, n_jobs: int) -> Potentials:
-        return conditional_potentials(block.node, block.pair, block.start, block.starts, n_jobs)
+        return conditional_potentials(from_the_top(block.node), block.pair, block.start, block.starts, n_jobs)
 
     def _by_posterior(self) -> bool:
         return self.decode == "posterior"
@@ -423,6 +446,10 @@ class MaxEnt(ChainTagger):
 
     LOSS: ClassVar[str] = "maxent"
     PAIRS: ClassVar[bool] = False
+
+    def _check_labels(self, coding: LabelCoding) -> None:
+        if self.constrain and coding.inner is not None:
+            check_labels(len(coding.classes), "set `constrain=False`, so that no tag asks for the one before it")
 
     def _potentials(self, block: Block, n_jobs: int) -> Potentials:
         n_labels = block.node.shape[1]

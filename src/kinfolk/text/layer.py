@@ -25,6 +25,7 @@ from kinfolk.collective.layer import GIVEN, CollectiveLayer, LayerExplanation, e
 from kinfolk.collective.relations import Neighbourhood
 from kinfolk.collective.stacking import put_templates, restored_templates
 from kinfolk.collective.templates import Count, TemplateSet, Window, set_known
+from kinfolk.core.data import check_labels
 from kinfolk.core.modelfile import Functions, ModelFile, fits, restored
 from kinfolk.core.settings import FLAG, NONE, check_settings, setting, whole
 from kinfolk.core.threads import resolve_jobs
@@ -159,6 +160,7 @@ class PooledTagger(TokenModel):
                 "one document is too little: what company adds is learned by documents held out; give two with labels"
             )
         coding = coding_of(corpus, given)
+        check_labels(len(coding.classes), "keep the probabilities as they are")
         labels = coding.encode(corpus)
         table = given.aligned(coding.classes, seen=[coding.classes.names[k] for k in np.unique(labels[labels >= 0])])
         warn_of_in_sample(table, labels)

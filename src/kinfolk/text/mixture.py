@@ -31,7 +31,14 @@ from kinfolk.core.threads import resolve_jobs
 from kinfolk.core.training import combined, warn_unless_converged
 from kinfolk.errors import SettingError
 from kinfolk.inference.chain import expected_correct, k_best
-from kinfolk.inference.mixture import Dag, LabelledSpan, beliefs, build_dag, mixture_span_probabilities
+from kinfolk.inference.mixture import (
+    Dag,
+    LabelledSpan,
+    SpanProbabilities,
+    beliefs,
+    build_dag,
+    mixture_span_probabilities,
+)
 from kinfolk.learning.loglinear import TableWeights, inherit_mixture
 from kinfolk.text.batch import Batch, Confidence
 from kinfolk.text.chain import FittedDecoder, check_possible, only_known
@@ -217,11 +224,15 @@ class MixtureDecoder(FittedDecoder):
         """The mean over directions; exact where it is from every side."""
         ends = {*batch.corpus.sentence_starts.tolist()}
         spans = [LabelledSpan(s.start, path[s.start : s.end], s.end not in ends) for s in found]
-        return self._probabilities(batch, spans, continues, forced)
+        values, exact, _ = self._probabilities(batch, spans, continues, forced)
+        return Confidence(values, exact)
 
-    def _probabilities(self, batch: Batch, spans: Sequence[LabelledSpan], continues: Array, forced: bool) -> Confidence:
+    def _probabilities(
+        self, batch: Batch, spans: Sequence[LabelledSpan], continues: Array, forced: bool
+    ) -> SpanProbabilities:
         labels = self.forced_labels(batch, forced)
-        confidence = Confidence(np.zeros(len(spans)), np.ones(len(spans), bool))
+        n, share = len(spans), 1 / len(self.directions)
+        values, exact, logs = np.zeros(n), np.ones(n, bool), np.full(n, -np.inf)
         for direction, sample in self.samples(batch):
             wirings, scores = sample.wired.wirings, sample.scores(direction.weights, self.n_jobs)
             alphas = sample.alphas(direction.weights.gate)
@@ -229,9 +240,10 @@ class MixtureDecoder(FittedDecoder):
             part = mixture_span_probabilities(
                 wirings[0], scores, alphas[0], known, spans, continues, labels, n_jobs=self.n_jobs
             )
-            confidence.values[:] += part.values / len(self.directions)
-            confidence.exact[:] &= part.exact
-        return confidence
+            values += share * part.values
+            exact &= part.exact
+            logs = np.logaddexp(logs, np.log(share) + part.logs)
+        return SpanProbabilities(values, exact, logs)
 
     def k_best(self, batch: Batch, k: int, forced: bool) -> list[list[tuple[Array, float]]]:
         """For each sentence the k valid labellings with most expected right labels, best first, and of each the log of
@@ -246,16 +258,15 @@ class MixtureDecoder(FittedDecoder):
             for path in paths
         ]  # fmt: skip
         n_labels = len(self.coding.classes)
-        values, exact = self._probabilities(batch, spans, np.zeros((n_labels, n_labels), bool), forced)
+        _, exact, logs = self._probabilities(batch, spans, np.zeros((n_labels, n_labels), bool), forced)
         if not exact.all():
             log.warning(
                 "MixtureTagger: %d of %d probabilities of k best labellings are approximated, with tokens of other "
                 "sentences as if independent of each other; exactly they would take too much work",
                 (~exact).sum(), len(exact),
             )  # fmt: skip
-        with np.errstate(divide="ignore"):
-            logs = iter(np.log(values).tolist())
-        return [[(path, next(logs)) for path in paths] for paths, _ in found]
+        log_p = iter(logs.tolist())
+        return [[(path, next(log_p)) for path in paths] for paths, _ in found]
 
     def components(self, batch: Batch, tokens: Sequence[int]) -> list[list[Component]]:
         """Who speaks for each token, in every direction; weights of all sum to 1."""

@@ -33,7 +33,7 @@ from kinfolk.core.training import Convergence, Stage, TrainingPlan
 from kinfolk.errors import SettingError
 from kinfolk.inference.loopy import Propagation, edge_beliefs
 from kinfolk.learning.gain import in_silence
-from kinfolk.learning.loglinear import Shape, TableWeights, Weights, inherit_mixture
+from kinfolk.learning.loglinear import Shape, TableWeights, Weights, inherit_mixture, no_weights
 from kinfolk.learning.sparse import SparseRows
 from kinfolk.text.batch import Batch, Confidence
 from kinfolk.text.chain import FittedDecoder
@@ -132,7 +132,7 @@ class SkipChainCRF(Propagates, GuardedTagger):
         linear = Shape(rows.n_columns, n_labels)
 
         def whole(chain: Weights) -> TableWeights:
-            none = shape.split(np.zeros(shape.size, np.float32))
+            none = shape.split(no_weights(shape))
             none.pair[0] = chain.pair
             return TableWeights([chain.node], chain.start, none.pair, none.rows, none.gate)
 

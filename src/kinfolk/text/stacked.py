@@ -28,6 +28,7 @@ from kinfolk.collective.stacking import (
     restored_templates,
 )
 from kinfolk.collective.templates import Count, TemplateSet, Window, as_templates, set_known
+from kinfolk.core.checkpoint import check_checkpoint, going_on, running
 from kinfolk.core.modelfile import Functions, ModelFile, fits, restored
 from kinfolk.core.settings import FLAG, NONE, check_settings, one_of, setting, whole
 from kinfolk.core.threads import resolve_jobs
@@ -198,8 +199,14 @@ def cross_fitted(training: Training, instances: TokenInstances, n_folds: int) ->
     assert rows is not None
     for hidden in range(n_folds):
         mine = fold[labelled] == hidden
-        model = instances.learn(level, labelled[~mine], rows[~mine])
-        found[labelled[mine]] = instances.proba(model, labelled[mine], rows[mine])
+        rest = labelled[~mine], rows[~mine]
+        found[labelled[mine]] = (
+            running()
+            .step("to choose by")
+            .once(
+                lambda: instances.proba(instances.learn(level, *rest), labelled[mine], rows[mine])  # noqa: B023
+            )
+        )
     if instances.base_alone:
         single = alone(instances.batch.corpus)[instances.batch.corpus.token_documents]
         found[single] = base[single]
@@ -369,6 +376,7 @@ class StackedTagger(StackedModel, TokenModel):
         documents: Any = None,
         vectors: Any = None,
         vectors_dev: Any = None,
+        checkpoint: PathLike | None = None,
     ) -> Self:
         """Train on a Corpus, on a list of such, or on sentences `X` with labels `y`.
 
@@ -379,12 +387,15 @@ class StackedTagger(StackedModel, TokenModel):
         words, documents  of feature dicts, as in `Tagger.fit`
         vectors           dense columns of tokens, as `Tagger.fit` takes them; every level sees them
         vectors_dev       the same for X_dev
+        checkpoint        a file that `fit` goes on from if it was stopped, as in `Tagger.fit`
         """
+        check_checkpoint(checkpoint)
         instances, depth = self._prepared(X, y, sample_weight, words, documents, vectors)
         held_out = Batch.held_out(X_dev, y_dev, instances.bases[0].scheme, vectors_dev)
         if held_out is not None:
             instances.held_out = HeldOut(held_out, self)
-        with self._all_or_nothing():
+        given = instances.batch, held_out, instances.weights, instances.fold
+        with going_on(checkpoint, self, *given), self._all_or_nothing():
             guards = self._guards(self.known, depth)
             training = self._trained(instances, self.known, depth, guards)
             chosen = self._gain_to_choose_by(training, instances)

@@ -24,6 +24,7 @@ from kinfolk.errors import InputError
 
 ROWS = 4096  # worked on together: a block stays in cache
 CONSTANT = 1e-6  # a standard deviation below this share of the mean is rounding
+FAINT = 1e-30  # and so is one below this, of which float32 has few digits or none
 WITHOUT = "Where a word has no vector give zeros, or the mean of the others"
 UNNAMED = "vectors"  # what all columns are called where they have no names
 APART = (
@@ -159,7 +160,7 @@ class VectorColumns:
         for _, block in _blocks(vectors):
             square += ((block - mean) ** 2).sum(axis=0)
         deviation = np.sqrt(square / max(1, n))
-        scale = np.where(deviation > CONSTANT * np.abs(mean), deviation, np.inf)
+        scale = np.where(deviation > np.maximum(CONSTANT * np.abs(mean), FAINT), deviation, np.inf)
         return cls(mean.astype(np.float32), np.minimum(scale, LARGEST_VALUE).astype(np.float32), names)
 
     @property
@@ -187,7 +188,15 @@ class VectorColumns:
         made, per = np.empty(vectors.shape, np.float32), 1 / self.scale
         for first, block in _blocks(vectors):
             out = np.subtract(block, self.mean, out=made[first : first + len(block)])
-            out *= per
+            with np.errstate(over="ignore"):  # told below
+                out *= per
+            if max(out.max(initial=0), -out.min(initial=0)) > LARGEST_VALUE:
+                row, column = map(int, np.argwhere(np.abs(out) > LARGEST_VALUE)[0])
+                raise InputError(
+                    f"vectors must be of the scale they had in training; token {first + row} has {block[row, column]} "
+                    f"in column {column}, where they deviated by {self.scale[column]:g} from {self.mean[column]:g}. "
+                    "Make them as for training"
+                )
         return made
 
     def groups(self) -> tuple[list[str], NDArray[np.int64]]:
