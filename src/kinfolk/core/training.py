@@ -226,6 +226,7 @@ class TrainingPlan:
     dense_l2: float | None = None  # the ridge on weights of dense columns; None: l2
     early: bool = False  # whether a few stochastic passes are all, where they can be
     memory: int = 3  # steps that the optimiser remembers
+    lengthening: float = math.inf  # so many times the last step is the longest that is tried next
     by_held_out: bool = True  # whether held-out scores end training and choose the weights; else they are kept, no more
     warns: bool = True  # whether an end without convergence is a warning
     stall: str = "Usually harmless: rounding. Scale down very large feature values if accuracy is poor."
