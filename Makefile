@@ -16,7 +16,7 @@ RELEASE_INSTALLED := $(VENV)/.installed-release
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lint test test-spark test-lowest coverage check fuzz bench docs test-docs dist mutants clean
+.PHONY: help demo lint test test-spark test-lowest coverage check fuzz faults bench docs test-docs dist mutants clean
 
 help:
 	@echo "make demo   three generated worlds (names, papers, customers): what the company adds, in a table and a page"
@@ -27,6 +27,7 @@ help:
 	@echo "make lint   ruff (format and rules) and mypy"
 	@echo "make check  lint and the test suite"
 	@echo "make fuzz   forged model files, mangled inputs, any command: TRIES=10000, SEED=0, ONLY=readers"
+	@echo "make faults  work killed at random moments, which has to go on to the same end: KILLS=300, SEED=0, SIZE=50 (seconds a training)"
 	@echo "make bench  speed and memory beside python-crfsuite, mixture and skip chain beside the CRF, stacking, linkage"
 	@echo "make docs   the guides as a site, in site/index.html; needs no network to be read"
 	@echo "make test-docs   the site in a browser: its search, opened from the folder, and its reference"
@@ -93,6 +94,12 @@ ONLY ?= all
 
 fuzz: $(TESTS_INSTALLED)
 	$(BIN)/python tests/fuzz/fuzz.py --tries $(TRIES) --seed $(SEED) --only $(ONLY)
+
+KILLS ?= 300
+SIZE ?= 50
+
+faults: $(TESTS_INSTALLED)
+	$(BIN)/python tests/faults/faults.py --kills $(KILLS) --seed $(SEED) --size $(SIZE)
 
 bench: $(TESTS_INSTALLED)
 	$(BIN)/python benchmarks/reading.py

@@ -2,10 +2,12 @@
 
     python spark_local.py '{"what": "records", "records": 200000, "cores": 2, "times": 3}'    clusters of customers
     python spark_local.py '{"what": "nodes", "nodes": 300000, "cores": 2, "times": 3}'        labels of nodes, written
+    python spark_local.py '{"what": "tokens", "tokens": 300000, "cores": 2, "times": 3}'      labels of tokens, written
 
 Needs PySpark and Java 17 (make test-spark installs the first). The last line it prints is its answer, as JSON: seconds
-of the first run on Spark, which starts workers and loads their kernels, and of later ones beside threads, by turns; by
-step of the engine, those of the last one.
+of the first run on Spark, which starts workers and loads their kernels, and of later ones beside threads, by turns, and
+those of processors (of Java's compiler too); by step of the engine, those of the last one. Linux only: it reads
+/proc.
 """
 
 from __future__ import annotations
@@ -23,10 +25,25 @@ from typing import Any
 
 import numpy as np
 from linkage_scale import PEOPLE, TRAINED_ON
+from scale import newswire_table, processor_seconds
 
 Answer = dict[str, Any]
 Steps = dict[str, list[tuple[str, float]]]
-STEPS = ("read", "map", "make", "add", "number", "fill", "rows", "arrow", "units", "map_with", "write")
+STEPS = (
+    "read",
+    "map",
+    "make",
+    "add",
+    "number",
+    "fill",
+    "rows",
+    "arrow",
+    "units",
+    "map_with",
+    "labelled",
+    "answered",
+    "write",
+)
 
 
 @contextmanager
@@ -146,41 +163,9 @@ def nodes(nodes: int, cores: int = 2, times: int = 3, seed: int = 0) -> Answer:
     }  # fmt: skip
 
 
-def by_turns(
-    on_spark: Callable[[], tuple[Any, Steps]], in_threads: Callable[[], Any], times: int
-) -> tuple[Any, Any, Answer, Steps]:
-    """What both answer; seconds of the first turn, of the others, and how many times as long Spark takes once warm, by
-    the medians; and the steps of the last turn."""
-    found: dict[str, list[float]] = {"spark": [], "threads": []}
-    for _ in range(times + 1):
-        began = time.perf_counter()
-        ours, steps = on_spark()
-        found["spark"].append(time.perf_counter() - began)
-        began = time.perf_counter()
-        known = in_threads()
-        found["threads"].append(time.perf_counter() - began)
-        print({name: round(seconds[-1], 1) for name, seconds in found.items()}, file=sys.stderr, flush=True)
-    first = {name: seconds.pop(0) for name, seconds in found.items()}
-    middle = {name: statistics.median(seconds) for name, seconds in found.items()}
-    return ours, known, {"first": first, **found, "ratio": middle["spark"] / middle["threads"]}, steps
-
-
-# A part for each task: its name, and what answers for so many of it.
-PARTS: dict[str, Callable[..., Answer]] = {"records": records, "nodes": nodes}
-
-
-def main(what: str, **settings: Any) -> Answer:
-    busy = os.getloadavg()[0]
-    return {"load_average": busy, **PARTS[what](**settings)}
-
-
 def tokens(tokens: int, cores: int = 2, times: int = 3, seed: int = 0) -> Answer:
-    """Label generated newswire with a linear-chain CRF, from one Parquet file to another:
-
-    python spark_local.py '{"what": "tokens", "tokens": 300000, "cores": 2, "times": 3}'
-    """
+    """Label generated newswire with a linear-chain CRF, from one Parquet file to another."""
     from pyarrow import parquet
-    from scale import newswire_table
 
     from kinfolk.datasets.newswire import generate_newswire
     from kinfolk.engines.spark import Spark
@@ -190,25 +175,51 @@ def tokens(tokens: int, cores: int = 2, times: int = 3, seed: int = 0) -> Answer
     with tempfile.TemporaryDirectory() as folder, started(cores, folder) as session:
         path = f"{folder}/tokens.parquet"
         parquet.write_table(newswire_table(tokens, seed), path)
-        found: dict[str, list[float]] = {"spark": [], "threads": []}
-        for turn in range(times + 1):
+
+        def on_spark() -> tuple[Any, Steps]:
             with Spark(session) as engine:
                 steps = watched(engine)
-                for name, place in (("spark", engine), ("threads", None)):
-                    began = time.perf_counter()
-                    tagger.tag(path, engine=place, into=f"{folder}/{name}-{turn}.parquet")
-                    found[name].append(time.perf_counter() - began)
-            print({name: round(seconds[-1], 1) for name, seconds in found.items()}, file=sys.stderr, flush=True)
-        ours, known = (parquet.read_table(f"{folder}/{name}-{times}.parquet") for name in found)
+                return tagger.tag(path, engine=engine, into=f"{folder}/spark.parquet"), steps
+
+        def in_threads() -> Any:
+            return tagger.tag(path, into=f"{folder}/threads.parquet")
+
+        ours, known, seconds, steps = by_turns(on_spark, in_threads, times)
+        ours, known = (parquet.read_table(one) for one in (ours, known))
+    return {"tokens": known.num_rows, "cores": cores, **seconds, "same": ours.equals(known), "steps": steps}
+
+
+def by_turns(
+    on_spark: Callable[[], tuple[Any, Steps]], in_threads: Callable[[], Any], times: int
+) -> tuple[Any, Any, Answer, Steps]:
+    """What both answer; seconds, and those of processors, of the first turn and of the others; how many times as long
+    Spark takes once warm, by the medians; and the steps of the last turn."""
+    found: dict[str, list[float]] = {"spark": [], "threads": [], "spark_cpu": [], "threads_cpu": []}
+
+    def timed(name: str, call: Callable[[], Any]) -> Any:
+        busy, began = processor_seconds(), time.perf_counter()
+        answer = call()
+        found[name].append(time.perf_counter() - began)
+        found[f"{name}_cpu"].append(processor_seconds() - busy)
+        return answer
+
+    for _ in range(times + 1):
+        ours, steps = timed("spark", on_spark)
+        known = timed("threads", in_threads)
+        print({name: round(seconds[-1], 1) for name, seconds in found.items()}, file=sys.stderr, flush=True)
     first = {name: seconds.pop(0) for name, seconds in found.items()}
     middle = {name: statistics.median(seconds) for name, seconds in found.items()}
-    return {
-        "tokens": known.num_rows, "cores": cores, "first": first, **found, "ratio": middle["spark"] / middle["threads"],
-        "same": ours.equals(known), "steps": steps,
-    }  # fmt: skip
+    ratios = {"ratio": middle["spark"] / middle["threads"], "cpu_ratio": middle["spark_cpu"] / middle["threads_cpu"]}
+    return ours, known, {"first": first, **found, **ratios}, steps
 
 
-PARTS["tokens"] = tokens
+# A part for each task: its name, and what answers for so many of it.
+PARTS: dict[str, Callable[..., Answer]] = {"records": records, "nodes": nodes, "tokens": tokens}
+
+
+def main(what: str, **settings: Any) -> Answer:
+    busy = os.getloadavg()[0]
+    return {"load_average": busy, **PARTS[what](**settings)}
 
 
 if __name__ == "__main__":

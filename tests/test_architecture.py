@@ -145,28 +145,3 @@ def test_kernels_are_compiled_in_one_place():
     """Which knows where they are kept, and tells before the first is compiled."""
     numba = faults(lambda module: "numba" in {name.split(".")[0] for _, name in imports(parsed(module))})
     assert list(numba) == ["core/kernels"]
-
-
-def test_kernels_call_kernels_of_their_own_file():
-    """numba does not see a change to a kernel of another file; our store sees one to those of core/kernels."""
-
-    def kernels(module: str) -> set[str]:
-        if module not in MODULES or module == "core/kernels":  # a package, or the kernels that all may call
-            return set()
-        functions = (node for node in parsed(module).body if isinstance(node, ast.FunctionDef))
-        return {one.name for one in functions if any("njit" in ast.dump(mark) for mark in one.decorator_list)}
-
-    def abroad(module: str) -> set[str]:
-        foreign = {
-            alias.asname or alias.name
-            for node in parsed(module).body
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("kinfolk.")
-            for alias in node.names
-            if alias.name in kernels(node.module.removeprefix("kinfolk.").replace(".", "/"))
-        }
-        inside = (node for node in parsed(module).body if getattr(node, "name", None) in kernels(module))
-        called = {call.func.id for one in inside for call in ast.walk(one)
-                  if isinstance(call, ast.Call) and isinstance(call.func, ast.Name)}  # fmt: skip
-        return called & foreign
-
-    assert not faults(abroad)

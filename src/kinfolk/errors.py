@@ -68,6 +68,10 @@ class UntrustedError(ModelFileError):
         self.what, self.types = what, types
 
 
+class CheckpointError(KinfolkError):
+    """A checkpoint of other work, one that is damaged, or one that cannot be written."""
+
+
 class NotFittedError(KinfolkError, ValueError, AttributeError):
     """Asked to predict before `fit` or before a model was loaded."""
 
@@ -83,6 +87,10 @@ class DataWarning(UserWarning):
 
 class SettingWarning(UserWarning):
     """A setting that is taken and has no effect, or another than its name says; the message says what is done."""
+
+
+class CheckpointWarning(UserWarning):
+    """A checkpoint that could not be written while work goes on; what was written before still stands."""
 
 
 class GainWarning(UserWarning):

@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 
+import kinfolk as kf
 from kinfolk.cli import reproduce
 from kinfolk.errors import InputError
 from kinfolk.papers import evidence
 from kinfolk.papers.evidence import BEGIN, END, SPEED_BEGIN, SPEED_END, Line
 from kinfolk.papers.harness import Report
+from stopped import Killed, killed_after
 
 PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d4948445200000001000000010806000000"
@@ -200,3 +202,37 @@ def test_mistakes_are_told_before_the_work(kinfolk, experiments, tmp_path: Path)
         answer = kinfolk("reproduce", *words, "--data", tmp_path)
         assert answer.status == 2 and told in answer.err
     assert RUNS == []
+
+
+# -- with a checkpoint ------------------------------------------------------------------------------------
+
+
+def trained() -> Report:
+    """Two models, and how often each was trained to the end."""
+    corpus = kf.generate_newswire(4)
+    models = [kf.MEMM(n_jobs=1, l2=l2, tolerance=0.03).fit(corpus) for l2 in (0.1, 1.0)]
+    scores = [float(model.weights_.node.sum()) for model in models]
+    rows = [{"dataset": "d", "split": "test", "model": str(i), "f1": score} for i, score in enumerate(scores)]
+    return Report("trained", rows, 1.0, {}, ("f1",))
+
+
+@pytest.mark.parametrize("names", [["trained"], ["one-table", "no-data", "trained"]])
+def test_an_experiment_that_was_stopped_goes_on(
+    kinfolk, experiments, tmp_path: Path, names: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setitem(sys.modules, "kinfolk.papers.fake_trained", fake("fake_trained", "About.\n\nMore.", trained))
+    monkeypatch.setitem(experiments, "trained", "fake_trained.run")
+    command = ["reproduce", *names, "--data", tmp_path, "--json", tmp_path / "found.json"]
+    command += ["--report", tmp_path / "page.html"] if len(names) > 1 else []
+    run = tmp_path / ("run" if len(names) == 1 else "run.trained")
+    with killed_after(30), pytest.raises(Killed):
+        kinfolk(*command, "--checkpoint", tmp_path / "run")
+    assert run.exists()
+    searches: list[int] = []
+    monkeypatch.setattr("kinfolk.core.checkpoint.Step.keep", lambda *_: searches.append(1))
+    kinfolk(*command, "--checkpoint", tmp_path / "run")
+    assert not [name for name in tmp_path.iterdir() if name.name.startswith("run")]
+    found = json.loads((tmp_path / "found.json").read_text())
+    rows = found["rows"] if len(names) == 1 else found["trained"]["rows"]
+    assert rows == trained().rows
+    assert 0 < len(searches) < 60

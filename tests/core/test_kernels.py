@@ -5,6 +5,7 @@ A folder that cannot be written to is one whose place is taken by a file: this k
 
 from __future__ import annotations
 
+import importlib
 import os
 import runpy
 import shutil
@@ -172,6 +173,28 @@ def test_a_change_to_the_shared_kernels_is_seen_by_those_that_call_them(
     assert kernel.asked(2.0) == (first, 1)
     monkeypatch.setattr(kernels, "_own_stamp", lambda: "the file has changed")
     assert kernel.asked(2.0) == (first, 0)
+
+
+def test_a_change_to_an_imported_kernel_is_seen_however_far_away(kernel: Kernel, monkeypatch: pytest.MonkeyPatch):
+    """numba looks at the file of a kernel alone."""
+    folder = kernel.source.parent
+    monkeypatch.syspath_prepend(folder)
+    far = KERNEL.replace("doubled", "far")
+    (folder / "far_kernel.py").write_text(far)
+    (folder / "near_kernel.py").write_text(
+        "from far_kernel import far\n" + KERNEL.replace("doubled", "near").replace("x + x", "far(x)")
+    )
+    kernel.source.write_text("from near_kernel import near\n" + KERNEL.replace("x + x", "near(x)"))
+
+    def asked() -> tuple[float, int]:
+        for name in ("far_kernel", "near_kernel"):
+            sys.modules.pop(name, None)
+        importlib.invalidate_caches()
+        return kernel.asked(2.0)
+
+    assert asked() == (4.0, 0) and asked() == (4.0, 1)
+    (folder / "far_kernel.py").write_text(far.replace("x + x", "x + x + 1"))
+    assert asked() == (5.0, 0) and asked() == (5.0, 1)
 
 
 def test_another_kernel_in_the_place_of_one_is_not_run(kernel: Kernel):

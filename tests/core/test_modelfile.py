@@ -355,7 +355,7 @@ def test_a_reader_never_sees_half_a_file(saved: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(os, "fsync", look)
     write_model_file(saved, {"kind": "new"}, {"a": np.ones(10**6)})
-    assert seen == [HEADER]
+    assert seen == [HEADER, {"kind": "new"}], "before it is in its place, and when the folder is synced"
     assert read_model_file(saved).header == {"kind": "new"}
     assert list(saved.parent.iterdir()) == [saved]
 

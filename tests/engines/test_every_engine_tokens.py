@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import kinfolk as kf
 from kinfolk.core.engine import Engine
 from kinfolk.engines.duckdb import DuckDB
+from kinfolk.engines.spark import runs_begin, with_units
 from kinfolk.errors import InputError, SettingError
 
 pyarrow = pytest.importorskip("pyarrow", reason="tables of Arrow need pyarrow")
@@ -59,7 +60,8 @@ def place(request: pytest.FixtureRequest) -> Iterator[Any]:
     if request.param != "spark":
         yield kf.Threads() if request.param == "threads" else request.getfixturevalue("small_duckdb")
         return
-    with kf.Spark(request.getfixturevalue("spark_session")) as engine:
+    with pytest.MonkeyPatch.context() as patch, kf.Spark(request.getfixturevalue("spark_session")) as engine:
+        patch.setattr("kinfolk.engines.spark.BEGINNINGS", 5)  # so that small tables are cut too
         yield engine
 
 
@@ -270,3 +272,30 @@ def test_models_of_dicts_and_strange_engines_are_refused(tagger: Any):
         of_dicts.tag(table_of(corpus(2, 1)), word="text")
     with pytest.raises(SettingError, match="engine must be an engine"):
         tagger.tag(table_of(corpus(2, 1)), word="text", engine="duckdb")
+
+
+@settings(deadline=None, max_examples=60, derandomize=True)
+@given(
+    sizes=st.lists(st.integers(1, 12), max_size=20),
+    n_runs=st.integers(1, 5),
+    known=st.integers(1, 9),
+    cut=st.integers(1, 9),
+)
+def test_rows_find_their_run_and_unit(sizes: list[int], n_runs: int, known: int, cut: int) -> None:
+    """Spark: no run cuts a unit, runs follow each other, and each begins in its stretch or later."""
+    document = np.repeat(np.arange(len(sizes)), sizes)
+    first = (np.cumsum(sizes) - sizes)[document] if sizes else document
+    n_rows, rows = len(document), np.arange(len(document))
+    stretch = -(-n_rows // n_runs) or 1
+    starts = [min(these) for _, these in groupby(sorted({*first.tolist()}), lambda row: row // known)]
+    begins, before = map(np.array, runs_begin(starts, n_runs, stretch))
+    at = rows // stretch
+    run = np.where(rows < begins[at], before[at], at)
+    assert (run == run[first]).all() and (np.diff(run, prepend=0) >= 0).all() and (run <= at).all()
+    batches = pyarrow.table({"row": rows, "document": [f"d{k}" for k in document]}).to_batches(cut)
+    units = [
+        unit
+        for batch in with_units((one for one in batches if one.num_rows), 1)
+        for unit in batch.column("unit").to_pylist()
+    ]
+    assert units == first.tolist()

@@ -117,6 +117,11 @@ FOUND: dict[str, tuple[str, Change, str]] = {
         lambda header, _: header["stacked"]["templates"][0].update(template="Concat", slots=10**12),
         "slots",
     ),
+    "a flag of a comparison that is a list": (
+        "linker",
+        lambda header, _: header["linker"]["features"][0].update(normalise=[1]),
+        "normalise must be one of True, False",
+    ),
 }  # fmt: skip
 
 

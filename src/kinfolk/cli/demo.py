@@ -10,12 +10,15 @@ records   customers who filled in a short form several times, in a hurry: typos,
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, stdev
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -305,14 +308,14 @@ def demo(
     from kinfolk.core.modelfile import check_writable
 
     check_writable(report)
-    _log("getting ready: the first time, numeric kernels are compiled, which takes about a minute")
-    trained(0, TINY)
     found: list[tuple[Comparison, ...]] = []
-    for number in range(seed, seed + seeds):
-        models = trained(number, SIZES, _log)
-        found.append(models.comparisons)
-        if number == seed:
-            write_demo_report(report, models)
+    with _compiled_from_the_end():
+        trained(0, TINY)
+        for number in range(seed, seed + seeds):
+            models = trained(number, SIZES, _log)
+            found.append(models.comparisons)
+            if number == seed:
+                write_demo_report(report, models)
     summaries = [Summary(runs) for runs in zip(*found, strict=True)]
     if as_json:
         tasks = [summary.as_dict() for summary in summaries]
@@ -330,3 +333,42 @@ def _log(text: str) -> None:
     """Progress, for somebody who is looking."""
     if sys.stderr.isatty():
         typer.echo(text, err=True)
+
+
+# -- The first time ------------------------------------------------------------------------------------
+#
+# numba compiles one kernel at a time in a process, so a second process compiles those that are needed last, while this
+# one begins with the first. Each finds on disk what the other has done.
+
+
+@contextmanager
+def _compiled_from_the_end() -> Iterator[None]:
+    from kinfolk.core.kernels import is_first_use
+    from kinfolk.core.threads import resolve_jobs
+
+    if not is_first_use("kinfolk.inference.clustering"):
+        yield
+        return
+    _log("getting ready: the first time, numeric kernels are compiled, which takes half a minute")
+    beside = resolve_jobs(-1) > 1 and subprocess.Popen(
+        [sys.executable, "-m", "kinfolk.cli.demo"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        yield
+    finally:
+        if beside:
+            beside.kill()
+            beside.wait()
+
+
+def _compile_the_last_first() -> None:
+    linker, customers, links = _records(0, TINY.records, lambda text: None)
+    stacked, graph, truth, nodes = _nodes(0, TINY.papers, lambda text: None)
+    tagger, corpus, tokens = _tokens(0, TINY.documents, lambda text: None)
+    with TemporaryDirectory() as folder:
+        models = Trained(tagger, corpus, stacked, graph, truth, linker, customers, (tokens, nodes, links))
+        write_demo_report(Path(folder, "demo.html"), models)
+
+
+if __name__ == "__main__":
+    _compile_the_last_first()

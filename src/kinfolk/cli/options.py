@@ -50,6 +50,18 @@ def refuse_overwriting(
         raise SettingError.saying(f"{option} {out} would overwrite {what}: name another")
 
 
+def check_going_on(checkpoint: Path | None, *files: str | Path | None, quiet: bool = False) -> None:
+    """Whether work can be kept there; and whether it goes on from there is told."""
+    if checkpoint is None:
+        return
+    from kinfolk.core.checkpoint import check_checkpoint
+
+    check_checkpoint(checkpoint)
+    refuse_overwriting(checkpoint, "--checkpoint", *files)
+    if checkpoint.exists() and not quiet:
+        typer.echo(f"goes on from {checkpoint}", err=True)
+
+
 def names_in(text: str) -> list[str]:
     """Names with commas between them."""
     return [name.strip() for name in text.split(",") if name.strip()]
@@ -432,6 +444,13 @@ def examples(*commands: str) -> str:
 
 
 Jobs = Annotated[int, typer.Option(help="Threads; -1 = every core.")]
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option(
+        help="File that what is done so far goes to, every quarter of a minute: the same command, should it be "
+        "stopped, goes on from there, to the same end. It is removed when all is written."
+    ),
+]
 Trust = Annotated[
     list[str] | None,
     typer.Option(help="Type or pattern in the model file to load though a forged one could do harm; may be repeated."),

@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from kinfolk.cli.options import examples
+from kinfolk.cli.options import check_going_on, examples
 from kinfolk.cli.output import Table, show
 from kinfolk.errors import InputError, SettingError
 
@@ -66,6 +66,11 @@ def reproduce(
     ] = None,
     again: Annotated[bool, typer.Option("--again", help="Run anew what is kept from before.")] = False,
     jobs: Annotated[int, typer.Option(help="Threads; -1 = every core.")] = -1,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="File that what is done so far of an experiment goes to: the same command, should it be "
+                          "stopped, goes on from there. Of several each has its own, with its name behind this one."),
+    ] = None,
 ) -> None:  # fmt: skip
     """Run an experiment and print its table; or run several or all of them, keep what they find, and write pages."""
     names = _names(experiments or [])
@@ -81,12 +86,14 @@ def reproduce(
         raise SettingError.saying(f"{' '.join(experiments or [])} {why}; leave --figure out")
     if not keeps and again:
         raise SettingError.saying(f"{names[0]} is run anew every time; --again is for all")
+    check_going_on(checkpoint, json_file, figure, page, markdown, readme)
     if not keeps:
-        return _one(names[0], _data_folder(data), page, json_file, figure or Path(f"{names[0]}.png"), jobs)
+        figure = figure or Path(f"{names[0]}.png")
+        return _one(names[0], _data_folder(data), page, json_file, figure, jobs, checkpoint)
     if page is None and markdown is None:
         page = Path("experiments.html")
     folder = _data_folder(data) if names else Path()
-    _several(names, folder, Pages(page, markdown, readme, json_file), jobs, again)
+    _several(names, folder, Pages(page, markdown, readme, json_file), jobs, again, checkpoint)
 
 
 def _names(experiments: list[str]) -> list[str]:
@@ -126,12 +133,17 @@ def _check_data(data: Path, names: list[str] | None, markdown: Path | None) -> N
         raise typer.Exit(1)
 
 
-def _one(name: str, data: Path, page: Path | None, json_file: Path | None, picture: Path, jobs: int) -> None:
+def _one(
+    name: str, data: Path, page: Path | None, json_file: Path | None, picture: Path, jobs: int, checkpoint: Path | None
+) -> None:
+    from kinfolk.core.checkpoint import remove_checkpoint
     from kinfolk.papers import harness
+    from kinfolk.papers.manifest import data_digest
 
     _check_writable(json_file, page, picture if name in FIGURES else None)
     run = harness.load(EXPERIMENTS[name])
-    report = run(data, _log, jobs)
+    with harness.kept_on(checkpoint, name, EXPERIMENTS[name], "" if checkpoint is None else data_digest(name, data)):
+        report = run(data, _log, jobs)
     _write_json(json_file, report.as_dict())
     if page is not None:
         _write(page, harness.page([harness.Result.of(report, harness.about(run))], name))
@@ -152,6 +164,7 @@ def _one(name: str, data: Path, page: Path | None, json_file: Path | None, pictu
     head = ("data", "model", "split", *(name.replace("_", " ") for name in names))
     show([], Table(head, rows, words=3))
     typer.echo(f"{report.seconds:.0f} s")
+    remove_checkpoint(checkpoint)
 
 
 class Pages(NamedTuple):
@@ -195,7 +208,9 @@ class Pages(NamedTuple):
                 _log(f"{self.readme}: no such rows yet, of {row}")
 
 
-def _several(names: list[str], data: Path, pages: Pages, jobs: int, again: bool) -> None:
+def _several(
+    names: list[str], data: Path, pages: Pages, jobs: int, again: bool, checkpoint: Path | None = None
+) -> None:
     from kinfolk.papers import harness
 
     pages.check()
@@ -203,7 +218,8 @@ def _several(names: list[str], data: Path, pages: Pages, jobs: int, again: bool)
     if not names:  # the pages alone, of what there is
         pages.write(done)
     try:
-        for result in harness.run_all({n: EXPERIMENTS[n] for n in names}, data, pages.folder, _log, jobs, again):
+        listed = {n: EXPERIMENTS[n] for n in names}
+        for result in harness.run_all(listed, data, pages.folder, _log, jobs, again, checkpoint):
             done.append(result)
             pages.write(done)
     except KeyboardInterrupt:

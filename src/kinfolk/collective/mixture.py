@@ -21,6 +21,7 @@ from kinfolk.collective.explain import Component
 from kinfolk.collective.sequences import TrainingData, train
 from kinfolk.collective.templates import set_known
 from kinfolk.core.beside import Table, apart, beside
+from kinfolk.core.checkpoint import running
 from kinfolk.core.data import finite
 from kinfolk.core.kernels import Csr
 from kinfolk.core.modelfile import ModelFile, check_size, fits
@@ -716,7 +717,9 @@ def _cross_fitted(
     def keep(iteration: Iteration) -> None:
         curve.append((iteration.number, iteration.objective))
 
-    found = minimise(objective, start, tolerance=1e-4, max_iterations=100, memory=6, callback=keep)
+    step = running().step(stage, start)
+    step.beside("curve", lambda: curve, lambda kept: curve.extend((number, value) for number, value in kept))
+    found = minimise(objective, start, tolerance=1e-4, max_iterations=100, memory=6, callback=keep, step=step)
     return found.weights, (Stage.of(stage, found.status, time.perf_counter() - began, curve),)
 
 

@@ -25,6 +25,7 @@ from kinfolk.collective.templates import (
     rebuilt_template,
     set_known,
 )
+from kinfolk.core.checkpoint import Step, running
 from kinfolk.core.modelfile import Functions, ModelFile
 from kinfolk.core.settings import FLAG, NONE, Rule, one_of, setting, whole
 from kinfolk.core.training import speaker
@@ -61,6 +62,14 @@ class Instances:
 
     def proba(self, model: Any, index: Array, aggregates: Array | None) -> Array:
         """(m, L), what a trained base says of instances by number, with their aggregates (m, q)."""
+        raise NotImplementedError
+
+    def packed(self, model: Any) -> Any:
+        """A trained base as a checkpoint can keep it; None: what it was trained by is kept, and it is trained again."""
+        return None
+
+    def unpacked(self, kept: Any) -> Any:
+        """The trained base again."""
         raise NotImplementedError
 
     def aggregates(self, votes: Array, own: Array | None, index: Array) -> Array:
@@ -109,6 +118,8 @@ class Training:
     pieces: list[dict[Hidden, tuple[Array, Array]]] = field(default_factory=list)
     alone: dict[Hidden, tuple[Array, Array]] = field(default_factory=dict)
 
+    going_on: Step = field(default_factory=running)
+
     def run(self) -> Training:
         from joblib import Parallel, delayed
         from threadpoolctl import threadpool_limits
@@ -124,7 +135,24 @@ class Training:
         return self
 
     def _one(self, level: int, hidden: Hidden) -> tuple[Any, tuple[Array, Array]]:
-        """M(level, hidden), and its predictions for the instances whose labels it has not seen."""
+        """M(level, hidden), and its predictions for the instances whose labels it has not seen. A checkpoint keeps
+        models for their predictions alone, but for those that stay."""
+        step = self.going_on.step(" ".join([f"level {level}", *(f"without {fold}" for fold in sorted(hidden))]))
+        if step.finished:
+            kept = step.kept
+            model = self.instances.unpacked(kept["model"]) if not hidden else None
+        else:
+            with step:
+                model, kept = self._learned(level, hidden)
+                kept["model"] = self.instances.packed(model) if step.active and not hidden else None
+                if hidden or kept["model"] is not None:
+                    step.finish(kept)
+        if level == 0 and self.scheme.estimate:
+            self.alone[hidden] = kept["asked"], kept["said"]
+        return model, (kept["asked"], kept["votes"])
+
+    def _learned(self, level: int, hidden: Hidden) -> tuple[Any, dict[str, Any]]:
+        """The model, whom it is asked about, what it says, and the votes that this makes."""
         fold = self.instances.fold
         unseen = np.isin(fold, list(hidden))
         index = np.flatnonzero((fold >= 0) & ~unseen)
@@ -133,14 +161,11 @@ class Training:
         if level == self.depth and not self.scheme.estimate:
             asked = asked[:0]
         votes = NOTHING if self.scheme.kind == "paper" else hidden
-        table = np.zeros((0, self.instances.n_votes))
+        said = np.zeros((0, self.instances.n_votes))
         if len(asked):
-            table = self.instances.proba(model, asked, self._aggregates(level, votes, asked))
-        if level == 0 and self.scheme.estimate:
-            self.alone[hidden] = asked, table
-        if level < self.depth and len(asked):
-            table = as_votes(table, self.ask, level, *sorted(hidden))
-        return model, (asked, table)
+            said = self.instances.proba(model, asked, self._aggregates(level, votes, asked))
+        as_asked = as_votes(said, self.ask, level, *sorted(hidden)) if level < self.depth and len(asked) else said
+        return model, {"asked": asked, "said": said, "votes": as_asked}
 
     def training_rows(self, level: int, index: Array) -> Array | None:
         """What instances with labels received when a level was trained on all of them."""

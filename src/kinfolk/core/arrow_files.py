@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kinfolk.core.engine import check_columns
+from kinfolk.core.files import replacing
 from kinfolk.core.table import check_unpacked
 from kinfolk.errors import InputError
 
@@ -54,14 +55,11 @@ def write_parquet(table: Any, path: str | os.PathLike[str]) -> None:
     pyarrow, target = _pyarrow(os.fspath(path)), Path(path)
     from pyarrow import parquet
 
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        parquet.write_table(table, part)
-        os.replace(part, target)
+        with replacing(target) as (_, stream):
+            parquet.write_table(table, stream)
     except (pyarrow.ArrowException, OSError) as error:
         raise InputError(f"{os.fspath(path)!r} cannot be written: {' '.join(str(error).split())}") from None
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _pyarrow(path: str) -> Any:

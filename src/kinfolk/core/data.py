@@ -57,6 +57,10 @@ class Vocabulary:
     def names(self) -> tuple[str, ...]:
         return self._names
 
+    def told(self) -> tuple[Any, ...]:
+        """What it holds, for a digest."""
+        return self._names, getattr(self, "type", "")
+
     def get(self, name: str) -> int:
         """The number of `name`, or -1."""
         return self._index.get(name, -1)

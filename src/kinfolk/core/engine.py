@@ -93,6 +93,10 @@ class Engine(ABC):
         """Make a table of the answer to a query with a new column that numbers its rows, from 0, in order of `by`,
         in which nothing is missing."""
 
+    def make_passing(self, table: str, query: str) -> None:
+        """As `make`, of a table that is read soon and then dropped: an engine may write it as it is, not compressed."""
+        self.make(table, query)
+
     def make_in_order(self, table: str, query: str, by: str) -> None:
         """As `make`, with rows in an order by which an engine finds them faster; one that gains nothing by it need not
         sort."""
@@ -141,10 +145,23 @@ class Engine(ABC):
         columns   of the table, that the kernel sees beside `kf_row`
         others    tables with a column `kf_row` of their own, in its order, in which no row comes twice
         """
-        shown = [f"t.{quoted(name)}" for name in dict.fromkeys((ROW, *columns))]
-        shown += [one.shown(f"o{i}") for i, one in enumerate(others)]
-        joins = (f" LEFT JOIN {one.table} o{i} ON o{i}.{ROW} = t.{ROW}" for i, one in enumerate(others))
-        self.map(f"SELECT {', '.join(shown)} FROM {table} t{''.join(joins)}", kernel, into, schema, n_rows)
+        self.map(rows_with(table, columns, others), kernel, into, schema, n_rows)
+
+    def answered(
+        self, table: str, keep: Sequence[str], new: Mapping[str, str], columns: Sequence[str], others: Sequence[Beside],
+        kernel: Callable[[Any], Any], into: str, schema: Any, size: int, n_rows: int = AT_A_TIME,
+    ) -> str:  # fmt: skip
+        """A query that gives the rows of a table in order, with what a kernel says of each, which it is asked as by
+        `map_with`; what it looks at has to stay until the query was asked.
+
+        keep      columns of the table that are given
+        new       name -> expression of the columns that the kernel answers, those of a table `a`; one is `kf_row`
+        into      a table that answers may be kept in while the query is asked
+        size      rows of the table
+        """
+        self.map_with(table, columns, others, kernel, into, schema, n_rows)
+        shown = [f"t.{quoted(name)} AS {quoted(name)}" for name in keep] + named(new)
+        return self.in_order(shown, f"{table} t JOIN {into} a ON a.{ROW} = t.{ROW}", f"t.{ROW}", size)
 
     @abstractmethod
     def is_own(self, source: Any) -> bool:
@@ -246,6 +263,19 @@ class Engine(ABC):
 def quoted(name: str) -> str:
     """A column or table as a name in SQL."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def named(expressions: Mapping[str, str]) -> list[str]:
+    """Expressions of a SELECT."""
+    return [f"{expression} AS {quoted(name)}" for name, expression in expressions.items()]
+
+
+def rows_with(table: str, columns: Sequence[str], others: Sequence[Beside]) -> str:
+    """A query of `kf_row` and columns of a table, with what other tables have of these rows."""
+    shown = [f"t.{quoted(name)}" for name in dict.fromkeys((ROW, *columns))]
+    shown += [one.shown(f"o{i}") for i, one in enumerate(others)]
+    joins = (f" LEFT JOIN {one.table} o{i} ON o{i}.{ROW} = t.{ROW}" for i, one in enumerate(others))
+    return f"SELECT {', '.join(shown)} FROM {table} t{''.join(joins)}"
 
 
 def literal(text: str) -> str:

@@ -8,6 +8,7 @@ its place, so a full disk or an interrupt leaves what was there before.
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import io
 import os
@@ -19,7 +20,7 @@ import tarfile
 import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, NamedTuple, Self
 
@@ -98,10 +99,30 @@ def write_utf8(target: str | os.PathLike[str], pieces: Iterable[str]) -> None:
         _write_stdout(pieces)
         return
     data: Iterable[bytes] = (piece.encode("utf-8") for piece in pieces)
-    try:
+    with writing(name):
         _replace(Path(os.path.realpath(name)), _compressed(data) if name.endswith(".gz") else data)
+
+
+def put_in_place(part: Path, target: Path) -> None:
+    """A file that is whole in the place of another, as `write_utf8` would have written it."""
+    with writing(target):
+        if target.name.endswith(".gz"):
+            with open(part, "rb") as stream:
+                _replace(target, _compressed(iter(lambda: stream.read(PIECE), b"")))
+            part.unlink()
+            return
+        if target.exists():
+            os.chmod(part, stat.S_IMODE(target.stat().st_mode))
+        os.replace(part, target)
+
+
+@contextmanager
+def writing(target: str | os.PathLike[str]) -> Iterator[None]:
+    """What goes wrong when a file is written, in a sentence."""
+    try:
+        yield
     except OSError as error:
-        raise InputError(f"cannot write: {error.strerror or error}; nothing was changed", name) from error
+        raise InputError(f"cannot write: {error.strerror or error}; nothing was changed", os.fspath(target)) from error
 
 
 def _compressed(data: Iterable[bytes]) -> Iterator[bytes]:
@@ -286,19 +307,84 @@ def _replace(path: Path, data: Iterable[bytes]) -> None:
         replace_file(path, data, mode)
 
 
-def replace_file(path: Path, data: bytes | Iterable[bytes], mode: int | None = None) -> None:
-    """All or nothing, by a temporary file beside it. The umask decides who may read it, where no mode is given."""
-    temporary = path.with_name(f".kinfolk-{secrets.token_hex(8)}.tmp")
-    try:
-        with open(temporary, "xb") as stream:
-            stream.writelines([data] if isinstance(data, bytes) else data)
+def replace_file(path: Path, data: bytes | Iterable[bytes], mode: int | None = None, synced: bool = True) -> None:
+    """Put the data in the place of a file, all or nothing."""
+    with replacing(path, mode, synced) as (_, stream):
+        stream.writelines([data] if isinstance(data, bytes) else data)
+
+
+@contextmanager
+def replacing(path: Path, mode: int | None = None, synced: bool = True) -> Iterator[tuple[Path, IO[bytes]]]:
+    """A temporary file beside a file, its path and stream, which takes its place if all goes well.
+
+    The umask decides who may read it, where no mode is given. What is not `synced` may be lost or damaged by a crash of
+    the machine, and costs no waiting for the disk.
+
+    Who writes to a temporary file holds a lock on it, which ends with its process: one that can be locked is of a
+    process that was killed, and whoever next writes to the folder removes it.
+    """
+    _remove_abandoned(path.parent)
+    temporary, stream = _locked_temporary(path.parent)
+    with stream:
+        try:
+            yield temporary, stream
             stream.flush()
-            os.fsync(stream.fileno())
-        if mode is not None:
-            os.chmod(temporary, stat.S_IMODE(mode))
-        os.replace(temporary, path)
+            if synced:
+                os.fsync(stream.fileno())
+            if mode is not None:
+                os.chmod(temporary, stat.S_IMODE(mode))
+            os.replace(temporary, path)
+        except BaseException:
+            with suppress(OSError):  # what went wrong first is told; the next one to write removes the file
+                temporary.unlink(missing_ok=True)
+            with suppress(OSError):  # what could not be written would be tried again
+                stream.close()
+            raise
+    if synced:
+        _sync_folder(path.parent)
+
+
+_TEMPORARY = re.compile(r"\.kinfolk-[0-9a-f]{16}\.tmp")
+
+
+def _locked_temporary(folder: Path) -> tuple[Path, IO[bytes]]:
+    while True:
+        temporary = folder / f".kinfolk-{secrets.token_hex(8)}.tmp"
+        stream = open(temporary, "xb")
+        with suppress(OSError):  # a file system without locks, where nothing is removed
+            fcntl.flock(stream, fcntl.LOCK_EX)
+        if os.fstat(stream.fileno()).st_nlink:
+            return temporary, stream
+        stream.close()  # taken for abandoned in the moment before it was locked
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Temporary files of processes that were killed."""
+    with suppress(OSError):
+        for name in os.listdir(folder):
+            if _TEMPORARY.fullmatch(name):
+                with suppress(OSError):
+                    _remove_unless_locked(folder / name)
+
+
+def _remove_unless_locked(path: Path) -> None:
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    try:
+        if stat.S_ISREG(os.fstat(file).st_mode):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            path.unlink()
     finally:
-        temporary.unlink(missing_ok=True)
+        os.close(file)
+
+
+def _sync_folder(folder: Path) -> None:
+    """A name in a folder is on disk when the folder is; some file systems know no such thing."""
+    with suppress(OSError):
+        opened = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
 
 
 # -- The files of a data set, wherever they lie: in a folder, in a tar archive, or one file by itself ---

@@ -1,15 +1,18 @@
 """numba's decorator for our kernels, the store where compiled ones are kept from run to run, and the few kernels that
-several files call.
+all files may call.
 
 numba keeps them in NUMBA_CACHE_DIR, else beside the sources, else in the user's folder for caches, and fails where none
 of these can be written to; it also runs whatever it finds there. Here
 
-- the last resort is a temporary folder of the user alone, or no store at all;
+- the last resort is a temporary folder of the user alone, or nowhere;
+- a folder that cannot be written to is read all the same, before the one that can: kernels of an image, or of another
+  user's installation;
 - every file ends in a checksum, and damaged ones are compiled anew;
-- a kernel is kept together with the types it is for: of two processes that keep one for different types at the same
-  moment, each may overwrite the other's file;
-- a kernel is compiled anew when its own file changes, as with numba, or when this one does: numba does not see a change
-  to a kernel of another file, so this is the only file whose kernels others may call.
+- a kernel is kept together with the types it is for and the version of numba and of its source: of two processes that
+  keep one at the same moment each may overwrite the other's file, and one that is killed between its two files leaves
+  the new list with the old kernel;
+- a kernel is compiled anew when its own file changes, as with numba, or one that this file has imported kernels of,
+  which numba does not see, or this one.
 
 What is compiled for the first time is reported once, before the half minute that it may take.
 """
@@ -18,6 +21,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import inspect
 import io
 import logging
 import math
@@ -26,11 +30,15 @@ import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache
+from importlib import import_module
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numba
 import numpy as np
 from numba.core import caching
+
+from kinfolk.core.files import replace_file
 
 log = logging.getLogger(__name__)
 SEAL = hashlib.sha256().digest_size
@@ -59,7 +67,7 @@ def njit(*, cache: bool, **options: Any) -> Callable[[Any], Any]:
 def _store(function: Any) -> Any:
     try:
         return Store(function)
-    except RuntimeError:  # numba: no locator available
+    except RuntimeError:  # NUMBA_CACHE_LOCATOR_CLASSES names none that will do
         return NoStore()
 
 
@@ -69,7 +77,7 @@ class Warmth(NamedTuple):
     compiled   compiled by this process
     loaded     found compiled
     unused     not called at all, and so neither; those that are only ever part of others are among them
-    folders    where they are kept
+    folders    where they were found, or are kept now
     not_kept   what was compiled and could not be kept, so that every process will compile it again
     """
 
@@ -94,11 +102,18 @@ def warmth() -> Warmth:
         if not kernel.overloads:
             unused.append(name)
         if isinstance(kernel._cache, Store):
-            folders.add(kernel._cache._cache_path)
+            folders.update(kernel._cache.used)
             not_kept += sorted(misses) if kernel._cache.failed else []
         else:
             not_kept += sorted(f"{name}{types}" for types in kernel.overloads)
     return Warmth(compiled, loaded, unused, sorted(folders), not_kept)
+
+
+def is_first_use(module: str) -> bool:
+    """Whether no kernel of a module is kept yet."""
+    import_module(module)
+    mine = [kernel._cache for kernel in KERNELS if kernel.py_func.__module__ == module]
+    return not any(store.is_kept() for store in mine)
 
 
 @cache
@@ -121,6 +136,7 @@ def temporary_folder() -> str | None:
 
 ON_DISK = "later runs load them from disk"
 NOWHERE = "there is nowhere to keep them, so every run compiles them again: let NUMBA_CACHE_DIR name a folder"
+ELSEWHERE = "later runs load them from another place, which `kinfolk warm` tells: NUMBA_CACHE_DIR"
 TEMPORARY = "later runs load them from %s, as nothing else can be written to (NUMBA_CACHE_DIR names another place)"
 
 
@@ -135,6 +151,11 @@ def _warn_damage(folder: str) -> None:
 
 
 @cache
+def _warn_unreadable(folder: str, why: str) -> None:
+    log.warning("compiled kernels in %s cannot be read (%s), and are compiled anew", folder, why)
+
+
+@cache
 def _warn_not_kept(folder: str, why: str) -> None:
     log.warning("compiled kernels cannot be kept in %s (%s): later runs compile them again", folder, why)
 
@@ -142,7 +163,9 @@ def _warn_not_kept(folder: str, why: str) -> None:
 # -- the store: numba's classes, with what they lack --------------------------------------------------
 
 _LOCATORS = caching.CompileResultCacheImpl._locator_classes
+_NAMED: Any = next(locator for locator in _LOCATORS if locator.__name__.endswith("UserProvidedCacheLocator"))
 _IN_TREE: Any = next(locator for locator in _LOCATORS if locator.__name__.endswith("InTreeCacheLocator"))
+_CONFIG: Any = numba.config
 
 
 class TemporaryLocator(_IN_TREE):  # type: ignore[misc]
@@ -155,7 +178,24 @@ class TemporaryLocator(_IN_TREE):  # type: ignore[misc]
         return None if temporary_folder() is None else super().from_function(function, file)
 
 
-PLACES: list[Any] = [*_LOCATORS, TemporaryLocator]  # the first that can be written to
+class NowhereLocator(_IN_TREE):  # type: ignore[misc]
+    """Of kernels that are kept by nobody."""
+
+    @classmethod
+    def from_function(cls, function: Any, file: str) -> Any:
+        return cls(function, file)
+
+
+PLACES: list[Any] = [*_LOCATORS, TemporaryLocator, NowhereLocator]  # the first that can be written to
+
+
+def _closed_folders(function: Any, chosen: Any) -> list[str]:
+    """Those that come before the chosen place and cannot be written to. Not the user's folder for caches: one that the
+    user cannot write to is somebody else's."""
+    asked = [_NAMED, _IN_TREE] if _CONFIG.CACHE_DIR else [_IN_TREE]
+    before = asked[: asked.index(chosen)] if chosen in asked else asked
+    folders = [place(function, inspect.getfile(function)).get_cache_path() for place in before]
+    return [folder for folder in folders if os.path.isdir(folder)]
 
 
 class Kept(caching.CompileResultCacheImpl):  # type: ignore[misc]
@@ -165,47 +205,68 @@ class Kept(caching.CompileResultCacheImpl):  # type: ignore[misc]
         return f"{super().get_filename_base(*names)}-sealed"  # files of numba's own have no checksum
 
 
+class Damaged(Exception):
+    """A file of compiled kernels that is not what was written."""
+
+
 class SealedFiles(caching.IndexDataCacheFile):  # type: ignore[misc]
     """An index of types, and a file of machine code for each. A checksum at the end: what is read stops before it."""
 
     @contextlib.contextmanager
     def _open_for_write(self, path: str) -> Iterator[io.BytesIO]:
-        with super()._open_for_write(path) as stream:
-            yield (whole := io.BytesIO())
-            stream.write(whole.getvalue() + hashlib.sha256(whole.getvalue()).digest())
+        yield (whole := io.BytesIO())
+        sealed = whole.getvalue() + hashlib.sha256(whole.getvalue()).digest()
+        replace_file(Path(path), sealed, synced=False)  # what a crash of the machine leaves, the checksum tells
 
     def _load_index(self) -> Any:
-        _check_seal(self._index_path)
-        return super()._load_index()
+        with _sound(self._index_path):
+            return super()._load_index()
 
     def _load_data(self, name: str) -> Any:
-        _check_seal(self._data_path(name))
-        return super()._load_data(name)
+        with _sound(self._data_path(name)):
+            return super()._load_data(name)
 
     def save(self, key: Any, data: Any) -> None:
-        super().save(key, (key, data))
+        super().save(key, (self._whose(key), data))
 
     def load(self, key: Any) -> Any:
         whose, data = super().load(key) or (None, None)
-        return data if whose == key else None
+        return data if whose == self._whose(key) else None
+
+    def _whose(self, key: Any) -> Any:
+        return key, self._version, self._source_stamp
 
     def drop(self) -> None:
         with contextlib.suppress(OSError):
             os.unlink(self._index_path)
 
 
-def _check_seal(path: str) -> None:
+@contextlib.contextmanager
+def _sound(path: str) -> Iterator[None]:
+    """A file that is read has its seal, and holds what can be read."""
     with contextlib.suppress(FileNotFoundError):  # not kept yet
         with open(path, "rb") as stream:
             whole = stream.read()
         if hashlib.sha256(whole[:-SEAL]).digest() != whole[-SEAL:]:
-            raise ValueError(f"{path}: damaged")
+            raise Damaged(f"{path} is damaged")
+    try:
+        yield
+    except (OSError, MemoryError):
+        raise
+    except Exception as error:  # unpickling fails in ways of its own
+        raise Damaged(f"{path}: {error!r}") from error
+
+
+def _sources(function: Any, own: Any) -> list[Any]:
+    """Stamps of a kernel's file, and of those that this file has imported kernels of, and so on."""
+    stores = (getattr(value, "_cache", None) for value in function.__globals__.values())
+    return sorted({own}.union(*(store.sources for store in stores if isinstance(store, Store))))
 
 
 @cache
 def _own_stamp() -> Any:
     """Changes with this file."""
-    return Kept(_check_seal).locator.get_source_stamp()
+    return Kept(_store).locator.get_source_stamp()
 
 
 class Store(caching.FunctionCache):  # type: ignore[misc]
@@ -213,34 +274,61 @@ class Store(caching.FunctionCache):  # type: ignore[misc]
 
     def __init__(self, function: Any) -> None:
         super().__init__(function)
-        stamp = self._impl.locator.get_source_stamp(), _own_stamp()
-        self._cache_file: SealedFiles = SealedFiles(self._cache_path, self._impl.filename_base, stamp)
+        self.sources = _sources(function, self._impl.locator.get_source_stamp())
+        base, stamp = self._impl.filename_base, (*self.sources, _own_stamp())
+        self._place = type(self._impl.locator)
+        self._cache_file: SealedFiles = SealedFiles(self._cache_path, base, stamp)
+        folders = _closed_folders(function, self._place) + [self._cache_path] * (self._place is not NowhereLocator)
+        self._files = [SealedFiles(folder, base, stamp) for folder in dict.fromkeys(folders)]
+        self.used: set[str] = set()  # folders that a kernel came from, or went to
         self.failed = False  # whether anything could not be kept
 
-    def load_overload(self, types: Any, context: Any) -> Any:
-        try:
-            found = super().load_overload(types, context)
-        except MemoryError:
-            raise
-        except Exception:  # unpickling and linking fail in ways of their own
-            log.debug("%r cannot be loaded", self, exc_info=True)
-            _warn_damage(self._cache_path)
-            self._cache_file.drop()
-            return None
-        if found is None:
-            is_last_resort = isinstance(self._impl.locator, TemporaryLocator)
-            warn_first_use(TEMPORARY % temporary_folder() if is_last_resort else ON_DISK)
-        return found
+    def _load_overload(self, types: Any, context: Any) -> Any:
+        key = self._index_key(types, context.codegen())
+        for file in self._files:
+            try:
+                found = file.load(key)
+                if found is not None:
+                    self.used.add(file._cache_path)
+                    return self._impl.rebuild(context, found)
+            except MemoryError:
+                raise
+            except OSError as error:
+                _warn_unreadable(file._cache_path, error.strerror or str(error))
+            except Exception:  # linking fails in ways of its own, too
+                log.debug("%r cannot be loaded", self, exc_info=True)
+                _warn_damage(file._cache_path)
+                file.drop()
+        warn_first_use(self._where_kept())
+        return None
+
+    def is_kept(self) -> bool:
+        """Whether there is a kernel of this name, for whatever types."""
+        return any(os.path.exists(file._index_path) for file in self._files)
+
+    def _where_kept(self) -> str:
+        if self._place is NowhereLocator:
+            return NOWHERE
+        if _CONFIG.CACHE_DIR and self._place is not _NAMED:
+            return f"{ELSEWHERE} names {_CONFIG.CACHE_DIR}, which cannot be written to"
+        return TEMPORARY % temporary_folder() if self._place is TemporaryLocator else ON_DISK
 
     def save_overload(self, types: Any, result: Any) -> None:
+        if self._place is NowhereLocator:
+            self.failed = True
+            return
         try:
             super().save_overload(types, result)
-        except (OSError, ValueError) as error:
+            self.used.add(self._cache_path)
+        except (OSError, Damaged) as error:
             self.failed = True
             _warn_not_kept(self._cache_path, str(error))
 
 
 class NoStore(caching.NullCache):  # type: ignore[misc]
+    def is_kept(self) -> bool:
+        return False
+
     def load_overload(self, types: Any, context: Any) -> None:
         warn_first_use(NOWHERE)
 

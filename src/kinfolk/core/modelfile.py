@@ -417,9 +417,10 @@ def load_model(
 
 def restored(file: ModelFile, functions: Functions, trusted: Sequence[str] = ()) -> Any:
     """The model in a file, or in a part of one, of the class it names."""
-    kind, method = file.header["kind"], file.header["method"]
+    kind = file.header["kind"]
     if kind not in KINDS:
-        raise ModelFileError(f"a model of kind {kind!r} is not known; expected {', '.join(KINDS)}")
+        raise ModelFileError(f"a model of kind {_shown(kind)} is not known; expected {', '.join(KINDS)}")
+    method = file.header["method"]
     name = FORMER.get((method, kind), method) if isinstance(method, str) else method
     found = class_in_file(name, Saved, f"a model of {kind}")
     if found.KIND != kind:

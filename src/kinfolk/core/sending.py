@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -58,4 +59,6 @@ def unpacked(data: bytes, trusted: Sequence[str] = ()) -> Any:
 
 @lru_cache(maxsize=4)
 def _received(data: bytes, trusted: tuple[str, ...]) -> Sent:
-    return Sent(unpacked(data, trusted).set_params(n_jobs=1))
+    found = Sent(unpacked(data, trusted).set_params(n_jobs=1))
+    gc.freeze()  # workers collect garbage after every task: they need not walk through the model and all modules again
+    return found

@@ -17,7 +17,7 @@ import secrets
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, final
@@ -26,13 +26,16 @@ from urllib.parse import unquote, urlparse
 from kinfolk.core.engine import (
     AT_A_TIME,
     ROW,
+    Beside,
     Engine,
     EngineError,
     Kernel,
     check_columns,
     gaps,
+    named,
     quoted,
     refuse_missing,
+    rows_with,
     runs_of,
 )
 from kinfolk.errors import InputError, SettingError
@@ -46,6 +49,8 @@ WRITTEN_AT_ONCE = 64_000_000  # bytes
 PLACE = "kf_place"  # of a row: the number of its partition, times 2^33, and its number there
 IN_PARTITION = 1 << 33
 IN_FILE = 1_000_000  # rows of an answer that are written to a file
+BEGINNINGS = 1_000  # rows of which one that begins a unit is known before any is labelled
+UNITS = ("string", "bigint", "int", "smallint", "tinyint")  # types whose values are the same where Arrow says so
 
 SETTINGS = {
     "spark.sql.ansi.enabled": "true",
@@ -88,7 +93,6 @@ class Spark(Engine):
     _here: str = field(default="", init=False, repr=False)
     _temporary: Any = field(default=None, init=False, repr=False)
     _tables: dict[str, Stored] = field(default_factory=dict, init=False, repr=False)
-    _cached: dict[str, Any] = field(default_factory=dict, init=False, repr=False)  # what a query yet to be asked reads
     _n_written: int = field(default=0, init=False, repr=False)
     _n_ordered: int = field(default=0, init=False, repr=False)
 
@@ -227,11 +231,9 @@ class Spark(Engine):
 
     def in_order(self, shown: Sequence[str], source: str, row: str, n_rows: int) -> str:
         """Rows go to partitions by their numbers: a sort would ask the query twice, the first time for a sample."""
-        n_parts = max(self._parallelism(), -(-n_rows // IN_FILE))
         with self._told("a query"):
             found = self.own.sql(f"SELECT {', '.join(shown)}, {row} AS {PLACE} FROM {source}")
-            part = _expression(f"CAST({PLACE} div {-(-n_rows // n_parts) or 1} AS INT)")
-            found = found.repartitionById(n_parts, part).sortWithinPartitions(PLACE)
+            found = self._in_stretches(found, PLACE, n_rows)
             self._n_ordered += 1
             found.drop(PLACE).createOrReplaceTempView(f"kf_ordered_{self._n_ordered}")
         return f"SELECT * FROM kf_ordered_{self._n_ordered}"
@@ -314,7 +316,7 @@ class Spark(Engine):
         target, part = os.fspath(path), f"{os.fspath(path)}.{secrets.token_hex(4)}.part"
         with self._told(f"{target}"):
             try:
-                self.own.sql(query).write.parquet(part)
+                _writer(self.own.sql(query)).parquet(part)
                 if os.path.isfile(target) or not self._moved(part, target):
                     raise InputError(f"{target!r} cannot be written: there is something else; name another")
             finally:
@@ -346,26 +348,22 @@ class Spark(Engine):
         self, table: str, keep: Sequence[str], unit: str, columns: Sequence[str], kernel: Callable[[Any], Any],
         full: Sequence[str], into: str, schema: Any,
     ) -> str:  # fmt: skip
-        """Units that begin in the same stretch of rows are a partition, so that answers are in order where the rows of
-        every unit lie together; nothing is worked out before the query is asked, in one pass."""
-        name = quoted(unit)
-        missing = ", ".join(f"min({gap}) AS kf_gap_{k}" for k, gap in enumerate(gaps(full)))
-        ends = f"min({ROW}) AS unit, max({ROW}) - min({ROW}) + 1 - count(*) AS kf_between, count(*) AS kf_size"
-        with self._told("a query"):
-            units = self.own.sql(f"SELECT {name} AS kf_unit, {ends}, {missing} FROM {table} GROUP BY {name}").cache()
-            firsts = (f"min(kf_gap_{k})" for k in range(len(full)))
-            n_rows, between, *rows = units.selectExpr("sum(kf_size)", "max(kf_between)", *firsts).first()
-        refuse_missing(full, rows)
-        n_runs = max(self._parallelism(), -(-(n_rows or 0) // AT_A_TIME))
-        stretch = -(-(n_rows or 1) // n_runs)
-        own = list(dict.fromkeys([ROW, *keep, *columns]))
-        n_given = len(keep) + 1
+        """Units that begin in the same stretch of rows are a partition. Where the rows of every unit lie together, rows
+        find their partition by their numbers, answers are in order, and nothing is worked out before the query is
+        asked, in one pass; where they do not, units are joined to their rows, and answers put in order."""
+        name, own = quoted(unit), list(dict.fromkeys([ROW, *keep, *columns, unit]))
+        starts, n_rows, mixed, each = self._units_of(table, name, full)
+        simple = not mixed and self.columns(table)[unit] in UNITS
+        n_runs = max(self._parallelism(), -(-n_rows // IN_FILE))
+        stretch = -(-n_rows // n_runs) or 1
+        n_given, place = len(keep) + 1, own.index(unit)
         places = [(f"kf_column_{k}", own.index(one)) for k, one in enumerate(columns)]
 
         def answers(batches: Iterator[Any]) -> Iterator[Any]:
             import pyarrow
 
-            for run in runs_of((batch for batch in batches if batch.num_rows), whole=True):
+            there = (batch for batch in batches if batch.num_rows)
+            for run in runs_of(with_units(there, place) if simple else there, whole=True):
                 run = run.combine_chunks()
                 seen = {"unit": run.column("unit"), ROW: run.column(0)} | {to: run.column(k) for to, k in places}
                 found = _cast(kernel(pyarrow.table(seen)), schema)
@@ -373,20 +371,69 @@ class Spark(Engine):
                 yield from pyarrow.table(given, [*own[:n_given], *schema.names]).to_batches()
 
         with self._told("a kernel"), _quiet():
-            both = self.own.table(table).alias("t").join(units.alias("u"), _expression(f"u.kf_unit = t.{name}"))
-            runs = both.selectExpr(*(f"t.{quoted(one)}" for one in own), "u.unit AS unit")
-            runs = runs.repartitionById(n_runs, _expression(f"CAST(unit div {stretch} AS INT)"))
-            kinds = _spark_schema(schema)
-            for one in reversed(runs.schema[:n_given]):
-                kinds = type(kinds)([one, *kinds])
-            runs.sortWithinPartitions("unit", ROW).mapInArrow(answers, kinds).createOrReplaceTempView(into)
+            shown = [f"t.{quoted(one)}" for one in own]
+            if simple:
+                runs, part = self.own.table(table).alias("t").selectExpr(*shown), _run_of(starts, n_runs, stretch)
+            else:
+                both = f"{table} t JOIN ({each}) u ON u.kf_unit = t.{name}"
+                runs = self.own.sql(f"SELECT {', '.join(shown)}, u.unit AS unit FROM {both}")
+                part = f"unit div {stretch}"
+            runs = runs.repartitionById(n_runs, _expression(f"CAST({part} AS INT)"))
+            runs = runs.sortWithinPartitions(*([] if simple else ["unit"]), ROW)
+            kinds = type(runs.schema)([*runs.schema[:n_given], *_spark_schema(schema)])
+            runs.mapInArrow(answers, kinds).createOrReplaceTempView(into)
             self._forget(into)
-            self._cached[into] = units
         given = [quoted(one) for one in [*keep, *schema.names]]
-        if not between:
+        if not mixed:
             return f"SELECT {', '.join(given)} FROM {into}"
         self.make(into, f"SELECT * FROM {into}")
         return self.in_order(given, into, ROW, n_rows)
+
+    def _units_of(self, table: str, name: str, full: Sequence[str]) -> tuple[Any, int, bool, str]:
+        """Rows that units begin with, the first of every thousand rows; how many rows there are, whether rows of units
+        are mixed, and a query of all units. Refuses a row that has nothing where something has to be."""
+        missing = ", ".join(f"min({gap}) AS kf_gap_{k}" for k, gap in enumerate(gaps(full)))
+        ends = f"min({ROW}) AS unit, max({ROW}) - min({ROW}) + 1 - count(*) AS kf_between, count(*) AS kf_size"
+        each = f"SELECT {name} AS kf_unit, {ends}, {missing} FROM {table} GROUP BY {name}"
+        firsts = "".join(f", min(kf_gap_{k}) AS kf_gap_{k}" for k in range(len(full)))
+        sums = f"min(unit) AS unit, max(kf_between) AS kf_between, sum(kf_size) AS kf_size{firsts}"
+        found = self.arrow(f"SELECT {sums} FROM ({each}) GROUP BY unit div {BEGINNINGS}").to_pydict()
+        at = (min((row for row in found[f"kf_gap_{k}"] if row is not None), default=None) for k in range(len(full)))
+        refuse_missing(full, list(at))
+        return sorted(found["unit"]), sum(found["kf_size"]), max(found["kf_between"], default=0) > 0, each
+
+    def answered(
+        self, table: str, keep: Sequence[str], new: Mapping[str, str], columns: Sequence[str], others: Sequence[Beside],
+        kernel: Callable[[Any], Any], into: str, schema: Any, size: int, n_rows: int = AT_A_TIME,
+    ) -> str:  # fmt: skip
+        """A stretch of rows is a partition, which kernels label in order, and nothing is joined to their answers."""
+        kept = [f"kf_kept_{k}" for k in range(len(keep))]
+
+        def answers(batches: Iterator[Any]) -> Iterator[Any]:
+            import pyarrow
+
+            for batch in batches:
+                for start in range(0, batch.num_rows, n_rows):
+                    run = batch.slice(start, n_rows)
+                    found = _cast(kernel(run), schema)
+                    given = [run.column(name) for name in keep]
+                    yield from pyarrow.table([*given, *found.columns], [*kept, *schema.names]).to_batches()
+
+        with self._told("a kernel"), _quiet():
+            rows = self._in_stretches(self.own.sql(rows_with(table, [*columns, *keep], others)), ROW, size)
+            kinds = {one.name: one for one in rows.schema}
+            fields = [type(kinds[name])(to, kinds[name].dataType) for name, to in zip(keep, kept, strict=True)]
+            answer = type(rows.schema)([*fields, *_spark_schema(schema)])
+            rows.mapInArrow(answers, answer).createOrReplaceTempView(into)
+            self._forget(into)
+        shown = [f"a.{one} AS {quoted(name)}" for name, one in zip(keep, kept, strict=True)]
+        return f"SELECT {', '.join([*shown, *named(new)])} FROM {into} a"
+
+    def _in_stretches(self, frame: Any, row: str, size: int) -> Any:
+        """Rows in order of a column of their numbers, a stretch of it in every partition."""
+        n_parts = max(self._parallelism(), -(-size // IN_FILE))
+        part = _expression(f"CAST({row} div {-(-size // n_parts) or 1} AS INT)")
+        return frame.repartitionById(n_parts, part).sortWithinPartitions(row)
 
     def units(
         self, pairs: str, records: str, columns: Sequence[str], kernel: Kernel, into: str, schema: Any, whole: bool
@@ -458,7 +505,7 @@ class Spark(Engine):
         assert self.own is not None and self._here, "there is a folder once the session is open"
         self._n_written += 1
         path = f"{self._here}/{self._n_written}"
-        frame.write.parquet(path)
+        _writer(frame).parquet(path)
         return Stored((path,), frame.schema)
 
     def _show(self, table: str, stored: Stored) -> None:
@@ -485,8 +532,6 @@ class Spark(Engine):
         self._tables[table] = replace(stored, plain=False)
 
     def _forget(self, table: str) -> None:
-        if table in self._cached:
-            self._cached.pop(table).unpersist()
         if table in self._tables:
             self._remove(*self._tables.pop(table).paths)
 
@@ -539,10 +584,55 @@ def _with_place(frame: Any) -> Any:
     return frame.withColumn(PLACE, f.monotonically_increasing_id())
 
 
+def _run_of(starts: Sequence[int], n_runs: int, stretch: int) -> str:
+    """An expression: the run of a row."""
+    at = f"CAST({ROW} div {stretch} AS INT)"
+    both = (", ".join(map(str, each)) for each in runs_begin(starts, n_runs, stretch))
+    begins, before = (f"element_at(array({each}), {at} + 1)" for each in both)
+    return f"CASE WHEN {ROW} < {begins} THEN {before} ELSE {at} END"
+
+
+def runs_begin(starts: Sequence[int], n_runs: int, stretch: int) -> tuple[list[int], list[int]]:
+    """Of every stretch of rows the one that its run begins with, and the run of rows before that.
+
+    A run begins with the first row from its stretch on that is known to begin a unit (`starts`, in order); what comes
+    before is of the last run that has begun.
+    """
+    import numpy as np
+
+    first = np.arange(n_runs) * stretch
+    begins = np.append(starts, n_runs * stretch).astype(np.int64)[np.searchsorted(starts, first)]
+    return begins.tolist(), (np.searchsorted(begins, first) - 1).tolist()
+
+
+def with_units(batches: Iterable[Any], place: int) -> Iterator[Any]:
+    """Batches with a column `unit`: the first row of those, one after the other, that have the same in a column."""
+    import numpy as np
+    import pyarrow
+    from pyarrow import compute
+
+    last = first = None
+    for batch in batches:
+        value, row = batch.column(place), batch.column(0).to_numpy()
+        begins = np.ones(len(row), bool)
+        begins[0] = first is None or value[0].as_py() != last
+        begins[1:] = compute.not_equal(value[1:], value[:-1]).to_numpy(zero_copy_only=False)
+        unit = np.maximum.accumulate(np.where(begins, row, -1 if begins[0] else first))
+        last, first = value[-1].as_py(), unit[-1]
+        yield batch.append_column("unit", pyarrow.array(unit))
+
+
 def _without_void(frame: Any) -> Any:
     """Columns that hold nothing, which files cannot keep, as columns of text."""
     void = {one.name: _column(one.name).cast("string") for one in frame.schema if one.dataType.typeName() == "void"}
     return frame.withColumns(void) if void else frame
+
+
+def _writer(frame: Any) -> Any:
+    """What writes a table: without dictionaries of numbers with fractions, which are seldom the same twice and take a
+    third of the time of writing them."""
+    fractions = [one.name for one in frame.schema if one.dataType.typeName() in ("double", "float")]
+    return frame.write.options(**{f"parquet.enable.dictionary#{name}": "false" for name in fractions})
 
 
 def _column(name: str) -> Any:

@@ -15,11 +15,13 @@ import typer
 from kinfolk.cli.options import (
     DEFAULT,
     SHORT,
+    Checkpoint,
     EngineOptions,
     Jobs,
     ModelOption,
     ModelOptions,
     Trust,
+    check_going_on,
     check_parquet_output,
     checked,
     class_weights,
@@ -274,18 +276,21 @@ def train(
         int | None, typer.Option(help="At most so many labelled nodes, by a hash of their ids. Default: all.")
     ] = None,
     most_links: MostLinks = None,
+    checkpoint: Checkpoint = None,
 ) -> None:
     """Train a model on a graph and write one model file."""
+    from kinfolk.core.checkpoint import remove_checkpoint
     from kinfolk.core.modelfile import check_writable
 
     check_writable(out)
     files = [*nodes, *(link_file(text)[1] for text in edges or ()), *([train_ids] if train_ids else [])]
     refuse_overwriting(out, "--out", *files, what="the data it is trained on")
+    check_going_on(checkpoint, *files, out, quiet=quiet)
     settings = {"random_state": seed, "n_jobs": jobs, "verbose": 0 if quiet else 1}
     labeller = new_labeller(model, options, settings)
     engine = engine_of(where, jobs)
     if engine is not None:
-        refuse_with_engine(format, {"--train-ids": train_ids}, labeller)
+        refuse_with_engine(format, {"--train-ids": train_ids, "--checkpoint": checkpoint}, labeller)
         with engine:
             train_with(engine, labeller, table_settings(nodes, edges, tables), sample, most_links)
         labeller.reading_ = reading_of(tables)
@@ -295,9 +300,10 @@ def train(
     graph = limited(read_graph(nodes, edges, format, tables), most_links)
     chosen = chosen_nodes(graph, None if train_ids is None else _numbers(train_ids, graph), sample, seed)
     with refusals_of_the_base(labeller), counted_warnings():
-        labeller.fit(graph, train=chosen)
+        labeller.fit(graph, train=chosen, checkpoint=checkpoint)
     labeller.reading_ = reading_of(tables) | remembered_cuts(graph.link_features)
     labeller.save(out)
+    remove_checkpoint(checkpoint)
     known = graph.label_codes if chosen is None else graph.label_codes[chosen]
     size = {"nodes": graph.n_nodes, "labelled": int((known >= 0).sum())}
     links, to_trust = _link_counts(labeller, graph), types_to_trust(labeller)

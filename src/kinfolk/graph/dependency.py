@@ -30,12 +30,14 @@ from kinfolk.collective.templates import (
     TemplateSet,
     set_known,
 )
+from kinfolk.core.checkpoint import check_checkpoint, going_on, running
 from kinfolk.core.data import finite
 from kinfolk.core.modelfile import Functions, ModelFile
 from kinfolk.core.settings import MANY, MOST_REPEATS, one_of, setting, whole_to
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.core.training import speaker
 from kinfolk.errors import DataWarning, InputError, SettingError, warn
+from kinfolk.graph.candidates import BASE
 from kinfolk.graph.explain import explained_sampling, finished
 from kinfolk.graph.gain import GuardedNodes
 from kinfolk.graph.learners import Learner, check_base, check_enough, predict_in_blocks
@@ -52,6 +54,7 @@ from kinfolk.graph.nodes import (
 )
 from kinfolk.graph.page import NodeExplanation
 from kinfolk.graph.some_nodes import whole_graph
+from kinfolk.graph.targets import ClassTarget
 from kinfolk.inference.gibbs import Chain, Network
 from kinfolk.report.page import PathLike
 
@@ -168,12 +171,22 @@ class DependencyNetwork(GuardedNodes, NeighbourModel):
 
     # -- learning -------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, train: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        train: Any = None,
+        *,
+        checkpoint: PathLike | None = None,
+    ) -> Self:
         """Train on a Graph (or a Relational). Neighbours without a label say nothing.
 
         sample_weight  one number a node
         train          a mask or numbers of the nodes whose labels may be used; None: all labelled ones
+        checkpoint     a file that `fit` goes on from if it was stopped, as in `StackedNodes.fit`
         """
+        check_checkpoint(checkpoint)
         check_base(self.base)
         X, y = whole_graph(X, y)
         nodes, labels, classes = self._begin(X, y, train)
@@ -191,9 +204,18 @@ class DependencyNetwork(GuardedNodes, NeighbourModel):
         votes = np.zeros((len(labels), len(classes)))
         set_known(votes, labels)
         rows = side_by_side(ready.wide, index, ready.template_set.rows(ready.neighbourhood, votes, index))
-        with self._all_or_nothing():
-            self.local_ = Learner(self.base, classes).fit(ready.alone[index], labels[index], weights)
-            self.conditional_ = Learner(self.base, classes).fit(rows, labels[index], weights)
+
+        def learned(name: str, rows: Any) -> Learner:
+            step, target = running().step(name), ClassTarget(classes)
+            if step.finished:
+                return target.unpacked(step.kept, BASE)  # type: ignore[no-any-return]
+            learner = Learner(self.base, classes).fit(rows, labels[index], weights)
+            if step.active and (packed := target.packed(learner, BASE)) is not None:
+                step.finish(packed)
+            return learner
+
+        with going_on(checkpoint, self, nodes, labels, weights), self._all_or_nothing():
+            self.local_, self.conditional_ = learned("local", ready.alone[index]), learned("conditional", rows)
             memory = Memory.of(nodes, labels, ready.template_set.relation_names())
             self._keep(nodes, ready.template_set, classes, memory)
             if self.mode == "fast":

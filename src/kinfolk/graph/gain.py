@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.core.checkpoint import running
 from kinfolk.graph.model import NodeModel
 from kinfolk.graph.nodes import Nodes, training_labels
 from kinfolk.learning.gain import Counted, Gain, Guarded, check_units, folds_by_name, in_silence
@@ -41,10 +42,16 @@ class GuardedNodes(Guarded, NodeModel):
         with in_silence():
             for number in range(self.guard):
                 given = {**how, "train": nodes.to_nodes((labels >= 0) & (fold != number))}
-                fitted: Any = self._anew()
-                fitted.fit(X, **given)
-                answers = [nodes.to_rows(found) for found in (self._alone(fitted, X, given), fitted.predict(X))]
-                count_nodes(counted, nodes, fold, fold == number, gold, *answers)
+
+                def count() -> list[Any]:
+                    fitted: Any = self._anew()
+                    fitted.fit(X, **given)  # noqa: B023
+                    said = self._alone(fitted, X, given), fitted.predict(X)  # noqa: B023
+                    part = Counted()
+                    count_nodes(part, nodes, fold, fold == number, gold, *map(nodes.to_rows, said))  # noqa: B023
+                    return part.parts()
+
+                counted.add(*running().step("guard").once(count))
         return counted.gain("accuracy", node_unit(nodes, fold), self.guard)
 
     def _node_folds(self, nodes: Nodes, labels: Array) -> NDArray[np.int32]:

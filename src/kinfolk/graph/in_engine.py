@@ -10,10 +10,12 @@ Of the nodes nothing but a run is ever in memory. Labels that are known are foun
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import SimpleNamespace
-from typing import Any, Unpack
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,22 +69,25 @@ def predict_in(
     into           the name of the table
     columns        everything else, as in `Graph.from_frames`
     """
-    label_nodes(engine, model, nodes, edges, TableParts.of(columns), forced, known, most_links, into)
+    with levels_of(engine, model, nodes, edges, TableParts.of(columns), forced, known, most_links) as levels:
+        levels.make(into)
     engine.drop(NODES)
 
 
-def label_nodes(
+@contextmanager
+def levels_of(
     engine: Engine, model: StackedNodes, nodes: Any, edges: Any, parts: TableParts, forced: bool, known: Any,
-    most_links: int | None, into: str = LABELS,
-) -> None:  # fmt: skip
-    """The same; the table of nodes stays, for who wants its columns beside the labels."""
+    most_links: int | None,
+) -> Iterator[Levels]:  # fmt: skip
+    """The levels of a model over tables, which are there meanwhile; that of the nodes stays, for who wants it."""
     check_in_pieces(model, known, forced)
     used = model.template_set_.relation_names()
     graph = EngineGraph.of(engine, nodes, edges, parts, used, model.node_columns_, most_links)
     check_relations(SimpleNamespace(relations=graph.relations), *model.relations_used())  # type: ignore[arg-type]
     graph.check_features(model.node_columns_)
-    votes = KnownNodes.of(graph, model, known, forced)
-    Levels(graph, model, votes).run(into)
+    levels = Levels(graph, model, KnownNodes.of(graph, model, known, forced))
+    yield levels
+    levels.drop()
     graph.drop_links()
     engine.drop(KNOWN, TRAINED)
 
@@ -122,6 +127,17 @@ class Sums:
         return Beside(self.table, {f"{self.table}_{name}": name for name in self.columns}, 0.0)
 
 
+class Asked(NamedTuple):
+    """What a level is asked: columns of nodes, tables beside them, the kernel that sees both, and rows at a time."""
+
+    seen: tuple[list[str], list[Beside], NodeLevel]
+    n_rows: int
+
+    @property
+    def kernel(self) -> NodeLevel:
+        return self.seen[2]
+
+
 @dataclass(frozen=True, eq=False)
 class Levels:
     """The levels of a model over a graph in an engine, one after the other."""
@@ -134,20 +150,44 @@ class Levels:
     def __post_init__(self) -> None:
         object.__setattr__(self, "sent", Sent(self.model))  # its bytes are made once for all levels
 
-    def run(self, into: str) -> None:
+    def make(self, into: str) -> None:
+        """A table of every node's row, its label and probabilities."""
+        asked = self._below()
+        self.graph.engine.map_with(NODES, *asked.seen, into, asked.kernel.schema, asked.n_rows)
+
+    def query(self, keep: Sequence[str], new: Mapping[str, str], into: str) -> str:
+        """A query of the nodes in order, as `Engine.answered` gives it: of the last level's `label`, `p0`, ..."""
+        asked, graph = self._below(), self.graph
+        return graph.engine.answered(
+            NODES, keep, new, *asked.seen, into, asked.kernel.schema, graph.n, asked.n_rows
+        )  # fmt: skip
+
+    def drop(self) -> None:
+        """Remove what the levels looked at."""
+        tables = [one for part in self._plans for one in part]
+        votes = [f"{VOTES}_{level}" for level in range(len(self.model.levels_))]
+        given = [f"kf_given_{level}" for level in range(self.known.given)]
+        self.graph.engine.drop(*votes, *(one.table for one in tables), *{one.links.table for one in tables}, *given)
+
+    @cached_property
+    def _plans(self) -> tuple[list[Sums], list[Sums]]:
+        return ([], []) if len(self.model.levels_) == 1 else self._planned()
+
+    def _below(self) -> Asked:
+        """Run all levels below the last; what that is asked."""
         engine, last = self.graph.engine, len(self.model.levels_) - 1
-        plan, fixed = ([], []) if not last else self._planned()
+        plan, fixed = self._plans
         for level in range(last + 1):
             if level == 1:
                 for one in fixed:
                     make_sums(engine, one.table, one.links, NODES, one.columns)
             for one in plan if level else ():
                 make_sums(engine, one.table, one.links, f"{VOTES}_{level - 1}", one.columns)
-            sums_here = [*fixed, *plan] if level else []
-            self._level(level, sums_here, into if level == last else f"{VOTES}_{level}")
-            engine.drop(f"{VOTES}_{level - 1}", *(one.table for one in plan))
-        own = {one.links.table for one in (*plan, *fixed)}
-        engine.drop(*(one.table for one in fixed), *own, *(f"kf_given_{level}" for level in range(self.known.given)))
+            asked = self._asked(level, [*fixed, *plan] if level else [])
+            if level < last:
+                engine.map_with(NODES, *asked.seen, f"{VOTES}_{level}", asked.kernel.schema, asked.n_rows)
+                engine.drop(*([f"{VOTES}_{level - 1}"] if level else []))
+        return asked
 
     def _planned(self) -> tuple[list[Sums], list[Sums]]:
         """What to add up over which links: of votes, and of features."""
@@ -177,7 +217,7 @@ class Levels:
         }
         return found | {"weight": "sum(l.weight)" if links.weighted else "CAST(count(*) AS DOUBLE)"}
 
-    def _level(self, level: int, sums_here: Sequence[Sums], into: str) -> None:
+    def _asked(self, level: int, sums_here: Sequence[Sums]) -> Asked:
         graph, n_votes, last = self.graph, len(self.model.labels_), level == len(self.model.levels_) - 1
         others = [one.beside for one in sums_here]
         if self.known.known and (self.known.keeps if last else self.known.reveals):
@@ -188,10 +228,9 @@ class Levels:
             others.append(Beside(f"{VOTES}_{level - 1}", {f"kf_o{c}": f"o{c}" for c in range(n_votes)}))
         features = NodeFeatures(graph.columns, tuple(graph.fields), graph.title)
         tables = {one.relation + " of features" * one.table.startswith("kf_fixed"): one.table for one in sums_here}
-        kernel = NodeLevel(self.sent, level, features, tables)
         width = len(graph.shown) + sum(len(one.columns) for one in others)
         n_rows = int(np.clip(CELLS // max(width, 1), *RUN_ROWS))
-        graph.engine.map_with(NODES, graph.shown, others, kernel, into, kernel.schema, n_rows)
+        return Asked((graph.shown, others, NodeLevel(self.sent, level, features, tables)), n_rows)
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from kinfolk.collective.given import Given, doubt, warn_of_in_sample, warn_of_less_sure
 from kinfolk.collective.layer import GIVEN, CollectiveLayer
 from kinfolk.collective.templates import set_known
+from kinfolk.core.checkpoint import check_checkpoint, going_on
 from kinfolk.core.data import Classes
 from kinfolk.core.modelfile import Functions, ModelFile, fits, restored
 from kinfolk.core.settings import FLAG, NONE, check_settings, one_of, setting, whole
@@ -273,7 +274,15 @@ class NodeLayer(CollectiveLayer):
 
     pool_: PooledNodes = field(init=False)
 
-    def fit(self, X: Any, probabilities: Any, *, train: Any = None, classes: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        probabilities: Any,
+        *,
+        train: Any = None,
+        classes: Any = None,
+        checkpoint: PathLike | None = None,
+    ) -> Self:
         """Train on the labelled nodes of a graph.
 
         X               a Graph
@@ -282,15 +291,18 @@ class NodeLayer(CollectiveLayer):
                         trained on have to be by a model that has not seen their labels (`out_of_fold`)
         train           a mask, numbers or ids of the nodes whose labels may be used; None: all labelled ones
         classes         the labels that columns stand for
+        checkpoint      a file that `fit` goes on from if it was stopped, as in `StackedNodes.fit`
         """
         check_settings(self)
+        check_checkpoint(checkpoint)
         if not isinstance(self.features, bool):
             raise SettingError("features", self.features, "True or False, of nodes", "features are those of the graph")
         given = given_of(X, probabilities, classes)
         settings = {
             name: getattr(self, name) for name in ("features", "folds", "known", "random_state", "n_jobs", "verbose")
         }
-        with self._all_or_nothing():
+        nodes = None if checkpoint is None else Nodes.of(X)
+        with going_on(checkpoint, self, nodes, given, train), self._all_or_nothing():
             self.names_ = given.names
             self.pool_ = PooledNodes(**settings).fit(X, given, train)
             self.weights_, self.gain_ = self.pool_.pool_.weights, self.pool_.gain_

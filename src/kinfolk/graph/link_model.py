@@ -33,6 +33,7 @@ from kinfolk.collective.pairwise import (
     taken_pairwise,
     train_pairwise,
 )
+from kinfolk.core.checkpoint import check_checkpoint, going_on
 from kinfolk.core.modelfile import Functions, ModelFile
 from kinfolk.core.settings import MANY, NAMES, NONE, NOT_NEGATIVE, number, one_of, setting
 from kinfolk.core.threads import resolve_jobs
@@ -59,6 +60,7 @@ from kinfolk.learning.sparse import SparseRows
 from kinfolk.report.page import PathLike
 
 Array = NDArray[Any]
+LENGTHENING = 2.0  # of steps: beyond some weights messages go to another fixed point, and every try costs rounds
 
 # -- link model ------------------------------------------------------------------------------------
 
@@ -87,28 +89,34 @@ class LinkModel(Propagates, GuardedNodes, Optimised):
 
     def fit(
         self, X: Any, y: Any = None, X_dev: Any = None, sample_weight: Any = None,
-        callback: Callback | None = None, train: Any = None,
+        callback: Callback | None = None, train: Any = None, *, checkpoint: PathLike | None = None,
     ) -> Self:  # fmt: skip
         """Train on a Graph (or a Relational). Nodes without a label take part as neighbours.
 
         X_dev           a held-out graph: scored every `dev_every` iterations; the best weights are kept
         sample_weight   one number a node; a graph counts with the mean of its labelled nodes
         train           a mask or numbers of the nodes whose labels may be used; None: all labelled ones
+        checkpoint      a file that `fit` goes on from if it was stopped, as in `StackedNodes.fit`
         """
+        check_checkpoint(checkpoint)
         X, y = whole_graph(X, y)
         nodes, labels, classes = self._begin(X, y, train)
         jobs = resolve_jobs(self.n_jobs)
         weights = node_weights(nodes, labels, classes, self.class_weight, sample_weight)
-        plan = TrainingPlan.of(self, jobs, self.training)
-        with self._all_or_nothing(), observed(callback, self.verbose, self.tolerance) as watcher:
+        plan = replace(TrainingPlan.of(self, jobs, self.training), lengthening=LENGTHENING)
+        dev = None if X_dev is None else Nodes.of(X_dev)
+        with (
+            going_on(checkpoint, self, nodes, labels, weights, dev),
+            self._all_or_nothing(),
+            observed(callback, self.verbose, self.tolerance) as watcher,
+        ):
             self._trained_on(nodes, labels, classes, used_links(self.relations, nodes.relations, ordered=True))
             warn_unused_weights(nodes, self.links_, type(self).__name__)
             sample, n_labels = self._sample(nodes), len(classes)
             score = None if X_dev is None else self._scorer(X_dev)
             start, first = self._node_start(sample, labels, weights, n_labels, plan, watcher)
             how = PairTraining(self.training, self._propagation(), 0 if self.update == "links" else None)
-            dev = X_dev is not None
-            how, tried = self._chosen(sample, labels, weights, how, start, plan, watcher, dev)
+            how, tried = self._chosen(sample, labels, weights, how, start, plan, watcher, dev is not None)
             first = (*first, *tried)
             self.weights_, self.convergence_, self.training_report_ = train_pairwise(
                 sample, labels, weights, n_labels, how, start, plan, score, watcher
@@ -128,7 +136,7 @@ class LinkModel(Propagates, GuardedNodes, Optimised):
     ) -> tuple[TableWeights, tuple[Stage, ...]]:
         """Weights of the node model, and no opinion on links; and how it was trained."""
         alone = np.stack([np.arange(len(labels)), np.full(len(labels), -1)], axis=1)
-        named = replace(plan, stage=plan.stage.replace(self.training, "node model"), warns=False)
+        named = replace(plan, stage=plan.stage.replace(self.training, "node model"), warns=False, lengthening=np.inf)
         data = EdgeData(alone, "none")
         model, outcome = train_separately(sample.rows, labels, weights, n_labels, data, named, watcher)
         shape = sample.shape(n_labels)

@@ -41,6 +41,7 @@ from kinfolk.collective.mixture import (
     wire,
 )
 from kinfolk.collective.templates import set_known
+from kinfolk.core.checkpoint import check_checkpoint, going_on
 from kinfolk.core.data import finite
 from kinfolk.core.modelfile import Functions, ModelFile, fits, names_in
 from kinfolk.core.settings import FLAG, MANY, NAMES, NONE, one_of, setting
@@ -289,7 +290,7 @@ class MixtureNodes(Mixes, GuardedNodes, Optimised):
 
     def fit(
         self, X: Any, y: Any = None, X_dev: Any = None, sample_weight: Any = None,
-        callback: Callback | None = None, train: Any = None,
+        callback: Callback | None = None, train: Any = None, *, checkpoint: PathLike | None = None,
     ) -> Self:  # fmt: skip
         """Train on a Graph, or on a Relational whose relations form a DAG.
 
@@ -297,7 +298,9 @@ class MixtureNodes(Mixes, GuardedNodes, Optimised):
         sample_weight   one number a node
         callback        called with a Progress after each pass and iteration; returning True stops
         train           a mask or numbers of the nodes whose labels may be used; None: all labelled ones
+        checkpoint      a file that `fit` goes on from if it was stopped, as in `StackedNodes.fit`
         """
+        check_checkpoint(checkpoint)
         X, y = whole_graph(X, y)
         nodes, labels, classes = self._begin(X, y, train)
         settings, plan = MixtureSettings.of(self, X_dev), TrainingPlan.of(self, resolve_jobs(self.n_jobs))
@@ -314,7 +317,12 @@ class MixtureNodes(Mixes, GuardedNodes, Optimised):
             columns = self.node_columns_
             names = list(map(str, range(columns))) if isinstance(columns, int) else list(columns)
             before = named_by((self.weights_,), names, self.labels_)
-        with self._all_or_nothing(), observed(callback, self.verbose, self.tolerance) as watcher:
+        dev = None if X_dev is None else Nodes.of(X_dev)
+        with (
+            going_on(checkpoint, self, nodes, labels, weights, dev, before),
+            self._all_or_nothing(),
+            observed(callback, self.verbose, self.tolerance) as watcher,
+        ):
             self.labels_, self.node_columns_ = classes, nodes.columns
             self.parents_ = parents = node_parents(self, nodes)
             check_within_groups(nodes, parents.links)

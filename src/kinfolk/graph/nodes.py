@@ -61,6 +61,11 @@ class Nodes:
     group_names: Sequence[str] | None
     order: NDArray[np.int64] | None
 
+    def told(self) -> tuple[Any, ...]:
+        """All that models look at, for a digest."""
+        known = self.labels, self.classes, dict(self.relations), self.groups, list(self.ids)
+        return self.table, *known, self.feature_names, self.order
+
     @classmethod
     def of(cls, X: Any, columns: Sequence[str] | int | None = None) -> Nodes:
         """`columns`: the features a trained model knows, by name or by number."""

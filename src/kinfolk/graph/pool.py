@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from kinfolk.collective.layer import GIVEN
 from kinfolk.collective.stacking import folds_of
+from kinfolk.core.checkpoint import Step, running
 from kinfolk.core.modelfile import ModelFile, fits
 from kinfolk.core.threads import run_chunks
 from kinfolk.errors import DataWarning, warn
@@ -153,17 +154,34 @@ class PoolTraining:
         self.models: dict[str, Trained] = {}
 
     def run(self, wanted: Sequence[Candidate]) -> PoolTraining:
+        steps: dict[str, Step] = {}
         for place, what in enumerate(wanted):
-            began = time.perf_counter()
-            model, tables = self._trained(what)
-            self.models[what.name], self.tables[what.name] = Trained(what, model), tables
-            self.unseen[what.name] = self._gathered(tables)
+            began, step = time.perf_counter(), running().step(what.name)
+            steps[what.name] = step
+            with step:
+                self._train(what, step)
             later = {name for one in wanted[place + 1 :] for name in one.after}
             for name in [name for name in self.tables if name not in later]:
-                del self.tables[name]
+                kept = self.tables.pop(name) is not None
+                if kept and all(one.finished for one in steps.values()):  # nobody will ask a checkpoint for them
+                    steps[name].finish({**steps[name].kept, "tables": None})
             seconds = time.perf_counter() - began
             self.tell(f"{what.name}: {self.n_folds} folds and all, {seconds:.1f} s")
         return self
+
+    def _train(self, what: Candidate, step: Step) -> None:
+        """A candidate, or what a checkpoint has of it."""
+        if step.finished:
+            kept = step.kept
+            model = None if kept["model"] is None else self.target.unpacked(kept["model"], what.kind)
+            tables, self.unseen[what.name] = kept["tables"], kept["unseen"]
+        else:
+            model, tables = self._trained(what)
+            self.unseen[what.name] = self._gathered(tables)
+            packed = self.target.packed(model, what.kind) if step.active and model is not None else None
+            if packed is not None or model is None:
+                step.finish({"model": packed, "tables": tables, "unseen": self.unseen[what.name]})
+        self.models[what.name], self.tables[what.name] = Trained(what, model), tables
 
     def _trained(self, what: Candidate) -> tuple[Any, list[Array]]:
         """The model of all training nodes, and what is said of all nodes while each fold is hidden, and none."""
@@ -212,7 +230,19 @@ class PoolTraining:
             if votes.nbytes * self.n_folds <= KEPT:
                 kept[hidden] = votes
 
+        outer = running()
+
         def one(hidden: int) -> tuple[Any, Array]:
+            """The model that stays is that of all; of the others a checkpoint keeps what they say."""
+            step = outer.step(f"without {hidden}")
+            if step.finished and hidden < self.n_folds:
+                return None, step.kept
+            model, said = learned(hidden)
+            if hidden < self.n_folds:
+                step.finish(said)
+            return model, said
+
+        def learned(hidden: int) -> tuple[Any, Array]:
             rows = np.flatnonzero(fold != hidden)
             if len(rows) > MOST_ROWS:
                 rows = rows[drawn(len(rows), MOST_ROWS, self.seed)]

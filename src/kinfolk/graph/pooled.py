@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.collective.stacking import FOLDS
+from kinfolk.core.checkpoint import check_checkpoint, going_on
 from kinfolk.core.data import Classes
 from kinfolk.core.modelfile import Functions, ModelFile, fits, names_in
 from kinfolk.core.settings import FLAG, NONE, check_settings, one_of, setting, whole
@@ -33,6 +34,7 @@ from kinfolk.graph.some_nodes import SomeNodes
 from kinfolk.graph.surroundings import Shown
 from kinfolk.graph.targets import Target
 from kinfolk.learning.gain import Counted, Gain, Guarded
+from kinfolk.report.page import PathLike
 
 log = logging.getLogger("kinfolk")
 Array = NDArray[Any]
@@ -169,14 +171,24 @@ class PooledNodes(Guarded):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "pool_")
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, train: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        train: Any = None,
+        *,
+        checkpoint: PathLike | None = None,
+    ) -> Self:
         """Train on a Graph, with y beside it.
 
         y              one target a node, in the order of the nodes, or id -> target; None: the labels of the graph
         sample_weight  one number a node; a base has to take it
         train          truth values, numbers or ids of the nodes whose targets may be used; None: all that have one
+        checkpoint     a file that `fit` goes on from if it was stopped, as in `StackedNodes.fit`
         """
         check_settings(self)
+        check_checkpoint(checkpoint)
         graph = X.graph if isinstance(X, SomeNodes) else X
         nodes = Nodes.by_ids(graph) if isinstance(self.dealt, int | np.integer) else Nodes.of(graph)
         if self.base is not None:
@@ -191,11 +203,11 @@ class PooledNodes(Guarded):
         codes = np.where(mine, codes, np.int32(-1)).astype(np.int32)
         known = self.known if self.known != "auto" else "crossfit" if mine.all() else "true"
         counts = None if sample_weight is None else node_weights(nodes, np.where(mine, 0, -1), ONE, None, sample_weight)
-        guards = self._guards()
-        with self._all_or_nothing():
+        guards, fold = self._guards(), pool_folds(self, nodes, codes)
+        with going_on(checkpoint, self, nodes, labels, counts, fold), self._all_or_nothing():
             training = PoolTraining.of(
-                nodes, target, labels, pool_folds(self, nodes, codes), counts, known == "true", self.base, self.effort,
-                self.random_state, resolve_jobs(self.n_jobs), speaker(self.verbose),
+                nodes, target, labels, fold, counts, known == "true", self.base, self.effort, self.random_state,
+                resolve_jobs(self.n_jobs), speaker(self.verbose),
             )  # fmt: skip
             self._keep(training, nodes, known, given, mine)
             self.gain_ = self._measured(training, nodes) if guards and len(training.names()) > 1 else None

@@ -19,6 +19,7 @@ from scipy import sparse
 from kinfolk.collective.aggregate import padded, side_by_side
 from kinfolk.collective.stacking import FOLDS, Ask, Instances, StackedModel, Training, as_votes, folds_of
 from kinfolk.collective.templates import Count, TemplateSet, as_templates, set_known
+from kinfolk.core.checkpoint import check_checkpoint, going_on
 from kinfolk.core.data import Classes
 from kinfolk.core.engine import ENGINE
 from kinfolk.core.modelfile import Functions, ModelFile, Saved, fits
@@ -26,7 +27,7 @@ from kinfolk.core.settings import FLAG, MANY, NONE, one_of, setting, whole
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.core.training import speaker
 from kinfolk.errors import DataWarning, SettingError, warn
-from kinfolk.graph.candidates import LOCAL
+from kinfolk.graph.candidates import BASE, LOCAL
 from kinfolk.graph.explain import ALONE, EACH_ALONE, Ablation, ExplainedNode, explained_node, finished, neighbours
 from kinfolk.graph.gain import count_nodes, node_unit
 from kinfolk.graph.learners import Learner, check_base, check_enough, predict_in_blocks, takes_missing, warn_of_fallback
@@ -77,6 +78,13 @@ class NodeInstances(Instances):
         weights = None if self.weights is None else self.weights[index]
         rows = side_by_side(table, index, aggregates)
         return Learner(self.bases[level], self.classes).fit(rows, self.labels[index], weights)
+
+    def packed(self, model: Learner) -> Any:
+        return ClassTarget(self.classes).packed(model, BASE)
+
+    def unpacked(self, kept: Any) -> Learner:
+        learner: Learner = ClassTarget(self.classes).unpacked(kept, BASE)
+        return learner
 
     def proba(self, model: Learner, index: Array, aggregates: Array | None) -> Array:
         if aggregates is None:
@@ -384,16 +392,28 @@ class StackedNodes(StackedModel, NeighbourModel):
 
     # -- learning -------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, train: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        train: Any = None,
+        *,
+        checkpoint: PathLike | None = None,
+    ) -> Self:
         """Train on a Graph (or a Relational).
 
         sample_weight  one number a node; the base has to take it
         train          a mask or numbers of the nodes whose labels may be used; None: all labelled ones
+        checkpoint     a file that what was done so far is written to: `fit` with the same one goes on where it was
+                       stopped, to the same model. It stays there when `fit` is done; delete it once the model is saved
         """
+        check_checkpoint(checkpoint)
         if self.pools:
-            return self._fit_pool(X, y, sample_weight, train)
+            return self._fit_pool(X, y, sample_weight, train, checkpoint)
         instances, known = self._prepared(X, y, sample_weight, train)
-        with self._all_or_nothing():
+        given = instances.ready.nodes, instances.labels, instances.revealed, instances.fold, instances.weights
+        with going_on(checkpoint, self, *given), self._all_or_nothing():
             guards, nodes = self._guards(known, self.n_levels), instances.ready.nodes
             training = self._trained(instances, known, self.n_levels, guards)
             self.gain_, self.pool_ = stacked_gain(training, instances) if guards else None, None
@@ -423,8 +443,8 @@ class StackedNodes(StackedModel, NeighbourModel):
 
     # -- a pool ---------------------------------------------------------------------------------------
 
-    def _fit_pool(self, X: Any, y: Any, sample_weight: Any, train: Any) -> Self:
-        nodes, training, known = self._pool_training(X, y, sample_weight, train)
+    def _fit_pool(self, X: Any, y: Any, sample_weight: Any, train: Any, checkpoint: PathLike | None) -> Self:
+        nodes, training, known = self._pool_training(X, y, sample_weight, train, checkpoint)
         classes = cast(ClassTarget, training.target).classes
         with self._all_or_nothing():
             self.gain_ = pool_gain(training, nodes) if self._guards(known, 1) else None
@@ -437,7 +457,9 @@ class StackedNodes(StackedModel, NeighbourModel):
         self._tell_gain()
         return self
 
-    def _pool_training(self, X: Any, y: Any, sample_weight: Any, train: Any) -> tuple[Nodes, PoolTraining, str]:
+    def _pool_training(
+        self, X: Any, y: Any, sample_weight: Any, train: Any, checkpoint: PathLike | None = None
+    ) -> tuple[Nodes, PoolTraining, str]:
         """The candidates, trained; and what labelled neighbours give."""
         nodes, labels, classes = self._begin(X, y, train)
         check_enough(classes)
@@ -459,10 +481,12 @@ class StackedNodes(StackedModel, NeighbourModel):
         weights = None
         if sample_weight is not None or self.class_weight is not None:
             weights = node_weights(nodes, labels, classes, self.class_weight, sample_weight)
-        training = PoolTraining.of(
-            nodes, ClassTarget(classes), labels, pool_folds(self, nodes, labels), weights, known == "true", self.base,
-            self.effort, self.random_state, resolve_jobs(self.n_jobs), speaker(self.verbose),
-        )  # fmt: skip
+        fold = pool_folds(self, nodes, labels)
+        with going_on(checkpoint, self, nodes, labels, weights, fold):
+            training = PoolTraining.of(
+                nodes, ClassTarget(classes), labels, fold, weights, known == "true", self.base, self.effort,
+                self.random_state, resolve_jobs(self.n_jobs), speaker(self.verbose),
+            )  # fmt: skip
         return nodes, training, known
 
     def predict_candidates(self, X: Any, forced: bool = False, known: Any = TRAIN) -> dict[str, Array]:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kinfolk.core.engine import ROW, Engine, quoted
+from kinfolk.core.engine import ROW, Engine
 from kinfolk.core.frames import OpenedFrame, Values, is_path, opened, targets
 from kinfolk.core.settings import whole
 from kinfolk.errors import InputError, SettingError
@@ -58,6 +58,13 @@ class NewColumns:
         found: dict[str, Values] = {self.predicted: labels if labels.dtype.kind in "ifb" else labels.tolist()}
         columns = table.T if self.each else [table.max(axis=1)]
         return found | {name: np.array(one) for name, one in zip(self.names(classes.names), columns, strict=True)}
+
+    def expressions(self, classes: Sequence[str]) -> dict[str, str]:
+        """Name -> expression of the columns `label`, `p0`, `p1`, ... of a table `a`."""
+        each = [f"a.p{c}" for c in range(len(classes))]
+        best = f"greatest({', '.join(each)})" if len(each) > 1 else each[0]
+        values = each if self.each else [best]
+        return {self.predicted: "a.label", **dict(zip(self.names(classes), values, strict=True))}
 
 
 # -- learning -------------------------------------------------------------------------------------------
@@ -148,43 +155,35 @@ def _needed(model: Any, there: Sequence[str], columns: GraphColumns) -> GraphCol
 
 def _predicted_in(engine: Engine, model: Any, nodes: Any, edges: Any, asked: Asked, parts: TableParts) -> Any:
     from kinfolk.graph.engine_graph import NODES
-    from kinfolk.graph.in_engine import LABELS, label_nodes
+    from kinfolk.graph.in_engine import LABELS, levels_of
 
     (target,) = targets([nodes], asked.into)
     held = None if target is not None or is_path(nodes) or engine.is_own(nodes) else opened(nodes, "nodes")
     classes, new = model.labels_, asked.new
     if held is not None:
         new.check_free(held.columns, classes.names, "nodes")
-    source = nodes if held is None else held.readable
-    label_nodes(engine, model, source, edges, parts, asked.forced, asked.known, asked.most_links)
+    source, rules = nodes if held is None else held.readable, (asked.forced, asked.known, asked.most_links)
     try:
-        return _given_back(engine, NODES, LABELS, held, new, classes, target)
+        with levels_of(engine, model, source, edges, parts, *rules) as levels:
+            if held is not None:
+                levels.make(LABELS)
+                return _beside(engine, LABELS, held, new, classes)
+            taken = [name for name in engine.columns(NODES) if name != ROW]
+            new.check_free(taken, classes.names, "nodes")
+            query = levels.query(taken, new.expressions(classes.names), LABELS)
+            if target is None:
+                return engine.frame(query)
+            engine.write(query, target)
+            return target
     finally:
         engine.drop(NODES, LABELS)
 
 
-def _given_back(
-    engine: Engine, nodes: str, labels: str, held: OpenedFrame | None, new: NewColumns, classes: Any, target: Any
-) -> Any:
-    """The table of nodes with labels: as what came, in the engine, or written as Parquet."""
+def _beside(engine: Engine, labels: str, held: OpenedFrame, new: NewColumns, classes: Any) -> Any:
+    """The frame that came, with labels."""
     columns = [f"p{c}" for c in range(len(classes))]
-    if held is not None:
-        found = engine.arrow(f"SELECT {', '.join(columns)} FROM {labels} ORDER BY {ROW}")
-        return held.with_columns(new.of(np.stack([found.column(one).to_numpy() for one in columns], axis=1), classes))
-    taken = [name for name in engine.columns(nodes) if name != ROW]
-    new.check_free(taken, classes.names, "nodes")
-    each = [f"l.{one}" for one in columns]
-    best = f"greatest({', '.join(each)})" if len(each) > 1 else each[0]
-    shown = [f"n.{quoted(name)} AS {quoted(name)}" for name in taken]
-    shown += [f"l.label AS {quoted(new.predicted)}"]
-    expressions = each if new.each else [best]
-    shown += [f"{one} AS {quoted(name)}" for one, name in zip(expressions, new.names(classes.names), strict=True)]
-    n_rows = engine.rows(f"SELECT count(*) FROM {labels}")[0][0]
-    query = engine.in_order(shown, f"{nodes} n JOIN {labels} l ON l.{ROW} = n.{ROW}", f"n.{ROW}", n_rows)
-    if target is None:
-        return engine.frame(query)
-    engine.write(query, target)
-    return target
+    found = engine.arrow(f"SELECT {', '.join(columns)} FROM {labels} ORDER BY {ROW}")
+    return held.with_columns(new.of(np.stack([found.column(one).to_numpy() for one in columns], axis=1), classes))
 
 
 # -- both -----------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from scipy import sparse
 
 from kinfolk.core.data import Classes, finite
 from kinfolk.core.modelfile import ModelFile, fits
+from kinfolk.errors import ModelFileError
 from kinfolk.graph.candidates import LINEAR, TREES_KIND, Candidate
 from kinfolk.graph.learners import BINS, Learner, in_few_values, one_table, put_learner, restored_learner
 from kinfolk.graph.number_learner import NumberLearner, restored_number_learner
@@ -105,6 +106,19 @@ class Target(ABC):
     @abstractmethod
     def restored(self, file: ModelFile, place: int, kind: str, trusted: Sequence[str]) -> Any:
         """The model that `put` kept."""
+
+    def packed(self, model: Any, kind: str) -> dict[str, Array] | None:
+        """A model as a checkpoint keeps it; None where it could not be read back without trust in it."""
+        state = ModelFile({})
+        try:
+            self.put(state, 0, model)
+            self.unpacked(state.arrays, kind)
+        except ModelFileError:
+            return None
+        return state.arrays
+
+    def unpacked(self, kept: dict[str, Array], kind: str) -> Any:
+        return self.restored(ModelFile({}, kept), 0, kind, ())
 
     def _put_linear(self, state: ModelFile, place: int, model: Any) -> None:
         state.arrays.update({f"pool.{place}.weights": model.weights, f"pool.{place}.bias": model.bias})

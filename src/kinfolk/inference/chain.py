@@ -499,8 +499,9 @@ def expected_correct(
 # The kernels see one sequence: a Chain of m tokens, labels and weights (m,). They write the node residuals (m, L) and
 # add to those of pairs (1 or m, L, L) and start (L,).
 
-MAXENT, MEMM, CRF = 0, 1, 2
-KINDS = {"maxent": MAXENT, "memm": MEMM, "crf": CRF}
+# A kind is a tuple of that many numbers: numba knows its length before it compiles, and leaves out the other kinds,
+# which take as long to compile as the one that was asked for.
+KINDS = {"maxent": (), "memm": (0,), "crf": (0, 0)}
 
 
 class Parts(NamedTuple):
@@ -603,19 +604,6 @@ def _add_log_expectations(chain, scale, out):
 
 
 @njit(nogil=True, cache=True)
-def _sequence_residuals(kind, chain, factors, labels, weights, out, work):
-    """The loss of one sequence; fills and adds to its residuals.
-
-    With one pair table for all tokens, a crf leaves part of the pair residuals in the workspace: `_add_outer`.
-    """
-    if kind == MAXENT:
-        return _maxent(chain.node, labels, weights, out.node)
-    if kind == MEMM:
-        return _memm(chain, labels, weights, out, work)
-    return _crf(chain, factors, labels, weights, out, work)
-
-
-@njit(nogil=True, cache=True)
 def _add_outer(outer, exp_pair, out):
     """Give the sums of alpha · message their common factor exp(pair), and clear them."""
     for i in range(outer.shape[0]):
@@ -677,7 +665,7 @@ def _maxent(node, labels, weights, residual):
 # -- crf ----------------------------------------------------------------------------------------------
 
 
-@njit(nogil=True, cache=True, fastmath=FAST)
+@njit(nogil=True, cache=True, fastmath=FAST, inline="always")
 def _crf(chain, factors, labels, weights, out, work):
     pair = chain.pair
     m, n_labels = chain.node.shape
@@ -747,7 +735,8 @@ def _log_conditionals(chain, log_start, log_pair):
         log_start[k] = start[k] + node[0, k]
     total = log_sum(log_start)
     if total > -math.inf:
-        log_start -= total
+        for k in range(n_labels):
+            log_start[k] -= total
     for t in range(1, m):
         table = pair[t if len(pair) > 1 else 0]
         for i in range(n_labels):
@@ -755,7 +744,8 @@ def _log_conditionals(chain, log_start, log_pair):
                 log_pair[t, i, k] = table[i, k] + node[t, k]
             total = log_sum(log_pair[t, i])
             if total > -math.inf:
-                log_pair[t, i] -= total
+                for k in range(n_labels):
+                    log_pair[t, i, k] -= total
 
 
 @njit(nogil=True, cache=True)
@@ -765,7 +755,9 @@ def _memm_partial(chain, labels, weight, known, out):
     residual of (i, k at t) = q(i at t-1) · p(k | i) - q(i, k at t)
     """
     m, n_labels = chain.node.shape
-    out.node[:] = 0
+    for t in range(m):
+        for k in range(n_labels):
+            out.node[t, k] = 0
     if known == 0 or weight == 0:
         return 0.0
     log_start, log_pair = np.empty(n_labels), np.zeros((max(m, 2), n_labels, n_labels))
@@ -804,7 +796,7 @@ class Residuals(NamedTuple):
     start: Array
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, fastmath=FAST)
 def _chunk(kind, chain, factors, sequences, first_seq, last_seq, out):
     node, pair, start, end = chain
     work = _workspace(sequences.longest, node.shape[1])
@@ -815,7 +807,13 @@ def _chunk(kind, chain, factors, sequences, first_seq, last_seq, out):
         one = Chain(node[a:b], pair[c:d], start, end)
         exponentials = Factors(factors.pair[c:d], factors.start, factors.end)
         mine = Parts(out.node[a:b], out.pair[c:d], out.start)
-        loss += _sequence_residuals(kind, one, exponentials, sequences.labels[a:b], sequences.weights[a:b], mine, work)
+        labels, weights = sequences.labels[a:b], sequences.weights[a:b]
+        if len(kind) == 0:
+            loss += _maxent(one.node, labels, weights, mine.node)
+        elif len(kind) == 1:
+            loss += _memm(one, labels, weights, mine, work)
+        else:
+            loss += _crf(one, exponentials, labels, weights, mine, work)
     if len(pair) == 1:
         _add_outer(work.outer, factors.pair, out.pair)
     return loss
@@ -927,6 +925,14 @@ def conditional_potentials(
 # The shrinking is kept in one factor, w = scale · v, so a step touches only the features of its tokens; tokens
 # that the model already has right (all residuals below NEGLIGIBLE) are passed over. Weights of dense columns have
 # a step size and a ridge of their own, and with them a factor, and lie as (L, d) while the pass runs.
+#
+# Where squared gradients are kept, steps of a feature shrink with the gradients g_f it has met at tokens so far,
+#
+#     G_f ← G_f + |g_f|²,      w_f ← (1 - η λ) w_f - η g_f / G_f^⅜
+#
+# so that rare features learn as much of a few tokens as frequent ones of many. With the exponent ½ this is AdaGrad
+# (Duchi, Hazan and Singer, 2011), with 0 plain descent; between them nothing is lost where either does better. Weights
+# of label pairs and of starts share one G.
 
 NEGLIGIBLE = 1e-4
 
@@ -938,6 +944,25 @@ def _update_row(rows, t, change, table):
         value = rows.values[p] if len(rows.values) else 1
         for k in range(len(change)):
             table[feature, k] -= value * change[k]
+
+
+@njit(nogil=True, cache=True)
+def _damped(squares):
+    """squares^⅜"""
+    root = math.sqrt(math.sqrt(squares))
+    return root * math.sqrt(root)
+
+
+@njit(nogil=True, cache=True)
+def _update_damped(rows, t, change, square, table, squares):
+    """`change`: η · residual of the token; `square`: |residual|²."""
+    for p in range(rows.indptr[t], rows.indptr[t + 1]):
+        feature = rows.indices[p]
+        value = rows.values[p] if len(rows.values) else table.dtype.type(1)
+        squares[feature] += value * value * square
+        step = table.dtype.type(value / _damped(squares[feature]))
+        for k in range(len(change)):
+            table[feature, k] -= step * change[k]
 
 
 @njit(nogil=True, cache=True)
@@ -976,10 +1001,11 @@ def _update_dense(columns, row, change, turned):
             turned[k, j] -= change[k] * columns[row, j]
 
 
-@njit(nogil=True, cache=True)
-def run_epoch(kind, rows, dense, sequences, weights, order, rates, shrink):
+@njit(nogil=True, cache=True, fastmath=FAST)
+def run_epoch(kind, rows, dense, sequences, weights, squares, order, rates, shrink):
     """Visit sequences in `order` with step sizes `rates`; changes the weights, Parts of (F + d, L), (L, L) and (L,), in
-    place. `rows`: the sparse features of tokens, as Csr; `dense`: what is beside them.
+    place, and `squares`, G of each sparse feature and last that of label pairs, (F + 1,); empty: steps do not depend on
+    it. `rows`: the sparse features of tokens, as Csr; `dense`: what is beside them.
 
     Returns the summed loss met on the way.
     """
@@ -990,7 +1016,7 @@ def run_epoch(kind, rows, dense, sequences, weights, order, rates, shrink):
     scores, residual = both[0], both[1]
     change, tables = np.empty(n_labels, node.dtype), np.empty((3, 1, n_labels, n_labels))
     pair64, exp_pair, sums = tables[0], tables[1], Parts(residual, tables[2], np.empty(n_labels))
-    zeros, ones = np.zeros(n_labels), np.ones(n_labels)
+    zeros, ones, start64, exp_start = np.zeros(n_labels), np.ones(n_labels), np.empty(n_labels), np.empty(n_labels)
     work = _workspace(sequences.longest, n_labels)
     loss, scale = 0.0, 1.0
     for visit in range(len(order)):
@@ -1008,28 +1034,41 @@ def run_epoch(kind, rows, dense, sequences, weights, order, rates, shrink):
                 pair64[0, i, k] = pair[i, k] * scale
                 exp_pair[0, i, k] = np.exp(pair64[0, i, k])
                 sums.pair[0, i, k] = 0.0
-        start64 = start.astype(np.float64) * scale
-        chain, factors = Chain(scores[:m], pair64, start64, zeros), Factors(exp_pair, np.exp(start64), ones)
+            start64[i] = start[i] * scale
+            exp_start[i] = np.exp(start64[i])
+        chain, factors = Chain(scores[:m], pair64, start64, zeros), Factors(exp_pair, exp_start, ones)
         out = Parts(residual[:m], sums.pair, sums.start)
         labels, token_weights = sequences.labels[first:last], sequences.weights[first:last]
-        loss += _sequence_residuals(kind, chain, factors, labels, token_weights, out, work)
+        if len(kind) == 0:
+            loss += _maxent(chain.node, labels, token_weights, out.node)
+        elif len(kind) == 1:
+            loss += _memm(chain, labels, token_weights, out, work)
+        else:
+            loss += _crf(chain, factors, labels, token_weights, out, work)
         _add_outer(work.outer, exp_pair, sums.pair)
         rate = rates[visit]
         scale *= 1 - rate * shrink
         step = rate / scale
         dense_scale *= 1 - rate * dense.rate * dense.shrink
-        dense_step = rate * dense.rate / dense_scale
+        dense_step, pair_step = rate * dense.rate / dense_scale, step
+        if len(squares):
+            squares[-1] += (sums.start**2).sum() + (sums.pair**2).sum()
+            pair_step = step / _damped(squares[-1])
         for i in range(n_labels):
-            start[i] -= step * sums.start[i]
+            start[i] -= pair_step * sums.start[i]
             for k in range(n_labels):
-                pair[i, k] -= step * sums.pair[0, i, k]
+                pair[i, k] -= pair_step * sums.pair[0, i, k]
         for t in range(m):
-            largest = 0.0
+            largest, square = 0.0, node.dtype.type(0)
             for k in range(n_labels):
                 largest = max(largest, abs(residual[t, k]))
+                square += residual[t, k] * residual[t, k]
                 change[k] = step * residual[t, k]
             if largest > NEGLIGIBLE:
-                _update_row(rows, first + t, change, node)
+                if len(squares):
+                    _update_damped(rows, first + t, change, square, node, squares)
+                else:
+                    _update_row(rows, first + t, change, node)
                 if n_dense:
                     for k in range(n_labels):
                         change[k] = dense_step * residual[t, k]

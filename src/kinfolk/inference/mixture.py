@@ -698,7 +698,9 @@ SMALL = 1e-100  # tables whose largest number is below are scaled up
 ROOM = 1 << 20  # numbers in the tables of a span
 MOST_SETS, MOST_LIVE = 8192, 12
 LARGE = 4096  # instances of a group beyond which nobody asks who shares an ancestor
-NOT_FIXED = -1
+# Of this type, as kernels are compiled once more for each plain number that they are given.
+NOT_FIXED: Any = np.int64(-1)
+NOBODY: Any = np.int64(-1)
 USED, ALIVE, NUMBERS, DONE, GIVEN_UP = range(5)  # of `Sets.tally`
 
 
@@ -817,7 +819,7 @@ def _exactly(mixed, spans, limit):
     dag, n_labels = mixed.wiring.dag, mixed.marginals.shape[1]
     values, scale, sets = np.empty(len(spans.first)), np.empty(len(spans.first)), _no_sets(len(mixed.rank))
     fixed = np.full(len(mixed.rank), NOT_FIXED)  # by instance: the label it has in the span
-    group, ancestry, scratch = -1, _ancestry(mixed, 0, 0), _scratch(n_labels)
+    group, ancestry, scratch = -1, _ancestry(mixed, np.int64(0), np.int64(0)), _scratch(n_labels)
     for s in range(len(values)):
         first, labels = spans.first[s], spans.labels[spans.starts[s] : spans.starts[s + 1]]
         own = np.searchsorted(dag.group_starts, first, side="right") - 1
@@ -856,13 +858,14 @@ def _ancestry(mixed, first, last):
         bits[k - first, (k - first) // 64] |= np.uint64(1) << np.uint64((k - first) % 64)
         for c in range(dag.indptr[k], dag.indptr[k + 1]):
             if dag.parent[c] >= 0:
-                bits[k - first] |= bits[dag.parent[c] - first]
+                for word in range(bits.shape[1]):
+                    bits[k - first, word] |= bits[dag.parent[c] - first, word]
     kept = n_components if n_components * n_labels**2 <= KEPT else 1
     there = np.zeros(kept, np.bool_)
     return Ancestry(first, bits, np.empty((kept, n_labels, n_labels)), there)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, inline="always")
 def _one_span(mixed, ancestry, spans, s, fixed, sets, scratch, work):
     """The probability of one span is value · exp(scale); nan if it would need too much work."""
     order, first, size = mixed.wiring.dag.order, spans.first[s], spans.starts[s + 1] - spans.starts[s]
@@ -915,7 +918,7 @@ def _scaled_up(sets, n_labels):
 def _begin(mixed, sets, behind, follower, closing):
     """The one set before anything is taken out: the follower, with the labels that it may have, or nobody."""
     soft = follower and mixed.known[behind] < 0
-    number = _set_of(sets, sets.members[0], 0, mixed.rank[behind] if soft else -1, len(closing))
+    number = _set_of(sets, sets.members[0], np.int64(0), mixed.rank[behind] if soft else NOBODY, len(closing))
     at = sets.table[number]
     sets.room[at] = 1.0
     if soft:
@@ -966,7 +969,7 @@ def _clear(sets):
     sets.tally[:] = 0
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, inline="always")
 def _take_fixed(mixed, ancestry, sets, k, fixed, scratch):
     """Take an instance of the span, with its label, out of every set."""
     dag, before = mixed.wiring.dag, sets.tally[USED]
@@ -980,7 +983,7 @@ def _take_fixed(mixed, ancestry, sets, k, fixed, scratch):
             _remove(sets, number)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, inline="always")
 def _take(mixed, ancestry, sets, place, alone, fixed, scratch):
     """Take the instance at a place of the order out of the sets whose latest it is. `alone`: nothing but the members of
     a set is left, so that one who shares no ancestor with the others is independent of all."""
@@ -1021,7 +1024,7 @@ def _is_independent(dag, ancestry, sets, number):
 def _by_marginal(sets, number, marginal):
     """Sum the latest of a set out by its marginal."""
     n_labels, size = len(marginal), sets.size[number]
-    target = _set_of(sets, sets.members[number, 1:], size - 1, -1, n_labels)
+    target = _set_of(sets, sets.members[number, 1:], size - 1, NOBODY, n_labels)
     if target < 0:
         return
     n, source, at = n_labels ** (size - 1), sets.table[number], sets.table[target]
@@ -1040,7 +1043,7 @@ def _follow(mixed, ancestry, sets, number, c, fixed, label, scratch):
         return
     j, rest = dag.parent[c], sets.size[number] - soft
     members = sets.members[number, 1:] if soft else sets.members[number]
-    seen, live = NOT_FIXED, -1  # the label its parent is known to have; the rank of one whose label is open
+    seen, live = NOT_FIXED, NOBODY  # the label its parent is known to have; the rank of one whose label is open
     if j < 0:
         seen = 0  # a start component has one row
     elif mixed.known[j] >= 0:
@@ -1053,7 +1056,7 @@ def _follow(mixed, ancestry, sets, number, c, fixed, label, scratch):
     for m in range(rest):
         if members[m] == live:
             axis = m
-    target = _set_of(sets, members, rest, -1 if axis >= 0 else live, n_labels)
+    target = _set_of(sets, members, rest, NOBODY if axis >= 0 else live, n_labels)
     n = n_labels**rest
     sets.tally[DONE] += n * n_labels * (n_labels if soft else 1)
     if target < 0 or n * n_labels > len(sets.product):
@@ -1111,7 +1114,9 @@ def _known_conditional(mixed, ancestry, c, scratch):
             softmax(scratch.change, table[0])
         else:
             _conditional(c, mixed.wiring, mixed.model, scratch.change, scratch)
-            table[:] = scratch.conditional
+            for i in range(len(table)):
+                for y in range(len(table)):
+                    table[i, y] = scratch.conditional[i, y]
     return table
 
 

@@ -117,6 +117,11 @@ class Counted(list[Array]):
         self.append(np.concatenate([local, collective], axis=1))
         self.differing += int(differing)
 
+    def parts(self) -> list[Any]:
+        """What `add` was given, of all that was added."""
+        whole = np.concatenate([np.empty((0, 4)), *self])
+        return [whole[:, :2], whole[:, 2:], self.differing]
+
     def gain(self, metric: str, unit: str, folds: int) -> Gain:
         """Of all units."""
         found = gain_of(np.concatenate([np.empty((0, 4)), *self]), metric, unit, folds)

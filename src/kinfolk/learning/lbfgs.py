@@ -15,16 +15,26 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.core.checkpoint import ALONE, running
+from kinfolk.core.checkpoint import Step as Kept
 from kinfolk.core.kernels import FAST, njit
 from kinfolk.core.threads import run_chunks
-from kinfolk.core.training import Callback, Convergence, Progress, Stage, TrainingPlan, warn_unless_converged
+from kinfolk.core.training import (
+    Callback,
+    Convergence,
+    Progress,
+    Stage,
+    TrainingPlan,
+    UntilStopped,
+    warn_unless_converged,
+)
 from kinfolk.errors import InputError
 
 # -- Passes over long vectors: inner products and combinations, in fixed chunks, on threads ------------
@@ -170,6 +180,7 @@ Objective = Callable[[Vector, Vector], float]
 
 SUFFICIENT_DECREASE = 1e-4
 MAX_BACKTRACKS = 30
+NEGLIGIBLE = 1e-3  # share of the tolerance
 REFRESH = (5, 10, 20)  # iterations after which the curvature is taken anew: the start was far from the optimum
 
 
@@ -217,6 +228,18 @@ class Memory:
 
     def forget(self) -> None:
         self.filled = 0
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps."""
+        pairs = {"steps": self._steps[: self.filled], "changes": self._changes[: self.filled]}
+        products = {"step_change": self.step_change, "change_change": self.change_change}
+        return {**pairs, **products, "age": self._age, "clock": self._clock}
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        self.filled = len(kept["steps"])
+        self._steps[: self.filled], self._changes[: self.filled] = kept["steps"], kept["changes"]
+        self.step_change, self.change_change = kept["step_change"], kept["change_change"]
+        self._age, self._clock = kept["age"], kept["clock"]
 
     def pairs(self, inverse: Vector) -> Pairs:
         return Pairs(self._steps[: self.filled], self._changes[: self.filled], inverse)
@@ -275,8 +298,10 @@ def minimise(
     tolerance: float = 1e-5,
     window: int = 5,
     memory: int = 3,
+    lengthening: float = math.inf,
     callback: Callable[[Iteration], bool | None] | None = None,
     n_jobs: int = 1,
+    step: Kept = ALONE,
 ) -> Minimum:
     """Minimise objective(w) + l1 · |w|₁ from `weights` (left untouched).
 
@@ -285,49 +310,80 @@ def minimise(
 
     Stops when the objective has fallen by less than `tolerance`, relative, over `window` iterations
     (a mean per iteration below tolerance / window cannot be noise of one lucky step).
-    `callback` may return True to stop.
+    `lengthening`: for objectives that jump further out. So many times the last step is the longest that is tried, and
+    steps that promise next to nothing are not.
+    `callback` may return True to stop. `step`: that of a checkpoint, which the search goes on from.
     """
+    if step.finished:
+        return Minimum(**step.kept)
     # Vectors are long: two points, two gradients and a direction are allocated once and take turns.
     points, gradients = np.empty((2, len(weights)), weights.dtype), np.empty((2, len(weights)), weights.dtype)
     direction = np.empty_like(weights)
     pairs = Memory(memory, weights)
-    at, gradient = weights, gradients[0]
-    del weights  # so that it can go once `at` has moved on
-    value = objective(at, gradient) + l1 * absolute_sum(at)
-    inverse = np.ones_like(at) if inverse_curvature is None else inverse_curvature()
-    if not math.isfinite(value):
-        raise InputError(
-            "the objective of training must be finite where it starts; it is not. Look for huge features and weights, "
-            "and scale them down"
-        )
-    history, evaluations = [value], 1
-    for number in range(1, max_iterations + 1):
+    kept = step.kept
+    if kept is None:
+        at, gradient, done = weights, gradients[0], 0
+        value = objective(at, gradient) + l1 * absolute_sum(at)
+        inverse = np.ones_like(at) if inverse_curvature is None else inverse_curvature()
+        if not math.isfinite(value):
+            raise InputError(
+                "the objective of training must be finite where it starts; it is not. Look for huge features and "
+                "weights, and scale them down"
+            )
+        history, evaluations, length = [value], 1, math.inf
+    else:
+        done, evaluations, history, inverse = (kept[name] for name in ("number", "evaluations", "history", "inverse"))
+        length = kept["length"]
+        at, gradient, value = points[done % 2], gradients[done % 2], history[-1]
+        at[:], gradient[:] = kept["at"], kept["gradient"]
+        pairs.restore(kept["pairs"])
+    del weights, kept  # so that they can go once `at` has moved on
+    for number in range(done + 1, max_iterations + 1):
         slope = pseudo_gradient(at, gradient, l1) if l1 else gradient
         norm = math.sqrt(dot(slope, slope, n_jobs))
         if norm <= 1e-12 * max(1.0, abs(value)):
-            return Minimum(at, value, number - 1, evaluations, "converged")
+            return _ended(step, at, value, number - 1, evaluations, "converged")
         turn = number % 2
         search = _LineSearch(objective, at, value, slope, l1, n_jobs, points[turn], gradients[turn])
+        if lengthening < math.inf:
+            search.least = NEGLIGIBLE * tolerance * abs(value)
         first_step = 1.0 if pairs.filled or inverse_curvature is not None else min(1.0, 1.0 / norm)
+        first_step = min(first_step, lengthening * length)
         found = search.along(pairs.direction(slope, inverse, n_jobs, direction), first_step)
         if not found and pairs.filled:  # the memory may mislead: once more along the plain gradient
             pairs.forget()
             found = search.along(pairs.direction(slope, inverse, n_jobs, direction), min(1.0, 1.0 / norm))
         evaluations += search.evaluations
         if not found:
-            return Minimum(at, value, number - 1, evaluations, "stalled")
+            return _ended(step, at, value, number - 1, evaluations, "stalled")
         pairs.add(search.at, at, search.gradient, gradient, inverse, n_jobs)
-        at, gradient, value, step = search.at, search.gradient, search.value, search.step
+        at, gradient, value, length = search.at, search.gradient, search.value, search.step
         history.append(value)
         if inverse_curvature is not None and number in REFRESH:
             del inverse  # one long vector less while the new one is made
             inverse = inverse_curvature()
             pairs.weigh_anew(inverse, n_jobs)
-        if callback and callback(Iteration(number, value, norm, step, evaluations, at)):
-            return Minimum(at, value, number, evaluations, "stopped")
-        if number >= window and history[-1 - window] - value <= tolerance * abs(value):
-            return Minimum(at, value, number, evaluations, "converged")
-    return Minimum(at, value, max_iterations, evaluations, "limit")
+        if callback and callback(Iteration(number, value, norm, search.step, evaluations, at)):
+            return _ended(step, at, value, number, evaluations, "stopped")
+        if len(history) > window and history[-1 - window] - value <= tolerance * abs(value):
+            return _ended(step, at, value, number, evaluations, "converged")
+        step.keep(_standing, at, gradient, inverse, pairs, number, evaluations, history[-1 - window :], length)
+    return _ended(step, at, value, max_iterations, evaluations, "limit")
+
+
+def _standing(
+    at: Vector, gradient: Vector, inverse: Vector, pairs: Memory, number: int, evaluations: int, history: list[float],
+    length: float,
+) -> dict[str, Any]:  # fmt: skip
+    """Where a search stands after an iteration, as a checkpoint keeps it: all that the next one looks at."""
+    counted = {"number": number, "evaluations": evaluations, "history": history, "length": length}
+    return {"at": at, "gradient": gradient, "inverse": inverse, "pairs": pairs.state(), **counted}
+
+
+def _ended(step: Kept, *found: Any) -> Minimum:
+    minimum = Minimum(*found)
+    step.finish(vars(minimum))
+    return minimum
 
 
 class _LineSearch:
@@ -342,6 +398,7 @@ class _LineSearch:
         self._l1, self._n_jobs = l1, n_jobs
         self.at, self.gradient = point, gradient
         self.value, self.step, self.evaluations = value, 0.0, 0
+        self.least = 0.0  # what promises to gain less is not tried
 
     def along(self, direction: Vector, step: float) -> bool:
         """True if a point was found; it then stands in at, value, gradient, step."""
@@ -363,6 +420,8 @@ class _LineSearch:
                 self.step = step
                 return True
             step *= 0.5 if tried < 5 else 0.1
+            if tried >= 5 and -gain < self.least:  # the objective jumps here
+                return False
         return False
 
 
@@ -389,6 +448,8 @@ def optimise(
     objective: WithCurvature, start: Vector, plan: TrainingPlan, watch: Watch, began: float
 ) -> tuple[Vector, Convergence]:
     """Weights that minimise the objective, or score best on held-out data, and how it went."""
+    step = running().step(plan.stage, start)
+    step.beside("watch", watch.state, watch.restore)
     found = minimise(
         objective,
         start,
@@ -397,8 +458,10 @@ def optimise(
         l1=plan.l1,
         max_iterations=0 if watch.stopped else plan.max_iterations,
         tolerance=plan.tolerance,
+        lengthening=plan.lengthening,
         callback=watch.after_iteration,
         n_jobs=plan.n_jobs,
+        step=step,
     )
     return watch.finished(found, began)
 
@@ -423,6 +486,24 @@ class Watch:
         self.best_iteration: int | None = None
         self.best_weights: Vector | None = None
         self.stopped = False  # the callback said so
+        self._before = 0.0  # seconds, in a run that was stopped
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps."""
+        best = {"best_iteration": self.best_iteration, "best_weights": self.best_weights}
+        curves = {"losses": self.losses, "objectives": self.objectives, "dev_scores": [*self.dev_scores.items()]}
+        return {**best, **curves, "stopped": self.stopped, "seconds": self._seconds(self._began)}
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        self.best_iteration, self.best_weights = kept["best_iteration"], kept["best_weights"]
+        self.losses, self.objectives = kept["losses"], [(number, value) for number, value in kept["objectives"]]
+        self.dev_scores, self.stopped = dict(kept["dev_scores"]), kept["stopped"]
+        self._before = kept["seconds"]
+        if self.stopped and isinstance(self._callback, UntilStopped):
+            self._callback.stopped = True
+
+    def _seconds(self, began: float) -> float:
+        return self._before + time.perf_counter() - began
 
     def after_pass(self, number: int, loss: float) -> bool:
         self.losses.append(loss)
@@ -452,7 +533,7 @@ class Watch:
             found = replace(found, status="stopped")
         self.score(found.iterations, found.weights)  # the last weights may be the best
         best = found.weights.copy() if self.best_weights is None else self.best_weights
-        seconds, scores, number = time.perf_counter() - began, self.dev_scores, self.best_iteration
+        seconds, scores, number = self._seconds(began), self.dev_scores, self.best_iteration
         stage = Stage.of(self._plan.stage, found.status, seconds, self.objectives, self.losses, scores, number)
         ended = (found.status, found.objective, found.iterations, found.evaluations)
         convergence = Convergence(*ended, seconds, scores, number, (stage,))
@@ -467,7 +548,7 @@ class Watch:
         return n - self.best_iteration >= self._plan.patience * self._plan.dev_every
 
     def _report(self, stage: str, n: int, limit: int, objective: float, score: float | None) -> bool:
-        seconds = time.perf_counter() - self._began
+        seconds = self._seconds(self._began)
         log.debug("%s %d: objective %.6g, %.2f s, held-out %s", stage, n, objective, seconds, score)
         if self._callback is None:
             return False

@@ -123,7 +123,7 @@ def no_weights(shape: Shape | TableShape) -> NDArray[np.float32]:
     of = shape.tables if isinstance(shape, Shape) else shape
     check_memory(
         4.0 * HELD * of.size,
-        f"the model would have {of.size:,} weights, {sum(of.features):,} features for each of {of.labels:,} labels "
+        f"the model would have {of.size:,} weights, {sum(of.features):,} features for each of {of.labels:,} labels, "
         "and those of label pairs",
         "Leave out rare features (`min_count`), merge labels, or take a machine with more memory",
     )

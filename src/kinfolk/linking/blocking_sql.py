@@ -96,13 +96,11 @@ class BlockingTables:
                 whole = "concat_ws(' ', " + ", ".join(own) + ")"
                 columns.append(f"nullif({whole}, '') AS k{k}")
             else:
-                lacking = " OR ".join(f"{one} IS NULL" for one in own)
-                whole = f" || {literal(BETWEEN)} || ".join(own)
-                columns.append(f"CASE WHEN {lacking} THEN NULL ELSE {whole} END AS k{k}")
+                columns.append(f" || {literal(BETWEEN)} || ".join(own) + f" AS k{k}")  # NULL where a part is
         chosen = ", ".join([f"r.{ROW} AS {ROW}", *columns])
         done = all(isinstance(rule, Key) for rule in self.rules)
         table = "kf_keys" if done else "kf_plain"
-        engine.make(table, f"SELECT {chosen} FROM {self.records} r {' '.join(joins)}")
+        engine.make_passing(table, f"SELECT {chosen} FROM {self.records} r {' '.join(joins)}")
         if not done:
             self._ranked()
 
@@ -157,7 +155,7 @@ class BlockingTables:
             else:
                 columns.append(f"p.k{k}")
         chosen = ", ".join([f"p.{ROW} AS {ROW}", *columns])
-        engine.make("kf_keys", f"SELECT {chosen} FROM kf_plain p {' '.join(joins)}")
+        engine.make_passing("kf_keys", f"SELECT {chosen} FROM kf_plain p {' '.join(joins)}")
         engine.drop("kf_plain")
 
     # -- pairs ----------------------------------------------------------------------------------------
@@ -179,9 +177,12 @@ class BlockingTables:
         else:
             ours, twice = f"sum(CASE WHEN {ROW} < {self.first} THEN 1 ELSE 0 END)", "2 * a * (n - a)"
         sizes = f"SELECT {key} AS key, count(*) AS n, {ours} AS a FROM {table} WHERE {key} IS NOT NULL GROUP BY {key}"
-        total = int(self.engine.rows(f"SELECT coalesce(sum({twice}), 0) FROM ({sizes})")[0][0]) // 2
-        largest = self.engine.rows(f"SELECT key, n FROM ({sizes}) WHERE n > 1 ORDER BY n DESC, key LIMIT {NAMED}")
-        return Blocks(str(rule), total, tuple((" + ".join(key.split(BETWEEN)), n) for key, n in largest))
+        largest = f"SELECT key, n FROM sizes WHERE n > 1 ORDER BY n DESC, key LIMIT {NAMED}"
+        total = f"SELECT NULL AS key, coalesce(sum({twice}), 0) AS n FROM sizes"
+        found = self.engine.rows(f"WITH sizes AS ({sizes}) SELECT * FROM ({largest}) UNION ALL {total}")
+        pairs = next(int(n) for key, n in found if key is None) // 2
+        named = sorted(((key, int(n)) for key, n in found if key is not None), key=lambda one: (-one[1], one[0]))
+        return Blocks(str(rule), pairs, tuple((" + ".join(key.split(BETWEEN)), n) for key, n in named))
 
     def make_pairs(self, limit: int) -> None:
         """The table kf_pairs of lefts and rights, each pair once; an error, before any is made, beyond `limit`."""
@@ -277,7 +278,9 @@ def _in_sql(engine: Engine, column: str, part: Part, normalise: bool) -> str | N
         if made is None:
             return None
         text = made
-    return engine.replaced(text, WHITE_AROUND, "") if part.steps else text
+    if not part.steps:
+        return text
+    return f"trim({text})" if normalise else engine.replaced(text, WHITE_AROUND, "")
 
 
 WHITE_AROUND = r"^[\t-\r\x1c-\x1f ]+|[\t-\r\x1c-\x1f ]+$"  # what str.strip() takes of ASCII

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kinfolk.cli.options import (
+    Checkpoint,
     EngineOptions,
     Jobs,
+    check_going_on,
     counted_warnings,
     engine_of,
     examples,
@@ -131,12 +133,14 @@ def train(
     jobs: Jobs = -1,
     quiet: Quiet = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, to standard output.")] = False,
+    checkpoint: Checkpoint = None,
 ) -> None:
     """Train a model, with or without labels, and write one model file.
 
     Labels are true clusters of mentions in documents or of records in tables, or labelled pairs of records, --pairs;
     records alone, without any, are learned from by how far their fields agree.
     """
+    from kinfolk.core.checkpoint import remove_checkpoint
     from kinfolk.core.modelfile import check_writable
     from kinfolk.linking.blocking import as_rules
     from kinfolk.linking.clusterers import usual_clusterer
@@ -146,6 +150,7 @@ def train(
     of_records = [f"--{name}" for name in ("compare", "always", "never") if getattr(options, name)]
     check_source(source, *of_records, *given_options(labels))
     refuse_overwriting(out, "--out", *read_by(source, labels))
+    check_going_on(checkpoint, *read_by(source, labels), out, quiet=quiet)
     if source.block:
         as_rules(source.block)
     settings = linker_settings(options)
@@ -164,8 +169,9 @@ def train(
     if not quiet:
         typer.echo(size(items) if report is None else str(report), err=True)
     with logged_as_it_goes(not quiet), counted_warnings():
-        linker.fit(items, pairs=labelled)
+        linker.fit(items, pairs=labelled, checkpoint=checkpoint)
     linker.save(out)
+    remove_checkpoint(checkpoint)
     if as_json:
         show_json(summary(linker, out, {**_sizes(items), **_counts(labelled)}))
     elif not quiet:
@@ -202,8 +208,10 @@ def cluster(
     limit: Annotated[int | None, typer.Option(help="--engine: most candidate pairs there may be.")] = None,
     jobs: Jobs = -1,
     quiet: Quiet = False,
+    checkpoint: Checkpoint = None,
 ) -> None:
     """Cluster items. Records: a line with id and cluster for each; documents: their columns, clusters in the last."""
+    from kinfolk.core.checkpoint import remove_checkpoint
     from kinfolk.linking.cluster_files import item_ids, read_id_pairs, write_clusters, write_coref, write_pairs
     from kinfolk.linking.clusterers import ConstraintsError
     from kinfolk.linking.training import closure_line
@@ -214,9 +222,11 @@ def cluster(
     if pairs is not None:
         refuse_overwriting(pairs, "--pairs", *read_by(source), must_link, cannot_link)
     check_source(source)
+    check_going_on(checkpoint, *read_by(source), model, output, pairs, must_link, cannot_link, quiet=quiet)
     engine = engine_of(tables, jobs)
     if engine is not None:
-        given = {"--pairs": pairs, "--must-link": must_link, "--cannot-link": cannot_link, "--json": as_json or None}
+        given = {"--pairs": pairs, "--must-link": must_link, "--cannot-link": cannot_link, "--json": as_json or None,
+                 "--checkpoint": checkpoint}  # fmt: skip
         refuse_with_engine(source, output, given)
         with engine, logged_as_it_goes(not quiet, progress=True):
             cluster_with(engine, model, source, clustering, output, limit, jobs)
@@ -230,7 +240,7 @@ def cluster(
         typer.echo(str(report), err=True)
     candidates = items.n_pairs
     try:
-        items, probability, found = linker.linked(items, must, cannot)
+        items, probability, found = linker.linked(items, must, cannot, checkpoint=checkpoint)
     except ConstraintsError as error:
         ids = item_ids(items)
         raise ConstraintsError(*(ids[int(one)] for one in error.items)) from None
@@ -244,6 +254,7 @@ def cluster(
         write_coref(output, source.documents, items, found, unmatched=str(source.unmatched or "raise"))
     else:
         write_clusters(output, items, found, tables=table_names(source), as_json=as_json)
+    remove_checkpoint(checkpoint)
 
 
 @app.command(epilog=RECORDS_EVALUATE)

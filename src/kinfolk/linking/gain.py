@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.core.checkpoint import running
 from kinfolk.errors import GainWarning, SettingError, warn
 from kinfolk.learning.gain import Counted, Gain, check_units, folds_by_name, in_silence
 from kinfolk.linking.clusterers import AverageLink, Clusterer
@@ -37,9 +38,13 @@ def linker_gain(model: Any, items: Mentions, complete: bool) -> Gain | None:
     with in_silence():
         for number in range(model.guard):
             held, rest = items.take(fold == number), items.take(fold != number)
-            alone, together = (one.fit(rest).predict(held) for one in (model._anew(**as_local), model._anew()))
-            local, own = (unit_counts(held, clusters, by[fold == number]) for clusters in (alone, together))
-            counted.add(local, own, (alone != together).sum())  # clusters are numbered by their first items
+
+            def count() -> list[Any]:
+                both = [one.fit(rest).predict(held) for one in (model._anew(**as_local), model._anew())]  # noqa: B023
+                local, own = (unit_counts(held, clusters, by[fold == number]) for clusters in both)  # noqa: B023
+                return [local, own, int((both[0] != both[1]).sum())]  # clusters are numbered by their first items
+
+            counted.add(*running().step("guard").once(count))
     return counted.gain("pair F1", unit, model.guard)
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import logging
+import os
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Self, final
@@ -12,6 +14,7 @@ from typing import Any, ClassVar, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kinfolk.core.checkpoint import check_checkpoint, going_on, learned
 from kinfolk.core.engine import ENGINE
 from kinfolk.core.modelfile import Functions, ModelFile, class_in_file, fits, name_in_file
 from kinfolk.core.settings import (
@@ -229,6 +232,7 @@ class Linker(Guarded):
         left: str | None = None,
         right: str | None = None,
         match: str | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> Self:
         """Learn from items with true clusters, but not those whose cluster is not known (-1); from labelled pairs; or,
         for records, from nothing but how far their fields agree (see `learned_from_`, docs/unlabelled.md), which the
@@ -239,16 +243,27 @@ class Linker(Guarded):
                             list of (id, id, match). Without clusters they move the model that is learned without labels
         left, right, match  its columns: two ids, and yes or no (truth values, 1 and 0, words) or the probability of a
                             match, which draws to itself; missing: not known
+        checkpoint          a file that what was done so far is written to: `fit` with the same one goes on where it was
+                            stopped, to the same model. It stays there when `fit` is done; delete it once the model is
+                            saved
         """
-        return self._fit(items, callback, (pairs, left, right, match))
+        return self._fit(items, callback, (pairs, left, right, match), checkpoint=checkpoint)
 
-    def _fit(self, items: Mentions, callback: Callback | None, pairs: Any, match: Matcher = field_matches) -> Self:
+    def _fit(
+        self, items: Mentions, callback: Callback | None, pairs: Any, match: Matcher = field_matches,
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> Self:  # fmt: skip
         """The same; `match` says what fields do without labels, and may have kept it."""
+        check_checkpoint(checkpoint)
         check_items(items)
         check_enough(items)
         self.check()
-        with self._all_or_nothing(), observed(callback, self.verbose, self.tolerance) as watch:
-            labels = None if pairs[0] is None else pair_labels(items, *pairs)
+        labels = None if pairs[0] is None else pair_labels(items, *pairs)
+        with (
+            going_on(checkpoint, self, items, labels),
+            self._all_or_nothing(),
+            observed(callback, self.verbose, self.tolerance) as watch,
+        ):
             check_pairs(items, labels, self.training)
             if self.rules is not None:
                 self._decided(items)  # their fields are there
@@ -414,6 +429,13 @@ class Linker(Guarded):
         paired, score = self._compared(items)
         return paired, self._probability(paired, score)
 
+    def _comparing_on(self, checkpoint: str | os.PathLike[str] | None, items: Mentions) -> Any:
+        """What the trained model makes of the pairs of items, with a checkpoint."""
+        if checkpoint is None:
+            return nullcontext()
+        self._require_fitted()
+        return going_on(checkpoint, self, learned(self), items, seeded=False)
+
     def _compared(self, items: Mentions) -> tuple[Mentions, NDArray[np.float64]]:
         """The same with log-odds."""
         self._require_fitted()
@@ -427,10 +449,20 @@ class Linker(Guarded):
         return paired, score
 
     def linked(
-        self, items: Mentions, must_link: ArrayLike | None = None, cannot_link: ArrayLike | None = None
+        self,
+        items: Mentions,
+        must_link: ArrayLike | None = None,
+        cannot_link: ArrayLike | None = None,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> tuple[Mentions, NDArray[np.float64], NDArray[np.int32]]:
-        """What `compared` gives, and the clusters that `predict` makes of it: pairs are scored once for all."""
-        paired, score = self._compared(items)
+        """What `compared` gives, and the clusters that `predict` makes of it: pairs are scored once for all.
+
+        checkpoint   a file that comparisons are kept in as they are made: the same call with the same one goes on
+                     behind the last of them. It stays there; delete it once what came of it is saved
+        """
+        with self._comparing_on(checkpoint, items):
+            paired, score = self._compared(items)
         probability = self._probability(paired, score)
         value = self._value(paired, score) if self.clusterer_.of_shares else probability
         return paired, probability, self._clusters(self.clusterer_, paired, value, must_link, cannot_link)

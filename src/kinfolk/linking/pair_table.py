@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.core.checkpoint import running
 from kinfolk.core.kernels import njit, slot_of, slot_of_row
 from kinfolk.core.modelfile import ModelFile, fits
 from kinfolk.core.threads import run_chunks
@@ -307,18 +308,32 @@ def distinct_rows(
     layout = _Layout(sizes)
     numbered = _Numbered(layout.n_words)
     row = np.empty(len(left), np.int32)
-    n_chunks = -(-len(left) // CHUNK)
+    n_chunks, done = -(-len(left) // CHUNK), 0
+    step = running().step("rows of pairs", left, right)
+    if (kept := step.kept) is not None:  # words that come in their order have the same numbers again
+        done = kept["chunks"]
+        row[: len(kept["row"])] = kept["row"]
+        numbered.add(kept["words"], np.empty(len(kept["words"]), np.int32))
 
     def packed(chunk: int) -> NDArray[np.uint64]:
         part = slice(chunk * CHUNK, (chunk + 1) * CHUNK)
         return layout.pack(coded(left[part], right[part]))
 
-    for first in range(0, n_chunks, n_jobs):
+    for first in range(done, n_chunks, n_jobs):
         wave = run_chunks(lambda i, first=first: packed(first + i), min(n_jobs, n_chunks - first), n_jobs)  # type: ignore[misc]
         for chunk, words in enumerate(wave, first):
             numbered.add(words, row[chunk * CHUNK : (chunk + 1) * CHUNK])
-        tick(min(len(left), (first + n_jobs) * CHUNK))
+        done = min(n_chunks, first + n_jobs)
+        tick(min(len(left), done * CHUNK))
+        step.keep(_standing, numbered, row, done)
+    if step.active and not step.finished:
+        step.finish(_standing(numbered, row, n_chunks))
     return PairRows(layout.unpack(numbered.words), row)
+
+
+def _standing(numbered: _Numbered, row: NDArray[np.int32], chunks: int) -> dict[str, Any]:
+    """After so many chunks, as a checkpoint keeps it."""
+    return {"words": numbered.words, "row": row[: chunks * CHUNK], "chunks": chunks}
 
 
 class _Layout:

@@ -141,6 +141,7 @@ class Comparison(PairFeature):
     def __post_init__(self) -> None:
         if not isinstance(self.field, str) or not self.field:
             raise SettingError.saying(f"{type(self).__name__} takes the name of a field; got {self.field!r}")
+        one_of(f"{type(self).__name__}: normalise", self.normalise, (True, False))
         object.__setattr__(self, "columns", (PairColumn(self.name),))
 
     @property

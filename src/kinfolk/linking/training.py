@@ -11,12 +11,13 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.core.checkpoint import running
 from kinfolk.core.training import Callback, Convergence, TrainingPlan
 from kinfolk.inference.clustering import LARGEST, e_step, log_odds, missing_pairs
 from kinfolk.learning.lbfgs import Watch, optimise
@@ -225,7 +226,8 @@ def rounds_of(
         yield found
         if number < rounds:
             wanted = np.full_like(labels, -1)
-            wanted[mask] = _wanted(trainer, clusterer.threshold, kind, found, chosen)
+            e_step_of = partial(_wanted, trainer, clusterer.threshold, kind, found, chosen)
+            wanted[mask] = running().step("E-step", labels).once(e_step_of)
             wanted[data.truth < 0] = -1  # of a pair whose truth is not known nothing is asked
             if np.array_equal(labels, wanted):
                 log.info("round %d asks for the same decisions as the one before: settled", number + 1)

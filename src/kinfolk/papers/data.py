@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.collective.templates import Concat, Count, Exists, Max, Mean
+from kinfolk.core.checkpoint import running
 from kinfolk.datasets.linqs import read_linqs
 from kinfolk.datasets.slif import SIDES, read_slif
 from kinfolk.datasets.webkb import read_webkb
@@ -53,7 +54,11 @@ class Conll(NamedTuple):
             for trial in seen:
                 if (trial["method"], repr(trial["settings"])) == (name, repr(settings)):
                     return float(trial["f1"])
-            score = 100 * method(n_jobs=run.n_jobs, **settings).fit(fit).score(held_out)
+
+            def scored() -> float:
+                return 100 * method(n_jobs=run.n_jobs, **settings).fit(fit).score(held_out)
+
+            score = running().step(f"held-out F1 of {name}", repr(settings)).once(scored)
             run.log(f"{name}, {settings}: held-out F1 {score:.2f}")
             seen.append({"method": name, "settings": settings, "f1": score})
             return score

@@ -16,6 +16,7 @@ import tempfile
 import time
 import tokenize
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, fields
 from functools import cache, wraps
 from io import StringIO
@@ -26,9 +27,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kinfolk import __version__
+from kinfolk.core.checkpoint import going_on, remove_checkpoint
 from kinfolk.core.files import write_utf8
 from kinfolk.core.threads import resolve_jobs
-from kinfolk.errors import KinfolkError
+from kinfolk.errors import CheckpointError, KinfolkError
 from kinfolk.papers.manifest import data_digest
 from kinfolk.report.page import Part, report_html
 
@@ -373,9 +375,11 @@ def bare_code(source: str) -> str:
 
 
 def run_all(
-    experiments: Mapping[str, str], data: Path, folder: Path, log: Log, jobs: int, again: bool
-) -> Iterator[Result]:
-    """Each experiment in turn, its result kept in `folder`. One that fails is a result with a `fault`."""
+    experiments: Mapping[str, str], data: Path, folder: Path, log: Log, jobs: int, again: bool,
+    checkpoint: Path | None = None,
+) -> Iterator[Result]:  # fmt: skip
+    """Each experiment in turn, its result kept in `folder`. One that fails is a result with a `fault`. Each has a
+    checkpoint of its own, by its name behind that of the `checkpoint`."""
     folder.mkdir(exist_ok=True)
     for name, place in experiments.items():
         file, digest = folder / f"{name}.json", data_digest(name, data)
@@ -385,17 +389,31 @@ def run_all(
             yield kept
             continue
         log(f"{name}: running")
+        own = None if checkpoint is None else checkpoint.with_name(f"{checkpoint.name}.{name}")
         try:
-            result = _one(name, place, data, log, jobs, digest)
+            with kept_on(own, name, place, digest):
+                result = _one(name, place, data, log, jobs, digest)
+        except CheckpointError:
+            raise
         except Exception as error:  # whatever is wrong with one, the others are run
             logger.debug("%s failed", name, exc_info=True)
             expected = isinstance(error, KinfolkError | OSError)
             fault = str(error) if expected else f"{type(error).__name__}: {error}"
             log(f"{name}: failed: {fault}")
+            remove_checkpoint(own)
             yield Result(name, fault=fault, expected=expected)
             continue
         write_utf8(file, [as_json(result.as_dict())])
+        remove_checkpoint(own)
         yield result
+
+
+def kept_on(checkpoint: Path | None, name: str, place: str, digest: str) -> AbstractContextManager[Any]:
+    """The run of an experiment, by its code and the digest of its data, with a checkpoint; every `fit` within it is a
+    part of it, but for those in processes of their own."""
+    if checkpoint is None:
+        return nullcontext()
+    return going_on(checkpoint, name, code_digest(place), digest, seeded=False)
 
 
 def _one(name: str, place: str, data: Path, log: Log, jobs: int, digest: str) -> Result:

@@ -84,6 +84,10 @@ class Batch:
             lengths[filled] = found
         return replace(batch, corpus=corpus.with_vectors(as_vectors(as_list(vectors), lengths)))
 
+    def told(self) -> tuple[Any, ...]:
+        """All that models look at, for a digest."""
+        return self.corpus, self.items, self.extra
+
     @classmethod
     def held_out(cls, X_dev: Any, y_dev: Any, scheme: str | None, vectors_dev: Any = None) -> Batch | None:
         """What `fit` is given to be scored on; None: nothing. An error where labels are missing."""

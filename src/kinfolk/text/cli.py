@@ -8,17 +8,20 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from kinfolk.cli.options import (
+    Checkpoint,
     EngineOptions,
     Jobs,
     ModelOption,
     ModelOptions,
     Trust,
+    check_going_on,
     check_parquet_output,
     checked,
     class_weights,
@@ -171,7 +174,7 @@ def entity_lines(tagger: Any, stream: Stream, forced: bool) -> Iterator[str]:
             yield json.dumps(answer, ensure_ascii=False) + "\n"
 
 
-def k_best_lines(tagger: Any, stream: Stream, k: int, forced: bool) -> Iterator[str]:
+def k_best_lines(tagger: Any, stream: Stream, forced: bool, k: int) -> Iterator[str]:
     """A list for each sentence: its best labellings."""
     for corpus, _, _ in stream:
         for row in tagger.predict_k_best(corpus, k, forced=forced):
@@ -277,14 +280,17 @@ def train(
     quiet: Annotated[bool, typer.Option(help="No progress and no summary.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, to standard output.")] = False,
     page: TrainingPage = None,
+    checkpoint: Checkpoint = None,
 ) -> None:
     """Train a tagger and write one model file."""
+    from kinfolk.core.checkpoint import remove_checkpoint
     from kinfolk.core.modelfile import check_writable
     from kinfolk.text.conll import read_conll
 
     check_writable(out)
     check_page(page, train, dev, out)
     refuse_overwriting(out, "--out", train, dev, what="the data it is trained on")
+    check_going_on(checkpoint, train, dev, out, page, quiet=quiet)
     reading = _reading(columns, label, scheme, separator)
     settings = {"random_state": seed, "n_jobs": jobs, "verbose": 0 if quiet else 1}
     tagger = new_tagger(model, options, settings)
@@ -294,8 +300,9 @@ def train(
     if question is not None:
         typer.echo(f"warning: {question}", err=True)
     with counted_warnings():
-        tagger.fit(corpus, **held_out)
+        tagger.fit(corpus, **held_out, checkpoint=checkpoint)
     tagger.save(out)
+    remove_checkpoint(checkpoint)
     write_training_page(page, tagger, held_out.get("X_dev"))
     size = {"documents": corpus.n_documents, "sentences": corpus.n_sentences, "tokens": corpus.n_tokens}
     features = _first(tagger).features_.n_features
@@ -379,6 +386,7 @@ def tag(
     ] = "auto",
     trust: Trust = None,
     jobs: Jobs = -1,
+    checkpoint: Checkpoint = None,
 ) -> None:
     """Tag a file.
 
@@ -386,9 +394,8 @@ def tag(
     A file may have any length: it is read, tagged and written in pieces of whole documents. A file that is written
     appears whole or not at all.
     """
-    from kinfolk.core.files import write_utf8
     from kinfolk.text.running import check_finds_entities
-    from kinfolk.text.streams import Piece, labelled_lines, opened_stream
+    from kinfolk.text.streams import Piece, labelled_lines, opened_stream, write_tagged
 
     engine = engine_of(tables, jobs)
     if engine is not None or file.lower().endswith((".parquet", ".pq")):
@@ -396,6 +403,7 @@ def tag(
             "--format": format is not Format.conll, "--text": text, "--forced": forced, "--entities": entities,
             "--k-best": k_best is not None, "--json": as_json, "--scheme": scheme != "auto",
             "--separator": separator is not None, "--documents": documents != "auto",
+            "--checkpoint": checkpoint is not None,
         }  # fmt: skip
         with engine if engine is not None else nullcontext():
             strange = [name for name, one in asked.items() if one]
@@ -408,6 +416,7 @@ def tag(
         raise SettingError.saying("--entities and --k-best are two forms of output: leave one out")
     if k_best is not None and not hasattr(tagger, "predict_k_best"):
         raise SettingError.saying("--k-best needs a crf, memm, mop or stacked model")
+    check_going_on(checkpoint, file, model, output, quiet=True)
     _tell_terminal(file)
     if text:
         given = {"--format": format is not Format.conll, "--forced": forced, "--scheme": scheme != "auto"}
@@ -420,16 +429,14 @@ def tag(
         shell_words().instead["columns"] = COLUMNS_OF_MODEL
         settings: dict[str, Any] = {"forced": forced, "documents": documents, **_form(scheme, separator)}
         stream = opened_stream(tagger, file, text=format is Format.text, **settings)
+    lines: Any = sentence_lines if as_json else labelled_lines
     if entities:
         check_finds_entities(tagger)
-        lines = entity_lines(tagger, stream, forced)
+        lines = entity_lines
     elif k_best is not None:
-        lines = k_best_lines(tagger, stream, k_best, forced)
-    elif as_json:
-        lines = sentence_lines(tagger, stream, forced)
-    else:
-        lines = labelled_lines(tagger, stream, forced)
-    write_utf8(output, lines)
+        lines = partial(k_best_lines, k=k_best)
+    how = format.value, text, entities, k_best, as_json, scheme, separator, documents
+    write_tagged(tagger, stream, output, lines, checkpoint, forced, *how)
 
 
 def tag_table(

@@ -83,6 +83,11 @@ class Corpus:
         object.__setattr__(self, "sentence_starts", sentences)
         object.__setattr__(self, "document_starts", documents)
 
+    def told(self) -> tuple[Any, ...]:
+        """All that models look at, for a digest: not the place it came from."""
+        tokens = dict(self.columns), self.sentence_starts, self.document_starts, self.labels, self.scheme
+        return *tokens, self.offsets, self.features, self.vectors, self.vector_names
+
     @classmethod
     def from_sentences(
         cls,

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from kinfolk.core.checkpoint import check_checkpoint
 from kinfolk.core.modelfile import Functions, ModelFile, check_writable, fits, load_model, restored
 from kinfolk.core.settings import FLAG, NONE, NOT_NEGATIVE, SCHEMES, check_settings, number, one_of, setting, whole
 from kinfolk.core.threads import resolve_jobs
@@ -243,13 +244,16 @@ class CRF(TokenModel):
     # -- learning -------------------------------------------------------------------------------------
 
     def fit(
-        self, X: Any, y: Any = None, X_dev: Any = None, y_dev: Any = None, callback: Callback | None = None
-    ) -> Self:
+        self, X: Any, y: Any = None, X_dev: Any = None, y_dev: Any = None, callback: Callback | None = None,
+        *, checkpoint: str | os.PathLike[str] | None = None,
+    ) -> Self:  # fmt: skip
         """Train on sentences `X` of feature dicts with labels `y`, or on a Corpus that has both.
 
         X_dev, y_dev   held-out data: scored after each iteration for `training_log_`, and no more than that
         callback       receives a Progress after each pass and iteration; returning True stops
+        checkpoint     a file that `fit` goes on from if it was stopped, as in `Tagger.fit`
         """
+        check_checkpoint(checkpoint)
         if (X_dev is None) != (y_dev is None) and not isinstance(X_dev, Corpus):
             raise InputError("X_dev and y_dev go together: give both or none")
         self._check()
@@ -257,7 +261,7 @@ class CRF(TokenModel):
             check_writable(self.model_filename)
         batch = _dicts(X, y, self.scheme)
         dev = None if X_dev is None else _dicts(X_dev, y_dev, self.scheme)
-        chain = self._chain().fit(batch, X_dev=dev, callback=callback)
+        chain = self._chain().fit(batch, X_dev=dev, callback=callback, checkpoint=checkpoint)
         with self._all_or_nothing():
             self.chain_, self.coding_ = chain, chain.coding_
             if self.model_filename is not None:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.core.checkpoint import running
 from kinfolk.core.data import Column
 from kinfolk.learning.gain import Counted, Gain, Guarded, check_units, folds_by_name, in_silence
 from kinfolk.text import schemes
@@ -55,14 +56,23 @@ class GuardedTagger(Guarded, Tagger):
                 part, asked = batch.part(rest), batch.part(held)
                 own = None if weights is None else weights[np.unique(corpus.token_sentences[rest])]
                 models = [model.set_params(**settings) for model in (self._local(), self._anew())]
-                for model in models:
-                    model.fit(part, sample_weight=own, X_dev=held_out)
-                paths = [model._decoder().paths(asked, forced=False) for model in models]
-                codings = [model.coding_ for model in models]
-                local, collective = map(document_counts, codings, [asked.corpus] * 2, paths)
-                alone, together = (of.classes.array()[path] for of, path in zip(codings, paths, strict=True))
-                counted.add(local, collective, (alone != together).sum())
+
+                def both() -> tuple[Array, Array, int]:
+                    for model in models:  # noqa: B023
+                        model.fit(part, sample_weight=own, X_dev=held_out)  # noqa: B023
+                    return _counts_of(models, asked)  # noqa: B023
+
+                counted.add(*running().step("guard").once(both))
         return counted.gain(metric_of(coding), "documents", self.guard)
+
+
+def _counts_of(models: list[Tagger], asked: Batch) -> tuple[Array, Array, int]:
+    """Of a local and a collective model, by document, and how many labels of the two differ."""
+    paths = [model._decoder().paths(asked, forced=False) for model in models]
+    codings = [model.coding_ for model in models]
+    local, collective = map(document_counts, codings, [asked.corpus] * 2, paths)
+    alone, together = (of.classes.array()[path] for of, path in zip(codings, paths, strict=True))
+    return local, collective, int((alone != together).sum())
 
 
 def document_folds(corpus: Corpus, coding: LabelCoding, folds: int, seed: int | None) -> NDArray[np.int32]:

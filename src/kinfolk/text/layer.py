@@ -25,6 +25,7 @@ from kinfolk.collective.layer import GIVEN, CollectiveLayer, LayerExplanation, e
 from kinfolk.collective.relations import Neighbourhood
 from kinfolk.collective.stacking import put_templates, restored_templates
 from kinfolk.collective.templates import Count, TemplateSet, Window, set_known
+from kinfolk.core.checkpoint import check_checkpoint, going_on, running
 from kinfolk.core.data import check_labels
 from kinfolk.core.modelfile import Functions, ModelFile, fits, restored
 from kinfolk.core.settings import FLAG, NONE, check_settings, setting, whole
@@ -185,8 +186,12 @@ class PooledTagger(TokenModel):
             found = np.zeros_like(table)
             for hidden in range(n_folds):
                 mine = np.flatnonzero(fold == hidden)
-                tagger = self._tagger(name).fit(_seen(name, batch, np.flatnonzero(fold != hidden), columns))
-                found[mine] = token_votes(tagger, _seen(name, batch, mine, columns), self.coding_, False)
+
+                def said() -> Array:
+                    tagger = self._tagger(name).fit(_seen(name, batch, np.flatnonzero(fold != hidden), columns))  # noqa: B023
+                    return token_votes(tagger, _seen(name, batch, mine, columns), self.coding_, False)  # noqa: B023
+
+                found[mine] = running().step(f"{name}, fold").once(said)
                 tell(f"{name}: fold {hidden + 1} of {n_folds}")
             unseen[name] = found
             whole_batch = np.arange(corpus.n_tokens)
@@ -396,7 +401,9 @@ class TokenLayer(CollectiveLayer):
 
     pool_: PooledTagger = field(init=False)
 
-    def fit(self, X: Any, probabilities: Any, y: Any = None, *, classes: Any = None) -> Self:
+    def fit(
+        self, X: Any, probabilities: Any, y: Any = None, *, classes: Any = None, checkpoint: PathLike | None = None
+    ) -> Self:
         """Train on tokens with labels.
 
         X               a Corpus, sentences of words, or of feature dicts
@@ -404,13 +411,15 @@ class TokenLayer(CollectiveLayer):
                         classes), one a sentence, or dicts {label: probability}
         y               labels, where X has none
         classes         the labels that columns stand for, in the tag scheme of the model that gave them
+        checkpoint      a file that `fit` goes on from if it was stopped, as in `Tagger.fit`
         """
         check_settings(self)
+        check_checkpoint(checkpoint)
         batch = Batch.of(X, y)
         given = given_of(batch, probabilities, classes)
         names = ("features", "folds", "mixture", "random_state", "n_jobs", "verbose")
         settings = {name: getattr(self, name) for name in names}
-        with self._all_or_nothing():
+        with going_on(checkpoint, self, batch, given), self._all_or_nothing():
             self.names_ = given.names
             self.pool_ = PooledTagger(**settings).fit(batch, given)
             self.weights_, self.gain_ = self.pool_.weights_, self.pool_.gain_

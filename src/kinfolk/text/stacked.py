@@ -28,6 +28,7 @@ from kinfolk.collective.stacking import (
     restored_templates,
 )
 from kinfolk.collective.templates import Count, TemplateSet, Window, as_templates, set_known
+from kinfolk.core.checkpoint import check_checkpoint, going_on, running
 from kinfolk.core.data import check_labels
 from kinfolk.core.modelfile import Functions, ModelFile, fits, restored
 from kinfolk.core.settings import FLAG, NONE, check_settings, one_of, setting, whole
@@ -39,7 +40,7 @@ from kinfolk.learning.gain import Counted, Gain
 from kinfolk.report.page import PathLike
 from kinfolk.text import schemes
 from kinfolk.text.batch import Batch, Confidence, Entity, entity_list, found_spans, token_weights
-from kinfolk.text.calibration import LOOSE, temperature
+from kinfolk.text.calibration import loosened, temperature
 from kinfolk.text.corpus import Corpus
 from kinfolk.text.explain import explain_document, one_document
 from kinfolk.text.gain import document_counts, metric_of
@@ -60,9 +61,6 @@ log = logging.getLogger("kinfolk")
 Array = NDArray[Any]
 USUAL_FOLDS = 3
 FAINT = 0.02  # a probability below it counts as 0
-# Tolerance of levels above the base on many tokens, unless the base has one of its own: columns of votes are slow to
-# settle, and what they gain is there long before (CoNLL-2003: a third of the time, and the same F1).
-EARLY = 0.3
 
 
 @dataclass(eq=False)
@@ -86,9 +84,7 @@ class TokenInstances(Instances):
         usual = settings["tolerance"]
         of_fold = len(index) < (self.fold >= 0).sum()
         if of_fold:
-            settings["tolerance"] = max(usual, LOOSE)
-        if level and len(self.labels) > LARGE_CORPUS and usual == type(base).DECLARED["tolerance"].default:
-            settings["tolerance"] = EARLY
+            settings["tolerance"] = loosened(usual, base.stops_early(len(self.labels)))
         stopped_by = None if of_fold or self.held_out is None or self.held_out.level != level else self.held_out
         held_out: dict[str, Any] = {} if stopped_by is None else {"X_dev": stopped_by.batch}
         model = type(base)(**settings).fit(part, sample_weight=weights, **held_out)
@@ -199,8 +195,14 @@ def cross_fitted(training: Training, instances: TokenInstances, n_folds: int) ->
     assert rows is not None
     for hidden in range(n_folds):
         mine = fold[labelled] == hidden
-        model = instances.learn(level, labelled[~mine], rows[~mine])
-        found[labelled[mine]] = instances.proba(model, labelled[mine], rows[mine])
+        rest = labelled[~mine], rows[~mine]
+        found[labelled[mine]] = (
+            running()
+            .step("to choose by")
+            .once(
+                lambda: instances.proba(instances.learn(level, *rest), labelled[mine], rows[mine])  # noqa: B023
+            )
+        )
     if instances.base_alone:
         single = alone(instances.batch.corpus)[instances.batch.corpus.token_documents]
         found[single] = base[single]
@@ -314,9 +316,6 @@ class StackedTagger(StackedModel, TokenModel):
     documents, the base answers for those (a level above would take their words for rare ones); where nine tenths are,
     and templates are the default, the base is all there is, and a warning says so.
 
-    Levels above the base stop early on more than 50,000 tokens, at the same F1, unless `base` has a `tolerance` other
-    than the default.
-
     Learned by `fit`: `classes_`, `levels_` (the trained taggers), `template_set_`, `folds_`, and `alone_`, who
     answers for documents of one sentence, the "base" or the "last" level.
     """
@@ -370,6 +369,7 @@ class StackedTagger(StackedModel, TokenModel):
         documents: Any = None,
         vectors: Any = None,
         vectors_dev: Any = None,
+        checkpoint: PathLike | None = None,
     ) -> Self:
         """Train on a Corpus, on a list of such, or on sentences `X` with labels `y`.
 
@@ -380,12 +380,15 @@ class StackedTagger(StackedModel, TokenModel):
         words, documents  of feature dicts, as in `Tagger.fit`
         vectors           dense columns of tokens, as `Tagger.fit` takes them; every level sees them
         vectors_dev       the same for X_dev
+        checkpoint        a file that `fit` goes on from if it was stopped, as in `Tagger.fit`
         """
+        check_checkpoint(checkpoint)
         instances, depth = self._prepared(X, y, sample_weight, words, documents, vectors)
         held_out = Batch.held_out(X_dev, y_dev, instances.bases[0].scheme, vectors_dev)
         if held_out is not None:
             instances.held_out = HeldOut(held_out, self)
-        with self._all_or_nothing():
+        given = instances.batch, held_out, instances.weights, instances.fold
+        with going_on(checkpoint, self, *given), self._all_or_nothing():
             guards = self._guards(self.known, depth)
             training = self._trained(instances, self.known, depth, guards)
             chosen = self._gain_to_choose_by(training, instances)

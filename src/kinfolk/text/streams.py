@@ -17,7 +17,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from kinfolk.core.files import BYTE_ORDER_MARK, Blocks, Source, most_unpacked, too_large, write_utf8
+from kinfolk.core.checkpoint import learned
+from kinfolk.core.files import BYTE_ORDER_MARK, Blocks, Source, most_unpacked, too_large
+from kinfolk.core.piecewise import write_pieces
 from kinfolk.errors import InputError
 from kinfolk.text.conll import MARKER, UNKNOWN, ColumnReader, TextReader, check_scheme, conll_lines, is_marker
 from kinfolk.text.corpus import Corpus, warn_slips
@@ -296,10 +298,19 @@ def labelled_lines(model: Any, stream: Stream, forced: bool) -> Iterator[str]:
 
 def tag_file(
     model: Any, path: Source, into: str | os.PathLike[str], *, text: bool, forced: bool, scheme: str | None,
-    separator: str | None, documents: str, piece: int = PIECE,
+    separator: str | None, documents: str, piece: int = PIECE, checkpoint: str | os.PathLike[str] | None = None,
 ) -> None:  # fmt: skip
     """What `tag_file` of a model does."""
     model._require_fitted()
     settings: dict[str, Any] = {"scheme": scheme, "separator": separator, "documents": documents, "piece": piece}
     stream = opened_stream(model, path, text=text, forced=forced, **settings)
-    write_utf8(into, labelled_lines(model, stream, forced))
+    write_tagged(model, stream, into, labelled_lines, checkpoint, forced, text, settings)
+
+
+def write_tagged(
+    model: Any, stream: Any, into: str | os.PathLike[str], lines: Callable[..., Iterator[str]],
+    checkpoint: str | os.PathLike[str] | None, forced: bool, *how: Any,
+) -> None:  # fmt: skip
+    """`lines(model, pieces, forced)` of all pieces of a stream. `how`: what else they depend on, for a checkpoint."""
+    given = () if checkpoint is None else (learned(model), forced, *how)
+    write_pieces(into, lambda pieces: lines(model, pieces, forced), stream, checkpoint, model, *given)

@@ -1,0 +1,95 @@
+"""Work that is disturbed: killed, interrupted, on a full or read-only disk, two at once.
+
+Every call of the file layer fails in `test_failed_calls.py`; what becomes of compiled kernels is in
+`test_kernel_store.py`; standard output and input that are closed are in `cli/test_cli_process.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+import pytest
+from killing import signalled, started
+from phases import OLD
+from works import command
+
+import kinfolk as kf
+
+HERE = Path(__file__).parent
+
+
+def test_nothing_is_lost_by_kills():
+    """The quick form of `make faults`."""
+    words = ["--kills", "12", "--seed", "3", "--size", "1", "--processes", "1"]
+    words += ["--only", "saving", "tagging", "training crf"]
+    ran = subprocess.run([sys.executable, str(HERE / "faults.py"), *words], capture_output=True, text=True, timeout=600)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert re.search("1[0-9] kills, seed 3: 0 losses, 0 litter", ran.stdout), ran.stdout
+
+
+def test_a_full_and_a_read_only_disk(files: Path, tmp_path: Path):
+    """Of every size up to the one that is enough."""
+    pyarrow = pytest.importorskip("pyarrow", reason="tables need pyarrow")
+    from pyarrow import csv, parquet
+
+    texts = csv.ConvertOptions(
+        column_types=dict.fromkeys(csv.read_csv(files / "customers.csv").schema.names, pyarrow.string())
+    )
+    parquet.write_table(csv.read_csv(files / "customers.csv", convert_options=texts), files / "customers.parquet")
+    words = ["unshare", "--mount", "--map-root-user", sys.executable, str(HERE / "small_disk.py"), files, tmp_path]
+    try:
+        ran = subprocess.run(words, capture_output=True, text=True, timeout=600)
+    except FileNotFoundError:
+        pytest.skip("no `unshare` here, which gives a process file systems of its own")
+    if ran.returncode == 77 or "unshare" in ran.stderr:
+        pytest.skip(f"no file systems for one process here: {ran.stderr.strip()}")
+    assert ran.returncode == 0, ran.stderr
+    told = dict(line.split(": refused ") for line in ran.stdout.splitlines())
+    assert set(told) == {"save", "tag", "cluster", "table"} and min(map(int, told.values())) >= 1
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_an_interruption_of_training_is_one_line_and_leaves_what_was_there(files: Path, tmp_path: Path, jobs: int):
+    """SIGINT, as Ctrl-C sends it, at three moments."""
+    target, said, rng = tmp_path / "out" / "m.kinfolk", tmp_path / "said.txt", Random(7)
+    target.parent.mkdir()
+    target.write_bytes(OLD)
+    words = ["tokens", "train", "--train", files / "train.conll", "--out", target, "--jobs", jobs, "--quiet"]
+    words += ["--tolerance", "0", "--max-iterations", 100_000]
+    for _ in range(3):
+        said.write_bytes(b"")
+        child = started(lambda: command(*words), said)
+        assert signalled(child, rng.uniform(0.05, 0.5), signal.SIGINT) == 130
+        assert said.read_text() == "interrupted; nothing was written\n"
+        assert target.read_bytes() == OLD and [*target.parent.iterdir()] == [target]
+
+
+def test_two_writers_at_once_leave_one_of_two_whole_models(files: Path, tmp_path: Path):
+    target = tmp_path / "m.kinfolk"
+    models = [kf.load_model(files / f"{name}.kinfolk") for name in ("crf", "mixture-tokens")]
+    contents = []
+    for model in models:
+        model.save(target)
+        contents.append(target.read_bytes())
+
+    def saving(model: kf.LinearChainCRF) -> None:
+        for _ in range(25):
+            model.save(target)
+
+    running = {started(lambda model=model: saving(model)) for model in models}
+    n_seen = 0
+    while running:
+        assert target.read_bytes() in contents
+        n_seen += 1
+        child, status = os.waitpid(-1, os.WNOHANG)
+        if child:
+            assert status == 0, "nobody's temporary file was taken away"
+            running.remove(child)
+    assert n_seen > 10 and [*tmp_path.iterdir()] == [target]
+    assert type(kf.load_model(target)) in {type(model) for model in models}
