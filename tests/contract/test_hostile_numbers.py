@@ -382,7 +382,7 @@ def test_tokens_by_themselves_may_have_more_labels(monkeypatch: pytest.MonkeyPat
 def test_weights_that_find_no_memory_are_told_before_they_are_made(monkeypatch: pytest.MonkeyPatch):
     assert len(no_weights(Shape(3, 2))) == 3 * 2 + 2 + 4
     with pytest.raises(
-        InputError, match=r"10,000,000 features for each of 10,000 labels .* GB of memory, and there are"
+        InputError, match=r"10,000,000 features for each of 10,000 labels.* GB of memory, and there are"
     ):
         no_weights(Shape(10_000_000, 10_000))
     monkeypatch.setattr(memory, "available_memory", lambda: 100.0)
