@@ -11,7 +11,6 @@ import pytest
 from sklearn.base import clone
 
 import kinfolk as kf
-from kinfolk.core.engine import EngineError
 from kinfolk.engines.duckdb import DuckDB
 from kinfolk.errors import InputError, KinfolkError, SettingError
 from kinfolk.linking import in_engine
@@ -275,15 +274,21 @@ def test_an_answer_that_cannot_be_written_leaves_nothing_behind(
 ):
     target = tmp_path / "clusters.parquet"
     target.write_bytes(b"what was there before")
-    run = DuckDB.run
+    connection = engine.connection
 
-    def full(self: DuckDB, statement: str) -> None:
-        if statement.startswith("COPY"):
-            run(self, statement)
-            raise EngineError("DuckDB cannot read or write (a query): No space left on device")
-        run(self, statement)
+    class Full:
+        """The connection, on a disk that is full once an answer was written."""
 
-    monkeypatch.setattr(DuckDB, "run", full)
+        def __getattr__(self, name: str) -> Any:
+            return getattr(connection, name)
+
+        def execute(self, statement: str, *given: Any) -> Any:
+            done = connection.execute(statement, *given)
+            if statement.startswith("COPY"):
+                raise duckdb.IOException("No space left on device")
+            return done
+
+    monkeypatch.setattr(DuckDB, "connection", property(lambda self: Full()))
     with pytest.raises(KinfolkError, match="No space left"):
         linker.set_params(engine=engine).cluster_frame(table, into=target)
     assert [one.name for one in tmp_path.iterdir()] == ["clusters.parquet"]

@@ -410,6 +410,20 @@ def test_the_report_of_training_is_of_the_weights_that_were_kept(monkeypatch: py
     assert model.training_report_.change.tolist() == model.inference_report(GRAPH, known="none").change.tolist()
 
 
+def test_training_ends_where_messages_no_longer_settle():
+    """Links between unlike nodes as often as between like ones, features that say nothing: a loss of messages that
+    never settle is no fixed point's."""
+    rng = np.random.default_rng(0)
+    ends = np.unique(np.sort(rng.integers(40, size=(400, 2)), axis=1), axis=0)
+    kind = rng.integers(2, size=40)
+    apart = ends[kind[ends[:, 0]] != kind[ends[:, 1]]]
+    graph = kf.Graph(np.ones((40, 1)), [("dog", "cat")[k] for k in kind], {"links": apart})
+    with pytest.warns(ConvergenceWarning, match="could not lower the objective further") as told:
+        model = link(max_rounds=3, damping=0.0, l2=0.01).fit(graph)
+    assert model.convergence_.status == "stalled" and model.convergence_.iterations < 5
+    assert any("Belief propagation did not settle" in str(one.message) for one in told)
+
+
 def test_damping_helps_where_messages_oscillate():
     """A complete graph of nodes that want to differ, with two labels."""
     edges = [(a, b) for a in range(4) for b in range(a + 1, 4)]

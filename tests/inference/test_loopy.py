@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -125,6 +127,64 @@ def test_messages_at_rest_stay():
     first = propagate(graph, node, tables)
     again = propagate(graph, node, tables, messages=first.messages.copy())
     assert again.rounds[0] <= 2 and first.rounds[0] > again.rounds[0]
+
+
+@settings(max_examples=30, deadline=None)
+@given(world=pairwise_worlds(scale=0.7), seed=st.integers(0, 99))
+def test_log_z_is_stationary_in_the_messages(world, seed):
+    """Messages that are off by a little put it off by the square of that."""
+    graph, tables, fixed, found = beliefs(world, TIGHT._replace(damping=0.2))
+    if not fixed.converged(1e-13).all():
+        return
+    noise = np.random.default_rng(seed).normal(size=fixed.messages.shape)
+    off = [
+        abs(pair_beliefs(graph, world.node, tables, fixed.messages + e * noise).log_partition - found.log_partition)
+        for e in (1e-3, 1e-4)
+    ]
+    assert (off[0] < 1e-4).all() and (off[1] <= 0.05 * off[0] + 1e-10).all()
+
+
+@settings(max_examples=30, deadline=None)
+@given(world=pairwise_worlds(scale=0.7))
+def test_damping_when_needed_ends_in_a_fixed_point_of_damping(world):
+    graph, tables, fixed, found = beliefs(world, TIGHT._replace(damping=0.3, when_needed=True))
+    if fixed.converged(1e-13).all():
+        again = propagate(graph, world.node, tables, TIGHT._replace(damping=0.3), messages=fixed.messages.copy())
+        there = pair_beliefs(graph, world.node, tables, again.messages)
+        np.testing.assert_allclose(there.node, found.node, atol=1e-9)
+
+
+def test_messages_are_given_up_where_they_are_hopeless():
+    graph, tables = oscillator()
+    node = np.array([[0.1, 0.0], [0.0, 0.2], [0.05, 0.0], [0.0, 0.1]])
+    wild, asked = Propagation("synchronous", limit=200), []
+    fixed = propagate(
+        graph, node, tables, wild, hopeless=lambda messages: asked.append(messages.copy()) or len(asked) == 2
+    )
+    assert fixed.rounds[0] == 20 and len(asked) == 2
+    whole = propagate(graph, node, tables, wild, hopeless=lambda messages: False)
+    assert whole.rounds[0] == 200
+    np.testing.assert_array_equal(whole.messages, propagate(graph, node, tables, wild).messages)
+
+
+@pytest.mark.parametrize("maximise", [False, True])
+@settings(max_examples=20, deadline=None)
+@given(world=pairwise_worlds(tree=True))
+def test_scores_far_apart_keep_their_digits(world, maximise):
+    """Messages of probabilities below the smallest double; a tree of them is still exact."""
+    large = replace(world, node=300 * world.node, pair=300 * world.pair)
+    graph, tables = wired(large)
+    fixed = propagate(graph, large.node, tables, TIGHT, maximise)
+    logs = node_beliefs(graph, large.node, fixed.messages)
+    assert np.isfinite(fixed.messages).all()
+    if maximise:
+        path = logs.argmax(axis=1)
+        score = large.node[np.arange(len(path)), path].sum() + sum(
+            large.pair[r, path[a], path[b]] for (a, b), r in zip(large.edges, large.relation, strict=True)
+        )
+        assert score == pytest.approx(oracle.best(large)[1], rel=1e-9, abs=1e-6)
+    else:
+        np.testing.assert_allclose(np.exp(logs), oracle.node_marginals(large), atol=1e-7)
 
 
 # -- tree-reweighted beliefs ---------------------------------------------------------------------------
@@ -261,6 +321,17 @@ def test_bethe_gradient_where_it_converged(world):
         by_pair = differences(lambda pair: value(world.node, pair).loss, tables)
         np.testing.assert_allclose(found.node, by_node, atol=1e-6)
         np.testing.assert_allclose(found.pair, by_pair, atol=1e-6)
+
+
+def test_a_loss_above_what_would_be_accepted_is_given_up():
+    graph, tables = oscillator()
+    node = np.array([[0.1, 0.0], [0.0, 0.2], [0.05, 0.0], [0.0, 0.1]])
+    how = Propagation("synchronous", limit=200)
+    loss = BetheLoss(graph, np.zeros(4, np.int32), np.ones(1), how, 1)
+    assert loss(node, tables).fixed.rounds[0] == 200 and loss.restless(1e-6)
+    loss.accept(-1.0)
+    assert loss(node, tables).fixed.rounds[0] == 10
+    assert loss(node, 0 * tables).fixed.rounds[0] <= 2 and not loss.restless(1e-6)
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ def test_an_epoch_is_that_of_columns_scaled_by_the_root_of_the_rate(
         (rows, Dense(dense, rate, shrink / rate), Parts(node, pair, start)),
         (whole, Dense(apart_.dense, 1.0, 0.0), Parts(scaled, pair.copy(), start.copy())),
     ):
-        losses.append(run_epoch(kinds, one.csr, beside_, sequences, weights, order, rates, shrink))
+        losses.append(run_epoch(kinds, one.csr, beside_, sequences, weights, np.empty(0), order, rates, shrink))
     assert_allclose(*losses, rtol=1e-8)
     assert_allclose(node[:3], scaled[:3], rtol=1e-6, atol=1e-8)
     assert_allclose(node[3:], root * scaled[3:], rtol=1e-6, atol=1e-8)

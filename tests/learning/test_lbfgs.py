@@ -494,3 +494,27 @@ def test_vector_passes_equal_numpy(n: int, m: int, dtype: type, seed: int) -> No
         assert mixed.dtype == dtype
         assert_allclose(mixed, p @ S + H * (q @ Y + 1.5 * A), **tolerance)
     assert_allclose(vectors.absolute_sum(a), np.abs(A).sum(), **tolerance)
+
+
+def cliff(weights, gradient):
+    """A bowl with a cliff at 0.3: every step across it is refused."""
+    gradient[:] = weights - 1
+    return float(0.5 * ((weights - 1) ** 2).sum() + (100.0 if weights[0] > 0.3 else 0.0))
+
+
+def test_what_promises_to_gain_next_to_nothing_is_not_tried():
+    """At the edge of the cliff no step is accepted, and with a tolerance few are tried."""
+    found = minimise(cliff, np.full(1, np.nextafter(0.3, 0)), tolerance=1e-3, lengthening=2.0)
+    assert found.status == "stalled" and found.iterations == 0 and found.evaluations <= 15
+
+
+def test_steps_do_not_lengthen_faster_than_told():
+    steps: list[float] = []
+
+    def note(iteration):
+        steps.append(iteration.step)
+        return len(steps) > 5
+
+    start = np.zeros(1)
+    minimise(cliff, start, tolerance=0.0, lengthening=2.0, callback=note)
+    assert all(b <= 2 * a for a, b in itertools.pairwise(steps)) and len(steps) > 2

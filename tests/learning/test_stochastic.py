@@ -1,4 +1,4 @@
-"""The stochastic warm start, and the fused pass over sequences that it is made for."""
+"""Stochastic passes, plain and with squared gradients, and the fused pass over sequences that they are made of."""
 
 from __future__ import annotations
 
@@ -46,13 +46,19 @@ class Toy(NamedTuple):
         residuals = chain_residuals(kind, self.labels, self.weights, self.starts)
         return LogLinear(self.rows, residuals, self.n_labels, l2=l2)
 
-    def epoch(self, kind: str, flat: Array, order: Array, rates: Array, shrink: float) -> float:
+    def squares(self, first: float = 0.1) -> Array:
+        """Squared gradients to begin with: one a feature, and one of label pairs."""
+        return np.full(self.X.shape[1] + 1, first, self.dtype)
+
+    def epoch(
+        self, kind: str, flat: Array, order: Array, rates: Array, shrink: float, squares: Array | None = None
+    ) -> float:
         rows, part = self.rows, self.objective(kind, 0.0).shape.split(flat)
         weights = Parts(part.node, part.pair, part.start)
         sequences = Sequences.of(self.labels, self.weights, self.starts)
         steps = np.asarray(rates, np.float64)
-        none = Dense(rows.dense, 1.0, 0.0)
-        return float(run_epoch(KINDS[kind], rows.csr, none, sequences, weights, np.asarray(order), steps, shrink))
+        none, met = Dense(rows.dense, 1.0, 0.0), np.empty(0, self.dtype) if squares is None else squares
+        return float(run_epoch(KINDS[kind], rows.csr, none, sequences, weights, met, np.asarray(order), steps, shrink))
 
 
 def toy(
@@ -73,7 +79,7 @@ def warmed(data: Toy, kind: str, seed: int = 0, n_jobs: int = 1, l2: float = 1.0
     shrink = l2 / data.n_sequences
     flat = np.zeros(data.objective(kind, l2).shape.size, data.dtype)
     return warm_start(
-        lambda mine, order, rates: data.epoch(kind, mine, order, rates, shrink),
+        lambda mine, met, order, rates: data.epoch(kind, mine, order, rates, shrink, met if len(met) else None),
         flat,
         data.n_sequences,
         shrink=shrink,
@@ -128,7 +134,7 @@ def test_what_an_epoch_is_given() -> None:
     """Every sequence once a pass, each shard the same in every pass; rates fall as documented."""
     calls: list[tuple[Array, Array]] = []
 
-    def epoch(weights: Array, order: Array, rates: Array) -> float:
+    def epoch(weights: Array, squares: Array, order: Array, rates: Array) -> float:
         calls.append((np.sort(order), rates.copy()))
         weights += len(calls)
         return 10.0 * len(calls)
@@ -150,10 +156,41 @@ def test_what_an_epoch_is_given() -> None:
     assert told == [(1, 30.0), (2, 70.0)]
 
 
+def test_squared_gradients_are_added_up_and_the_last_half_is_averaged() -> None:
+    met, start = np.full(3, 0.5), np.zeros(1)
+    seen: list[float] = []
+
+    def epoch(weights: Array, squares: Array, order: Array, rates: Array) -> float:
+        seen.append(float(squares[0]))
+        weights += 1
+        squares += 2
+        return 0.0
+
+    def answer(last: int) -> float:
+        stop = {"callback": lambda number, loss: number == last}
+        rng = np.random.default_rng(0)
+        return float(warm_start(epoch, start, 6, shrink=0.0, passes=4, squares=met, rng=rng, **stop)[0])  # type: ignore[arg-type]
+
+    assert answer(4) == 3.5
+    assert seen == [0.5 + 2 * SHARDS * number for number in range(4) for _ in range(SHARDS)]
+    assert_array_equal(met, 0.5)
+    assert_array_equal(start, 0)
+    assert [answer(last) for last in (1, 2, 3)] == [1, 2, 3], "of the last half what there is, else the last weights"
+
+
+@few
+@given(KIND, SEEDS)
+def test_with_squared_gradients_threads_do_not_matter_either(kind: str, seed: int) -> None:
+    data = toy(seed, 9, dtype=np.float32)
+    one, two = (warmed(data, kind, seed, n_jobs=jobs, passes=3, squares=data.squares()) for jobs in (1, 2))
+    assert_array_equal(one, two)
+    assert (one != warmed(data, kind, seed, passes=3)).any()
+
+
 def test_a_callback_may_stop() -> None:
     passes: list[int] = []
     warm_start(
-        lambda weights, order, rates: 0.0, np.zeros(1), 4, shrink=0.1, rng=np.random.default_rng(0),
+        lambda weights, squares, order, rates: 0.0, np.zeros(1), 4, shrink=0.1, rng=np.random.default_rng(0),
         callback=lambda number, loss: passes.append(number) or number == 3,
     )  # fmt: skip
     assert passes == [1, 2, 3]
@@ -161,7 +198,7 @@ def test_a_callback_may_stop() -> None:
 
 @pytest.mark.parametrize("n_sequences", [0, 1])
 def test_fewer_sequences_than_shards(n_sequences: int) -> None:
-    def epoch(weights: Array, order: Array, rates: Array) -> float:
+    def epoch(weights: Array, squares: Array, order: Array, rates: Array) -> float:
         assert len(order) == len(rates) <= n_sequences
         return float(len(order))
 
@@ -202,6 +239,47 @@ def test_epoch_equals_the_update_formula(
     found = data.epoch(kind, flat, order, rates, shrink)
     assert_allclose(found, total, rtol=1e-9, atol=1e-10)
     assert_allclose(flat, expected, rtol=1e-9, atol=1e-9)
+
+
+def damped_step(
+    data: Toy, kind: str, flat: Array, squares: Array, s: int, rate: float, shrink: float
+) -> tuple[Array, Array, float]:
+    """Token by token, those with small residuals passed over: G_f += |g_f|², w_f ← w_f - rate · g_f / G_f^⅜, where all
+    residuals are those of the weights before the sequence; label pairs and starts in one."""
+    shape = data.objective(kind, 0.0).shape
+    a, b = data.starts[s], data.starts[s + 1]
+    w = shape.split(flat)
+    residuals = chain_residuals(kind, data.labels[a:b], data.weights[a:b], np.array([0, b - a]))
+    loss, node, pair, start = residuals(data.X[a:b] @ w.node, w.pair[None], w.start)
+    flat, squares = (1 - rate * shrink) * flat, squares.copy()
+    w = shape.split(flat)
+    squares[-1] += (pair[0] ** 2).sum() + (start**2).sum()
+    w.pair[:] -= rate * pair[0] / squares[-1] ** 0.375
+    w.start[:] -= rate * start / squares[-1] ** 0.375
+    for x, r in zip(data.X[a:b], node, strict=True):
+        if np.abs(r).max() > NEGLIGIBLE:
+            squares[:-1] += x**2 * (r**2).sum()
+            w.node[:] -= rate * np.outer(x / squares[:-1] ** 0.375, r)
+    return flat, squares, loss
+
+
+@quick
+@given(KIND, SEEDS, st.integers(1, 8), st.sampled_from([0.0, 0.4]), st.sampled_from([0.0, 0.3]), st.booleans())
+def test_epoch_with_squared_gradients_equals_the_update_formula(
+    kind: str, seed: int, visits: int, unknown: float, shrink: float, binary: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    data = toy(seed, 4, unknown=unknown, binary=binary)
+    flat = rng.choice([1.0, 5.0]) * rng.standard_normal(data.objective(kind, 0.0).shape.size)
+    order, rate, squares = rng.integers(4, size=visits), rng.uniform(0.01, 0.5), data.squares(rng.uniform(0.01, 2))
+    expected, total, sums = flat.copy(), 0.0, squares
+    for s in order:
+        expected, sums, loss = damped_step(data, kind, expected, sums, s, rate, shrink)
+        total += loss
+    found = data.epoch(kind, flat, order, np.full(visits, rate), shrink, squares)
+    assert_allclose(found, total, rtol=1e-9, atol=1e-10)
+    assert_allclose(flat, expected, rtol=1e-9, atol=1e-9)
+    assert_allclose(squares, sums, rtol=1e-9, atol=1e-12)
 
 
 @few

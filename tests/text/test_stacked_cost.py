@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import kinfolk as kf
-from kinfolk.text import stacked
+from kinfolk.text import stacked, tagger
 from kinfolk.text.batch import Batch
 
 NEWS = kf.generate_newswire(9)
@@ -31,12 +31,13 @@ def trainings(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bool, float]]:
 
 
 def test_levels_of_many_tokens_stop_early(trainings: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stacked, "LARGE_CORPUS", 100)
+    """All of them, folds too, whose tokens may be fewer."""
+    monkeypatch.setattr(tagger, "LARGE_CORPUS", NEWS.n_tokens - 1)
     model = kf.StackedTagger(kf.LinearChainCRF(n_jobs=1), n_jobs=1).fit(NEWS)
-    usual = kf.LinearChainCRF().tolerance
-    below, above = ({tolerance for level, tolerance in trainings if level is which} for which in (False, True))
-    assert below == {usual, stacked.LOOSE} and above == {stacked.EARLY}
-    assert {level.tolerance for level in model.levels_} == {usual}, "trained anew as this one was"
+    assert [tolerance for _, tolerance in trainings].count("auto") == 2, "the levels that are kept"
+    assert {tolerance for _, tolerance in trainings} == {"auto", "early"}
+    assert {level.tolerance for level in model.levels_} == {"auto"}, "trained anew as this one was"
+    assert {level.convergence_.status for level in model.levels_} == {"stopped"}
 
 
 def test_a_tolerance_of_ones_own_is_obeyed(trainings: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,8 +47,9 @@ def test_a_tolerance_of_ones_own_is_obeyed(trainings: list[Any], monkeypatch: py
 
 
 def test_on_few_tokens_levels_are_trained_to_the_end(trainings: list[Any]) -> None:
-    kf.StackedTagger(kf.LinearChainCRF(n_jobs=1), depth=1, n_jobs=1).fit(NEWS)
+    model = kf.StackedTagger(kf.LinearChainCRF(n_jobs=1), depth=1, n_jobs=1).fit(NEWS)
     assert {tolerance for level, tolerance in trainings if level} == {kf.LinearChainCRF().tolerance}
+    assert {level.convergence_.status for level in model.levels_} == {"converged"}
 
 
 def test_one_fold_of_many_tokens_is_asked_and_all_of_few(

@@ -25,7 +25,7 @@ from kinfolk.core.training import Callback, Convergence, TrainingPlan
 from kinfolk.errors import ConvergenceWarning, warn
 from kinfolk.inference.loopy import Fixed, PairGraph, Propagation, forest_shares, node_beliefs, pair_graph, propagate
 from kinfolk.inference.loopy_losses import BetheLoss, PairResiduals, piecewise_loss, pseudo_loss
-from kinfolk.learning.lbfgs import Iteration, Watch, optimise
+from kinfolk.learning.lbfgs import Iteration, Minimum, Watch, optimise
 from kinfolk.learning.loglinear import Answer, Tables, TableShape, TableWeights
 from kinfolk.learning.sparse import SparseRows
 
@@ -338,6 +338,7 @@ def train_pairwise(
     objective = Tables(free.blocks, free.shape, loss, plan.l2, 0.0, plan.n_jobs, plan.dense_l2)
     watch = _StepWatch(free, plan, score_dev, callback, began)
     watch.loss, watch.steps = evaluate if isinstance(evaluate, BetheLoss) else None, how.steps
+    watch.tolerance = how.settings.tolerance
     watch.stopped, flat = how.steps == 0, free.join()
     watch.score(0, flat)  # without links it may be best
     flat, convergence = optimise(objective, flat, plan, watch, began)
@@ -347,23 +348,31 @@ def train_pairwise(
 
 
 class _StepWatch(Watch):
-    """Tells a loss which of the points it was tried at is the one to go on from; stops after so many steps."""
+    """Tells a loss which of the points it was tried at is the one to go on from; stops after so many steps, or where
+    messages no longer settle: what the objective says from there on is no fixed point's."""
 
     loss: BetheLoss | None = None
     steps: int | None = None
+    tolerance = 0.0
+    restless = False
 
     def state(self) -> dict[str, Any]:
-        return super().state() | ({} if self.loss is None else {"loss": self.loss.state()})
+        return super().state() | ({} if self.loss is None else {"loss": self.loss.state(), "restless": self.restless})
 
     def restore(self, kept: Mapping[str, Any]) -> None:
         super().restore(kept)
         if self.loss is not None:
             self.loss.restore(kept["loss"])
+            self.restless = kept["restless"]
 
     def after_iteration(self, iteration: Iteration) -> bool:
         if self.loss is not None:
-            self.loss.accept()
-        return super().after_iteration(iteration) or iteration.number == self.steps
+            self.loss.accept(iteration.objective)
+            self.restless = self.loss.restless(self.tolerance)
+        return super().after_iteration(iteration) or iteration.number == self.steps or self.restless
+
+    def finished(self, found: Minimum, began: float) -> tuple[Array, Convergence]:
+        return super().finished(replace(found, status="stalled") if self.restless else found, began)
 
 
 # -- for how many iterations links are learned ---------------------------------------------------------
@@ -422,7 +431,7 @@ def _losses(
     known = labels >= 0
     counts = np.bincount(graph.group_of[known], minlength=graph.n_groups)
     sums = np.bincount(graph.group_of[known], weights=weights[known], minlength=graph.n_groups)
-    settled = how.settings._replace(tolerance=min(how.settings.tolerance, TRAINING_TOLERANCE))
+    settled = how.settings._replace(tolerance=min(how.settings.tolerance, TRAINING_TOLERANCE), when_needed=True)
     return BetheLoss(graph, labels, sums / np.maximum(counts, 1), settled, n_jobs)
 
 

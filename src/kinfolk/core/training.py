@@ -194,6 +194,9 @@ def combined(outcomes: Sequence[Convergence], form: Sequence[str] | str = "{}") 
     return Convergence(worst.status, *total).after([stage for part in stages for stage in part])
 
 
+USUAL = 1.5e-4  # tolerance, where an optimiser is to run and nothing else is said
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class Optimised(Settings):
     """Abstract: a model whose weights an optimiser finds."""
@@ -202,7 +205,7 @@ class Optimised(Settings):
     l1: float = setting(0.0, "strength of the lasso, l1 · |w|₁", NOT_NEGATIVE)
     class_weight: Mapping[Any, float] | str | None = setting(None, 'label or entity type -> weight, or "balanced"')
     max_iterations: int = setting(300, "limit of optimiser iterations", whole(1))
-    tolerance: float = setting(1.5e-4, "stop when 5 iterations lowered the objective by less, relative", NOT_NEGATIVE)
+    tolerance: float = setting(USUAL, "stop when 5 iterations lowered the objective by less, relative", NOT_NEGATIVE)
     patience: int = setting(5, "held-out scores without a new best before stopping", whole(1))
     dev_every: int = setting(5, "iterations from one held-out score to the next", whole(1))
 
@@ -221,7 +224,9 @@ class TrainingPlan:
     n_jobs: int
     stage: str = "optimise"  # its name in what a callback receives
     dense_l2: float | None = None  # the ridge on weights of dense columns; None: l2
+    early: bool = False  # whether a few stochastic passes are all, where they can be
     memory: int = 3  # steps that the optimiser remembers
+    lengthening: float = math.inf  # so many times the last step is the longest that is tried next
     by_held_out: bool = True  # whether held-out scores end training and choose the weights; else they are kept, no more
     warns: bool = True  # whether an end without convergence is a warning
     stall: str = "Usually harmless: rounding. Scale down very large feature values if accuracy is poor."
@@ -229,7 +234,8 @@ class TrainingPlan:
     @classmethod
     def of(cls, model: Any, n_jobs: int, stage: str = "optimise") -> TrainingPlan:
         """By the settings of a model."""
-        limits = (model.max_iterations, float(model.tolerance), model.patience, model.dev_every)
+        tolerance = USUAL if isinstance(model.tolerance, str) else float(model.tolerance)
+        limits = (model.max_iterations, tolerance, model.patience, model.dev_every)
         return cls(float(model.l2), float(model.l1), *limits, model.random_state, n_jobs, stage)
 
 

@@ -192,23 +192,26 @@ def checked_links(name: str, given: Any, n: int, self_loops: str) -> Any:
     if sparse.issparse(given):
         if given.shape != (n, n) or given.dtype.kind not in "fiub":
             raise InputError(f"relation {name!r} must be numbers ({n}, {n}); got {given.dtype} {given.shape}")
-        pairs = sparse.coo_array(sparse.csr_array(given))  # a copy, with repeated entries added up
-        source, target = pairs.coords
-        weights = pairs.data if pairs.dtype.kind == "f" else pairs.data.astype(np.float64)
+        links = sparse.csr_array(given, copy=True)
+        links = links if links.dtype.kind == "f" else links.astype(np.float64)
     else:
         edges = _checked_edges(name, given, n)
         distinct = np.unique(edges[:, 0] * n + edges[:, 1])
         source, target = np.divmod(distinct, n) if n else (distinct, distinct)
-        repeated, weights = len(edges) - len(distinct), np.ones(len(distinct))
-    loops = source == target
+        repeated = len(edges) - len(distinct)
+        links = sparse.csr_array((np.ones(len(distinct)), (source, target)), shape=(n, n))
+    links.sum_duplicates()
+    row = np.repeat(np.arange(n, dtype=links.indices.dtype), np.diff(links.indptr))
+    loops = row == links.indices
     if self_loops == "refuse" and loops.any():
-        node = int(source[loops][0])
+        node = int(row[loops][0])
         raise InputError(f"relation {name!r} links node {node} to itself; take it out or pass `self_loops='drop'`")
     if repeated or loops.any():
         dropped = int(loops.sum())
         log.warning("relation %r: %d self loops dropped, %d repeated links counted once", name, dropped, repeated)
-    kept = ~loops & (weights != 0)
-    return sparse.csr_array((weights[kept], (source[kept], target[kept])), shape=(n, n))
+    links.data[loops] = 0
+    links.eliminate_zeros()
+    return links
 
 
 def _checked_edges(name: str, given: Any, n: int) -> NDArray[np.int64]:

@@ -190,14 +190,19 @@ class Learner:
 
     def proba(self, rows: Any) -> Array:
         """(m, L), each row summing to 1."""
-        if not self.from_file:
-            return self._proba(rows)
         try:
             return self._proba(rows)
         except (KinfolkError, MemoryError):
             raise
-        except Exception as error:  # parts of it may not fit together, whatever comes of that
-            self._fail(f"{type(error).__name__}: {error}", error)
+        except Exception as error:
+            if self.from_file:  # parts of it may not fit together, whatever comes of that
+                self._fail(f"{type(error).__name__}: {error}", error)
+            if not isinstance(error, ValueError | ArithmeticError):
+                raise
+            raise InputError(
+                f"{type(self.estimator).__name__} cannot answer: {str(error).rstrip('.')}. Look for huge or missing "
+                "features and weights"
+            ) from error
 
     def _proba(self, rows: Any) -> Array:
         table = np.zeros((rows.shape[0], self.n_labels))

@@ -60,6 +60,7 @@ from kinfolk.learning.sparse import SparseRows
 from kinfolk.report.page import PathLike
 
 Array = NDArray[Any]
+LENGTHENING = 2.0  # of steps: beyond some weights messages go to another fixed point, and every try costs rounds
 
 # -- link model ------------------------------------------------------------------------------------
 
@@ -102,7 +103,7 @@ class LinkModel(Propagates, GuardedNodes, Optimised):
         nodes, labels, classes = self._begin(X, y, train)
         jobs = resolve_jobs(self.n_jobs)
         weights = node_weights(nodes, labels, classes, self.class_weight, sample_weight)
-        plan = TrainingPlan.of(self, jobs, self.training)
+        plan = replace(TrainingPlan.of(self, jobs, self.training), lengthening=LENGTHENING)
         dev = None if X_dev is None else Nodes.of(X_dev)
         with (
             going_on(checkpoint, self, nodes, labels, weights, dev),
@@ -135,7 +136,7 @@ class LinkModel(Propagates, GuardedNodes, Optimised):
     ) -> tuple[TableWeights, tuple[Stage, ...]]:
         """Weights of the node model, and no opinion on links; and how it was trained."""
         alone = np.stack([np.arange(len(labels)), np.full(len(labels), -1)], axis=1)
-        named = replace(plan, stage=plan.stage.replace(self.training, "node model"), warns=False)
+        named = replace(plan, stage=plan.stage.replace(self.training, "node model"), warns=False, lengthening=np.inf)
         data = EdgeData(alone, "none")
         model, outcome = train_separately(sample.rows, labels, weights, n_labels, data, named, watcher)
         shape = sample.shape(n_labels)

@@ -7,6 +7,11 @@ of the Bethe free energy, whose value stands for -log Z:
 
     log Z_Bethe = Σ_e ( E_b[ψ_e + node_a + node_b] + H(b_e) ) - Σ_i (d_i - 1) ( E_b[node_i] + H(b_i) )
 
+It is taken from messages m in a form that has the same value and is stationary in them there, so that messages which
+are off by ε put it off by ε² alone; Z_i and Z_e are what beliefs of nodes and edges are divided by:
+
+    log Z_Bethe = Σ_i log Z_i + Σ_e ( log Z_e - log Z_a - log Z_b ),   Z_i = Σ_x exp( node_i[x] + Σ_k log m_{k→i}(x) )
+
 Tree-reweighted (Wainwright, Jaakkola and Willsky, 2005) where edges have shares ρ_e, how often each is in one of
 several spanning forests: ψ_e / ρ_e in the place of ψ_e, an edge's part of the sum times ρ_e, Σ_e ρ_e in the place of
 d_i. That is never less than log Z, and convex in the scores: one fixed point, for which every start is as good.
@@ -15,13 +20,14 @@ d_i. That is never less than log Z, and convex in the scores: one fixed point, f
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.core.kernels import log_sum, njit
+from kinfolk.core.kernels import FAST, log_sum, njit
 from kinfolk.core.threads import even_bounds, run_chunks
 from kinfolk.errors import InputError
 
@@ -41,7 +47,10 @@ from kinfolk.errors import InputError
 
 Array = NDArray[Any]
 CHUNKS = 32
-TINY = 1e-290  # a smaller sum has lost its digits
+TINY = 1e-200  # a smaller sum has lost its digits
+SMALL = 1e-30  # nothing is divided by less
+LOOKS = (10, 20, 40, 80, 160)  # rounds after which messages that have not settled are looked at
+SHRINKS = 0.98  # a change that is less than this share of the one before shows that messages settle by themselves
 SLIGHT = 0.1  # share of the tolerance below which a change is not passed on
 
 
@@ -81,138 +90,161 @@ class Rule(NamedTuple):
     synchronous: bool
     maximise: bool
     damping: float
+    when_needed: bool
     tolerance: float
     limit: int
 
 
 class State(NamedTuple):
-    """messages (2E, L), and as many as scratch of the synchronous schedule; fresh bool (2, n): who has something to
-    send to later and to earlier neighbours; by group the rounds and the largest change of the last."""
+    """messages (2E, L) as logarithms and as probabilities, and as many logarithms as scratch of the synchronous
+    schedule; fresh bool (2, n): who has something to send to later and to earlier neighbours; by group the rounds and
+    the largest change of the last."""
 
     messages: Array
+    chances: Array
     spare: Array
     fresh: Array
     rounds: Array
     change: Array
 
 
-@njit(nogil=True, cache=True)
-def _message(belief, back, table, log_table, transposed, maximise, cavity, out):
-    """log of one message from the belief of its sender, less the message of the receiver; its best entry is 0.
+class Work(NamedTuple):
+    """Of a sender: log belief, and exp of it, its best entry 1; its cavity; the message as a probability, and as a
+    logarithm where probabilities would lose its digits. (L,) each."""
 
-    table, log_table  (L, L), exp(ψ) and ψ, as [label of the edge's first end, label of its second]
-    """
+    belief: Array
+    chance: Array
+    cavity: Array
+    sent: Array
+    log_sent: Array
+
+
+# The innermost kernels take plain arrays: to hand on a tuple of arrays costs more than a message of a few labels.
+
+
+@njit(nogil=True, cache=True)
+def _by_logarithms(incoming, t, flipped, model, maximise, messages, work):
+    """A message where exp would lose its digits, or of max-product; its best entry is 0 as a logarithm."""
+    belief, cavity, out = work.belief, work.cavity, work.log_sent
     n_labels = len(belief)
-    top = -math.inf
-    for x in range(n_labels):
-        cavity[x] = belief[x] - back[x] if belief[x] > -math.inf else -math.inf
-        top = max(top, cavity[x])
     best = -math.inf
-    if top == -math.inf:  # nothing is possible at the sender: no information
-        for y in range(n_labels):
-            out[y] = 0.0
-        return
-    if maximise:
-        for y in range(n_labels):
-            out[y] = -math.inf
-        for x in range(n_labels):
-            for y in range(n_labels):
-                score = log_table[y, x] if transposed else log_table[x, y]
-                out[y] = max(out[y], cavity[x] - top + score)
-    else:
-        for x in range(n_labels):
-            cavity[x] = math.exp(cavity[x] - top)
-        for y in range(n_labels):
-            out[y] = 0.0
-        if transposed:
-            for y in range(n_labels):
-                for x in range(n_labels):
-                    out[y] += table[y, x] * cavity[x]
-        else:
-            for x in range(n_labels):
-                for y in range(n_labels):
-                    out[y] += table[x, y] * cavity[x]
-        for y in range(n_labels):
-            if out[y] > TINY:
-                out[y] = math.log(out[y])
-            else:  # impossible, or scores too far apart for exp: with logarithms throughout
-                for x in range(n_labels):
-                    score = log_table[y, x] if transposed else log_table[x, y]
-                    cavity[x] = belief[x] - back[x] + score if belief[x] > -math.inf else -math.inf
-                out[y] = log_sum(cavity) - top
     for y in range(n_labels):
+        for x in range(n_labels):
+            score = model.log_tables[t, y, x] if flipped else model.log_tables[t, x, y]
+            cavity[x] = belief[x] - messages[incoming, x] + score if belief[x] > -math.inf else -math.inf
+        out[y] = cavity.max() if maximise else log_sum(cavity)
         best = max(best, out[y])
     for y in range(n_labels):
-        if best > -math.inf:
-            out[y] -= best
-        else:
-            out[y] = 0.0
+        out[y] = out[y] - best if best > -math.inf else 0.0  # nothing is possible at the sender: no information
+        work.sent[y] = math.exp(out[y])
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def _by_chances(incoming, t, flipped, tables, chances, chance, cavity, out):
+    """A message by probabilities, its best entry 1; False where a divisor or a sum is too small for that.
+
+    The cavity is a quotient, so there is no exponential in it.
+    """
+    n_labels = len(chance)
+    least = 1.0
+    for x in range(n_labels):
+        least = min(least, chances[incoming, x])
+        cavity[x] = chance[x] / max(chances[incoming, x], SMALL)
+        out[x] = 0.0
+    if least < SMALL:
+        return False
+    if flipped:
+        for y in range(n_labels):
+            total = 0.0
+            for x in range(n_labels):
+                total += tables[t, y, x] * cavity[x]
+            out[y] = total
+    else:
+        for x in range(n_labels):
+            for y in range(n_labels):
+                out[y] += tables[t, x, y] * cavity[x]
+    least, best = math.inf, 0.0
+    for y in range(n_labels):
+        least, best = min(least, out[y]), max(best, out[y])
+    if least < TINY:
+        return False
+    scale = 1 / best
+    for y in range(n_labels):
+        out[y] *= scale
+    return True
 
 
 @njit(nogil=True, cache=True)
-def _add_up(k, model, messages, belief):
-    """belief = node_k + all incoming messages, each with the share of its edge."""
-    links = model.links
-    for y in range(len(belief)):
-        belief[y] = model.node[k, y]
-    for link in range(links.starts[k], links.starts[k + 1]):
-        share = links.share[link]
-        for y in range(len(belief)):
-            belief[y] += share * messages[links.incoming[link], y]
+def _add_up(first, last, incoming, share, messages, own, belief, chance):
+    """The belief of a sender: its own scores + all incoming messages, each with the share of its edge."""
+    n_labels, top = len(belief), -math.inf
+    for y in range(n_labels):
+        belief[y] = own[y]
+    for link in range(first, last):
+        by, part = incoming[link], share[link]
+        for y in range(n_labels):
+            belief[y] += part * messages[by, y]
+    for y in range(n_labels):
+        top = max(top, belief[y])
+    for y in range(n_labels):
+        chance[y] = math.exp(belief[y] - top) if top > -math.inf else 0.0
 
 
 @njit(nogil=True, cache=True)
-def _change(new, old):
-    """The largest difference of two messages as probabilities; impossible and nearly impossible are the same."""
+def _replace(number, by_logarithms, damping, messages, chances, sent, log_sent):
+    """old ← (1 - damping) · new + damping · old, as probabilities when damped. Returns how far the new one is from the
+    old, as probabilities: impossible and nearly impossible are the same."""
     largest = 0.0
-    for y in range(len(new)):
-        largest = max(largest, abs(math.exp(new[y]) - math.exp(old[y])))
-    return largest
-
-
-@njit(nogil=True, cache=True)
-def _replace(old, new, damping):
-    """old ← (1 - damping) · new + damping · old, as probabilities when damped."""
-    for y in range(len(old)):
+    for y in range(len(sent)):
+        new = sent[y]
+        largest = max(largest, abs(new - chances[number, y]))
         if damping > 0:
-            mixed = (1 - damping) * math.exp(new[y]) + damping * math.exp(old[y])
-            old[y] = math.log(mixed) if mixed > 0 else -math.inf
+            new = (1 - damping) * new + damping * chances[number, y]
+        chances[number, y] = new
+        if by_logarithms and damping == 0:
+            messages[number, y] = log_sent[y]
         else:
-            old[y] = new[y]
-
-
-@njit(nogil=True, cache=True)
-def _send(link, model, maximise, messages, work):
-    """The message that goes out by a link, into the last row of `work` (belief, cavity, message); its number."""
-    half, incoming, t = len(messages) // 2, model.links.incoming[link], model.links.table[link]
-    back, flipped = messages[incoming], model.links.flipped[link]
-    _message(work[0], back, model.tables[t], model.log_tables[t], flipped, maximise, work[1], work[2])
-    return incoming + half if incoming < half else incoming - half
+            messages[number, y] = math.log(new) if new > 0 else -math.inf
+    return largest
 
 
 @njit(nogil=True, cache=True)
 def _round_at_once(first, last, model, rule, state, work):
     """One synchronous round; returns the largest change."""
-    starts, incoming, messages, out = model.links.starts, model.links.incoming, state.messages, work[2]
+    starts, incoming, messages, half = model.links.starts, model.links.incoming, state.messages, len(state.spare) // 2
     for k in range(first, last):
-        _add_up(k, model, messages, work[0])
-        for link in range(starts[k], starts[k + 1]):
-            sent = _send(link, model, rule.maximise, messages, work)
-            for y in range(len(out)):
-                state.spare[sent, y] = out[y]
+        into = starts[k], starts[k + 1]
+        _add_up(*into, incoming, model.links.share, messages, model.node[k], work.belief, work.chance)
+        for link in range(*into):
+            by, t, flipped = incoming[link], model.links.table[link], model.links.flipped[link]
+            number = by + half if by < half else by - half
+            if not rule.maximise and _by_chances(
+                by, t, flipped, model.tables, state.chances, work.chance, work.cavity, work.sent
+            ):
+                for y in range(len(work.sent)):
+                    state.spare[number, y] = math.log(work.sent[y])
+            else:
+                _by_logarithms(by, t, flipped, model, rule.maximise, messages, work)
+                state.spare[number] = work.log_sent
     largest = 0.0
     for k in range(first, last):
         for link in range(starts[k], starts[k + 1]):
-            old, new = messages[incoming[link]], state.spare[incoming[link]]
-            largest = max(largest, _change(new, old))
-            _replace(old, new, rule.damping)
+            by = incoming[link]
+            for y in range(len(work.sent)):
+                work.log_sent[y] = state.spare[by, y]
+                work.sent[y] = math.exp(work.log_sent[y])
+            change = _replace(by, True, rule.damping, messages, state.chances, work.sent, work.log_sent)
+            largest = max(largest, change)
     return largest
 
 
 @njit(nogil=True, cache=True)
-def _round_in_order(first, last, model, rule, state, work):
+def _round_in_order(first, last, model, rule, damping, state, work):
     """One round there and back; returns the largest change."""
-    starts, n_later, fresh, messages = model.links.starts, model.links.n_later, state.fresh, state.messages
+    starts, incoming, other, table, flipped, share, n_later = model.links
+    messages, chances, fresh, half = state.messages, state.chances, state.fresh, len(state.messages) // 2
+    node, tables, maximise, slight = model.node, model.tables, rule.maximise, SLIGHT * rule.tolerance
+    belief, chance, cavity, sent, log_sent = work
     largest = 0.0
     for way in range(2):
         for step in range(last - first):
@@ -220,37 +252,43 @@ def _round_in_order(first, last, model, rule, state, work):
             if not fresh[way, k]:
                 continue
             fresh[way, k] = False
-            _add_up(k, model, messages, work[0])
+            _add_up(starts[k], starts[k + 1], incoming, share, messages, node[k], belief, chance)
             for link in range(starts[k], starts[k + 1]):
-                j = model.links.other[link]
+                j = other[link]
                 if (j > k) != (way == 0):
                     continue
-                sent = _send(link, model, rule.maximise, messages, work)
-                change = _change(work[2], messages[sent])
+                by, t, turned = incoming[link], table[link], flipped[link]
+                number = by + half if by < half else by - half
+                exact = not maximise and _by_chances(by, t, turned, tables, chances, chance, cavity, sent)
+                if not exact:
+                    _by_logarithms(by, t, turned, model, maximise, messages, work)
+                change = _replace(number, not exact, damping, messages, chances, sent, log_sent)
                 largest = max(largest, change)
-                _replace(messages[sent], work[2], rule.damping)
-                if change > SLIGHT * rule.tolerance:
+                if change > slight:
                     # what j receives from k matters to j's other neighbours alone
                     fresh[0, j] = fresh[0, j] or n_later[j] - (k > j) > 0
                     fresh[1, j] = fresh[1, j] or starts[j + 1] - starts[j] - n_later[j] - (k < j) > 0
-                    if rule.damping > 0:  # part of it was held back: k has to send again
+                    if damping > 0:  # part of it was held back: k has to send again
                         fresh[way, k] = True
     return largest
 
 
 @njit(nogil=True, cache=True)
-def _propagate_group(first, last, model, rule, state):
-    """Messages of the nodes first, ..., last - 1 to their fixed point; returns (rounds, largest change of the last)."""
-    work = np.empty((3, model.node.shape[1]))
-    change, rounds = 0.0, 0
+def _propagate_group(first, last, model, rule, rounds, change, state):
+    """Messages of the nodes first, ..., last - 1 to their fixed point, after so many rounds with such a change in the
+    last; returns (rounds, largest change of the last)."""
+    n = model.node.shape[1]
+    work = Work(np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n))
+    damping = 0.0 if rule.when_needed else rule.damping
     while rounds < rule.limit:
         rounds += 1
+        before = change
         if rule.synchronous:
             change = _round_at_once(first, last, model, rule, state, work)
             if change <= rule.tolerance:
                 break
         else:
-            change = _round_in_order(first, last, model, rule, state, work)
+            change = _round_in_order(first, last, model, rule, damping, state, work)
             waiting = False
             for k in range(first, last):
                 waiting = waiting or state.fresh[0, k] or state.fresh[1, k]
@@ -258,13 +296,18 @@ def _propagate_group(first, last, model, rule, state):
                 change = 0.0  # nobody has anything to add: what the last messages changed was sent to all
             if not waiting or change <= rule.tolerance:
                 break
+            if rounds > 1 and change > SHRINKS * before:
+                damping = rule.damping
     return rounds, change
 
 
 @njit(nogil=True, cache=True)
 def _propagate_groups(group_starts, first, last, model, rule, state):
     for g in range(first, last):
-        state.rounds[g], state.change[g] = _propagate_group(group_starts[g], group_starts[g + 1], model, rule, state)
+        rounds, change = state.rounds[g], state.change[g]
+        if rounds == 0 or change > rule.tolerance:
+            rounds, change = _propagate_group(group_starts[g], group_starts[g + 1], model, rule, rounds, change, state)
+            state.rounds[g], state.change[g] = rounds, change
 
 
 # -- many groups, on threads --------------------------------------------------------------------------
@@ -296,11 +339,6 @@ class PairGraph:
     @property
     def n_nodes(self) -> int:
         return len(self.groups)
-
-    @property
-    def degree(self) -> NDArray[np.float64]:
-        """(n,), the sum of the shares of a node's edges: their number in plain belief propagation."""
-        return np.asarray(np.bincount(self.edges.reshape(-1), np.repeat(self.share, 2), self.n_nodes), np.float64)
 
     def by_share(self, tables: Array) -> Array:
         """The tables ψ / ρ that messages go by."""
@@ -388,12 +426,14 @@ def forest_shares(edges: Array, n_nodes: int) -> NDArray[np.float64]:
 
 class Propagation(NamedTuple):
     """schedule: "sequential" or "synchronous"; damping 0 (none) to 1; stop when no message changes by more than the
-    tolerance, as a probability, or after `limit` rounds."""
+    tolerance, as a probability, or after `limit` rounds. `when_needed`: messages are damped, when they are sequential,
+    from the round on whose changes are no smaller than those of the round before; fixed points are the same."""
 
     schedule: str = "sequential"
     damping: float = 0.0
     tolerance: float = 1e-6
     limit: int = 100
+    when_needed: bool = False
 
 
 DEFAULT = Propagation()
@@ -412,9 +452,12 @@ class Fixed(NamedTuple):
 
 def propagate(
     graph: PairGraph, node: Array, tables: Array, settings: Propagation = DEFAULT, maximise: bool = False,
-    messages: Array | None = None, n_jobs: int = 1,
+    messages: Array | None = None, n_jobs: int = 1, hopeless: Callable[[Array], bool] | None = None,
 ) -> Fixed:  # fmt: skip
-    """Messages to their fixed point, groups in parallel. Those of an earlier call are a warm start, and are changed."""
+    """Messages to their fixed point, groups in parallel. Those of an earlier call are a warm start, and are changed.
+
+    hopeless   asked of the messages now and then, where they take long to settle: whether to give them up
+    """
     shape = 2 * len(graph.edges), node.shape[1]
     scaled = graph.by_share(tables)
     tops, exp_tables = _exponentials(scaled)  # what is common to a table changes no message
@@ -423,15 +466,19 @@ def propagate(
     synchronous = settings.schedule == "synchronous"
     found = np.zeros(shape) if messages is None else messages
     spare, fresh = np.empty_like(found) if synchronous else found, np.ones((2, graph.n_nodes), bool)
-    state = State(found, spare, fresh, np.zeros(graph.n_groups, np.int64), np.zeros(graph.n_groups))
-    rule = Rule(synchronous, maximise, float(settings.damping), float(settings.tolerance), settings.limit)
+    state = State(found, np.exp(found), spare, fresh, np.zeros(graph.n_groups, np.int64), np.zeros(graph.n_groups))
+    numbers = float(settings.damping), settings.when_needed, float(settings.tolerance)
     bounds = even_bounds(graph.links.starts[graph.group_starts] + graph.group_starts, CHUNKS)
+    looks = [] if hopeless is None else [look for look in LOOKS if look < settings.limit]
+    for limit in [*looks, settings.limit] if graph.n_groups else []:
+        rule = Rule(synchronous, maximise, *numbers, limit)
 
-    def run(chunk: int) -> None:
-        _propagate_groups(graph.group_starts, bounds[chunk], bounds[chunk + 1], model, rule, state)
+        def run(chunk: int, rule: Rule = rule) -> None:
+            _propagate_groups(graph.group_starts, bounds[chunk], bounds[chunk + 1], model, rule, state)
 
-    if graph.n_groups:
         run_chunks(run, len(bounds) - 1, n_jobs)
+        if (state.change <= settings.tolerance).all() or (limit in looks and hopeless is not None and hopeless(found)):
+            break
     return Fixed(found, state.rounds, state.change)
 
 
@@ -445,15 +492,16 @@ class PairBeliefs(NamedTuple):
 
 
 @njit(nogil=True, cache=True)
-def _node_beliefs(first, last, node, links, messages, log_beliefs):
-    """log b_i, b_i ∝ exp(node_i + Σ ρ messages)."""
-    n_labels = node.shape[1]
+def _node_beliefs(first, last, node, links, messages, log_beliefs, log_totals):
+    """log b_i, b_i ∝ exp(node_i + Σ ρ messages), and the logarithms of what they were divided by."""
+    n_labels, starts, incoming, share = node.shape[1], links.starts, links.incoming, links.share
     for k in range(first, last):
         for y in range(n_labels):
             log_beliefs[k, y] = node[k, y]
-            for link in range(links.starts[k], links.starts[k + 1]):
-                log_beliefs[k, y] += links.share[link] * messages[links.incoming[link], y]
-        total = log_sum(log_beliefs[k])
+        for link in range(starts[k], starts[k + 1]):
+            for y in range(n_labels):
+                log_beliefs[k, y] += share[link] * messages[incoming[link], y]
+        total = log_totals[k] = log_sum(log_beliefs[k])
         for y in range(n_labels):
             if total > -math.inf:
                 log_beliefs[k, y] -= total
@@ -462,15 +510,15 @@ def _node_beliefs(first, last, node, links, messages, log_beliefs):
 
 
 @njit(nogil=True, cache=True)
-def _cavity(log_belief, message, log_cavity, cavity):
-    """What one end believes without the other: exp(log b - log m), its best entry 1."""
+def _cavity(log_belief, message, cavity):
+    """What one end believes without the other: exp(log b - log m), its best entry 1; log of what it was divided by."""
     top = -np.inf
     for x in range(len(log_belief)):
-        log_cavity[x] = log_belief[x] - message[x] if log_belief[x] > -np.inf else -np.inf
-        top = max(top, log_cavity[x])
+        cavity[x] = log_belief[x] - message[x] if log_belief[x] > -np.inf else -np.inf
+        top = max(top, cavity[x])
     for x in range(len(log_belief)):
-        log_cavity[x] = log_cavity[x] - top if top > -np.inf else 0.0
-        cavity[x] = np.exp(log_cavity[x])
+        cavity[x] = np.exp(cavity[x] - top) if top > -np.inf else 1.0
+    return top if top > -np.inf else 0.0
 
 
 class AtRest(NamedTuple):
@@ -505,16 +553,16 @@ class EdgeSums(NamedTuple):
 def _edge_belief(e, rest, exp_table, work, out):
     """b_e ∝ exp(ψ / ρ) · (cavity of first end) · (cavity of second end); returns log of what it was divided by.
 
-    work   (4, L): log and exp of the first cavity, then of the second
+    work   (2, L): the cavities
     """
     half, n_labels = len(rest.edges), exp_table.shape[0]
     a, b = rest.edges[e]
-    _cavity(rest.log_beliefs[a], rest.messages[half + e], work[0], work[1])  # each end without the message of the other
-    _cavity(rest.log_beliefs[b], rest.messages[e], work[2], work[3])
+    tops = _cavity(rest.log_beliefs[a], rest.messages[half + e], work[0])  # each end without the message of the other
+    tops += _cavity(rest.log_beliefs[b], rest.messages[e], work[1])
     total = 0.0
     for x in range(n_labels):
         for y in range(n_labels):
-            out[x, y] = work[1, x] * work[3, y] * exp_table[x, y]
+            out[x, y] = work[0, x] * work[1, y] * exp_table[x, y]
             total += out[x, y]
     for x in range(n_labels):
         for y in range(n_labels):
@@ -522,27 +570,22 @@ def _edge_belief(e, rest, exp_table, work, out):
                 out[x, y] = out[x, y] / total
             else:
                 out[x, y] = np.exp(rest.log_beliefs[a, x] + rest.log_beliefs[b, y])
-    return np.log(total) if total > 0 else -np.inf
+    return np.log(total) + tops if total > 0 else -np.inf
 
 
 @njit(nogil=True, cache=True)
-def _edge_beliefs(first, last, rest, node, tables, of_edge, out):
-    """Adds to the sums over edges. `tables`: the best entry of each ψ / ρ, and exp of the rest. By group, times ρ
-
-    E_b[ψ / ρ + node_a + node_b] + H(b) = log total + Σ_x b(x) (node_a - log cavity_a)[x] + Σ_y b(y) (node_b - ...)[y]
-    """
-    n_labels = node.shape[1]
-    own, work = np.empty((n_labels, n_labels)), np.empty((4, n_labels))
+def _edge_beliefs(first, last, rest, tables, of_edge, out):
+    """Adds to the sums over edges. `tables`: the best entry of each ψ / ρ, and exp of the rest. By group
+    Σ_e ρ_e ( log Z_e - log Z_a - log Z_b ): beliefs of nodes come divided by theirs."""
     tops, exp_tables = tables
+    n_labels = exp_tables.shape[1]
+    own, work = np.empty((n_labels, n_labels)), np.empty((2, n_labels))
     for e in range(first, last):
         t, d, weight = of_edge.table[e], of_edge.divided[e], of_edge.weight[e]
-        a, b = rest.edges[e]
         value = _edge_belief(e, rest, exp_tables[d], work, own) + tops[d]
         for x in range(n_labels):
             for y in range(n_labels):
                 p = own[x, y]
-                if p > 0:
-                    value += p * (node[a, x] - work[0, x] + node[b, y] - work[2, y])
                 if t < out.shared.shape[1]:
                     out.shared[0, t, x, y] += weight * p
                     out.shared[1, t, x, y] += weight * p * (1 - p)
@@ -554,15 +597,20 @@ def _edge_beliefs(first, last, rest, node, tables, of_edge, out):
 
 def node_beliefs(graph: PairGraph, node: Array, messages: Array, n_jobs: int = 1) -> Array:
     """Logarithms (n, L) of the beliefs of nodes, from messages at rest."""
+    return _divided_beliefs(graph, node, messages, n_jobs)[0]
+
+
+def _divided_beliefs(graph: PairGraph, node: Array, messages: Array, n_jobs: int) -> tuple[Array, Array]:
+    """The same, and the logarithms (n,) of what they were divided by."""
     scores = np.asarray(node, np.float64)
-    out = np.empty(scores.shape)
+    out, totals = np.empty(scores.shape), np.empty(len(scores))
     cuts = np.linspace(0, graph.n_nodes, CHUNKS + 1).astype(np.int64)
 
     def run(chunk: int) -> None:
-        _node_beliefs(cuts[chunk], cuts[chunk + 1], scores, graph.links, messages, out)
+        _node_beliefs(cuts[chunk], cuts[chunk + 1], scores, graph.links, messages, out, totals)
 
     run_chunks(run, CHUNKS, n_jobs)
-    return out
+    return out, totals
 
 
 def pair_beliefs(
@@ -572,14 +620,9 @@ def pair_beliefs(
 
     weights   (groups,), how often the edges of a group count; None: once
     """
-    scores, group_of = np.asarray(node, np.float64), graph.group_of
-    log_beliefs = node_beliefs(graph, scores, messages, n_jobs)
-    beliefs = np.exp(log_beliefs)
-    # (1 - d_i) (E[node_i] + H(b_i)); a label that is impossible has no part in it
-    possible = beliefs > 0
-    inside = np.where(possible, scores - np.where(possible, log_beliefs, 0), 0)
-    value = (beliefs * inside).sum(axis=1) * (1 - graph.degree)
-    log_z = np.bincount(group_of, weights=value, minlength=graph.n_groups).astype(np.float64)  # integers for nobody
+    group_of = graph.group_of
+    log_beliefs, log_totals = _divided_beliefs(graph, node, messages, n_jobs)
+    log_z = np.bincount(group_of, weights=log_totals, minlength=graph.n_groups).astype(np.float64)  # integers: nobody
     by_table = _exponentials(graph.by_share(tables))
     total, spread = np.zeros((2, *np.shape(tables)))
     shape = (2, min(graph.n_shared, len(total)), *total.shape[1:])
@@ -591,14 +634,14 @@ def pair_beliefs(
 
     def edges(chunk: int) -> EdgeSums:
         out = EdgeSums(np.zeros(shape), total, spread, np.zeros(graph.n_groups))
-        _edge_beliefs(cuts[chunk], cuts[chunk + 1], rest, scores, by_table, of_edge, out)
+        _edge_beliefs(cuts[chunk], cuts[chunk + 1], rest, by_table, of_edge, out)
         return out
 
     for out in run_chunks(edges, CHUNKS, n_jobs):
         total[: shape[1]] += out.shared[0]
         spread[: shape[1]] += out.shared[1]
         log_z += out.log_z
-    return PairBeliefs(beliefs, total, log_z, spread)
+    return PairBeliefs(np.exp(log_beliefs), total, log_z, spread)
 
 
 def _exponentials(tables: Array) -> tuple[Array, Array]:
@@ -614,7 +657,7 @@ def edge_beliefs(graph: PairGraph, tables: Array, log_beliefs: Array, messages: 
     n_labels = log_beliefs.shape[1]
     out = np.empty((len(wanted), n_labels, n_labels))
     _, exp_tables = _exponentials(np.asarray(tables)[graph.table[wanted]] / graph.share[wanted, None, None])
-    rest, work = AtRest(graph.edges, log_beliefs, messages), np.empty((4, n_labels))
+    rest, work = AtRest(graph.edges, log_beliefs, messages), np.empty((2, n_labels))
     for at, e in enumerate(wanted):
         _edge_belief(int(e), rest, exp_tables[at], work, out[at])
     return out

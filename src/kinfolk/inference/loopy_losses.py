@@ -10,6 +10,7 @@ leave out factors that an unknown label has a part in.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,7 +39,8 @@ class BetheLoss:
     """A function of (node scores, tables) for one data set.
 
     A call starts from the messages of the last point that was accepted, not from those of points that a line search
-    tried and gave up: they may have led to another fixed point, and the objective would seem to jump.
+    tried and gave up: they may have led to another fixed point, and the objective would seem to jump. Where messages
+    take long, and the loss by what they are by then is above all that a search would accept, they are given up.
     """
 
     def __init__(
@@ -49,30 +51,39 @@ class BetheLoss:
         self.settings, self.n_jobs = settings, n_jobs
         self._messages: dict[str, Array] = {}  # of the last call
         self._accepted: dict[str, Array] = {}
+        self._most = np.inf
+        self._change = np.zeros(graph.n_groups)
 
-    def accept(self) -> None:
-        """The next calls start where the last one ended."""
-        self._accepted = dict(self._messages)
+    def accept(self, most: float = np.inf) -> None:
+        """The next calls start where the last one ended. `most`: the objective there, which the loss is a part of."""
+        self._accepted, self._most = dict(self._messages), most
 
-    def state(self) -> dict[str, Array]:
+    def restless(self, tolerance: float) -> bool:
+        """Whether in the last call messages of most of what counts had not settled by the tolerance."""
+        return bool(self.weights[self._change > tolerance].sum() > self.weights.sum() / 2)
+
+    def state(self) -> dict[str, Any]:
         """What a checkpoint keeps."""
-        return self._accepted
+        return {"messages": self._accepted, "most": self._most}
 
-    def restore(self, kept: dict[str, Array]) -> None:
-        self._accepted = kept
+    def restore(self, kept: dict[str, Any]) -> None:
+        self._accepted, self._most = kept["messages"], kept["most"]
 
     def __call__(self, node: Array, tables: Array) -> PairResiduals:
         scores = np.asarray(node, np.float64)
         shown = self._shown(scores, tables)
-        found, fixed = self._run("all", scores, tables, self._accepted)
+        excess = lambda beliefs: float(self.weights @ (beliefs.log_partition - shown.log_partition))  # noqa: E731
+        hopeless = lambda messages: excess(self._beliefs(scores, tables, messages)) > self._most  # noqa: E731
+        found, fixed = self._run("all", scores, tables, self._accepted, hopeless if np.isfinite(self._most) else None)
         # All labellings weigh at least as much as those that agree. Where belief propagation says otherwise, its warm
         # start led it to a fixed point far from the truth: that group starts anew from nothing.
         lost = found.log_partition < shown.log_partition - 1e-6 * (1 + np.abs(shown.log_partition))
         if lost.any():
             self._forget(lost)
             found, fixed = self._run("all", scores, tables, self._messages)
+        self._change = fixed.change
         per_group = np.diff(self.graph.group_starts)
-        loss = float(self.weights @ (found.log_partition - shown.log_partition))
+        loss = excess(found)
         loss = loss if np.isfinite(loss) else np.inf  # no step leads there
         residual = (found.node - shown.node) * np.repeat(self.weights, per_group)[:, None]
         return PairResiduals(loss, residual.astype(node.dtype), found.pair - shown.pair, fixed, found.spread)
@@ -89,11 +100,17 @@ class BetheLoss:
         of_node = np.repeat(groups, np.diff(self.graph.group_starts))
         self._messages["all"][np.tile(of_node[self.graph.edges[:, 0]], 2)] = 0.0
 
-    def _run(self, name: str, scores: Array, tables: Array, start: dict[str, Array]) -> tuple[PairBeliefs, Fixed]:
+    def _run(
+        self, name: str, scores: Array, tables: Array, start: dict[str, Array],
+        hopeless: Callable[[Array], bool] | None = None,
+    ) -> tuple[PairBeliefs, Fixed]:  # fmt: skip
         messages = start[name].copy() if name in start else None
-        fixed = propagate(self.graph, scores, tables, self.settings, False, messages, self.n_jobs)
+        fixed = propagate(self.graph, scores, tables, self.settings, False, messages, self.n_jobs, hopeless)
         self._messages[name] = fixed.messages
-        return pair_beliefs(self.graph, scores, tables, fixed.messages, self.weights, self.n_jobs), fixed
+        return self._beliefs(scores, tables, fixed.messages), fixed
+
+    def _beliefs(self, scores: Array, tables: Array, messages: Array) -> PairBeliefs:
+        return pair_beliefs(self.graph, scores, tables, messages, self.weights, self.n_jobs)
 
     def _gold(self, scores: Array, tables: Array) -> PairBeliefs:
         """Score of the labels by group, and what they show: nodes, pairs by table."""

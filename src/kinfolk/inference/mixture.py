@@ -692,7 +692,7 @@ def residuals(
 # A product over many instances leaves the range of float64: tables are scaled up on the way, and logarithms are kept.
 
 WORK = 10_000_000  # multiplications a span
-GROUP_WORK = 10_000_000_000  # and for all spans of a group, shared evenly: a group of a million instances ends, too
+GROUP_WORK = 1_000_000_000  # and for all spans of a group, shared evenly: a group of a million instances ends, too
 KEPT = 1 << 24  # numbers in the conditionals of a group that are kept; of a larger one they are worked out anew
 SMALL = 1e-100  # tables whose largest number is below are scaled up
 ROOM = 1 << 20  # numbers in the tables of a span

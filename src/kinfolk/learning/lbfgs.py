@@ -180,6 +180,7 @@ Objective = Callable[[Vector, Vector], float]
 
 SUFFICIENT_DECREASE = 1e-4
 MAX_BACKTRACKS = 30
+NEGLIGIBLE = 1e-3  # share of the tolerance
 REFRESH = (5, 10, 20)  # iterations after which the curvature is taken anew: the start was far from the optimum
 
 
@@ -297,6 +298,7 @@ def minimise(
     tolerance: float = 1e-5,
     window: int = 5,
     memory: int = 3,
+    lengthening: float = math.inf,
     callback: Callable[[Iteration], bool | None] | None = None,
     n_jobs: int = 1,
     step: Kept = ALONE,
@@ -308,6 +310,8 @@ def minimise(
 
     Stops when the objective has fallen by less than `tolerance`, relative, over `window` iterations
     (a mean per iteration below tolerance / window cannot be noise of one lucky step).
+    `lengthening`: for objectives that jump further out. So many times the last step is the longest that is tried, and
+    steps that promise next to nothing are not.
     `callback` may return True to stop. `step`: that of a checkpoint, which the search goes on from.
     """
     if step.finished:
@@ -326,9 +330,10 @@ def minimise(
                 "the objective of training must be finite where it starts; it is not. Look for huge features and "
                 "weights, and scale them down"
             )
-        history, evaluations = [value], 1
+        history, evaluations, length = [value], 1, math.inf
     else:
         done, evaluations, history, inverse = (kept[name] for name in ("number", "evaluations", "history", "inverse"))
+        length = kept["length"]
         at, gradient, value = points[done % 2], gradients[done % 2], history[-1]
         at[:], gradient[:] = kept["at"], kept["gradient"]
         pairs.restore(kept["pairs"])
@@ -340,7 +345,10 @@ def minimise(
             return _ended(step, at, value, number - 1, evaluations, "converged")
         turn = number % 2
         search = _LineSearch(objective, at, value, slope, l1, n_jobs, points[turn], gradients[turn])
+        if lengthening < math.inf:
+            search.least = NEGLIGIBLE * tolerance * abs(value)
         first_step = 1.0 if pairs.filled or inverse_curvature is not None else min(1.0, 1.0 / norm)
+        first_step = min(first_step, lengthening * length)
         found = search.along(pairs.direction(slope, inverse, n_jobs, direction), first_step)
         if not found and pairs.filled:  # the memory may mislead: once more along the plain gradient
             pairs.forget()
@@ -349,7 +357,7 @@ def minimise(
         if not found:
             return _ended(step, at, value, number - 1, evaluations, "stalled")
         pairs.add(search.at, at, search.gradient, gradient, inverse, n_jobs)
-        at, gradient, value = search.at, search.gradient, search.value
+        at, gradient, value, length = search.at, search.gradient, search.value, search.step
         history.append(value)
         if inverse_curvature is not None and number in REFRESH:
             del inverse  # one long vector less while the new one is made
@@ -359,15 +367,16 @@ def minimise(
             return _ended(step, at, value, number, evaluations, "stopped")
         if len(history) > window and history[-1 - window] - value <= tolerance * abs(value):
             return _ended(step, at, value, number, evaluations, "converged")
-        step.keep(_standing, at, gradient, inverse, pairs, number, evaluations, history[-1 - window :])
+        step.keep(_standing, at, gradient, inverse, pairs, number, evaluations, history[-1 - window :], length)
     return _ended(step, at, value, max_iterations, evaluations, "limit")
 
 
 def _standing(
-    at: Vector, gradient: Vector, inverse: Vector, pairs: Memory, number: int, evaluations: int, history: list[float]
-) -> dict[str, Any]:
+    at: Vector, gradient: Vector, inverse: Vector, pairs: Memory, number: int, evaluations: int, history: list[float],
+    length: float,
+) -> dict[str, Any]:  # fmt: skip
     """Where a search stands after an iteration, as a checkpoint keeps it: all that the next one looks at."""
-    counted = {"number": number, "evaluations": evaluations, "history": history}
+    counted = {"number": number, "evaluations": evaluations, "history": history, "length": length}
     return {"at": at, "gradient": gradient, "inverse": inverse, "pairs": pairs.state(), **counted}
 
 
@@ -389,6 +398,7 @@ class _LineSearch:
         self._l1, self._n_jobs = l1, n_jobs
         self.at, self.gradient = point, gradient
         self.value, self.step, self.evaluations = value, 0.0, 0
+        self.least = 0.0  # what promises to gain less is not tried
 
     def along(self, direction: Vector, step: float) -> bool:
         """True if a point was found; it then stands in at, value, gradient, step."""
@@ -410,6 +420,8 @@ class _LineSearch:
                 self.step = step
                 return True
             step *= 0.5 if tried < 5 else 0.1
+            if tried >= 5 and -gain < self.least:  # the objective jumps here
+                return False
         return False
 
 
@@ -446,6 +458,7 @@ def optimise(
         l1=plan.l1,
         max_iterations=0 if watch.stopped else plan.max_iterations,
         tolerance=plan.tolerance,
+        lengthening=plan.lengthening,
         callback=watch.after_iteration,
         n_jobs=plan.n_jobs,
         step=step,

@@ -30,6 +30,13 @@ MILDEST, SHARPEST = 10.0, 0.2  # temperatures
 LEAST = 1e-9  # probability of a label that was not expected at all
 
 
+def loosened(tolerance: float | str, early: bool) -> float | str:
+    """That of a model of a fold; `early`: whether a model of all documents stops early."""
+    if early:
+        return "early"
+    return LOOSE if isinstance(tolerance, str) else max(tolerance, LOOSE)
+
+
 def temperature(tagger: Any, batch: Batch, sample_weight: Array | None = None) -> float:
     """T of a tagger, by models of its settings trained on all folds of documents but one."""
     return running().step("temperature").once(lambda: _temperature(tagger, batch, sample_weight))
@@ -46,7 +53,7 @@ def _temperature(tagger: Any, batch: Batch, sample_weight: Array | None) -> floa
     fold = fold[corpus.token_documents]
     settings = tagger.get_params(deep=False) | {"calibrate": False, "warm_start": False, "verbose": 0}
     settings |= {"guard": None} if "guard" in settings else {}
-    settings["tolerance"] = max(settings["tolerance"], LOOSE)
+    settings["tolerance"] = loosened(settings["tolerance"], tagger.stops_early(corpus.n_tokens))
     if tagger.coding_.inner is not None:
         settings["encoding"] = tagger.coding_.inner
     asked = []

@@ -22,6 +22,7 @@ from scipy import sparse
 
 from kinfolk.collective.relations import LinkRule
 from kinfolk.core.data import read_only
+from kinfolk.core.memory import check_memory
 from kinfolk.core.modelfile import Functions, ModelFile, given_again
 from kinfolk.core.settings import NONE, whole, whole_to
 from kinfolk.errors import DataWarning, InputError, ModelFileError, SettingError, warn
@@ -31,6 +32,7 @@ from kinfolk.text.templates import TokenView
 
 log = logging.getLogger("kinfolk")
 MOST_AROUND = 100  # words before and after that have to be the same
+BYTES_A_PAIR = 64  # two numbers, as they are found, put together, sorted and looked up
 MOSTLY = 0.8  # from this share of capitalised words on, entities are names
 OFTEN, HALF = 5, 0.5  # uses of a word that suffice to judge it, and the share of them within entities
 RESERVED = ("previous", "next", "start")  # relations that every model of tokens has
@@ -156,6 +158,7 @@ class SameWord(SkipBuilder):
             groups = self._phrases(corpus, groups, tokens)
         order = np.argsort(groups, kind="stable")
         groups, tokens = groups[order], tokens[order]
+        self._check_room(groups)
         found, r = [np.empty((0, 2), np.int64)], 0
         at = np.arange(len(tokens))
         while len(at) and (self.most_recent is None or r < self.most_recent):
@@ -164,6 +167,19 @@ class SameWord(SkipBuilder):
             at = at[groups[at] == groups[at - r]]  # who has no r-th has no (r + 1)-th
             found.append(np.stack([tokens[at], tokens[at - r]], axis=1))
         return np.concatenate(found)
+
+    def _check_room(self, groups: NDArray[np.int64]) -> None:
+        """A word that a document has k times makes k (k - 1) / 2 pairs, or k r - r (r + 1) / 2 where r < k are asked
+        for: an error before there is no memory for them."""
+        times = np.unique(groups, return_counts=True)[1].astype(np.float64)
+        r = times - 1 if self.most_recent is None else np.minimum(times - 1, self.most_recent)
+        pairs = float((times * r - r * (r + 1) / 2).sum())
+        check_memory(
+            pairs * BYTES_A_PAIR,
+            f"links between the same words would be {pairs:,.0f}, as one stands in a document "
+            f"{times.max(initial=0):,.0f} times",
+            "Link the nearest ones alone, `SameWord(most_recent=5)`, or cut the documents",
+        )
 
     def _groups(self, corpus: Corpus, learned: LearnedSkips) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Tokens that may be linked, in order, and for each the number of its (document, word)."""

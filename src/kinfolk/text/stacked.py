@@ -29,6 +29,7 @@ from kinfolk.collective.stacking import (
 )
 from kinfolk.collective.templates import Count, TemplateSet, Window, as_templates, set_known
 from kinfolk.core.checkpoint import check_checkpoint, going_on, running
+from kinfolk.core.data import check_labels
 from kinfolk.core.modelfile import Functions, ModelFile, fits, restored
 from kinfolk.core.settings import FLAG, NONE, check_settings, one_of, setting, whole
 from kinfolk.core.threads import resolve_jobs
@@ -39,7 +40,7 @@ from kinfolk.learning.gain import Counted, Gain
 from kinfolk.report.page import PathLike
 from kinfolk.text import schemes
 from kinfolk.text.batch import Batch, Confidence, Entity, entity_list, found_spans, token_weights
-from kinfolk.text.calibration import LOOSE, temperature
+from kinfolk.text.calibration import loosened, temperature
 from kinfolk.text.corpus import Corpus
 from kinfolk.text.explain import explain_document, one_document
 from kinfolk.text.gain import document_counts, metric_of
@@ -60,9 +61,6 @@ log = logging.getLogger("kinfolk")
 Array = NDArray[Any]
 USUAL_FOLDS = 3
 FAINT = 0.02  # a probability below it counts as 0
-# Tolerance of levels above the base on many tokens, unless the base has one of its own: columns of votes are slow to
-# settle, and what they gain is there long before (CoNLL-2003: a third of the time, and the same F1).
-EARLY = 0.3
 
 
 @dataclass(eq=False)
@@ -86,9 +84,7 @@ class TokenInstances(Instances):
         usual = settings["tolerance"]
         of_fold = len(index) < (self.fold >= 0).sum()
         if of_fold:
-            settings["tolerance"] = max(usual, LOOSE)
-        if level and len(self.labels) > LARGE_CORPUS and usual == type(base).DECLARED["tolerance"].default:
-            settings["tolerance"] = EARLY
+            settings["tolerance"] = loosened(usual, base.stops_early(len(self.labels)))
         stopped_by = None if of_fold or self.held_out is None or self.held_out.level != level else self.held_out
         held_out: dict[str, Any] = {} if stopped_by is None else {"X_dev": stopped_by.batch}
         model = type(base)(**settings).fit(part, sample_weight=weights, **held_out)
@@ -320,9 +316,6 @@ class StackedTagger(StackedModel, TokenModel):
     documents, the base answers for those (a level above would take their words for rare ones); where nine tenths are,
     and templates are the default, the base is all there is, and a warning says so.
 
-    Levels above the base stop early on more than 50,000 tokens, at the same F1, unless `base` has a `tolerance` other
-    than the default.
-
     Learned by `fit`: `classes_`, `levels_` (the trained taggers), `template_set_`, `folds_`, and `alone_`, who
     answers for documents of one sentence, the "base" or the "last" level.
     """
@@ -481,6 +474,7 @@ class StackedTagger(StackedModel, TokenModel):
                 f"the bases must work in one tag scheme; their encodings are {', '.join(sorted(encodings))}"
             )
         coding = LabelCoding.learn(corpus, bases[0].encoding)
+        check_labels(len(coding.classes), "train MaxEnt, which looks at every token by itself")
         labels, n, ceiling = coding.encode(corpus), corpus.n_tokens, self.known == "ceiling"
         templates = TEMPLATES if self.templates is None else as_templates(self.templates)
         beyond = any(not isinstance(template, Window) or template.template is not None for template in templates)
