@@ -132,6 +132,7 @@ class Kernel:
 @pytest.fixture
 def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "kernels"))
+    monkeypatch.setattr(kernels, "KERNELS", [])  # `kinfolk warm` counts those of the library
     (tmp_path / "kernel.py").write_text(KERNEL)
     return Kernel(tmp_path / "kernel.py", tmp_path / "kernels")
 

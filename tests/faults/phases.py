@@ -226,7 +226,7 @@ def write_world(folder: Path, size: int, phases: Sequence[str]) -> Path:
     train, _ = kf.newswire_split(train=12 * size, test=1, seed=1)
     kf.write_conll(train, folder / "train.conll")
     if "tagging" in phases:
-        (folder / "new.conll").write_text((folder / "train.conll").read_text() * 30)
+        (folder / "new.conll").write_text((folder / "train.conll").read_text() * 100)  # of several pieces
         small, _ = kf.newswire_split(train=20, test=1, seed=1)
         kf.LinearChainCRF(n_jobs=1, tolerance=0.1).fit(small).save(folder / "crf.kinfolk")
     if "clustering" in phases:
