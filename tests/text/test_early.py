@@ -54,6 +54,7 @@ def test_by_itself_it_stops_early_on_many_tokens_alone(monkeypatch: pytest.Monke
     monkeypatch.setattr(tagger, "LARGE_CORPUS", few.n_tokens - 1)
     assert kf.LinearChainCRF(n_jobs=1).fit(few).convergence_.status == "stopped"
     assert kf.LinearChainCRF(tolerance=0.01, n_jobs=1).fit(few).convergence_.status == "converged"
+    assert not kf.SkipChainCRF().stops_early(10**6), "links are learned over the optimum of the chain"
 
 
 @pytest.mark.parametrize(

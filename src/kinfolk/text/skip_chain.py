@@ -68,6 +68,7 @@ class SkipChainCRF(Propagates, GuardedTagger):
     """
 
     LOCAL: ClassVar[str] = "that of `skip_edges=None`"
+    EARLY: ClassVar[bool] = False  # over a chain that is not at its optimum, a few steps of links learn less
 
     skip_edges: Any = setting(SAME_WORD, SKIP_EDGES, in_file=False)
     edge_features: Any = setting(None, EDGE_FEATURES, in_file=False)
