@@ -260,7 +260,7 @@ def test_what_a_base_refuses_is_told():
             raise ValueError("X is not to my liking.")
 
     for model in (kf.StackedNodes(Fussy(), depth=1, folds=3, n_jobs=1), kf.DependencyNetwork(Fussy(), n_jobs=1)):
-        with pytest.raises(InputError, match=r"Fussy could not be trained: X is not to my liking\. Look for"):
+        with pytest.raises(InputError, match=r"the base Fussy refuses: X is not to my liking\. Look for"):
             model.fit(a_graph())
 
 

@@ -193,7 +193,7 @@ def test_a_number_for_each_document_of_a_list():
     by_document = crf.fit(list(CORPUS), sample_weight=[1, 2, 3, 1, 2, 3]).weights_.node
     each = np.repeat([1, 2, 3, 1, 2, 3], [document.n_sentences for document in CORPUS])
     assert (crf.fit(CORPUS, sample_weight=each).weights_.node == by_document).all()
-    with pytest.raises(InputError, match=r"sample_weight must have one number a document \(6\); got shape \(2,\)"):
+    with pytest.raises(InputError, match=r"sample_weight must have one number a document \(6\); got \(2,\)"):
         crf.fit(list(CORPUS), sample_weight=[1, 2])
 
 

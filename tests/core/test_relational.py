@@ -55,7 +55,10 @@ WRONG = {
         {"relations": {"cites": sparse.csr_array((3, 2))}},
         r"'cites' must have shape \(3, 3\); got \(3, 2\)",
     ),
-    "an infinite weight": ({"relations": {"cites": LINKS * np.inf}}, "'cites' has a weight that is not finite"),
+    "an infinite weight": (
+        {"relations": {"cites": LINKS * np.inf}},
+        "'cites' has inf from 1 to 0, a weight that is not finite",
+    ),
 }
 
 

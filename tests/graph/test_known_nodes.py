@@ -27,7 +27,7 @@ MODELS: dict[str, Callable[[], Any]] = {
     ),
     "dependency network": lambda: kf.DependencyNetwork(LogisticRegression(), burn_in=5, sweeps=15, n_jobs=1),
     "mixture": lambda: kf.MixtureNodes(l2=1.0, orders=3, predict_orders=10, n_jobs=1),
-    "link": lambda: kf.LinkModel(l2=1.0, n_jobs=1),
+    "link": lambda: kf.LinkModel(l2=30.0, n_jobs=1),
 }
 TELLING = [name for name in MODELS if "cross-fitted" not in name]  # a neighbour trained on gives its label
 

@@ -32,8 +32,8 @@ from kinfolk.collective.stacking import Ask, as_votes
 from kinfolk.errors import DataWarning, InputError, NotFittedError, SettingError
 from kinfolk.graph import learners
 from kinfolk.text.batch import Batch
+from kinfolk.text.calibration import LOOSE
 from kinfolk.text.extraction import TokenFeatures, for_corpus
-from kinfolk.text.stacked import LOOSE
 from small_world import TINY, TINY_LABELS
 from strategies import SEEDS
 

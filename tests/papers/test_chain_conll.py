@@ -48,5 +48,5 @@ def test_command_writes_the_same_as_json(small_world: Path, tmp_path: Path) -> N
 def test_default_crf_reaches_the_paper(conll2003: Path) -> None:
     train, test = kf.read_conll(conll2003 / "eng.train"), kf.read_conll(conll2003 / "eng.testa")
     crf = kf.LinearChainCRF(n_jobs=1).fit(train)
-    assert crf.convergence_.status == "converged"
-    assert crf.score(test) >= 0.906
+    assert crf.convergence_.status == "stopped", "by the default, early"
+    assert crf.score(test) >= 0.908

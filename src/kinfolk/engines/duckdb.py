@@ -57,7 +57,6 @@ class DuckDB(Engine):
     def connection(self) -> Any:
         """The connection, made when it is first asked for."""
         if self._connection is None:
-            duckdb = _duckdb()
             parent = None if self.temp_directory is None else str(self.temp_directory)
             with _told("the temporary folder"):
                 self._folder = tempfile.TemporaryDirectory(prefix="kinfolk-", dir=parent)
@@ -65,18 +64,26 @@ class DuckDB(Engine):
             given = {"memory_limit": self.memory_limit, "threads": self.threads}
             settings = {name: value for name, value in given.items() if value is not None}
             settings |= {"temp_directory": f"{self._folder.name}/spilled", "preserve_insertion_order": True}
-            with _told("the database"):
-                try:
-                    self._connection = duckdb.connect(target, config=settings)
-                except (duckdb.InvalidInputException, duckdb.ParserException) as error:
-                    raise SettingError("memory_limit", self.memory_limit, "such as '500MB'", str(error)) from None
+            try:
+                with _told("the database"):
+                    self._connection = self._connected(target, settings)
+            finally:
+                if self._connection is None:
+                    self.close()
         return self._connection
+
+    def _connected(self, target: str, settings: dict[str, Any]) -> Any:
+        duckdb = _duckdb()
+        try:
+            return duckdb.connect(target, config=settings)
+        except (duckdb.InvalidInputException, duckdb.ParserException) as error:
+            raise SettingError("memory_limit", self.memory_limit, "such as '500MB'", str(error)) from None
 
     def close(self) -> None:
         """Close the database, and remove a temporary one."""
         if self._connection is not None:
             self._connection.close()
-        if self._folder is not None:  # also of a connection that could not be made
+        if self._folder is not None:
             self._folder.cleanup()
         self._connection = self._folder = None
 

@@ -137,8 +137,8 @@ class Learner:
             raise
         except (ValueError, ArithmeticError) as error:
             raise InputError(
-                f"{type(self.estimator).__name__} could not be trained: {str(error).rstrip('.')}. Look for huge or "
-                "missing features and weights, or choose another base"
+                f"the base {type(self.estimator).__name__} refuses: {str(error).rstrip('.')}. Look for huge or missing "
+                "features and weights, or choose other settings or another base"
             ) from error
 
     @cached_property
@@ -200,8 +200,8 @@ class Learner:
             if not isinstance(error, ValueError | ArithmeticError):
                 raise
             raise InputError(
-                f"{type(self.estimator).__name__} cannot answer: {str(error).rstrip('.')}. Look for huge or missing "
-                "features and weights"
+                f"the base {type(self.estimator).__name__} refuses: {str(error).rstrip('.')}. Look for huge or missing "
+                "features and weights, or choose other settings or another base"
             ) from error
 
     def _proba(self, rows: Any) -> Array:

@@ -155,8 +155,9 @@ def _needed(model: Any, there: Sequence[str], columns: GraphColumns) -> GraphCol
 
 def _predicted_in(engine: Engine, model: Any, nodes: Any, edges: Any, asked: Asked, parts: TableParts) -> Any:
     from kinfolk.graph.engine_graph import NODES
-    from kinfolk.graph.in_engine import LABELS, levels_of
+    from kinfolk.graph.in_engine import LABELS, check_in_pieces, levels_of
 
+    check_in_pieces(model, asked.known, asked.forced)
     (target,) = targets([nodes], asked.into)
     held = None if target is not None or is_path(nodes) or engine.is_own(nodes) else opened(nodes, "nodes")
     classes, new = model.labels_, asked.new

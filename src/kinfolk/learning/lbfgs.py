@@ -311,7 +311,7 @@ def minimise(
     Stops when the objective has fallen by less than `tolerance`, relative, over `window` iterations
     (a mean per iteration below tolerance / window cannot be noise of one lucky step).
     `lengthening`: for objectives that jump further out. So many times the last step is the longest that is tried, and
-    steps that promise next to nothing are not.
+    steps that promise next to nothing are not: where the last one gained little, too, that is the end.
     `callback` may return True to stop. `step`: that of a checkpoint, which the search goes on from.
     """
     if step.finished:
@@ -355,7 +355,9 @@ def minimise(
             found = search.along(pairs.direction(slope, inverse, n_jobs, direction), min(1.0, 1.0 / norm))
         evaluations += search.evaluations
         if not found:
-            return _ended(step, at, value, number - 1, evaluations, "stalled")
+            fell = history[-2] - value if len(history) > 1 else math.inf
+            little = search.gave_up and min(search.promised, fell) <= tolerance * abs(value)
+            return _ended(step, at, value, number - 1, evaluations, "converged" if little else "stalled")
         pairs.add(search.at, at, search.gradient, gradient, inverse, n_jobs)
         at, gradient, value, length = search.at, search.gradient, search.value, search.step
         history.append(value)
@@ -398,7 +400,8 @@ class _LineSearch:
         self._l1, self._n_jobs = l1, n_jobs
         self.at, self.gradient = point, gradient
         self.value, self.step, self.evaluations = value, 0.0, 0
-        self.least = 0.0  # what promises to gain less is not tried
+        self.least, self.gave_up = 0.0, False  # what promises to gain less is not tried; whether that was so
+        self.promised = math.inf  # what the first step promised to gain
 
     def along(self, direction: Vector, step: float) -> bool:
         """True if a point was found; it then stands in at, value, gradient, step."""
@@ -414,13 +417,16 @@ class _LineSearch:
             if self._l1:
                 self.at[self.at * orthant <= 0] = 0  # a step may not cross zero: the L1 slope flips there
                 gain = dot(self.at - self._from, self._slope, self._n_jobs)
+            if tried == 0:
+                self.promised = -gain
             self.value = self._objective(self.at, self.gradient) + self._l1 * absolute_sum(self.at)
             self.evaluations += 1
             if self.value <= self._value + SUFFICIENT_DECREASE * gain:
                 self.step = step
                 return True
             step *= 0.5 if tried < 5 else 0.1
-            if tried >= 5 and -gain < self.least:  # the objective jumps here
+            if tried >= 5 and -gain < self.least:  # the objective jumps here, or there is nothing to gain
+                self.gave_up = True
                 return False
         return False
 

@@ -52,7 +52,7 @@ class Block:
 
 def from_the_top(node: Array) -> Array:
     """Scores less the best one of their token: the same probabilities, however large the scores are."""
-    return np.asarray(node - node.max(axis=1, keepdims=True)) if node.size else node
+    return np.subtract(node, node.max(axis=1, keepdims=True), dtype=np.float64) if node.size else node
 
 
 @dataclass(frozen=True, eq=False)
