@@ -18,9 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import special
 
 import kinfolk as kf
-from kinfolk.inference.mixture import LabelledSpan, _span_conditional, beliefs, mixture_span_probabilities
+from kinfolk.inference.mixture import beliefs
+from kinfolk.inference.mixture_spans import LabelledSpan, mixture_span_probabilities
 from kinfolk.text import schemes
 from kinfolk.text.batch import Batch, found_spans
 
@@ -29,6 +31,18 @@ SAMPLES = 20_000
 
 def folder() -> Path:
     return Path(os.environ.get("KINFOLK_DATA", "../shared/data")) / "tokens" / "conll2003"
+
+
+def conditional(wiring: Any, scores: Any, c: int, n_labels: int) -> Any:
+    """(L, L), p_c(y | i) of one component, written anew."""
+    table = scores.pair[wiring.dag.relation[c]].astype(np.float64) + scores.ends[wiring.child_slot[c]]
+    if wiring.parent_slot[c] >= 0:
+        table = table + scores.ends[wiring.parent_slot[c]]
+    indptr, indices, values = wiring.pair_rows
+    if len(indptr):
+        here = slice(indptr[c], indptr[c + 1])
+        table = table + (values[here] @ scores.rows[indices[here]].astype(np.float64)).reshape(n_labels, n_labels)
+    return special.softmax(table, axis=1)
 
 
 def sampled(sample: Any, scores: Any, alpha: Any, known: Any, span: LabelledSpan, continues: Any, rng: Any) -> float:
@@ -48,7 +62,7 @@ def sampled(sample: Any, scores: Any, alpha: Any, known: Any, span: LabelledSpan
             if parent < 0:
                 table += alpha[c] * known.predicted[c]
             else:
-                table += alpha[c] * _span_conditional(wiring, scores, c, n_labels)[drawn[parent - first]]
+                table += alpha[c] * conditional(wiring, scores, c, n_labels)[drawn[parent - first]]
         drawn[k - first] = (table.cumsum(axis=1) < rng.random((SAMPLES, 1))).sum(axis=1).clip(max=n_labels - 1)
     at = span.first - first
     there = (drawn[at : at + len(span.labels)] == np.asarray(span.labels)[:, None]).all(axis=0)

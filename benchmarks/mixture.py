@@ -34,7 +34,8 @@ from prepare import data_folder
 from kinfolk import Corpus, LinearChainCRF, generate_newswire, read_conll
 from kinfolk.collective.mixture import wire
 from kinfolk.core.training import Convergence
-from kinfolk.inference.mixture import Scores, build_dag, residuals, uniform_weights
+from kinfolk.inference.dag import build_dag
+from kinfolk.inference.mixture import Scores, residuals, uniform_weights
 from kinfolk.learning.sparse import SparseRows
 from kinfolk.text.mixture import MixtureTagger, TokenParents
 

@@ -39,7 +39,8 @@ from kinfolk.collective.mixture import (
 )
 from kinfolk.core.training import Progress, TrainingPlan
 from kinfolk.errors import ConvergenceWarning, InputError, NotFittedError, SettingError
-from kinfolk.inference.mixture import build_dag, uniform_weights
+from kinfolk.inference.dag import build_dag
+from kinfolk.inference.mixture import uniform_weights
 from kinfolk.learning.loglinear import TableShape, TableWeights
 from kinfolk.text.attributes import capitalised, lower, shape, word
 from mixture_oracle import worlds

@@ -9,21 +9,18 @@ from hypothesis import assume, given, settings
 import mixture_oracle as oracle
 from kinfolk.core.kernels import Csr
 from kinfolk.errors import InputError
+from kinfolk.inference.dag import START, Dag, build_dag
 from kinfolk.inference.mixture import (
     NO_ROWS,
-    START,
-    Dag,
-    LabelledSpan,
     Scores,
     Wiring,
     beliefs,
-    build_dag,
     check_weights,
     gated_weights,
-    mixture_span_probabilities,
     residuals,
     uniform_weights,
 )
+from kinfolk.inference.mixture_spans import LabelledSpan, mixture_span_probabilities
 from mixture_oracle import worlds
 from strategies import SEEDS
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import oracles as o
-from kinfolk.inference.chain import Residuals, chain_residuals
+from kinfolk.inference.chain_losses import Residuals, chain_residuals
 from strategies import SEEDS
 
 quick = settings(max_examples=150, database=None)

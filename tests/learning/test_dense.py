@@ -12,7 +12,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from kinfolk.core.beside import Beside, apart, beside
 from kinfolk.core.data import Relational
 from kinfolk.errors import InputError
-from kinfolk.inference.chain import KINDS, Dense, Parts, Sequences, chain_residuals, run_epoch
+from kinfolk.inference.chain_losses import KINDS, Parts, Sequences, chain_residuals
+from kinfolk.inference.chain_pass import Dense, run_epoch
 from kinfolk.learning.loglinear import LogLinear
 from kinfolk.learning.sparse import SparseRows
 from strategies import SEEDS

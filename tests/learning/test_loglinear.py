@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import oracles as o
-from kinfolk.inference.chain import chain_residuals
+from kinfolk.inference.chain_losses import chain_residuals
 from kinfolk.learning.loglinear import LogLinear, Shape
 from kinfolk.learning.sparse import SparseRows
 from strategies import ChainDataset, chain_datasets

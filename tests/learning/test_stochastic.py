@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from kinfolk.inference.chain import KINDS, NEGLIGIBLE, Dense, Parts, Sequences, chain_residuals, run_epoch
+from kinfolk.inference.chain_losses import KINDS, Parts, Sequences, chain_residuals
+from kinfolk.inference.chain_pass import NEGLIGIBLE, Dense, run_epoch
 from kinfolk.learning.loglinear import LogLinear
 from kinfolk.learning.sparse import SparseRows
 from kinfolk.learning.warm_start import SHARDS, warm_start

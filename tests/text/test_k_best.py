@@ -9,7 +9,7 @@ import pytest
 
 import kinfolk as kf
 from kinfolk.errors import InputError, SettingError
-from kinfolk.inference import mixture
+from kinfolk.inference import mixture_spans
 from kinfolk.text.attributes import lower, word
 
 SENTENCES = [["Kim", "Lee", "left"], ["Kim", "slept"], ["Rome", "fell"], ["the", "Rome", "of", "Kim"], ["Lee", "fell"]]
@@ -100,7 +100,7 @@ def test_what_takes_too_much_work_is_said_to_be_approximated(monkeypatch, caplog
     model = mixed()
     model.predict_k_best(NEW, 2)
     assert not caplog.records
-    monkeypatch.setattr(mixture.mixture_span_probabilities, "__defaults__", (None, 0, 1))
+    monkeypatch.setattr(mixture_spans.mixture_span_probabilities, "__defaults__", (None, 0, 1))
     model.predict_k_best(NEW, 2)
     assert "approximated" in caplog.text
 

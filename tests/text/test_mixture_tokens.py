@@ -18,7 +18,9 @@ import kinfolk as kf
 import mixture_oracle as oracle
 from kinfolk.collective.mixture import Layout, RelationLayout, Sample, wire
 from kinfolk.errors import ConvergenceWarning, InputError, SettingError
-from kinfolk.inference.mixture import LabelledSpan, beliefs, build_dag, mixture_span_probabilities, uniform_weights
+from kinfolk.inference.dag import build_dag
+from kinfolk.inference.mixture import beliefs, uniform_weights
+from kinfolk.inference.mixture_spans import LabelledSpan, mixture_span_probabilities
 from kinfolk.learning.loglinear import TableWeights
 from kinfolk.text.attributes import lower, shape, word
 from small_world import TEST, TINY, TINY_LABELS, TRAIN, in_scheme, is_valid, randomised

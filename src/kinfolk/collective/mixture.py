@@ -29,11 +29,10 @@ from kinfolk.core.settings import NOT_NEGATIVE, ZERO, Settings, an_object, one_o
 from kinfolk.core.threads import release_free_memory
 from kinfolk.core.training import Callback, Convergence, Stage, TrainingPlan, UntilStopped, combined
 from kinfolk.errors import InputError, ModelFileError, SettingError
+from kinfolk.inference.dag import START, Dag
 from kinfolk.inference.mixture import (
     NO_ROWS,
-    START,
     Beliefs,
-    Dag,
     Scores,
     Wiring,
     beliefs,

@@ -18,7 +18,8 @@ from kinfolk.core.kernels import Csr
 from kinfolk.core.threads import release_free_memory
 from kinfolk.core.training import Callback, Convergence, TrainingPlan
 from kinfolk.errors import InputError
-from kinfolk.inference.chain import KINDS, Dense, Parts, Sequences, chain_residuals, run_epoch
+from kinfolk.inference.chain_losses import KINDS, Parts, Sequences, chain_residuals
+from kinfolk.inference.chain_pass import Dense, run_epoch
 from kinfolk.learning.lbfgs import Minimum, Watch, optimise
 from kinfolk.learning.loglinear import LogLinear, SomeAtZero, Weights, no_weights
 from kinfolk.learning.sparse import SparseRows

@@ -69,8 +69,9 @@ from kinfolk.graph.nodes import (
 )
 from kinfolk.graph.page import mixture_node_part, write_node_report
 from kinfolk.graph.some_nodes import whole_graph
+from kinfolk.inference.dag import Dag, build_dag
 from kinfolk.inference.evidence import WeighedOrders, conditioned, weighed
-from kinfolk.inference.mixture import Dag, build_dag, check_weights
+from kinfolk.inference.mixture import check_weights
 from kinfolk.learning.loglinear import TableWeights, inherit_mixture, named_by
 from kinfolk.report.page import PathLike
 

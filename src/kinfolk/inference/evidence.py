@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 from scipy import sparse, special
 
 from kinfolk.core.kernels import njit
-from kinfolk.inference.mixture import Dag, Scores, Wiring
+from kinfolk.inference.dag import Dag
+from kinfolk.inference.mixture import Scores, Wiring
 
 Array = NDArray[Any]
 LABELLINGS = 1 << 16  # that a block is summed over

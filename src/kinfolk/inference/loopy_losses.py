@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from kinfolk.inference.chain import chain_residuals
+from kinfolk.inference.chain_losses import chain_residuals
 from kinfolk.inference.loopy import Fixed, PairBeliefs, PairGraph, Propagation, pair_beliefs, propagate
 
 Array = NDArray[Any]

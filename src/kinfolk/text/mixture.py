@@ -31,14 +31,9 @@ from kinfolk.core.threads import resolve_jobs
 from kinfolk.core.training import combined, warn_unless_converged
 from kinfolk.errors import SettingError
 from kinfolk.inference.chain import expected_correct, k_best
-from kinfolk.inference.mixture import (
-    Dag,
-    LabelledSpan,
-    SpanProbabilities,
-    beliefs,
-    build_dag,
-    mixture_span_probabilities,
-)
+from kinfolk.inference.dag import Dag, build_dag
+from kinfolk.inference.mixture import beliefs
+from kinfolk.inference.mixture_spans import LabelledSpan, SpanProbabilities, mixture_span_probabilities
 from kinfolk.learning.loglinear import TableWeights, inherit_mixture
 from kinfolk.text.batch import Batch, Confidence
 from kinfolk.text.chain import FittedDecoder, check_possible, only_known
