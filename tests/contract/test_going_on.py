@@ -16,6 +16,7 @@ import kinfolk as kf
 from every_model import BLOCKING, GRAPH, LOOSE, MODELS, PEOPLE
 from kinfolk.core.modelfile import read_model_file
 from kinfolk.errors import CheckpointError, CheckpointWarning, SettingError
+from kinfolk.text.attributes import shape
 from kinfolk.text.crfsuite import CRF
 from stopped import Killed, after_kills, killed_after, number_of_writes, same_state
 
@@ -28,6 +29,7 @@ class Own(LogisticRegression):
 
 GOES_ON: dict[str, tuple[Callable[[], Any], Any]] = {
     **MODELS,
+    "passes that do not do": (lambda: kf.LinearChainCRF(templates=[shape[0]], n_jobs=1, tolerance="early"), CORPUS),
     "l1": (lambda: kf.LinearChainCRF(l1=0.1, n_jobs=1, tolerance=0.03), CORPUS),
     "calibrated": (lambda: kf.MEMM(calibrate=True, **LOOSE), CORPUS),
     "guarded": (lambda: kf.MixtureTagger(guard=2, n_jobs=1, tolerance=0.1), CORPUS[:4]),

@@ -10,11 +10,12 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import kinfolk as kf
+from kinfolk.collective import sequences
 from kinfolk.collective.sequences import PASSES
 from kinfolk.core.training import Progress
 from kinfolk.errors import SettingError
 from kinfolk.text import tagger
-from kinfolk.text.attributes import word
+from kinfolk.text.attributes import shape, word
 
 TRAIN, TEST = kf.newswire_split(train=60, test=30, seed=5)
 CHAINS = [kf.MaxEnt, kf.MEMM, kf.LinearChainCRF]
@@ -57,6 +58,18 @@ def test_by_itself_it_stops_early_on_many_tokens_alone(monkeypatch: pytest.Monke
     assert not kf.SkipChainCRF().stops_early(10**6), "links are learned over the optimum of the chain"
 
 
+def test_few_features_are_left_to_the_optimiser() -> None:
+    """Passes stay far from what they could learn."""
+    few: dict[str, Any] = {"templates": [shape[0]], "n_jobs": 1}
+    early, optimum = (kf.LinearChainCRF(tolerance=stop, **few).fit(TRAIN) for stop in ("early", 1.5e-4))
+    assert early.convergence_.status == "converged"
+    assert_array_equal(early.weights_.node, optimum.weights_.node)
+    (stage,) = early.convergence_.stages
+    stopped = kf.LinearChainCRF(tolerance="early", **few).fit(TRAIN, callback=lambda p: p.iteration == 2)
+    assert stopped.convergence_.status == "stopped" and stopped.convergence_.iterations == 2
+    assert stage.warm == optimum.convergence_.stages[0].warm, "of the training that counts"
+
+
 @pytest.mark.parametrize(
     ("settings", "given"),
     [
@@ -80,8 +93,9 @@ def test_passes_that_end_worse_than_knowing_nothing_are_not_kept() -> None:
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e-2, 1e4])
-def test_units_of_features_and_of_weights_do_not_matter(scale: float) -> None:
+def test_units_of_features_and_of_weights_do_not_matter(scale: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """But for rounding: columns are evened out, and so are weights of sentences."""
+    monkeypatch.setattr(sequences, "LEARNED", 1.0)  # three features are few
     rng = np.random.default_rng(1)
     table = rng.standard_normal((200, 3))
     y = [[str(int(row[0] + row[1] > 0))] for row in table]

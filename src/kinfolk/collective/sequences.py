@@ -43,6 +43,11 @@ PASSES = 8
 STEP = 0.2  # η, of features whose squared gradients are kept
 MET = 0.1  # what these begin with: the first step is STEP / MET^⅜ times the gradient
 RIDGE = 0.25  # the share of l2 that shrinks weights: steps are longer than those of plain descent
+# Where the last of them meets more than this share of the loss of the first, features are too few to learn the training
+# data by heart, the optimum is no danger, and passes stay far from it. On held-out documents of five corpora passes
+# were better where the share was up to 0.11 (the usual features), and worse by 0.8 to 8 points of F1 where it was from
+# 0.24 on (words and shapes alone).
+LEARNED = 0.15
 
 
 @dataclass(frozen=True)
@@ -84,11 +89,12 @@ def train(
     watch = Watch(objective.shape, plan, score_dev, callback, began)
     early = plan.early and _passes_do(data, score_dev, at_zero, plan)
     start = no_weights(objective.shape) if initial is None else initial
-    if early:
-        passed = _passed(kind, data, objective, plan, watch, start)
-        if passed is not None:
+    passed = _passed(kind, data, objective, plan, watch, start) if early else None
+    if passed is not None:
+        if initial is not None or watch.stopped or watch.losses[-1] <= LEARNED * watch.losses[0]:
             return watch.finished(Minimum(passed, watch.losses[-1], len(watch.losses), 0, "stopped"), began)
-    elif initial is None and plan.l1 == 0:  # a lasso wants zeros to start from
+        watch.losses.clear()
+    if initial is None and plan.l1 == 0 and (passed is not None or not early):  # a lasso wants zeros to start from
         warmed = _warmed(kind, data, objective, plan, watch)
         start = start if warmed is None else warmed
     if at_zero is not None:

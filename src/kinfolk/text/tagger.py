@@ -281,7 +281,8 @@ class Tagger(TokenModel, Optimised):
         '"early": a few stochastic passes, whose mean weights answer as well as the optimum or better, in a part of '
         "its time. A number: the optimum, by an optimiser that stops when 5 iterations lowered the objective by less, "
         'relative (0.00015 is close). "auto": early for a corpus of more than 50,000 tokens, else 0.00015, as always '
-        "for SkipChainCRF. With `l1`, vectors, `transition_templates` or held-out data the optimiser runs in any case",
+        "for SkipChainCRF. With `l1`, vectors, `transition_templates`, held-out data, or features too few to learn the "
+        "training data by heart the optimiser runs in any case",
         NOT_NEGATIVE | one_of("auto", "early"),
     )
     templates: str | Templates = setting(
