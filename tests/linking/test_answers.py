@@ -127,6 +127,7 @@ def test_what_was_answered_before_a_kill_is_there(tmp_path: Path, lines: int) ->
     ("text", "message"),
     [
         ("left,right,match\na1,nobody,yes\n", "line 2: no record has the id 'nobody'"),
+        ("match,left,right\nyes,a1\n", "line 2: expected a cell in each of left, right, match, got none in right"),
         ("left,right,match\na1,f6,yes\nf6,a1,no\n", "line 3: 'a1' and 'f6' are a match and none: line 2"),
         ("left,right,match\na1,f6,0.7\n", "line 2: expected yes, no or unsure, got '0.7'"),
         ("left,right,match\na1,a1,yes\n", "line 2: expected two different records"),

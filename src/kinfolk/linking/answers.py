@@ -143,6 +143,10 @@ class AnswerFile:
         os.truncate(self.path, start)
 
     def _answer(self, row: Mapping[str, str], number: Mapping[str, int], at: int) -> Answer:
+        missing = [name for name in NEEDED if name not in row]
+        if missing:
+            wrong = f"expected a cell in each of {', '.join(NEEDED)}, got none in {', '.join(missing)}"
+            raise InputError(f"{wrong}; fill it in, or take the line out", str(self.path), at)
         found = []
         for side in ("left", "right"):
             item = number.get(row[side])
@@ -150,7 +154,7 @@ class AnswerFile:
                 wrong = f"no record has the id {row[side]!r}; correct it or take the line out"
                 raise InputError(f"{wrong}: are these answers about other records?", str(self.path), at)
             found.append(item)
-        label = label_of(row.get("match", ""))
+        label = label_of(row["match"])
         if label not in (1, 0, -1):
             raise InputError(f"expected yes, no or unsure, got {row['match']!r}", str(self.path), at)
         low, high = min(found), max(found)
