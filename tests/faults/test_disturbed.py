@@ -11,8 +11,10 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from itertools import count
 from pathlib import Path
-from random import Random
+from typing import Any
 
 import pytest
 from killing import signalled, started
@@ -20,6 +22,7 @@ from phases import OLD
 from works import command, kinfolk
 
 import kinfolk as kf
+from kinfolk.learning import lbfgs
 
 HERE = Path(__file__).parent
 
@@ -54,21 +57,36 @@ def test_a_full_and_a_read_only_disk(files: Path, tmp_path: Path):
     assert set(told) == {"save", "tag", "cluster", "table"} and min(map(int, told.values())) >= 1
 
 
+def interrupted_at(step: int, work: Callable[[], object]) -> None:
+    """The work, whose search for weights is interrupted before its n-th step: by number, as a busy machine sends a
+    signal at any time, or when all is done."""
+    along, taken = lbfgs._LineSearch.along, count(1)
+
+    def stepping(search: lbfgs._LineSearch, *given: Any) -> bool:
+        if next(taken) == step:
+            os.kill(os.getpid(), signal.SIGINT)
+        return along(search, *given)
+
+    lbfgs._LineSearch.along = stepping
+    work()
+
+
 @pytest.mark.filterwarnings("ignore:training hit the iteration limit")
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_an_interruption_of_training_is_one_line_and_leaves_what_was_there(tmp_path: Path, jobs: int):
-    """SIGINT, as Ctrl-C sends it, at three moments. (While modules are loaded it is quiet: cli/test_cli_process.py.)"""
-    target, said, rng = tmp_path / "out" / "m.kinfolk", tmp_path / "said.txt", Random(7)
+    """SIGINT, as Ctrl-C sends it, at three steps of the search. (While modules are loaded it is quiet:
+    cli/test_cli_process.py.)"""
+    target, said = tmp_path / "out" / "m.kinfolk", tmp_path / "said.txt"
     target.parent.mkdir()
     kf.write_conll(kf.newswire_split(train=40, test=1)[0], tmp_path / "train.conll")
     words = ["tokens", "train", "--train", tmp_path / "train.conll", "--out", target, "--jobs", jobs, "--quiet"]
     words += ["--tolerance", "0", "--max-iterations"]
     kinfolk(*words, 1)  # loads all modules and kernels
     target.write_bytes(OLD)
-    for _ in range(3):
+    for step in (1, 2, 9):
         said.write_bytes(b"")
-        child = started(lambda: command(*words, 100_000), said)
-        assert signalled(child, rng.uniform(0.05, 0.5), signal.SIGINT) == 130
+        child = started(lambda step=step: interrupted_at(step, lambda: command(*words, 100)), said)
+        assert signalled(child, None) == 130
         assert said.read_text() == "interrupted; nothing was written\n"
         assert target.read_bytes() == OLD and [*target.parent.iterdir()] == [target]
 
