@@ -222,8 +222,8 @@ class BlockingTables:
                 f"JOIN kf_keys r ON r.{ROW} = p.high WHERE {conditions} ORDER BY l.k{k}"
             )
         return (
-            f"SELECT l.{ROW} AS low, r.{ROW} AS high FROM kf_keys l JOIN kf_keys r ON l.k{k} = r.k{k} "
-            f"WHERE {conditions} ORDER BY l.k{k}"
+            f"SELECT l.{ROW} AS low, r.{ROW} AS high FROM (SELECT * FROM kf_keys ORDER BY k{k}) l "
+            f"JOIN kf_keys r ON l.k{k} = r.k{k} WHERE {conditions}"
         )
 
     def same(self, fields: Sequence[str], normalise: bool) -> str:
