@@ -18,6 +18,7 @@ files, where that is core/kernels.py) are compiled, and nothing that a mistake c
     python scripts/mutants.py                    all of them
     python scripts/mutants.py --only learning    those of files with this in their path
     python scripts/mutants.py --every 10         every tenth
+    python scripts/mutants.py --folder build/b   in a folder of its own, beside another run
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -34,9 +36,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LISTS = ROOT / "tests" / "mutants"
-WORK = ROOT / "build" / "mutants"
-TREE, KERNELS = WORK / "tree", WORK / "kernels"
-PATIENCE = 60  # seconds for a mistake, beside ten times what its tests take without one: some never end
+PATIENCE = 60  # seconds for a mistake, beside three times what its tests take without one: some never end
 
 
 @dataclass(frozen=True)
@@ -78,26 +78,31 @@ def read_lists() -> Iterator[Mutant]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Small mistakes in the code, and whether tests notice.")
-    parser.add_argument("--only", default="", help="those of files with this in their path")
+    parser.add_argument("--only", default="", help="those of files with one of these in their path, by commas")
     parser.add_argument("--every", type=int, default=1, help="every so-manieth of the list")
     parser.add_argument("--check", action="store_true", help="only whether every line of the list is in the code")
+    parser.add_argument("--line", default="", help="those with this in the line as it would be wrong")
+    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "mutants", help="where they are made and run")
     given = parser.parse_args()
-    mutants = [one for one in read_lists() if given.only in one.file][:: given.every]
+    asked = (one for one in read_lists() if any(part in one.file for part in given.only.split(",")))
+    mutants = [one for one in asked if given.line in one.new][:: given.every]
     sources = {one.file: (ROOT / "src" / "kinfolk" / one.file).read_text(encoding="utf-8") for one in mutants}
     for one in mutants:
         compile(one.applied(sources[one.file]), one.place, "exec")
     say(f"{len(mutants)} mutants in {len(sources)} files")
     if not given.check:
-        sys.exit(run_all(mutants, sources))
+        sys.exit(run_all(mutants, sources, Copy(given.folder.resolve())))
 
 
-def run_all(mutants: list[Mutant], sources: dict[str, str]) -> int:
-    copy_tree()
-    usual = {tests: faultless(tests) for tests in dict.fromkeys(one.tests for one in mutants)}
+def run_all(mutants: list[Mutant], sources: dict[str, str], copy: Copy) -> int:
+    copy.make()
+    usual: dict[tuple[str, ...], float] = {}
     survivors = []
     for number, one in enumerate(mutants, 1):
+        if one.tests not in usual:
+            usual[one.tests] = copy.faultless(one.tests)
         began = time.monotonic()
-        noticed = try_mutant(one, sources[one.file], number, PATIENCE + 10 * usual[one.tests])
+        noticed = copy.try_mutant(one, sources[one.file], number, PATIENCE + 3 * usual[one.tests])
         took = time.monotonic() - began
         say(f"{number:4} {'noticed ' if noticed else 'SURVIVES'} {took:5.0f} s  {one.file}: {one.new}")
         if not noticed:
@@ -108,50 +113,69 @@ def run_all(mutants: list[Mutant], sources: dict[str, str]) -> int:
     return 1 if survivors else 0
 
 
-def copy_tree() -> None:
-    """Sources and tests with the times they have, which the store of kernels looks at."""
-    shutil.rmtree(TREE, ignore_errors=True)
-    for name in ("src", "tests"):
-        shutil.copytree(ROOT / name, TREE / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-    shutil.copy2(ROOT / "pyproject.toml", TREE)
+class Copy:
+    """Sources and tests, in which mistakes are made, and the store of their kernels."""
 
-
-def faultless(tests: tuple[str, ...]) -> float:
-    """Seconds that the tests take, kernels compiled; they have to pass, or nothing could be noticed."""
-    if run_tests(tests, KERNELS, None) != 0:  # compiles
-        sys.exit(f"the tests {' '.join(tests)} fail without any mistake")
-    began = time.monotonic()
-    run_tests(tests, KERNELS, None)
-    return time.monotonic() - began
-
-
-def try_mutant(one: Mutant, source: str, number: int, limit: float) -> bool:
-    path = TREE / "src" / "kinfolk" / one.file
-    before, kernels = path.stat(), WORK / "kernels-of-mutant"
-    shutil.rmtree(kernels, ignore_errors=True)
-    shutil.copytree(KERNELS, kernels, copy_function=os.link)  # files are replaced, never written into
-    path.write_text(one.applied(source), encoding="utf-8")
-    os.utime(path, (before.st_atime, before.st_mtime + number))  # else a store may take it for the file it was
-    try:
-        return run_tests(one.tests, kernels, limit) != 0
-    finally:
-        path.write_text(source, encoding="utf-8")
-        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-
-
-def run_tests(tests: tuple[str, ...], kernels: Path, limit: float | None) -> int:
-    paths = os.pathsep.join(str(TREE / name) for name in ("src", "tests"))
-    environment = {**os.environ, "PYTHONPATH": paths, "NUMBA_CACHE_DIR": str(kernels), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", *tests]
-    try:
-        ran = subprocess.run(
-            command, cwd=TREE, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=limit
+    def __init__(self, folder: Path) -> None:
+        self._tree, self._kernels, self._of_mutant = (
+            folder / name for name in ("tree", "kernels", "kernels-of-mutant")
         )
-    except subprocess.TimeoutExpired:
-        return 1
-    if ran.returncode in (4, 5):  # no such test, or none chosen
-        sys.exit(f"{' '.join(tests)}: there are no such tests")
-    return ran.returncode
+
+    def make(self) -> None:
+        """With the times that the files have, which the store of kernels looks at."""
+        shutil.rmtree(self._tree, ignore_errors=True)
+        for name in ("src", "tests"):
+            without = shutil.ignore_patterns("__pycache__", "*.egg-info")
+            shutil.copytree(ROOT / name, self._tree / name, ignore=without)
+        shutil.copy2(ROOT / "pyproject.toml", self._tree)
+
+    def faultless(self, tests: tuple[str, ...]) -> float:
+        """Seconds that the tests take, compiling included; they have to pass, or nothing could be noticed."""
+        began = time.monotonic()
+        if self._run(tests, self._kernels, None) != 0:
+            sys.exit(f"the tests {' '.join(tests)} fail without any mistake")
+        return time.monotonic() - began
+
+    def try_mutant(self, one: Mutant, source: str, number: int, limit: float) -> bool:
+        path = self._tree / "src" / "kinfolk" / one.file
+        before = path.stat()
+        shutil.rmtree(self._of_mutant, ignore_errors=True)
+        # files are replaced, never written into
+        shutil.copytree(self._kernels, self._of_mutant, copy_function=os.link)
+        path.write_text(one.applied(source), encoding="utf-8")
+        os.utime(path, (before.st_atime, before.st_mtime + number))  # else a store may take it for the file it was
+        try:
+            return self._run(one.tests, self._of_mutant, limit) != 0
+        finally:
+            path.write_text(source, encoding="utf-8")
+            os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    def _run(self, tests: tuple[str, ...], kernels: Path, limit: float | None) -> int:
+        paths = os.pathsep.join(str(self._tree / name) for name in ("src", "tests"))
+        environment = {
+            **os.environ,
+            "PYTHONPATH": paths,
+            "NUMBA_CACHE_DIR": str(kernels),
+            "HYPOTHESIS_PROFILE": "first",
+        }
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", *tests]
+        process = subprocess.Popen(
+            command,
+            cwd=self._tree,
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            code = process.wait(limit)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)  # and what its tests have started
+            process.wait()
+            return 1
+        if code in (4, 5):  # no such test, or none chosen
+            sys.exit(f"{' '.join(tests)}: there are no such tests")
+        return code
 
 
 def say(text: str) -> None:

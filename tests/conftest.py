@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 from warm_kernels import warm_up
 
@@ -27,6 +27,9 @@ sys.dont_write_bytecode = False
 # The same examples in every run, so that a run fails by what was changed; `HYPOTHESIS_PROFILE=thorough` looks further.
 settings.register_profile("quick", deadline=None, max_examples=25, derandomize=True)
 settings.register_profile("thorough", deadline=None, max_examples=500)
+# `make mutants` asks only whether a test fails, not for the least example that it fails by.
+as_found = (Phase.explicit, Phase.generate)
+settings.register_profile("first", deadline=None, max_examples=25, derandomize=True, phases=as_found)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 LONGEST = ("test_blocks_run_and_show_what_they_say",)  # begun first: no worker waits for another at the end

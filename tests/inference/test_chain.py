@@ -437,3 +437,24 @@ def test_scores_may_be_transposed() -> None:
     expected = chain.marginals(Potentials.of(node, pair, [0, 2, 5]))
     turned = Potentials.of(np.asfortranarray(node), np.asfortranarray(pair), [0, 2, 5])
     assert_same(chain.marginals(turned), expected)
+
+
+@few
+@given(st.integers(1, 6), st.integers(1, 4), SEEDS)
+def test_scores_of_ordinary_size_need_no_logarithms(m: int, L: int, seed: int) -> None:
+    """The scaled recursion, which is many times as fast, does not give up on them."""
+    rng = np.random.default_rng(seed)
+    scores = chain.Chain(
+        rng.standard_normal((m, L)), rng.standard_normal((1, L, L)), rng.standard_normal(L), rng.standard_normal(L)
+    )
+    alpha, local = np.empty((m, L)), np.empty((m, L))
+    factors = chain.Factors(*map(chain.exp_table, scores[1:]))
+    found = chain.forward_scaled(scores.node, np.int64(0), m, factors, alpha, local)
+    assert_allclose(alpha.sum(axis=1), 1)
+    assert_allclose(found, chain.log_forward(scores, np.int64(0), m, np.empty((m, L))), rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_of_labellings_as_good_the_first_labels_are_taken(dtype: type) -> None:
+    path, _ = chain.viterbi(Potentials.of(np.zeros((7, 3), dtype), np.zeros((3, 3)), [0, 4, 7]))
+    assert_array_equal(path, np.zeros(7))

@@ -355,3 +355,11 @@ def test_nobody():
     graph = pair_graph(np.zeros((0, 2)), np.zeros(0, int), np.zeros(0, int))
     fixed = propagate(graph, np.zeros((0, 2)), np.zeros((1, 2, 2)))
     assert pair_beliefs(graph, np.zeros((0, 2)), np.zeros((1, 2, 2)), fixed.messages).node.shape == (0, 2)
+
+
+def test_a_node_that_may_have_no_label_may_have_any():
+    graph = pair_graph(np.array([[0, 1]]), np.array([0]), np.array([0, 0]))
+    node = np.array([[-np.inf] * 3, [0.5, 0.0, -1.0]])
+    logs = node_beliefs(graph, node, np.zeros((2, 3)))
+    np.testing.assert_allclose(np.exp(logs[0]), 1 / 3)
+    np.testing.assert_allclose(np.exp(logs[1]), np.exp(node[1]) / np.exp(node[1]).sum())

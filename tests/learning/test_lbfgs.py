@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from kinfolk.errors import InputError
 from kinfolk.learning import lbfgs as vectors
-from kinfolk.learning.lbfgs import REFRESH, Iteration, Memory, Objective, _LineSearch, minimise
+from kinfolk.learning.lbfgs import REFRESH, Iteration, Memory, Objective, Watch, _LineSearch, minimise
 from strategies import SEEDS
 
 quick = settings(max_examples=80, database=None)
@@ -518,3 +519,57 @@ def test_steps_do_not_lengthen_faster_than_told():
     start = np.zeros(1)
     minimise(cliff, start, tolerance=0.0, lengthening=2.0, callback=note)
     assert all(b <= 2 * a for a, b in itertools.pairwise(steps)) and len(steps) > 2
+
+
+@pytest.mark.parametrize("limit", [1, 2, 5])
+def test_a_limit_is_the_number_of_iterations_made(limit: int) -> None:
+    f, _, _ = quadratic(np.random.default_rng(2), 8, 0.1)
+    made: list[int] = []
+    minimise(f, np.ones(8), max_iterations=limit, callback=lambda step: made.append(step.number))
+    assert made == list(range(1, limit + 1))
+
+
+def test_the_first_step_without_curvature_is_no_longer_than_one() -> None:
+    f, _, _ = quadratic(np.random.default_rng(2), 8, 0.1)
+    start, seen = np.full(8, 50.0), []
+
+    def followed(x: Array, gradient: Array) -> float:
+        seen.append(x.copy())
+        return f(x, gradient)
+
+    minimise(followed, start, max_iterations=1)
+    assert np.linalg.norm(gradient_of(f, start)) > 2
+    assert np.linalg.norm(seen[1] - start) <= 1 + 1e-9
+
+
+class Whole:
+    """Weights that are not split."""
+
+    def split(self, flat: Array) -> Array:
+        return flat
+
+
+def watched(scores: list[float] | None, **given: Any) -> tuple[Watch, list[int]]:
+    """After iterations until it says to stop: what has watched, and the iterations."""
+    chosen = {"stage": "x", "max_iterations": 20, "by_held_out": True, "dev_every": 2, "patience": 2, **given}
+    left = None if scores is None else iter(scores)
+    watch = Watch(Whole(), SimpleNamespace(**chosen), None if left is None else lambda _: next(left), None, 0.0)  # type: ignore[arg-type]
+    for number in range(1, 21):
+        if watch.after_iteration(Iteration(number, 1.0, 1.0, 1.0, 1, np.array([float(number)]))):
+            break
+    return watch, [n for n, _ in watch.objectives]
+
+
+def test_held_out_data_are_scored_so_often_and_the_first_of_the_best_is_kept() -> None:
+    watch, numbers = watched([1.0, 3.0, 3.0, 2.0, 9.0])
+    assert watch.dev_scores == {2: 1.0, 4: 3.0, 6: 3.0, 8: 2.0}
+    assert watch.best_iteration == 4
+    assert_array_equal(watch.best_weights, [4.0])
+    assert numbers[-1] == 4 + 2 * 2  # patience counts scores, not iterations
+    assert watch.score(8, np.zeros(1)) is None  # known: not asked again
+    assert watch.dev_scores[8] == 2.0
+
+
+def test_without_held_out_data_nothing_is_scored_and_nothing_stops() -> None:
+    watch, numbers = watched(None)
+    assert (watch.dev_scores, watch.best_iteration, len(numbers)) == ({}, None, 20)

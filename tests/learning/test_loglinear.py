@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import oracles as o
 from kinfolk.inference.chain_losses import chain_residuals
-from kinfolk.learning.loglinear import LogLinear, Shape
+from kinfolk.learning.loglinear import Answer, LogLinear, Shape, Tables, TableShape, TableWeights
 from kinfolk.learning.sparse import SparseRows
 from strategies import ChainDataset, chain_datasets
 
@@ -160,3 +160,21 @@ def test_evaluation_has_no_memory(kind: str) -> None:
     assert objective(flat, again) == value
     assert_array_equal(first, again)
     assert_array_equal(flat, copy)
+
+
+def test_scores_have_one_place_however_often_they_are_asked() -> None:
+    """They are as long as the data: evaluations write into the same array, but for another kind of number."""
+    rng, places = np.random.default_rng(6), []
+
+    def loss(scores: o.FloatArray, weights: TableWeights) -> Answer:
+        places.append(scores)
+        return Answer(
+            0.0, np.zeros_like(scores), *(np.zeros_like(part) for part in (weights.pair, *weights[1:2], *weights[3:]))
+        )
+
+    shape = TableShape((3,), 2, 1)
+    objective = Tables([SparseRows(sp.csr_matrix(rng.standard_normal((4, 3))), np.float64)], shape, loss, 1.0, 1.0)
+    for _ in range(3):
+        flat = rng.standard_normal(shape.size)
+        objective(flat, np.empty_like(flat))
+    assert all(place is places[0] for place in places)

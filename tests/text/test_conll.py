@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from kinfolk.core.data import Column
 from kinfolk.errors import DataWarning, InputError, SettingError
-from kinfolk.text.conll import read_conll, write_conll
+from kinfolk.text.conll import read_conll, read_gazetteer, write_conll
 from kinfolk.text.corpus import Corpus
 from kinfolk.text.schemes import spans
 
@@ -301,3 +301,12 @@ def test_what_would_not_read_back_is_not_written(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="labels must hold one list a sentence"):
         write_conll(read(SMALL), tmp_path / "out", labels=[["O"]])
     assert not list(tmp_path.iterdir())
+
+
+def test_a_list_of_names_has_entries(tmp_path: Path):
+    file = tmp_path / "names.txt"
+    file.write_text("# rivers\n\n Weser \nRio   Grande\n", encoding="utf-8")
+    assert read_gazetteer(file) == ["Weser", "Rio Grande"]
+    file.write_text("# rivers\n\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"no entries.*names\.txt|names\.txt.*no entries"):
+        read_gazetteer(file)
