@@ -628,3 +628,15 @@ def test_writing_and_reading_many_strings_keeps_them(tmp_path: Path) -> None:
     texts = [f"word[{i % 7}]=é{i}" for i in range(500_000)]
     write_model_file(tmp_path / "m", {}, {}, {"features": texts})
     assert read_model_file(tmp_path / "m").strings["features"] == texts
+
+
+def test_a_file_names_a_class_under_the_one_that_is_asked_for():
+    """Not a function, and not a class of another kind, though both are public names."""
+    import kinfolk as kf
+    from kinfolk.core.modelfile import class_named
+    from kinfolk.text.tagger import Tagger
+
+    assert class_named("LinearChainCRF", Tagger) is kf.LinearChainCRF
+    assert class_named("read_conll", Tagger) is None
+    assert class_named("Linker", Tagger) is None
+    assert class_named(None, Tagger) is None

@@ -234,6 +234,26 @@ def in_its_own_process(*programs: str) -> list[str]:
     return ran.stdout.splitlines()
 
 
+def test_a_tree_is_no_deeper_than_it_says():
+    """By one level is too much: compiled code walks as far as it was told."""
+    model = DecisionTreeClassifier(random_state=0).fit(ROWS, LABELS)
+    depth = model.tree_.max_depth
+    built(forged(dumps(model), tree_told("max_depth", depth)), ())
+    with pytest.raises(ModelFileError, match="a tree is deeper than it says"):
+        built(forged(dumps(model), tree_told("max_depth", depth - 1)), ())
+
+
+def test_a_tree_has_values_for_its_classes():
+    def fewer(schema: dict[str, Any], parts: dict[str, bytes]) -> None:
+        file = found(schema, "TreeNode")[0]["content"]["content"]["values"]["file"]
+        np.save(out := io.BytesIO(), np.load(io.BytesIO(parts[file]))[:, :, :2].copy())
+        parts[file] = out.getvalue()
+
+    model = DecisionTreeClassifier(random_state=0).fit(ROWS, LABELS)
+    with pytest.raises(ModelFileError, match="a tree has values for other nodes"):
+        built(forged(dumps(model), fewer), ())
+
+
 def test_trees_that_lead_astray_are_not_built(tmp_path: Path):
     programs = []
     for i, change in enumerate(TREES.values()):
@@ -282,6 +302,7 @@ CHANGES: list[tuple[Any, str, Callable[[Any], Any]]] = [
     (LIBSVM, "_n_support", lambda counts: np.r_[counts, np.zeros(3000, np.int32)]),
     (LIBSVM, "_n_support", lambda counts: counts * 1000),
     (LIBSVM, "_n_support", lambda counts: flat(counts, -5)),
+    (LIBSVM, "_n_support", lambda counts: np.array([-1, counts.sum() + 1 - counts[2], counts[2]], np.int32)),
     (LIBSVM, "_dual_coef_", lambda numbers: numbers[:1]),
     (LIBSVM, "_intercept_", lambda numbers: numbers[:1]),
     (LIBSVM, "support_vectors_", lambda vectors: vectors[:, :1].copy()),

@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import oracles as o
 from kinfolk.inference.chain_losses import chain_residuals
-from kinfolk.learning.loglinear import Answer, LogLinear, Shape, Tables, TableShape, TableWeights
+from kinfolk.learning.loglinear import Answer, LogLinear, Shape, Tables, TableShape, TableWeights, _carry_over, _rows
 from kinfolk.learning.sparse import SparseRows
 from strategies import ChainDataset, chain_datasets
 
@@ -178,3 +178,16 @@ def test_scores_have_one_place_however_often_they_are_asked() -> None:
         flat = rng.standard_normal(shape.size)
         objective(flat, np.empty_like(flat))
     assert all(place is places[0] for place in places)
+
+
+def test_features_that_were_not_there_before_inherit_nothing():
+    """Weights go by the names of features: a new one begins at 0, and not with those of another."""
+    numbers = _rows({"a": 0, "b": 1}, ["b", "new", "a"])
+    assert numbers.tolist() == [1, -1, 0]
+
+    def weights(table: np.ndarray) -> TableWeights:
+        return TableWeights([table], np.zeros(2), np.zeros((1, 2, 2)), np.zeros((0, 4)), np.zeros(0))
+
+    old, new = weights(np.array([[1.0, 2.0], [3.0, 4.0]])), weights(np.zeros((3, 2)))
+    _carry_over(old, new, (np.arange(2), np.arange(2)), numbers, np.empty(0, np.int64))
+    assert_array_equal(new.tables[0], [[3.0, 4.0], [0.0, 0.0], [1.0, 2.0]])

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+import kinfolk as kf
+from kinfolk.errors import InputError
 from kinfolk.text.batch import Answers, Batch
 
 ROWS = [["O", "B-PER"], ["O"]]
@@ -39,3 +41,11 @@ def test_extra_columns_stand_beside_features_of_tokens_and_not_of_pairs() -> Non
         np.testing.assert_array_equal(ask(features, 1).toarray(), np.column_stack([np.ones(3), extra]))
         np.testing.assert_array_equal(ask(features, 1, pairs=True).toarray(), np.ones((3, 1)))
     np.testing.assert_array_equal(plain.learn(features, 1).toarray(), np.ones((3, 1)))
+
+
+def test_corpora_and_sentences_do_not_mix():
+    corpus = kf.generate_newswire(1)
+    with pytest.raises(InputError):
+        kf.LinearChainCRF().fit([corpus, ["a", "b"]])
+    with pytest.raises(InputError):
+        kf.LinearChainCRF().fit([["a", "b"], corpus], [["O", "O"], ["O"]])
