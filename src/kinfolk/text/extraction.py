@@ -167,12 +167,8 @@ class TokenFeatures:
 
     def learn(self, corpus: Corpus, n_jobs: int = 1) -> sparse.csr_array:
         """Freeze the vocabulary on `corpus` and return its rows (n, F)."""
-        self.renew({}, [])
+        self.vocabularies, self.tables, self._quick = {}, [], None
         return self._rows(corpus, n_jobs, learning=True)
-
-    def renew(self, vocabularies: dict[str, Vocabulary], tables: list[KeyTable]) -> None:
-        """With what is learned of a corpus."""
-        self.vocabularies, self.tables, self._quick = vocabularies, tables, None
 
     def rows(self, corpus: Corpus, n_jobs: int = 1) -> sparse.csr_array:
         """Rows (n, F) of any corpus; features never met in training are left out."""
@@ -195,10 +191,6 @@ class TokenFeatures:
         return {**self.__dict__, "_quick": None}
 
     def _rows(self, corpus: Corpus, n_jobs: int, learning: bool) -> sparse.csr_array:
-        return self._assemble(self._numbered(corpus, n_jobs, learning), corpus.n_tokens, n_jobs)
-
-    def _numbered(self, corpus: Corpus, n_jobs: int, learning: bool) -> list[Keys]:
-        """Numbers of features within each template, -1 = none."""
         view = TokenView(corpus, self.vocabularies, learning)
         view.prepare([a for template in self.templates for a in template.attributes()])
 
@@ -210,7 +202,7 @@ class TokenFeatures:
         found = run_chunks(numbered, len(self.templates), n_jobs)
         if learning:
             self.tables = [table for table, _ in found]
-        return [numbers for _, numbers in found]
+        return self._assemble([numbers for _, numbers in found], corpus.n_tokens, n_jobs)
 
     def _assemble(self, blocks: list[Keys], n: int, n_jobs: int) -> sparse.csr_array:
         """CSR from one block of numbers a template: count each row, then write block after block."""
@@ -335,111 +327,6 @@ def _write(numbers, runs, offset, first, last, cursor, indices):
                     place -= 1
                 indices[place] = flat[at] + offset
                 cursor[row] += 1
-
-
-# -- Rows for several models of parts of one corpus ------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class _Every:
-    """All features of a corpus, its rows, and (token, feature) for each time that a row has a feature once more."""
-
-    features: TokenFeatures
-    rows: sparse.csr_array
-    again: tuple[NDArray[np.int64], NDArray[np.int32]]
-
-
-class SharedRows:
-    """Features of a corpus, extracted once for models that are trained on parts of it, and asked about others.
-
-    What a token has does not depend on other documents, so that rows of a part are some of those of the whole. Each
-    model keeps the features that its own tokens have often enough.
-    """
-
-    def __init__(self, corpus: Corpus) -> None:
-        self._corpus = corpus
-        self._made: list[_Every] = []
-        self._kept: dict[int, tuple[TokenFeatures, _Every, NDArray[np.int32]]] = {}  # new numbers of all features
-
-    def learn(self, features: TokenFeatures, tokens: NDArray[np.integer], n_jobs: int) -> sparse.csr_array:
-        """As `TokenFeatures.learn` on the documents that these tokens are all of."""
-        every = self._every(features, n_jobs)
-        counts = np.zeros(every.rows.shape[1], np.int64)
-        _count_part(every.rows.indptr, every.rows.indices, tokens, counts)
-        mine = np.zeros(self._corpus.n_tokens, bool)
-        mine[tokens] = True
-        counts += np.bincount(every.again[1][mine[every.again[0]]], minlength=len(counts))
-        often = counts >= features.min_count
-        ends = np.cumsum([len(table) for table in every.features.tables])[:-1]
-        tables = zip(every.features.tables, np.split(often, ends), strict=True)
-        features.renew(every.features.vocabularies, [KeyTable.of(table.keys[kept]) for table, kept in tables])
-        self._kept[id(features)] = features, every, np.where(often, np.cumsum(often) - 1, -1).astype(np.int32)
-        return self.rows(features, tokens)
-
-    def knows(self, features: Any) -> bool:
-        """Whether they were learned here."""
-        return id(features) in self._kept
-
-    def rows(self, features: TokenFeatures, tokens: NDArray[np.integer]) -> sparse.csr_array:
-        """As `TokenFeatures.rows` of the documents that these tokens are all of, by features learned here."""
-        _, every, numbers = self._kept[id(features)]
-        indptr = np.zeros(len(tokens) + 1, every.rows.indptr.dtype)
-        indices = np.empty(int(np.diff(every.rows.indptr)[tokens].sum()), np.int32)
-        end = _take_part(every.rows.indptr, every.rows.indices, tokens, numbers, indptr, indices)
-        ones = np.broadcast_to(np.float32(1), end)
-        return sparse.csr_array((ones, indices[:end], indptr), shape=(len(tokens), features._n_keys))
-
-    def _every(self, features: TokenFeatures, n_jobs: int) -> _Every:
-        for made in self._made:
-            if made.features.templates == features.templates:
-                return made
-        found, n = TokenFeatures(features.templates), self._corpus.n_tokens
-        blocks = found._numbered(self._corpus, n_jobs, learning=True)
-        offsets, again = starts_of([len(table) for table in found.tables]), []
-        for block, offset in zip(blocks, offsets, strict=False):
-            if block.indptr is not None or block.keys.shape[1] > 1:
-                runs = _NO_RUNS if block.indptr is None else block.indptr
-                room = np.empty(block.keys.size, np.int64), np.empty(block.keys.size, np.int32)
-                end = _repeats(block.keys, runs, n, offset, *room)
-                again.append((room[0][:end].copy(), room[1][:end].copy()))
-        nothing = np.empty(0, np.int64), np.empty(0, np.int32)
-        tokens, numbers = (np.concatenate(parts) for parts in zip(nothing, *again, strict=True))
-        self._made.append(_Every(found, found._assemble(blocks, n, n_jobs), (tokens, numbers)))
-        return self._made[-1]
-
-
-@njit(nogil=True, cache=True)
-def _repeats(numbers, runs, n, offset, tokens, features):
-    """Each feature that stands in its row before; returns how many there are."""
-    flat, end = numbers.reshape(-1), 0
-    width = len(flat) // max(1, n)
-    for row in range(n):
-        begin, stop = (runs[row], runs[row + 1]) if len(runs) else (row * width, (row + 1) * width)
-        for at in range(begin, stop):
-            if flat[at] >= 0 and _is_repeat(flat, begin, at):
-                tokens[end], features[end] = row, flat[at] + offset
-                end += 1
-    return end
-
-
-@njit(nogil=True, cache=True)
-def _count_part(indptr, indices, tokens, counts):
-    for token in tokens:
-        for p in range(indptr[token], indptr[token + 1]):
-            counts[indices[p]] += 1
-
-
-@njit(nogil=True, cache=True)
-def _take_part(indptr, indices, tokens, numbers, new_indptr, new_indices):
-    """Rows of some tokens by new numbers of their features, -1 = left out; returns where they end."""
-    end = 0
-    for i in range(len(tokens)):
-        for p in range(indptr[tokens[i]], indptr[tokens[i] + 1]):
-            if numbers[indices[p]] >= 0:
-                new_indices[end] = numbers[indices[p]]
-                end += 1
-        new_indptr[i + 1] = end
-    return end
 
 
 # -- Feature sets for named entities: within the sentence, with the document, with the letters of words ---
