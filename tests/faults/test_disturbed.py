@@ -68,6 +68,7 @@ def interrupted_at(step: int, work: Callable[[], object]) -> None:
         return along(search, *given)
 
     lbfgs._LineSearch.along = stepping
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells have work in the background ignore it
     work()
 
 
