@@ -58,8 +58,7 @@ def test_a_full_and_a_read_only_disk(files: Path, tmp_path: Path):
 
 
 def interrupted_at(step: int, work: Callable[[], object]) -> None:
-    """The work, whose search for weights is interrupted before its n-th step: by number, as a busy machine sends a
-    signal at any time, or when all is done."""
+    """The work, whose search for weights is interrupted before its n-th step."""
     along, taken = lbfgs._LineSearch.along, count(1)
 
     def stepping(search: lbfgs._LineSearch, *given: Any) -> bool:
