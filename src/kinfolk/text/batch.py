@@ -26,7 +26,7 @@ from kinfolk.learning.sparse import SparseRows
 from kinfolk.text import schemes
 from kinfolk.text.corpus import TOO_DEEP, Corpus, as_list, one_row, too_deep
 from kinfolk.text.dicts import DictFeatures, check_items
-from kinfolk.text.extraction import TokenFeatures
+from kinfolk.text.extraction import SharedRows, TokenFeatures
 from kinfolk.text.schemes import LabelCoding
 from kinfolk.text.vectors import APART, VectorColumns, as_vectors
 
@@ -59,6 +59,7 @@ class Batch:
     )
     extra_names: Sequence[str] = ()  # of its columns, where they are to be explained
     sizes: Sequence[int] | None = None
+    shared: tuple[SharedRows, NDArray[np.integer]] | None = None  # rows of all documents, and which tokens these are
 
     @classmethod
     def of(
@@ -139,20 +140,31 @@ class Batch:
         sentences = np.unique(corpus.token_sentences[tokens])
         items = None if self.items is None else [self.items[s] for s in sentences]
         chosen = corpus.select(np.unique(corpus.token_documents[tokens]))
-        return Batch(chosen, items, extra=None if extra is None else extra.astype(np.float32))
+        shared = None if self.shared is None else (self.shared[0], self.shared[1][tokens])
+        return Batch(chosen, items, extra=None if extra is None else extra.astype(np.float32), shared=shared)
+
+    def sharing(self) -> Batch:
+        """The same, whose parts have their features extracted once, together."""
+        return replace(self, shared=(SharedRows(self.corpus), np.arange(self.corpus.n_tokens)))
 
     def learn(self, features: FeatureSet, n_jobs: int, pairs: bool = False) -> Table:
         """Rows of the features, which learn from them; `pairs`: the features speak of pairs of labels."""
         vectors, names = self.corpus.vectors, self.corpus.vector_names
         features.vectors = None if vectors is None or pairs else VectorColumns.learn(vectors, names)
-        return self._beside(features.learn(self._source(features), n_jobs), features, pairs)
+        source = self._source(features)
+        if self.shared is not None and isinstance(features, TokenFeatures):
+            rows, tokens = self.shared
+            return self._beside(rows.learn(features, tokens, n_jobs), features, pairs)
+        return self._beside(features.learn(source, n_jobs), features, pairs)
 
     def rows(self, features: FeatureSet, n_jobs: int, pairs: bool = False) -> Table:
         kept = {} if self.kept_rows is None else self.kept_rows
         if id(features) not in kept:
             width = 0 if features.vectors is None else features.vectors.width
             rows = sparse.csr_array((0, features.n_features - width), dtype=np.float32)
-            if self.corpus.n_tokens:  # else nothing, whether of words or of dicts
+            if self.shared is not None and self.shared[0].knows(features):
+                rows = self.shared[0].rows(features, self.shared[1])  # type: ignore[arg-type]
+            elif self.corpus.n_tokens:  # else nothing, whether of words or of dicts
                 rows = features.rows(self._source(features), n_jobs)
             kept[id(features)] = self._beside(rows, features, pairs)
         return kept[id(features)]
@@ -164,7 +176,8 @@ class Batch:
             key = ("few", id(features))
             if self.kept_rows is not None and key in self.kept_rows:
                 return self.kept_rows[key]  # type: ignore[no-any-return]
-            if (few := features.few_rows(self.corpus)) is not None:
+            shared = self.shared is not None and self.shared[0].knows(features)
+            if not shared and (few := features.few_rows(self.corpus)) is not None:
                 made = SparseRows.of_ones(*few, features.n_features)
                 if self.kept_rows is not None:
                     self.kept_rows[key] = made

@@ -65,6 +65,21 @@ def _number_keys(keys, slots, found, counts):
 
 
 @njit(nogil=True, cache=True)
+def _number_few_keys(keys, numbers, found, counts):
+    """The same, with a number for every possible key."""
+    n = 0
+    for key in keys:
+        if key < 0:
+            continue
+        if numbers[key] < 0:
+            numbers[key] = n
+            found[n] = key
+            n += 1
+        counts[numbers[key]] += 1
+    return n
+
+
+@njit(nogil=True, cache=True)
 def _insert(keys, slots):
     for number in range(len(keys)):
         slots[slot_of(keys[number], slots, keys)] = number
@@ -96,14 +111,14 @@ class KeyTable:
 
     @classmethod
     def learn(cls, keys: NDArray[np.integer], min_count: int) -> KeyTable:
-        """The keys that occur at least `min_count` times: in rising order, or if they are sparse, as they appear."""
+        """The keys that occur at least `min_count` times, as they appear: the order depends on these tokens alone."""
         flat = keys.reshape(-1)
         top = int(flat.max(initial=-1)) + 1
-        if top <= len(flat):  # few possible keys, as with a single attribute: count them all
-            return cls.of(np.flatnonzero(np.bincount(flat[flat >= 0], minlength=top) >= min_count).astype(np.int64))
-        slots = np.full(_capacity(len(flat)), EMPTY)
-        found, counts = np.empty(len(flat), np.int64), np.zeros(len(flat), np.int32)
-        n = _number_keys(flat, slots, found, counts)
+        found, counts = np.empty(min(top, len(flat)), np.int64), np.zeros(min(top, len(flat)), np.int32)
+        if top <= len(flat):  # few possible keys, as with a single attribute: each has its own slot
+            n = _number_few_keys(flat, np.full(top, EMPTY), found, counts)
+        else:
+            n = _number_keys(flat, np.full(_capacity(len(flat)), EMPTY), found, counts)
         return cls.of(found[:n][counts[:n] >= min_count])
 
     def find(self, queries: NDArray[np.integer], offset: int = 0) -> NDArray[np.int32]:
@@ -167,8 +182,12 @@ class TokenFeatures:
 
     def learn(self, corpus: Corpus, n_jobs: int = 1) -> sparse.csr_array:
         """Freeze the vocabulary on `corpus` and return its rows (n, F)."""
-        self.vocabularies, self.tables, self._quick = {}, [], None
+        self.renew({}, [])
         return self._rows(corpus, n_jobs, learning=True)
+
+    def renew(self, vocabularies: dict[str, Vocabulary], tables: list[KeyTable]) -> None:
+        """With what is learned of a corpus."""
+        self.vocabularies, self.tables, self._quick = vocabularies, tables, None
 
     def rows(self, corpus: Corpus, n_jobs: int = 1) -> sparse.csr_array:
         """Rows (n, F) of any corpus; features never met in training are left out."""
@@ -191,6 +210,10 @@ class TokenFeatures:
         return {**self.__dict__, "_quick": None}
 
     def _rows(self, corpus: Corpus, n_jobs: int, learning: bool) -> sparse.csr_array:
+        return self._assemble(self._numbered(corpus, n_jobs, learning), corpus.n_tokens, n_jobs)
+
+    def _numbered(self, corpus: Corpus, n_jobs: int, learning: bool) -> list[Keys]:
+        """Numbers of features within each template, -1 = none."""
         view = TokenView(corpus, self.vocabularies, learning)
         view.prepare([a for template in self.templates for a in template.attributes()])
 
@@ -202,10 +225,11 @@ class TokenFeatures:
         found = run_chunks(numbered, len(self.templates), n_jobs)
         if learning:
             self.tables = [table for table, _ in found]
-        return self._assemble([numbers for _, numbers in found], corpus.n_tokens, n_jobs)
+        return [numbers for _, numbers in found]
 
-    def _assemble(self, blocks: list[Keys], n: int, n_jobs: int) -> sparse.csr_array:
-        """CSR from one block of numbers a template: count each row, then write block after block."""
+    def _assemble(self, blocks: list[Keys], n: int, n_jobs: int, rising: bool = True) -> sparse.csr_array:
+        """CSR from one block of numbers a template: count each row, then write block after block. `rising`: whether
+        the features of a row are sorted, or stand in it as they appear."""
         bounds = np.linspace(0, n, CHUNKS + 1).astype(np.int64)
         offsets = starts_of([len(table) for table in self.tables])  # the first feature of each template
         parts = [(b.keys, _NO_RUNS if b.indptr is None else b.indptr) for b in blocks]
@@ -222,7 +246,7 @@ class TokenFeatures:
 
         def write(chunk: int) -> None:
             for (numbers, runs), offset in zip(parts, offsets, strict=False):
-                _write(numbers, runs, offset, bounds[chunk], bounds[chunk + 1], cursor, indices)
+                _write(numbers, runs, offset, bounds[chunk], bounds[chunk + 1], rising, cursor, indices)
 
         run_chunks(write, CHUNKS, n_jobs)
         ones = np.broadcast_to(np.float32(1), len(indices))  # every value is 1: one number stands for all
@@ -312,8 +336,8 @@ def _count(numbers, runs, first, last, counts):
 
 
 @njit(nogil=True, cache=True)
-def _write(numbers, runs, offset, first, last, cursor, indices):
-    """Append the distinct features of each row, in rising order."""
+def _write(numbers, runs, offset, first, last, rising, cursor, indices):
+    """Append the distinct features of each row, in rising order or as they appear."""
     flat = numbers.reshape(-1)
     width = len(flat) // max(1, len(cursor))
     for row in range(first, last):
@@ -322,11 +346,137 @@ def _write(numbers, runs, offset, first, last, cursor, indices):
         for at in range(begin, end):
             if flat[at] >= 0 and not _is_repeat(flat, begin, at):
                 place = cursor[row]
-                while place > start and indices[place - 1] > flat[at] + offset:  # insertion: runs are short
+                while rising and place > start and indices[place - 1] > flat[at] + offset:  # insertion: runs are short
                     indices[place] = indices[place - 1]
                     place -= 1
                 indices[place] = flat[at] + offset
                 cursor[row] += 1
+
+
+# -- Rows for several models of parts of one corpus ------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Every:
+    """All features of a corpus, its rows as they appear, and (token, feature) for each time that a row has a feature
+    once more."""
+
+    features: TokenFeatures
+    rows: sparse.csr_array
+    again: tuple[NDArray[np.int64], NDArray[np.int32]]
+
+
+class SharedRows:
+    """Features of a corpus, extracted once for models that are trained on parts of it, and asked about others.
+
+    What a token has does not depend on other documents, so that rows of a part are some of those of the whole. Each
+    model keeps the features that its own tokens have often enough, in the order in which these have them: it is the
+    model that would have been trained on its part alone.
+    """
+
+    def __init__(self, corpus: Corpus) -> None:
+        self._corpus = corpus
+        self._made: list[_Every] = []
+        self._kept: dict[int, tuple[TokenFeatures, _Every, NDArray[np.int32]]] = {}  # new numbers of all features
+
+    def learn(self, features: TokenFeatures, tokens: NDArray[np.integer], n_jobs: int) -> sparse.csr_array:
+        """As `TokenFeatures.learn` on the documents that these tokens are all of."""
+        every = self._every(features, n_jobs)
+        n, starts = every.rows.shape[1], starts_of([len(table) for table in every.features.tables])
+        counts, order, ends = np.zeros(n, np.int64), np.empty(n, np.int32), starts[:-1].copy()
+        _count_part(every.rows.indptr, every.rows.indices, tokens, starts, counts, order, ends)
+        mine = np.zeros(self._corpus.n_tokens, bool)
+        mine[tokens] = True
+        counts += np.bincount(every.again[1][mine[every.again[0]]], minlength=n)
+        numbers, tables, known = np.full(n, -1, np.int32), [], 0
+        for table, start, end in zip(every.features.tables, starts, ends, strict=False):
+            met = order[start:end]
+            often = met[counts[met] >= features.min_count]
+            numbers[often] = np.arange(known, known + len(often), dtype=np.int32)
+            tables.append(KeyTable.of(table.keys[often - start]))
+            known += len(often)
+        features.renew(every.features.vocabularies, tables)
+        self._kept[id(features)] = features, every, numbers
+        return self.rows(features, tokens)
+
+    def knows(self, features: Any) -> bool:
+        """Whether they were learned here."""
+        return id(features) in self._kept
+
+    def rows(self, features: TokenFeatures, tokens: NDArray[np.integer]) -> sparse.csr_array:
+        """As `TokenFeatures.rows` of the documents that these tokens are all of, by features learned here."""
+        _, every, numbers = self._kept[id(features)]
+        indptr = np.zeros(len(tokens) + 1, every.rows.indptr.dtype)
+        indices = np.empty(int(np.diff(every.rows.indptr)[tokens].sum()), np.int32)
+        end = _take_part(every.rows.indptr, every.rows.indices, tokens, numbers, indptr, indices)
+        ones = np.broadcast_to(np.float32(1), end)
+        return sparse.csr_array((ones, indices[:end], indptr), shape=(len(tokens), features._n_keys))
+
+    def _every(self, features: TokenFeatures, n_jobs: int) -> _Every:
+        for made in self._made:
+            if made.features.templates == features.templates:
+                return made
+        found, n = TokenFeatures(features.templates), self._corpus.n_tokens
+        blocks = found._numbered(self._corpus, n_jobs, learning=True)
+        offsets, again = starts_of([len(table) for table in found.tables]), []
+        for block, offset in zip(blocks, offsets, strict=False):
+            if block.indptr is not None or block.keys.shape[1] > 1:
+                runs = _NO_RUNS if block.indptr is None else block.indptr
+                room = np.empty(block.keys.size, np.int64), np.empty(block.keys.size, np.int32)
+                end = _repeats(block.keys, runs, n, offset, *room)
+                again.append((room[0][:end].copy(), room[1][:end].copy()))
+        nothing = np.empty(0, np.int64), np.empty(0, np.int32)
+        tokens, numbers = (np.concatenate(parts) for parts in zip(nothing, *again, strict=True))
+        self._made.append(_Every(found, found._assemble(blocks, n, n_jobs, rising=False), (tokens, numbers)))
+        return self._made[-1]
+
+
+@njit(nogil=True, cache=True)
+def _repeats(numbers, runs, n, offset, tokens, features):
+    """Each feature that stands in its row before; returns how many there are."""
+    flat, end = numbers.reshape(-1), 0
+    width = len(flat) // max(1, n)
+    for row in range(n):
+        begin, stop = (runs[row], runs[row + 1]) if len(runs) else (row * width, (row + 1) * width)
+        for at in range(begin, stop):
+            if flat[at] >= 0 and _is_repeat(flat, begin, at):
+                tokens[end], features[end] = row, flat[at] + offset
+                end += 1
+    return end
+
+
+@njit(nogil=True, cache=True)
+def _count_part(indptr, indices, tokens, starts, counts, order, ends):
+    """How many of the tokens have each feature, and those of template t, order[starts[t] : ends[t]], as they appear."""
+    for token in tokens:
+        template = 0
+        for p in range(indptr[token], indptr[token + 1]):
+            feature = indices[p]
+            while feature >= starts[template + 1]:
+                template += 1
+            if counts[feature] == 0:
+                order[ends[template]] = feature
+                ends[template] += 1
+            counts[feature] += 1
+
+
+@njit(nogil=True, cache=True)
+def _take_part(indptr, indices, tokens, numbers, new_indptr, new_indices):
+    """Rows of some tokens by new numbers of their features, -1 = left out, in rising order; returns where they end."""
+    end = 0
+    for i in range(len(tokens)):
+        start = end
+        for p in range(indptr[tokens[i]], indptr[tokens[i] + 1]):
+            number = numbers[indices[p]]
+            if number >= 0:
+                place = end
+                while place > start and new_indices[place - 1] > number:  # insertion: a template's run is short
+                    new_indices[place] = new_indices[place - 1]
+                    place -= 1
+                new_indices[place] = number
+                end += 1
+        new_indptr[i + 1] = end
+    return end
 
 
 # -- Feature sets for named entities: within the sentence, with the document, with the letters of words ---

@@ -494,7 +494,7 @@ class StackedTagger(StackedModel, TokenModel):
         revealed = labels if ceiling else np.full(n, -1, np.int32)
         base_alone = beyond and not ceiling and alone_share(corpus) < FEW
         return TokenInstances(
-            labels, revealed, fold, weights, 1, neighbourhood, template_set, bases, batch, coding, base_alone
+            labels, revealed, fold, weights, 1, neighbourhood, template_set, bases, batch.sharing(), coding, base_alone
         ), depth
 
     def _document_folds(self, labels: Array, corpus: Corpus) -> NDArray[np.int32]:
