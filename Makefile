@@ -32,7 +32,7 @@ help:
 	@echo "make docs   the guides as a site, in site/index.html; needs no network to be read"
 	@echo "make test-docs   the site in a browser: its search, opened from the folder, and its reference"
 	@echo "make dist   wheel and sdist, in dist/, tried in an empty environment without a compiler"
-	@echo "make mutants   small mistakes in the code, one at a time: which of them no test notices (an hour)"
+	@echo "make mutants   small mistakes in the code, one at a time: which of them no test notices: JOBS=2 (an hour)"
 	@echo "make clean  remove the virtual environment and caches"
 
 $(INSTALLED): pyproject.toml constraints.txt
@@ -128,8 +128,10 @@ $(RELEASE_INSTALLED): $(INSTALLED)
 dist: $(RELEASE_INSTALLED)
 	$(BIN)/python scripts/dist.py
 
+JOBS ?= 2
+
 mutants: $(TESTS_INSTALLED)
-	$(BIN)/python scripts/mutants.py
+	$(BIN)/python scripts/mutants.py --jobs $(JOBS)
 
 clean:
 	rm -rf $(VENV) .numba_cache .pytest_cache .hypothesis .mypy_cache .ruff_cache build dist site
