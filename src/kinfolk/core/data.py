@@ -70,6 +70,11 @@ class Vocabulary:
         get = self._index.get
         return np.fromiter((get(name, -1) for name in names), np.int32, len(names))
 
+    def codes(self, names: Iterable[str | None]) -> list[int]:
+        """1 + the number of each name, -1 where a name is unknown, or there is none."""
+        get = self._index.get
+        return [-1 if (number := get(name, -1)) < 0 else number + 1 for name in names]  # type: ignore[arg-type]
+
     def __getitem__(self, number: int) -> str:
         return self._names[number]
 
