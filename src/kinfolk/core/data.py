@@ -621,13 +621,18 @@ class Column:
 
     def strings(self) -> list[str | None]:
         """One string (or None) a token."""
-        table = [*self.values, None]
-        return [table[code] for code in self.codes]
+        return self._spread([*self.values, None])
 
     def labels(self) -> list[Any]:
         """One label (or None) a token, of the type the labels came in."""
-        table = [*(label_of(name, self.type) for name in self.values), None]
-        return [table[code] for code in self.codes]
+        return self._spread([*(label_of(name, self.type) for name in self.values), None])
+
+    def _spread(self, table: list[Any]) -> list[Any]:
+        """The object of each code, of which -1 points to the last."""
+        objects = np.empty(len(table), object)
+        objects[:] = table
+        found: list[Any] = objects[self.codes].tolist()
+        return found
 
     def __len__(self) -> int:
         return len(self.codes)

@@ -289,7 +289,7 @@ class QuickRows:
         """What gives the same for a run of whole sentences of any corpus, by number; threads may share it."""
         view, starts = TokenView(corpus, self.features.vocabularies, learning=False), corpus.sentence_starts
         words, n = corpus.columns["word"], corpus.n_tokens
-        words = words if len(words.values) <= n else words.take(slice(None))
+        words = words if len(words.values) <= n else words.take(np.arange(n))
         columns, tables = [words.codes], [np.ascontiguousarray(self._words.of(words.values).T).ravel()]
         sources, table_starts = [0] * self._words.width, list(range(0, len(tables[0]), len(words.values)))
         for attribute in self._by_column:
