@@ -71,10 +71,8 @@ STAGES = {
         ("kinfolk.collective.sequences", "optimise", "optimiser: vectors"),
     ),
     "tagging": (
-        ("kinfolk.text.batch", "Batch.sparse_rows", "features"),
-        ("kinfolk.learning.sparse", "SparseRows.__init__", "tables for products"),
-        ("kinfolk.learning.sparse", "SparseRows.scores", "products"),
-        ("kinfolk.text.chain", "Decoder.paths", "decoding"),
+        ("kinfolk.text.batch", "Batch.rows_of_runs", "word types"),
+        ("kinfolk.text.chain", "Decoder.paths", "words to labels"),
         ("kinfolk.text.schemes", "LabelCoding.decode", "labels in the scheme asked for"),
         ("kinfolk.text.corpus", "Corpus.label_rows", "labels as lists"),
     ),
@@ -153,15 +151,15 @@ class Stages:
     @contextmanager
     def _stage(self, stage: str) -> Iterator[None]:
         own = dict.fromkeys(("seconds", "cpu", "chunked", "best"), 0.0)
-        inner, began, busy = defaultdict(float), time.perf_counter(), time.process_time()
+        inner: dict[str, float] = defaultdict(float)
+        began, busy = time.perf_counter(), time.process_time()
         self._open.append(inner)
         yield
         self._open.pop()
         took = {"seconds": time.perf_counter() - began, "cpu": time.process_time() - busy}
         total = self.found.setdefault(f"{self._phase}: {stage}", own)
         for key in own:
-            whole = took.get(key, inner[f"own {key}"])
-            total[key] += whole - (inner[key] if key in took else 0.0)
+            total[key] += took[key] - inner[key] if key in took else inner[f"own {key}"]
         if self._open:
             for key, value in took.items():
                 self._open[-1][key] += value
@@ -222,7 +220,7 @@ def chain(stages: Stages, threads: int, scale: float, folder: Path) -> None:
     if not train.exists():
         kf.write_conll(conll("eng.train", scale), train)
     with stages.phase("file to model", "reading"):
-        corpus = kf.read_conll(train)
+        corpus = kf.read_conll(train, n_jobs=threads)
     with stages.phase("file to model"):
         crf = kf.LinearChainCRF(n_jobs=threads).fit(corpus)
     with stages.phase("file to model", "saving"):
@@ -245,7 +243,7 @@ def tagging(stages: Stages, threads: int, scale: float, folder: Path) -> None:
         text.write_bytes(once.read_bytes() * max(1, round(scale * TOKENS / corpus.n_tokens)))
     tagger = kf.load_model(model).set_params(n_jobs=threads)
     with stages.phase("tagging", "reading"):
-        corpus = kf.read_conll(text)
+        corpus = kf.read_conll(text, n_jobs=threads)
     with stages.phase("tagging"):
         tagger.predict(corpus)
     with stages.phase("file to file", "by pieces"):
@@ -325,6 +323,7 @@ def records(stages: Stages, threads: int, scale: float, folder: Path) -> None:
     from kinfolk.linking import blocking
 
     people = kf.generate_customers(int(scale * RECORDS), seed=0)
+    assert people.clusters is not None
     rules = list(PEOPLE)
     with stages.phase("linking"):
         items = blocking.blocked(people, rules, n_jobs=threads)[0]

@@ -41,7 +41,7 @@ def test_products_are_those_of_all_columns(seed: int, sizes: tuple[int, int, int
     close = {"rtol": 0, "atol": 1e-10 if kind == np.float64 else 1e-4}
     assert_allclose(rows.scores(weights), X @ weights, **close)
     first, last = sorted(rng.integers(0, len(X) + 1, 2).tolist())
-    assert_allclose(rows.scores(weights, rows=(first, last)), X[first:last] @ weights, **close)
+    assert_allclose(rows.run(first, last).scores(weights), X[first:last] @ weights, **close)
     for squared in (False, True):
         out = [np.full((X.shape[1], labels), np.nan, kind) for _ in range(2)]
         for jobs, one in enumerate(out, 1):

@@ -65,7 +65,7 @@ def test_probabilities_are_sums_over_labellings(name: str, words: list[str], see
 def test_a_memm_is_what_its_definition_says(words: list[str], seed: int):
     """Scores to conditional probabilities by the oracle's own formula, not by the library's potentials."""
     model, corpus = drawn("MEMM", seed), sentence_of(words)
-    (block,) = model._decoder().blocks(Batch.of(corpus))
+    (block,) = model._decoder().blocks(Batch.of(corpus), lambda block: block)
     scores = [np.asarray(part, np.float64) for part in (block.node, block.pair[0], block.start)]
     np.testing.assert_allclose(model.predict_proba(corpus)[0], oracles.memm_marginals(*scores), atol=1e-6)
 

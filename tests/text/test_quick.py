@@ -31,7 +31,7 @@ from kinfolk.text.attributes import (
     word,
 )
 from kinfolk.text.extraction import LETTERS, TokenFeatures, for_corpus
-from kinfolk.text.templates import bag, elsewhere, ngrams, per_token
+from kinfolk.text.templates import TokenView, bag, elsewhere, ngrams, per_token
 
 WORDS = st.sampled_from(["Kim", "kim", "left", "Rome", "IL-2", ".", "3.5", "ROME", "the", "of"])
 ODD = st.text(min_size=1, max_size=6) | st.sampled_from(["\ud800", "", "\x00", "ß", "İ", "ǅ", "e\u0301", "x" * 300])
@@ -83,12 +83,26 @@ def features():
     return made
 
 
+def general_rows(features, corpus):
+    """Template by template over whole columns, as features are learned."""
+    view = TokenView(corpus, features.vocabularies, learning=False)
+    blocks = features.numbered(view, range(len(features.templates)), 1)
+    return features._assemble(blocks, corpus.n_tokens, 1)
+
+
 def same_rows(features, corpus):
-    general = features._rows(corpus, 1, learning=False)
-    few = features.rows(corpus)
-    assert few.shape == general.shape and (few.data == 1).all() and few.data.dtype == general.data.dtype
-    np.testing.assert_array_equal(few.indptr, general.indptr)
-    np.testing.assert_array_equal(few.indices, general.indices)
+    general = general_rows(features, corpus)
+    ways = [features.rows(corpus)]
+    if corpus.n_tokens:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(extraction, "FEW_TOKENS", -1)
+            for size in (3, 1000):
+                patch.setattr(extraction, "RUN", size)
+                ways += [features.rows(corpus, n_jobs) for n_jobs in (1, 2)]
+    for rows in ways:
+        assert rows.shape == general.shape and (rows.data == 1).all() and rows.data.dtype == general.data.dtype
+        np.testing.assert_array_equal(rows.indptr, general.indptr)
+        np.testing.assert_array_equal(rows.indices, general.indices)
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -143,7 +157,7 @@ def test_threads_share_what_is_remembered(monkeypatch):
     features = TokenFeatures([word[0], lower[1], suffix(2)[0], bag(lower, -2, 2)])
     features.learn(tagged(TRAIN, [2, 2]))
     asked = [tagged([[f"w{(7 * i + j) % 50}" for j in range(6)], TRAIN[i % 4]]) for i in range(60)]
-    expected = [features._rows(corpus, 1, learning=False).indices.tolist() for corpus in asked]
+    expected = [general_rows(features, corpus).indices.tolist() for corpus in asked]
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda corpus: features.rows(corpus).indices.tolist(), asked))
     assert found == expected

@@ -58,6 +58,14 @@ def _nodes(make: Callable[[Any], Any]) -> Callable[[], None]:
     return use
 
 
+def _reading() -> None:
+    import io
+
+    import kinfolk as kf
+
+    kf.read_conll(io.BytesIO(b"Kim NNP B-PER\nleft VBD O\n"))
+
+
 def _records() -> None:
     import kinfolk as kf
 
@@ -77,6 +85,7 @@ def _logistic(kf: Any) -> Any:
 # Models that share kernels are in one list, or far from each other in the two: each process compiles what it needs.
 LISTS: tuple[dict[str, Callable[[], None]], ...] = (
     {
+        "column files": _reading,
         "LinearChainCRF": _tagger(lambda kf: kf.LinearChainCRF(templates="document", **LOOSE)),
         "MEMM": _tagger(lambda kf: kf.MEMM(**LOOSE)),
         "MaxEnt": _tagger(lambda kf: kf.MaxEnt(**LOOSE)),

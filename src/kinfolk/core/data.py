@@ -70,6 +70,11 @@ class Vocabulary:
         get = self._index.get
         return np.fromiter((get(name, -1) for name in names), np.int32, len(names))
 
+    def codes(self, names: Iterable[str | None]) -> list[int]:
+        """1 + the number of each name, -1 where a name is unknown, or there is none."""
+        get = self._index.get
+        return [-1 if (number := get(name, -1)) < 0 else number + 1 for name in names]  # type: ignore[arg-type]
+
     def __getitem__(self, number: int) -> str:
         return self._names[number]
 
@@ -616,13 +621,18 @@ class Column:
 
     def strings(self) -> list[str | None]:
         """One string (or None) a token."""
-        table = [*self.values, None]
-        return [table[code] for code in self.codes]
+        return self._spread([*self.values, None])
 
     def labels(self) -> list[Any]:
         """One label (or None) a token, of the type the labels came in."""
-        table = [*(label_of(name, self.type) for name in self.values), None]
-        return [table[code] for code in self.codes]
+        return self._spread([*(label_of(name, self.type) for name in self.values), None])
+
+    def _spread(self, table: list[Any]) -> list[Any]:
+        """The object of each code, of which -1 points to the last."""
+        objects = np.empty(len(table), object)
+        objects[:] = table
+        found: list[Any] = objects[self.codes].tolist()
+        return found
 
     def __len__(self) -> int:
         return len(self.codes)

@@ -137,6 +137,16 @@ class SparseRows:
         made.dense = read_only(np.empty((made.n_rows, 0), np.float32))
         return made
 
+    def run(self, first: int, last: int) -> SparseRows:
+        """The rows first, ..., last - 1, worked on as one piece, without a copy."""
+        made = SparseRows.__new__(SparseRows)
+        made.n_rows, made.n_columns = last - first, self.n_columns
+        made.csr = self.csr._replace(indptr=self.csr.indptr[first : last + 1])
+        made._row_bounds = np.array([0, made.n_rows] if made.n_rows else [0], np.int64)
+        made._by_column = None
+        made.dense = self.dense[first:last]
+        return made
+
     @property
     def n_sparse(self) -> int:
         """The sparse columns, which come first."""
@@ -168,35 +178,27 @@ class SparseRows:
         self._by_column = Csr(*map(read_only, columns)), even_bounds(starts, CHUNKS)
         return self._by_column
 
-    def scores(
-        self,
-        weights: NDArray[Any],
-        n_jobs: int = 1,
-        out: NDArray[Any] | None = None,
-        rows: tuple[int, int] | None = None,
-    ) -> NDArray[Any]:
-        """X · weights, (n, K); with `rows` only of the rows first, ..., last - 1."""
+    def scores(self, weights: NDArray[Any], n_jobs: int = 1, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        """X · weights, (n, K)."""
         if len(weights) < self.n_columns:  # the kernel does not look
             raise InputError(f"the weights are for {len(weights)} features; the rows have {self.n_columns}")
-        first, last = rows or (0, self.n_rows)
-        part = self.csr._replace(indptr=self.csr.indptr[first:])  # so that the first row wanted is row 0 of the result
-        bounds = self._row_bounds if rows is None else even_bounds(part.indptr[: last - first + 1], CHUNKS)
-        result = np.empty((last - first, weights.shape[1]), weights.dtype) if out is None else out
+        bounds = self._row_bounds
+        result = np.empty((self.n_rows, weights.shape[1]), weights.dtype) if out is None else out
 
         def multiply(chunk: int) -> None:
-            _multiply(part, weights, result, bounds[chunk], bounds[chunk + 1])
+            _multiply(self.csr, weights, result, bounds[chunk], bounds[chunk + 1])
 
         run_chunks(multiply, len(bounds) - 1, n_jobs)
         if self.dense.shape[1]:
-            self._add_dense_scores(weights[self.n_sparse :], first, last, result, n_jobs)
+            self._add_dense_scores(weights[self.n_sparse :], result, n_jobs)
         return result
 
-    def _add_dense_scores(self, weights: NDArray[Any], first: int, last: int, out: NDArray[Any], n_jobs: int) -> None:
-        turned, cuts = np.ascontiguousarray(weights.T), _cuts(first, last)
+    def _add_dense_scores(self, weights: NDArray[Any], out: NDArray[Any], n_jobs: int) -> None:
+        turned, cuts = np.ascontiguousarray(weights.T), _cuts(self.n_rows)
 
         def add(chunk: int) -> None:
             a, b = cuts[chunk], cuts[chunk + 1]
-            _add_dense(self.dense, turned, out[a - first : b - first], a, b)
+            _add_dense(self.dense, turned, out[a:b], a, b)
 
         run_chunks(add, CHUNKS, n_jobs)
 
@@ -214,7 +216,7 @@ class SparseRows:
             out[self.n_sparse :] = self._dense_gradient(residuals, squared, n_jobs)
 
     def _dense_gradient(self, residuals: NDArray[Any], squared: bool, n_jobs: int) -> NDArray[Any]:
-        cuts, shape = _cuts(0, self.n_rows), (residuals.shape[1], self.dense.shape[1])
+        cuts, shape = _cuts(self.n_rows), (residuals.shape[1], self.dense.shape[1])
 
         def part(chunk: int) -> NDArray[Any]:
             total = np.zeros(shape, residuals.dtype)
@@ -224,5 +226,5 @@ class SparseRows:
         return sum(run_chunks(part, CHUNKS, n_jobs), np.zeros(shape)).T
 
 
-def _cuts(first: int, last: int) -> NDArray[np.int64]:
-    return np.linspace(first, last, CHUNKS + 1).astype(np.int64)
+def _cuts(n_rows: int) -> NDArray[np.int64]:
+    return np.linspace(0, n_rows, CHUNKS + 1).astype(np.int64)

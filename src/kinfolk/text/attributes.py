@@ -127,11 +127,11 @@ class Derived(Attribute):
                 raise SettingError.saying(f"matches({name!r}, ...): not a regular expression: {error}") from None
 
     def column(self, corpus: Corpus) -> Column:
-        return _mapped(self.of.column(corpus), lambda values: _KINDS[self.kind](values, *self.arguments))
+        return _mapped(self.of.column(corpus), self.of_values)
 
-    def of_value(self, value: str) -> str | None:
-        """What is said of one value."""
-        return _KINDS[self.kind]((value,), *self.arguments)[0]
+    def of_values(self, values: Values) -> MaybeValues:
+        """What is said of each value."""
+        return _KINDS[self.kind](values, *self.arguments)
 
     def spec(self) -> dict[str, Any]:
         return {"kind": self.kind, "arguments": list(self.arguments), "of": self.of.spec()}
@@ -390,11 +390,11 @@ class Lookup(Attribute):
     of: Attribute = Raw("word")
 
     def column(self, corpus: Corpus) -> Column:
-        return _mapped(self.of.column(corpus), lambda values: [self.table.get(value) for value in values])
+        return _mapped(self.of.column(corpus), self.of_values)
 
-    def of_value(self, value: str) -> str | None:
-        """What is said of one value."""
-        return self.table.get(value)
+    def of_values(self, values: Values) -> MaybeValues:
+        """What is said of each value."""
+        return [self.table.get(value) for value in values]
 
     def spec(self) -> dict[str, Any]:
         return {**super().spec(), "of": self.of.spec()}

@@ -27,6 +27,7 @@ from kinfolk.text import schemes
 from kinfolk.text.corpus import TOO_DEEP, Corpus, as_list, one_row, too_deep
 from kinfolk.text.dicts import DictFeatures, check_items
 from kinfolk.text.extraction import SharedRows, TokenFeatures
+from kinfolk.text.quick import FEW_TOKENS
 from kinfolk.text.schemes import LabelCoding
 from kinfolk.text.vectors import APART, VectorColumns, as_vectors
 
@@ -171,18 +172,38 @@ class Batch:
 
     def sparse_rows(self, features: FeatureSet, n_jobs: int, pairs: bool = False) -> SparseRows:
         """The same, ready for products; of a few tokens without the detour by scipy."""
-        alone = pairs or (self.extra is None and self.corpus.vectors is None and features.vectors is None)
-        if isinstance(features, TokenFeatures) and self.items is None and alone and self.corpus.n_tokens:
+        if isinstance(features, TokenFeatures) and self._of_words_alone(features, pairs):
             key = ("few", id(features))
             if self.kept_rows is not None and key in self.kept_rows:
                 return self.kept_rows[key]  # type: ignore[no-any-return]
-            shared = self.shared is not None and self.shared[0].knows(features)
-            if not shared and (few := features.few_rows(self.corpus)) is not None:
+            if (few := features.few_rows(self.corpus)) is not None:
                 made = SparseRows.of_ones(*few, features.n_features)
                 if self.kept_rows is not None:
                     self.kept_rows[key] = made
                 return made
         return SparseRows(self.rows(features, n_jobs, pairs))
+
+    def rows_of_runs(
+        self, features: FeatureSet, n_jobs: int, pairs: bool = False
+    ) -> tuple[Callable[[int, int], SparseRows], int]:
+        """What gives the same for a run of sentences, and how many columns there are; threads may share it. Rows that
+        are not kept are made when they are asked for."""
+        made_once = self.kept_rows is None and self.corpus.n_tokens > FEW_TOKENS
+        if made_once and isinstance(features, TokenFeatures) and self._of_words_alone(features, pairs):
+            made, n_columns = features.rows_by_runs(self.corpus, n_jobs), features.n_features
+            return lambda first, last: SparseRows.of_ones(*made(first, last), n_columns), n_columns
+        rows, starts = self.sparse_rows(features, n_jobs, pairs), self.corpus.sentence_starts
+        return lambda first, last: rows.run(int(starts[first]), int(starts[last])), rows.n_columns
+
+    def _of_words_alone(self, features: FeatureSet, pairs: bool) -> bool:
+        """Whether rows are those of templates, not known before, with nothing beside them."""
+        alone = pairs or (self.extra is None and self.corpus.vectors is None and features.vectors is None)
+        return (
+            alone
+            and self.items is None
+            and self.corpus.n_tokens > 0
+            and not (self.shared is not None and self.shared[0].knows(features))
+        )
 
     def _beside(self, rows: sparse.csr_array, features: FeatureSet, pairs: bool) -> Table:
         """The rows of the features of tokens with the extra columns after them, and vectors after these."""

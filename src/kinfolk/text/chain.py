@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, final
+from itertools import chain as chained
+from typing import Any, ClassVar, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from kinfolk.collective.sequences import TrainingData, train
 from kinfolk.core.data import check_labels, finite
 from kinfolk.core.modelfile import Functions, ModelFile
 from kinfolk.core.settings import number, one_of, setting
-from kinfolk.core.threads import resolve_jobs
+from kinfolk.core.threads import even_bounds, resolve_jobs, run_chunks
 from kinfolk.core.training import Convergence
 from kinfolk.errors import InputError, SettingError
 from kinfolk.inference import chain
@@ -23,7 +24,7 @@ from kinfolk.inference.chain import Potentials, conditional_potentials, expected
 from kinfolk.learning.loglinear import Shape, Weights, inherit
 from kinfolk.learning.sparse import SparseRows
 from kinfolk.text import schemes
-from kinfolk.text.batch import Batch, Confidence, Entity, entity_list, found_spans
+from kinfolk.text.batch import Batch, Confidence, Entity, FeatureSet, entity_list, found_spans
 from kinfolk.text.corpus import Corpus
 from kinfolk.text.k_best import KBest, k_best_answers
 from kinfolk.text.quick import FEW_TOKENS
@@ -32,10 +33,12 @@ from kinfolk.text.tagger import Tagger, TrainingSet, extra_columns
 
 # -- From fitted weights to answers: labels, probabilities, k-best lists, entities with confidence -----
 #
-# Works block by block through a corpus, so a label-pair table a token never exists for the whole of it.
+# Works block by block through a corpus, each from words to labels as one piece of work for a thread: what is known of
+# its tokens stays near the processor, and a label-pair table a token never exists for the whole corpus.
 
 Array = NDArray[Any]
-BLOCK_TOKENS = 20_000
+T = TypeVar("T")
+BLOCK_TOKENS = 4_000
 OUTSIDE = "O"
 
 
@@ -48,6 +51,11 @@ class Block:
     start: Array
     first: int
     starts: NDArray[np.int64]
+
+    @property
+    def span(self) -> slice:
+        """Where its tokens are."""
+        return slice(self.first, self.first + len(self.node))
 
 
 def from_the_top(node: Array) -> Array:
@@ -103,52 +111,75 @@ class Decoder(FittedDecoder):
 
     weights: Weights
 
-    def blocks(self, batch: Batch) -> Iterator[Block]:
-        model, weights, n_labels = self.model, self.weights, len(self.coding.classes)
-        rows, pair_rows = batch.sparse_rows(model.features_, self.n_jobs), None
-        if rows.n_columns != len(weights.node):
-            raise InputError(f"the model has weights for {len(weights.node)} features; got {rows.n_columns}")
-        node = finite(rows.scores(weights.node, self.n_jobs), "the model")
+    def blocks(self, batch: Batch, task: Callable[[Block], T]) -> list[T]:
+        """What the task makes of each block, in their order; blocks are worked on by threads."""
+        model, weights, n_labels, starts = (
+            self.model, self.weights, len(self.coding.classes), batch.corpus.sentence_starts
+        )  # fmt: skip
+        scores, pair_scores = self._scores(batch, model.features_, weights.node), None
         if model.pair_features_ is not None:
-            pair_rows = batch.sparse_rows(model.pair_features_, self.n_jobs, pairs=True)
-        for first_seq, last_seq in _runs(batch.corpus.sentence_starts):
-            starts = batch.corpus.sentence_starts[first_seq : last_seq + 1]
-            a, b = int(starts[0]), int(starts[-1])
-            pair = weights.pair[None]
-            if pair_rows is not None:
-                scores = pair_rows.scores(weights.pair_features, self.n_jobs, rows=(a, b))
-                pair = scores.reshape(-1, n_labels, n_labels) + pair
-            yield Block(node[a:b], finite(pair, "the model"), weights.start, a, starts - a)
+            pair_scores = self._scores(batch, model.pair_features_, weights.pair_features, pairs=True)
+        bounds = _bounds(starts)
 
-    def chains(self, batch: Batch, forced: bool, constrained: bool) -> Iterator[tuple[Block, slice, Potentials]]:
-        """Each block, where its tokens are, and its chain given the labels that are forced. Of a few tokens they are
-        kept where rows are, as labels and then entities are asked for."""
+        def run(k: int) -> T:
+            first, last = int(bounds[k]), int(bounds[k + 1])
+            pair = weights.pair[None]
+            if pair_scores is not None:
+                pair = pair_scores(first, last).reshape(-1, n_labels, n_labels) + pair
+            node, pair = finite(scores(first, last), "the model"), finite(pair, "the model")
+            return task(Block(node, pair, weights.start, int(starts[first]), starts[first : last + 1] - starts[first]))
+
+        return run_chunks(run, len(bounds) - 1, self.n_jobs)
+
+    def _scores(
+        self, batch: Batch, features: FeatureSet, weights: Array, pairs: bool = False
+    ) -> Callable[[int, int], Array]:
+        """What gives the scores of the tokens of a run of sentences."""
+        rows, n_columns = batch.rows_of_runs(features, self.n_jobs, pairs)
+        if n_columns != len(weights):
+            raise InputError(f"the model has weights for {len(weights)} features; got {n_columns}")
+        return lambda first, last: rows(first, last).scores(weights)
+
+    def chains(
+        self, batch: Batch, forced: bool, constrained: bool, task: Callable[[Block, slice, Potentials], T]
+    ) -> list[T]:
+        """The same with where the tokens of a block are, and its chain given the labels that are forced. Of a few
+        tokens chains are kept where rows are, as labels and then entities are asked for."""
         if batch.kept_rows is None or batch.corpus.n_tokens > FEW_TOKENS:
-            yield from self._chains(batch, forced, constrained)
-            return
+            return self._chains(batch, forced, constrained, task)
         asked, known = (self, forced, constrained), batch.kept_rows.get("chains")
         if known is None or known[0] != asked:
-            known = batch.kept_rows["chains"] = asked, list(self._chains(batch, forced, constrained))
-        yield from known[1]
+            made = self._chains(batch, forced, constrained, lambda *made: made)
+            known = batch.kept_rows["chains"] = asked, made
+        return [task(*made) for made in known[1]]
 
-    def _chains(self, batch: Batch, forced: bool, constrained: bool) -> Iterator[tuple[Block, slice, Potentials]]:
+    def _chains(
+        self, batch: Batch, forced: bool, constrained: bool, task: Callable[[Block, slice, Potentials], T]
+    ) -> list[T]:
         labels = self.forced_labels(batch, forced)
-        for block in self.blocks(batch):
-            span = slice(block.first, block.first + len(block.node))
-            own = only_known(self.model._potentials(block, self.n_jobs), None if labels is None else labels[span])
-            yield block, span, self._constrained(own) if constrained else own
+
+        def of_block(block: Block) -> T:
+            span = block.span
+            own = only_known(self.model._potentials(block), None if labels is None else labels[span])
+            return task(block, span, self._constrained(own) if constrained else own)
+
+        return self.blocks(batch, of_block)
 
     @property
     def bound(self) -> bool:
         """Whether a tag scheme says which labels may follow each other."""
         return self.model.constrain and self.coding.inner is not None
 
-    def alone(self, batch: Batch, forced: bool) -> Iterator[Array]:
-        """Of each block the scores (n, L) of tokens by themselves, less the best of each, given the labels forced."""
+    def alone(self, batch: Batch, forced: bool, task: Callable[[Array], Array]) -> list[Array]:
+        """What the task makes of the scores (n, L) of each block's tokens by themselves, less the best of each, given
+        the labels that are forced."""
         labels = self.forced_labels(batch, forced)
-        for block in self.blocks(batch):
-            known = None if labels is None else labels[block.first : block.first + len(block.node)]
-            yield from_the_top(known_alone(block.node.astype(np.float64), known))
+
+        def of_block(block: Block) -> Array:
+            known = None if labels is None else labels[block.span]
+            return task(from_the_top(known_alone(block.node.astype(np.float64), known)))
+
+        return self.blocks(batch, of_block)
 
     def paths(self, batch: Batch, forced: bool) -> NDArray[np.int32]:
         """Class numbers (n,) of the predicted labels."""
@@ -156,48 +187,60 @@ class Decoder(FittedDecoder):
             return self.best_valid(batch, self.marginals(batch, forced), forced)
         path = np.empty(batch.corpus.n_tokens, np.int32)
         if not self.model.PAIRS and not self.bound:
-            found = [node.argmax(axis=1) for node in self.alone(batch, forced)]
+            found = self.alone(batch, forced, lambda node: node.argmax(axis=1))
             return np.concatenate([path[:0], *found]).astype(np.int32)
-        for block, span, potentials in self.chains(batch, forced, constrained=True):
-            path[span], scores = chain.viterbi(self.model._for_labels(potentials), self.n_jobs)
+
+        def best(block: Block, span: slice, potentials: Potentials) -> None:
+            path[span], scores = chain.viterbi(self.model._for_labels(potentials))
             check_possible(scores, block.first, block.starts, batch.corpus)
+
+        self.chains(batch, forced, True, best)
         return path
 
     def marginals(self, batch: Batch, forced: bool) -> Array:
         """(n, L) probability of each class at each token."""
         if not self.model.PAIRS:
-            found = [special.softmax(node, axis=1) for node in self.alone(batch, forced)]
+            found = self.alone(batch, forced, lambda node: special.softmax(node, axis=1))
             return np.concatenate([np.empty((0, len(self.coding.classes))), *found])
         out = np.empty((batch.corpus.n_tokens, len(self.coding.classes)))
-        for block, span, potentials in self.chains(batch, forced, self.model.CONDITIONS):
-            out[span], log_z = chain.marginals(potentials, self.n_jobs)
+
+        def write(block: Block, span: slice, potentials: Potentials) -> None:
+            out[span], log_z = chain.marginals(potentials)
             check_possible(log_z, block.first, block.starts, batch.corpus)
+
+        self.chains(batch, forced, self.model.CONDITIONS, write)
         return out
 
     def k_best(self, batch: Batch, k: int, forced: bool) -> list[list[tuple[Array, float]]]:
         """For each sentence up to k labellings and their log-probabilities, best first."""
-        answers = []
-        for block, _, own in self.chains(batch, forced, constrained=False):
+
+        def best(block: Block, span: slice, own: Potentials) -> list[list[tuple[Array, float]]]:
             allowed = self._constrained(own)
-            log_z = chain.marginals(allowed if self.model.CONDITIONS else own, self.n_jobs).log_partition
-            found = chain.k_best(allowed, k, self.n_jobs)
-            best = np.array([max(scores, default=-np.inf) for _, scores in found])
-            check_possible(best, block.first, block.starts, batch.corpus)
-            for (paths, scores), z in zip(found, log_z, strict=True):
-                answers.append([(path, float(score - z)) for path, score in zip(paths, scores, strict=True)])
-        return answers
+            log_z = chain.marginals(allowed if self.model.CONDITIONS else own).log_partition
+            found = chain.k_best(allowed, k)
+            top = np.array([max(scores, default=-np.inf) for _, scores in found])
+            check_possible(top, block.first, block.starts, batch.corpus)
+            return [
+                [(path, float(score - z)) for path, score in zip(paths, scores, strict=True)]
+                for (paths, scores), z in zip(found, log_z, strict=True)
+            ]
+
+        return list(chained.from_iterable(self.chains(batch, forced, False, best)))
 
     def span_probabilities(
         self, batch: Batch, path: NDArray[np.int32], found: Sequence[schemes.Span], continues: Array, forced: bool
     ) -> Confidence:
         confidence, (firsts, ends) = np.empty(len(found)), np.array([span[:2] for span in found]).T
-        for block, span, potentials in self.chains(batch, forced, self.model.CONDITIONS):
+
+        def write(block: Block, span: slice, potentials: Potentials) -> None:
             own = np.flatnonzero((firsts >= span.start) & (firsts < span.stop))
             if len(own):
                 first, last = firsts[own] - block.first, ends[own] - 1 - block.first
                 sentence = np.searchsorted(block.starts, first, side="right") - 1
                 labels = np.concatenate([path[found[i].start : found[i].end] for i in own.tolist()])
                 confidence[own] = span_probabilities(potentials, sentence, first, last, labels, continues)
+
+        self.chains(batch, forced, self.model.CONDITIONS, write)
         return Confidence(confidence, np.ones(len(found), bool))
 
     def _constrained(self, potentials: Potentials) -> Potentials:
@@ -236,14 +279,9 @@ def check_possible(scores: Array, first: int, starts: NDArray[np.int64], corpus:
     )
 
 
-def _runs(starts: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Runs of sequences of about BLOCK_TOKENS tokens."""
-    first, n = 0, len(starts) - 1
-    while first < n:
-        last = int(np.searchsorted(starts, starts[first] + BLOCK_TOKENS, side="left"))
-        last = min(max(last, first + 1), n)
-        yield first, last
-        first = last
+def _bounds(starts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Of runs of sequences of about BLOCK_TOKENS tokens."""
+    return even_bounds(starts, max(1, round(int(starts[-1]) / BLOCK_TOKENS))) if len(starts) > 1 else starts
 
 
 # -- chain -----------------------------------------------------------------------------------------
@@ -266,7 +304,7 @@ class ChainTagger(Tagger):
     weights_: Weights = field(init=False)
 
     @abstractmethod
-    def _potentials(self, block: Block, n_jobs: int) -> Potentials:
+    def _potentials(self, block: Block) -> Potentials:
         """Scores of a block to the chain whose labellings have the model's probabilities."""
 
     def _by_posterior(self) -> bool:
@@ -390,7 +428,7 @@ class LinearChainCRF(ChainTagger):
         node[:, names.index(OUTSIDE)] -= self.outside_penalty / self.temperature_
         return potentials._replace(node=node)
 
-    def _potentials(self, block: Block, n_jobs: int) -> Potentials:
+    def _potentials(self, block: Block) -> Potentials:
         return Potentials.of(from_the_top(block.node), block.pair, block.starts, block.start)
 
     def predict_k_best(self, X: Any, k: int, forced: bool = False, *, vectors: Any = None) -> KBest:
@@ -420,8 +458,8 @@ class MEMM(ChainTagger):
 
     LOSS: ClassVar[str] = "memm"
 
-    def _potentials(self, block: Block, n_jobs: int) -> Potentials:
-        return conditional_potentials(from_the_top(block.node), block.pair, block.start, block.starts, n_jobs)
+    def _potentials(self, block: Block) -> Potentials:
+        return conditional_potentials(from_the_top(block.node), block.pair, block.start, block.starts)
 
     def _by_posterior(self) -> bool:
         return self.decode == "posterior"
@@ -451,6 +489,6 @@ class MaxEnt(ChainTagger):
         if self.constrain and coding.inner is not None:
             check_labels(len(coding.classes), "set `constrain=False`, so that no tag asks for the one before it")
 
-    def _potentials(self, block: Block, n_jobs: int) -> Potentials:
+    def _potentials(self, block: Block) -> Potentials:
         n_labels = block.node.shape[1]
         return Potentials.of(from_the_top(block.node), np.zeros((n_labels, n_labels)), block.starts)

@@ -1,6 +1,6 @@
 """Column files, one token a line, as the CoNLL shared tasks have them.
 
-Blank lines end sentences. Cells are split, counted and numbered in bulk, as bytes; only distinct cells are
+Blank lines end sentences. Cells are split, counted and numbered by kernels, as bytes (`cells`); only distinct cells are
 decoded, and a line is looked for only once something is known to be wrong.
 """
 
@@ -20,7 +20,9 @@ from numpy.typing import NDArray
 from kinfolk.core.data import Column
 from kinfolk.core.files import Source, checked_utf8, read_bytes, read_utf8, write_utf8
 from kinfolk.core.settings import SCHEMES
+from kinfolk.core.threads import resolve_jobs
 from kinfolk.errors import InputError, SettingError
+from kinfolk.text.cells import MARKED, Cells
 from kinfolk.text.corpus import Corpus
 from kinfolk.text.tokenise import pieces, token_spans
 
@@ -40,6 +42,7 @@ def read_conll(
     documents: str = "auto",
     separator: str | None = None,
     unknown: str | None = UNKNOWN,
+    n_jobs: int | None = -1,
 ) -> Corpus:
     """Read a column file; `path` may be "-" or an open file, and gzip is unpacked.
 
@@ -53,8 +56,9 @@ def read_conll(
                end one; "none": every sentence is one; "auto": the first of these that the file shows
     separator  what stands between cells; by default any run of spaces and tabs
     unknown    how the file writes a label that is not known; None if it knows all
+    n_jobs     threads; -1: every core
     """
-    reader = ColumnReader(columns, label, documents, separator, unknown)
+    reader = ColumnReader(columns, label, documents, separator, unknown, n_jobs=n_jobs)
     check_scheme(scheme)
     data, reader.name = read_bytes(path)
     corpus = reader.corpus(data)
@@ -87,6 +91,7 @@ class ColumnReader:
     bytes_before: int = 0
     waiting: int = 0
     first: tuple[int, int] | None = None
+    n_jobs: int | None = -1
 
     def __post_init__(self) -> None:
         if self.documents not in DOCUMENTS:
@@ -100,14 +105,14 @@ class ColumnReader:
 
     def corpus(self, data: bytes) -> Corpus | None:
         """The next documents, with labels whose scheme is not yet known; None where there is no token."""
-        rows, markers = _split(checked_utf8(data, self.name, self.bytes_before, self.lines_before), self.separator)
-        before, self.lines_before = (
-            self.lines_before,
-            self.lines_before + len(rows) - 1,
-        )  # behind the last line end begins no line
+        text = checked_utf8(data, self.name, self.bytes_before, self.lines_before)
+        separator = b"" if self.separator is None else self.separator.encode()
+        cells = Cells.of(text, separator, MARKER.encode(), resolve_jobs(self.n_jobs))
+        before = self.lines_before
+        self.lines_before += len(cells.widths) - 1  # behind the last line end begins no line
         self.bytes_before += len(data)
-        widths = np.fromiter(map(len, rows), np.int64, len(rows))
-        lines = np.flatnonzero(widths)
+        widths, markers = cells.widths, np.flatnonzero(cells.widths == MARKED)
+        lines = np.flatnonzero(widths > 0)
         if not len(lines):
             self.waiting += len(markers)
             return None
@@ -122,9 +127,8 @@ class ColumnReader:
                 self.name,
                 before + int(ragged[0]) + 1,
             )
-        cells = list(chain.from_iterable(rows))
         numbers = before + lines + 1
-        table = {key: _coded(cells[i :: len(names)], self.name, numbers) for i, key in enumerate(names)}
+        table = {key: _coded(cells, i, len(names), self.name, numbers) for i, key in enumerate(names)}
         labels = _labels(table, self.label, self.unknown)
         sentences = np.concatenate([[0], np.flatnonzero(np.diff(lines) > 1) + 1, [len(lines)]])
         documents = _document_starts(lines, sentences, markers, self.documents)
@@ -194,21 +198,6 @@ def _check_separator(separator: str | None) -> None:
         raise SettingError("separator", separator, "one character, not a line end")
 
 
-def _split(data: bytes, separator: str | None) -> tuple[list[list[bytes]], Ints]:
-    """The cells of every line, none for blank lines and document markers; and where the markers are."""
-    lines = data.split(b"\n")
-    if separator is None:
-        rows = [line.split() for line in lines]  # bytes split on ASCII blanks only, \r among them
-    else:
-        between = separator.encode()
-        rows = [line.rstrip(b"\r").split(between) if line.strip() else [] for line in lines]
-    marker = MARKER.encode()
-    marked = [i for i, line in enumerate(lines) if line.startswith(marker) and is_marker(line, separator)]
-    for i in marked:
-        rows[i] = []
-    return rows, np.array(marked, np.int64)
-
-
 def is_marker(line: bytes, separator: str | None) -> bool:
     """Whether the first cell of a line is the marker, and nothing stands before it."""
     cells = line.split() if separator is None else line.rstrip(b"\r").split(separator.encode())
@@ -227,14 +216,13 @@ def _column_names(columns: Sequence[str] | None, width: int, name: str, line: in
     return ["word", *middle, "label"]
 
 
-def _coded(cells: list[bytes], name: str, lines: Ints) -> Column:
-    """Number the distinct cells in order of appearance; `lines`: the number of each in the file."""
-    numbers = {cell: i for i, cell in enumerate(dict.fromkeys(cells))}
-    if b"" in numbers:
-        line = int(lines[cells.index(b"")])
+def _coded(cells: Cells, column: int, width: int, name: str, lines: Ints) -> Column:
+    """A column of a file; `lines`: the number of each in it."""
+    codes, values = cells.column(column, width)
+    if b"" in values:
+        line = int(lines[(codes == values.index(b"")).argmax()])
         raise InputError("expected text in every column, a cell is empty; fill it", name, line)
-    codes = np.fromiter(map(numbers.__getitem__, cells), np.int32, len(cells))
-    return Column(codes, tuple(cell.decode() for cell in numbers))
+    return Column(codes, tuple(cell.decode() for cell in values))
 
 
 def _labels(table: dict[str, Column], label: str | None, unknown: str | None) -> Column | None:

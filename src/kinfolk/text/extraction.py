@@ -6,7 +6,7 @@ template, within a template by first appearance, so rows of the table are sorted
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from scipy import sparse
 from kinfolk.core.data import Vocabulary
 from kinfolk.core.kernels import njit, slot_of
 from kinfolk.core.modelfile import Functions, ModelFile, fits, given_again
-from kinfolk.core.threads import run_chunks
+from kinfolk.core.threads import even_bounds, run_chunks
 from kinfolk.errors import ModelFileError, SettingError
 from kinfolk.text import attributes
 from kinfolk.text.attributes import document_start, lower, pos, prefix, shape, short_shape, suffix, word
@@ -135,6 +135,7 @@ class KeyTable:
 
 Templates = Iterable["str | Template | Attribute | Templates"]  # a str is the name of a set
 CHUNKS = 32
+RUN = 8_192  # tokens whose rows are a piece of work, about
 
 
 def flatten(templates: Templates) -> list[Template]:
@@ -183,7 +184,7 @@ class TokenFeatures:
     def learn(self, corpus: Corpus, n_jobs: int = 1) -> sparse.csr_array:
         """Freeze the vocabulary on `corpus` and return its rows (n, F)."""
         self.renew({}, [])
-        return self._rows(corpus, n_jobs, learning=True)
+        return self._assemble(self.learned(corpus, n_jobs), corpus.n_tokens, n_jobs)
 
     def renew(self, vocabularies: dict[str, Vocabulary], tables: list[KeyTable]) -> None:
         """With what is learned of a corpus."""
@@ -192,40 +193,71 @@ class TokenFeatures:
     def rows(self, corpus: Corpus, n_jobs: int = 1) -> sparse.csr_array:
         """Rows (n, F) of any corpus; features never met in training are left out."""
         if (few := self.few_rows(corpus)) is None:
-            return self._rows(corpus, n_jobs, learning=False)
+            few = self._many_rows(corpus, n_jobs)
         indptr, indices = few
-        ones = np.broadcast_to(np.float32(1), len(indices))
-        return sparse.csr_array((ones, indices, indptr.astype(np.int32)), shape=(corpus.n_tokens, self._n_keys))
+        ones = np.broadcast_to(np.float32(1), len(indices))  # every value is 1: one number stands for all
+        if indptr[-1] < 2**31:
+            indptr = indptr.astype(np.int32)
+        return sparse.csr_array((ones, indices, indptr), shape=(corpus.n_tokens, self._n_keys))
 
     def few_rows(self, corpus: Corpus) -> tuple[NDArray[np.int64], NDArray[np.int32]] | None:
-        """The same as indptr and indices, where the corpus is small enough for the quick way; else None."""
-        if corpus.n_tokens > FEW_TOKENS:
-            return None
+        """The same as indptr and indices, where the corpus is small enough to be one piece of work; else None."""
+        return None if corpus.n_tokens > FEW_TOKENS else self._ready().of(corpus)
+
+    def rows_by_runs(self, corpus: Corpus, n_jobs: int) -> Callable[[int, int], tuple[Any, Any]]:
+        """What gives indptr and indices of a run of sentences, the first and the one behind the last; threads may share
+        it."""
+        return self._ready().by_runs(corpus, n_jobs)
+
+    def _many_rows(self, corpus: Corpus, n_jobs: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Of a corpus that is worth threads."""
+        bounds, run = even_bounds(corpus.sentence_starts, -(-corpus.n_tokens // RUN)), self.rows_by_runs(corpus, n_jobs)
+        parts = run_chunks(lambda k: run(int(bounds[k]), int(bounds[k + 1])), len(bounds) - 1, n_jobs)
+        ends = starts_of([len(indices) for _, indices in parts])
+        indptr, indices = np.zeros(corpus.n_tokens + 1, np.int64), np.empty(ends[-1], np.int32)
+        tokens = corpus.sentence_starts[bounds]
+
+        def put(k: int) -> None:
+            np.add(parts[k][0][1:], ends[k], out=indptr[tokens[k] + 1 : tokens[k + 1] + 1])
+            indices[ends[k] : ends[k + 1]] = parts[k][1]
+
+        run_chunks(put, len(parts), n_jobs)
+        return indptr, indices
+
+    def _ready(self) -> QuickRows:
         if self._quick is None:
             self._quick = QuickRows(self)
-        return self._quick.of(corpus)
+        return self._quick
 
     def __getstate__(self) -> dict[str, Any]:
         """What words are remembered is not copied, nor sent elsewhere."""
         return {**self.__dict__, "_quick": None}
 
-    def _rows(self, corpus: Corpus, n_jobs: int, learning: bool) -> sparse.csr_array:
-        return self._assemble(self._numbered(corpus, n_jobs, learning), corpus.n_tokens, n_jobs)
-
-    def _numbered(self, corpus: Corpus, n_jobs: int, learning: bool) -> list[Keys]:
-        """Numbers of features within each template, -1 = none."""
-        view = TokenView(corpus, self.vocabularies, learning)
+    def learned(self, corpus: Corpus, n_jobs: int) -> list[Keys]:
+        """Vocabulary and tables of a corpus; the numbers of its features within each template, -1 = none."""
+        view = TokenView(corpus, self.vocabularies, learning=True)
         view.prepare([a for template in self.templates for a in template.attributes()])
 
-        def numbered(i: int) -> tuple[KeyTable, Keys]:
+        def learned(i: int) -> tuple[KeyTable, Keys]:
             keys = self.templates[i].keys(view)
-            table = KeyTable.learn(keys.keys, self.min_count) if learning else self.tables[i]
+            table = KeyTable.learn(keys.keys, self.min_count)
             return table, Keys(table.find(keys.keys), keys.indptr)
 
-        found = run_chunks(numbered, len(self.templates), n_jobs)
-        if learning:
-            self.tables = [table for table, _ in found]
+        found = run_chunks(learned, len(self.templates), n_jobs)
+        self.tables = [table for table, _ in found]
         return [numbers for _, numbers in found]
+
+    def numbered(self, view: TokenView, templates: Sequence[int], n_jobs: int) -> list[Keys]:
+        """Numbers of the features of some templates, each within its own, by what was learned before."""
+        view.prepare([a for i in templates for a in self.templates[i].attributes()])
+        if any(isinstance(self.templates[i], Elsewhere) for i in templates):
+            view.other_occurrences  # noqa: B018 (worked out now, for all threads)
+
+        def numbered(k: int) -> Keys:
+            keys = self.templates[templates[k]].keys(view)
+            return Keys(self.tables[templates[k]].find(keys.keys), keys.indptr)
+
+        return run_chunks(numbered, len(templates), n_jobs)
 
     def _assemble(self, blocks: list[Keys], n: int, n_jobs: int, rising: bool = True) -> sparse.csr_array:
         """CSR from one block of numbers a template: count each row, then write block after block. `rising`: whether
@@ -417,7 +449,7 @@ class SharedRows:
             if made.features.templates == features.templates:
                 return made
         found, n = TokenFeatures(features.templates), self._corpus.n_tokens
-        blocks = found._numbered(self._corpus, n_jobs, learning=True)
+        blocks = found.learned(self._corpus, n_jobs)
         offsets, again = starts_of([len(table) for table in found.tables]), []
         for block, offset in zip(blocks, offsets, strict=False):
             if block.indptr is not None or block.keys.shape[1] > 1:
