@@ -19,6 +19,7 @@ from kinfolk.errors import InputError, KinfolkError
 
 ROW = "kf_row"  # the number of a row of a table, from 0
 AT_A_TIME = 100_000  # rows
+Units = Callable[[Any], Iterable[Any]]  # an Arrow table of whole units -> tables of answers
 Kernel = Callable[[Any, Any], Any]  # Arrow tables of records, in order of rows, and of pairs -> one of answers
 
 
@@ -136,6 +137,14 @@ class Engine(ABC):
         """Make a table of what a kernel says of Arrow batches of at most so many rows of the answer to a query."""
         self.fill(into, schema, (kernel(batch) for batch in self.batches(query, n_rows)))
 
+    @abstractmethod
+    def map_units(self, asked: Iterable[tuple[str, Units]], into: str, schema: Any) -> None:
+        """Make a table of what kernels say of units of work, those of the first query before those of the second.
+
+        asked   queries with a column `unit`, a whole number that is not missing; and for each a kernel, which sees
+                Arrow tables of its rows, in any order, all rows of a unit in the same table
+        """
+
     def map_with(
         self, table: str, columns: Sequence[str], others: Sequence[Beside], kernel: Callable[[Any], Any], into: str,
         schema: Any, n_rows: int = AT_A_TIME,
@@ -242,6 +251,10 @@ class Engine(ABC):
     @abstractmethod
     def matches(self, text: str, pattern: str) -> str:
         """An expression: whether a regular expression matches the whole string."""
+
+    @abstractmethod
+    def hashed(self, text: str) -> str:
+        """An expression: a whole number of 64 bits for a string that is not missing, in any order."""
 
     @abstractmethod
     def words(self, text: str) -> str:

@@ -20,6 +20,7 @@ from kinfolk.core.engine import (
     Engine,
     EngineError,
     Kernel,
+    Units,
     check_columns,
     literal,
     quoted,
@@ -30,6 +31,7 @@ from kinfolk.errors import InputError, SettingError
 
 READERS = {".parquet": "read_parquet", ".pq": "read_parquet", ".csv": "read_csv", ".tsv": "read_csv"}
 PAIRS_AT_A_TIME = 200_000  # runs of a million take two gigabytes
+UNITS_AT_A_TIME = 1_000_000  # rows of blocks of records: some tens of megabytes
 WRITTEN_AT_ONCE = 122_880  # rows that DuckDB keeps together: fewer are written twice
 INSTALL = "pip install 'kinfolk[duckdb]'"
 
@@ -183,6 +185,17 @@ class DuckDB(Engine):
     def map(self, query: str, kernel: Callable[[Any], Any], into: str, schema: Any, n_rows: int = AT_A_TIME) -> None:
         self._fill_ahead(into, schema, kernel, self.batches(query, n_rows))
 
+    def map_units(self, asked: Iterable[tuple[str, Units]], into: str, schema: Any) -> None:
+        def answers() -> Iterator[Any]:
+            for query, kernel in asked:
+                n_parts = -(-self.rows(f"SELECT count(*) FROM ({query})")[0][0] // UNITS_AT_A_TIME)
+                for part in range(n_parts):
+                    of_part = f"SELECT * FROM ({query}) WHERE unit % {n_parts} = {part}"
+                    yield from kernel(self.arrow(query if n_parts == 1 else of_part))
+
+        with ThreadPoolExecutor(1, thread_name_prefix="kinfolk-ahead") as thread:
+            self.fill(into, schema, _ahead(answers(), thread))
+
     def map_with(
         self, table: str, columns: Sequence[str], others: Sequence[Beside], kernel: Callable[[Any], Any], into: str,
         schema: Any, n_rows: int = AT_A_TIME,
@@ -274,6 +287,9 @@ class DuckDB(Engine):
 
     def matches(self, text: str, pattern: str) -> str:
         return f"regexp_full_match({text}, {literal(pattern)})"
+
+    def hashed(self, text: str) -> str:
+        return f"hash({text})"
 
     def words(self, text: str) -> str:
         return f"string_split({text}, ' ')"

@@ -11,6 +11,7 @@ functions where `NUMBA_CACHE_DIR` says, else beside kinfolk's sources: in local 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import secrets
@@ -30,6 +31,7 @@ from kinfolk.core.engine import (
     Engine,
     EngineError,
     Kernel,
+    Units,
     check_columns,
     gaps,
     named,
@@ -344,6 +346,25 @@ class Spark(Engine):
             self._show(into, self._write(self.own.sql(query).mapInArrow(answers, _spark_schema(schema))))
             self.own.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(AT_A_TIME))
 
+    def map_units(self, asked: Iterable[tuple[str, Units]], into: str, schema: Any) -> None:
+        """Units go to partitions by their hashes; a partition is a table."""
+
+        def answers_of(kernel: Units) -> Callable[[Iterator[Any]], Iterator[Any]]:
+            def answers(batches: Iterator[Any]) -> Iterator[Any]:
+                import pyarrow
+
+                there = [batch for batch in batches if batch.num_rows]
+                for found in kernel(pyarrow.Table.from_batches(there).combine_chunks()) if there else ():
+                    yield from _cast(found, schema).to_batches()
+
+            return answers
+
+        with self._told("a kernel"), _quiet():
+            kinds, nothing = _spark_schema(schema), self._frame(schema.empty_table())
+            parts = (self.own.sql(query).repartition(_column("unit")).mapInArrow(answers_of(kernel), kinds)
+                     for query, kernel in asked)  # fmt: skip
+            self._show(into, self._write(functools.reduce(lambda one, other: one.union(other), parts, nothing)))
+
     def labelled(
         self, table: str, keep: Sequence[str], unit: str, columns: Sequence[str], kernel: Callable[[Any], Any],
         full: Sequence[str], into: str, schema: Any,
@@ -481,6 +502,9 @@ class Spark(Engine):
     def matches(self, text: str, pattern: str) -> str:
         whole = rf"\A(?:{pattern})\z"  # $ would match before the end of a line
         return f"{text} RLIKE {self.literal(whole)}"
+
+    def hashed(self, text: str) -> str:
+        return f"xxhash64({text})"
 
     def words(self, text: str) -> str:
         return f"split({text}, ' ')"

@@ -1,7 +1,12 @@
-"""Blocking in an engine: the same rules and the same pairs as in memory (`linking.blocking`), as joins of SQL.
+"""Blocking in an engine: the same rules and the same pairs as in memory (`linking.blocking`).
 
-Each record has a key a rule: text for `key(...)`, a rank for `sorted(...)`, a list of words for `rare(...)`. A rule
-joins records by its keys, and leaves out the pairs of the rules before it, so every pair is made once.
+Each record has a key a rule: for `key(...)` a number that stands for the text, a rank for `sorted(...)`, a list of
+words for `rare(...)`. Of `key(...)` the engine hands out whole blocks, whose pairs a kernel makes
+(`linking.block_pairs`); the other rules are joins of SQL. Each leaves out the pairs of those before it, the joins being
+last, so every pair is made once.
+
+Numbers of keys are hashes of 64 bits. Where two keys have the same, which of a million keys happens once in 30 million
+tables, their records are compared for nothing; no pair is lost.
 
 What a key is made of runs in the engine where SQL does exactly what Python does: strings of ASCII, slices from either
 end, `lower`, `digits`, `first`, `last`. For other values (accents, `soundex`, numbers) the parts of keys are worked out
@@ -17,6 +22,7 @@ from typing import Any
 
 from kinfolk.core.engine import ROW, Engine, literal, quoted
 from kinfolk.errors import InputError, SettingError
+from kinfolk.linking.block_pairs import NONE, PairsOfBlocks, pairs_schema
 from kinfolk.linking.blocking import Blocking, Key, RareTokens, SortedNeighbourhood, as_rules
 from kinfolk.linking.keys import Function, Part, Slice, parse_key
 from kinfolk.linking.pairs import normalised
@@ -89,18 +95,21 @@ class BlockingTables:
             text = engine.is_text(kinds[part.field])
             made[k, place], join = self._part(part, normalise, text, f"kf_part_{k}_{place}")
             joins += join
-        columns = []
+        texts, keys = [f"r.{ROW} AS {ROW}"], [ROW]
         for k, rule in enumerate(self.rules):
             own = [made[k, place] for place in range(len(_parts(rule)))]
             if isinstance(rule, RareTokens):
                 whole = "concat_ws(' ', " + ", ".join(own) + ")"
-                columns.append(f"nullif({whole}, '') AS k{k}")
+                texts.append(f"nullif({whole}, '') AS k{k}")
             else:
-                columns.append(f" || {literal(BETWEEN)} || ".join(own) + f" AS k{k}")  # NULL where a part is
-        chosen = ", ".join([f"r.{ROW} AS {ROW}", *columns])
+                texts.append(f" || {literal(BETWEEN)} || ".join(own) + f" AS k{k}")  # NULL where a part is
+            number = (
+                f"CASE WHEN k{k} IS NOT NULL THEN coalesce(nullif({engine.hashed(f'k{k}')}, {NONE}), 1) END AS k{k}"
+            )
+            keys.append(number if isinstance(rule, Key) else f"k{k}")
         done = all(isinstance(rule, Key) for rule in self.rules)
-        table = "kf_keys" if done else "kf_plain"
-        engine.make_passing(table, f"SELECT {chosen} FROM {self.records} r {' '.join(joins)}")
+        plain = f"SELECT {', '.join(texts)} FROM {self.records} r {' '.join(joins)}"
+        engine.make_passing("kf_keys" if done else "kf_plain", f"SELECT {', '.join(keys)} FROM ({plain})")
         if not done:
             self._ranked()
 
@@ -127,7 +136,7 @@ class BlockingTables:
         schema = pyarrow.schema([("given", kind), ("made", pyarrow.string())])
         of = quoted(part.field) if text else f"CAST({quoted(part.field)} AS DOUBLE)"
         query = f"SELECT DISTINCT {of} AS given FROM {self.records} WHERE {wanted}"
-        self.engine.map(query, PartsOfKeys(part, normalise, text), table, schema)
+        self.engine.map(query, PartsOfKeys(part, normalise), table, schema)
 
     def _ranked(self) -> None:
         """Ranks for sorted neighbourhoods, and lists of rare words."""
@@ -177,12 +186,24 @@ class BlockingTables:
         else:
             ours, twice = f"sum(CASE WHEN {ROW} < {self.first} THEN 1 ELSE 0 END)", "2 * a * (n - a)"
         sizes = f"SELECT {key} AS key, count(*) AS n, {ours} AS a FROM {table} WHERE {key} IS NOT NULL GROUP BY {key}"
-        largest = f"SELECT key, n FROM sizes WHERE n > 1 ORDER BY n DESC, key LIMIT {NAMED}"
+        largest = f"SELECT key, n FROM sizes ORDER BY n DESC, key LIMIT {NAMED}"
         total = f"SELECT NULL AS key, coalesce(sum({twice}), 0) AS n FROM sizes"
-        found = self.engine.rows(f"WITH sizes AS ({sizes}) SELECT * FROM ({largest}) UNION ALL {total}")
+        large = f"WITH sizes AS ({sizes} HAVING count(*) > 1)"
+        found = self.engine.rows(f"{large} SELECT * FROM ({largest}) UNION ALL {total}")
         pairs = next(int(n) for key, n in found if key is None) // 2
-        named = sorted(((key, int(n)) for key, n in found if key is not None), key=lambda one: (-one[1], one[0]))
-        return Blocks(str(rule), pairs, tuple((" + ".join(key.split(BETWEEN)), n) for key, n in named))
+        blocks = {key: int(n) for key, n in found if key is not None}
+        words = self._words(k, rule, list(blocks)) if isinstance(rule, Key) and blocks else {key: key for key in blocks}
+        named = sorted(((words[key], n) for key, n in blocks.items()), key=lambda one: (-one[1], one[0]))
+        return Blocks(str(rule), pairs, tuple(named))
+
+    def _words(self, k: int, rule: Key, numbers: Sequence[int]) -> dict[int, str]:
+        """The keys that numbers stand for."""
+        parts, listed = _parts(rule), ", ".join(map(str, numbers))
+        having = f"SELECT k{k} AS key, min({ROW}) AS one FROM kf_keys WHERE k{k} IN ({listed}) GROUP BY k{k}"
+        shown = ", ".join(f"r.{quoted(part.field)}" for part in parts)
+        found = self.engine.rows(f"SELECT e.key, {shown} FROM ({having}) e JOIN {self.records} r ON r.{ROW} = e.one")
+        own = [(key, zip(parts, values, strict=True)) for key, *values in found]
+        return {key: " + ".join(part.of(_clean(one, rule.normalise)) for part, one in both) for key, both in own}
 
     def make_pairs(self, limit: int) -> None:
         """The table kf_pairs of lefts and rights, each pair once; an error, before any is made, beyond `limit`."""
@@ -194,14 +215,24 @@ class BlockingTables:
             worst = max(found, key=lambda one: one.n_pairs)
             remedy = "narrow the rule, or raise `limit`"
             raise InputError(f"up to {total:,} pairs, where `limit` allows {limit:,}; {worst}; {remedy}")
-        for k in range(len(self.rules)):
-            (self.engine.add if k else self.engine.make)("kf_pairs", self._join(k))
+        # Pairs of a block lie together: then few records are in many pairs of a run, and what is worked out once a
+        # record is worked out for few.
+        keys = [k for k, rule in enumerate(self.rules) if isinstance(rule, Key)]
+        asked = []
+        for k in keys:
+            before = tuple(f"k{j}" for j in keys if j < k)
+            shown = ", ".join([ROW, f"k{k} AS unit", *before])
+            blocks = f"SELECT {shown} FROM kf_keys WHERE k{k} IS NOT NULL"
+            asked.append((blocks, PairsOfBlocks(before, self.first, self.base or 0)))
+        self.engine.map_units(asked, "kf_pairs", pairs_schema())
+        for k, rule in enumerate(self.rules):
+            if not isinstance(rule, Key):
+                self.engine.add("kf_pairs", self._join(k, [*keys, *(j for j in range(k) if j not in keys)]))
 
-    def _join(self, k: int) -> str:
-        """The pairs of a rule that no rule before it has, in order of their keys: then few records are in many pairs of
-        a run, and what is worked out once a record is worked out for few."""
+    def _join(self, k: int, others: Sequence[int]) -> str:
+        """The pairs of a rule that none of these others has."""
         rule, cross = self.rules[k], self._crossing()
-        before = [f"NOT coalesce({self._holds(j)}, false)" for j in range(k)]
+        before = [f"NOT coalesce({self._holds(j)}, false)" for j in others]
         conditions = " AND ".join([cross, *before])
         if isinstance(rule, RareTokens):
             shared = (
@@ -212,18 +243,14 @@ class BlockingTables:
                 f"SELECT l.{ROW} AS low, r.{ROW} AS high FROM ({shared}) s JOIN kf_keys l ON l.{ROW} = s.low "
                 f"JOIN kf_keys r ON r.{ROW} = s.high WHERE {conditions}"
             )
-        if isinstance(rule, SortedNeighbourhood):
-            steps = self.engine.each(self.engine.listed(*map(str, range(1, rule.window))))
-            from_each = f"SELECT {ROW}, k{k} AS place, {steps} AS step FROM kf_keys WHERE k{k} IS NOT NULL"
-            near = f"({from_each}) a JOIN kf_keys b ON b.k{k} = a.place + a.step"
-            ends = f"least(a.{ROW}, b.{ROW}) AS low, greatest(a.{ROW}, b.{ROW}) AS high"
-            return (
-                f"SELECT low, high FROM (SELECT {ends} FROM {near}) p JOIN kf_keys l ON l.{ROW} = p.low "
-                f"JOIN kf_keys r ON r.{ROW} = p.high WHERE {conditions} ORDER BY l.k{k}"
-            )
+        assert isinstance(rule, SortedNeighbourhood)
+        steps = self.engine.each(self.engine.listed(*map(str, range(1, rule.window))))
+        from_each = f"SELECT {ROW}, k{k} AS place, {steps} AS step FROM kf_keys WHERE k{k} IS NOT NULL"
+        near = f"({from_each}) a JOIN kf_keys b ON b.k{k} = a.place + a.step"
+        ends = f"least(a.{ROW}, b.{ROW}) AS low, greatest(a.{ROW}, b.{ROW}) AS high"
         return (
-            f"SELECT l.{ROW} AS low, r.{ROW} AS high FROM (SELECT * FROM kf_keys ORDER BY k{k}) l "
-            f"JOIN kf_keys r ON l.k{k} = r.k{k} WHERE {conditions}"
+            f"SELECT low, high FROM (SELECT {ends} FROM {near}) p JOIN kf_keys l ON l.{ROW} = p.low "
+            f"JOIN kf_keys r ON r.{ROW} = p.high WHERE {conditions} ORDER BY l.k{k}"
         )
 
     def same(self, fields: Sequence[str], normalise: bool) -> str:
@@ -301,19 +328,22 @@ def _step(engine: Engine, text: str, step: Function | Slice) -> str | None:
     return None
 
 
+def _clean(value: Any, normalise: bool) -> str:
+    """What parts of keys are made of."""
+    text = value if isinstance(value, str) else f"{float(value):.15g}"
+    return normalised(text) if normalise else text.strip()
+
+
 @dataclass(frozen=True)
 class PartsOfKeys:
     """What Python makes of values."""
 
     part: Part
     normalise: bool
-    text: bool
 
     def __call__(self, batch: Any) -> Any:
         import pyarrow
 
         given = batch.column(0)
-        clean = normalised if self.normalise else str.strip
-        written = given.to_pylist() if self.text else [f"{float(value):.15g}" for value in given.to_pylist()]
-        made = [self.part.of(clean(value)) or None for value in written]
+        made = [self.part.of(_clean(value, self.normalise)) or None for value in given.to_pylist()]
         return pyarrow.table({"given": given, "made": pyarrow.array(made, pyarrow.string())})
