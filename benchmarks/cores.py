@@ -129,6 +129,7 @@ class Stages:
         self.found: dict[str, dict[str, float]] = {}
         self._phase, self._at_best = "", at_best
         self._open: list[dict[str, float]] = []
+        self._within = False
         for module, name, stage in STAGES[part]:
             owner = importlib.import_module(module)
             *holder, last = name.split(".")
@@ -182,13 +183,16 @@ class Stages:
         def watched(task: Callable[[int], Any], n_chunks: int, n_jobs: int) -> list[Any]:
             if not self._open or threading.current_thread() is not threading.main_thread():
                 return run_chunks(task, n_chunks, n_jobs)
-            ends, found, total = [0.0] * self._at_best, [], 0.0
+            if self._within:  # a chunk of its own within one
+                return run_chunks(task, n_chunks, n_jobs)
+            ends, found, total, self._within = [0.0] * self._at_best, [], 0.0, True
             for chunk in range(n_chunks):
                 began = time.thread_time()
                 found.append(task(chunk))
                 took = time.thread_time() - began
                 total += took
                 heapq.heapreplace(ends, ends[0] + took)  # the thread that is free first takes the next chunk
+            self._within = False
             self._open[-1]["own chunked"] += total
             self._open[-1]["own best"] += max(ends)
             return found

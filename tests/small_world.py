@@ -58,7 +58,7 @@ def randomised(model: Any, seed: int, scale: float = 3.0) -> Any:
 def chain_of(model: Any, corpus: kf.Corpus) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Node, pair, start and end scores of a one-sentence corpus under the model, without constraints."""
     (block,) = model._decoder().blocks(Batch.of(corpus), lambda block: block)
-    node, pair, start, end, _ = model._potentials(block)
+    node, pair, start, end, _ = model._potentials(block, 1)
     return np.asarray(node, np.float64), pair[0] if len(pair) == 1 else pair[: len(node)], start, end
 
 

@@ -209,3 +209,14 @@ def test_entities_of_texts_are_those_of_the_general_way(models, texts):
         patch.setattr(extraction, "FEW_TOKENS", -1)
         general = [model.entities(texts) for model in models]
     assert [model.entities(texts) for model in models] == general
+
+
+@pytest.mark.parametrize("longest", [5, 600])
+def test_rows_of_more_tokens_than_a_block_of_the_kernel(features, longest):
+    rng, words = (
+        np.random.default_rng(longest),
+        ["Kim", "kim", "left", "Rome", "IL-2", ".", "3.5", "ROME", "the", "of", "new"],
+    )
+    sentences = [rng.choice(words, size).tolist() for size in rng.integers(1, longest, 4 * quick.BLOCK // longest + 3)]
+    for one in features.values():
+        same_rows(one, tagged(sentences, [1, len(sentences) - 1]))

@@ -286,7 +286,10 @@ def weight_argument(estimator: Any, weights: Array | None) -> dict[str, Any]:
 
 def predict_in_blocks(learner: Learner, table: Any, index: Array, aggregates: Aggregates | None, n_jobs: int) -> Array:
     """(m, L) for rows `index` of a table, with the `aggregates` of each run of them beside them. Put together a
-    block at a time, in threads, so a large graph is never copied whole, nor a sparse table filled in."""
+    block at a time, in threads, so a large graph is never copied whole, nor a sparse table filled in. Threads that the
+    base would start of its own are one in each of these: there is one kind of threads at a time."""
+    from threadpoolctl import ThreadpoolController
+
     out = np.empty((len(index), learner.n_labels))
     size = BLOCK_ROWS
     if sparse.issparse(table) and learner.fills_in:
@@ -301,7 +304,18 @@ def predict_in_blocks(learner: Learner, table: Any, index: Array, aggregates: Ag
                 side_by_side(table, index[span], None if aggregates is None else aggregates(span))
             )
 
-    run_chunks(run, -(-len(index) // size), n_jobs)
+    n_blocks = -(-len(index) // size)
+    if n_jobs == 1 or n_blocks < 2:
+        run_chunks(run, n_blocks, 1)
+    else:
+        pools = ThreadpoolController()
+
+        def alone(block: int) -> None:
+            with pools.limit(limits=1, user_api="openmp"):  # holds for the thread that asks, so each asks
+                run(block)
+
+        with pools.limit(limits=1, user_api="blas"):  # holds for all of them
+            run_chunks(alone, n_blocks, n_jobs)
     return finite(out, type(learner.estimator).__name__)
 
 

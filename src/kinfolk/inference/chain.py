@@ -250,9 +250,9 @@ class Potentials(NamedTuple):
     def chain(self) -> Chain:
         return Chain(*self[:4])
 
-    @property
-    def chunks(self) -> NDArray[np.int64]:
-        return even_bounds(self.starts, CHUNKS)
+    def chunks(self, n_jobs: int) -> NDArray[np.int64]:
+        """Bounds of runs of sequences for threads; for one thread there is no need to cut."""
+        return even_bounds(self.starts, CHUNKS if n_jobs > 1 else 1)
 
     @property
     def longest(self) -> int:
@@ -307,7 +307,7 @@ class ChainMarginals(NamedTuple):
 
 def marginals(potentials: Potentials, n_jobs: int = 1) -> ChainMarginals:
     """Posterior of every label at every token, and log Z of every sequence. NaN where nothing is allowed."""
-    chain, bounds, longest = potentials.chain, potentials.chunks, potentials.longest
+    chain, bounds, longest = potentials.chain, potentials.chunks(n_jobs), potentials.longest
     out, log_z = np.empty(chain.node.shape), np.empty(len(potentials.starts) - 1)
     factors = Factors(*map(exp_table, chain[1:]))
 
@@ -332,7 +332,7 @@ def _viterbi(chain, starts, longest, first_seq, last_seq, path, scores):
 
 def viterbi(potentials: Potentials, n_jobs: int = 1) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
     """The best labelling (n,) and its score for every sequence; -1 and -inf where nothing is allowed."""
-    chain, bounds, longest = potentials.chain, potentials.chunks, potentials.longest
+    chain, bounds, longest = potentials.chain, potentials.chunks(n_jobs), potentials.longest
     path, scores = np.empty(len(chain.node), np.int32), np.empty(len(potentials.starts) - 1)
 
     def run(chunk: int) -> None:
@@ -384,7 +384,7 @@ def _k_best(chain, first, m, k_best, paths, scores):
 
 def k_best(potentials: Potentials, k: int, n_jobs: int = 1) -> list[tuple[NDArray[np.int32], NDArray[np.float64]]]:
     """For every sequence its k best labellings (≤ k, m) and their scores, falling; fewer if fewer exist."""
-    chain, starts, bounds = potentials.chain, potentials.starts, potentials.chunks
+    chain, starts, bounds = potentials.chain, potentials.starts, potentials.chunks(n_jobs)
 
     def run(chunk: int) -> list[tuple[NDArray[np.int32], NDArray[np.float64]]]:
         answers = []

@@ -160,7 +160,7 @@ class Decoder(FittedDecoder):
 
         def of_block(block: Block) -> T:
             span = block.span
-            own = only_known(self.model._potentials(block), None if labels is None else labels[span])
+            own = only_known(self.model._potentials(block, 1), None if labels is None else labels[span])
             return task(block, span, self._constrained(own) if constrained else own)
 
         return self.blocks(batch, of_block)
@@ -304,7 +304,7 @@ class ChainTagger(Tagger):
     weights_: Weights = field(init=False)
 
     @abstractmethod
-    def _potentials(self, block: Block) -> Potentials:
+    def _potentials(self, block: Block, n_jobs: int) -> Potentials:
         """Scores of a block to the chain whose labellings have the model's probabilities."""
 
     def _by_posterior(self) -> bool:
@@ -428,7 +428,7 @@ class LinearChainCRF(ChainTagger):
         node[:, names.index(OUTSIDE)] -= self.outside_penalty / self.temperature_
         return potentials._replace(node=node)
 
-    def _potentials(self, block: Block) -> Potentials:
+    def _potentials(self, block: Block, n_jobs: int) -> Potentials:
         return Potentials.of(from_the_top(block.node), block.pair, block.starts, block.start)
 
     def predict_k_best(self, X: Any, k: int, forced: bool = False, *, vectors: Any = None) -> KBest:
@@ -458,8 +458,8 @@ class MEMM(ChainTagger):
 
     LOSS: ClassVar[str] = "memm"
 
-    def _potentials(self, block: Block) -> Potentials:
-        return conditional_potentials(from_the_top(block.node), block.pair, block.start, block.starts)
+    def _potentials(self, block: Block, n_jobs: int) -> Potentials:
+        return conditional_potentials(from_the_top(block.node), block.pair, block.start, block.starts, n_jobs)
 
     def _by_posterior(self) -> bool:
         return self.decode == "posterior"
@@ -489,6 +489,6 @@ class MaxEnt(ChainTagger):
         if self.constrain and coding.inner is not None:
             check_labels(len(coding.classes), "set `constrain=False`, so that no tag asks for the one before it")
 
-    def _potentials(self, block: Block) -> Potentials:
+    def _potentials(self, block: Block, n_jobs: int) -> Potentials:
         n_labels = block.node.shape[1]
         return Potentials.of(from_the_top(block.node), np.zeros((n_labels, n_labels)), block.starts)

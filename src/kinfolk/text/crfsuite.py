@@ -86,7 +86,7 @@ class CRFsuiteChain(ChainTagger):
     def _new_features(self, batch: Batch) -> tuple[FeatureSet, TokenFeatures | None]:
         return DictFeatures(1, false=True), None
 
-    def _potentials(self, block: Block) -> Potentials:
+    def _potentials(self, block: Block, n_jobs: int) -> Potentials:
         return Potentials.of(from_the_top(block.node), block.pair, block.starts, block.start)
 
     def _learned(
