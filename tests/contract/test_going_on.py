@@ -53,14 +53,15 @@ GOES_ON: dict[str, tuple[Callable[[], Any], Any]] = {
 @pytest.mark.filterwarnings("ignore::kinfolk.errors.GainWarning", "ignore::kinfolk.errors.ConvergenceWarning")
 def test_a_run_that_was_stopped_ends_with_the_same_model(name: str, tmp_path: Path):
     make, data = GOES_ON[name]
+    loose = {key: 0.1 for key, value in make().get_params().items() if key.endswith("tolerance") and value == 0.01}
 
-    def fit(path: Path) -> Any:
-        return make().fit(data, checkpoint=path)
+    def fit(path: Path | None) -> Any:
+        return make().set_params(**loose).fit(data, checkpoint=path)
 
-    undisturbed = make().fit(data)
+    undisturbed = fit(None)
     n = number_of_writes(fit, tmp_path / "count.kinfolk-run")
     assert n >= 3
-    for i, kills in enumerate([[1, n // 3], [n // 2], [n - 1, 1]]):
+    for i, kills in enumerate([[1, n // 3], [n // 2, n - 1 - n // 2, 1]]):
         path = tmp_path / f"{i}.kinfolk-run"
         assert same_state(after_kills(fit, path, kills), undisturbed), kills
         with killed_after(1):  # nothing is left to do, nor to be written

@@ -10,15 +10,14 @@ records   customers who filled in a short form several times, in a hurry: typos,
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from statistics import fmean, stdev
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -48,14 +47,15 @@ Log = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Sizes:
-    """documents to train on, with as many to test; papers, half of them to test; records, half to test."""
+    """documents to train on, with twice as many to test; papers, half of them to test; records, half to test."""
 
-    documents: int = 100
+    documents: int = 50
     papers: int = 1500
     records: int = 1000
 
 
-SIZES, TINY = Sizes(), Sizes(3, 40, 40)
+SIZES, TINY = Sizes(), Sizes(2, 40, 40)
+LOOSE: dict[str, Any] = {"tolerance": 0.1, "verbose": 1}  # of both taggers: more training changes no gain
 
 
 @dataclass(frozen=True)
@@ -76,53 +76,84 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Trained:
-    """The collective models with what they were tested on, for a report.
-
-    tagger, corpus    the mixture of parents, and documents it has not seen, with their true labels
-    stacked, graph    the stacked model, and the papers as it saw them: without the topics of those to be predicted
-    truth             the papers with all topics
-    linker, records   the linker, and records of customers it has not seen, with their true clusters
-    """
+class Tokens:
+    """The mixture of parents, and documents it has not seen, with their true labels."""
 
     tagger: MixtureTagger
     corpus: Corpus
+    comparison: Comparison
+
+    def parts(self) -> list[Part]:
+        from kinfolk.report.training import training_part
+
+        training = training_part(self.tagger)
+        return [_document(self), *([training] if training else [])]
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """The stacked model, the papers as it saw them, without the topics of those to be predicted, and with all."""
+
     stacked: StackedNodes
     graph: Graph
     truth: Graph
+    comparison: Comparison
+
+    def parts(self) -> list[Part]:
+        return [_node(self)]
+
+
+@dataclass(frozen=True)
+class Records:
+    """The linker, and records of customers it has not seen, with their true clusters."""
+
     linker: Linker
     records: Mentions
-    comparisons: tuple[Comparison, ...]
+    comparison: Comparison
+
+    def parts(self) -> list[Part]:
+        return [_clusters(self)]
 
 
-def trained(seed: int = 0, sizes: Sizes = SIZES, log: Log = lambda text: None) -> Trained:
-    """Generate, train and compare."""
-    tagger, corpus, tokens = _tokens(seed, sizes.documents, log)
-    stacked, graph, truth, nodes = _nodes(seed, sizes.papers, log)
-    linker, customers, links = _records(seed, sizes.records, log)
-    return Trained(tagger, corpus, stacked, graph, truth, linker, customers, (tokens, nodes, links))
+Alone = tuple[float, float]  # the score of a local model, and the seconds that it took
 
 
-def _tokens(seed: int, documents: int, log: Log) -> tuple[MixtureTagger, Corpus, Comparison]:
-    from kinfolk.datasets.newswire import newswire_split
+def tokens_alone(seed: int, sizes: Sizes) -> Alone:
     from kinfolk.text.chain import LinearChainCRF
+
+    train, test = _newswire(seed, sizes)
+    began = time.perf_counter()
+    score = 100 * LinearChainCRF(**LOOSE).fit(train).score(test)
+    return score, time.perf_counter() - began
+
+
+def tokens(seed: int, sizes: Sizes, log: Log, alone: Alone | None = None) -> Tokens:
+    """`alone`: what the local model came to, where it is known; else it is trained first."""
     from kinfolk.text.mixture import MixtureTagger
 
-    train, test = newswire_split(documents, documents, seed=seed)
+    train, test = _newswire(seed, sizes)
     log(f"tokens: {train.n_tokens:,} words of newswire to train on")
+    before, seconds = alone or tokens_alone(seed, sizes)
     began = time.perf_counter()
-    local, collective = LinearChainCRF(verbose=1), MixtureTagger(mixing="learned", verbose=1)
-    before, after = (100 * model.fit(train).score(test) for model in (local, collective))
+    collective = MixtureTagger(mixing="learned", **LOOSE).fit(train)
+    after = 100 * collective.score(test)
     names = ("tokens", "entity F1", "linear-chain CRF", "mixture of parents")
-    return collective, test, Comparison(*names, before, after, time.perf_counter() - began)
+    return Tokens(collective, test, Comparison(*names, before, after, seconds + time.perf_counter() - began))
 
 
-def _nodes(seed: int, papers: int, log: Log) -> tuple[StackedNodes, Graph, Graph, Comparison]:
+def _newswire(seed: int, sizes: Sizes) -> tuple[Corpus, Corpus]:
+    from kinfolk.datasets.newswire import newswire_split
+
+    return newswire_split(sizes.documents, 2 * sizes.documents, seed=seed)
+
+
+def nodes(seed: int, sizes: Sizes, log: Log) -> Nodes:
     from sklearn.linear_model import LogisticRegression
 
     from kinfolk.datasets.citations import generate_citations
     from kinfolk.graph.stacked import StackedNodes
 
+    papers = sizes.papers
     truth = generate_citations(papers, seed=seed)
     log(f"nodes: {papers:,} papers, {truth.relations['cites'].nnz:,} citations")
     began = time.perf_counter()
@@ -136,14 +167,14 @@ def _nodes(seed: int, papers: int, log: Log) -> tuple[StackedNodes, Graph, Graph
     answers = local.predict(truth.features[hidden]), collective.predict(graph)[hidden]
     before, after = (100 * float((answer == gold[hidden]).mean()) for answer in answers)
     names = ("nodes", "accuracy", "logistic regression", "stacked, 2 levels")
-    return collective, graph, truth, Comparison(*names, before, after, time.perf_counter() - began)
+    return Nodes(collective, graph, truth, Comparison(*names, before, after, time.perf_counter() - began))
 
 
-def _records(seed: int, records: int, log: Log) -> tuple[Linker, Mentions, Comparison]:
+def records(seed: int, sizes: Sizes, log: Log) -> Records:
     from kinfolk.datasets.customers import generate_customers
     from kinfolk.linking.linker import Linker
 
-    drawn = generate_customers(records, seed=seed, **CARELESS)
+    drawn = generate_customers(sizes.records, seed=seed, **CARELESS)
     people = replace(drawn, columns={name: drawn.columns[name] for name in FORM})
     assert people.clusters is not None
     train, test = (people.take(people.clusters % 2 == half) for half in (0, 1))  # no customer is in both
@@ -154,7 +185,7 @@ def _records(seed: int, records: int, log: Log) -> tuple[Linker, Mentions, Compa
     before = 100 * local.fit(train).evaluate(test)["pairs before"]["f1"]  # each pair by itself
     after = 100 * collective.fit(train).evaluate(test)["pairs"]["f1"]
     names = ("records", "pairwise F1", "pairs one by one", "clustered pairs")
-    return collective, test, Comparison(*names, before, after, time.perf_counter() - began)
+    return Records(collective, test, Comparison(*names, before, after, time.perf_counter() - began))
 
 
 # -- The page: what the company adds, and a case of each -----------------------------------------------
@@ -167,18 +198,15 @@ CLUSTERS = 12
 DOCUMENTS = 10  # among the first so many the one with the most long edges is shown
 
 
-def write_demo_report(path: Path, models: Trained) -> Path:
-    """Write one page about the trained models and what they say of their test data; its path."""
+def write_demo_report(path: Path, comparisons: Sequence[Comparison], parts: Sequence[Part]) -> None:
+    """Write one page about what the trained models say of their test data; how training went comes last."""
     from kinfolk.report.page import write_report
-    from kinfolk.report.training import training_part
 
-    parts = [_gains(models.comparisons), _document(models), _node(models), _clusters(models)]
-    training = training_part(models.tagger)
-    write_report(path, "What the company adds", [*parts, *([training] if training else [])], ABOUT_PAGE)
-    return path
+    in_order = sorted(parts, key=lambda part: part.kind == "training")
+    write_report(path, "What the company adds", [_gains(comparisons), *in_order], ABOUT_PAGE)
 
 
-def _gains(comparisons: tuple[Comparison, ...]) -> Part:
+def _gains(comparisons: Sequence[Comparison]) -> Part:
     from kinfolk.report.page import Part
 
     rows = [
@@ -192,7 +220,7 @@ def _gains(comparisons: tuple[Comparison, ...]) -> Part:
     return Part("table", "Alone and with company", data)
 
 
-def _document(models: Trained) -> Part:
+def _document(models: Tokens) -> Part:
     """The text with the most names that look at each other."""
     from kinfolk.text.batch import Batch
     from kinfolk.text.explain import document_part, label_document, one_document
@@ -204,7 +232,7 @@ def _document(models: Trained) -> Part:
     return document_part(labelled, f"Tokens: document {chosen} of the newswire")
 
 
-def _node(models: Trained) -> Part:
+def _node(models: Nodes) -> Part:
     """A paper whose words alone mislead, and which its neighbours set right; failing that, the first unlabelled one."""
     from kinfolk.graph.explain import explained_part
     from kinfolk.graph.stacked import explained_levels
@@ -223,7 +251,7 @@ def _node(models: Trained) -> Part:
     return replace(part, title=f"Nodes: paper {graph.ids[node]}, “{part.data['nodes'][0]['title']}”")
 
 
-def _clusters(models: Trained) -> Part:
+def _clusters(models: Records) -> Part:
     from kinfolk.linking.page import Linked
     from kinfolk.report.page import Part
 
@@ -308,15 +336,10 @@ def demo(
     from kinfolk.core.modelfile import check_writable
 
     check_writable(report)
-    found: list[tuple[Comparison, ...]] = []
-    with _compiled_from_the_end():
-        trained(0, TINY)
-        for number in range(seed, seed + seeds):
-            models = trained(number, SIZES, _log)
-            found.append(models.comparisons)
-            if number == seed:
-                write_demo_report(report, models)
-    summaries = [Summary(runs) for runs in zip(*found, strict=True)]
+    found = all_worlds(range(seed, seed + seeds), SIZES)
+    comparisons, parts = zip(*found.values(), strict=True)
+    write_demo_report(report, [runs[0] for runs in comparisons], [part for some in parts for part in some])
+    summaries = [Summary(runs) for runs in comparisons]
     if as_json:
         tasks = [summary.as_dict() for summary in summaries]
         show_json({"seeds": [*range(seed, seed + seeds)], "tasks": tasks, "report": str(report)})
@@ -335,40 +358,68 @@ def _log(text: str) -> None:
         typer.echo(text, err=True)
 
 
-# -- The first time ------------------------------------------------------------------------------------
+# -- Two worlds at a time ------------------------------------------------------------------------------
 #
-# numba compiles one kernel at a time in a process, so a second process compiles those that are needed last, while this
-# one begins with the first. Each finds on disk what the other has done.
+# Where there are two cores a second process has the records, the nodes and the local model of tokens, and this one the
+# mixture of parents. numba compiles one kernel at a time in a process; these have few in common.
+
+WORLDS: dict[str, Callable[[int, Sizes, Log], Tokens | Nodes | Records]] = {
+    "tokens": tokens, "nodes": nodes, "records": records,
+}  # fmt: skip
+BESIDE = ("records", "nodes")
+Found = tuple[list[Comparison], list["Part"]]  # of one world: a comparison a seed, and what is shown of the first seed
 
 
-@contextmanager
-def _compiled_from_the_end() -> Iterator[None]:
-    from kinfolk.core.kernels import is_first_use
+def all_worlds(seeds: range, sizes: Sizes) -> dict[str, Found]:
+    """What came of each."""
     from kinfolk.core.threads import resolve_jobs
 
-    if not is_first_use("kinfolk.inference.clustering"):
-        yield
-        return
-    _log("getting ready: the first time, numeric kernels are compiled, which takes half a minute")
-    beside = resolve_jobs(-1) > 1 and subprocess.Popen(
-        [sys.executable, "-m", "kinfolk.cli.demo"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    if resolve_jobs(-1) < 2:
+        return {name: one_world(name, seeds, sizes) for name in WORLDS}
+    given = map(str, [seeds.start, seeds.stop, *astuple(sizes)])
+    command = [sys.executable, "-m", "kinfolk.cli.demo", *given]
+    other = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:
-        yield
+        runs, parts = one_world("tokens", seeds, sizes, alone=(0.0, 0.0))
+        said, _ = other.communicate()
     finally:
-        if beside:
-            beside.kill()
-            beside.wait()
+        other.kill()
+        other.wait()
+    if other.returncode:  # what went wrong there is told here
+        return {name: one_world(name, seeds, sizes) for name in WORLDS}
+    beside, alone = _told(said)
+    scored = [replace(run, local_score=score, seconds=seconds + run.seconds)
+              for run, (score, seconds) in zip(runs, alone, strict=True)]  # fmt: skip
+    return {"tokens": (scored, parts), **{name: beside[name] for name in WORLDS if name in beside}}
 
 
-def _compile_the_last_first() -> None:
-    linker, customers, links = _records(0, TINY.records, lambda text: None)
-    stacked, graph, truth, nodes = _nodes(0, TINY.papers, lambda text: None)
-    tagger, corpus, tokens = _tokens(0, TINY.documents, lambda text: None)
-    with TemporaryDirectory() as folder:
-        models = Trained(tagger, corpus, stacked, graph, truth, linker, customers, (tokens, nodes, links))
-        write_demo_report(Path(folder, "demo.html"), models)
+def one_world(name: str, seeds: range, sizes: Sizes, **given: Any) -> Found:
+    """Kernels are compiled or loaded first, by so little data that the seconds told are those of training."""
+    WORLDS[name](0, TINY, lambda text: None, **given)
+    first = WORLDS[name](seeds[0], sizes, _log, **given)
+    others = (WORLDS[name](seed, sizes, _log, **given) for seed in seeds[1:])
+    return [first.comparison, *(one.comparison for one in others)], first.parts()
+
+
+def _tell(seeds: range, sizes: Sizes) -> str:
+    """What the second process has found, as JSON: of what is shown, what a page holds of it."""
+    from kinfolk.report.page import plain
+
+    found = {name: one_world(name, seeds, sizes) for name in BESIDE}
+    worlds = {name: [[*map(vars, runs)], plain([*map(vars, parts)])] for name, (runs, parts) in found.items()}
+    tokens_alone(0, TINY)
+    return json.dumps([worlds, [tokens_alone(seed, sizes) for seed in seeds]])
+
+
+def _told(said: bytes) -> tuple[dict[str, Found], list[Alone]]:
+    from kinfolk.report.page import Part
+
+    worlds, alone = json.loads(said)
+    found = {name: ([Comparison(**run) for run in runs], [Part(**part) for part in parts])
+             for name, (runs, parts) in worlds.items()}  # fmt: skip
+    return found, alone
 
 
 if __name__ == "__main__":
-    _compile_the_last_first()
+    start, stop, *sizes = map(int, sys.argv[1:])
+    sys.stdout.write(_tell(range(start, stop), Sizes(*sizes)))
