@@ -57,8 +57,8 @@ def test_on_few_tokens_levels_are_trained_to_the_end(trainings: list[Any]) -> No
 def test_one_fold_of_many_tokens_is_asked_and_all_of_few(
     trainings: list[Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A base, three without a fold, a level above; and to choose the depth by, for each fold asked two bases and a level
-    above that know nothing of it."""
+    """A base, three without a fold, a level above; and to choose the depth by, for each fold asked two bases and a
+    level above that know nothing of it."""
     base = kf.LinearChainCRF(tolerance=0.1, n_jobs=1)
     whole = kf.StackedTagger(base, n_jobs=1).fit(NEWS).gain_
     assert len(trainings) == 5 + 3 * 3 and whole is not None

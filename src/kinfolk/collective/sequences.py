@@ -192,7 +192,7 @@ def _evened(rows: SparseRows) -> tuple[Csr, Array | None]:
 
 
 @njit(nogil=True, cache=True)
-def _even(indices, values, squares, times, scale, evened):
+def _even(indices, values, squares, times, scale, evened):  # type: ignore[no-untyped-def]
     for p in range(len(indices)):
         squares[indices[p]] += np.float64(values[p]) ** 2
         times[indices[p]] += 1

@@ -184,6 +184,8 @@ class Training:
             rows = np.flatnonzero(np.isin(folds, members))
             part = self._aggregates(level, votes, index[rows])
             assert part is not None
+            if len(sources) == 1:
+                return part
             out = np.empty((len(index), part.shape[1]), part.dtype) if out is None else out
             out[rows] = part
         return out

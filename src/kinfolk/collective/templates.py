@@ -277,8 +277,9 @@ class Window(NeighbourTemplate):
         if self.template is not None:
             said = np.empty((neighbourhood.n, self.template.width(votes.shape[1])), votes.dtype)
             self.template.write(neighbourhood, votes, np.arange(neighbourhood.n), said)
-        offsets = np.array(self.offsets, np.int64)
-        _write_window(said, corpus.sentence_starts, corpus.token_sentences, rows, offsets, out)
+        starts, offsets = corpus.sentence_starts, np.array(self.offsets, np.int64)
+        sentences = np.repeat(np.arange(len(starts) - 1, dtype=np.int32), np.diff(starts))
+        _write_window(said, starts, sentences, rows, offsets, out)
 
     def spec(self) -> dict[str, Any]:
         inner = {} if self.template is None else {"told": self.template.spec()}
@@ -286,7 +287,7 @@ class Window(NeighbourTemplate):
 
 
 @njit(cache=True, nogil=True)
-def _write_window(said, starts, sentences, rows, offsets, out):
+def _write_window(said, starts, sentences, rows, offsets, out):  # type: ignore[no-untyped-def]
     """What is said at each offset within the sentence, side by side; 0 beyond it."""
     width = said.shape[1]
     for i in range(len(rows)):

@@ -139,15 +139,15 @@ def received(
         votes = own.copy()
         set_known(votes, coding.known(batch.corpus))
     everyone, mine = np.arange(batch.corpus.n_tokens), own if model.own else None
-    return replace(batch, extra=token_aggregates(templates, around, votes, mine, everyone).astype(np.float32))
+    return replace(batch, extra=token_aggregates(templates, around, votes, mine, everyone))
 
 
 def token_aggregates(
     templates: TemplateSet, neighbourhood: Neighbourhood, votes: Array, own: Array | None, index: Array
 ) -> Array:
-    """(m, q). Probabilities too small to matter count as 0, so that rows stay short."""
+    """float32 (m, q). Probabilities too small to matter count as 0, so that rows stay short."""
     mine = None if own is None else np.where(own < FAINT, 0.0, own)
-    return templates.rows(neighbourhood, np.where(votes < FAINT, 0.0, votes), index, mine)
+    return templates.rows(neighbourhood, np.where(votes < FAINT, 0.0, votes), index, mine).astype(np.float32)
 
 
 def token_votes(tagger: Tagger, batch: Batch, coding: LabelCoding, forced: bool) -> Array:
