@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from kinfolk.core.checkpoint import running
 from kinfolk.core.data import BOUNDS, LARGEST_VALUE, read_only
-from kinfolk.core.kernels import Csr
-from kinfolk.core.kernels import njit
+from kinfolk.core.kernels import Csr, njit
 from kinfolk.core.threads import release_free_memory
 from kinfolk.core.training import Callback, Convergence, TrainingPlan
 from kinfolk.errors import InputError
