@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import kinfolk as kf
+from kinfolk.collective import sequences
 from kinfolk.text import stacked, tagger
 from kinfolk.text.batch import Batch
 
@@ -55,16 +57,17 @@ def test_on_few_tokens_levels_are_trained_to_the_end(trainings: list[Any]) -> No
 def test_one_fold_of_many_tokens_is_asked_and_all_of_few(
     trainings: list[Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A base, three without a fold, a level above; and to choose the depth by, one more level for each fold asked."""
+    """A base, three without a fold, a level above; and to choose the depth by, for each fold asked two bases and a
+    level above that know nothing of it."""
     base = kf.LinearChainCRF(tolerance=0.1, n_jobs=1)
     whole = kf.StackedTagger(base, n_jobs=1).fit(NEWS).gain_
-    assert len(trainings) == 5 + 3 and whole is not None
+    assert len(trainings) == 5 + 3 * 3 and whole is not None
     trainings.clear()
     monkeypatch.setattr(stacked, "LARGE_CORPUS", 100)
     model = kf.StackedTagger(base, n_jobs=1).fit(NEWS)
     part = model.gain_
     model.save(tmp_path / "model")
-    assert len(trainings) == 5 + 1 and part is not None and kf.load_model(tmp_path / "model").gain_ == part
+    assert len(trainings) == 5 + 3 and part is not None and kf.load_model(tmp_path / "model").gain_ == part
     assert part.n < whole.n == NEWS.n_documents
 
 
@@ -75,3 +78,81 @@ def test_as_many_folds_as_it_takes(sizes: tuple[int, ...], asked: int, monkeypat
     training: Any = SimpleNamespace(scheme=SimpleNamespace(n_folds=3))
     instances: Any = SimpleNamespace(fold=fold)
     assert stacked.folds_to_choose_by(training, instances) == asked
+
+
+@pytest.fixture
+def fewer(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, bool]]:
+    """Of each CRF that is trained: how many documents it sees, and whether fewer passes do."""
+    seen: list[tuple[int, bool]] = []
+    fit = kf.LinearChainCRF.fit
+
+    def watched(self: Any, X: Any, *given: Any, **named: Any) -> Any:
+        seen.append((Batch.of(X).corpus.n_documents, self._fewer))
+        return fit(self, X, *given, **named)
+
+    monkeypatch.setattr(kf.LinearChainCRF, "fit", watched)
+    return seen
+
+
+def test_where_training_stops_early_two_folds_and_fewer_passes_do(
+    fewer: list[tuple[int, bool]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tagger, "LARGE_CORPUS", NEWS.n_tokens - 1)
+    model = kf.StackedTagger(kf.LinearChainCRF(n_jobs=1), n_jobs=1).fit(NEWS)
+    assert sorted({*model.folds_.tolist()}) == [0, 1]
+    assert [of for of in fewer if of[0] == 9] == [(9, False), (9, False)], "the levels that are kept"
+    assert all(few for documents, few in fewer if documents < 9)
+    assert model.gain_ is not None and model.gain_.folds == 2
+
+
+def test_models_of_folds_are_trained_as_far_as_others_where_passes_do_not_do(
+    fewer: list[tuple[int, bool]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tagger, "LARGE_CORPUS", NEWS.n_tokens - 1)
+    monkeypatch.setattr(sequences, "LEARNED", 0.0)
+    kf.StackedTagger(kf.LinearChainCRF(n_jobs=1), depth=1, n_jobs=1).fit(NEWS)
+    assert len(fewer) == 4 and not any(few for _, few in fewer)
+
+
+def across(votes: Any, relations: Any) -> Any:
+    """The vote of the token that stands first in the corpus."""
+    return np.repeat(votes[:1], len(votes), axis=0)
+
+
+@pytest.mark.parametrize("settings", [{"guard": True}, {"depth": 2}, {"templates": [across]}])
+def test_more_than_two_folds_where_two_are_hidden_at_a_time(
+    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tagger, "LARGE_CORPUS", NEWS.n_tokens - 1)
+    model = kf.StackedTagger(kf.LinearChainCRF(n_jobs=1), n_jobs=1, **settings).fit(NEWS)
+    assert sorted({*model.folds_.tolist()}) == [0, 1, 2]
+
+
+def test_too_few_documents_to_choose_by_leave_the_level_above() -> None:
+    """One document beside the hidden one cannot be halved."""
+    model = kf.StackedTagger(kf.LinearChainCRF(tolerance=0.1, n_jobs=1), n_jobs=1).fit(kf.generate_newswire(2))
+    assert model.gain_ is None and len(model.levels_) == 2
+
+
+def test_what_chooses_the_depth_never_saw_the_documents_it_is_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With labels of one fold's documents changed, what is said of them stays as it is: neither the level that is asked
+    nor the models it learned to listen to have seen them."""
+    base, said = kf.LinearChainCRF(tolerance=0.1, n_jobs=1), []
+
+    def kept(training: Any, instances: Any, labelled: Any, mine: Any) -> Any:
+        found = by_level(training, instances, labelled, mine)
+        if instances.fold[labelled[mine]][0] == 0:
+            said.append((labelled[mine], found))
+        return found
+
+    by_level = stacked._hidden_by_level
+    monkeypatch.setattr(stacked, "_hidden_by_level", kept)
+    fold = kf.StackedTagger(base, n_jobs=1).fit(NEWS).folds_
+    labels = NEWS.labels
+    turned = labels.codes.copy()
+    hidden = np.flatnonzero(fold == 0)
+    turned[hidden] = labels.values.index("O")
+    kf.StackedTagger(base, n_jobs=1).fit(NEWS.with_labels(replace(labels, codes=turned), NEWS.scheme))
+    (one, first), (other, second) = said
+    np.testing.assert_array_equal(one, other)
+    np.testing.assert_allclose(first, second, rtol=1e-5, atol=1e-7)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from kinfolk.core.checkpoint import running
 from kinfolk.core.data import BOUNDS, LARGEST_VALUE, read_only
-from kinfolk.core.kernels import Csr
+from kinfolk.core.kernels import Csr, njit
 from kinfolk.core.threads import release_free_memory
 from kinfolk.core.training import Callback, Convergence, TrainingPlan
 from kinfolk.errors import InputError
@@ -40,6 +40,9 @@ DENSE_STEP = 3.0
 # Passes that are all there is, chosen on held-out documents of the corpora of `benchmarks/stopping.py`: more of them
 # score no higher, and make models surer of what they say than they should be.
 PASSES = 8
+# Of models that hide a fold, whose answers are what a level above learns from: on held-out fifths of eng.train, GENIA
+# and Enron that level is as good as over models of 8 passes.
+FEWER = 4
 STEP = 0.2  # η, of features whose squared gradients are kept
 MET = 0.1  # what these begin with: the first step is STEP / MET^⅜ times the gradient
 RIDGE = 0.25  # the share of l2 that shrinks weights: steps are longer than those of plain descent
@@ -91,7 +94,8 @@ def train(
     start = no_weights(objective.shape) if initial is None else initial
     passed = _passed(kind, data, objective, plan, watch, start) if early else None
     if passed is not None:
-        if initial is not None or watch.stopped or watch.losses[-1] <= LEARNED * watch.losses[0]:
+        enough = plan.fewer or watch.losses[-1] <= LEARNED * watch.losses[0]
+        if initial is not None or watch.stopped or enough:
             return watch.finished(Minimum(passed, watch.losses[-1], len(watch.losses), 0, "stopped"), began)
         watch.losses.clear()
     if initial is None and plan.l1 == 0 and (passed is not None or not early):  # a lasso wants zeros to start from
@@ -132,7 +136,8 @@ def _passed(
     n, n_sparse = (len(data.starts) - 1) * mean, data.rows.n_sparse
     passes = _Passes(kind, csr, _dense_steps(data, STEP, objective.dense_l2 / n), data.token_weights / mean, mean)
     met = np.full(n_sparse + 1, MET, np.float32)
-    how: dict[str, Any] = {"shrink": RIDGE * plan.l2 / n, "rate": STEP, "passes": PASSES, "squares": met}
+    how: dict[str, Any] = {"shrink": RIDGE * plan.l2 / n, "rate": STEP, "squares": met}
+    how["passes"] = FEWER if plan.fewer else PASSES
     begin = start.copy()
     if scale is not None:
         objective.shape.split(begin).node[:n_sparse] *= scale[:, None]
@@ -180,10 +185,22 @@ def _evened(rows: SparseRows) -> tuple[Csr, Array | None]:
     _, indices, values = rows.csr
     if not len(values):
         return rows.csr, None
-    squares = np.bincount(indices, values.astype(np.float64) ** 2, rows.n_sparse)
-    scale = np.sqrt(squares / np.maximum(np.bincount(indices, minlength=rows.n_sparse), 1)).astype(values.dtype)
-    scale[scale == 0] = 1
-    return rows.csr._replace(values=read_only(values / scale[indices])), scale
+    scale, evened = np.empty(rows.n_sparse, values.dtype), np.empty_like(values)
+    _even(indices, values, np.zeros(rows.n_sparse), np.zeros(rows.n_sparse, np.int64), scale, evened)
+    return rows.csr._replace(values=read_only(evened)), scale
+
+
+@njit(nogil=True, cache=True)
+def _even(indices, values, squares, times, scale, evened):  # type: ignore[no-untyped-def]
+    for p in range(len(indices)):
+        squares[indices[p]] += np.float64(values[p]) ** 2
+        times[indices[p]] += 1
+    for feature in range(len(scale)):
+        scale[feature] = np.sqrt(squares[feature] / max(1, times[feature]))
+        if scale[feature] == 0:
+            scale[feature] = 1
+    for p in range(len(indices)):
+        evened[p] = values[p] / scale[indices[p]]
 
 
 def _dense_steps(data: TrainingData, rate: float, shrink: float) -> Dense:

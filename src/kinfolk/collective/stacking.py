@@ -184,6 +184,8 @@ class Training:
             rows = np.flatnonzero(np.isin(folds, members))
             part = self._aggregates(level, votes, index[rows])
             assert part is not None
+            if len(sources) == 1:
+                return part
             out = np.empty((len(index), part.shape[1]), part.dtype) if out is None else out
             out[rows] = part
         return out
@@ -307,7 +309,7 @@ class StackedModel(Guarded):
             raise SettingError.saying("a ceiling knows the labels it is scored on: cross_fit needs `known='crossfit'`")
         kind = "none" if known == "ceiling" else self.cross_fitting
         n_folds = int(instances.fold.max(initial=0)) + 1
-        crossing = _looks_across(instances) if kind == "strict" else True
+        crossing = looks_across(instances) if kind == "strict" else True
         scheme = CrossFitting(kind, n_folds, known in ("true", "ceiling"), crossing, estimate)
         most = scheme.most_hidden(depth)
         if most >= n_folds and kind != "none":
@@ -355,7 +357,7 @@ class StackedModel(Guarded):
         whole(1).check("folds", self.dealt)
 
 
-def _looks_across(instances: Any) -> bool:
+def looks_across(instances: Any) -> bool:
     """Whether any template leads from one fold to another."""
     fold = instances.fold
     for template in instances.templates.of_predictions:
@@ -373,17 +375,23 @@ def _looks_across(instances: Any) -> bool:
 
 
 def folds_of(
-    model: Any, labels: Array, groups: Array, split: str, order: Array | None = None, unit: str = "instances"
+    model: Any,
+    labels: Array,
+    groups: Array,
+    split: str,
+    order: Array | None = None,
+    unit: str = "instances",
+    dealt: Any = None,
 ) -> NDArray[np.int32]:
     """The fold of each instance; -1 for those without label. `order`: the node of the caller's in each row; `unit`:
-    what instances are called."""
-    labelled = labels >= 0
-    if not isinstance(model.dealt, int | np.integer):
-        return _given_folds(model.dealt, labelled, order)
+    what instances are called; `dealt`: how many folds, or of each instance its own, in the place of the model's."""
+    labelled, dealt = labels >= 0, model.dealt if dealt is None else dealt
+    if not isinstance(dealt, int | np.integer):
+        return _given_folds(dealt, labelled, order)
     n_groups = len(np.unique(groups[labelled]))
     by_group = split == "group" or (split == "auto" and n_groups > 1)
     n_units = n_groups if by_group else int(labelled.sum())
-    n_folds = int(model.dealt)
+    n_folds = int(dealt)
     if n_folds < 2:
         raise SettingError("folds", n_folds, "2 or more")
     if by_group and split == "auto":

@@ -26,6 +26,7 @@ from scipy import sparse
 
 from kinfolk.collective.aggregate import ANY, LARGEST, MEAN, SHARE, SUM, aggregate, lay_out, padded, sparse_aggregate
 from kinfolk.collective.relations import LinkRule, Neighbourhood, Relation, Rule
+from kinfolk.core.kernels import njit
 from kinfolk.core.modelfile import Functions, class_in_file, class_named, given_again, name_in_file
 from kinfolk.core.settings import whole_to
 from kinfolk.errors import InputError, ModelFileError, SettingError
@@ -276,19 +277,26 @@ class Window(NeighbourTemplate):
         if self.template is not None:
             said = np.empty((neighbourhood.n, self.template.width(votes.shape[1])), votes.dtype)
             self.template.write(neighbourhood, votes, np.arange(neighbourhood.n), said)
-        width, lengths = said.shape[1], np.diff(corpus.sentence_starts)
-        first = np.repeat(corpus.sentence_starts[:-1], lengths)[rows]
-        last = np.repeat(corpus.sentence_starts[1:], lengths)[rows]
-        for slot, offset in enumerate(self.offsets):
-            there = rows + offset
-            inside = (there >= first) & (there < last)
-            block = out[:, slot * width : (slot + 1) * width]
-            block[inside] = said[there[inside]]
-            block[~inside] = 0.0
+        starts, offsets = corpus.sentence_starts, np.array(self.offsets, np.int64)
+        sentences = np.repeat(np.arange(len(starts) - 1, dtype=np.int32), np.diff(starts))
+        _write_window(said, starts, sentences, rows, offsets, out)
 
     def spec(self) -> dict[str, Any]:
         inner = {} if self.template is None else {"told": self.template.spec()}
         return {"template": "Window", "size": int(self.size), **inner}
+
+
+@njit(cache=True, nogil=True)
+def _write_window(said, starts, sentences, rows, offsets, out):  # type: ignore[no-untyped-def]
+    """What is said at each offset within the sentence, side by side; 0 beyond it."""
+    width = said.shape[1]
+    for i in range(len(rows)):
+        first, last = starts[sentences[rows[i]]], starts[sentences[rows[i]] + 1]
+        for slot in range(len(offsets)):
+            there = rows[i] + offsets[slot]
+            inside = first <= there < last
+            for c in range(width):
+                out[i, slot * width + c] = said[there, c] if inside else 0.0
 
 
 # -- Relational templates as a set: a user's functions among them, names, and the rows they make together ---

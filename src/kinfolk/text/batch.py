@@ -138,11 +138,14 @@ class Batch:
     def part(self, tokens: NDArray[np.integer], extra: NDArray[Any] | None = None) -> Batch:
         """The documents that these tokens are all of, with other extra columns."""
         corpus = self.corpus
-        sentences = np.unique(corpus.token_sentences[tokens])
-        items = None if self.items is None else [self.items[s] for s in sentences]
+        items = None
+        if self.items is not None:
+            items = [self.items[s] for s in np.unique(corpus.token_sentences[tokens])]
         chosen = corpus.select(np.unique(corpus.token_documents[tokens]))
         shared = None if self.shared is None else (self.shared[0], self.shared[1][tokens])
-        return Batch(chosen, items, extra=None if extra is None else extra.astype(np.float32), shared=shared)
+        return Batch(
+            chosen, items, extra=None if extra is None else extra.astype(np.float32, copy=False), shared=shared
+        )
 
     def sharing(self) -> Batch:
         """The same, whose parts have their features extracted once, together."""

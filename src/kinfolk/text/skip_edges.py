@@ -76,7 +76,8 @@ class LearnedSkips(LinkRule):
         """int64 (E, 2), rows (child, parent) sorted, each once; `backward` makes the later token the parent."""
         pairs = self.builder.pairs(corpus, self)
         child, parent = pairs.T[::-1] if backward else pairs.T
-        keys = np.unique(child * corpus.n_tokens + parent)
+        keys = np.sort(child * corpus.n_tokens + parent)
+        keys = keys[np.diff(keys, prepend=-1) > 0]
         return np.stack(np.divmod(keys, max(1, corpus.n_tokens)), axis=1)
 
     def spec(self) -> dict[str, Any]:
