@@ -9,7 +9,9 @@ from hypothesis import assume, given, settings
 import mixture_oracle as oracle
 from kinfolk.core.kernels import Csr
 from kinfolk.errors import InputError
-from kinfolk.inference.dag import START, Dag, build_dag
+from kinfolk.inference import mixture
+from kinfolk.inference.dag import START, Dag, build_dag, either_way, in_order
+from kinfolk.inference.evidence import conditional_tables
 from kinfolk.inference.mixture import (
     NO_ROWS,
     Scores,
@@ -161,6 +163,65 @@ def test_a_known_label_is_passed_on():
     np.testing.assert_allclose(found, [[0.5, 0.5], [0.2, 0.8]])
 
 
+def many(rng, groups, n_labels=5, scale=1.0):
+    """As many instances as `groups` has, with edges to earlier ones of two relations, more than go side by side."""
+    n = len(groups)
+    pairs = rng.integers(n, size=(2, 6 * n, 2))
+    edges = [
+        np.unique(one[(one[:, 0] > one[:, 1]) & (groups[one[:, 0]] == groups[one[:, 1]])], axis=0) for one in pairs
+    ]
+    dag = build_dag(edges, groups, rng.random(n) < 0.5)
+    ends = rng.normal(scale=scale, size=(4 * n, n_labels))
+    scores = Scores(
+        ends, rng.normal(size=(2, n_labels, n_labels)), rng.normal(size=n_labels), np.zeros((0, n_labels**2))
+    )
+    parent_slot = np.where(dag.relation == 0, 3 * n + dag.parent, -1)
+    return Wiring(dag, np.where(dag.relation == START, 2, dag.relation) * n + dag.child, parent_slot), scores
+
+
+@pytest.mark.parametrize("scale", [1.0, 600.0])  # of the latter many components are done the slow way
+@pytest.mark.parametrize("sizes", [[400], [150] * 3, [3] * 100])
+def test_blocks_and_runs_of_many_components_equal_one_after_the_other(sizes, scale, monkeypatch):
+    monkeypatch.setattr(mixture, "RUN", 500)
+    monkeypatch.setattr(mixture, "LEAST_CHUNK", 700)
+    rng = np.random.default_rng(len(sizes))
+    wiring, scores = many(rng, np.repeat(np.arange(len(sizes)), sizes), scale=scale)
+    dag, n = wiring.dag, sum(sizes)
+    alpha, tables = uniform_weights(dag), conditional_tables(wiring, scores)
+    labels = rng.integers(-1, 5, size=n).astype(np.int32)
+    for known in (None, labels):
+        (found,) = beliefs([wiring], scores, [alpha], known)
+        expected = np.zeros((n, 5))
+        for k in dag.order:
+            for c in range(dag.indptr[k], dag.indptr[k + 1]):
+                j = dag.parent[c]
+                seen = expected[max(j, 0)] if known is None or j < 0 or known[j] < 0 else np.eye(5)[known[j]]
+                own = tables[c, 0] if j < 0 else seen @ tables[c]
+                np.testing.assert_allclose(found.predicted[c], own, atol=1e-10)
+                expected[k] += alpha[c] * own
+        np.testing.assert_allclose(found.marginals, expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("clamp", [False, True])
+def test_derivatives_of_many_components_are_those_of_the_loss(clamp):
+    rng = np.random.default_rng(0)
+    wiring, scores = many(rng, np.repeat([0, 1], 200))
+    labels, weights = rng.integers(-1, 5, size=400).astype(np.int32), rng.random(400)
+    labels[200:] = -1  # a group that counts for nothing
+    alpha = [uniform_weights(wiring.dag)]
+    sweeps = mixture.Sweeps([wiring], 2, labels, weights, clamp)
+    for _ in range(2):  # what was written to is used again
+        (found,) = sweeps(scores, alpha)
+        slopes = [part.copy() for part in found.scores]
+    step = [1e-5 * rng.normal(size=part.shape) for part in scores]
+    up, down = (
+        residuals([wiring], Scores(*(part + sign * s for part, s in zip(scores, step, strict=True))), alpha, labels,
+                  weights, clamp)[0].loss for sign in (1, -1)
+    )  # fmt: skip
+    promised = sum(float((slope * s).sum()) for slope, s in zip(slopes, step, strict=True))
+    assert (up - down) / 2 == pytest.approx(promised, rel=1e-5)
+
+
 # -- the shape ----------------------------------------------------------------------------------------
 
 
@@ -171,6 +232,25 @@ def test_orders_put_parents_first():
     mixed = build_dag([np.array([[0, 2], [1, 0], [3, 4]])], groups)
     assert mixed.order.tolist() == [2, 0, 1, 4, 3]
     assert mixed.rank[mixed.order].tolist() == [0, 1, 2, 3, 4]
+
+
+@settings(max_examples=40, deadline=None)
+@given(worlds(), SEEDS)
+def test_the_components_of_an_order_are_those_of_its_dag(drawn, seed):
+    world, rng = drawn[0], np.random.default_rng(seed)
+    n, rank = len(world.groups), rng.permutation(len(world.groups))
+    edges = [np.concatenate([r.edges, r.edges[:, ::-1]]) for r in world.relations]
+    kept = [pairs[rank[pairs[:, 1]] < rank[pairs[:, 0]]] for pairs in edges]
+    start = rng.random(n) < 0.5
+    every = either_way(edges, world.groups)
+    dag, wanted = in_order(every, rank, start)[0], build_dag(kept, world.groups, start)
+    for name in ("indptr", "parent", "relation", "group_starts"):
+        np.testing.assert_array_equal(getattr(dag, name), getattr(wanted, name))
+    at, child = dag.rank, dag.child
+    assert (at[dag.parent[dag.parent >= 0]] < at[child[dag.parent >= 0]]).all()
+    np.testing.assert_array_equal(world.groups[dag.order], world.groups)
+    for c in np.flatnonzero(dag.relation >= 0):
+        np.testing.assert_array_equal(edges[dag.relation[c]][dag.edge[c]], [child[c], dag.parent[c]])
 
 
 @pytest.mark.parametrize(

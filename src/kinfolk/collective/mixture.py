@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,10 +34,10 @@ from kinfolk.inference.mixture import (
     NO_ROWS,
     Beliefs,
     Scores,
+    Sweeps,
     Wiring,
     beliefs,
     gated_weights,
-    residuals,
     uniform_weights,
 )
 from kinfolk.learning.lbfgs import Iteration, Watch, minimise, optimise
@@ -45,6 +45,7 @@ from kinfolk.learning.loglinear import Answer, Tables, TableShape, TableWeights,
 from kinfolk.learning.sparse import SparseRows
 
 Array = NDArray[Any]
+T = TypeVar("T")
 PARENT_FEATURES = ("none", "own", "shared")
 STAY_SEPARATE = ("separate", "crossfit")  # trainings that leave the weights of features as each relation found them
 
@@ -133,7 +134,10 @@ class Wired:
     """Wirings of one or more orders of the same instances; `rows[t]`: the instances that table t scores."""
 
     rows: list[NDArray[np.int64]]
-    wirings: list[Wiring]
+    wirings: Sequence[Wiring]
+
+
+NEARLY = 7 / 8
 
 
 def wire(layout: Layout, dags: Sequence[Dag], pair_rows: Sequence[Sequence[Any]] | None = None) -> Wired:
@@ -147,6 +151,8 @@ def wire(layout: Layout, dags: Sequence[Dag], pair_rows: Sequence[Sequence[Any]]
         for t in range(layout.n_tables):
             wanted[t].append(np.unique(instances[tables == t]))
     rows = [np.unique(np.concatenate(parts)) for parts in wanted]
+    everybody = np.arange(dags[0].n_instances if dags else 0)  # in the place of nearly all: rows need no copy then
+    rows = [everybody if NEARLY * len(everybody) <= len(found) else found for found in rows]
     firsts = np.cumsum([0, *map(len, rows)])
     wirings = []
     for d, (dag, (child, parent)) in enumerate(zip(dags, ends, strict=True)):
@@ -305,13 +311,16 @@ def _by_label(pair_rows: Any, before: Array, n_labels: int) -> sparse.csr_array:
 # -- Training a mixture of parents: separately, then, if wanted, all relations together by L_C or L_M, gate included ---
 
 
+HELD = 8  # wirings that are swept at once where only the mean over all is wanted
+
+
 @dataclass(frozen=True, eq=False)
 class Sample:
     """Instances ready for a mixture of parents.
 
     rows    CSR (n, F), or one with dense columns beside it
     wired   one wiring for each order of the instances
-    gates   for each wiring the gate features (C, D) of its components; D = 0: mixing weights do not depend on weights
+    gates   for each wiring the gate features (C, D) of its components, or (0, 0): mixing weights are not learned
     given   for each wiring fixed mixing weights (C,), or None: by the gate, which is uniform where γ = 0
     """
 
@@ -341,6 +350,34 @@ class Sample:
             finite(one.marginals, "the mixture of parents")
         return found
 
+    def mean_marginals(self, weights: TableWeights, labels: NDArray[np.int32] | None, n_jobs: int) -> Array:
+        """(n, L), the mean over the wirings, of which a few at a time are held in memory."""
+        scores, n = self.scores(weights, n_jobs), len(self.wired.wirings)
+        total = np.zeros((self.rows.shape[0], len(weights.start)))
+        for first in range(0, n, HELD):
+            part = self.some(range(first, min(first + HELD, n)))
+            alphas = part.alphas(weights.gate)
+            for one in beliefs(part.wired.wirings, scores, alphas, labels, n_jobs, predictions=False):
+                total += one.marginals
+        total /= n
+        finite(total, "the mixture of parents")
+        return total
+
+    def each_once(self, made: Callable[[Table], T]) -> list[T]:
+        """What is made of the rows that each table scores, once for all tables that score every instance."""
+        found: dict[int, T] = {}
+        return [
+            found[key] if (key := id(instances)) in found else found.setdefault(key, made(_taken(self.rows, instances)))
+            for instances in self.wired.rows
+        ]
+
+    def some(self, wirings: Sequence[int]) -> Sample:
+        """The same with some of its wirings."""
+        wired = replace(self.wired, wirings=[self.wired.wirings[w] for w in wirings])
+        gates = [self.gates[w] for w in wirings]
+        given = None if self.given is None else [self.given[w] for w in wirings]
+        return replace(self, wired=wired, gates=gates, given=given)
+
     def components(
         self, weights: TableWeights, names: Sequence[str], instances: Sequence[int], n_jobs: int,
         labels: NDArray[np.int32] | None = None,
@@ -368,8 +405,8 @@ class Sample:
         ends = np.concatenate(
             [np.empty((0, len(weights.start)), weights.start.dtype)]
             + [
-                SparseRows(_taken(self.rows, instances)).scores(table, n_jobs)
-                for instances, table in zip(self.wired.rows, weights.tables, strict=True)
+                rows.scores(table, n_jobs)
+                for rows, table in zip(self.each_once(SparseRows), weights.tables, strict=True)
             ]
         )
         return Scores(ends, weights.pair, weights.start, weights.rows)
@@ -459,14 +496,7 @@ def train_together(
         examples, start = replace(examples, sample=fixed), start._replace(gate=gate[:0])
     sample = examples.sample
     full = shape_of(sample, examples.n_labels)
-    blocks, used = [], []
-    for instances in sample.wired.rows:
-        rows, dense = apart(_taken(sample.rows, instances))
-        columns = np.unique(rows.indices)
-        small = np.searchsorted(columns, rows.indices).astype(np.int32)
-        few = sparse.csr_array((rows.data, small, rows.indptr), shape=(len(instances), len(columns)))
-        blocks.append(SparseRows(beside(few, dense)))
-        used.append(np.append(columns, rows.shape[1] + np.arange(dense.shape[1])))
+    blocks, used = zip(*sample.each_once(_lean), strict=True)
     shape = replace(full, features=tuple(map(len, used)))
     tables = [table[columns] for table, columns in zip(start.tables, used, strict=True)]
     loss = _loss(examples, clamp, plan.n_jobs)
@@ -484,23 +514,35 @@ def train_together(
     return spread(shape.split(flat)), convergence
 
 
+def _lean(table: Table) -> tuple[SparseRows, NDArray[np.int64]]:
+    """Rows without the features that do not occur, and which are left."""
+    rows, dense = apart(table)
+    columns = np.unique(rows.indices)
+    small = np.searchsorted(columns, rows.indices).astype(np.int32)
+    few = sparse.csr_array((rows.data, small, rows.indptr), shape=(rows.shape[0], len(columns)))
+    return SparseRows(beside(few, dense)), np.append(columns, rows.shape[1] + np.arange(dense.shape[1]))
+
+
 def _loss(examples: Examples, clamp: bool, n_jobs: int) -> Callable[[Array, TableWeights], Answer]:
     """The mean over wirings (orders) of the loss, and its derivatives."""
     sample = examples.sample
-    wirings = sample.wired.wirings
-    share = 1.0 / max(1, len(wirings))
+    sweeps = Sweeps(sample.wired.wirings, len(sample.layout.relations), examples.labels, examples.weights, clamp)
+    share = 1.0 / max(1, len(sample.wired.wirings))
 
     def evaluate(ends: Array, weights: TableWeights) -> Answer:
         scores = Scores(ends, weights.pair, weights.start, weights.rows)
         alphas = sample.alphas(weights.gate)
-        parts = residuals(wirings, scores, alphas, examples.labels, examples.weights, clamp, n_jobs)
+        parts = sweeps(scores, alphas, n_jobs)
         gate = np.zeros(len(weights.gate))
         for part, features in zip(parts, sample.gates, strict=True):
             if len(gate):
                 gate += share * (part.gate @ features)
-        total = parts[0].scores if len(parts) == 1 else Scores(
-            *(share * sum(columns[1:], columns[0]) for columns in zip(*(part.scores for part in parts), strict=True))
-        )  # fmt: skip
+        total = parts[0].scores
+        for part in parts[1:]:
+            for own, other in zip(total, part.scores, strict=True):
+                own += other
+        for own in total if len(parts) > 1 else ():
+            own *= share
         return Answer(share * sum(part.loss for part in parts), *total, gate=gate)
 
     return evaluate
@@ -684,19 +726,29 @@ def fold_models(
     return found
 
 
+def fold_parts(examples: Examples, models: Sequence[FoldModel]) -> list[tuple[Scores, Sweeps]]:
+    """For each fold the scores of its model, and the sweeps for the labels it has not seen."""
+    sample, found = examples.sample, []
+    for one in models:
+        labels = np.where(one.held, examples.labels, -1).astype(np.int32)
+        inside = (sample.wired.wirings, len(sample.layout.relations), labels, examples.weights)
+        found.append((one.scores, Sweeps(*inside, clamp=False)))
+    return found
+
+
 def train_gate(
     examples: Examples, models: Sequence[FoldModel], gate_l2: float, plan: TrainingPlan, callback: UntilStopped | None
 ) -> tuple[Array, tuple[Stage, ...]]:
     """γ (D,), and how it was found."""
     sample, n_gates = examples.sample, examples.sample.n_gate_features
-    parts = [(one.scores, np.where(one.held, examples.labels, -1).astype(np.int32)) for one in models]
+    parts = fold_parts(examples, models)
 
     def objective(gate: Array, gradient: Array) -> float:
         loss = 0.5 * gate_l2 * float(gate @ gate)
         gradient[:] = gate_l2 * gate
         alphas = sample.alphas(gate)
-        for scores, labels in parts:
-            found = residuals(sample.wired.wirings, scores, alphas, labels, examples.weights, False, plan.n_jobs)
+        for scores, sweeps in parts:
+            found = sweeps(scores, alphas, plan.n_jobs)
             for one, features in zip(found, sample.gates, strict=True):
                 loss += one.loss / len(found)
                 gradient += one.gate @ features / len(found)
@@ -760,7 +812,7 @@ class Couplings:
         self, examples: Examples, models: Sequence[FoldModel], like: TableWeights, gate_l2: float, n_jobs: int
     ) -> None:
         self.examples, self.gate_l2, self.n_jobs = examples, gate_l2, n_jobs
-        self.parts = [(one.scores, np.where(one.held, examples.labels, -1).astype(np.int32)) for one in models]
+        self.parts = fold_parts(examples, models)
         self.table = np.repeat(np.arange(len(like.tables)), [len(rows) for rows in examples.sample.wired.rows])
         self.shapes = [(len(like.tables),), *(getattr(like, name).shape for name in Coupling._fields[1:])]
         self.size = sum(map(math.prod, self.shapes))
@@ -776,17 +828,18 @@ class Couplings:
         loss = 0.5 * self.gate_l2 * float(flat @ flat)
         gradient[:] = self.gate_l2 * flat
         share = 1.0 / max(1, len(wirings))
-        for fold, labels in self.parts:
+        for fold, sweeps in self.parts:
             ends = fold.ends * np.exp(change.scale)[self.table][:, None]
             scores = Scores(ends, fold.pair + change.pair, fold.start + change.start, fold.rows + change.rows)
-            found = residuals(wirings, scores, alphas, labels, examples.weights, False, self.n_jobs)
+            found = sweeps(scores, alphas, self.n_jobs)
             for one, features in zip(found, examples.sample.gates, strict=True):
                 loss += share * one.loss
                 by_row = (one.scores.ends * ends).sum(axis=1)
                 slope.scale[:] += share * np.bincount(self.table, by_row, minlength=len(slope.scale))
                 for name in ("pair", "start", "rows"):
                     getattr(slope, name)[:] += share * getattr(one.scores, name)
-                slope.gate[:] += share * (one.gate @ features)
+                if len(slope.gate):
+                    slope.gate[:] += share * (one.gate @ features)
         return loss
 
     def changed(self, weights: TableWeights, flat: Array) -> TableWeights:

@@ -25,6 +25,7 @@ from kinfolk.collective.mixture import (
     MixtureSettings,
     RelationLayout,
     Sample,
+    Wired,
     checked_shares,
     folds_by_group,
     gate_names,
@@ -41,6 +42,7 @@ from kinfolk.collective.mixture import (
     wire,
 )
 from kinfolk.collective.templates import set_known
+from kinfolk.core.beside import Table
 from kinfolk.core.checkpoint import check_checkpoint, going_on
 from kinfolk.core.data import finite
 from kinfolk.core.modelfile import Functions, ModelFile, fits, names_in
@@ -69,9 +71,9 @@ from kinfolk.graph.nodes import (
 )
 from kinfolk.graph.page import mixture_node_part, write_node_report
 from kinfolk.graph.some_nodes import whole_graph
-from kinfolk.inference.dag import Dag, build_dag
+from kinfolk.inference.dag import build_dag, either_way, in_order
 from kinfolk.inference.evidence import WeighedOrders, conditioned, weighed
-from kinfolk.inference.mixture import check_weights
+from kinfolk.inference.mixture import Wiring, check_weights
 from kinfolk.learning.loglinear import TableWeights, inherit_mixture, named_by
 from kinfolk.report.page import PathLike
 
@@ -151,36 +153,38 @@ class NodeParents:
         return [pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))] for pairs in found]
 
     def compile(
-        self, rows: sparse.csr_array, relations: Mapping[str, Any], groups: Array, uncertainty: Array | None,
+        self, rows: Table, relations: Mapping[str, Any], groups: Array, uncertainty: Array | None,
         n_orders: int, rng: np.random.Generator, first: NDArray[np.bool_] | None = None,
     ) -> tuple[Sample, list[EdgeData]]:  # fmt: skip
         """A sample with one wiring an order; and for separate training all edges, in both directions.
 
         first   bool (n,): nodes that come before all others in every order
         """
-        edges, n = self.edges(relations), rows.shape[0]
+        edges, n, layout = self.edges(relations), rows.shape[0], self.layout
         start = np.full(n, self.everybody_starts)
-        dags = []
-        for _ in range(n_orders if self.ordered else 1):
-            kept = edges
-            if self.ordered:
-                rank = rng.permutation(n)
-                rank = rank if first is None else rank + np.where(first, 0, n)
-                kept = [pairs[rank[pairs[:, 1]] < rank[pairs[:, 0]]] for pairs in edges]
-            dags.append(build_dag(kept, groups, start, self.names))
-        layout, uncertain = self.layout, np.zeros(n) if uncertainty is None else uncertainty
-        gates = [np.zeros((dag.n_components, 0)) for dag in dags]
+        wired: Wired
+        if self.ordered:
+            ranks = np.array([rng.permutation(n) for _ in range(n_orders)], np.int64).reshape(n_orders, n)
+            if first is not None:
+                ranks += np.where(first, 0, n)
+            every = wire(layout, [either_way(edges, groups, self.names)])
+            wired = replace(every, wirings=InOrders(every.wirings[0], ranks, start))
+        else:
+            wired = wire(layout, [build_dag(edges, groups, start, self.names)])
+        gates: Sequence[Array] = [np.zeros((0, 0))] * len(wired.wirings)
+        uncertain = np.zeros(n) if uncertainty is None else uncertainty
         if self.gated:
+            dags = [wiring.dag for wiring in wired.wirings]
             gates = [gate_rows(dag, len(edges), uncertain, [None] * len(edges)) for dag in dags]
-        sample = Sample(layout, rows, wire(layout, dags), gates, self._given(dags, relations))
+        sample = Sample(layout, rows, wired, gates, self._given(wired.wirings, relations))
         return sample, [EdgeData(pairs, self.parent_features) for pairs in edges]
 
-    def _given(self, dags: list[Dag], relations: Mapping[str, Any]) -> list[Array] | None:
+    def _given(self, wirings: Sequence[Wiring], relations: Mapping[str, Any]) -> list[Array] | None:
         if self.shares is not None:
-            return [shared_weights(dag, self.shares) for dag in dags]
+            return [shared_weights(wiring.dag, self.shares) for wiring in wirings]
         if not self.given:
             return None
-        dag = dags[0]
+        dag = wirings[0].dag
         alpha = np.ones(dag.n_components)  # a start component stands alone
         for r, name in enumerate(self.links):
             here = np.flatnonzero(dag.relation == r)
@@ -188,17 +192,32 @@ class NodeParents:
         return [check_weights(dag, alpha)]
 
 
-def mean_marginals(sample: Sample, weights: TableWeights, labels: NDArray[np.int32] | None, n_jobs: int) -> Array:
-    """(n, L), the mean over the orders of a sample."""
-    found = sample.beliefs(weights, labels, n_jobs)
-    return np.asarray(sum(one.marginals for one in found) / len(found))
+@dataclass(frozen=True, eq=False)
+class InOrders(Sequence[Wiring]):
+    """A wiring for each order, made when it is asked for: of many orders a few at a time are needed.
+
+    every   the wiring of all links in both directions    ranks   (orders, n)    start   as in `build_dag`
+    """
+
+    every: Wiring
+    ranks: NDArray[np.int64]
+    start: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.ranks)
+
+    def __getitem__(self, order: Any) -> Any:
+        if isinstance(order, slice):
+            return [self[o] for o in range(len(self))[order]]
+        dag, kept = in_order(self.every.dag, self.ranks[order], self.start)
+        return Wiring(dag, self.every.child_slot[kept], self.every.parent_slot[kept])
 
 
 def weighed_marginals(
     sample: Sample, weights: TableWeights, labels: NDArray[np.int32], component: NDArray[np.integer], n_jobs: int
 ) -> WeighedOrders:
     """The mean over orders, each with the probability it gives the known labels of a connected component (n,)."""
-    scores, alphas, wirings = sample.scores(weights, n_jobs), sample.alphas(weights.gate), sample.wired.wirings
+    scores, alphas, wirings = sample.scores(weights, n_jobs), sample.alphas(weights.gate), list(sample.wired.wirings)
     found = run_chunks(lambda o: conditioned(wirings[o], scores, alphas[o], labels), len(wirings), n_jobs)
     answer = weighed(found, component)
     finite(answer.marginals, "the mixture of parents")
@@ -334,10 +353,15 @@ class MixtureNodes(Mixes, GuardedNodes, Optimised):
             if parents.gated or settings.training == "crossfit":
                 fold = folds_by_group(nodes.groups, max(2, settings.gate_folds), plan.seed)
             if fold is not None and parents.gated:
-                self.local_, uncertainty = train_local(nodes.rows, labels, weights, fold, len(classes), plan, watcher)
+                self.local_, uncertainty = train_local(
+                    nodes.wide_rows, labels, weights, fold, len(classes), plan, watcher
+                )
             # Separate training uses every link in both directions; the rest works on so many random orders.
             rng = np.random.default_rng(None if plan.seed is None else [plan.seed, 0])
-            sample, edges = parents.compile(nodes.rows, nodes.relations, nodes.groups, uncertainty, self.orders, rng)
+            sample, edges = parents.compile(
+                nodes.wide_rows, nodes.relations, nodes.groups, uncertainty, self.orders, rng
+            )
+            sample = sample.some(range(len(sample.wired.wirings)))  # each is swept many times
             examples = Examples(sample, labels, weights, len(classes), edges, np.arange(len(labels)))
             shape, start = shape_of(sample, len(classes)), None
             if before is not None:
@@ -367,10 +391,12 @@ class MixtureNodes(Mixes, GuardedNodes, Optimised):
     def _sample(self, nodes: Nodes, known: Known) -> Sample:
         """The graph in orders of its own; nodes whose labels are known come first."""
         check_within_groups(nodes, self.parents_.links)
-        uncertainty = None if self.local_ is None else self.local_.uncertainty(nodes.rows, resolve_jobs(self.n_jobs))
+        uncertainty = (
+            None if self.local_ is None else self.local_.uncertainty(nodes.wide_rows, resolve_jobs(self.n_jobs))
+        )
         rng = np.random.default_rng(None if self.random_state is None else [self.random_state, 1])  # not of training
         first, orders = known.labels >= 0 if known.any and not self._weighs(known) else None, self.predict_orders
-        return self.parents_.compile(nodes.rows, nodes.relations, nodes.groups, uncertainty, orders, rng, first)[0]
+        return self.parents_.compile(nodes.wide_rows, nodes.relations, nodes.groups, uncertainty, orders, rng, first)[0]
 
     def _probabilities(self, nodes: Nodes, known: Known) -> Array:
         """The mean over orders. A DAG as given keeps its order: there a label is known to those that look at it, and
@@ -388,7 +414,7 @@ class MixtureNodes(Mixes, GuardedNodes, Optimised):
         """(n, L), by given weights; `tells`: how many orders had a say."""
         jobs = resolve_jobs(self.n_jobs)
         if not self._weighs(known):
-            return mean_marginals(sample, weights, known.or_none, jobs)
+            return sample.mean_marginals(weights, known.or_none, jobs)
         component = connected(self.parents_.edges(nodes.relations), len(nodes.labels))
         found = weighed_marginals(sample, weights, known.labels, component, jobs)
         if tells:

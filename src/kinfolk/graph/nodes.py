@@ -17,6 +17,7 @@ from scipy import sparse
 
 from kinfolk.collective.relations import Neighbourhood, Relation
 from kinfolk.collective.templates import Count, NeighbourTemplate, Over, TemplateSet, as_templates
+from kinfolk.core.beside import Table, beside
 from kinfolk.core.data import (
     BOUNDS,
     LARGEST_VALUE,
@@ -145,6 +146,21 @@ class Nodes:
     @cached_property
     def rows(self) -> sparse.csr_array:
         """The features as CSR of single precision, none of them too large for it."""
+        self._check_size()
+        return sparse.csr_array(self.table, dtype=np.float32)
+
+    @cached_property
+    def wide_rows(self) -> Table:
+        """The same for products in which dense columns stay dense: where most entries are no zeros."""
+        self._check_size()
+        n, width = self.table.shape
+        entries = self.table.nnz if sparse.issparse(self.table) else np.count_nonzero(self.table)
+        if 2 * entries <= n * width:
+            return self.rows
+        full = self.table.astype(np.float32).toarray() if sparse.issparse(self.table) else self.table
+        return beside(sparse.csr_array((n, 0), dtype=np.float32), np.ascontiguousarray(full, np.float32))
+
+    def _check_size(self) -> None:
         values = self.table.data if sparse.issparse(self.table) else self.table
         if values.size and not (values.max() <= LARGEST_VALUE and values.min() >= -LARGEST_VALUE):
             entry = int((np.abs(values.ravel()) > LARGEST_VALUE).argmax())
@@ -153,7 +169,6 @@ class Nodes:
                 row = int(np.searchsorted(self.table.indptr, entry, side="right")) - 1
             got = f"node {self.ids[row]!r} has {values.ravel()[entry]:g}"
             raise InputError(f"{BOUNDS}; {got}. Scale them down")
-        return sparse.csr_array(self.table, dtype=np.float32)
 
     @property
     def names(self) -> list[str]:

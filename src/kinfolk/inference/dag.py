@@ -27,7 +27,7 @@ class Dag(NamedTuple):
     parent        int64 (C,), the instance looked at, or START
     relation      int64 (C,), number of the relation, or START
     edge          int64 (C,), row of the relation's list of edges, or START
-    order         int64 (n,), instances with every parent before its children, group by group
+    order         int64 (n,), instances with every parent before its children, group by group; none of `either_way`
     group_starts  int64 (groups + 1,), instances of group g are group_starts[g], ..., group_starts[g + 1] - 1
     """
 
@@ -67,6 +67,52 @@ def build_dag(
     groups  int (n,), rising; an edge may not leave its group
     start   bool (n,): who has a start component besides; those without any parent always have one
     """
+    found = _components(edges, groups, start, names)
+    return found._replace(order=_order(found.indptr, found.parent, found.group_starts))
+
+
+def either_way(edges: Sequence[Array], groups: Array, names: Sequence[str] | None = None) -> Dag:
+    """All components there can be, whatever the order: every edge, and a start component each. No DAG yet, so it has no
+    order; `in_order` takes those of one."""
+    return _components(edges, groups, np.ones(len(groups), bool), names)
+
+
+def in_order(every: Dag, rank: NDArray[np.int64], start: NDArray[np.bool_]) -> tuple[Dag, NDArray[np.int64]]:
+    """The DAG in which parents come before their children by `rank` (n,), and which of the components of `either_way`
+    it has. `start` as in `build_dag`."""
+    kept, indptr = _before(every.indptr, every.parent, rank, start)
+    group = np.repeat(np.arange(len(every.group_starts) - 1), np.diff(every.group_starts))
+    order = np.argsort(rank, kind="stable")
+    order = order[np.argsort(group[order], kind="stable")] if len(every.group_starts) > 2 else order
+    return Dag(indptr, every.parent[kept], every.relation[kept], every.edge[kept], order, every.group_starts), kept
+
+
+@njit(nogil=True, cache=True)
+def _before(indptr, parent, rank, start):
+    """The first component of each instance is its start, which it keeps where it is to, or where no parent is left."""
+    kept, starts, n = np.empty(len(parent), np.int64), np.empty(len(indptr), np.int64), 0
+    for k in range(len(rank)):
+        starts[k] = n
+        first = n + 1
+        n = first
+        for c in range(indptr[k] + 1, indptr[k + 1]):
+            if rank[parent[c]] < rank[k]:
+                kept[n] = c
+                n += 1
+        if start[k] or n == first:
+            kept[first - 1] = indptr[k]
+        else:
+            n -= 1
+            for place in range(first - 1, n):
+                kept[place] = kept[place + 1]
+    starts[len(rank)] = n
+    return kept[:n].copy(), starts
+
+
+def _components(
+    edges: Sequence[Array], groups: Array, start: NDArray[np.bool_] | None, names: Sequence[str] | None
+) -> Dag:
+    """Without an order."""
     n = len(groups)
     lists = [np.asarray(e, np.int64).reshape(-1, 2) for e in edges]
     for r, pairs in enumerate(lists):
@@ -83,8 +129,7 @@ def build_dag(
     by = np.lexsort((parent, relation, child))  # by instance, then relation (start first), then parent
     indptr = np.concatenate([[0], np.cumsum(np.bincount(child, minlength=n))]).astype(np.int64)
     group_starts = np.append(np.flatnonzero(np.diff(groups, prepend=-1)), n).astype(np.int64)
-    order = _order(indptr, parent[by], group_starts)
-    return Dag(indptr, parent[by], relation[by], edge[by], order, group_starts)
+    return Dag(indptr, parent[by], relation[by], edge[by], np.empty(0, np.int64), group_starts)
 
 
 def _check_edges(pairs: Array, groups: Array, name: str) -> None:
