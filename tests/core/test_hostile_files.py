@@ -8,12 +8,15 @@ import os
 import tarfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import kinfolk as kf
+from kinfolk.core.arrow_files import read_files
 from kinfolk.core.files import LIMIT_NAME, files_in, read_bytes, read_utf8
 from kinfolk.core.table import csv_table, parquet_table
 from kinfolk.errors import InputError, SettingError
+from kinfolk.linking.table_files import TableFile
 
 LIMIT = 1 << 16
 TOO_MUCH = rf"more than 65,536 bytes.*set the environment variable {LIMIT_NAME}"
@@ -135,6 +138,18 @@ def test_tables_that_pythons_reader_gives_up(tmp_path: Path) -> None:
     (tmp_path / "r.csv").write_bytes(b'id,name\n1,"a"b\n')
     with pytest.raises(InputError, match=r"r.csv, line 2: not a table: .*correct the quotes and line ends"):
         kf.read_records(tmp_path / "r.csv")
+
+
+def test_parquet_whose_strings_are_none(tmp_path: Path) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    parts = [None, arrow.py_buffer(np.array([0, 2, 5], np.int32)), arrow.py_buffer(b"ab\xf0\xa0c")]
+    path = tmp_path / "t.parquet"
+    parquet.write_table(arrow.table({"id": arrow.Array.from_buffers(arrow.string(), 2, parts)}), path)
+    reads = (TableFile.read, read_files, lambda path: parquet_table(Path(path).read_bytes(), path))
+    for read in reads:
+        with pytest.raises(InputError, match=r"truncated or damaged.*UTF8") as error:
+            read(str(path))
+        assert str(error.value.path) == str(path)
 
 
 def test_parquet_that_promises_more_than_it_holds() -> None:

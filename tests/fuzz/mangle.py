@@ -54,7 +54,7 @@ def _changed(data: bytes, rng: Random) -> bytes:
     elif way == 8:
         rng.shuffle(lines)
     elif way == 9:
-        lines[line] *= rng.choice((2, 3, 1000))
+        lines[line] = lines[line][: 1 << 14] * rng.choice((2, 3, 1000))
     elif way == 10:
         divider = rng.choice((b"\t", b",", b" "))
         cells = lines[line].split(divider)

@@ -9,7 +9,7 @@ from typing import Any
 
 from kinfolk.core.engine import check_columns
 from kinfolk.core.files import replacing
-from kinfolk.core.table import check_unpacked
+from kinfolk.core.table import sound_parquet
 from kinfolk.errors import InputError
 
 
@@ -33,12 +33,11 @@ def read_files(path: str) -> Any:
 
 
 def _read_file(name: str) -> Any:
-    from pyarrow import csv, parquet, string
+    from pyarrow import csv, string
 
     ending = Path(name).suffix.lower()
     if ending in (".parquet", ".pq"):
-        check_unpacked(parquet.read_metadata(name), os.path.getsize(name), name)
-        return parquet.read_table(name)
+        return sound_parquet(name, os.path.getsize(name), name)
     if ending not in (".csv", ".tsv"):
         raise InputError(f"{name!r}: expected .parquet or .csv files")
     parsing = csv.ParseOptions(delimiter="\t" if ending == ".tsv" else ",", newlines_in_values=True)

@@ -614,20 +614,33 @@ LARGEST_RATIO = 64  # of what is unpacked to what is packed, in tables that are 
 
 
 def parquet_table(data: bytes, name: str) -> Table:
+    return frame_table(parquet_frame(data, name), name, path=name)
+
+
+def parquet_frame(data: bytes, name: str) -> Any:
+    """The contents of a Parquet file as a table of Arrow."""
     try:
-        from pyarrow import ArrowException, BufferReader, parquet
+        from pyarrow import BufferReader
     except ImportError:
         remedy = "pip install 'kinfolk[tables]', or write the table as CSV"
         raise InputError(f"a Parquet file, which needs pyarrow, and that is not installed: {remedy}", name) from None
+    return sound_parquet(BufferReader(data), len(data), name)
+
+
+def sound_parquet(source: Any, packed: int, name: str) -> Any:
+    """A table of Arrow whose sizes, offsets and strings were looked at: Arrow by itself takes any bytes for text."""
+    from pyarrow import ArrowException, parquet
+
     try:
-        check_unpacked(parquet.read_metadata(BufferReader(data)), len(data), name)
-        table = parquet.read_table(BufferReader(data))
+        check_unpacked(parquet.read_metadata(source), packed, name)
+        table = parquet.read_table(source)
+        table.validate(full=True)
     except InputError:
         raise
     except (ArrowException, OSError, UnicodeError, ValueError, TypeError, KeyError, IndexError) as error:
         reason = " ".join(str(error).split())[:200]
         raise InputError(f"Parquet data is truncated or damaged ({reason}); fetch it again", name) from None
-    return frame_table(table, name, path=name)
+    return table
 
 
 def check_unpacked(metadata: Any, packed: int, name: str) -> None:

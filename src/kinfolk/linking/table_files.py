@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kinfolk.core.files import Source, checked_utf8, read_bytes, replace_file, write_utf8
-from kinfolk.core.table import PARQUET_MAGIC, csv_table, divider_of, parquet_table, written
+from kinfolk.core.table import PARQUET_MAGIC, csv_table, divider_of, parquet_frame, written
 from kinfolk.errors import InputError, SettingError
 from kinfolk.linking.cluster_files import csv_lines
 from kinfolk.linking.records import DELIMITERS
@@ -28,10 +28,7 @@ class TableFile:
     def read(cls, source: Source, delimiter: str | None = None) -> TableFile:
         data, name = read_bytes(source)
         if data.startswith(PARQUET_MAGIC):
-            parquet_table(data, name)  # says what is wrong, should it be damaged
-            from pyarrow import BufferReader, parquet
-
-            return cls(name, parquet.read_table(BufferReader(data)), None)
+            return cls(name, parquet_frame(data, name), None)
         text = checked_utf8(data, name)
         divider = divider_of(text, delimiter, DELIMITERS)
         table = csv_table(text, name, None, divider)
