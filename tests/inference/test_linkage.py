@@ -18,6 +18,8 @@ import linkage_oracle as oracle
 from kinfolk.errors import SettingError
 from kinfolk.inference.clustering import (
     Constraints,
+    _move,
+    _neighbours,
     agglomerate,
     best_link,
     correlation,
@@ -392,6 +394,14 @@ def test_correlation_mostly_finds_the_optimum():
         best, _ = oracle.correlation_clustering(*world.pairs, world.p)
         hits += objective(world, correlation(*world.pairs, world.p), 0.5) >= best - 1e-9
     assert hits / trials >= 0.9
+
+
+@pytest.mark.parametrize("max_size", (0, 2, 3, 4))
+def test_items_move_into_clusters_as_long_as_there_is_room(max_size):
+    n, (left, right) = 4, arrays(list(itertools.combinations(range(4), 2)))
+    cluster, rules = np.arange(n), Constraints(max_size=max_size)
+    _move(cluster, np.zeros(n, bool), _neighbours(n, left, right, np.ones(6)), rules.partners(n), max_size, 10)
+    assert np.bincount(cluster).max() == (max_size or n)
 
 
 def test_moves_mend_what_greedy_joins_did():
