@@ -16,6 +16,7 @@ from scipy.spatial.distance import squareform
 
 import linkage_oracle as oracle
 from kinfolk.errors import SettingError
+from kinfolk.inference import clustering
 from kinfolk.inference.clustering import (
     Constraints,
     _move,
@@ -240,6 +241,26 @@ def test_agglomerate_two_tables_by_the_pairs_that_can_be_compared(world, thresho
     found = agglomerate(*world.pairs, world.p, kind, threshold, Constraints(first_table=n_left))
     expected = oracle.agglomerate(*world.pairs, world.p, threshold, kind, n_left=n_left or None)
     assert found.tolist() == expected
+
+
+@pytest.mark.parametrize("kind", ["average", "complete", "compared", "gain"])
+def test_clusters_are_the_same_in_chunks_of_components_and_threads(kind, monkeypatch):
+    rng = np.random.default_rng(0)
+    n, n_pairs = 2_000, 3_000
+    keys = np.unique(rng.integers(n, size=(n_pairs, 2)) @ [1, n])
+    right, left = keys // n, keys % n
+    left, right, p = left[left < right], right[left < right], rng.random(len(keys))[left < right].round(1)
+    apart = rng.integers(n, size=(40, 2)).astype(np.int32)
+    rules = Constraints(np.array([[0, 1], [5, 1900]], np.int32), apart[apart[:, 0] != apart[:, 1]], 30)
+    value, threshold = (p - 0.6, 0.0) if kind == "gain" else (p, 0.5)
+    for held in (None, rules):
+        whole = agglomerate(n, left, right, value, kind, threshold, held)
+        assert whole.max() < n - 100
+        for at_once in (1, 7):
+            monkeypatch.setattr(clustering, "AT_ONCE", at_once)
+            threads = (held or Constraints())._replace(n_jobs=3)
+            np.testing.assert_array_equal(agglomerate(n, left, right, value, kind, threshold, threads), whole)
+            monkeypatch.undo()
 
 
 def test_many_records_of_one_table_belong_to_one_of_the_other():

@@ -38,8 +38,8 @@ from kinfolk.linking.comparisons import (
     rebuilt_comparison,
 )
 from kinfolk.linking.mentions import Mentions
-from kinfolk.linking.pairs import PairFeature, normalised
-from kinfolk.linking.tokens import bags_of_ngrams
+from kinfolk.linking.pairs import PairFeature, Texts, joint_codes, normalised, texts_of
+from kinfolk.linking.tokens import bags_in, bags_of_ngrams
 
 
 def records(**columns: Any) -> Mentions:
@@ -183,6 +183,44 @@ def test_tfidf_of_several_fields_is_that_of_the_text_put_together():
     found, wanted = all_answers(TfidfCosine(["a", "b"]), items), all_answers(TfidfCosine("f"), whole)
     np.testing.assert_allclose(found, wanted)
     assert found[0][1] == pytest.approx(1.0, abs=1e-6) and found[0][2] == 0.0 and math.isnan(found[0][3])
+
+
+@given(st.lists(st.tuples(st.none() | TEXT, st.none() | TEXT, st.none() | TEXT), min_size=1, max_size=8), st.booleans())
+def test_words_of_several_fields_are_those_of_the_text_put_together(rows: list[Any], normalise: bool):
+    columns = dict(zip("abc", map(list, zip(*rows, strict=True)), strict=True))
+    plain = normalised if normalise else str.strip
+    texts = [" ".join(filter(None, (plain(value or "") for value in row))) or None for row in rows]
+    found = all_answers(TfidfCosine(["a", "b", "c"], normalise=normalise), records(**columns))
+    wanted = all_answers(TfidfCosine("f", normalise=False), records(f=texts))
+    np.testing.assert_array_equal(found, wanted)
+    together = texts_of(records(**columns), ["a", "b", "c"], normalise)
+    assert [None if code < 0 else together.values[code] for code in together.codes.tolist()] == texts
+    assert [*together.values] == [together.values[k] for k in range(len(together.values))]
+
+
+@given(st.lists(st.text(max_size=12) | st.text("ab \t\x1f\xa0\u2003\0", max_size=8), max_size=8))
+def test_words_are_those_of_split(texts: list[str]):
+    split = [text.split() for text in texts]
+    bags, words = bags_in(Texts(np.arange(len(texts), dtype=np.int32), texts), str.split)
+    assert words == sorted({word for row in split for word in row})
+    for r, row in enumerate(split):
+        own = slice(bags.starts[r], bags.starts[r + 1])
+        counted = dict(zip([words[k] for k in bags.indices[own]], bags.weights[own].tolist(), strict=True))
+        assert counted == Counter(row) and [*counted] == sorted(counted)
+
+
+def test_many_different_words():
+    texts = [f"{k} {k % 977} {k * k}" for k in range(20_000)]
+    bags, words = bags_in(Texts(np.arange(len(texts), dtype=np.int32), texts), str.split)
+    assert words == sorted({word for text in texts for word in text.split()})
+    assert [words[k] for k in bags.indices[bags.starts[1500] : bags.starts[1501]]] == sorted(texts[1500].split())
+
+
+@given(st.lists(st.tuples(*[st.integers(-1, 2)] * 3), max_size=12))
+def test_combinations_of_codes_are_numbered_as_they_appear(rows: list[tuple[int, ...]]):
+    numbers: dict[Any, int] = {}
+    wanted = [-1 if row == (-1, -1, -1) else numbers.setdefault(row, len(numbers)) for row in rows]
+    assert joint_codes([*np.array(rows, np.int32).reshape(-1, 3).T]).tolist() == wanted
 
 
 @given(st.lists(st.floats(-1e6, 1e6) | st.just(math.nan), min_size=1, max_size=6), st.booleans())

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kinfolk as kf
-from kinfolk.linking.dates import Order, dates_of
+from kinfolk.linking.dates import Order, _date, _of_digits, dates_of
 
 DAY = date(1999, 3, 3)
 GERMAN = "Januar Februar März April Mai Juni Juli August September Oktober November Dezember".split()
@@ -116,6 +116,19 @@ def test_explanations_and_the_description_say_how_a_date_is_read(tmp_path: Path)
         assert "  note: born: 2/1/1999 is read" in str(answer)
         assert not model.explain(table(["22/1/1999", "1.2.1999"]), 0, 1).notes
         assert model.to_dict()["comparisons"][0]["learned"] == {"day_first": True}
+
+
+@given(
+    st.lists(st.dates().map(str) | st.from_regex(r"[012]\d{3}([-/.]?)[0-3]\d\1[0-3]\d", fullmatch=True)), st.booleans()
+)
+def test_dates_of_digits_are_read_all_at_once_as_one_by_one(texts: list[str], day_first: bool):
+    texts = [*texts, *(text.replace("-", "") for text in texts), "19990229", "2000-02-29", "0000-01-01", "99991231"]
+    texts += ["1999-03/03", "1999-3-03", "199903031", "1999x03x03", "１９９９０３０３", "1999-1-1 1"]
+    usual, found = _of_digits(texts)
+    assert usual[-10:].tolist() == [True] * 4 + [False] * 6
+    wanted = np.array([_date(text, day_first) for text in texts])
+    np.testing.assert_array_equal(found[usual], wanted[usual])
+    np.testing.assert_array_equal(dates_of(texts, day_first=day_first)[:-1], wanted)
 
 
 def test_columns_of_dates_are_written_out():

@@ -220,9 +220,9 @@ def scored(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     sizes: list[int] = []
     plain = kf.Linker._scores
 
-    def counting(self: kf.Linker, weights: Any, items: Any, n_jobs: int) -> Any:
+    def counting(self: kf.Linker, weights: Any, items: Any, *given: Any) -> Any:
         sizes.append(items.n_pairs)
-        return plain(self, weights, items, n_jobs)
+        return plain(self, weights, items, *given)
 
     monkeypatch.setattr(kf.Linker, "_scores", counting)
     return sizes

@@ -9,12 +9,14 @@ none makes a cluster larger than `max_size` (0: no limit). Should the two kinds 
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.core.kernels import Csr, njit
+from kinfolk.core.threads import even_bounds, run_chunks
 
 Array = NDArray[Any]
 NO_PAIRS = np.empty((0, 2), np.int32)
@@ -25,6 +27,7 @@ class Constraints(NamedTuple):
     cannot_link: NDArray[np.int32] = NO_PAIRS
     max_size: int = 0
     first_table: int = 0  # items of the first of two tables, whose pairs cross tables; 0: one table
+    n_jobs: int = 1  # threads (a resolved number) for `agglomerate`; the clusters are the same for any
 
     def partners(self, n: int) -> Csr:
         """Whom each item must not be with."""
@@ -151,10 +154,18 @@ def forest(n: int, left: Array, right: Array) -> NDArray[np.bool_]:
 
 def numbered(roots: Array) -> NDArray[np.int32]:
     """Clusters numbered in order of their first items."""
-    _, first, inverse = np.unique(roots, return_index=True, return_inverse=True)
-    rank = np.empty(len(first), np.int32)
-    rank[np.argsort(first)] = np.arange(len(first), dtype=np.int32)
-    return rank[inverse] if len(first) else np.empty(0, np.int32)
+    return np.asarray(_numbered(roots, np.full(int(roots.max(initial=-1)) + 1, -1, np.int32)))
+
+
+@njit(nogil=True, cache=True)
+def _numbered(roots, rank):
+    found, n = np.empty(len(roots), np.int32), 0
+    for i in range(len(roots)):
+        if rank[roots[i]] < 0:
+            rank[roots[i]] = n
+            n += 1
+        found[i] = rank[roots[i]]
+    return found
 
 
 @njit(nogil=True, cache=True)
@@ -283,6 +294,8 @@ def _join_largest(partition, starts, left, share, threshold):
 # come first. A join makes a new cluster, whose neighbours are those of the two, found by walking their lists; a heap
 # holds every closeness, and entries about clusters that are gone are passed over.
 
+AT_ONCE = 1 << 16  # pairs of whole components that are worked on together
+MOST_CHUNKS = 1 << 15
 KINDS = {"average": 0, "complete": 1, "gain": 2, "compared": 3}
 
 
@@ -294,18 +307,50 @@ def agglomerate(
     """
     rules = constraints or Constraints()
     component = single_link(n, left, right, value, threshold, Constraints(rules.must_link))
-    inside = component[left] == component[right]
+    inside = np.flatnonzero(component[left] == component[right])
     start = single_link(n, left[:0], right[:0], value[:0], threshold, Constraints(rules.must_link))
     a, b = start[left[inside]], start[right[inside]]
-    p = np.asarray(value, np.float64)[inside]
     apart = a != b
-    first = np.unique(start, return_index=True)[1].astype(np.int64)
+    a, b, p = np.minimum(a, b)[apart], np.maximum(a, b)[apart], np.asarray(value, np.float64)[inside[apart]]
+    first = _first_places(start)
     sizes = np.bincount(start).astype(np.int64)
     ours = np.bincount(start[: rules.first_table], minlength=len(sizes)).astype(np.int64)
     forbidden = start[np.asarray(rules.cannot_link, np.int64).reshape(-1, 2)]
-    pairs = np.minimum(a, b)[apart], np.maximum(a, b)[apart], p[apart]
+    forbidden = forbidden[component[first[forbidden[:, 0]]] == component[first[forbidden[:, 1]]]]
     rule = JoinRule(KINDS[kind], float(threshold), int(rules.max_size), bool(rules.first_table))
-    return numbered(_agglomerate(pairs, forbidden, first, sizes, ours, rule)[start])
+    # Components know nothing of each other: they are worked through in chunks, in threads, and a chunk's lists are
+    # short enough for the processor's cache. Within a chunk clusters and pairs are in the order of the whole.
+    owner = component[first]
+    count = np.bincount(owner[a], minlength=int(component.max(initial=-1)) + 1)
+    bounds = even_bounds(np.concatenate([[0], np.cumsum(count)]), min(1 + len(a) // AT_ONCE, MOST_CHUNKS))
+    n_chunks = len(bounds) - 1
+    chunk = np.repeat(np.arange(n_chunks, dtype=np.int16), np.diff(bounds))[owner]
+    members, own_pairs, own_forbidden = (_by_chunk(of, n_chunks) for of in (chunk, chunk[a], chunk[forbidden[:, 0]]))
+    place = np.empty(len(first), np.int64)
+    roots = np.arange(len(first))
+
+    def work(k: int) -> None:
+        own, mine = members(k), own_pairs(k)
+        place[own] = np.arange(len(own))
+        pairs = place[a[mine]], place[b[mine]], p[mine]
+        found = _agglomerate(pairs, place[forbidden[own_forbidden(k)]], first[own], sizes[own], ours[own], rule)
+        roots[own] = own[found]
+
+    run_chunks(work, n_chunks, rules.n_jobs)
+    return numbered(roots[start])
+
+
+def _by_chunk(chunk: Array, n_chunks: int) -> Callable[[int], Array]:
+    """What belongs to each chunk, in its order."""
+    order = np.argsort(chunk, kind="stable")
+    starts = np.searchsorted(chunk[order], np.arange(n_chunks + 1))
+    return lambda k: order[starts[k] : starts[k + 1]]
+
+
+def _first_places(clusters: Array) -> NDArray[np.int64]:
+    """The first item of each cluster, where these are numbered in order of their first items."""
+    before = np.maximum.accumulate(clusters, dtype=np.int64) if len(clusters) else clusters.astype(np.int64)
+    return np.flatnonzero(np.diff(before, prepend=-1))
 
 
 class JoinRule(NamedTuple):
@@ -450,7 +495,7 @@ def _push(heap, entries, c, clusters, rule):
 
 @njit(nogil=True, cache=True)
 def _agglomerate(pairs, forbidden, first_item, sizes, ours, rule):
-    """The root of each of the clusters to begin with."""
+    """Of each of the clusters to begin with the first that it ends up with."""
     n = len(sizes)
     numbers = np.zeros((5, 2 * n), np.int64)
     numbers[0, :n], numbers[1, :n], numbers[2, :n] = sizes, ours, first_item
@@ -492,7 +537,12 @@ def _agglomerate(pairs, forbidden, first_item, sizes, ours, rule):
         used = end[made]
         _push(heap, entries, made, clusters, rule)
         made += 1
-    return _roots(parent)[:n]
+    roots, first = _roots(parent)[:n], np.full(2 * n, -1, np.int64)
+    for c in range(n):
+        if first[roots[c]] < 0:
+            first[roots[c]] = c
+        roots[c] = first[roots[c]]
+    return roots
 
 
 # -- Correlation clustering: clusters with the largest sum of log-odds within them, by joins and then single moves ---
@@ -536,7 +586,7 @@ def correlation(
     for _ in range(ROUNDS):
         moved = clusters.astype(np.int64)
         _move(moved, fixed, near, cannot, int(rules.max_size), SWEEPS)
-        held = Constraints(_chains(moved), rules.cannot_link, rules.max_size)
+        held = Constraints(_chains(moved), rules.cannot_link, rules.max_size, n_jobs=rules.n_jobs)
         clusters = agglomerate(n, left, right, gain, "gain", 0.0, held)
         now = correlation_gain(clusters, left, right, gain)
         if now <= best + 1e-12 * max(1.0, abs(best)):
@@ -715,10 +765,12 @@ def missing_pairs(
     threshold: float = 0.5,
     first_table: int = 0,
     largest: int = LARGEST,
+    n_jobs: int = 1,
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
     """Pairs within generous clusters that are not among the pairs given, in their order, and how many clusters were
     too large to look into."""
-    clusters = agglomerate(n, left, right, probability, "compared", threshold, Constraints(first_table=first_table))
+    rules = Constraints(first_table=first_table, n_jobs=n_jobs)
+    clusters = agglomerate(n, left, right, probability, "compared", threshold, rules)
     sizes = np.bincount(clusters, minlength=1)
     looked_into = (sizes > 1) & (sizes <= largest)
     a, b = _pairs_inside(clusters, looked_into)

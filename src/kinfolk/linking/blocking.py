@@ -19,7 +19,7 @@ from kinfolk.errors import InputError, SettingError
 from kinfolk.linking.keys import keys_of, parse_key
 from kinfolk.linking.mentions import Mentions, pair_keys, pairs_of, pairs_within
 from kinfolk.linking.pairs import joint_codes, one_of, texts_of
-from kinfolk.linking.tokens import bags_of_tokens
+from kinfolk.linking.tokens import bags_in
 
 # -- Pairs that one blocking rule makes, as ranges that are spread out a piece at a time ---------------
 #
@@ -94,7 +94,7 @@ def within_blocks(
     items: Mentions, codes: Array, members: Array, shown: Callable[[int], str], rule: str, limits: Limits
 ) -> Candidates:
     """Pairs of items of one block: item members[e] is in block codes[e]. Blocks do not reach across groups."""
-    blocks = codes if items.n_groups <= 1 else joint_codes([items.groups[members], codes])[0]
+    blocks = codes if items.n_groups <= 1 else joint_codes([items.groups[members], codes])
     order = np.lexsort((members, blocks))
     pool, blocks = members[order], blocks[order]
     starts = np.flatnonzero(np.diff(blocks, prepend=-1))
@@ -263,7 +263,7 @@ class RareTokens(Blocking):
 
     def candidates(self, items: Mentions, limits: Limits) -> Candidates:
         texts = texts_of(items, self.fields, self.normalise)
-        (starts, tokens, _), words = bags_of_tokens(map(str.split, texts.values))
+        (starts, tokens, _), words = bags_in(texts, str.split)
         rows = np.repeat(np.arange(len(texts.values)), np.diff(starts))
         frequency = np.bincount(tokens, texts.counts()[rows], minlength=len(words))
         rare = (frequency >= 2) & (frequency <= self.max_frequency)

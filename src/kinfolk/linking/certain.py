@@ -67,7 +67,7 @@ class CertainRule(ABC):
             raise InputError(f"{self}: the field {several!r} holds lists, several values a record; {remedy}")
         parts = [texts_of(items, [name], self.normalise).codes for name in self.fields]
         lacking = np.any([codes < 0 for codes in parts], axis=0)
-        return np.where(lacking, -1, joint_codes([items.groups, *parts])[0]).astype(np.int32)
+        return np.where(lacking, -1, joint_codes([items.groups, *parts]))
 
     @abstractmethod
     def says(self, a: Any, b: Any) -> Any:

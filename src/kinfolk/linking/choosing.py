@@ -42,6 +42,7 @@ from kinfolk.linking.training import (
     ThresholdChoice,
     Unseen,
     at_threshold,
+    at_thresholds,
     best_round,
     best_threshold,
     clusters_of,
@@ -89,13 +90,13 @@ def unseen_rounds(
     Structured rounds cluster by the threshold that suits the local one: the clusterer at that. `ranking`: to be
     averaged with. `guarded`: see `best_threshold`.
     """
-    items = trainer.data.items
+    items, jobs = trainer.data.items, trainer.plan.n_jobs
     fold, part = (item_folds(items, n, seed) for n in (folds, CALIBRATED_BY))
     learned: dict[int, Any] = {}
     local = unseen_scores(trainer, clusterer, kind, 0, fold, learned)[0]
     ranked = None if ranking is None else unseen_scores(ranking, clusterer, kind, 0, fold)[0]
     probability = by.value(items, local, ranked, clusterer.of_shares)
-    threshold, choice = best_threshold(items, probability, clusterer, value, seed, guarded=guarded)
+    threshold, choice = best_threshold(items, probability, clusterer, value, seed, guarded=guarded, n_jobs=jobs)
     clusterer = at_threshold(clusterer, threshold)
     if not rounds:
         return clusterer, Unseen(part, [local], ranked, [])
@@ -212,6 +213,7 @@ def choose_clusterer(
     seed: int | None = 0,
     *,
     guarded: bool = True,
+    n_jobs: int = 1,
 ) -> tuple[Clusterer, ClustererChoice]:
     """The clusterer, at its threshold, by a metric of clusters.
 
@@ -223,11 +225,12 @@ def choose_clusterer(
     kept, pairs = _drawn(items, probability, seed) if len(candidates) > 1 else (None, slice(None))
     part = items if kept is None else items.with_pairs(items.left[pairs], items.right[pairs])
     own, by = probability[pairs], value if kept is None else _by_these(value, kept)
-    threshold, tuned = best_threshold(part, own, candidates[0], by, seed, guarded=guarded)
+    threshold, tuned = best_threshold(part, own, candidates[0], by, seed, guarded=guarded, n_jobs=n_jobs)
     usual = at_threshold(candidates[0], threshold)
     tried = [(usual, tuned.tried[threshold])]
     for other in candidates[1:]:
-        scores = {t: by(clusters_of(part, own, at_threshold(other, t))) for t in _thresholds(other)}
+        clusters = at_thresholds(part, own, other, _thresholds(other), n_jobs)
+        scores = {t: by(found) for t, found in clusters.items()}
         most = max(scores.values())
         good = [t for t, score in scores.items() if score >= most - slack(part)]
         nearest = min(good, key=lambda t: abs(t - other.threshold))

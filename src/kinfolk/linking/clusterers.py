@@ -61,10 +61,12 @@ class Clusterer(Settings, ABC):
         must_link: Array | None = None,
         cannot_link: Array | None = None,
         first_table: int | None = None,
+        n_jobs: int = 1,
     ) -> NDArray[np.int32]:
         """Clusters int32 (n,), numbered by their first items; pairs in order of right and then left.
 
         first_table   items of the first of two tables, all pairs crossing them; None: one table
+        n_jobs        threads, as a resolved number
         """
         self.check()
         left, right, probability = _checked_pairs(n, left, right, probability)
@@ -76,7 +78,7 @@ class Clusterer(Settings, ABC):
             _pairs(given, n, name) for given, name in ((must_link, "must_link"), (cannot_link, "cannot_link"))
         )
         _check_harmony(n, must, cannot, self.max_size)
-        rules = Constraints(must, cannot, self.max_size or 0, first_table or 0)
+        rules = Constraints(must, cannot, self.max_size or 0, first_table or 0, n_jobs)
         return np.asarray(self._cluster(n, left, right, probability, rules), np.int32)
 
 

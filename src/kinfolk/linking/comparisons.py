@@ -171,7 +171,7 @@ def _raw_values(items: Mentions, fields: Sequence[str]) -> tuple[Array, Sequence
             parts.append((codes, [*numbers.tolist(), None]))
     if len(parts) == 1:
         return parts[0]
-    joint, _ = joint_codes([codes for codes, _ in parts])
+    joint = joint_codes([codes for codes, _ in parts])
     return joint, [tuple(values[codes[i]] for codes, values in parts) for i in first_items(joint)]
 
 

@@ -164,7 +164,7 @@ class _Reader:
 def keys_of(items: Mentions, expression: str, normalise: bool = True) -> Keys:
     """The key of every item; functions run once a distinct value."""
     parts = []
-    joint, lacking = np.zeros(items.n_items, np.int64), np.zeros(items.n_items, bool)
+    joint, size, lacking = np.zeros(items.n_items, np.int64), 1, np.zeros(items.n_items, bool)
     for part in parse_key(expression):
         texts = texts_of(items, [part.field], normalise)
         found = [part.of(text) for text in texts.values]
@@ -172,10 +172,12 @@ def keys_of(items: Mentions, expression: str, normalise: bool = True) -> Keys:
         number = {text: i for i, text in enumerate(ordered)}
         codes = np.array([*(number.get(text, -1) for text in found), -1], np.int64)[texts.codes]
         lacking |= codes < 0
-        # numbered anew each time, so that they stay below the number of items
-        joint = np.unique(joint * (len(ordered) + 1) + codes + 1, return_inverse=True)[1]
+        if size > (1 << 62) // (len(ordered) + 1):  # numbered anew, so that they stay below the number of items
+            joint, size = np.unique(joint, return_inverse=True)[1], items.n_items
+        joint, size = joint * (len(ordered) + 1) + codes + 1, size * (len(ordered) + 1)
         parts.append((codes, ordered))
-    keys = np.where(lacking, -1, joint).astype(np.int32)
+    keys = np.full(items.n_items, -1, np.int32)
+    keys[~lacking] = np.unique(joint[~lacking], return_inverse=True)[1]
 
     def shown(code: int) -> str:
         item = first_items(keys)[code]

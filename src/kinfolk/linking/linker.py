@@ -70,7 +70,7 @@ from kinfolk.linking.objective import Bias, row_scores
 from kinfolk.linking.page import Linked, evaluate_pairs
 from kinfolk.linking.pair_labels import pair_labels
 from kinfolk.linking.pair_scores import score_pairs
-from kinfolk.linking.pair_table import MAX_BINS, PairSet
+from kinfolk.linking.pair_table import MAX_BINS, Coder, PairSet
 from kinfolk.linking.pairs import PairFeature
 from kinfolk.linking.probabilities import RANKS, Probabilities
 from kinfolk.linking.scores import METRICS_OF_PAIRS, Metric, labelled_scores, metric
@@ -324,7 +324,7 @@ class Linker(Guarded):
         if self.folds_ is not None and self._closes:
             weights, _ = PairTrainer(data, plan, self.bias, watch).fit(data.truth, np.zeros(data.n_weights))
             score = data.scores(weights, jobs)
-            items, _ = closed(items, score, lambda more: self._scores(weights, more, jobs))
+            items, _ = closed(items, score, lambda more: self._scores(weights, more, jobs), n_jobs=jobs)
             data = data.with_more(self.pair_set_, items, taught.labels(items), jobs, taught.certainty(items))
         log.info("%d candidate pairs, %d distinct rows", items.n_pairs, len(data.rows.codes))
         return data
@@ -367,7 +367,10 @@ class Linker(Guarded):
             self.calibration_ = calibrated_by(data, unseen, self.best_round_, self._probabilities)
         score = self._probabilities.of_log_odds(unseen.log_odds[self.best_round_])
         probability = self._probabilities.value(data.items, score, unseen.ranked, self.clusterer_.of_shares)
-        self.clusterer_, choice = choose_clusterer(data.items, probability, candidates, value, seed, guarded=guarded)
+        jobs = trainer.plan.n_jobs
+        self.clusterer_, choice = choose_clusterer(
+            data.items, probability, candidates, value, seed, guarded=guarded, n_jobs=jobs
+        )
         log.info("%s", choice)
 
     def candidates(self, items: Mentions) -> Mentions:
@@ -386,8 +389,11 @@ class Linker(Guarded):
     def decision_function(self, items: Mentions) -> NDArray[np.float64]:
         """Log-odds of each candidate pair; after ranking, its score as an antecedent, where a new cluster has 0."""
         self._require_fitted()
-        jobs, paired = resolve_jobs(self.n_jobs), self.candidates(items)
-        return self._probabilities.of_log_odds(self._scores(self.weights_, paired, jobs))
+        return self._log_odds(self.candidates(items))
+
+    def _log_odds(self, paired: Mentions, coded: Coder | None = None) -> NDArray[np.float64]:
+        jobs = resolve_jobs(self.n_jobs)
+        return self._probabilities.of_log_odds(self._scores(self.weights_, paired, jobs, coded))
 
     def predict_proba(self, items: Mentions) -> NDArray[np.float64]:
         """The probability that a pair belongs together, float64 (P,), one a pair of `candidates(items)`.
@@ -442,10 +448,11 @@ class Linker(Guarded):
         paired = with_bests(self.candidates(items), self.pair_set_.features)
         if self.rules is not None:
             paired = self._decided(paired).with_pairs()
-        score = self.decision_function(paired)
+        coded = self.pair_set_.coder(paired)  # what is done once an item is done once for all pairs
+        score = self._log_odds(paired, coded)
         if self._closes:
-            threshold = min(self.clusterer_.threshold, 0.5)
-            paired, score = closed(paired, score, self.decision_function, threshold)
+            threshold, jobs = min(self.clusterer_.threshold, 0.5), resolve_jobs(self.n_jobs)
+            paired, score = closed(paired, score, lambda more: self._log_odds(more, coded), threshold, jobs)
         return paired, score
 
     def linked(
@@ -506,7 +513,8 @@ class Linker(Guarded):
             least = 0.0 if clusterer.of_shares else clusterer.threshold
             must, cannot = self._decided(items).links(value, least, must, cannot)
             clusterer = with_room(clusterer, items.n_items, must)
-        return clusterer.cluster(items.n_items, items.left, items.right, value, must, cannot, items.first_table)
+        given = items.n_items, items.left, items.right, value, must, cannot, items.first_table
+        return clusterer.cluster(*given, n_jobs=resolve_jobs(self.n_jobs))
 
     def _decided(self, items: Mentions) -> Decided:
         """The pairs that rules decide."""
@@ -775,8 +783,9 @@ class Linker(Guarded):
     def _probabilities(self) -> Probabilities:
         return Probabilities(self.training, self.calibration_, resolve_jobs(self.n_jobs))
 
-    def _scores(self, weights: Array, items: Mentions, n_jobs: int) -> NDArray[np.float64]:
-        rows = self.pair_set_.rows(items, n_jobs)
+    def _scores(self, weights: Array, items: Mentions, n_jobs: int, coded: Coder | None = None) -> NDArray[np.float64]:
+        """Of each pair the sum of its weights; `coded`: the coder of the same items, whose pairs may be others."""
+        rows = self.pair_set_.rows(items, n_jobs, coded)
         return row_scores(weights, self.pair_set_.weights_on(rows.codes), n_jobs)[rows.row]
 
     # -- model files ----------------------------------------------------------------------------------

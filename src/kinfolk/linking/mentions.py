@@ -309,8 +309,13 @@ def pairs_within(groups: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[
 
 def ordered_pairs(left: ArrayLike, right: ArrayLike) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Pairs in the order of `Mentions`, the smaller item to the left, each once."""
-    a, b = np.asarray(left, np.int64), np.asarray(right, np.int64)
-    return pairs_of(np.unique(pair_keys(np.minimum(a, b), np.maximum(a, b))))
+    a, b = (np.asarray(side, None if getattr(side, "dtype", None) == np.int32 else np.int64) for side in (left, right))
+    low, high = np.minimum(a, b), np.maximum(a, b)
+    later = high[1:] > high[:-1]
+    later |= (high[1:] == high[:-1]) & (low[1:] > low[:-1])
+    if later.all():  # as they are, which is seen much sooner than they are sorted
+        return low.astype(np.int32), high.astype(np.int32)
+    return pairs_of(np.unique(pair_keys(low, high)))
 
 
 def pair_keys(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.int64]:

@@ -25,6 +25,7 @@ from kinfolk.linking.pairs import Answer, Items, PairColumn, PairFeature, Statis
 MISSING = "missing"
 SAMPLE = 200_000  # pairs from which bins are learned
 MAX_BINS = 200
+Coder = Callable[[Items, Items], NDArray[np.uint8]]  # pairs -> a row of codes each
 SMALLEST = 10  # labelled pairs in a learned bin
 FEW = 4 * SMALLEST  # from fewer labels the tree learns next to nothing
 
@@ -92,11 +93,11 @@ class PairSet:
     def n_weights(self) -> int:
         return int(self.offsets[-1])
 
-    def rows(self, items: Mentions, n_jobs: int) -> PairRows:
-        """The distinct rows of the pairs."""
-        return distinct_rows(self.coder(items), items.left, items.right, self.sizes, n_jobs)
+    def rows(self, items: Mentions, n_jobs: int, coded: Coder | None = None) -> PairRows:
+        """The distinct rows of the pairs, by the coder of the items, made here if it is not given."""
+        return distinct_rows(coded or self.coder(items), items.left, items.right, self.sizes, n_jobs)
 
-    def coder(self, items: Mentions) -> Callable[[Items, Items], NDArray[np.uint8]]:
+    def coder(self, items: Mentions) -> Coder:
         """A function from pairs to codes, uint8 (m, columns)."""
         answers: list[tuple[PairFeature, Answer]] = [(feature, feature.of(items)) for feature in self.features]
 
@@ -205,9 +206,19 @@ def joined_columns(given: Any, names: Sequence[str]) -> list[tuple[int, int]]:
 def _codes(found: NDArray[Any], column: CodedColumn) -> NDArray[Any]:
     if column.edges is None:
         return found
-    codes = 1 + np.searchsorted(column.edges, found, side="right")
-    codes[np.isnan(found)] = 0
+    codes = np.empty(len(found), np.uint8)
+    _bin(found, column.edges, codes)
     return codes
+
+
+@njit(nogil=True, cache=True)
+def _bin(values: Array, edges: Array, out: Array) -> None:
+    """1 + how many edges a value has reached; 0 for NaN. Edges are few, so each is looked at."""
+    for i in range(len(values)):
+        code = np.uint8(not np.isnan(values[i]))
+        for edge in edges:
+            code += np.uint8(values[i] >= edge)
+        out[i] = code
 
 
 def _sample(items: Mentions, labels: NDArray[np.int8], seed: int | None) -> tuple[Items, Items, NDArray[np.int8]]:
@@ -358,7 +369,10 @@ class _Layout:
         return words
 
     def unpack(self, words: NDArray[np.uint64]) -> NDArray[np.uint8]:
-        return ((words[:, self.word] >> self.shift) & self.mask).astype(np.uint8)
+        codes = np.empty((len(words), len(self.word)), np.uint8)
+        for k, (word, shift, mask) in enumerate(zip(self.word, self.shift, self.mask, strict=True)):
+            codes[:, k] = (words[:, word] >> shift) & mask
+        return codes
 
 
 class _Numbered:

@@ -7,7 +7,7 @@ import dataclasses
 import re
 import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 from weakref import ReferenceType, WeakKeyDictionary
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.core.data import Column
+from kinfolk.core.kernels import njit, slot_of
 from kinfolk.errors import InputError, SettingError
 from kinfolk.linking.mentions import Mentions
 
@@ -196,18 +197,45 @@ def normalised(text: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Texts:
-    """Item i has the text `values[codes[i]]`, -1 = none. Values are distinct."""
+    """Item i has the text `values[codes[i]]`, -1 = none. Values of one field are distinct, those of several (`parts`)
+    are of different parts."""
 
     codes: NDArray[np.int32]
     values: Sequence[str]
+
+    @property
+    def parts(self) -> Together | None:
+        """What the texts of several fields are put together of."""
+        return self.values if isinstance(self.values, Together) else None
 
     def counts(self) -> Array:
         """How many items have each value."""
         return np.bincount(self.codes[self.codes >= 0], minlength=len(self.values))
 
-    def renamed(self, values: Sequence[str]) -> Texts:
-        """The same items with another text for each, distinct or not; an empty one is missing."""
-        return _renumbered(self.codes, values)
+
+class Together(Sequence[str]):
+    """Texts put together of those of several fields, one after the other; they are made when they are asked for.
+
+    fields   the texts of each field
+    rows     int32 (texts, fields), which of them a text has, -1 = none
+    """
+
+    def __init__(self, fields: Sequence[Sequence[str]], rows: NDArray[np.int32]) -> None:
+        self.fields, self.rows = fields, rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return [*Together(self.fields, self.rows[place])]
+        row = self.rows[place].tolist()
+        return " ".join(texts[code] for texts, code in zip(self.fields, row, strict=True) if code >= 0)
+
+    def __iter__(self) -> Iterator[str]:
+        fields = zip(self.fields, self.rows.T, strict=True)
+        columns = (map([*texts, ""].__getitem__, codes.tolist()) for texts, codes in fields)
+        return (" ".join(filter(None, row)) for row in zip(*columns, strict=True))
 
 
 def texts_of(items: Mentions, fields: Sequence[str], normalise: bool = True) -> Texts:
@@ -229,11 +257,9 @@ def texts_of(items: Mentions, fields: Sequence[str], normalise: bool = True) -> 
 
 def _joined(items: Mentions, fields: Sequence[str], normalise: bool) -> Texts:
     parts = [_texts(items, name, normalise) for name in fields]
-    codes, _ = joint_codes([part.codes for part in parts])
+    codes = joint_codes([part.codes for part in parts])
     first = first_items(codes)
-    tables = [[*part.values, ""] for part in parts]
-    rows = ([table[part.codes[i]] for part, table in zip(parts, tables, strict=True)] for i in first)
-    return _renumbered(codes, [" ".join(filter(None, row)) for row in rows])
+    return Texts(codes, Together([part.values for part in parts], np.stack([part.codes[first] for part in parts], 1)))
 
 
 # Several comparisons look at one field, in training and again in prediction: its texts are kept while the column is.
@@ -269,18 +295,37 @@ def number_codes(values: Array) -> tuple[NDArray[np.int32], Array]:
     return np.where(codes < known, codes, -1).astype(np.int32), distinct[:known]
 
 
-def joint_codes(parts: Sequence[Array]) -> tuple[NDArray[np.int32], int]:
-    """One number for each combination of codes, in the order of the first, then the second, ...; and how many.
+def joint_codes(parts: Sequence[Array]) -> NDArray[np.int32]:
+    """One number for each combination of codes, in order of appearance.
 
     -1 counts as a code like others: an item that has none in every part gets -1.
     """
-    joint, count = np.zeros(len(parts[0]), np.int64), 1
-    lacking = np.ones(len(joint), bool)
-    for codes in parts:
-        lacking &= codes < 0
-        distinct, joint = np.unique(joint * (int(codes.max(initial=-1)) + 2) + codes + 1, return_inverse=True)
-        count = len(distinct)
-    return np.where(lacking, -1, joint).astype(np.int32), count
+    joint = np.asarray(parts[0], np.int32)
+    for codes in parts[1:]:
+        joint = _number_pairs(joint, np.asarray(codes, np.int32), _empty_slots(len(joint)))
+    return joint
+
+
+def _empty_slots(n: int) -> NDArray[np.int32]:
+    return np.full(1 << max(2 * n, 2).bit_length(), -1, np.int32)
+
+
+@njit(nogil=True, cache=True)
+def _number_pairs(a: Array, b: Array, slots: Array) -> Array:
+    """Pairs of codes numbered in order of appearance, two of -1 as -1."""
+    keys, numbers, n = np.empty(len(a), np.int64), np.empty(len(a), np.int32), 0
+    for i in range(len(a)):
+        if a[i] < 0 and b[i] < 0:
+            numbers[i] = -1
+            continue
+        key = np.int64(a[i]) << 32 | (np.int64(b[i]) + 1)
+        at = slot_of(key, slots, keys)
+        if slots[at] < 0:
+            slots[at] = n
+            keys[n] = key
+            n += 1
+        numbers[i] = slots[at]
+    return numbers
 
 
 def first_items(codes: Array) -> Array:

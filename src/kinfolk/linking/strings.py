@@ -11,14 +11,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
+from weakref import ReferenceType, WeakKeyDictionary
+from weakref import ref as ref_to
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.core.kernels import njit
 from kinfolk.linking.mentions import Mentions
-from kinfolk.linking.pairs import Answer, Comparison, Items, as_column, distinct_pairs, texts_of, where_known
+from kinfolk.linking.pairs import Answer, Comparison, Items, Texts, as_column, distinct_pairs, texts_of, where_known
+from kinfolk.linking.tokens import ranks
 
 Array = NDArray[Any]
 log = logging.getLogger("kinfolk")
@@ -28,20 +31,42 @@ SHORT = 16  # characters, beyond which rapidfuzz is the faster
 ONE, ZERO, ALL = np.uint64(1), np.uint64(0), np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
-class Letters(NamedTuple):
-    """Strings one after the other: string s is letters[starts[s]:starts[s + 1]], characters numbered from 0."""
+@dataclass(frozen=True, eq=False)
+class Letters:
+    """Strings one after the other: string s is letters[starts[s]:starts[s + 1]], characters numbered from 0; of each
+    string the first `MOST`."""
 
-    letters: Array  # int32
+    letters: Array  # uint8, int32 where there are more
     starts: Array  # int64
     n_letters: int
 
 
+# Two comparisons of a field look at the same letters, which are kept as long as one of them is.
+_KNOWN: WeakKeyDictionary[Texts, ReferenceType[Letters]] = WeakKeyDictionary()
+
+
+def letters_in(texts: Texts) -> Letters:
+    known = _KNOWN.get(texts)
+    found = None if known is None else known()
+    if found is None:
+        found = letters_of(texts.values)
+        _KNOWN[texts] = ref_to(found)
+    return found
+
+
 def letters_of(strings: Sequence[str]) -> Letters:
-    points = np.frombuffer("".join(strings).encode("utf-32-le", "surrogatepass"), np.uint32)
-    alphabet, letters = np.unique(points, return_inverse=True)
     starts = np.zeros(len(strings) + 1, np.int64)
-    np.cumsum([len(text) for text in strings], out=starts[1:])
-    return Letters(letters.astype(np.int32), starts, len(alphabet))
+    sizes = np.fromiter(map(len, strings), np.int64, len(strings))
+    if (sizes > MOST).any():
+        strings, sizes = [text[:MOST] for text in strings], np.minimum(sizes, MOST)
+    np.cumsum(sizes, out=starts[1:])
+    whole = "".join(strings)
+    if whole.isascii():
+        points = np.frombuffer(whole.encode("ascii"), np.uint8)
+    else:
+        points = np.frombuffer(whole.encode("utf-32-le", "surrogatepass"), np.uint32)
+    letters, n_letters = ranks(points)
+    return Letters(letters.astype(np.uint8) if n_letters <= 256 else letters, starts, n_letters)
 
 
 @njit(nogil=True, cache=True)
@@ -161,9 +186,7 @@ class _Characters(Comparison):
 
     def of(self, items: Mentions) -> Answer:
         texts = texts_of(items, self.fields, self.normalise)
-        if any(len(text) > MOST for text in texts.values):
-            texts = texts.renamed([text[:MOST] for text in texts.values])
-        letters = letters_of(texts.values)
+        letters = letters_in(texts)
         is_long = np.diff(letters.starts) > SHORT
 
         def answer(left: Items, right: Items) -> Array:
@@ -173,21 +196,22 @@ class _Characters(Comparison):
             different = np.flatnonzero(known & (a != b))
             long = is_long[a[different]] | is_long[b[different]]
             for chosen, similarities in ((different[~long], self._short), (different[long], self._long)):
-                out[chosen] = similarities(letters, texts.values, a[chosen], b[chosen])
+                if len(chosen):
+                    out[chosen] = similarities(letters, texts.values, a[chosen], b[chosen])
             return as_column(out)
 
         return answer
 
     def _short(self, letters: Letters, values: Sequence[str], a: Array, b: Array) -> Array:
         out = np.empty(len(a))
-        type(self).KERNEL(*letters, a, b, out)
+        type(self).KERNEL(letters.letters, letters.starts, letters.n_letters, a, b, out)
         return out
 
     def _long(self, letters: Letters, values: Sequence[str], a: Array, b: Array) -> Array:
         from rapidfuzz import distance, process
 
         def similarities(p: Array, q: Array) -> Any:
-            left, right = ([values[code] for code in codes.tolist()] for codes in (p, q))
+            left, right = ([values[code][:MOST] for code in codes.tolist()] for codes in (p, q))
             scorer = getattr(distance, self.SCORER).normalized_similarity
             return process.cpdist(left, right, scorer=scorer, dtype=np.float64)
 

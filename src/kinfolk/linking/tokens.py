@@ -13,16 +13,28 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.core.kernels import njit
+from kinfolk.core.kernels import njit, scrambled
 from kinfolk.errors import SettingError
 from kinfolk.linking.mentions import Mentions
-from kinfolk.linking.pairs import Answer, Comparison, Items, Statistics, Texts, as_column, entities_of, one_of, texts_of
+from kinfolk.linking.pairs import (
+    Answer,
+    Comparison,
+    Items,
+    Statistics,
+    Texts,
+    Together,
+    as_column,
+    entities_of,
+    one_of,
+    texts_of,
+)
 
 Array = NDArray[Any]
 OVERLAPS = ("jaccard", "containment")
 JACCARD, CONTAINMENT, DOT = range(3)
 CODE = re.compile(r"\w+(?:[-_]\w+)*")
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+WIDE_BLANK = re.compile(r"[^\S\x00-\x7f]")  # between words of `str.split`, and not ASCII
 THOUSANDS = re.compile(r",(?=\d{3}(?!\d))")
 
 
@@ -84,9 +96,12 @@ def bags_in(texts: Texts, tokens: Callable[[str], Sequence[str]] | int) -> tuple
     known = _KNOWN.setdefault(texts, {})
     if tokens in known:
         return known[tokens]
-    made = (
-        bags_of_ngrams(texts.values, tokens) if isinstance(tokens, int) else bags_of_tokens(map(tokens, texts.values))
-    )
+    if isinstance(tokens, int):
+        made = bags_of_ngrams(texts.values, tokens)
+    elif tokens is str.split:
+        made = _bags_of_words(texts.values)
+    else:
+        made = bags_of_tokens(map(tokens, texts.values))
     if len(made[0].indices) <= KEPT:
         known[tokens] = made
     return made
@@ -94,12 +109,119 @@ def bags_in(texts: Texts, tokens: Callable[[str], Sequence[str]] | int) -> tuple
 
 def bags_of_tokens(rows: Iterable[Sequence[str]]) -> tuple[Bags, list[str]]:
     """Counts of tokens; and the distinct ones, by number: in order, so that a row has the same sum in any table."""
+    tokens, starts, words = _numbered(rows)
+    return _counted(tokens, starts, len(words)), words
+
+
+def _numbered(rows: Iterable[Sequence[str]]) -> tuple[NDArray[np.int32], NDArray[np.int64], list[str]]:
+    """The tokens of row r are tokens[starts[r]:starts[r + 1]], numbers of words in order."""
     listed = list(rows)
     words = sorted(set(chain.from_iterable(listed)))
     numbers = dict(zip(words, range(len(words)), strict=True))
     starts = np.cumsum([0, *map(len, listed)], dtype=np.int64)
     tokens = np.fromiter(map(numbers.__getitem__, chain.from_iterable(listed)), np.int32, int(starts[-1]))
+    return tokens, starts, words
+
+
+def _bags_of_words(texts: Sequence[str]) -> tuple[Bags, list[str]]:
+    """The same of what `str.split` makes of texts. The words of texts of several fields are those of the fields."""
+    if not isinstance(texts, Together):
+        tokens, starts, words = _words_in(texts)
+        return _counted(tokens, starts, len(words)), words
+    tokens, starts, words = _words_in([text for own in texts.fields for text in own])
+    before = np.cumsum([0, *map(len, texts.fields)])[:-1]
+    rows = np.where(texts.rows < 0, -1, texts.rows + before).astype(np.int32)
+    tokens, starts = _put_together(tokens, starts, rows)
     return _counted(tokens, starts, len(words)), words
+
+
+def _words_in(texts: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64], list[str]]:
+    """As `_numbered` with the words of texts, told apart by their bytes, so that only distinct ones become strings."""
+    whole = "\0".join([*texts, ""])
+    if whole.count("\0") > len(texts) or (not whole.isascii() and WIDE_BLANK.search(whole)):
+        return _numbered(text.split() for text in texts)
+    letters = np.frombuffer(whole.encode("utf-8", "surrogatepass"), np.uint8)
+    del whole
+    tokens, starts, places, sizes = _number_words(letters, len(texts))
+    kept = letters.tobytes()
+    ends = zip(places.tolist(), (places + sizes).tolist(), strict=True)
+    words = [kept[at:end].decode("utf-8", "surrogatepass") for at, end in ends]
+    order = sorted(range(len(words)), key=words.__getitem__)
+    rank = np.empty(len(words), np.int32)
+    rank[order] = np.arange(len(words), dtype=np.int32)
+    return rank[tokens], starts, [words[k] for k in order]
+
+
+@njit(nogil=True, cache=True)
+def _number_words(letters: Array, n_texts: int) -> tuple[Array, Array, Array, Array]:
+    """Words of texts that end in 0, numbered as they appear; starts of the texts; place and size of each word."""
+    starts = np.zeros(n_texts + 1, np.int64)
+    tokens = np.empty(len(letters) // 2 + 1, np.int32)
+    slots, hashes = np.full(1 << 12, -1, np.int32), np.empty(1 << 11, np.uint64)
+    places, sizes = np.empty(1 << 11, np.int64), np.empty(1 << 11, np.int64)
+    n, at, text, begin = 0, 0, 0, -1
+    mixed = np.uint64(0)
+    for p in range(len(letters)):
+        letter = letters[p]
+        if not (letter <= 32 and (letter == 32 or letter == 0 or 9 <= letter <= 13 or letter >= 28)):
+            if begin < 0:
+                begin, mixed = p, np.uint64(0)
+            mixed = (mixed ^ np.uint64(letter)) * np.uint64(0x100000001B3)
+            continue
+        if begin >= 0:
+            mask = np.uint64(len(slots) - 1)
+            slot = scrambled(mixed) & mask
+            while slots[slot] >= 0:
+                known = slots[slot]
+                if hashes[known] == mixed and sizes[known] == p - begin:
+                    k = 0
+                    while k < p - begin and letters[places[known] + k] == letters[begin + k]:
+                        k += 1
+                    if k == p - begin:
+                        break
+                slot = (slot + np.uint64(1)) & mask
+            if slots[slot] < 0:
+                if n == len(places):  # twice the room
+                    places, sizes = np.append(places, places), np.append(sizes, sizes)
+                    hashes = np.append(hashes, hashes)
+                    slots = np.full(2 * len(slots), -1, np.int32)
+                    mask = np.uint64(len(slots) - 1)
+                    for known in range(n):
+                        slot = scrambled(hashes[known]) & mask
+                        while slots[slot] >= 0:
+                            slot = (slot + np.uint64(1)) & mask
+                        slots[slot] = known
+                    slot = scrambled(mixed) & mask
+                    while slots[slot] >= 0:
+                        slot = (slot + np.uint64(1)) & mask
+                slots[slot], hashes[n], places[n], sizes[n] = n, mixed, begin, p - begin
+                n += 1
+            tokens[at] = slots[slot]
+            at += 1
+            begin = -1
+        if letter == 0:
+            text += 1
+            starts[text] = at
+    return tokens[:at].copy(), starts, places[:n].copy(), sizes[:n].copy()
+
+
+@njit(nogil=True, cache=True)
+def _put_together(tokens: Array, starts: Array, rows: Array) -> tuple[Array, Array]:
+    """The tokens of several rows, -1 = none, as those of one."""
+    ends = np.zeros(len(rows) + 1, np.int64)
+    for r in range(len(rows)):
+        ends[r + 1] = ends[r]
+        for part in rows[r]:
+            if part >= 0:
+                ends[r + 1] += starts[part + 1] - starts[part]
+    found, at = np.empty(ends[-1], np.int32), 0
+    for r in range(len(rows)):
+        for part in rows[r]:
+            if part >= 0:
+                for p in range(starts[part], starts[part + 1]):
+                    found[at] = tokens[p]
+                    at += 1
+    return found, ends
 
 
 def bags_of_ngrams(texts: Sequence[str], n: int) -> tuple[Bags, list[str]]:
@@ -113,13 +235,13 @@ def bags_of_ngrams(texts: Sequence[str], n: int) -> tuple[Bags, list[str]]:
     starts = np.cumsum(np.maximum(sizes - n + 1, 0))
     if len(whole) < n:
         return _counted(np.empty(0, np.int32), np.zeros(len(texts) + 1, np.int64), 0), []
-    letters, n_letters = _ranks(np.frombuffer(whole.encode("utf-32-le", "surrogatepass"), np.uint32))
+    letters, n_letters = ranks(np.frombuffer(whole.encode("utf-32-le", "surrogatepass"), np.uint32))
     size, last = n_letters, len(whole) - n + 1
     runs = letters[:last] if n_letters**n < 1 << 31 else letters[:last].astype(np.int64)
     for k in range(1, n):
         if size > (1 << 62) // n_letters:
-            ranks, size = _ranks(runs)
-            runs = ranks.astype(np.int64)
+            narrow, size = ranks(runs)
+            runs = narrow.astype(np.int64)
         runs = runs * runs.dtype.type(n_letters) + letters[k : last + k]
         size *= n_letters
     inside = np.ones(len(whole), bool)  # where a run starts that ends in the same text
@@ -127,19 +249,19 @@ def bags_of_ngrams(texts: Sequence[str], n: int) -> tuple[Bags, list[str]]:
     for k in range(1, n):
         inside[np.maximum(ends - k, ends - sizes)] = False
     places = np.flatnonzero(inside[:last])
-    tokens, count = _ranks(runs[places])
+    tokens, count = ranks(runs[places])
     first = np.empty(count, np.int64)
     first[tokens[::-1]] = places[::-1]
     bags = _counted(tokens, np.concatenate([[0], starts]), count)
     return bags, [whole[at : at + n] for at in first.tolist()]
 
 
-def _ranks(values: Array) -> tuple[NDArray[np.int32], int]:
+def ranks(values: Array) -> tuple[NDArray[np.int32], int]:
     """Numbers from 0 in the order of whole numbers from 0 on; and how many there are."""
     size = int(values.max()) + 1 if len(values) else 0
     if size > max(TABLE, len(values)):
-        distinct, ranks = np.unique(values, return_inverse=True)
-        return ranks.astype(np.int32), len(distinct)
+        distinct, numbers = np.unique(values, return_inverse=True)
+        return numbers.astype(np.int32), len(distinct)
     there = np.zeros(size, bool)
     there[values] = True
     rank = np.cumsum(there, dtype=np.int32)
@@ -325,8 +447,17 @@ def _entities_with(bags: Bags, n_tokens: int, codes: Array, entities: Array) -> 
 
 def _weighted(bags: Bags, frequency: Array, n: int) -> Bags:
     """tf-idf rows of length 1."""
-    starts, indices, counts = bags
-    rows = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-    weights = counts * (1.0 + np.log((1.0 + n) / (1.0 + frequency)))[indices]
-    length = np.sqrt(np.bincount(rows, weights**2, minlength=len(starts) - 1))
-    return Bags(starts, indices, (weights / length[rows]).astype(np.float32))
+    weights = np.empty(len(bags.indices), np.float32)
+    _weigh(*bags, 1.0 + np.log((1.0 + n) / (1.0 + frequency)), weights)
+    return Bags(bags.starts, bags.indices, weights)
+
+
+@njit(nogil=True, cache=True)
+def _weigh(starts: Array, indices: Array, counts: Array, weight: Array, out: Array) -> None:
+    for r in range(len(starts) - 1):
+        total = 0.0
+        for k in range(starts[r], starts[r + 1]):
+            total += (counts[k] * weight[indices[k]]) ** 2
+        length = np.sqrt(total)
+        for k in range(starts[r], starts[r + 1]):
+            out[k] = counts[k] * weight[indices[k]] / length

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.core.checkpoint import running
+from kinfolk.core.threads import run_chunks
 from kinfolk.core.training import Callback, Convergence, TrainingPlan
 from kinfolk.inference.clustering import LARGEST, e_step, log_odds, missing_pairs
 from kinfolk.learning.lbfgs import Watch, optimise
@@ -404,8 +405,9 @@ def slack(items: Mentions) -> float:
 
 
 def best_threshold(
-    items: Mentions, value: Array, clusterer: Clusterer, metric: Metric, seed: int | None = 0, *, guarded: bool
-) -> tuple[float, ThresholdChoice]:
+    items: Mentions, value: Array, clusterer: Clusterer, metric: Metric, seed: int | None = 0, *, guarded: bool,
+    n_jobs: int = 1,
+) -> tuple[float, ThresholdChoice]:  # fmt: skip
     """The threshold, as a probability, by the metric of clusters; `value` of every pair is by models that never saw it.
 
     Of thresholds that are as good as the best, the one nearest to the clusterer's own is taken. `guarded`: the
@@ -414,7 +416,7 @@ def best_threshold(
     """
     own = float(clusterer.threshold)
     grid = [own, *(t for t in map(float, sigmoid(LOG_ODDS)) if abs(t - own) > 1e-9)]
-    clusters = {t: clusters_of(items, value, at_threshold(clusterer, t)) for t in grid}
+    clusters = at_thresholds(items, value, clusterer, grid, n_jobs)
     tried = {t: metric(found) for t, found in clusters.items()}
     most = max(tried.values())
     good = np.array([t for t, value in tried.items() if value >= most - slack(items)])
@@ -435,6 +437,16 @@ def gain_of(items: Mentions, one: Array, other: Array, metric: Metric, seed: int
     gains = [metric(one, part != k) - metric(other, part != k) for k in range(int(part.max(initial=0)) + 1)]
     spread = np.array(gains) - np.mean(gains)
     return metric(one) - metric(other), float(np.sqrt((len(gains) - 1) / len(gains) * (spread @ spread)))
+
+
+def at_thresholds(
+    items: Mentions, value: Array, clusterer: Clusterer, thresholds: Sequence[float], n_jobs: int
+) -> dict[float, Array]:
+    """The clusters at each threshold, in threads."""
+    each = run_chunks(
+        lambda k: clusters_of(items, value, at_threshold(clusterer, thresholds[k])), len(thresholds), n_jobs
+    )
+    return dict(zip(thresholds, each, strict=True))
 
 
 def at_threshold(clusterer: Clusterer, threshold: float) -> Clusterer:
@@ -478,7 +490,7 @@ ROUNDS = 5  # pairs added may join clusters, whose pairs are missing then; nearl
 
 
 def closed(
-    items: Mentions, score: Array, decide: Callable[[Mentions], Array], threshold: float = 0.5
+    items: Mentions, score: Array, decide: Callable[[Mentions], Array], threshold: float = 0.5, n_jobs: int = 1
 ) -> tuple[Mentions, NDArray[np.float64]]:
     """The items with more pairs, and the log-odds of all; `decide` gives those of the pairs of items."""
     before, too_large = items.n_pairs, 0
@@ -486,14 +498,12 @@ def closed(
         if items.n_pairs >= items.n_possible_pairs:
             break
         pairs = items.n_items, items.left, items.right, sigmoid(score)
-        left, right, too_large = missing_pairs(*pairs, threshold, items.first_table or 0)
+        left, right, too_large = missing_pairs(*pairs, threshold, items.first_table or 0, n_jobs=n_jobs)
         if not len(left):
             break
-        more = items.with_pairs(left, right)
-        a, b = np.concatenate([items.left, left]), np.concatenate([items.right, right])
-        order = np.lexsort((a, b))
-        score = np.concatenate([score, decide(more)])[order]
-        items = items.with_pairs(a[order], b[order])
+        places = np.searchsorted(pair_keys(items.left, items.right), pair_keys(left, right))
+        score = np.insert(score, places, decide(items.with_pairs(left, right)))
+        items = items.with_pairs(np.insert(items.left, places, left), np.insert(items.right, places, right))
     if items.n_pairs > before:
         log.info("%s", closure_line(before, items.n_pairs))
     if too_large:

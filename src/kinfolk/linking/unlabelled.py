@@ -277,7 +277,7 @@ def field_matches(items: Mentions, features: Sequence[PairFeature], n_jobs: int)
         log.info("EM did not settle in its iterations; the last one is taken")
 
     def decide(more: Mentions) -> Array:
-        compared = distinct_rows(agreement.coder(more), more.left, more.right, agreement.sizes, n_jobs)
+        compared = distinct_rows(codes, more.left, more.right, agreement.sizes, n_jobs)
         return np.asarray(weights.scores(compared.codes)[compared.row])
 
     score = np.asarray(weights.scores(rows.codes)[rows.row])
@@ -288,7 +288,7 @@ def field_matches(items: Mentions, features: Sequence[PairFeature], n_jobs: int)
         score = np.minimum(score, -1.0)
     clusterer: Clusterer = AverageLink()
     if items.first_table is None:
-        items, score = closed(items, score, decide)
+        items, score = closed(items, score, decide, n_jobs=n_jobs)
     else:
         clusterer = across_unknown_tables(items, score)
     counted = dict(zip(agreement.fields, weights.counts_for.tolist(), strict=True))
