@@ -103,7 +103,7 @@ def test_stages_of_a_mixture_are_named(tmp_path: Path):
 def test_levels_of_a_stack_and_the_start_of_a_skip_chain(tmp_path: Path):
     few = TRAIN.documents(0, 4)
     base = kf.LinearChainCRF(n_jobs=1, tolerance=0.5)
-    stacked, page = kf.StackedTagger(base, folds=2, n_jobs=1).fit(few), tmp_path / "scores.html"
+    stacked, page = kf.StackedTagger(base, folds=2, depth=1, n_jobs=1).fit(few), tmp_path / "scores.html"
     assert stacked.evaluate(few, report=page) == stacked.evaluate(few)
     training = parts(page)["training"]
     assert [stage["name"] for stage in training["stages"]] == ["Level 0: optimiser", "Level 1: optimiser"]

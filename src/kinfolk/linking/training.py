@@ -393,10 +393,12 @@ def best_ridge(trainer: PairTrainer, clusterer: Clusterer, fold: Array) -> Train
     return best
 
 
-def clusters_of(items: Mentions, value: Array, clusterer: Clusterer, pairs: Any = slice(None)) -> Array:
+def clusters_of(
+    items: Mentions, value: Array, clusterer: Clusterer, pairs: Any = slice(None), n_jobs: int = 1
+) -> Array:
     """The clusters by the probabilities (or shares) of some of the pairs."""
     left, right = items.left[pairs], items.right[pairs]
-    return clusterer.cluster(items.n_items, left, right, value[pairs], first_table=items.first_table)
+    return clusterer.cluster(items.n_items, left, right, value[pairs], first_table=items.first_table, n_jobs=n_jobs)
 
 
 def slack(items: Mentions) -> float:
@@ -442,11 +444,8 @@ def gain_of(items: Mentions, one: Array, other: Array, metric: Metric, seed: int
 def at_thresholds(
     items: Mentions, value: Array, clusterer: Clusterer, thresholds: Sequence[float], n_jobs: int
 ) -> dict[float, Array]:
-    """The clusters at each threshold, in threads."""
-    each = run_chunks(
-        lambda k: clusters_of(items, value, at_threshold(clusterer, thresholds[k])), len(thresholds), n_jobs
-    )
-    return dict(zip(thresholds, each, strict=True))
+    """The clusters at each threshold; one after the other, as threads would wait for each other between kernels."""
+    return {t: clusters_of(items, value, at_threshold(clusterer, t), n_jobs=n_jobs) for t in thresholds}
 
 
 def at_threshold(clusterer: Clusterer, threshold: float) -> Clusterer:
