@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.core.checkpoint import running
-from kinfolk.core.threads import run_chunks
 from kinfolk.core.training import Callback, Convergence, TrainingPlan
 from kinfolk.inference.clustering import LARGEST, e_step, log_odds, missing_pairs
 from kinfolk.learning.lbfgs import Watch, optimise
