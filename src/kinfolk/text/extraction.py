@@ -433,10 +433,10 @@ class SharedRows:
         self, features: TokenFeatures, tokens: NDArray[np.integer], n_jobs: int, extra: Extra = None
     ) -> sparse.csr_array:
         """As `TokenFeatures.learn` on the documents that these tokens are all of, with `extra` columns after them."""
-        for known in self._kept.values():
-            if known.of(features, tokens):  # as a level of a stack, after the one below
-                features.renew(known.every.features.vocabularies, known.features.tables)
-                self._kept[id(features)] = known._replace(features=features)
+        for one in self._kept.values():
+            if one.of(features, tokens):  # as a level of a stack, after the one below
+                features.renew(one.every.features.vocabularies, one.features.tables)
+                self._kept[id(features)] = one._replace(features=features)
                 return self.rows(features, tokens, extra)
         every = self._every(features, n_jobs)
         n, starts = every.rows.shape[1], starts_of([len(table) for table in every.features.tables])
