@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import kinfolk as kf
 from kinfolk.core.engine import Engine
 from kinfolk.engines.duckdb import DuckDB
-from kinfolk.engines.spark import runs_begin, with_units
+from kinfolk.engines.spark_labelled import runs_begin, with_units
 from kinfolk.errors import InputError, SettingError
 
 pyarrow = pytest.importorskip("pyarrow", reason="tables of Arrow need pyarrow")

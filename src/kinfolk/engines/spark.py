@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, final
-from urllib.parse import unquote, urlparse
+from urllib.parse import unquote
 
 from kinfolk.core.engine import (
     AT_A_TIME,
@@ -32,14 +32,13 @@ from kinfolk.core.engine import (
     EngineError,
     Kernel,
     Units,
-    check_columns,
     gaps,
     named,
     quoted,
     refuse_missing,
     rows_with,
-    runs_of,
 )
+from kinfolk.engines.spark_labelled import CODECS, Files, LabelledFiles, LabelledRuns, runs_begin
 from kinfolk.errors import InputError, SettingError
 
 INSTALL = "pip install 'kinfolk[spark]'"
@@ -95,6 +94,8 @@ class Spark(Engine):
     _here: str = field(default="", init=False, repr=False)
     _temporary: Any = field(default=None, init=False, repr=False)
     _tables: dict[str, Stored] = field(default_factory=dict, init=False, repr=False)
+    _files: dict[str, Files] = field(default_factory=dict, init=False, repr=False)  # tables that are files of yours
+    _asked: dict[str, tuple[str, LabelledFiles]] = field(default_factory=dict, init=False, repr=False)
     _n_written: int = field(default=0, init=False, repr=False)
     _n_ordered: int = field(default=0, init=False, repr=False)
 
@@ -133,7 +134,7 @@ class Spark(Engine):
             if self._temporary is not None:
                 self._temporary.cleanup()
             self._own = self._temporary = None
-            self._tables = {}
+            self._tables, self._files, self._asked = {}, {}, {}
 
     # -- tables ---------------------------------------------------------------------------------------
 
@@ -155,27 +156,35 @@ class Spark(Engine):
             self.read(source, table, row)
             return
         with self._told(f"the files of {path!r}"), _quiet():
-            frame = self._opened(path)
-            own = [quoted(name) for name in frame.columns]
-            if len(frame.inputFiles()) == 1:
+            frame, files = self._opened(path)
+            self._forget(table)
+            if files is not None:
+                self._files[table] = files
+            own, places = [quoted(name) for name in frame.columns], frame.inputFiles()
+            if len(places) == 1:
                 frame.selectExpr(f"_metadata.row_index AS {quoted(row)}", *own).createOrReplaceTempView(table)
-                self._forget(table)
                 return
-            there = frame.selectExpr(*own, "_metadata.file_path AS kf_file", "_metadata.row_index AS kf_at")
-            before, begins = 0, []
-            for name, n in sorted(there.groupBy("kf_file").count().collect()):
-                begins.append((name, before))
-                before += n
+            where = "regexp_replace(_metadata.file_path, '^file:/+', '/') AS kf_file"
+            there = frame.selectExpr(*own, where, "_metadata.row_index AS kf_at")
+            begins = (
+                self._files_begin(there) if files is None else list(zip(_ordered(places), files.begins, strict=False))
+            )
             beginnings = self.own.createDataFrame(begins, "kf_file string, kf_begin bigint").hint("broadcast")
             numbered = f"kf_begin + kf_at AS {quoted(row)}"
             there.join(beginnings, "kf_file").selectExpr(numbered, *own).createOrReplaceTempView(table)
-            self._forget(table)
+
+    def _files_begin(self, rows: Any) -> list[tuple[str, int]]:
+        before, begins = 0, []
+        for name, n in sorted(rows.groupBy("kf_file").count().collect()):
+            begins.append((name, before))
+            before += n
+        return begins
 
     def _read_files(self, path: str, table: str, row: str) -> None:
         """Rows are numbered by the names of their files, and in a file as they stand: Spark reads a file in blocks, in
         an order of its own, and the rows of a block one after the other."""
         with self._told(f"the files of {path!r}"):
-            frame = self._opened(path)
+            frame, _ = self._opened(path)
             own = [quoted(name) for name in frame.columns]
             where = ["_metadata.file_path AS kf_file", "_metadata.file_block_start AS kf_block"]
             stored = self._write(_with_place(frame.selectExpr(*own, *where)))
@@ -198,26 +207,33 @@ class Spark(Engine):
         """Let there be files for all cores."""
         self.make(table, f"SELECT /*+ REPARTITION({self._parallelism()}) */ * FROM {table}")
 
-    def _opened(self, path: str) -> Any:
+    def _opened(self, path: str) -> tuple[Any, Files | None]:
+        """A DataFrame of files; and the files, where workers can do without Spark to read them."""
         kind = READERS.get(Path(path).suffix.lower())
         if kind is None:
             raise InputError(f"{path!r}: expected .parquet or .csv files, such as 'people/*.parquet'")
         try:
-            frame = self._reader(kind, path)
+            return (self._opened_csv(path), None) if kind == "csv" else self._opened_parquet(path)
         except _pyspark().AnalysisException as error:
             if "PATH_NOT_FOUND" in str(error):
                 message = f"there is no file {path!r}; give a path, or a glob such as 'people/*.parquet'"
                 raise InputError(message) from None
             raise
-        if kind == "parquet" and "://" not in path:
-            _check_files(frame.inputFiles())
-        return frame
 
-    def _reader(self, kind: str, path: str) -> Any:
-        if kind == "csv":
-            between = "\t" if path.lower().endswith(".tsv") else ","
-            return self.own.read.csv(path, sep=between, header=True, escape='"', multiLine=True, enforceSchema=False)
-        return self.own.read.option("mergeSchema", "://" in path).parquet(path)
+    def _opened_csv(self, path: str) -> Any:
+        between = "\t" if path.lower().endswith(".tsv") else ","
+        return self.own.read.csv(path, sep=between, header=True, escape='"', multiLine=True, enforceSchema=False)
+
+    def _opened_parquet(self, path: str) -> tuple[Any, Files | None]:
+        """Of files of this machine Arrow tells the columns, for which Spark would need a job."""
+        places = self.own.read.schema("kf_none string").parquet(path).inputFiles()
+        if not places or not all(one.startswith("file:") for one in places):
+            return self.own.read.option("mergeSchema", "://" in path).parquet(path), None
+        files = Files.of([unquote(one) for one in _ordered(places)])
+        if not files.is_plain():
+            return self.own.read.parquet(path), None
+        frame = self.own.read.schema(_spark_schema(files.schema)).parquet(path)
+        return frame, files if frame.columns == files.schema.names else None  # names of folders may tell more columns
 
     def make(self, table: str, query: str) -> None:
         with self._told("a query"):
@@ -310,7 +326,7 @@ class Spark(Engine):
 
     def frame(self, query: str) -> Any:
         with self._told("a query"):
-            stored = self._write(self.own.sql(query))
+            stored = self._write(self.own.sql(query), self._labelled_by(query))
             return self.session.read.schema(stored.schema).parquet(*stored.paths)
 
     def write(self, query: str, path: str | os.PathLike[str]) -> None:
@@ -318,7 +334,7 @@ class Spark(Engine):
         target, part = os.fspath(path), f"{os.fspath(path)}.{secrets.token_hex(4)}.part"
         with self._told(f"{target}"):
             try:
-                _writer(self.own.sql(query)).parquet(part)
+                self._write_folder(part, self.own.sql(query), self._labelled_by(query))
                 if os.path.isfile(target) or not self._moved(part, target):
                     raise InputError(f"{target!r} cannot be written: there is something else; name another")
             finally:
@@ -371,26 +387,20 @@ class Spark(Engine):
     ) -> str:  # fmt: skip
         """Units that begin in the same stretch of rows are a partition. Where the rows of every unit lie together, rows
         find their partition by their numbers, answers are in order, and nothing is worked out before the query is
-        asked, in one pass; where they do not, units are joined to their rows, and answers put in order."""
+        asked, in one pass; where they do not, units are joined to their rows, and answers put in order. Of files that
+        workers can do without Spark to read, the answer is written without it too."""
         name, own = quoted(unit), list(dict.fromkeys([ROW, *keep, *columns, unit]))
-        starts, n_rows, mixed, each = self._units_of(table, name, full)
+        files = self._files.get(table)
+        starts, n_rows, mixed, each = None if files is None else files.units_begin(unit, full), 0, False, ""
+        if files is None or starts is None:
+            files = None
+            starts, n_rows, mixed, each = self._units_of(table, name, full)
+        else:
+            n_rows = files.n_rows
         simple = not mixed and self.columns(table)[unit] in UNITS
         n_runs = max(self._parallelism(), -(-n_rows // IN_FILE))
         stretch = -(-n_rows // n_runs) or 1
-        n_given, place = len(keep) + 1, own.index(unit)
-        places = [(f"kf_column_{k}", own.index(one)) for k, one in enumerate(columns)]
-
-        def answers(batches: Iterator[Any]) -> Iterator[Any]:
-            import pyarrow
-
-            there = (batch for batch in batches if batch.num_rows)
-            for run in runs_of(with_units(there, place) if simple else there, whole=True):
-                run = run.combine_chunks()
-                seen = {"unit": run.column("unit"), ROW: run.column(0)} | {to: run.column(k) for to, k in places}
-                found = _cast(kernel(pyarrow.table(seen)), schema)
-                given = [run.column(k) for k in range(n_given)] + found.columns
-                yield from pyarrow.table(given, [*own[:n_given], *schema.names]).to_batches()
-
+        labelled = LabelledRuns(tuple(own), len(keep) + 1, tuple(columns), unit if simple else None, kernel, schema)
         with self._told("a kernel"), _quiet():
             shown = [f"t.{quoted(one)}" for one in own]
             if simple:
@@ -401,14 +411,17 @@ class Spark(Engine):
                 part = f"unit div {stretch}"
             runs = runs.repartitionById(n_runs, _expression(f"CAST({part} AS INT)"))
             runs = runs.sortWithinPartitions(*([] if simple else ["unit"]), ROW)
-            kinds = type(runs.schema)([*runs.schema[:n_given], *_spark_schema(schema)])
-            runs.mapInArrow(answers, kinds).createOrReplaceTempView(into)
+            kinds = type(runs.schema)([*runs.schema[: labelled.n_given], *_spark_schema(schema)])
+            runs.mapInArrow(lambda batches: labelled(batches), kinds).createOrReplaceTempView(into)
             self._forget(into)
         given = [quoted(one) for one in [*keep, *schema.names]]
-        if not mixed:
-            return f"SELECT {', '.join(given)} FROM {into}"
-        self.make(into, f"SELECT * FROM {into}")
-        return self.in_order(given, into, ROW, n_rows)
+        if mixed:
+            self.make(into, f"SELECT * FROM {into}")
+            return self.in_order(given, into, ROW, n_rows)
+        query = f"SELECT {', '.join(given)} FROM {into}"
+        if files is not None:
+            self._asked[into] = query, LabelledFiles.of(files, labelled, starts, n_runs, stretch)
+        return query
 
     def _units_of(self, table: str, name: str, full: Sequence[str]) -> tuple[Any, int, bool, str]:
         """Rows that units begin with, the first of every thousand rows; how many rows there are, whether rows of units
@@ -525,12 +538,23 @@ class Spark(Engine):
         with _quiet():
             return self.own.createDataFrame(table, _spark_schema(table.schema))
 
-    def _write(self, frame: Any) -> Stored:
+    def _write(self, frame: Any, asked: LabelledFiles | None = None) -> Stored:
         assert self.own is not None and self._here, "there is a folder once the session is open"
         self._n_written += 1
         path = f"{self._here}/{self._n_written}"
-        _writer(frame).parquet(path)
+        self._write_folder(path, frame, asked)
         return Stored((path,), frame.schema)
+
+    def _write_folder(self, path: str, frame: Any, asked: LabelledFiles | None) -> None:
+        """What was asked of files is written by those who label them, where they reach the folder as they are."""
+        codec = str(self.own.conf.get("spark.sql.parquet.compression.codec")).lower()
+        if asked is None or codec not in CODECS or self._file(path)[0].getUri().getScheme() != "file":
+            _writer(frame).parquet(path)
+        else:
+            asked.write(self.own.sparkContext, unquote(self._file(path)[1].toUri().getPath()), codec)
+
+    def _labelled_by(self, query: str) -> LabelledFiles | None:
+        return dict(self._asked.values()).get(query)
 
     def _show(self, table: str, stored: Stored) -> None:
         """Let a table be these files; those it was go."""
@@ -558,6 +582,8 @@ class Spark(Engine):
     def _forget(self, table: str) -> None:
         if table in self._tables:
             self._remove(*self._tables.pop(table).paths)
+        self._files.pop(table, None)
+        self._asked.pop(table, None)
 
     def _remove(self, *paths: str) -> None:
         for one in paths:
@@ -616,36 +642,6 @@ def _run_of(starts: Sequence[int], n_runs: int, stretch: int) -> str:
     return f"CASE WHEN {ROW} < {begins} THEN {before} ELSE {at} END"
 
 
-def runs_begin(starts: Sequence[int], n_runs: int, stretch: int) -> tuple[list[int], list[int]]:
-    """Of every stretch of rows the one that its run begins with, and the run of rows before that.
-
-    A run begins with the first row from its stretch on that is known to begin a unit (`starts`, in order); what comes
-    before is of the last run that has begun.
-    """
-    import numpy as np
-
-    first = np.arange(n_runs) * stretch
-    begins = np.append(starts, n_runs * stretch).astype(np.int64)[np.searchsorted(starts, first)]
-    return begins.tolist(), (np.searchsorted(begins, first) - 1).tolist()
-
-
-def with_units(batches: Iterable[Any], place: int) -> Iterator[Any]:
-    """Batches with a column `unit`: the first row of those, one after the other, that have the same in a column."""
-    import numpy as np
-    import pyarrow
-    from pyarrow import compute
-
-    last = first = None
-    for batch in batches:
-        value, row = batch.column(place), batch.column(0).to_numpy()
-        begins = np.ones(len(row), bool)
-        begins[0] = first is None or value[0].as_py() != last
-        begins[1:] = compute.not_equal(value[1:], value[:-1]).to_numpy(zero_copy_only=False)
-        unit = np.maximum.accumulate(np.where(begins, row, -1 if begins[0] else first))
-        last, first = value[-1].as_py(), unit[-1]
-        yield batch.append_column("unit", pyarrow.array(unit))
-
-
 def _without_void(frame: Any) -> Any:
     """Columns that hold nothing, which files cannot keep, as columns of text."""
     void = {one.name: _column(one.name).cast("string") for one in frame.schema if one.dataType.typeName() == "void"}
@@ -665,21 +661,15 @@ def _column(name: str) -> Any:
     return f.col("`" + name.replace("`", "``") + "`")
 
 
+def _ordered(places: Iterable[str]) -> list[str]:
+    """Paths of files of this machine, escaped as in the addresses that Spark gives, in order of their names."""
+    return sorted((re.sub("^file:/+", "/", one) for one in places), key=unquote)
+
+
 def _expression(text: str) -> Any:
     from pyspark.sql import functions as f
 
     return f.expr(text)
-
-
-def _check_files(files: Sequence[str]) -> None:
-    """Files of this machine have the same columns of the same types."""
-    from pyarrow import parquet
-
-    names = sorted(unquote(urlparse(one).path) for one in files)
-    found = ({one.name: str(one.type) for one in parquet.read_schema(name)} for name in names)
-    known = next(found, {})
-    for name, own in zip(names[1:], found, strict=True):
-        check_columns(name, own, names[0], known)
 
 
 def _beginnings(blocks: Any) -> tuple[Any, list[Any]]:
