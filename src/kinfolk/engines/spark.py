@@ -160,15 +160,14 @@ class Spark(Engine):
             self._forget(table)
             if files is not None:
                 self._files[table] = files
-            own, places = [quoted(name) for name in frame.columns], frame.inputFiles()
-            if len(places) == 1:
+            own = [quoted(name) for name in frame.columns]
+            if len(frame.inputFiles() if files is None else files.places) == 1:
                 frame.selectExpr(f"_metadata.row_index AS {quoted(row)}", *own).createOrReplaceTempView(table)
                 return
             where = "regexp_replace(_metadata.file_path, '^file:/+', '/') AS kf_file"
             there = frame.selectExpr(*own, where, "_metadata.row_index AS kf_at")
-            begins = (
-                self._files_begin(there) if files is None else list(zip(_ordered(places), files.begins, strict=False))
-            )
+            known = None if files is None else list(zip(files.places, files.begins, strict=False))
+            begins = self._files_begin(there) if known is None else known
             beginnings = self.own.createDataFrame(begins, "kf_file string, kf_begin bigint").hint("broadcast")
             numbered = f"kf_begin + kf_at AS {quoted(row)}"
             there.join(beginnings, "kf_file").selectExpr(numbered, *own).createOrReplaceTempView(table)
@@ -229,7 +228,7 @@ class Spark(Engine):
         places = self.own.read.schema("kf_none string").parquet(path).inputFiles()
         if not places or not all(one.startswith("file:") for one in places):
             return self.own.read.option("mergeSchema", "://" in path).parquet(path), None
-        files = Files.of([unquote(one) for one in _ordered(places)])
+        files = Files.of(places)
         if not files.is_plain():
             return self.own.read.parquet(path), None
         frame = self.own.read.schema(_spark_schema(files.schema)).parquet(path)
@@ -659,11 +658,6 @@ def _column(name: str) -> Any:
     from pyspark.sql import functions as f
 
     return f.col("`" + name.replace("`", "``") + "`")
-
-
-def _ordered(places: Iterable[str]) -> list[str]:
-    """Paths of files of this machine, escaped as in the addresses that Spark gives, in order of their names."""
-    return sorted((re.sub("^file:/+", "/", one) for one in places), key=unquote)
 
 
 def _expression(text: str) -> Any:

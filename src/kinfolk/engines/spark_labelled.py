@@ -8,11 +8,13 @@ counts and repeats the work all the same.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from kinfolk.core.engine import AT_A_TIME, ROW, check_columns, refuse_missing, runs_of
 from kinfolk.core.files import replacing
@@ -100,26 +102,32 @@ class LabelledRuns:
 class Files:
     """Parquet files of one table.
 
-    names    in order
+    places   their paths, escaped as in the addresses that Spark gives, in order of their names
     begins   the row that each begins with, and how many rows there are
     schema   Arrow's, of the first
     """
 
-    names: tuple[str, ...]
+    places: tuple[str, ...]
     begins: tuple[int, ...]
     schema: Any
 
     @classmethod
-    def of(cls, names: Sequence[str]) -> Files:
+    def of(cls, addresses: Iterable[str]) -> Files:
         """Refuses files whose columns differ."""
         import numpy as np
 
+        places = sorted((re.sub("^file:/+", "/", one) for one in addresses), key=unquote)
+        names = [unquote(one) for one in places]
         found = [_footer(name) for name in names]
         schemas = [one.schema.to_arrow_schema() for one in found]
         known = {one.name: str(one.type) for one in schemas[0]}
         for name, own in zip(names[1:], schemas[1:], strict=True):
             check_columns(name, {one.name: str(one.type) for one in own}, names[0], known)
-        return cls(tuple(names), (0, *np.cumsum([one.num_rows for one in found]).tolist()), schemas[0])
+        return cls(tuple(places), (0, *np.cumsum([one.num_rows for one in found]).tolist()), schemas[0])
+
+    @property
+    def names(self) -> list[str]:
+        return [unquote(one) for one in self.places]
 
     @property
     def n_rows(self) -> int:
