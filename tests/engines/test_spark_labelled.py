@@ -112,10 +112,16 @@ def test_a_part_that_fails_leaves_nothing_in_its_place(tmp_path: Path):
     assert not list((tmp_path / "out").iterdir())
 
 
-def test_a_file_that_is_none_is_named(tmp_path: Path):
+def test_files_that_are_none_or_damaged_are_named(tmp_path: Path):
     (tmp_path / "no.parquet").write_text("no Parquet")
     with pytest.raises(InputError, match=r"no\.parquet: cannot be read"):
         Files.of([(tmp_path / "no.parquet").as_uri()])
+
+    files = written(tmp_path, pyarrow.table({"id": [f"number {k}" for k in range(1000)]}), [], 1000)
+    (path,) = map(Path, files.names)
+    path.write_bytes(path.read_bytes()[:4] + bytes(1000) + path.read_bytes()[1004:])
+    with pytest.raises(InputError, match=r"p 00%\.parquet: cannot be read"):
+        files.units_begin("id", ["id"])
 
 
 # -- In Spark -----------------------------------------------------------------------------------------

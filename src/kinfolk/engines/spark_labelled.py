@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -161,12 +162,10 @@ class Files:
                 refuse_missing([name], [gap])
 
     def _may_lack(self, column: str) -> bool:
-        from pyarrow import parquet
-
         if any(one.type.num_fields for one in self.schema):
             return True  # places of columns in files are others
         for name in self.names:
-            metadata = parquet.read_metadata(name)
+            metadata = _footer(name)
             place = metadata.schema.names.index(column)
             for group in range(metadata.num_row_groups):
                 known = metadata.row_group(group).column(place).statistics
@@ -198,10 +197,18 @@ class Files:
 
 
 def _footer(name: str) -> Any:
-    from pyarrow import ArrowException, parquet
+    from pyarrow import parquet
+
+    with _readable(name):
+        return parquet.read_metadata(name)
+
+
+@contextmanager
+def _readable(name: str) -> Iterator[None]:
+    from pyarrow import ArrowException
 
     try:
-        return parquet.read_metadata(name)
+        yield
     except (ArrowException, OSError) as error:
         raise InputError(f"{name}: cannot be read ({' '.join(str(error).split())})") from None
 
@@ -210,7 +217,7 @@ def _batches(name: str, columns: Sequence[str], before: int, begin: int, end: in
     """Batches of a file, each with the number of its first row, from row groups with rows from `begin` to `end`."""
     from pyarrow import parquet
 
-    with parquet.ParquetFile(name) as file:
+    with _readable(name), parquet.ParquetFile(name) as file:
         row = before
         for group in range(file.num_row_groups):
             after = row + file.metadata.row_group(group).num_rows
