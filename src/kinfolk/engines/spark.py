@@ -96,6 +96,7 @@ class Spark(Engine):
     _tables: dict[str, Stored] = field(default_factory=dict, init=False, repr=False)
     _files: dict[str, Files] = field(default_factory=dict, init=False, repr=False)  # tables that are files of yours
     _asked: dict[str, tuple[str, LabelledFiles]] = field(default_factory=dict, init=False, repr=False)
+    _later: dict[str, Callable[[], None]] = field(default_factory=dict, init=False, repr=False)  # views not yet made
     _n_written: int = field(default=0, init=False, repr=False)
     _n_ordered: int = field(default=0, init=False, repr=False)
 
@@ -134,7 +135,7 @@ class Spark(Engine):
             if self._temporary is not None:
                 self._temporary.cleanup()
             self._own = self._temporary = None
-            self._tables, self._files, self._asked = {}, {}, {}
+            self._tables, self._files, self._asked, self._later = {}, {}, {}, {}
 
     # -- tables ---------------------------------------------------------------------------------------
 
@@ -236,20 +237,20 @@ class Spark(Engine):
 
     def make(self, table: str, query: str) -> None:
         with self._told("a query"):
-            self._show(table, self._write(self.own.sql(query)))
+            self._show(table, self._write(self._sql(query)))
 
     def make_in_order(self, table: str, query: str, by: str) -> None:
         self.make(table, query)  # rows are found by joins, and sorting them would cost another shuffle
 
     def make_turned(self, table: str, query: str, by: str) -> None:
         with self._told("a query"):
-            self.own.sql(query).createOrReplaceTempView(table)
+            self._sql(query).createOrReplaceTempView(table)
             self._forget(table)
 
     def in_order(self, shown: Sequence[str], source: str, row: str, n_rows: int) -> str:
         """Rows go to partitions by their numbers: a sort would ask the query twice, the first time for a sample."""
         with self._told("a query"):
-            found = self.own.sql(f"SELECT {', '.join(shown)}, {row} AS {PLACE} FROM {source}")
+            found = self._sql(f"SELECT {', '.join(shown)}, {row} AS {PLACE} FROM {source}")
             found = self._in_stretches(found, PLACE, n_rows)
             self._n_ordered += 1
             found.drop(PLACE).createOrReplaceTempView(f"kf_ordered_{self._n_ordered}")
@@ -263,7 +264,7 @@ class Spark(Engine):
             self.make(table, f"SELECT * FROM {table} UNION ALL {query}")
             return
         with self._told("a query"):
-            known, more = self._tables.pop(table), self.own.sql(query)
+            known, more = self._tables.pop(table), self._sql(query)
             more = more.toDF(*(one.name for one in known.schema))
             more = more.select(*(_column(one.name).cast(one.dataType).alias(one.name) for one in known.schema))
             self._show(table, Stored((*known.paths, *self._write(more).paths), known.schema))
@@ -276,7 +277,7 @@ class Spark(Engine):
 
     def number(self, table: str, query: str, by: str, number: str) -> None:
         with self._told("a query"):
-            ordered = self.own.sql(f"SELECT * FROM ({query}) ORDER BY {by}")
+            ordered = self._sql(f"SELECT * FROM ({query}) ORDER BY {by}")
             self._show_numbered(table, self._write(_with_place(ordered)), number, first=False)
 
     def fill(self, table: str, schema: Any, pieces: Iterable[Any]) -> None:
@@ -302,15 +303,15 @@ class Spark(Engine):
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         with self._told("a query"):
-            return [tuple(row) for row in self.own.sql(query).collect()]
+            return [tuple(row) for row in self._sql(query).collect()]
 
     def arrow(self, query: str) -> Any:
         with self._told("a query"):
-            return self.own.sql(query).toArrow()
+            return self._sql(query).toArrow()
 
     def batches(self, query: str, n_rows: int) -> Iterator[Any]:
         with self._told("a query"):
-            stored = self._write(_with_place(self.own.sql(query)))
+            stored = self._write(_with_place(self._sql(query)))
             table = f"kf_spark_answer_{self._n_written}"
             self._show_numbered(table, stored, "kf_number", first=False)
         n = int(self.rows(f"SELECT count(*) FROM {table}")[0][0])
@@ -325,15 +326,16 @@ class Spark(Engine):
 
     def frame(self, query: str) -> Any:
         with self._told("a query"):
-            stored = self._write(self.own.sql(query), self._labelled_by(query))
-            return self.session.read.schema(stored.schema).parquet(*stored.paths)
+            path = self._place()
+            self._write_answer(query, path)
+            return self.session.read.schema(self._sql(query).schema).parquet(path)
 
     def write(self, query: str, path: str | os.PathLike[str]) -> None:
         """A folder of Parquet files, in order of their names."""
         target, part = os.fspath(path), f"{os.fspath(path)}.{secrets.token_hex(4)}.part"
         with self._told(f"{target}"):
             try:
-                self._write_folder(part, self.own.sql(query), self._labelled_by(query))
+                self._write_answer(query, part)
                 if os.path.isfile(target) or not self._moved(part, target):
                     raise InputError(f"{target!r} cannot be written: there is something else; name another")
             finally:
@@ -358,7 +360,7 @@ class Spark(Engine):
 
         with self._told("a kernel"), _quiet():
             self.own.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(n_rows))
-            self._show(into, self._write(self.own.sql(query).mapInArrow(answers, _spark_schema(schema))))
+            self._show(into, self._write(self._sql(query).mapInArrow(answers, _spark_schema(schema))))
             self.own.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(AT_A_TIME))
 
     def map_units(self, asked: Iterable[tuple[str, Units]], into: str, schema: Any) -> None:
@@ -376,7 +378,7 @@ class Spark(Engine):
 
         with self._told("a kernel"), _quiet():
             kinds, nothing = _spark_schema(schema), self._frame(schema.empty_table())
-            parts = (self.own.sql(query).repartition(_column("unit")).mapInArrow(answers_of(kernel), kinds)
+            parts = (self._sql(query).repartition(_column("unit")).mapInArrow(answers_of(kernel), kinds)
                      for query, kernel in asked)  # fmt: skip
             self._show(into, self._write(functools.reduce(lambda one, other: one.union(other), parts, nothing)))
 
@@ -400,27 +402,32 @@ class Spark(Engine):
         n_runs = max(self._parallelism(), -(-n_rows // IN_FILE))
         stretch = -(-n_rows // n_runs) or 1
         labelled = LabelledRuns(tuple(own), len(keep) + 1, tuple(columns), unit if simple else None, kernel, schema)
-        with self._told("a kernel"), _quiet():
+        query = f"SELECT {', '.join(quoted(one) for one in [*keep, *schema.names])} FROM {into}"
+
+        def show() -> None:
             shown = [f"t.{quoted(one)}" for one in own]
             if simple:
-                runs, part = self.own.table(table).alias("t").selectExpr(*shown), _run_of(starts, n_runs, stretch)
+                runs, part = self._table(table).alias("t").selectExpr(*shown), _run_of(starts, n_runs, stretch)
             else:
                 both = f"{table} t JOIN ({each}) u ON u.kf_unit = t.{name}"
-                runs = self.own.sql(f"SELECT {', '.join(shown)}, u.unit AS unit FROM {both}")
+                runs = self._sql(f"SELECT {', '.join(shown)}, u.unit AS unit FROM {both}")
                 part = f"unit div {stretch}"
             runs = runs.repartitionById(n_runs, _expression(f"CAST({part} AS INT)"))
             runs = runs.sortWithinPartitions(*([] if simple else ["unit"]), ROW)
             kinds = type(runs.schema)([*runs.schema[: labelled.n_given], *_spark_schema(schema)])
             runs.mapInArrow(lambda batches: labelled(batches), kinds).createOrReplaceTempView(into)
-            self._forget(into)
-        given = [quoted(one) for one in [*keep, *schema.names]]
-        if mixed:
-            self.make(into, f"SELECT * FROM {into}")
-            return self.in_order(given, into, ROW, n_rows)
-        query = f"SELECT {', '.join(given)} FROM {into}"
+
+        self._forget(into)
         if files is not None:
             self._asked[into] = query, LabelledFiles.of(files, labelled, starts, n_runs, stretch)
-        return query
+            self._later[into] = show
+            return query
+        with self._told("a kernel"), _quiet():
+            show()
+        if not mixed:
+            return query
+        self.make(into, f"SELECT * FROM {into}")
+        return self.in_order([quoted(one) for one in [*keep, *schema.names]], into, ROW, n_rows)
 
     def _units_of(self, table: str, name: str, full: Sequence[str]) -> tuple[Any, int, bool, str]:
         """Rows that units begin with, the first of every thousand rows; how many rows there are, whether rows of units
@@ -453,7 +460,7 @@ class Spark(Engine):
                     yield from pyarrow.table([*given, *found.columns], [*kept, *schema.names]).to_batches()
 
         with self._told("a kernel"), _quiet():
-            rows = self._in_stretches(self.own.sql(rows_with(table, [*columns, *keep], others)), ROW, size)
+            rows = self._in_stretches(self._sql(rows_with(table, [*columns, *keep], others)), ROW, size)
             kinds = {one.name: one for one in rows.schema}
             fields = [type(kinds[name])(to, kinds[name].dataType) for name, to in zip(keep, kept, strict=True)]
             answer = type(rows.schema)([*fields, *_spark_schema(schema)])
@@ -473,7 +480,7 @@ class Spark(Engine):
     ) -> None:
         """Pairs are written, runs of them numbered, and the records that a run needs are joined and grouped by it."""
         with self._told("a query"):
-            self._show("kf_spark_pairs", self._write(_with_place(self.own.sql(pairs))))
+            self._show("kf_spark_pairs", self._write(_with_place(self._sql(pairs))))
         n_pairs, parallel = self.rows("SELECT count(*) FROM kf_spark_pairs")[0][0], self._parallelism()
         size = min(PAIRS_AT_A_TIME, max(LEAST_PAIRS, -(-n_pairs // (4 * parallel))))
         run = f"pmod(xxhash64(unit), {-(-n_pairs // size) or 1})" if whole else f"{PLACE} div {size}"
@@ -489,7 +496,7 @@ class Spark(Engine):
 
         with self._told("a kernel"), _quiet():
             parts = max(parallel, int(self.own.conf.get("spark.sql.shuffle.partitions")))
-            left, right = (self.own.sql(one).repartition(parts, "kf_run").groupBy("kf_run") for one in (given, needed))
+            left, right = (self._sql(one).repartition(parts, "kf_run").groupBy("kf_run") for one in (given, needed))
             self._show(into, self._write(left.cogroup(right).applyInArrow(answer, _spark_schema(schema))))
         self.drop("kf_spark_pairs")
 
@@ -497,7 +504,7 @@ class Spark(Engine):
 
     def columns(self, table: str) -> dict[str, str]:
         with self._told("a query"):
-            return dict(self.own.table(table).dtypes)
+            return dict(self._table(table).dtypes)
 
     def is_text(self, kind: str) -> bool:
         return kind == "string"
@@ -537,23 +544,37 @@ class Spark(Engine):
         with _quiet():
             return self.own.createDataFrame(table, _spark_schema(table.schema))
 
-    def _write(self, frame: Any, asked: LabelledFiles | None = None) -> Stored:
-        assert self.own is not None and self._here, "there is a folder once the session is open"
-        self._n_written += 1
-        path = f"{self._here}/{self._n_written}"
-        self._write_folder(path, frame, asked)
+    def _sql(self, query: str) -> Any:
+        """The answer to a query, which may look at what was put off."""
+        self._make_up()
+        return self.own.sql(query)
+
+    def _table(self, table: str) -> Any:
+        self._make_up()
+        return self.own.table(table)
+
+    def _make_up(self) -> None:
+        while self._later:
+            self._later.popitem()[1]()
+
+    def _write(self, frame: Any) -> Stored:
+        path = self._place()
+        _writer(frame).parquet(path)
         return Stored((path,), frame.schema)
 
-    def _write_folder(self, path: str, frame: Any, asked: LabelledFiles | None) -> None:
+    def _place(self) -> str:
+        assert self.own is not None and self._here, "there is a folder once the session is open"
+        self._n_written += 1
+        return f"{self._here}/{self._n_written}"
+
+    def _write_answer(self, query: str, path: str) -> None:
         """What was asked of files is written by those who label them, where they reach the folder as they are."""
+        asked = dict(self._asked.values()).get(query)
         codec = str(self.own.conf.get("spark.sql.parquet.compression.codec")).lower()
         if asked is None or codec not in CODECS or self._file(path)[0].getUri().getScheme() != "file":
-            _writer(frame).parquet(path)
+            _writer(self._sql(query)).parquet(path)
         else:
             asked.write(self.own.sparkContext, unquote(self._file(path)[1].toUri().getPath()), codec)
-
-    def _labelled_by(self, query: str) -> LabelledFiles | None:
-        return dict(self._asked.values()).get(query)
 
     def _show(self, table: str, stored: Stored) -> None:
         """Let a table be these files; those it was go."""
@@ -583,6 +604,7 @@ class Spark(Engine):
             self._remove(*self._tables.pop(table).paths)
         self._files.pop(table, None)
         self._asked.pop(table, None)
+        self._later.pop(table, None)
 
     def _remove(self, *paths: str) -> None:
         for one in paths:
