@@ -12,7 +12,7 @@ from kinfolk.text.cells import MARKED, Cells
 
 MARKER = b"-DOCSTART-"
 LINES = st.lists(st.sampled_from(["Kim NNP", " ", "", "\t", "a\tb\tc", "-DOCSTART- x", " -DOCSTART-", "-DOCSTART-x",
-                                  "ß ü", "a··b", "·", "x\r", "\r", "Kim\x0bNNP", "-DOCSTART-", "a b c d"]))  # fmt: skip
+                                  "ß ü", "a··b", "·", "x\r", "x\r\r", "\r", "Kim\x0bNNP", "-DOCSTART-", "a b c d"]))  # fmt: skip
 SEPARATORS = st.sampled_from(["", " ", "\t", "·"])
 
 
@@ -60,3 +60,11 @@ def test_distinct_cells_are_numbered_as_they_appear(rows, size):
                 words = [row[column].encode() for row in rows]
                 assert values == list(dict.fromkeys(words))
                 assert np.array(values, object)[codes].tolist() == words
+
+
+def test_a_word_is_not_one_that_it_begins():
+    """Slots are few for so many: each is looked for behind others, longer and shorter ones."""
+    words = [b"ab"[k % 2 : k % 2 + 1] * (1 + k // 2) for k in range(400)]
+    for order in (words, words[::-1]):
+        codes, values = Cells.of(b"\n".join(order), b"", MARKER, 1).column(0, 1)
+        assert values == order and codes.tolist() == [*range(400)]
