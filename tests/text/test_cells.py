@@ -12,7 +12,8 @@ from kinfolk.text.cells import MARKED, Cells
 
 MARKER = b"-DOCSTART-"
 LINES = st.lists(st.sampled_from(["Kim NNP", " ", "", "\t", "a\tb\tc", "-DOCSTART- x", " -DOCSTART-", "-DOCSTART-x",
-                                  "ß ü", "a··b", "·", "x\r", "x\r\r", "\r", "Kim\x0bNNP", "-DOCSTART-", "a b c d"]))  # fmt: skip
+                                  "ß ü", "a··b", "·", "x\r", "x\r\r", "\r", "Kim\x0bNNP", "-DOCSTART-",
+                                  "a b c d"]))  # fmt: skip
 SEPARATORS = st.sampled_from(["", " ", "\t", "·"])
 
 
