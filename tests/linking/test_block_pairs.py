@@ -62,12 +62,3 @@ def test_a_block_larger_than_what_is_looked_at_together_comes_in_pieces() -> Non
     table = pyarrow.table({ROW: np.arange(n), "unit": np.full(n, 4)})
     pieces = list(PairsOfBlocks(())(table))
     assert len(pieces) == 2 and sum(one.num_rows for one in pieces) == n * (n - 1) // 2
-
-
-def test_records_of_a_block_come_in_order_of_rows_however_many() -> None:
-    """Sorting by unit leaves those of one in any order."""
-    rng = np.random.default_rng(0)
-    for size in range(1, 26):
-        places = rng.permutation(size)
-        block_pairs._put_in_order(places)
-        assert places.tolist() == [*range(size)]
