@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kinfolk.text import cells
 from kinfolk.text.cells import MARKED, Cells
 
 MARKER = b"-DOCSTART-"
-LINES = st.lists(st.sampled_from(["Kim NNP", " ", "", "\t", "a\tb\tc", "-DOCSTART- x", " -DOCSTART-", "-DOCSTART-x",
-                                  "ß ü", "a··b", "·", "x\r", "x\r\r", "\r", "Kim\x0bNNP", "-DOCSTART-",
-                                  "a b c d"]))  # fmt: skip
+EVERY = ["Kim NNP", " ", "", "\t", "a\tb\tc", "-DOCSTART- x", " -DOCSTART-", "-DOCSTART-x", "ß ü", "a··b", "·", "x\r",
+         "x\r\r", "\r", "Kim\x0bNNP", "-DOCSTART-", "a b c d"]  # fmt: skip
+LINES = st.lists(st.sampled_from(EVERY))
 SEPARATORS = st.sampled_from(["", " ", "\t", "·"])
 
 
@@ -34,6 +34,9 @@ def split(data: bytes, separator: bytes) -> tuple[list[int], list[bytes]]:
 
 
 @given(lines=LINES, separator=SEPARATORS, end=st.sampled_from(["", "\n"]), size=st.integers(1, 30))
+@example(lines=EVERY, separator="", end="", size=1)
+@example(lines=EVERY, separator="\t", end="\n", size=20)
+@example(lines=EVERY, separator="·", end="", size=1)
 def test_cells_are_where_python_finds_them(lines, separator, end, size):
     data, between = ("\n".join(lines) + end).encode(), separator.encode()
     with pytest.MonkeyPatch.context() as patch:
