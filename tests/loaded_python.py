@@ -12,6 +12,7 @@ the command also starts from nothing is shown in `cli/test_cli_process.py`.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import select
@@ -139,4 +140,5 @@ def load() -> None:
 if __name__ == "__main__":
     sys.path.pop(0)  # the folder of the tests, which no command sees
     load()
+    gc.freeze()  # a fork that looked for what may be freed here would copy all of it
     serve(socket.socket(fileno=int(sys.argv[1])))
