@@ -1,6 +1,6 @@
-"""A Python that has kinfolk loaded, and forks a process for every command that tests send it.
+"""A Python that has kinfolk loaded, compiled kernels too, and forks a process for every command that tests send it.
 
-A command takes a second to load its modules, and tests run hundreds. What a fork runs is the command all the same, in
+A command takes a second to load its modules, and half a second for its kernels; tests run hundreds. What a fork runs is the command all the same, in
 a process of its own: with its arguments, folder, environment, standard input, output and errors, and exit status. That
 the command also starts from nothing is shown in `cli/test_cli_process.py`.
 
@@ -38,6 +38,9 @@ if not status:
     sys.exit("the forked process ended without an exit status")
 os._exit(status[0])
 """
+
+
+LONG = ("SkipChainCRF", "StackedTagger")  # take longer than the few commands that use them would
 
 
 class LoadedPython:
@@ -135,6 +138,10 @@ def load() -> None:
         getattr(kf, name)
     import sklearn.ensemble
     import sklearn.linear_model  # noqa: F401
+
+    from kinfolk.cli.warm import LISTS, use
+
+    use([name for models in LISTS for name in models if name not in LONG])  # their kernels are loaded
 
 
 if __name__ == "__main__":
