@@ -54,6 +54,10 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_sessionfinish() -> None:
+    gc.unfreeze()  # libraries that count what is left at the end find nothing
+
+
 @pytest.fixture(scope="session", autouse=True)
 def kernels_may_be_cold() -> Iterator[None]:
     """Which test compiles the first kernel is chance: in this process nothing is said of it."""

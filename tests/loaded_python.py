@@ -1,6 +1,7 @@
 """A Python that has kinfolk loaded, compiled kernels too, and forks a process for every command that tests send it.
 
-A command takes a second to load its modules, and half a second for its kernels; tests run hundreds. What a fork runs is the command all the same, in
+A command takes a second to load its modules, and half a second for its kernels; tests run hundreds.
+What a fork runs is the command all the same, in
 a process of its own: with its arguments, folder, environment, standard input, output and errors, and exit status. That
 the command also starts from nothing is shown in `cli/test_cli_process.py`.
 
