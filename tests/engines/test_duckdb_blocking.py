@@ -62,7 +62,7 @@ def pairs_in(engine: DuckDB, table: Any, rules: list[str], first: int | None = N
     st.lists(st.sampled_from(RULES), min_size=1, max_size=3, unique=True),
     st.randoms(use_true_random=False),
 )
-@settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 def test_the_same_pairs_as_in_memory(engine: DuckDB, rows: list[Any], rules: list[str], random: Any):
     ids = [f"r{k}" for k in range(len(rows))]
     random.shuffle(ids)
