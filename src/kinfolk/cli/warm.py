@@ -1,7 +1,8 @@
 """`kinfolk warm`: compile the kernels of all models now, so that no later process has to.
 
 Kernels are compiled for the types they are called with, so every public model is trained on small generated data, of
-each kind that brings types of its own, and asked for answers. numba compiles one kernel at a time in a process: with two cores two processes share the models.
+each kind that brings types of its own, and asked for answers. numba compiles one kernel at a time in a process: with
+two cores two processes share the models.
 """
 
 from __future__ import annotations
@@ -71,16 +72,24 @@ def _other_rows() -> None:
     import numpy as np
 
     import kinfolk as kf
+    from kinfolk.text.attributes import word
+    from kinfolk.text.quick import FEW_TOKENS
 
     sentences, tags = [["Kim", "left"], ["Kim", "saw", "Lee"]] * 4, [["B", "O"], ["B", "O", "B"]] * 4
     words = kf.LinearChainCRF(**LOOSE).fit(sentences, tags)
     words.predict(sentences)
+    words.predict(sentences * (FEW_TOKENS // 20 + 1))
     words.entities("Kim left. Kim saw Lee.")
-    rows = [[{"word": word, "length": len(word) / 4} for word in sentence] for sentence in sentences]
+    rows = [[{"word": one, "length": len(one) / 4} for one in sentence] for sentence in sentences]
     vectors = [np.ones((len(sentence), 2), np.float32) for sentence in sentences]
     for given in ({}, {"vectors": vectors}):
         kf.LinearChainCRF(**LOOSE).fit(rows, tags, **given).predict(rows, **given)
+    kf.LinearChainCRF(tolerance="early", n_jobs=1).fit(rows, tags)
     kf.MixtureTagger(**LOOSE).fit(rows, tags).predict(rows)
+    for tagger in (kf.LinearChainCRF, kf.MEMM):
+        model = tagger(transition_templates=[word[0]], **LOOSE).fit(sentences, tags)
+        model.predict(sentences)
+        model.predict_entities(sentences)
 
 
 def _token_layer() -> None:
@@ -128,8 +137,13 @@ def _dense_nodes() -> None:
         kf.StackedNodes(_logistic(kf), depth=1, folds=3, n_jobs=1), kf.StackedNodes(effort="fast", n_jobs=1),
         kf.DependencyNetwork(_logistic(kf), sweeps=5, burn_in=2, n_jobs=1), kf.LinkModel(**LOOSE),
         kf.MixtureNodes(orders=2, predict_orders=2, **LOOSE),
+        kf.MixtureNodes(orders=2, predict_orders=2, evidence="weighed", **LOOSE),
+        kf.StackedNodes(_logistic(kf), templates=["max:near", "exists:near"], depth=1, folds=3, n_jobs=1),
     ):  # fmt: skip
         model.fit(graph).predict_proba(graph)
+    kf.MultiLabelNodes(effort="fast", n_jobs=1).fit(graph).predict(graph)
+    numbers = kf.Graph(graph.features, graph.label_codes.tolist(), dict(graph.relations))
+    kf.NodeRegressor(effort="fast", n_jobs=1).fit(numbers).predict(numbers)
 
 
 def _records() -> None:
@@ -201,6 +215,36 @@ def _mentions() -> None:
         kf.Linker(training=training, n_jobs=1).fit(items).predict(items)
 
 
+def _what_few_data_do_not_reach() -> None:
+    """Tables that grow, long chains of pairs, orders that have to be searched for."""
+    import numpy as np
+
+    from kinfolk.inference.antecedents import DENSE, together
+    from kinfolk.inference.clustering import Constraints, single_link
+    from kinfolk.inference.dag import build_dag
+    from kinfolk.linking.pair_table import _Numbered
+
+    numbered, n = _Numbered(1), (1 << 11) + 1
+    numbered.add(np.arange(n, dtype=np.uint64)[:, None], np.empty(n, np.int32))
+    left, probability = np.arange(DENSE + 1, dtype=np.int32), np.full(DENSE + 1, 0.6)
+    together(DENSE + 2, left, left + np.int32(1), probability)
+    single_link(DENSE + 2, left, left + np.int32(1), probability, constraints=Constraints(max_size=2))
+    build_dag([np.array([[1, 2], [0, 1], [3, 0], [2, 4]])], np.zeros(5, np.int64))
+
+
+def _pairs_of_engines() -> None:
+    """Where pyarrow is there, which the engines need."""
+    from importlib.util import find_spec
+
+    if find_spec("pyarrow") is None:
+        return
+    import pyarrow
+
+    from kinfolk.linking.block_pairs import ROW, PairsOfBlocks
+
+    list(PairsOfBlocks(("key",))(pyarrow.table({ROW: [0, 1, 2], "unit": [0, 0, 0], "key": [1, 1, 2]})))
+
+
 def _logistic(kf: Any) -> Any:
     from sklearn.linear_model import LogisticRegression
 
@@ -219,6 +263,8 @@ LISTS: tuple[dict[str, Callable[[], None]], ...] = (
         "StackedTagger": _tagger(lambda kf: kf.StackedTagger(kf.LinearChainCRF(**LOOSE), folds=3, n_jobs=1)),
         "other rows": _other_rows,
         "TokenLayer": _token_layer,
+        "what few data do not reach": _what_few_data_do_not_reach,
+        "pairs of engines": _pairs_of_engines,
     },
     {
         "Linker": _records,

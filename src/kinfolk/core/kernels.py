@@ -16,7 +16,7 @@ of these can be written to; it also runs whatever it finds there. Here
 - a kernel that is only part of another is typed and lowered there and no more (see `Parts`): it gets no machine code,
   no wrapper for Python and no file of its own, which took a third of the time of compiling.
 
-What is compiled for the first time is reported once, before the half minute that it may take.
+What is compiled for the first time is reported once, before the seconds that it takes.
 """
 
 from __future__ import annotations
@@ -55,9 +55,10 @@ KERNELS: list[Any] = []  # all that are defined in modules loaded so far
 
 def njit(*, cache: bool, **options: Any) -> Callable[[Any], Any]:
     """numba's decorator of this name, with the store described above."""
+    unwrapped: dict[str, Any] = {**options, "no_cfunc_wrapper": True}  # a second wrapper, for what we have no use for
 
     def compiled(function: Any) -> Any:
-        kernel = numba.njit(**options, no_cfunc_wrapper=True)(function)
+        kernel = numba.njit(**unwrapped)(function)
         if cache and hasattr(kernel, "overloads"):  # a plain function where NUMBA_DISABLE_JIT is set
             kernel._cache = _store(function)
             _as_part(kernel)
@@ -85,9 +86,12 @@ class PartLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
         self._finalized = True
 
 
-class PartCompiler(dispatcher._FunctionCompiler):  # type: ignore[misc]
+_DISPATCHER: Any = dispatcher
+
+
+class PartCompiler(_DISPATCHER._FunctionCompiler):  # type: ignore[misc]
     def _compile_core(self, args: Any, return_type: Any) -> Any:
-        flags = compiler.Flags()
+        flags: Any = compiler.Flags()
         self.targetdescr.options.parse_as_flags(flags, self.targetoptions)
         flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
         typing, target = self.targetdescr.typing_context, self.targetdescr.target_context
@@ -186,7 +190,7 @@ TEMPORARY = "later runs load them from %s, as nothing else can be written to (NU
 
 @cache
 def warn_first_use(kept: str = ON_DISK) -> None:
-    log.warning("first use: compiling numeric kernels, about half a minute; %s", kept)
+    log.warning("first use: compiling numeric kernels, some seconds a command; %s", kept)
 
 
 @cache
