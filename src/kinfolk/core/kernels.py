@@ -190,7 +190,7 @@ TEMPORARY = "later runs load them from %s, as nothing else can be written to (NU
 
 @cache
 def warn_first_use(kept: str = ON_DISK) -> None:
-    log.warning("first use: compiling numeric kernels, some seconds a command; %s", kept)
+    log.warning("first use: compiling numeric kernels, about ten seconds; %s", kept)
 
 
 @cache
