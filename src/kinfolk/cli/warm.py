@@ -82,7 +82,8 @@ def _other_rows() -> None:
     words.entities("Kim left. Kim saw Lee.")
     rows = [[{"word": one, "length": len(one) / 4} for one in sentence] for sentence in sentences]
     vectors = [np.ones((len(sentence), 2), np.float32) for sentence in sentences]
-    for given in ({}, {"vectors": vectors}):
+    both: list[dict[str, Any]] = [{}, {"vectors": vectors}]
+    for given in both:
         kf.LinearChainCRF(**LOOSE).fit(rows, tags, **given).predict(rows, **given)
     kf.LinearChainCRF(tolerance="early", n_jobs=1).fit(rows, tags)
     kf.MixtureTagger(**LOOSE).fit(rows, tags).predict(rows)
@@ -156,7 +157,8 @@ def _records() -> None:
     linker.explain_clusters(people)
     few = people.take(range(60))
     kf.Linker(blocking=BLOCKING, n_jobs=1).fit(few).predict(people)
-    table = {name: column.strings() for name, column in people.columns.items()}
+    columns: dict[str, Any] = dict(people.columns)
+    table = {name: column.strings() for name, column in columns.items()}
     table["id"] = [people.name(i) for i in range(people.n_items)]
     base = linker.cluster_frame({name: values[60:] for name, values in table.items()})
     linker.link({name: values[:60] for name, values in table.items()}, base)
@@ -240,7 +242,8 @@ def _pairs_of_engines() -> None:
         return
     import pyarrow
 
-    from kinfolk.linking.block_pairs import ROW, PairsOfBlocks
+    from kinfolk.core.engine import ROW
+    from kinfolk.linking.block_pairs import PairsOfBlocks
 
     list(PairsOfBlocks(("key",))(pyarrow.table({ROW: [0, 1, 2], "unit": [0, 0, 0], "key": [1, 1, 2]})))
 
