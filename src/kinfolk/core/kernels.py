@@ -61,7 +61,8 @@ def njit(*, cache: bool, **options: Any) -> Callable[[Any], Any]:
         kernel = numba.njit(**unwrapped)(function)
         if cache and hasattr(kernel, "overloads"):  # a plain function where NUMBA_DISABLE_JIT is set
             kernel._cache = _store(function)
-            _as_part(kernel)
+            if PARTS_KNOWN[0] <= numba.version_info.short <= PARTS_KNOWN[1]:
+                _as_part(kernel)
             KERNELS.append(kernel)
         return kernel
 
@@ -72,7 +73,10 @@ def njit(*, cache: bool, **options: Any) -> Callable[[Any], Any]:
 #
 # numba compiles what a kernel calls as if Python were to call it: with wrappers, all passes of LLVM and machine code of
 # its own, which nobody runs, as the caller links the code of LLVM in and optimises the whole. So other kernels get a
-# twin, which has that code and no more; LLVM comes to the same result, as it looks at what is called first.
+# twin, which has that code and no more; LLVM comes to the same result, as it looks at what is called first. This needs
+# to know numba from inside: versions it was not tried with compile kernels as numba does by itself.
+
+PARTS_KNOWN = (0, 61), (0, 68)
 
 
 class PartLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
