@@ -374,7 +374,7 @@ def test_weights_and_directions_of_links_are_those_of_training(small_duckdb: Duc
     expected = made.predict_tables(nodes, edges, proba=True, **links)
     found = made.predict_tables(nodes, edges, proba=True)
     assert found.equals(expected)
-    with pytest.warns(DataWarning, match=r"'links_to' had weights in training, and all weigh 1 here.*`weight="):
+    with pytest.warns(DataWarning, match=r"'links_to' had weights in training, and have none here.*`weight="):
         other = made.predict_tables(nodes, edges, proba=True, weight=None, directed=False)
     assert not other.equals(expected)
 
@@ -391,7 +391,7 @@ def test_the_file_of_a_model_knows_how_links_were_read(made: kf.StackedNodes, tm
 
 def test_weights_that_training_had_not_are_told(made: kf.StackedNodes):
     nodes, edges = weighted(world(60, 3))
-    with pytest.warns(DataWarning, match="'linked_from' all weighed 1 in training, and have weights here"):
+    with pytest.warns(DataWarning, match="'linked_from' had no weights in training, and have some here"):
         made.predict_tables(nodes, edges, weight="w", known="none")
 
 

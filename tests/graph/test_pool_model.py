@@ -509,7 +509,8 @@ def test_links_that_lost_their_weights_are_told():
     with_weights = kf.Graph.from_frames(nodes, links, label="label", weight="amount", duplicates="merge")
     without = kf.Graph.from_frames(nodes, links, label="label", duplicates="merge")
     model = new(base=GaussianNB()).fit(with_weights, train=range(20))
-    with pytest.warns(DataWarning, match=r"had weights of .* in training, and have none here; give the same `weight="):
+    told = "'links_to' .*had weights in training, and have none here; give the same `weight="
+    with pytest.warns(DataWarning, match=told):
         model.predict(without)
 
 

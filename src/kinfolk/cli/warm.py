@@ -236,11 +236,10 @@ def _what_few_data_do_not_reach() -> None:
 
 def _pairs_of_engines() -> None:
     """Where pyarrow is there, which the engines need."""
-    from importlib.util import find_spec
-
-    if find_spec("pyarrow") is None:
+    try:
+        import pyarrow
+    except ImportError:
         return
-    import pyarrow
 
     from kinfolk.core.engine import ROW
     from kinfolk.linking.block_pairs import PairsOfBlocks

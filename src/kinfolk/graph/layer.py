@@ -194,7 +194,6 @@ class PooledNodes(NodeModel):
         """(n, L) by row, of the candidates that have weight and the one given."""
         pool, nothing = self.pool_, np.full(len(nodes.labels), -1, np.int32)
         relations = {name: nodes.relations[name] for name in self.links_}
-        pool.warn_of_weights(relations)
         table = nodes.to_rows(self.given_)
         warn_of_less_sure(self.doubt_, table[known.labels < 0])
         ground = pool.ground(self._table(nodes), relations, resolve_jobs(self.n_jobs), table.astype(np.float32))

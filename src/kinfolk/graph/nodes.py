@@ -322,13 +322,13 @@ def weighted_links(relations: Mapping[str, Any], names: Sequence[str]) -> dict[s
 def warn_of_other_weights(now: Mapping[str, bool], trained: Mapping[str, bool]) -> None:
     """Of models that go by weights, where links have them and had none in training, or the other way round."""
     for was, change in (
-        (True, "had weights in training, and all weigh 1 here"),
-        (False, "all weighed 1 in training, and have weights here"),
+        (True, "had weights in training, and have none here"),
+        (False, "had no weights in training, and have some here"),
     ):
         other = [name for name, weighted in trained.items() if weighted == was and now.get(name, was) != was]
         if other:
             named = " and ".join(map(repr, other))
-            warn(f"the links {named} {change}: give them as in training, by `weight=...`", DataWarning)
+            warn(f"links {named} {change}; give the same `weight=...` as in training", DataWarning)
 
 
 def warn_unused_weights(nodes: Nodes, names: Sequence[str], model: str) -> None:

@@ -391,22 +391,6 @@ class Pool:
         carrying = {name: weight for name, weight in self.weights.items() if weight > 0}
         return self.target.pooled([tables[name] for name in carrying], list(carrying.values()))
 
-    def warn_of_weights(self, relations: Mapping[str, Any]) -> None:
-        """Of links that had weights in training and have none here, or the other way round."""
-        for kind in self.kinds:
-            weights = relations[kind.relation].data
-            now, before = not (weights == 1).all(), kind.usual != 1.0
-            if len(weights) and now != before:
-                had = (
-                    f"had weights of {kind.usual:.3g} on average in training, and have"
-                    if before
-                    else "had none, and have"
-                )
-                have = "none" if before else f"weights of {np.abs(weights).mean():.3g}"
-                warn(
-                    f"links {kind.relation!r} {had} {have} here; give the same `weight=...` as in training", DataWarning
-                )
-
     # -- model files -----------------------------------------------------------------------------------
 
     def put(self, state: ModelFile) -> None:

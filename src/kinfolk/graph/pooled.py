@@ -374,7 +374,6 @@ class PooledNodes(Guarded):
         """(n, width) by row, of candidates that have weight and `also` others."""
         pool = self.pool_
         relations = {name: nodes.relations[name] for name in self.links_}
-        pool.warn_of_weights(relations)
         ground = pool.ground(nodes.table, relations, resolve_jobs(self.n_jobs))
         given, rows = None, seen.rows
         if seen.which is not None and self.known_ != "true":

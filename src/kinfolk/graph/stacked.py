@@ -502,7 +502,6 @@ class StackedNodes(StackedModel, NeighbourModel):
         pool, nothing = self._pool(), np.full(len(nodes.labels), -1, np.int32)
         self._warn_of_nobody(known)
         relations = {name: nodes.relations[name] for name in self.links_}
-        pool.warn_of_weights(relations)
         ground = pool.ground(nodes.table, relations, resolve_jobs(self.n_jobs))
         labels, given = known.labels, None
         if known.trained and self.known_ != "true":
