@@ -25,7 +25,7 @@ from kinfolk.linking.clustered import membership, pair_frame, records_for, refus
 from kinfolk.linking.clusterers import AverageLink, BestLink, Clusterer, CompleteLink, OneToMany, OneToOne, SingleLink
 from kinfolk.linking.comparisons import with_bests
 from kinfolk.linking.mentions import Mentions, pair_keys, pairs_of
-from kinfolk.linking.records import WHOLE, numbered
+from kinfolk.linking.records import EXACT, WHOLE, numbered
 
 Array = NDArray[Any]
 log = logging.getLogger("kinfolk")
@@ -357,14 +357,29 @@ def link_frames(
 
 
 def _named_clusters(base: Any, column: str) -> tuple[list[str], bool]:
-    """The cluster of each record of the base, as a name; and whether they are whole numbers by their type."""
+    """The cluster of each record of the base, as a name; and whether they are whole numbers: by their type, or floats
+    as pandas makes of these."""
     table = frame_table(base, "base")
-    kind = table.column(column, "cluster").kind
+    found = table.column(column, "cluster")
     names = table.names(column, "cluster")
     if None in names:
-        row = names.index(None)
-        raise table.fault(f"no cluster in column {column!r}: every record of the base must be in one", row)
-    return [str(name) for name in names], kind == "whole" or not names
+        raise table.fault(no_cluster(column), names.index(None))
+    if found.kind == "number":
+        values = np.asarray(found.values, np.float64)
+        odd = np.flatnonzero((np.floor(values) != values) | (np.abs(values) > EXACT))
+        if len(odd):
+            raise table.fault(odd_cluster(column, float(values[odd[0]])), int(odd[0]))
+    return [str(name) for name in names], found.kind in ("whole", "number") or not names
+
+
+def no_cluster(column: str) -> str:
+    return f"no cluster in column {column!r}: every record of the base must be in one"
+
+
+def odd_cluster(column: str, value: float) -> str:
+    """Of a float that is not whole, or so large that others are lost between it and the next."""
+    remedy = "turn clusters into whole numbers or strings"
+    return f"the cluster in column {column!r} is {value!r}, and floats must be whole, up to {EXACT}; {remedy}"
 
 
 def _check_apart(both: Mentions, id: str | None) -> None:
