@@ -132,6 +132,17 @@ def test_files_become_a_parquet_file(linker: kf.Linker, engine: DuckDB, tables: 
     assert found.column("also").to_pylist() == known.column("also").to_pylist()
 
 
+def test_the_base_is_not_written_over(linker: kf.Linker, engine: DuckDB, tables: Any, tmp_path: Path):
+    from pyarrow import parquet
+
+    base, new = tables
+    path = tmp_path / "base.parquet"
+    parquet.write_table(base, path)
+    with pytest.raises(InputError, match="would be written over what is read"):
+        linker.set_params(engine=engine).link(new, path, into=path)
+    assert parquet.read_table(path).equals(base)
+
+
 def test_what_cannot_be_is_named(linker: kf.Linker, engine: DuckDB, tables: Any):
     base, new = tables
     linker.set_params(engine=engine)

@@ -230,6 +230,8 @@ def test_what_an_engine_cannot_do_is_refused_by_name(linker: kf.Linker, engine: 
         linker.cluster_frame(str(tmp_path / "*.parquet"))
     with pytest.raises(SettingError, match=r"ends in \.parquet"):
         linker.cluster_frame(table, into=tmp_path / "out.csv")
+    with pytest.raises(InputError, match="would be written over what is read"):
+        linker.cluster_frame(str(tmp_path / "*.parquet"), into=tmp_path / "out.parquet")
     with pytest.raises(InputError, match="there is no folder"):
         linker.cluster_frame(table, into=tmp_path / "none" / "out.parquet")
     with pytest.raises(InputError, match="there is a column 'surname' already"):

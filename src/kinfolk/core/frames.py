@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from kinfolk.core.files import is_path, read_among, try_folder, writing
 from kinfolk.core.table import in_memory, is_lists
 from kinfolk.errors import InputError, SettingError
 
@@ -194,12 +195,9 @@ _STREAMS: Mapping[str, Callable[[Any], Any]] = {
 # -- files ----------------------------------------------------------------------------------------------
 
 
-def is_path(source: Any) -> bool:
-    return isinstance(source, str | os.PathLike)
-
-
-def targets(frames: Sequence[Any], into: Any) -> list[Any]:
-    """The files to write, one a table; None: a table of the kind that came."""
+def targets(frames: Sequence[Any], into: Any, read: Sequence[Any] = ()) -> list[Any]:
+    """The files to write, one a table; None: a table of the kind that came. They can be written, and are none of those
+    that are read: the tables, and what else is `read`."""
     if into is None:
         if any(is_path(one) for one in frames):
             raise SettingError("into", None, "the Parquet file to write, as the tables come from files")
@@ -213,4 +211,12 @@ def targets(frames: Sequence[Any], into: Any) -> list[Any]:
         folder, name = os.path.split(os.path.abspath(path))
         if "://" not in path and not os.path.isdir(folder):
             raise InputError(f"there is no folder {os.path.dirname(path)!r} to write {name!r} into; make it first")
+        taken = read_among(path, [*frames, *read])
+        if taken is not None:
+            raise InputError(f"{path!r} would be written over what is read, {taken!r}; name another file to write")
+        if "://" not in path:
+            with writing(path):
+                try_folder(folder)
+    if len({os.path.realpath(path) for path in listed}) < len(listed):
+        raise SettingError("into", into, "two different files")
     return listed

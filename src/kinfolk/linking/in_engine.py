@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 
 from kinfolk.core.components import components
 from kinfolk.core.engine import ROW, Engine, quoted
-from kinfolk.core.frames import OpenedFrame, is_path, opened, targets
+from kinfolk.core.files import is_path
+from kinfolk.core.frames import OpenedFrame, opened, targets
 from kinfolk.core.sending import Sent
 from kinfolk.errors import InputError, SettingError
 from kinfolk.inference.clustering import log_odds

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from kinfolk.core.components import components
 from kinfolk.core.engine import ROW, Engine, quoted
-from kinfolk.core.frames import is_path, opened, targets
+from kinfolk.core.files import is_path
+from kinfolk.core.frames import opened, targets
 from kinfolk.errors import InputError, SettingError
 from kinfolk.inference.clustering import log_odds
 from kinfolk.linking.additions import Base, added, check_training, no_cluster, odd_cluster, suited
@@ -53,7 +54,7 @@ def link_frames_in(
     """What `Linker.link` answers where it has an engine."""
     check_training(linker)
     check_in_pieces(linker)
-    target = targets([new], into)[0]
+    target = targets([new], into, [base])[0]
     held = None if target is not None or is_path(new) or engine.is_own(new) else opened(new, "new")
     sources = [base, new if held is None else held.readable]
     tables = RecordTables.read(engine, sources, id, needed_fields(linker), ("base", "new"))
@@ -127,8 +128,9 @@ def _make_whole(engine: Engine, table: str, cluster: str) -> None:
     )
     if odd:
         raise InputError(f"base, row {odd[0][0]}: {odd_cluster(cluster, float(odd[0][1]))}")
-    others = [quoted(one) for one in engine.columns(table) if one != cluster]
-    engine.make(table, f"SELECT {', '.join(others)}, CAST({quoted(cluster)} AS BIGINT) AS {quoted(cluster)} FROM {table}")
+    kept = [quoted(one) for one in engine.columns(table) if one != cluster]
+    whole = f"CAST({quoted(cluster)} AS BIGINT) AS {quoted(cluster)}"
+    engine.make(table, f"SELECT {', '.join([*kept, whole])} FROM {table}")
 
 
 def _make_homes(tables: RecordTables, cluster: str, clusterer: Clusterer) -> Clusterer:
