@@ -200,6 +200,11 @@ class Table:
         self.n_rows = n_rows
         self._path, self._line, self._place = path, line, place
 
+    def with_columns(self, columns: Mapping[str, Callable[[], TableColumn]]) -> Table:
+        """The same table with some columns made otherwise."""
+        kept: Any = {"path": self._path, "line": self._line, "place": self._place}
+        return Table(self.name, {**self.columns, **columns}, self.n_rows, **kept)
+
     def column(self, name: str, role: str) -> TableColumn:
         """The column that a setting, `role`, names."""
         if name not in self.columns:

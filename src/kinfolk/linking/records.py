@@ -34,7 +34,8 @@ from kinfolk.core.table import (
     id_column,
     is_lists,
     listed,
-    parquet_table,
+    object_column,
+    parquet_frame,
     strings,
     written,
 )
@@ -309,8 +310,9 @@ def records_from_frames(
     return _mentions(given, columns, None if truth is None else lambda ids: _frame(truth, "truth"))
 
 
-def _frame(frame: Any, name: str) -> Table:
-    """A frame whose dates are written out as strings; columns of lists and of vectors are of the kind "nested"."""
+def _frame(frame: Any, name: str, path: str | None = None) -> Table:
+    """A frame, of a file if there is a path, whose dates are written out as strings; columns of lists and of vectors
+    are of the kind "nested"."""
     if is_lists(frame):
         lists = {key: values for key, values in frame.items() if is_nested(values)}
         flat = {key: [None] * len(one) if key in lists else _days_written(one) for key, one in frame.items()}
@@ -321,9 +323,10 @@ def _frame(frame: Any, name: str) -> Table:
     dates = [key for key, dtype in whole.schema.items() if dtype in (nw.Date, nw.Datetime)]
     days = whole.with_columns(*(whole.get_column(key).dt.to_string("%Y-%m-%d") for key in dates))
     series = {key: whole.get_column(key) for key, dtype in whole.schema.items() if dtype in (nw.List, nw.Array)}
-    objects = (whole.get_column(key) for key, dtype in whole.schema.items() if dtype == nw.Object)
-    series |= {one.name: one for one in objects if is_nested(one.to_list())}
-    return _with_nested(frame_table(days, name), series, lambda one: one.to_list())
+    objects = {key: whole.get_column(key) for key, dtype in whole.schema.items() if dtype == nw.Object}
+    series |= {key: one for key, one in objects.items() if is_nested(one.to_list())}
+    table = _with_nested(frame_table(days, name, path), series, lambda one: one.to_list())
+    return _with_dates(table, {key: one for key, one in objects.items() if key not in series})
 
 
 def _with_nested(table: Table, nested: Mapping[Any, Any], values: Callable[[Any], Any]) -> Table:
@@ -332,8 +335,16 @@ def _with_nested(table: Table, nested: Mapping[Any, Any], values: Callable[[Any]
     def made(one: Any) -> Callable[[], TableColumn]:
         return lambda: TableColumn("nested", values(one), "lists")
 
-    columns = {**table.columns, **{str(key): made(one) for key, one in nested.items()}}
-    return Table(table.name, columns, table.n_rows)
+    return table.with_columns({str(key): made(one) for key, one in nested.items()})
+
+
+def _with_dates(table: Table, objects: Mapping[Any, Any]) -> Table:
+    """A table with columns of Python objects, in which dates may be, in their places."""
+
+    def made(one: Any) -> Callable[[], TableColumn]:
+        return lambda: object_column(_days_written(one.to_list()))
+
+    return table.with_columns({str(key): made(one) for key, one in objects.items()})
 
 
 def _days_written(values: Sequence[Any]) -> Sequence[Any]:
@@ -342,7 +353,7 @@ def _days_written(values: Sequence[Any]) -> Sequence[Any]:
         days = values.astype("datetime64[D]").astype(str).tolist()
         return [None if day == "NaT" else day for day in days]
     listed = values.tolist() if isinstance(values, np.ndarray) else values
-    return [f"{value:%Y-%m-%d}" if isinstance(value, date) and not is_unknown(value) else value for value in listed]
+    return [value.isoformat()[:10] if isinstance(value, date) and not is_unknown(value) else value for value in listed]
 
 
 def _mentions(
@@ -550,7 +561,7 @@ def _table(
     """A file as a table. A first line with one of `ids` is a row, without names; None: its columns are named."""
     data, name = read_bytes(source)
     if data.startswith(PARQUET_MAGIC):
-        return parquet_table(data, name)
+        return _frame(parquet_frame(data, name), name, name)
     if header is not None and (isinstance(header, str) or len(set(header)) < len(header) or not all(header)):
         raise SettingError("header", header, "a list of distinct names of columns")
     text = checked_utf8(data, name)
