@@ -92,6 +92,22 @@ def test_what_looks_beyond_a_pair_is_refused(engine: DuckDB):
         cluster_in(engine, model, table_of(items))
 
 
+@pytest.mark.parametrize("rules", [None, ["always(id_number)"]])
+def test_closure_is_told_once_of_all_candidates_as_in_memory(
+    engine: DuckDB, rules: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setattr(engines, "PAIRS_AT_A_TIME", 50)
+    model = kf.Linker(blocking=["key(postcode)", "key(phone)"], training="local", rules=rules, n_jobs=1)
+    model.fit(kf.generate_customers(400, seed=1))
+    told = []
+    for where in (None, engine):
+        with caplog.at_level("INFO", "kinfolk"):
+            model.set_params(engine=where).cluster_frame(table_of(kf.generate_customers(300, seed=2)))
+        told.append([line for one in caplog.records if "that blocking left out" in (line := one.getMessage())])
+        caplog.clear()
+    assert told[0] == told[1] and len(told[0]) == 1 and "% more" in told[0][0]
+
+
 def test_the_best_of_all_candidates_is_known_to_every_run(engine: DuckDB, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(engines, "PAIRS_AT_A_TIME", 100)
     features = ["best_of(tfidf_cosine(surname + given_name))", "best_of(tfidf_cosine(address))", "exact(postcode)"]

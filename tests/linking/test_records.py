@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import parquet
 
 from kinfolk.core.data import Column
 from kinfolk.errors import DataWarning, InputError, SettingError
@@ -339,8 +340,10 @@ COLUMNS: dict[str, list[Any]] = {
         pl.DataFrame,
         pa.table,
         lambda columns: pd.DataFrame({**columns, "at": pd.to_datetime(columns["at"])}),
+        pd.DataFrame,
+        lambda columns: pd.DataFrame({**columns, "at": pd.Series(pd.to_datetime(columns["at"]), dtype=object)}),
     ],
-    ids=["polars", "arrow", "pandas"],
+    ids=["polars", "arrow", "pandas", "pandas-dates", "pandas-times"],
 )
 def test_frames(make: Any):
     items = records_from_frames(make(COLUMNS), cluster="entity")
@@ -348,6 +351,17 @@ def test_frames(make: Any):
     assert told(items, "name") == ["a", None, None] and told(items, "at") == ["2000-01-02", None, "2001-03-04"]
     assert told(items, "count") == [1.0, 2.0, 3.0] and np.isnan(told(items, "price")[1])
     assert told(items, "new") == ["True", "False", "True"]
+
+
+@pytest.mark.parametrize("kind", ["date32", "timestamp[ns]", "timestamp[us]"])
+def test_dates_of_parquet_files_are_written_as_those_of_frames(kind: str, tmp_path: Path):
+    table = pa.table({**COLUMNS, "at": pa.array(COLUMNS["at"], pa.date32()).cast(kind), "two": [["a"], ["b"], None]})
+    parquet.write_table(table, tmp_path / "t.parquet")
+    for items in (records_from_frames(table, cluster="entity"), read_records(tmp_path / "t.parquet", cluster="entity")):
+        assert told(items, "at") == ["2000-01-02", None, "2001-03-04"] and clusters(items) == [0, -1, 0]
+        assert "two" in items.columns
+    with pytest.raises(InputError, match=r"t\.parquet.*'nobody'"):
+        read_records(tmp_path / "t.parquet", id="nobody")
 
 
 def test_lists_are_a_table_too():
