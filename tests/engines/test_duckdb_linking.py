@@ -97,7 +97,7 @@ def test_closure_is_told_once_of_all_candidates_as_in_memory(
     engine: DuckDB, rules: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     monkeypatch.setattr(engines, "PAIRS_AT_A_TIME", 50)
-    model = kf.Linker(blocking=["key(postcode)", "key(phone)"], training="local", rules=rules, n_jobs=1)
+    model = kf.Linker(blocking=["key(postcode)", "key(date_of_birth)"], training="local", rules=rules, n_jobs=1)
     model.fit(kf.generate_customers(400, seed=1))
     told = []
     for where in (None, engine):

@@ -82,6 +82,16 @@ def test_polars_and_dicts_come_back_as_they_came(linker: kf.Linker, engine: Duck
     check_same(pyarrow.table(known), pyarrow.table(found))
 
 
+def test_gaps_and_categories_are_what_they_are_in_memory(linker: kf.Linker, engine: DuckDB, table: Any):
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    frame = table.to_pandas()
+    frame["surname"] = frame.surname.mask(frame.index % 5 == 0)
+    category = frame.astype({"surname": "category", "state": "category"})
+    pandas.testing.assert_frame_equal(*both(linker, engine, category), atol=1e-9)
+    known, found = both(linker, engine, frame.to_dict("list"))
+    assert found["cluster"] == list(known["cluster"])
+
+
 def test_relations_of_duckdb_come_back_as_relations(linker: kf.Linker, engine: DuckDB, table: Any):
     with duckdb.connect() as own:
         own.register("people", table)

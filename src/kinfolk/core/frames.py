@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from kinfolk.core.data import is_unknown
 from kinfolk.core.files import is_path, read_among, try_folder, writing
-from kinfolk.core.table import in_memory, is_lists
+from kinfolk.core.table import frame_table, in_memory, is_lists, object_column, written
 from kinfolk.errors import InputError, SettingError
 
 Values = Sequence[Any] | np.ndarray[Any, Any]
@@ -190,6 +192,38 @@ _STREAMS: Mapping[str, Callable[[Any], Any]] = {
     "RecordBatchReader": lambda table: table.to_reader(),
     "RecordBatch": _batch,
 }
+
+
+# -- tables for engines ---------------------------------------------------------------------------------
+
+
+def as_arrow(source: Any) -> Any:
+    """A table of lists or of pandas as one of Arrow, with the values that memory sees: NaN among strings is missing,
+    and categories are their values. Any other table as it is."""
+    if isinstance(source, Mapping):
+        frame_table(source, "the table")  # which looks at shapes
+        columns: Mapping[str, Any] = source
+    elif _is_of(source, "pandas") and hasattr(source, "iloc"):
+        columns = {str(name): source.iloc[:, k] for k, name in enumerate(source.columns)}
+    else:
+        return source
+    import pyarrow
+
+    return pyarrow.table({str(name): _arrow_column(str(name), values) for name, values in columns.items()})
+
+
+def _arrow_column(name: str, values: Any) -> Any:
+    import pyarrow
+
+    given = list(values) if isinstance(values, np.ndarray) and values.ndim > 1 else values
+    with suppress(pyarrow.ArrowException, OverflowError):
+        return pyarrow.array(given, from_pandas=True)
+    listed = [None if is_unknown(value) else value for value in given]  # of several types, or members of an Enum
+    texts = written(object_column(listed))
+    if texts is None:
+        kinds = " and ".join(sorted({type(value).__name__ for value in listed if value is not None}))
+        raise InputError(f"the column {name!r} holds {kinds}, which no engine takes; turn it into strings")
+    return pyarrow.array(texts, pyarrow.string())
 
 
 # -- files ----------------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from kinfolk.core.engine import (
     runs_of,
 )
 from kinfolk.core.files import replacing
+from kinfolk.core.frames import as_arrow
 from kinfolk.errors import InputError, SettingError
 
 READERS = {".parquet": "read_parquet", ".pq": "read_parquet", ".csv": "read_csv", ".tsv": "read_csv"}
@@ -98,12 +99,8 @@ class DuckDB(Engine):
             held = source if not hasattr(source, "collect") else source.collect()  # of polars, a lazy one
             if _is_relation(held):
                 held = held.to_arrow_reader() if hasattr(held, "to_arrow_reader") else held.fetch_record_batch()
-            elif isinstance(held, dict):
-                import pyarrow
-
-                held = pyarrow.table(held)
             cursor = self.connection.cursor()
-            cursor.register("kinfolk_given", held)
+            cursor.register("kinfolk_given", as_arrow(held))
             cursor.execute(f"CREATE OR REPLACE TABLE {table} AS {numbered} FROM kinfolk_given")
 
     def view(self, source: Any, table: str, row: str) -> None:

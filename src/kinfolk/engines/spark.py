@@ -40,6 +40,7 @@ from kinfolk.core.engine import (
     rows_with,
     runs_of,
 )
+from kinfolk.core.frames import as_arrow
 from kinfolk.errors import InputError, SettingError
 
 INSTALL = "pip install 'kinfolk[spark]'"
@@ -696,7 +697,7 @@ def _as_arrow(source: Any) -> Any:
     """Frames in memory as Arrow tables."""
     import pyarrow
 
-    held = source.collect() if hasattr(source, "collect") else source  # of polars, a lazy one
+    held = as_arrow(source.collect() if hasattr(source, "collect") else source)  # of polars, a lazy one
     if isinstance(held, pyarrow.Table | dict):
         return pyarrow.table(held)
     if type(held).__module__.partition(".")[0] == "pandas":
