@@ -265,7 +265,7 @@ def test_ids_that_repeat_across_files_and_types_that_differ_are_named(
     linker.set_params(engine=engine)
     target = tmp_path / "out" / "clusters.parquet"
     target.parent.mkdir()
-    with pytest.raises(InputError, match=f"ids must be distinct; 'r3' is in rows 3 and {table.num_rows}"):
+    with pytest.raises(InputError, match=f"row {table.num_rows}: ids must be distinct; 'r3' was in records, row 3"):
         linker.cluster_frame(str(tmp_path / "*.parquet"), into=target)
     place = table.column_names.index("postcode")
     other = table.set_column(place, "postcode", pyarrow.array(range(table.num_rows)))
@@ -276,9 +276,34 @@ def test_ids_that_repeat_across_files_and_types_that_differ_are_named(
     with pytest.raises(InputError, match=r"b\.parquet.*no column 'postcode'"):
         linker.cluster_frame(str(tmp_path / "*.parquet"), into=target)
     missing = table.set_column(0, "id", pyarrow.array([None, *table.column("id").to_pylist()[1:]]))
-    with pytest.raises(InputError, match="row 0 has no id in column 'id'"):
+    with pytest.raises(InputError, match=r"row 0: column 'id' \(id\): the id is missing here and in 0 other rows"):
         linker.cluster_frame(missing)
     assert not target.exists()
+
+
+IDS: dict[str, Any] = {
+    "floats": lambda n: np.arange(n, dtype=float),
+    "fractions": lambda n: np.arange(n) + 0.5,
+    "floats with a gap": lambda n: np.where(np.arange(n) == 3, np.nan, np.arange(n)),
+    "a gap first": lambda n: [None, *(f"r{k}" for k in range(1, n))],
+    "gaps among whole numbers": lambda n: pyarrow.array([None if k in (2, 5) else k for k in range(n)], "int64"),
+    "an empty one": lambda n: ["" if k == 4 else f"r{k}" for k in range(n)],
+    "none at all": lambda n: pyarrow.array([None] * n, "string"),
+    "truth values": lambda n: [True] * n,
+    "lists": lambda n: [["a"]] * n,
+    "one often": lambda n: ["a", "b", "c", "b", "a", "b", *(f"r{k}" for k in range(6, n))],
+}
+
+
+@pytest.mark.parametrize("kind", IDS)
+def test_ids_are_refused_in_the_words_of_memory(linker: kf.Linker, engine: DuckDB, table: Any, kind: str):
+    wrong = table.set_column(0, "id", [IDS[kind](table.num_rows)])
+    said = []
+    for where in (None, engine):
+        with pytest.raises(InputError) as told:
+            linker.set_params(engine=where).cluster_frame(wrong)
+        said.append(str(told.value))
+    assert said[0] == said[1]
 
 
 def test_an_answer_that_cannot_be_written_leaves_nothing_behind(

@@ -333,7 +333,7 @@ def _with_nested(table: Table, nested: Mapping[Any, Any], values: Callable[[Any]
     """A table with columns of lists in their places."""
 
     def made(one: Any) -> Callable[[], TableColumn]:
-        return lambda: TableColumn("nested", values(one), "lists")
+        return lambda: TableColumn("nested", values(one), "list")
 
     return table.with_columns({str(key): made(one) for key, one in nested.items()})
 
