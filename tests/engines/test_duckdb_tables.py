@@ -249,6 +249,11 @@ def test_what_an_engine_cannot_do_is_refused_by_name(linker: kf.Linker, engine: 
     with pytest.raises(InputError, match=r"up to .* pairs, where `limit` allows 10; sorted"):
         linker.cluster_frame(table, limit=10)
     linker.set_params(engine=None)
+    with pytest.raises(InputError, match=r"up to .* pairs \(key\(id_number\): .*, where `limit` allows 10; narrow the"):
+        linker.cluster_frame(table, limit=10)
+    with pytest.raises(SettingError, match="limit"):
+        linker.cluster_frame(table, limit=-1)
+    check_same(linker.cluster_frame(table), linker.cluster_frame(table, limit=100_000))
     with pytest.raises(InputError, match=r"engine=kf\.DuckDB"):
         linker.cluster_frame("people.parquet")
     with pytest.raises(SettingError, match="into"):

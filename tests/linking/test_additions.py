@@ -276,6 +276,13 @@ def test_what_cannot_be_added_is_refused():
         linker().link({**rows(2), "also": [1]}, base)
 
 
+def test_more_pairs_than_the_limit_are_refused():
+    base = {**rows(0, 1), "cluster": [7, 3]}
+    assert linker().link(rows(5, 2), base, limit=5)["cluster"]  # 2 with 2, and 1 between
+    with pytest.raises(InputError, match="5 pairs are possible, where `limit` allows 4; narrow the rules or raise"):
+        linker().link(rows(5, 2), base, limit=4)
+
+
 def test_ranking_has_no_base():
     docs = kf.records_from_frames({**FIELDS, "who": WHO}, cluster="who")
     ranked = kf.Linker(["jaro_winkler(name)"], training="ranking", n_jobs=1).fit(docs)

@@ -426,7 +426,7 @@ def id_column(table: Table, name: str, role: str) -> TableColumn:
     column = table.column(name, role)
     gaps = np.zeros(0, bool) if column.kind == "other" else without_value(column)
     gap = int(gaps.argmax()) if gaps.any() else None
-    if gap is None or not gaps.all():
+    if column.kind != "number" or not gaps.all():  # without a value the type means little
         check_id_type(table, name, role, column, gap)
     if gap is not None:
         raise missing_ids(table, name, role, gap, int(gaps.sum()))

@@ -236,7 +236,7 @@ def cluster(
     if pairs is not None:
         check_output(pairs, "--pairs")
     if limit is not None:
-        raise SettingError.saying("--limit needs --engine duckdb or spark")
+        raise SettingError.saying("--limit needs --engine duckdb or spark; in memory it is --max-pairs")
     table = read_whole(source, output, as_json) if all_columns else None
     linker, items, report = loaded(model, source, clustering, jobs)
     must, cannot = (None if file is None else read_id_pairs(file, items) for file in (must_link, cannot_link))

@@ -577,8 +577,9 @@ class Linker(Guarded):
         must_link, cannot_link  as in `predict`
         into                    with an `engine`: a Parquet file to write (of two tables, two), in the place of an
                                 answer. With an engine tables may be files, too: "people/*.parquet", "people.csv"
-        limit                   with an `engine`: how many candidate pairs there may be, two billion by default; more
-                                are refused before one is made, with the rule that makes most of them
+        limit                   how many candidate pairs there may be, by default 200 million in memory and two billion
+                                with an `engine`; more are refused before one is made, with what each rule makes, or
+                                the rule that makes most
 
         The probability of a record is the mean over its compared pairs with the other records of its cluster; of one
         that is alone, 1 minus the highest of any of its pairs.
@@ -608,7 +609,7 @@ class Linker(Guarded):
         cluster             the column of clusters: that of the base, and the new one
         probability, also   names of the other two new columns
         id, pairs, least    as in `cluster_frame`; names of records that both tables number are "first:0" and "second:0"
-        into, limit         as in `cluster_frame`, with an `engine`
+        into, limit         as in `cluster_frame`; `into` with an `engine`
 
         A record joins the cluster of the base that the clusterer finds nearest, or makes new clusters with other new
         ones; two clusters of the base are never joined. Only pairs with a new record are compared.
