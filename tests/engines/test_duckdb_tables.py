@@ -11,6 +11,7 @@ import pytest
 from sklearn.base import clone
 
 import kinfolk as kf
+from kinfolk.core.arrow_files import read_files
 from kinfolk.engines.duckdb import DuckDB
 from kinfolk.errors import InputError, KinfolkError, SettingError
 from kinfolk.linking import in_engine
@@ -80,6 +81,26 @@ def test_polars_and_dicts_come_back_as_they_came(linker: kf.Linker, engine: Duck
     known, found = both(linker, engine, table.to_pydict())
     assert isinstance(found, dict)
     check_same(pyarrow.table(known), pyarrow.table(found))
+
+
+@pytest.mark.parametrize("empty", [0, 1, 2])
+def test_a_column_without_values_in_a_file_has_the_type_of_the_others(
+    linker: kf.Linker, engine: DuckDB, table: Any, tmp_path: Path, empty: int
+):
+    columns = ("surname", "left as it is")
+    for k in range(3):
+        own = table.slice(70 * k, 70)
+        for name in columns if k == empty else ():
+            own = own.set_column(own.column_names.index(name), name, pyarrow.nulls(own.num_rows))
+        parquet.write_table(own, tmp_path / f"p{k}.parquet")
+    whole = read_files(str(tmp_path / "p*.parquet"))
+    assert whole.schema.equals(table.schema)
+    target = linker.set_params(engine=engine).cluster_frame(str(tmp_path / "p*.parquet"), into=tmp_path / "o.parquet")
+    check_same(linker.set_params(engine=None).cluster_frame(whole), parquet.read_table(target))
+    wrong = table.set_column(0, "id", pyarrow.array(range(table.num_rows)))
+    parquet.write_table(wrong, tmp_path / "p3.parquet")
+    with pytest.raises(InputError, match=r"p3\.parquet: the column 'id' is int64, and in .*p0\.parquet it is string"):
+        read_files(str(tmp_path / "p*.parquet"))
 
 
 def test_gaps_and_categories_are_what_they_are_in_memory(linker: kf.Linker, engine: DuckDB, table: Any):

@@ -364,6 +364,31 @@ def test_dates_of_parquet_files_are_written_as_those_of_frames(kind: str, tmp_pa
         read_records(tmp_path / "t.parquet", id="nobody")
 
 
+def test_the_files_of_a_glob_are_one_table(tmp_path: Path):
+    rows = [f"{k};n{k} ;" for k in range(6)]
+    (tmp_path / "b.csv").write_text("\n".join(["id;name;none", *rows[3:]]))
+    (tmp_path / "a.csv").write_text("\n".join(["id;name;none", *rows[:3]]))
+    items = read_records(str(tmp_path / "*.csv"))
+    assert items.names == [str(k) for k in range(6)] and told(items, "name") == [f"n{k}" for k in range(6)]
+    (tmp_path / "c.csv").write_text("id;name;none\n7;x;\n4;y;\n")
+    with pytest.raises(
+        InputError, match=r"\*\.csv, .*c\.csv, line 3: ids must be distinct; '4' was in .*b\.csv, line 3"
+    ):
+        read_records(str(tmp_path / "*.csv"))
+    (tmp_path / "d.csv").write_text("id;town\n")
+    with pytest.raises(InputError, match=r"d\.csv: there is no column 'name', which .*a\.csv has"):
+        read_records(str(tmp_path / "*.csv"))
+    table = pa.table(COLUMNS)
+    parquet.write_table(table.slice(0, 1).set_column(1, "name", pa.nulls(1)), tmp_path / "1.parquet")
+    parquet.write_table(table.slice(1), tmp_path / "2.parquet")
+    items = read_records(str(tmp_path / "?.parquet"), cluster="entity")
+    assert items.names == ["10", "11", "12"] and told(items, "at") == ["2000-01-02", None, "2001-03-04"]
+    with pytest.raises(InputError, match="is Parquet and .*is not; give one kind at a time"):
+        read_records(str(tmp_path / "*"))
+    with pytest.raises(InputError, match="no such file"):
+        read_records(str(tmp_path / "*.tsv"))
+
+
 def test_lists_are_a_table_too():
     lists = {**COLUMNS, "count": np.array(COLUMNS["count"])}
     items = records_from_frames(lists, cluster="entity")

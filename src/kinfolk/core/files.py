@@ -218,7 +218,11 @@ def _reading(name: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise InputError(f"no such file (looked in {os.getcwd()}); check the path", name) from None
+        looked = f"no such file (looked in {os.getcwd()})"
+        if glob.has_magic(name) and glob.glob(name, recursive=True):
+            several = "the files of a glob are read by an engine: kf.DuckDB(), --engine duckdb"
+            raise InputError(f"{looked}; {several}", name) from None
+        raise InputError(f"{looked}; check the path", name) from None
     except IsADirectoryError:
         raise InputError("expected a file, got a directory; name a file in it", name) from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:

@@ -15,13 +15,14 @@ from typing import Any, final
 
 from kinfolk.core.engine import (
     AT_A_TIME,
+    NO_VALUE,
     ROW,
     Beside,
     Engine,
     EngineError,
     Kernel,
     Units,
-    check_columns,
+    check_files,
     literal,
     quoted,
     runs_of,
@@ -123,8 +124,9 @@ class DuckDB(Engine):
         reader = "read_csv" if kinds == {"read_csv"} else "read_parquet"
         options = ", all_varchar = true, header = true" if reader == "read_csv" else ""
         columns = [self.columns(f"SELECT * FROM {reader}({literal(one)}{options})") for one in found]
-        for name, own in zip(found[1:], columns[1:], strict=True):
-            check_columns(name, own, found[0], columns[0])
+        check_files(found, columns)
+        if any(kind in NO_VALUE for own in columns for kind in own.values()):
+            options += ", union_by_name = true"  # else types are those of the first file
         return f"{reader}([{', '.join(map(literal, found))}]{options})"
 
     def run(self, statement: str) -> None:

@@ -7,6 +7,7 @@ only one of them has is left out, with a warning. Texts are taken without blanks
 from __future__ import annotations
 
 import logging
+import os
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.core.arrow_files import globbed, one_table
 from kinfolk.core.data import Column, is_unknown
+from kinfolk.core.engine import check_files
 from kinfolk.core.files import Source, checked_utf8, read_bytes
 from kinfolk.core.frames import distinct_columns, from_stream
 from kinfolk.core.table import (
@@ -512,7 +515,8 @@ def read_records(
 ) -> Mentions:
     """The records in one file, or in two that are to be linked; no pairs yet: `block` adds them.
 
-    source, other  path, "-" for standard input or an open file; gzip is unpacked
+    source, other  path, "-" for standard input or an open file; gzip is unpacked. A glob, "people/*.csv", names files
+                   that are one table, in order of their names
     truth          a file of all matches there are, for any other pair is taken for none: two columns of ids, with or
                    without a line of names; or, with `cluster`, one of ids and clusters, whose columns are named `id`
                    and `cluster`
@@ -558,10 +562,43 @@ def _table(
     header: Sequence[str] | None = None,
     ids: Container[str] | None = None,
 ) -> Table:
-    """A file as a table. A first line with one of `ids` is a row, without names; None: its columns are named."""
-    data, name = read_bytes(source)
-    if data.startswith(PARQUET_MAGIC):
-        return _frame(parquet_frame(data, name), name, name)
+    """A file as a table, or all that a glob names. A first line with one of `ids` is a row, without names; None: its
+    columns are named."""
+    found = globbed(source)
+    read = [read_bytes(one) for one in found or [source]]
+    packed = [(data, name) for data, name in read if data.startswith(PARQUET_MAGIC)]
+    if 0 < len(packed) < len(read):
+        first, other = packed[0][1], next(name for data, name in read if not data.startswith(PARQUET_MAGIC))
+        raise InputError(f"{os.fspath(source)!r}: {first} is Parquet and {other} is not; give one kind at a time")
+    if packed:
+        name = os.fspath(source) if found else packed[0][1]
+        frames = [parquet_frame(*one) for one in packed]
+        return _frame(one_table(frames, [one for _, one in packed]), name, name)
+    tables = [_csv(data, name, delimiter, header, ids) for data, name in read]
+    return _one_after_the_other(tables, os.fspath(source)) if len(tables) > 1 else tables[0]
+
+
+def _one_after_the_other(tables: Sequence[Table], name: str) -> Table:
+    """Tables of texts, of the files of a glob, as one."""
+    check_files([table.name for table in tables], [dict.fromkeys(table.columns, "text") for table in tables])
+
+    def made(column: str) -> Callable[[], TableColumn]:
+        return lambda: TableColumn(
+            "text", [one for table in tables for one in table.columns[column]().values], "strings"
+        )
+
+    starts = np.cumsum([0, *(table.n_rows for table in tables)])
+
+    def place(row: int) -> str:
+        at = int(np.searchsorted(starts, row, side="right")) - 1
+        return tables[at].place(row - int(starts[at]))
+
+    return Table(name, {column: made(column) for column in tables[0].columns}, int(starts[-1]), place=place)
+
+
+def _csv(
+    data: bytes, name: str, delimiter: str | None, header: Sequence[str] | None, ids: Container[str] | None
+) -> Table:
     if header is not None and (isinstance(header, str) or len(set(header)) < len(header) or not all(header)):
         raise SettingError("header", header, "a list of distinct names of columns")
     text = checked_utf8(data, name)
