@@ -383,7 +383,7 @@ def test_the_files_of_a_glob_are_one_table(tmp_path: Path):
     parquet.write_table(table.slice(1), tmp_path / "2.parquet")
     items = read_records(str(tmp_path / "?.parquet"), cluster="entity")
     assert items.names == ["10", "11", "12"] and told(items, "at") == ["2000-01-02", None, "2001-03-04"]
-    with pytest.raises(InputError, match="is Parquet and .*is not; give one kind at a time"):
+    with pytest.raises(InputError, match=r"is Parquet and .*is not; give one kind at a time"):
         read_records(str(tmp_path / "*"))
     with pytest.raises(InputError, match="no such file"):
         read_records(str(tmp_path / "*.tsv"))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kinfolk.core.engine import check_files
-from kinfolk.core.files import is_path, replacing
+from kinfolk.core.files import is_path, refuse_empty, replacing
 from kinfolk.core.table import sound_parquet
 from kinfolk.errors import InputError
 
@@ -60,6 +60,7 @@ def _read_file(name: str) -> Any:
     if ending not in (".csv", ".tsv"):
         raise InputError(f"{name!r}: expected .parquet or .csv files")
     parsing = csv.ParseOptions(delimiter="\t" if ending == ".tsv" else ",", newlines_in_values=True)
+    refuse_empty(name)
     with csv.open_csv(name, parse_options=parsing) as opening:
         columns = opening.schema.names
     texts = csv.ConvertOptions(

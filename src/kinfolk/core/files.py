@@ -106,6 +106,12 @@ def write_utf8(target: str | os.PathLike[str], pieces: Iterable[str]) -> None:
         _replace(Path(os.path.realpath(name)), _compressed(data) if name.endswith(".gz") else data)
 
 
+def refuse_empty(name: str) -> None:
+    """A file of a table, without a byte in it."""
+    if os.path.isfile(name) and not os.path.getsize(name):
+        raise InputError("no columns: expected a line with their names, found nothing", name)
+
+
 def put_in_place(part: Path, target: Path) -> None:
     """A file that is whole in the place of another, as `write_utf8` would have written it."""
     with writing(target):

@@ -6,7 +6,10 @@ import contextlib
 import glob
 import itertools
 import os
+import re
+import shutil
 import tempfile
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -27,7 +30,7 @@ from kinfolk.core.engine import (
     quoted,
     runs_of,
 )
-from kinfolk.core.files import replacing
+from kinfolk.core.files import refuse_empty, replacing
 from kinfolk.core.frames import as_arrow
 from kinfolk.errors import InputError, SettingError
 
@@ -35,6 +38,7 @@ READERS = {".parquet": "read_parquet", ".pq": "read_parquet", ".csv": "read_csv"
 PAIRS_AT_A_TIME = 200_000  # runs of a million take two gigabytes
 UNITS_AT_A_TIME = 1_000_000  # rows of blocks of records: some tens of megabytes
 WRITTEN_AT_ONCE = 122_880  # rows that DuckDB keeps together: fewer are written twice
+SIZE = re.compile(r"[1-9][0-9]*(\.[0-9]+)? ?[KMGT]i?B", re.IGNORECASE)
 INSTALL = "pip install 'kinfolk[duckdb]'"
 
 
@@ -57,17 +61,22 @@ class DuckDB(Engine):
     _folder: Any = field(default=None, init=False, repr=False)
     _n_answers: int = field(default=0, init=False, repr=False)
 
+    def __post_init__(self) -> None:
+        if self.memory_limit is not None and not SIZE.fullmatch(str(self.memory_limit)):
+            self._connected(":memory:", {"memory_limit": self.memory_limit}).close()  # DuckDB knows more ways
+
     @property
     def connection(self) -> Any:
         """The connection, made when it is first asked for."""
         if self._connection is None:
             parent = None if self.temp_directory is None else str(self.temp_directory)
             with _told("the temporary folder"):
-                self._folder = tempfile.TemporaryDirectory(prefix="kinfolk-", dir=parent)
-            target = str(self.database) if self.database is not None else f"{self._folder.name}/tables.duckdb"
+                folder = tempfile.mkdtemp(prefix="kinfolk-", dir=parent)
+            self._folder = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)  # where nobody closes it
+            target = str(self.database) if self.database is not None else f"{folder}/tables.duckdb"
             given = {"memory_limit": self.memory_limit, "threads": self.threads}
             settings = {name: value for name, value in given.items() if value is not None}
-            settings |= {"temp_directory": f"{self._folder.name}/spilled", "preserve_insertion_order": True}
+            settings |= {"temp_directory": f"{folder}/spilled", "preserve_insertion_order": True}
             try:
                 with _told("the database"):
                     self._connection = self._connected(target, settings)
@@ -88,7 +97,7 @@ class DuckDB(Engine):
         if self._connection is not None:
             self._connection.close()
         if self._folder is not None:
-            self._folder.cleanup()
+            self._folder()
         self._connection = self._folder = None
 
     def read(self, source: Any, table: str, row: str) -> None:
@@ -117,6 +126,8 @@ class DuckDB(Engine):
         found = sorted(glob.glob(path, recursive=True))
         if not found:
             raise InputError(f"there is no file {path!r}; give a path, or a glob such as 'people/*.parquet'")
+        for one in found:
+            refuse_empty(one)
         kinds = {READERS.get(Path(one).suffix.lower()) for one in found}
         if kinds - {"read_parquet"} and kinds - {"read_csv"}:
             first = Path(found[0]).name
