@@ -154,7 +154,8 @@ def read_among(target: str | os.PathLike[str], sources: Iterable[Any], folders: 
         return next((os.fspath(one) for one in sources if is_path(one) and os.fspath(one) == os.fspath(target)), None)
     own = os.path.realpath(target)
     for source in sources:
-        if not is_path(source) or (name := os.fspath(source)) == "-" or "://" in name:
+        name: str = os.fspath(source) if is_path(source) else "-"
+        if name == "-" or "://" in name:
             continue
         there = [os.path.realpath(one) for one in (name, *glob.glob(name, recursive=True))]
         inside = folders and any(own.startswith(one + os.sep) for one in there if os.path.isdir(one))

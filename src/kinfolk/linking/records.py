@@ -7,7 +7,6 @@ only one of them has is left out, with a warning. Texts are taken without blanks
 from __future__ import annotations
 
 import logging
-import os
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -565,17 +564,17 @@ def _table(
     """A file as a table, or all that a glob names. A first line with one of `ids` is a row, without names; None: its
     columns are named."""
     found = globbed(source)
-    read = [read_bytes(one) for one in found or [source]]
+    read = [read_bytes(one) for one in found] if found else [read_bytes(source)]
     packed = [(data, name) for data, name in read if data.startswith(PARQUET_MAGIC)]
     if 0 < len(packed) < len(read):
         first, other = packed[0][1], next(name for data, name in read if not data.startswith(PARQUET_MAGIC))
-        raise InputError(f"{os.fspath(source)!r}: {first} is Parquet and {other} is not; give one kind at a time")
+        raise InputError(f"{str(source)!r}: {first} is Parquet and {other} is not; give one kind at a time")
     if packed:
-        name = os.fspath(source) if found else packed[0][1]
+        name = str(source) if found else packed[0][1]
         frames = [parquet_frame(*one) for one in packed]
         return _frame(one_table(frames, [one for _, one in packed]), name, name)
     tables = [_csv(data, name, delimiter, header, ids) for data, name in read]
-    return _one_after_the_other(tables, os.fspath(source)) if len(tables) > 1 else tables[0]
+    return _one_after_the_other(tables, str(source)) if len(tables) > 1 else tables[0]
 
 
 def _one_after_the_other(tables: Sequence[Table], name: str) -> Table:
