@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kinfolk.cli.options import Jobs, check_output, counted_warnings, examples
+from kinfolk.cli.options import Jobs, counted_warnings, examples, refuse_overwriting
 from kinfolk.cli.output import Table, printable
 from kinfolk.errors import InputError, SettingError
 from kinfolk.linking.cli_files import (
@@ -66,7 +66,7 @@ def label(
         raise SettingError.saying("label asks about records; give --records FILE")
     if terminal and "-" in (source.records, source.other):
         raise SettingError.saying("with --terminal the answers come from standard input; name a file of records")
-    check_output(output, "--output", *read_by(source), model)
+    refuse_overwriting(output, "--output", *read_by(source), model)
     linker = _start(model, source, seed, jobs)
     items = read_items(source)
     if model is not None:
