@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from kinfolk.core.checkpoint import learned
-from kinfolk.core.files import BYTE_ORDER_MARK, Blocks, Source, most_unpacked, read_among, too_large
+from kinfolk.core.files import BYTE_ORDER_MARK, Blocks, Source, most_unpacked, too_large
 from kinfolk.core.piecewise import write_pieces
 from kinfolk.errors import InputError
 from kinfolk.text.conll import MARKER, UNKNOWN, ColumnReader, TextReader, check_scheme, conll_lines, is_marker
@@ -302,8 +302,6 @@ def tag_file(
 ) -> None:  # fmt: skip
     """What `tag_file` of a model does."""
     model._require_fitted()
-    if os.fspath(into) != "-" and read_among(into, [path]) is not None:
-        raise InputError(f"{os.fspath(into)!r} would be written over the file that is read; name another file to write")
     settings: dict[str, Any] = {"scheme": scheme, "separator": separator, "documents": documents, "piece": piece}
     stream = opened_stream(model, path, text=text, forced=forced, **settings)
     write_tagged(model, stream, into, labelled_lines, checkpoint, forced, text, settings)
