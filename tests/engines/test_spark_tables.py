@@ -70,7 +70,7 @@ def test_ids_that_repeat_across_files_are_named(linker: kf.Linker, engine: Spark
     for name, rows in (("a", [0, 1]), ("b", [2, 1])):
         parquet.write_table(table.take(rows), tmp_path / f"{name}.parquet")
     with pytest.raises(InputError, match="row 3: ids must be distinct; '1' was in records, row 1"):
-        linker.set_params(engine=engine).cluster_frame(str(tmp_path / "*.parquet"), into=tmp_path / "out.parquet")
+        linker.set_params(engine=engine).cluster_frame(str(tmp_path / "?.parquet"), into=tmp_path / "out.parquet")
     assert not (tmp_path / "out.parquet").exists()
 
 
