@@ -1,6 +1,7 @@
-"""A Python that has kinfolk loaded, and forks a process for every command that tests send it.
+"""A Python that has kinfolk loaded, compiled kernels too, and forks a process for every command that tests send it.
 
-A command takes a second to load its modules, and tests run hundreds. What a fork runs is the command all the same, in
+A command takes a second to load its modules, and half a second for its kernels; tests run hundreds.
+What a fork runs is the command all the same, in
 a process of its own: with its arguments, folder, environment, standard input, output and errors, and exit status. That
 the command also starts from nothing is shown in `cli/test_cli_process.py`.
 
@@ -12,6 +13,7 @@ the command also starts from nothing is shown in `cli/test_cli_process.py`.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import select
@@ -37,6 +39,9 @@ if not status:
     sys.exit("the forked process ended without an exit status")
 os._exit(status[0])
 """
+
+
+LONG = ("SkipChainCRF", "StackedTagger")  # take longer than the few commands that use them would
 
 
 class LoadedPython:
@@ -135,8 +140,13 @@ def load() -> None:
     import sklearn.ensemble
     import sklearn.linear_model  # noqa: F401
 
+    from kinfolk.cli.warm import LISTS, use
+
+    use([name for models in LISTS for name in models if name not in LONG])  # their kernels are loaded
+
 
 if __name__ == "__main__":
     sys.path.pop(0)  # the folder of the tests, which no command sees
     load()
+    gc.freeze()  # a fork that looked for what may be freed here would copy all of it
     serve(socket.socket(fileno=int(sys.argv[1])))

@@ -304,4 +304,5 @@ def pairwise_worlds(
     labels[rng.random(n) < unknown_rate] = -1
     pair = scale * rng.standard_normal((R, L, L))
     extra = scale * rng.standard_normal((len(joined), L, L)) if edge_scores else None
-    return PairwiseWorld(node, joined[:, 1:], joined[:, 0], pair, extra, groups, labels)
+    edges, relation = joined[:, 1:].copy(), joined[:, 0].copy()  # as models hand them over: the same kernels serve
+    return PairwiseWorld(node, edges, relation, pair, extra, groups, labels)

@@ -39,9 +39,14 @@ def parsed(module: str) -> ast.Module:
     return ast.parse((SOURCE / f"{module}.py").read_text(encoding="utf-8"), module)
 
 
-def imports(tree: ast.AST) -> Iterator[tuple[ast.stmt, str]]:
+@cache
+def nodes(module: str) -> list[ast.AST]:
+    return [*ast.walk(parsed(module))]
+
+
+def imports(module: str) -> Iterator[tuple[ast.stmt, str]]:
     """Every imported module, absolute, wherever the statement stands; `from a import b` may name module a.b."""
-    for node in ast.walk(tree):
+    for node in nodes(module):
         if isinstance(node, ast.Import):
             yield from ((node, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -52,7 +57,7 @@ def imports(tree: ast.AST) -> Iterator[tuple[ast.stmt, str]]:
 
 def rooms_of(module: str) -> set[str]:
     """Modules of kinfolk that one imports, as room/module."""
-    names = {name.replace(".", "/").removeprefix("kinfolk/") for _, name in imports(parsed(module))}
+    names = {name.replace(".", "/").removeprefix("kinfolk/") for _, name in imports(module)}
     return names & {*MODULES} - {module}
 
 
@@ -98,7 +103,7 @@ def test_modules_have_a_subject_and_say_it():
 
 def test_nothing_prints():
     def prints(module: str) -> list[int]:
-        calls = [node.func for node in ast.walk(parsed(module)) if isinstance(node, ast.Call)]
+        calls = [node.func for node in nodes(module) if isinstance(node, ast.Call)]
         return [f.lineno for f in calls if isinstance(f, ast.Name) and f.id == "print"]
 
     assert not faults(prints)
@@ -106,7 +111,7 @@ def test_nothing_prints():
 
 def test_nothing_is_pickled():
     def pickles(module: str) -> list[str]:
-        names = [name for _, name in imports(parsed(module))]
+        names = [name for _, name in imports(module)]
         kinds = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "shelve", "marshal"}
         parallel = {"joblib", "joblib.Parallel", "joblib.delayed"}  # what else of joblib writes is pickled
         strange = [name for name in names if name.split(".")[0] == "joblib" and name not in parallel]
@@ -117,8 +122,8 @@ def test_nothing_is_pickled():
 
 def test_no_global_random_state():
     def random(module: str) -> list[str]:
-        found = [name for _, name in imports(parsed(module)) if name == "random"]
-        for node in ast.walk(parsed(module)):
+        found = [name for _, name in imports(module) if name == "random"]
+        for node in nodes(module):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Attribute):
                 owner = node.value
                 if owner.attr == "random" and isinstance(owner.value, ast.Name) and owner.value.id in {"np", "numpy"}:
@@ -132,16 +137,15 @@ def test_scikit_learn_is_imported_only_where_it_is_used():
     """It costs a second at the start of every program, and most programs need none of it."""
 
     def at_start(module: str) -> list[str]:
-        tree = parsed(module)
-        outer = {node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+        asked = [(node, name) for node, name in imports(module) if name.split(".")[0] in {"sklearn", "skops"}]
+        outer = [node for node in nodes(module) if asked and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
         inside = {id(node) for function in outer for node in ast.walk(function)}
-        at_module_level = [name for node, name in imports(tree) if id(node) not in inside]
-        return [name for name in at_module_level if name.split(".")[0] in {"sklearn", "skops"}]
+        return [name for node, name in asked if id(node) not in inside]
 
     assert not faults(at_start)
 
 
 def test_kernels_are_compiled_in_one_place():
     """Which knows where they are kept, and tells before the first is compiled."""
-    numba = faults(lambda module: "numba" in {name.split(".")[0] for _, name in imports(parsed(module))})
+    numba = faults(lambda module: "numba" in {name.split(".")[0] for _, name in imports(module)})
     assert list(numba) == ["core/kernels"]

@@ -13,6 +13,8 @@ from typing import Any
 
 import kinfolk as kf
 
+# What mypy learned of files that are still the same holds in the next run, which then takes a second.
+CACHE = Path(__file__).parents[1] / ".mypy_cache" / "program"
 PROGRAM = """
 from __future__ import annotations
 
@@ -72,7 +74,7 @@ def test_a_program_of_a_user_passes_a_strict_check(tmp_path: Path):
     """Its mistakes are seen too: a strict check complains of an `ignore` where there is nothing to ignore."""
     (tmp_path / "program.py").write_text(PROGRAM)
     ran = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", tmp_path / "cache", "program.py"],
+        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", CACHE, "program.py"],
         capture_output=True, text=True, cwd=tmp_path, timeout=300,
     )  # fmt: skip
     assert (ran.returncode, ran.stdout) == (0, "Success: no issues found in 1 source file\n"), ran.stdout

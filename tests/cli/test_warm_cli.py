@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kinfolk.cli import warm
 from kinfolk.core import kernels
+from warm_kernels import NOTE
 
 NAMES = ["MaxEnt"]
+TESTS = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture
@@ -45,3 +51,21 @@ def test_every_public_model_has_its_place() -> None:
 
     warmed = {name for models in warm.LISTS for name in models}
     assert {*MODELS} - warmed <= {"NodeRegressor", "MultiLabelNodes"}
+
+
+def test_nothing_is_compiled_after_it() -> None:
+    """By the uses of `every_use.py`; asked for the kernels that `kinfolk warm` had before the tests began."""
+    note = Path(os.environ["NUMBA_CACHE_DIR"]) / NOTE
+    if not note.is_file():
+        pytest.skip(f"no {note}: kernels were not compiled by the whole suite, which begins so where there are none")
+    warmed, used = json.loads(note.read_bytes()), kernels_of(TESTS / "every_use.py")
+    assert len(used) > 60 and used <= {*warmed["compiled"], *warmed["loaded"]}
+
+
+def kernels_of(script: Path) -> set[str]:
+    path = os.pathsep.join([str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
+        [sys.executable, script], env={**os.environ, "PYTHONPATH": path}, capture_output=True, check=True
+    )
+    found = json.loads(done.stdout)
+    return {*found["compiled"], *found["loaded"]}

@@ -20,7 +20,7 @@ from scipy import sparse
 import kinfolk as kf
 from kinfolk.core.checkpoint import ALONE, Packed, digest, going_on, remove_checkpoint, running
 from kinfolk.core.data import Classes, Vocabulary
-from kinfolk.errors import CheckpointError
+from kinfolk.errors import CheckpointError, CheckpointWarning, ModelFileError
 from stopped import Killed, after_kills, killed_after
 
 MODEL = kf.MEMM()
@@ -57,6 +57,15 @@ def test_what_is_packed_comes_back(tree: Any):
     packed = Packed.of(tree)
     read = Packed(json.loads(json.dumps(packed.form)), packed.arrays)
     assert same(read.tree(), tree)
+
+
+def test_arrays_that_are_kept_are_nobody_elses():
+    """Work goes on with those that it gave, and with those that it took."""
+    own = [np.arange(3.0), np.arange(3)]
+    packed = Packed.of(own)
+    for array in (*own, *packed.tree()):
+        array += 1
+    assert same(packed.tree(), [np.arange(3.0), np.arange(3)])
 
 
 @settings(max_examples=30, database=None, deadline=None)
@@ -98,6 +107,15 @@ def test_steps_within_a_finished_one_are_dropped(tmp_path: Path):
             fold.finish(2.0)
         running().step("optimise").finish(3.0)
         assert run.run is not None and [*run.run.records] == ["/fold 1", "/optimise 1"]
+
+
+def test_a_finished_step_drops_none_of_a_name_that_begins_alike(tmp_path: Path):
+    with going_on(tmp_path / "run", MODEL) as run:
+        folds = [run.step("fold") for _ in range(11)]
+        for k in reversed(range(11)):
+            folds[k].finish(k)
+    with going_on(tmp_path / "run", MODEL) as run:
+        assert [run.step("fold").kept for _ in range(11)] == [*range(11)]
 
 
 def counted(path: Path, n: int = 6) -> tuple[int, list[int]]:
@@ -154,6 +172,19 @@ def test_states_are_written_when_it_is_time(tmp_path: Path, monkeypatch: pytest.
     assert len(writes) == 4  # what was not written is, at the end
 
 
+def test_what_could_not_be_written_is_written_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def fails() -> None:
+        monkeypatch.undo()
+        raise ModelFileError("No space left")
+
+    with going_on(tmp_path / "run", MODEL) as run:
+        monkeypatch.setattr(run.run, "_write", fails)
+        with pytest.warns(CheckpointWarning, match="No space left"):
+            run.step("one").finish(1)
+    with going_on(tmp_path / "run", MODEL) as run:
+        assert run.step("one").kept == 1
+
+
 def test_threads_put_their_steps(tmp_path: Path):
     def work(path: Path) -> list[float]:
         with going_on(path, MODEL) as run:
@@ -184,6 +215,34 @@ def test_a_step_that_starts_from_something_else_is_refused(tmp_path: Path):
         run.step("one", np.zeros(3)).finish(1)
     with going_on(tmp_path / "run", MODEL) as run, pytest.raises(CheckpointError, match="one 1 does not start from"):
         run.step("one", np.ones(3))
+
+
+class Settings:
+    """A model of nothing but settings."""
+
+    def __init__(self, **settings: Any) -> None:
+        self._settings = settings
+
+    def get_params(self, deep: bool) -> dict[str, Any]:
+        return self._settings
+
+
+def test_settings_without_a_part_in_the_answer_may_change_also_within(tmp_path: Path):
+    begun = {"base__l2": 1.0, "base__n_jobs": 1, "verbose": 0}
+    with going_on(tmp_path / "run", Settings(**begun)) as run:
+        run.step("one").finish(1)
+    with going_on(tmp_path / "run", Settings(**begun | {"base__n_jobs": 2, "verbose": 1})) as run:
+        assert run.step("one").kept == 1
+    with pytest.raises(CheckpointError, match=r"setting base__l2 was 1\.0, and is 2\.0"):
+        going_on(tmp_path / "run", Settings(**begun | {"base__l2": 2.0})).__enter__()
+
+
+def test_settings_may_differ_behind_what_is_shown_of_them(tmp_path: Path):
+    begin = "x" * 100
+    with going_on(tmp_path / "run", Settings(templates=begin + "a")):
+        pass
+    with pytest.raises(CheckpointError, match="setting templates was 'xxx"):
+        going_on(tmp_path / "run", Settings(templates=begin + "b")).__enter__()
 
 
 def test_an_error_leaves_what_was_finished(tmp_path: Path):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import kinfolk as kf
 from kinfolk.core.engine import Engine
 from kinfolk.engines.duckdb import DuckDB
-from kinfolk.engines.spark import runs_begin, with_units
+from kinfolk.engines.spark_labelled import runs_begin, with_units
 from kinfolk.errors import InputError, SettingError
 
 pyarrow = pytest.importorskip("pyarrow", reason="tables of Arrow need pyarrow")
@@ -151,6 +151,25 @@ def test_documents_spread_over_files_are_whole(place: Any, tagger: Any, tmp_path
     assert answer.drop_columns(["label"]).equals(table)
     assert answer.column("label").to_pylist() == predicted(tagger, tokens)
     assert [one.name for one in out.parent.iterdir()] == ["tagged.parquet"]
+
+
+def test_columns_that_spark_noted_in_a_file_do_not_hide_the_labels(tagger: Any, tmp_path: Path):
+    note = '{"type":"struct","fields":[{"name":"text","type":"string","nullable":true,"metadata":{}}]}'
+    given = table_of(corpus(2, 7)).replace_schema_metadata(
+        {"org.apache.spark.sql.parquet.row.metadata": note, "ours": "kept"}
+    )
+    parquet.write_table(given, tmp_path / "in.parquet")
+    tagger.tag(str(tmp_path / "in.parquet"), word="text", into=tmp_path / "out.parquet")
+    assert parquet.read_schema(tmp_path / "out.parquet").metadata == {b"ours": b"kept"}
+
+
+def test_no_tokens_are_written_with_the_types_of_some(place: Any, tmp_path: Path):
+    tagger = kf.LinearChainCRF(n_jobs=1).fit([["a", "b"]], [[1, 2]])
+    none = pyarrow.table({"sentence": pyarrow.array([], "int64"), "word": pyarrow.array([], "string")})
+    parquet.write_table(none, tmp_path / "in.parquet")
+    out = tmp_path / "out.parquet"
+    tagger.tag(str(tmp_path / "in.parquet"), document=None, probability="surely", engine=place, into=out)
+    assert [str(one.type) for one in parquet.read_table(out).schema] == ["int64", "string", "int64", "double"]
 
 
 def test_csv_files_are_texts_everywhere(place: Any, tagger: Any, tmp_path: Path):

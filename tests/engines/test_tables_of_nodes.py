@@ -289,9 +289,8 @@ def test_what_is_wrong_with_tables_is_said(small_duckdb: DuckDB, made: kf.Stacke
         strange = pyarrow.table({"source": ["n0", "nobody"], "target": ["n1", "n2"]})
         with pytest.raises(InputError, match=r"'nobody' is not in nodes"):
             asked.predict_tables(nodes, strange, label="label", dangling="refuse")
-        words = nodes.set_column(2, "x", [["a"] * nodes.num_rows])
         with pytest.warns(DataWarning, match=r"count as 0 in every node: 'x'"):
-            asked.predict_tables(words, edges, label="label")
+            asked.predict_tables(nodes.drop_columns(["x"]), edges, label="label")
 
 
 def test_files_need_an_engine_and_into(small_duckdb: DuckDB, made: kf.StackedNodes, tables: Any, tmp_path: Path):
@@ -362,3 +361,67 @@ def test_an_engine_that_is_not_installed(
     engine = kf.DuckDB() if name == "duckdb" else kf.Spark()
     with made_with(made, engine) as asked, pytest.raises(InputError, match=rf"pip install 'kinfolk\[{name}\]'"):
         asked.predict_tables(*tables, label="label")
+
+
+# -- what differs from training is said --------------------------------------------------------------------
+
+
+def weighted(tables: tuple[Any, Any]) -> tuple[Any, Any]:
+    nodes, edges = tables
+    return nodes, edges.append_column("w", [np.arange(len(edges)) % 3 + 0.5])
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_weights_and_directions_of_links_are_those_of_training(small_duckdb: DuckDB, inside: bool):
+    nodes, edges = weighted(world(60, 3))
+    engine, links = small_duckdb if inside else None, {"weight": "w", "directed": False}
+    made = model(engine=engine).fit_tables(nodes, edges, **links)
+    expected = made.predict_tables(nodes, edges, proba=True, **links)
+    found = made.predict_tables(nodes, edges, proba=True)
+    assert found.equals(expected)
+    with pytest.warns(DataWarning, match=r"'links_to' had weights in training, and all weigh 1 here.*`weight="):
+        other = made.predict_tables(nodes, edges, proba=True, weight=None, directed=False)
+    assert not other.equals(expected)
+
+
+def test_the_file_of_a_model_knows_how_links_were_read(made: kf.StackedNodes, tmp_path: Path):
+    nodes, edges = weighted(world(60, 3))
+    trained = model().fit_tables(nodes, edges, weight="w")
+    trained.save(tmp_path / "m.kinfolk")
+    loaded = kf.load_model(tmp_path / "m.kinfolk")
+    assert loaded.predict_tables(nodes, edges).equals(trained.predict_tables(nodes, edges))
+    with pytest.warns(DataWarning, match="'linked_from' had weights in training"):
+        loaded.predict(kf.Graph.from_frames(nodes, edges, label="label"), known="none")
+
+
+def test_weights_that_training_had_not_are_told(made: kf.StackedNodes):
+    nodes, edges = weighted(world(60, 3))
+    with pytest.warns(DataWarning, match="'linked_from' all weighed 1 in training, and have weights here"):
+        made.predict_tables(nodes, edges, weight="w", known="none")
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_values_that_training_never_saw_are_counted(small_duckdb: DuckDB, made: kf.StackedNodes, inside: bool):
+    nodes, edges = world(50, 4)
+    colours = ["Red"] * 7 + ["green"] * 3 + ["blue"] * 40
+    nodes = nodes.set_column(nodes.column_names.index("colour"), "colour", [colours])
+    told = r"10 of 50 nodes have a value of 'colour' that training never saw \('Red', 'green'\)"
+    with made_with(made, small_duckdb if inside else None) as asked, pytest.warns(DataWarning, match=told):
+        asked.predict_tables(nodes, edges, known="none")
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize(
+    ("column", "values", "told"),
+    [
+        ("x", [str(k) for k in range(50)], "column 'x' held numbers in training, and holds strings here"),
+        ("colour", list(range(50)), "column 'colour' held strings in training, and holds numbers here"),
+    ],
+)
+def test_columns_of_another_kind_are_refused(
+    small_duckdb: DuckDB, made: kf.StackedNodes, inside: bool, column: str, values: list[Any], told: str
+):
+    nodes, edges = world(50, 4)
+    nodes = nodes.set_column(nodes.column_names.index(column), column, [values])
+    with made_with(made, small_duckdb if inside else None) as asked, pytest.raises(InputError, match=told):
+        asked.predict_tables(nodes, edges, known="none")

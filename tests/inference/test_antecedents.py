@@ -31,7 +31,7 @@ def scored_pairs(draw, most: int = 6, size: float = 3.0) -> Pairs:
     every = [(i, j) for j in range(n) for i in range(j)]
     kept = [pair for pair in every if draw(st.booleans())]
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    left, right = np.array(kept, np.int32).reshape(-1, 2).T
+    left, right = np.ascontiguousarray(np.array(kept, np.int32).reshape(-1, 2).T)
     return Pairs(n, left, right, rng.normal(scale=size, size=len(kept)))
 
 

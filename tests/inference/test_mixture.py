@@ -339,6 +339,32 @@ def test_spans_equal_enumeration_whatever_their_members_look_at(drawn, seed):
         np.testing.assert_allclose(np.exp(logs), values, rtol=1e-12)
 
 
+def test_branches_that_reach_the_same_instances_are_one():
+    """Each instance follows one of the three before it, so there are 3^n ways back from a span, but few sets of
+    instances on them. Beside it a pass forward, over the labels of the last three."""
+    rng, n, n_labels, size = np.random.default_rng(0), 60, 2, 4
+    edges = np.array([(k, k - step) for k in range(n) for step in (1, 2, 3) if step <= k])
+    dag = build_dag([edges], np.zeros(n, int))
+    wiring = Wiring(dag, np.zeros(dag.n_components, np.int64), np.full(dag.n_components, -1))
+    start, pair = rng.normal(size=n_labels), rng.normal(size=(n_labels, n_labels))
+    scores = Scores(np.zeros((1, n_labels)), pair[None], start, np.zeros((0, n_labels**2)))
+    alpha, labels = uniform_weights(dag), np.array([0, 1, 1, 0])
+    (found,) = beliefs([wiring], scores, [alpha])
+    span, continues = LabelledSpan(n - 1 - size, labels, True), np.array([[True, False], [True, False]])
+    values, exact, _ = mixture_span_probabilities(wiring, scores, alpha, found, [span], continues)
+    allowed = [{0, 1}] * (n - 1 - size) + [{label} for label in labels.tolist()] + [{1}]
+    ways = {(): 1.0}
+    for k in range(n):
+        further = {}
+        for last, p in ways.items():
+            follows = np.mean([np.exp(row) / np.exp(row).sum() for row in (pair[[*last]] if last else [start])], axis=0)
+            for y in allowed[k]:
+                further[(*last, y)[-3:]] = further.get((*last, y)[-3:], 0.0) + p * follows[y]
+        ways = further
+    assert exact.all()
+    np.testing.assert_allclose(values, sum(ways.values()), rtol=1e-9)
+
+
 def as_if_independent(wiring, scores, alpha, predicted, span, continues, known):
     """Π_v Σ_c α_c ( p_c(l_v | l_j) if the parent j is in the span, else π_c(l_v) ), over the labels that may follow."""
     dag, total = wiring.dag, 0.0

@@ -108,13 +108,13 @@ def test_an_epoch_is_that_of_columns_scaled_by_the_root_of_the_rate(
     sequences = Sequences.of(rng.integers(-1, 3, 12).astype(np.int32), rng.uniform(0.5, 2, 12), starts)
     order, rates, root = np.array([1, 0, 2, 0]), rng.uniform(0.05, 0.5, 4), np.sqrt(rate)
     whole = SparseRows(sp.csr_array(np.hstack([table, root * dense])), np.float64)
-    rows, apart_ = SparseRows(sp.csr_array(table), np.float64), SparseRows(sp.csr_array((12, 0)), np.float64)
+    rows = SparseRows(Beside(sp.csr_array(table), dense), np.float64)  # one type of arrays: a kernel a kind, not two
     node, pair, start = (rng.standard_normal(size) for size in ((7, 3), (3, 3), (3,)))
     scaled = np.concatenate([node[:3], node[3:] / root])
     kinds, losses = KINDS[kind], []
     for one, beside_, weights in (
-        (rows, Dense(dense, rate, shrink / rate), Parts(node, pair, start)),
-        (whole, Dense(apart_.dense, 1.0, 0.0), Parts(scaled, pair.copy(), start.copy())),
+        (rows, Dense(rows.dense, rate, shrink / rate), Parts(node, pair, start)),
+        (whole, Dense(whole.dense, 1.0, 0.0), Parts(scaled, pair.copy(), start.copy())),
     ):
         losses.append(run_epoch(kinds, one.csr, beside_, sequences, weights, np.empty(0), order, rates, shrink))
     assert_allclose(*losses, rtol=1e-8)

@@ -141,6 +141,7 @@ def test_the_same_pair_told_twice_has_the_last_answer(people, start, tmp_path: P
 
 
 def test_answers_that_follow_from_others_are_not_asked(people, start) -> None:
+    people = people.take(range(120))
     loop = kf.ActiveLinker(start, people, every=10**9)
     a, b, c = (people.name(i) for i in (0, 1, 2))
     loop.tell((a, b), True)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
+from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kinfolk.core.engine import ROW
@@ -37,6 +38,8 @@ def one_by_one(rows: Sequence[int], records: Sequence[Record], first: int | None
     st.sampled_from([1, 3, 1000]),
     st.randoms(use_true_random=False),
 )
+@example([(5, None, None)] * 4, None, 4, 1000, Random(0))  # the second record is the first that is not of the base
+@example([(5, None, None)] * 4, 4, 0, 1000, Random(0))  # or of the first table
 @settings(deadline=None, max_examples=50)
 def test_pairs_are_those_found_one_by_one(
     records: list[Record], first: int | None, base: int, at_once: int, random: object

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kinfolk.text import cells
 from kinfolk.text.cells import MARKED, Cells
 
 MARKER = b"-DOCSTART-"
-LINES = st.lists(st.sampled_from(["Kim NNP", " ", "", "\t", "a\tb\tc", "-DOCSTART- x", " -DOCSTART-", "-DOCSTART-x",
-                                  "ß ü", "a··b", "·", "x\r", "\r", "Kim\x0bNNP", "-DOCSTART-", "a b c d"]))  # fmt: skip
+EVERY = ["Kim NNP", " ", "", "\t", "a\tb\tc", "-DOCSTART- x", " -DOCSTART-", "-DOCSTART-x", "ß ü", "a··b", "·", "x\r",
+         "x\r\r", "\r", "Kim\x0bNNP", "-DOCSTART-", "a b c d"]  # fmt: skip
+LINES = st.lists(st.sampled_from(EVERY))
 SEPARATORS = st.sampled_from(["", " ", "\t", "·"])
 
 
@@ -33,6 +34,9 @@ def split(data: bytes, separator: bytes) -> tuple[list[int], list[bytes]]:
 
 
 @given(lines=LINES, separator=SEPARATORS, end=st.sampled_from(["", "\n"]), size=st.integers(1, 30))
+@example(lines=EVERY, separator="", end="", size=1)
+@example(lines=EVERY, separator="\t", end="\n", size=20)
+@example(lines=EVERY, separator="·", end="", size=1)
 def test_cells_are_where_python_finds_them(lines, separator, end, size):
     data, between = ("\n".join(lines) + end).encode(), separator.encode()
     with pytest.MonkeyPatch.context() as patch:
@@ -60,3 +64,11 @@ def test_distinct_cells_are_numbered_as_they_appear(rows, size):
                 words = [row[column].encode() for row in rows]
                 assert values == list(dict.fromkeys(words))
                 assert np.array(values, object)[codes].tolist() == words
+
+
+def test_a_word_is_not_one_that_it_begins():
+    """Slots are few for so many: each is looked for behind others, longer and shorter ones."""
+    words = [b"ab"[k % 2 : k % 2 + 1] * (1 + k // 2) for k in range(400)]
+    for order in (words, words[::-1]):
+        codes, values = Cells.of(b"\n".join(order), b"", MARKER, 1).column(0, 1)
+        assert values == order and codes.tolist() == [*range(400)]

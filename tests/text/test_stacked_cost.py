@@ -81,13 +81,13 @@ def test_as_many_folds_as_it_takes(sizes: tuple[int, ...], asked: int, monkeypat
 
 
 @pytest.fixture
-def fewer(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, bool]]:
-    """Of each CRF that is trained: how many documents it sees, and whether fewer passes do."""
-    seen: list[tuple[int, bool]] = []
+def passes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int | None]]:
+    """Of each CRF that is trained: how many documents it sees, and how many passes do; None: as many as usual."""
+    seen: list[tuple[int, int | None]] = []
     fit = kf.LinearChainCRF.fit
 
     def watched(self: Any, X: Any, *given: Any, **named: Any) -> Any:
-        seen.append((Batch.of(X).corpus.n_documents, self._fewer))
+        seen.append((Batch.of(X).corpus.n_documents, self._passes))
         return fit(self, X, *given, **named)
 
     monkeypatch.setattr(kf.LinearChainCRF, "fit", watched)
@@ -95,23 +95,34 @@ def fewer(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, bool]]:
 
 
 def test_where_training_stops_early_two_folds_and_fewer_passes_do(
-    fewer: list[tuple[int, bool]], monkeypatch: pytest.MonkeyPatch
+    passes: list[tuple[int, int | None]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tagger, "LARGE_CORPUS", NEWS.n_tokens - 1)
     model = kf.StackedTagger(kf.LinearChainCRF(n_jobs=1), n_jobs=1).fit(NEWS)
     assert sorted({*model.folds_.tolist()}) == [0, 1]
-    assert [of for of in fewer if of[0] == 9] == [(9, False), (9, False)], "the levels that are kept"
-    assert all(few for documents, few in fewer if documents < 9)
+    assert [of for of in passes if of[0] == 9] == [(9, None), (9, sequences.ABOVE)], "the levels that are kept"
+    assert {few for documents, few in passes if documents < 9} == {sequences.FEWER}
+    assert [level.convergence_.iterations for level in model.levels_] == [sequences.PASSES, sequences.ABOVE]
     assert model.gain_ is not None and model.gain_.folds == 2
 
 
 def test_models_of_folds_are_trained_as_far_as_others_where_passes_do_not_do(
-    fewer: list[tuple[int, bool]], monkeypatch: pytest.MonkeyPatch
+    passes: list[tuple[int, int | None]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tagger, "LARGE_CORPUS", NEWS.n_tokens - 1)
     monkeypatch.setattr(sequences, "LEARNED", 0.0)
     kf.StackedTagger(kf.LinearChainCRF(n_jobs=1), depth=1, n_jobs=1).fit(NEWS)
-    assert len(fewer) == 4 and not any(few for _, few in fewer)
+    assert len(passes) == 4 and not any(few for _, few in passes)
+
+
+def test_another_base_above_is_trained_as_far_as_usual(
+    passes: list[tuple[int, int | None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether passes alone do for it is not known beforehand."""
+    monkeypatch.setattr(tagger, "LARGE_CORPUS", NEWS.n_tokens - 1)
+    bases = [kf.LinearChainCRF(templates=templates, n_jobs=1) for templates in ("document", "sentence")]
+    kf.StackedTagger(bases, depth=1, n_jobs=1).fit(NEWS)
+    assert [of for of in passes if of[0] == 9] == [(9, None), (9, None)]
 
 
 def across(votes: Any, relations: Any) -> Any:
@@ -156,3 +167,19 @@ def test_what_chooses_the_depth_never_saw_the_documents_it_is_asked_about(monkey
     (one, first), (other, second) = said
     np.testing.assert_array_equal(one, other)
     np.testing.assert_allclose(first, second, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("unlabelled", [0, 1])
+def test_rows_made_at_once_are_those_made_fold_by_fold(unlabelled: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    codes = NEWS.labels.codes.copy()
+    codes[NEWS.token_documents < unlabelled] = -1
+    model = kf.StackedTagger(kf.LinearChainCRF(tolerance=0.1, n_jobs=1), depth=2, own=True, n_jobs=1)
+    corpus = NEWS.with_labels(replace(NEWS.labels, codes=codes), NEWS.scheme)
+    instances, depth = model._prepared(corpus, None, None, None, None, None, False)
+    training = model._trained(instances, "crossfit", depth)
+    assert training.scheme.same_for_all
+    index = np.flatnonzero(instances.fold >= 0)
+    found = [training.training_rows(level, index) for level in (1, 2)]
+    monkeypatch.setattr(type(training.scheme), "same_for_all", False)
+    for level, rows in zip((1, 2), found, strict=True):
+        np.testing.assert_array_equal(rows, training.training_rows(level, index))

@@ -1,7 +1,8 @@
 """`kinfolk warm`: compile the kernels of all models now, so that no later process has to.
 
-Kernels are compiled for the types they are called with, so every public model is trained on small generated data and
-asked for answers. numba compiles one kernel at a time in a process: with two cores two processes share the models.
+Kernels are compiled for the types they are called with, so every public model is trained on small generated data, of
+each kind that brings types of its own, and asked for answers. numba compiles one kernel at a time in a process: with
+two cores two processes share the models.
 """
 
 from __future__ import annotations
@@ -66,6 +67,86 @@ def _reading() -> None:
     kf.read_conll(io.BytesIO(b"Kim NNP B-PER\nleft VBD O\n"))
 
 
+def _other_rows() -> None:
+    """What taggers are given beside words: texts, feature dicts, numbers in them, and vectors."""
+    import numpy as np
+
+    import kinfolk as kf
+    from kinfolk.text.attributes import word
+    from kinfolk.text.quick import FEW_TOKENS
+
+    sentences, tags = [["Kim", "left"], ["Kim", "saw", "Lee"]] * 4, [["B", "O"], ["B", "O", "B"]] * 4
+    words = kf.LinearChainCRF(**LOOSE).fit(sentences, tags)
+    words.predict(sentences)
+    words.predict(sentences * (FEW_TOKENS // 20 + 1))
+    words.entities("Kim left. Kim saw Lee.")
+    rows = [[{"word": one, "length": len(one) / 4} for one in sentence] for sentence in sentences]
+    vectors = [np.ones((len(sentence), 2), np.float32) for sentence in sentences]
+    both: list[dict[str, Any]] = [{}, {"vectors": vectors}]
+    for given in both:
+        kf.LinearChainCRF(**LOOSE).fit(rows, tags, **given).predict(rows, **given)
+    kf.LinearChainCRF(tolerance="early", n_jobs=1).fit(rows, tags)
+    kf.MixtureTagger(**LOOSE).fit(rows, tags).predict(rows)
+    for tagger in (kf.LinearChainCRF, kf.MEMM):
+        model = tagger(transition_templates=[word[0]], **LOOSE).fit(sentences, tags)
+        model.predict(sentences)
+        model.predict_entities(sentences)
+
+
+def _token_layer() -> None:
+    import numpy as np
+
+    import kinfolk as kf
+
+    corpus = kf.generate_newswire(6)
+    classes = sorted({label for row in corpus.label_rows() for label in row})
+    given = np.random.default_rng(0).dirichlet(np.ones(len(classes)), corpus.n_tokens)
+    for features in (True, False):
+        layer = kf.TokenLayer(features=features, folds=2, n_jobs=1).fit(corpus, given, classes=classes)
+        layer.predict(corpus, given)
+
+
+def _node_layer() -> None:
+    import numpy as np
+
+    import kinfolk as kf
+
+    graph = kf.generate_citations(60, seed=1)
+    classes = sorted(set(graph.labels or ()))
+    given = np.random.default_rng(0).dirichlet(np.ones(len(classes)), 60)
+    kf.NodeLayer(n_jobs=1).fit(graph, given, classes=classes).predict(graph, given)
+
+
+def _graph_of_numbers() -> Any:
+    """Dense features, and weights of links."""
+    import numpy as np
+
+    import kinfolk as kf
+
+    rng = np.random.default_rng(0)
+    kinds = np.arange(40) % 2
+    near = np.triu((rng.random((40, 40)) < 0.2) & (kinds[:, None] == kinds), 1)
+    features = np.eye(2)[kinds] + rng.normal(0, 0.5, (40, 2))
+    return kf.Graph(features, ["ab"[kind] for kind in kinds], {"near": np.argwhere(near)})
+
+
+def _dense_nodes() -> None:
+    import kinfolk as kf
+
+    graph = _graph_of_numbers()
+    for model in (
+        kf.StackedNodes(_logistic(kf), depth=1, folds=3, n_jobs=1), kf.StackedNodes(effort="fast", n_jobs=1),
+        kf.DependencyNetwork(_logistic(kf), sweeps=5, burn_in=2, n_jobs=1), kf.LinkModel(**LOOSE),
+        kf.MixtureNodes(orders=2, predict_orders=2, **LOOSE),
+        kf.MixtureNodes(orders=2, predict_orders=2, evidence="weighed", **LOOSE),
+        kf.StackedNodes(_logistic(kf), templates=["max:near", "exists:near"], depth=1, folds=3, n_jobs=1),
+    ):  # fmt: skip
+        model.fit(graph).predict_proba(graph)
+    kf.MultiLabelNodes(effort="fast", n_jobs=1).fit(graph).predict(graph)
+    numbers = kf.Graph(graph.features, graph.label_codes.tolist(), dict(graph.relations))
+    kf.NodeRegressor(effort="fast", n_jobs=1).fit(numbers).predict(numbers)
+
+
 def _records() -> None:
     import kinfolk as kf
 
@@ -73,7 +154,98 @@ def _records() -> None:
     linker = kf.Linker(blocking=BLOCKING, n_jobs=1).fit(people)
     linker.predict(people)
     linker.evaluate(people)
-    kf.Linker(blocking=BLOCKING, n_jobs=1).fit(people.take(range(60))).predict(people)
+    linker.explain_clusters(people)
+    few = people.take(range(60))
+    kf.Linker(blocking=BLOCKING, n_jobs=1).fit(few).predict(people)
+    columns: dict[str, Any] = dict(people.columns)
+    table = {name: column.strings() for name, column in columns.items()}
+    table["id"] = [people.name(i) for i in range(people.n_items)]
+    base = linker.cluster_frame({name: values[60:] for name, values in table.items()})
+    linker.link({name: values[:60] for name, values in table.items()}, base)
+    items, probability = linker.compared(people)
+    for clusterer in (kf.SingleLink(), kf.CompleteLink(), kf.BestLink(), kf.Correlation()):
+        linker.cluster(items, probability, clusterer=clusterer)
+    linker.predict(people, must_link=[(0, 1)], cannot_link=[(2, 3)])
+
+
+def _rankings() -> None:
+    import kinfolk as kf
+
+    people = kf.generate_customers(120, seed=1)
+    for training in ("ranking", "combined"):
+        linker = kf.Linker(blocking=BLOCKING, training=training, n_jobs=1).fit(people)
+        items, probability = linker.compared(people)
+        linker.cluster(items, probability)
+        linker.predict(people)
+        linker.antecedent_shares(items)
+
+
+def _nested_records() -> None:
+    """Lists and vectors as values."""
+    import numpy as np
+
+    import kinfolk as kf
+
+    people, rng = kf.generate_customers(120, seed=1), np.random.default_rng(0)
+    assert people.clusters is not None
+    vectors = rng.normal(size=(int(people.clusters.max()) + 1, 3))[people.clusters]
+    people = people.with_columns(picture=vectors + 0.1 * rng.normal(size=vectors.shape))
+    comparisons = [
+        "cosine(picture)", "exact(postcode)", "edit(given_name)", "jaro_winkler(surname)", "tfidf_cosine(address)",
+        "token_overlap(address)", "date_difference(date_of_birth)",
+    ]  # fmt: skip
+    kf.Linker(comparisons, blocking=BLOCKING, n_jobs=1).fit(people).predict(people)
+
+
+def _mentions() -> None:
+    """Of texts, with the usual comparisons for them."""
+    import numpy as np
+
+    import kinfolk as kf
+
+    sentences = [["Kim", "saw", "the", "house"], ["She", "likes", "the", "house"], ["Lee", "and", "Kim", "left"]]
+    corpus, n = kf.Corpus.from_sentences(sentences * 4, documents=[3] * 4), 6
+    spans = [(0, 1), (2, 4), (4, 5), (6, 8), (8, 9), (10, 11)]
+    words = [word for sentence in sentences for word in sentence]
+    text = [" ".join(words[a:b]) for a, b in spans]
+    items = kf.Mentions.from_groups(
+        np.repeat(np.arange(4, dtype=np.int32), n), {"text": kf.Column.from_strings(text * 4)},
+        clusters=np.concatenate([3 * d + np.array([0, 1, 0, 1, 2, 0]) for d in range(4)]), corpus=corpus,
+        spans=np.array([(a + 12 * d, b + 12 * d) for d in range(4) for a, b in spans]),
+    )  # fmt: skip
+    for training in ("structured", "ranking"):
+        kf.Linker(training=training, n_jobs=1).fit(items).predict(items)
+
+
+def _what_few_data_do_not_reach() -> None:
+    """Tables that grow, long chains of pairs, orders that have to be searched for."""
+    import numpy as np
+
+    from kinfolk.inference.antecedents import DENSE, together
+    from kinfolk.inference.clustering import Constraints, single_link
+    from kinfolk.inference.dag import build_dag
+    from kinfolk.linking.pair_table import _Numbered
+
+    numbered, n = _Numbered(1), (1 << 11) + 1
+    numbered.add(np.arange(n, dtype=np.uint64)[:, None], np.empty(n, np.int32))
+    left, probability = np.arange(DENSE + 1, dtype=np.int32), np.full(DENSE + 1, 0.6)
+    together(DENSE + 2, left, left + np.int32(1), probability)
+    single_link(DENSE + 2, left, left + np.int32(1), probability, constraints=Constraints(max_size=2))
+    build_dag([np.array([[1, 2], [0, 1], [3, 0], [2, 4]])], np.zeros(5, np.int64))
+
+
+def _pairs_of_engines() -> None:
+    """Where pyarrow is there, which the engines need."""
+    from importlib.util import find_spec
+
+    if find_spec("pyarrow") is None:
+        return
+    import pyarrow
+
+    from kinfolk.core.engine import ROW
+    from kinfolk.linking.block_pairs import PairsOfBlocks
+
+    list(PairsOfBlocks(("key",))(pyarrow.table({ROW: [0, 1, 2], "unit": [0, 0, 0], "key": [1, 1, 2]})))
 
 
 def _logistic(kf: Any) -> Any:
@@ -90,15 +262,25 @@ LISTS: tuple[dict[str, Callable[[], None]], ...] = (
         "MEMM": _tagger(lambda kf: kf.MEMM(**LOOSE)),
         "MaxEnt": _tagger(lambda kf: kf.MaxEnt(**LOOSE)),
         "SkipChainCRF": _tagger(lambda kf: kf.SkipChainCRF(n_jobs=1, tolerance=0.3)),
+        "SkipChainCRF, other beliefs": _tagger(lambda kf: kf.SkipChainCRF(beliefs="trw", n_jobs=1, tolerance=0.3)),
         "StackedTagger": _tagger(lambda kf: kf.StackedTagger(kf.LinearChainCRF(**LOOSE), folds=3, n_jobs=1)),
+        "other rows": _other_rows,
+        "TokenLayer": _token_layer,
+        "what few data do not reach": _what_few_data_do_not_reach,
+        "pairs of engines": _pairs_of_engines,
     },
     {
         "Linker": _records,
+        "Linker, ranking": _rankings,
+        "Linker, lists and vectors": _nested_records,
+        "Linker, mentions": _mentions,
         "DependencyNetwork": _nodes(lambda kf: kf.DependencyNetwork(_logistic(kf), sweeps=5, burn_in=2, n_jobs=1)),
         "StackedNodes": _nodes(lambda kf: kf.StackedNodes(effort="fast", n_jobs=1)),
         "StackedNodes, levels": _nodes(lambda kf: kf.StackedNodes(_logistic(kf), depth=1, folds=3, n_jobs=1)),
         "LinkModel": _nodes(lambda kf: kf.LinkModel(**LOOSE)),
         "MixtureNodes": _nodes(lambda kf: kf.MixtureNodes(orders=2, predict_orders=2, **LOOSE)),
+        "nodes with numbers": _dense_nodes,
+        "NodeLayer": _node_layer,
         "MixtureTagger": _tagger(lambda kf: kf.MixtureTagger(**LOOSE)),
     },
 )

@@ -55,6 +55,13 @@ class Links:
     table: str
     weighted: bool
 
+    def any_weighs(self, engine: Engine) -> bool | None:
+        """Whether any has another weight than 1; None: there are no links."""
+        if not self.weighted:
+            return False if engine.rows(f"SELECT 1 FROM {self.table} LIMIT 1") else None
+        found = engine.rows(f"SELECT bool_or(weight <> 1) FROM {self.table} WHERE weight <> 0")[0][0]
+        return None if found is None else bool(found)
+
     @property
     def query(self) -> str:
         weight = "weight" if self.weighted else "1.0e0"

@@ -176,6 +176,8 @@ class Training:
         if level == 0:
             return None
         folds = self.instances.fold[index]
+        if not hidden and self.scheme.same_for_all and (self.instances.fold >= 0).all():
+            return self._aggregates(level, NOTHING, index)
         sources: dict[Hidden, list[int]] = {}
         for fold in np.unique(folds).tolist():
             sources.setdefault(self.scheme.votes_for(fold, hidden), []).append(fold)

@@ -13,6 +13,8 @@ from kinfolk.core.files import is_path, refuse_empty, replacing
 from kinfolk.core.table import sound_parquet
 from kinfolk.errors import InputError
 
+SPARK_COLUMNS = b"org.apache.spark.sql.parquet.row.metadata"
+
 
 def read_files(path: str) -> Any:
     """The Parquet or CSV files that a path or a glob names, in order of their names, as one table of Arrow. Every
@@ -74,9 +76,11 @@ def write_parquet(table: Any, path: str | os.PathLike[str]) -> None:
     pyarrow, target = _pyarrow(os.fspath(path)), Path(path)
     from pyarrow import parquet
 
+    # what Spark notes of the columns of a file it wrote, and believes: columns that are added later are not in it
+    noted = {name: value for name, value in (table.schema.metadata or {}).items() if name != SPARK_COLUMNS}
     try:
         with replacing(target) as (_, stream):
-            parquet.write_table(table, stream)
+            parquet.write_table(table.replace_schema_metadata(noted), stream)
     except (pyarrow.ArrowException, OSError) as error:
         raise InputError(f"{os.fspath(path)!r} cannot be written: {' '.join(str(error).split())}") from None
 

@@ -12,9 +12,11 @@ of these can be written to; it also runs whatever it finds there. Here
   keep one at the same moment each may overwrite the other's file, and one that is killed between its two files leaves
   the new list with the old kernel;
 - a kernel is compiled anew when its own file changes, as with numba, or one that this file has imported kernels of,
-  which numba does not see, or this one.
+  which numba does not see, or this one;
+- a kernel that is only part of another is typed and lowered there and no more (see `Parts`): it gets no machine code,
+  no wrapper for Python and no file of its own, which took a third of the time of compiling.
 
-What is compiled for the first time is reported once, before the half minute that it may take.
+What is compiled for the first time is reported once, before the seconds that it takes.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from typing import Any, NamedTuple
 
 import numba
 import numpy as np
-from numba.core import caching
+from numba.core import caching, codegen, compiler, dispatcher
 
 from kinfolk.core.files import replace_file
 
@@ -53,15 +55,65 @@ KERNELS: list[Any] = []  # all that are defined in modules loaded so far
 
 def njit(*, cache: bool, **options: Any) -> Callable[[Any], Any]:
     """numba's decorator of this name, with the store described above."""
+    unwrapped: dict[str, Any] = {**options, "no_cfunc_wrapper": True}  # a second wrapper, for what we have no use for
 
     def compiled(function: Any) -> Any:
-        kernel = numba.njit(**options)(function)
+        kernel = numba.njit(**unwrapped)(function)
         if cache and hasattr(kernel, "overloads"):  # a plain function where NUMBA_DISABLE_JIT is set
             kernel._cache = _store(function)
+            if PARTS_KNOWN[0] <= numba.version_info.short <= PARTS_KNOWN[1]:
+                _as_part(kernel)
             KERNELS.append(kernel)
         return kernel
 
     return compiled
+
+
+# -- kernels as parts of others ----------------------------------------------------------------------------
+#
+# numba compiles what a kernel calls as if Python were to call it: with wrappers, all passes of LLVM and machine code of
+# its own, which nobody runs, as the caller links the code of LLVM in and optimises the whole. So other kernels get a
+# twin, which has that code and no more; LLVM comes to the same result, as it looks at what is called first. This needs
+# to know numba from inside: versions it was not tried with compile kernels as numba does by itself.
+
+PARTS_KNOWN = (0, 61), (0, 68)
+
+
+class PartLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
+    """Code to be linked into the callers' and optimised there."""
+
+    def finalize(self) -> None:
+        self._raise_if_finalized()
+        for library in dict.fromkeys(self._linking_libraries):
+            self._reload_init.update(library._reload_init)
+            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+        self._finalized = True
+
+
+_DISPATCHER: Any = dispatcher
+
+
+class PartCompiler(_DISPATCHER._FunctionCompiler):  # type: ignore[misc]
+    def _compile_core(self, args: Any, return_type: Any) -> Any:
+        flags: Any = compiler.Flags()
+        self.targetdescr.options.parse_as_flags(flags, self.targetoptions)
+        flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
+        typing, target = self.targetdescr.typing_context, self.targetdescr.target_context
+        library = PartLibrary(target.codegen(), self.py_func.__qualname__)
+        result = compiler.compile_extra(typing, target, self.py_func, args, return_type, flags, self.locals, library)
+        entry = result.fndesc.mangled_name  # callers find it by this, where there would be the function for Python
+        target.insert_user_function(entry, result.fndesc, [result.library])
+        return result._replace(entry_point=entry)
+
+
+def _as_part(kernel: Any) -> None:
+    """Let other kernels find a twin of this one."""
+    twin = type(kernel)(kernel.py_func, targetoptions=kernel.targetoptions)
+    own = twin._compiler
+    twin._compiler = PartCompiler(own.py_func, own.targetdescr, own.targetoptions, own.locals, own.pipeline_class)
+    twin._compiling_counter = kernel._compiling_counter  # by which numba sees that a kernel calls itself
+    twin.add_overload = lambda result: twin.overloads.__setitem__(tuple(result.signature.args), result)
+    kernel.get_call_template, kernel.get_overload = twin.get_call_template, twin.get_overload
 
 
 def _store(function: Any) -> Any:
@@ -142,7 +194,7 @@ TEMPORARY = "later runs load them from %s, as nothing else can be written to (NU
 
 @cache
 def warn_first_use(kept: str = ON_DISK) -> None:
-    log.warning("first use: compiling numeric kernels, about half a minute; %s", kept)
+    log.warning("first use: compiling numeric kernels, about ten seconds; %s", kept)
 
 
 @cache

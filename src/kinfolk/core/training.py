@@ -225,7 +225,7 @@ class TrainingPlan:
     stage: str = "optimise"  # its name in what a callback receives
     dense_l2: float | None = None  # the ridge on weights of dense columns; None: l2
     early: bool = False  # whether a few stochastic passes are all, where they can be
-    fewer: bool = False  # fewer of them, of a model of a fold whose like was trained by passes alone
+    passes: int | None = None  # how many, of a model whose like was trained by passes alone; None: as many as usual
     memory: int = 3  # steps that the optimiser remembers
     lengthening: float = math.inf  # so many times the last step is the longest that is tried next
     by_held_out: bool = True  # whether held-out scores end training and choose the weights; else they are kept, no more

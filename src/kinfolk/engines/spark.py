@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, final
-from urllib.parse import unquote, urlparse
+from urllib.parse import unquote
 
 from kinfolk.core.engine import (
     AT_A_TIME,
@@ -32,15 +32,14 @@ from kinfolk.core.engine import (
     EngineError,
     Kernel,
     Units,
-    check_columns,
     gaps,
     named,
     quoted,
     refuse_missing,
     rows_with,
-    runs_of,
 )
 from kinfolk.core.frames import as_arrow
+from kinfolk.engines.spark_labelled import CODECS, Files, LabelledFiles, LabelledRuns, runs_begin
 from kinfolk.errors import InputError, SettingError
 
 INSTALL = "pip install 'kinfolk[spark]'"
@@ -96,6 +95,9 @@ class Spark(Engine):
     _here: str = field(default="", init=False, repr=False)
     _temporary: Any = field(default=None, init=False, repr=False)
     _tables: dict[str, Stored] = field(default_factory=dict, init=False, repr=False)
+    _files: dict[str, Files] = field(default_factory=dict, init=False, repr=False)  # tables that are files of yours
+    _asked: dict[str, tuple[str, LabelledFiles]] = field(default_factory=dict, init=False, repr=False)
+    _later: dict[str, Callable[[], None]] = field(default_factory=dict, init=False, repr=False)  # views not yet made
     _n_written: int = field(default=0, init=False, repr=False)
     _n_ordered: int = field(default=0, init=False, repr=False)
 
@@ -134,7 +136,7 @@ class Spark(Engine):
             if self._temporary is not None:
                 self._temporary.cleanup()
             self._own = self._temporary = None
-            self._tables = {}
+            self._tables, self._files, self._asked, self._later = {}, {}, {}, {}
 
     # -- tables ---------------------------------------------------------------------------------------
 
@@ -156,27 +158,34 @@ class Spark(Engine):
             self.read(source, table, row)
             return
         with self._told(f"the files of {path!r}"), _quiet():
-            frame = self._opened(path)
+            frame, files = self._opened(path)
+            self._forget(table)
+            if files is not None:
+                self._files[table] = files
             own = [quoted(name) for name in frame.columns]
-            if len(frame.inputFiles()) == 1:
+            if len(frame.inputFiles() if files is None else files.places) == 1:
                 frame.selectExpr(f"_metadata.row_index AS {quoted(row)}", *own).createOrReplaceTempView(table)
-                self._forget(table)
                 return
-            there = frame.selectExpr(*own, "_metadata.file_path AS kf_file", "_metadata.row_index AS kf_at")
-            before, begins = 0, []
-            for name, n in sorted(there.groupBy("kf_file").count().collect()):
-                begins.append((name, before))
-                before += n
+            where = "regexp_replace(_metadata.file_path, '^file:/+', '/') AS kf_file"
+            there = frame.selectExpr(*own, where, "_metadata.row_index AS kf_at")
+            known = None if files is None else list(zip(files.places, files.begins, strict=False))
+            begins = self._files_begin(there) if known is None else known
             beginnings = self.own.createDataFrame(begins, "kf_file string, kf_begin bigint").hint("broadcast")
             numbered = f"kf_begin + kf_at AS {quoted(row)}"
             there.join(beginnings, "kf_file").selectExpr(numbered, *own).createOrReplaceTempView(table)
-            self._forget(table)
+
+    def _files_begin(self, rows: Any) -> list[tuple[str, int]]:
+        before, begins = 0, []
+        for name, n in sorted(rows.groupBy("kf_file").count().collect()):
+            begins.append((name, before))
+            before += n
+        return begins
 
     def _read_files(self, path: str, table: str, row: str) -> None:
         """Rows are numbered by the names of their files, and in a file as they stand: Spark reads a file in blocks, in
         an order of its own, and the rows of a block one after the other."""
         with self._told(f"the files of {path!r}"):
-            frame = self._opened(path)
+            frame, _ = self._opened(path)
             own = [quoted(name) for name in frame.columns]
             where = ["_metadata.file_path AS kf_file", "_metadata.file_block_start AS kf_block"]
             stored = self._write(_with_place(frame.selectExpr(*own, *where)))
@@ -199,43 +208,50 @@ class Spark(Engine):
         """Let there be files for all cores."""
         self.make(table, f"SELECT /*+ REPARTITION({self._parallelism()}) */ * FROM {table}")
 
-    def _opened(self, path: str) -> Any:
+    def _opened(self, path: str) -> tuple[Any, Files | None]:
+        """A DataFrame of files; and the files, where workers can do without Spark to read them."""
         kind = READERS.get(Path(path).suffix.lower())
         if kind is None:
             raise InputError(f"{path!r}: expected .parquet or .csv files, such as 'people/*.parquet'")
         try:
-            frame = self._reader(kind, path)
+            return (self._opened_csv(path), None) if kind == "csv" else self._opened_parquet(path)
         except _pyspark().AnalysisException as error:
             if "PATH_NOT_FOUND" in str(error):
                 message = f"there is no file {path!r}; give a path, or a glob such as 'people/*.parquet'"
                 raise InputError(message) from None
             raise
-        if kind == "parquet" and "://" not in path:
-            _check_files(frame.inputFiles())
-        return frame
 
-    def _reader(self, kind: str, path: str) -> Any:
-        if kind == "csv":
-            between = "\t" if path.lower().endswith(".tsv") else ","
-            return self.own.read.csv(path, sep=between, header=True, escape='"', multiLine=True, enforceSchema=False)
-        return self.own.read.option("mergeSchema", "://" in path).parquet(path)
+    def _opened_csv(self, path: str) -> Any:
+        between = "\t" if path.lower().endswith(".tsv") else ","
+        return self.own.read.csv(path, sep=between, header=True, escape='"', multiLine=True, enforceSchema=False)
+
+    def _opened_parquet(self, path: str) -> tuple[Any, Files | None]:
+        """Of files of this machine Arrow tells the columns, for which Spark would need a job."""
+        places = self.own.read.schema("kf_none string").parquet(path).inputFiles()
+        if not places or not all(one.startswith("file:") for one in places):
+            return self.own.read.option("mergeSchema", "://" in path).parquet(path), None
+        files = Files.of(places)
+        if not files.is_plain():
+            return self.own.read.parquet(path), None
+        frame = self.own.read.schema(_spark_schema(files.schema)).parquet(path)
+        return frame, files if frame.columns == files.schema.names else None  # names of folders may tell more columns
 
     def make(self, table: str, query: str) -> None:
         with self._told("a query"):
-            self._show(table, self._write(self.own.sql(query)))
+            self._show(table, self._write(self._sql(query)))
 
     def make_in_order(self, table: str, query: str, by: str) -> None:
         self.make(table, query)  # rows are found by joins, and sorting them would cost another shuffle
 
     def make_turned(self, table: str, query: str, by: str) -> None:
         with self._told("a query"):
-            self.own.sql(query).createOrReplaceTempView(table)
+            self._sql(query).createOrReplaceTempView(table)
             self._forget(table)
 
     def in_order(self, shown: Sequence[str], source: str, row: str, n_rows: int) -> str:
         """Rows go to partitions by their numbers: a sort would ask the query twice, the first time for a sample."""
         with self._told("a query"):
-            found = self.own.sql(f"SELECT {', '.join(shown)}, {row} AS {PLACE} FROM {source}")
+            found = self._sql(f"SELECT {', '.join(shown)}, {row} AS {PLACE} FROM {source}")
             found = self._in_stretches(found, PLACE, n_rows)
             self._n_ordered += 1
             found.drop(PLACE).createOrReplaceTempView(f"kf_ordered_{self._n_ordered}")
@@ -249,7 +265,7 @@ class Spark(Engine):
             self.make(table, f"SELECT * FROM {table} UNION ALL {query}")
             return
         with self._told("a query"):
-            known, more = self._tables.pop(table), self.own.sql(query)
+            known, more = self._tables.pop(table), self._sql(query)
             more = more.toDF(*(one.name for one in known.schema))
             more = more.select(*(_column(one.name).cast(one.dataType).alias(one.name) for one in known.schema))
             self._show(table, Stored((*known.paths, *self._write(more).paths), known.schema))
@@ -262,7 +278,7 @@ class Spark(Engine):
 
     def number(self, table: str, query: str, by: str, number: str) -> None:
         with self._told("a query"):
-            ordered = self.own.sql(f"SELECT * FROM ({query}) ORDER BY {by}")
+            ordered = self._sql(f"SELECT * FROM ({query}) ORDER BY {by}")
             self._show_numbered(table, self._write(_with_place(ordered)), number, first=False)
 
     def fill(self, table: str, schema: Any, pieces: Iterable[Any]) -> None:
@@ -288,15 +304,15 @@ class Spark(Engine):
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         with self._told("a query"):
-            return [tuple(row) for row in self.own.sql(query).collect()]
+            return [tuple(row) for row in self._sql(query).collect()]
 
     def arrow(self, query: str) -> Any:
         with self._told("a query"):
-            return self.own.sql(query).toArrow()
+            return self._sql(query).toArrow()
 
     def batches(self, query: str, n_rows: int) -> Iterator[Any]:
         with self._told("a query"):
-            stored = self._write(_with_place(self.own.sql(query)))
+            stored = self._write(_with_place(self._sql(query)))
             table = f"kf_spark_answer_{self._n_written}"
             self._show_numbered(table, stored, "kf_number", first=False)
         n = int(self.rows(f"SELECT count(*) FROM {table}")[0][0])
@@ -311,15 +327,16 @@ class Spark(Engine):
 
     def frame(self, query: str) -> Any:
         with self._told("a query"):
-            stored = self._write(self.own.sql(query))
-            return self.session.read.schema(stored.schema).parquet(*stored.paths)
+            path = self._place()
+            self._write_answer(query, path)
+            return self.session.read.schema(self._sql(query).schema).parquet(path)
 
     def write(self, query: str, path: str | os.PathLike[str]) -> None:
         """A folder of Parquet files, in order of their names."""
         target, part = os.fspath(path), f"{os.fspath(path)}.{secrets.token_hex(4)}.part"
         with self._told(f"{target}"):
             try:
-                _writer(self.own.sql(query)).parquet(part)
+                self._write_answer(query, part)
                 if os.path.isfile(target) or not self._moved(part, target):
                     raise InputError(f"{target!r} cannot be written: there is something else; name another")
             finally:
@@ -344,7 +361,7 @@ class Spark(Engine):
 
         with self._told("a kernel"), _quiet():
             self.own.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(n_rows))
-            self._show(into, self._write(self.own.sql(query).mapInArrow(answers, _spark_schema(schema))))
+            self._show(into, self._write(self._sql(query).mapInArrow(answers, _spark_schema(schema))))
             self.own.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(AT_A_TIME))
 
     def map_units(self, asked: Iterable[tuple[str, Units]], into: str, schema: Any) -> None:
@@ -362,7 +379,7 @@ class Spark(Engine):
 
         with self._told("a kernel"), _quiet():
             kinds, nothing = _spark_schema(schema), self._frame(schema.empty_table())
-            parts = (self.own.sql(query).repartition(_column("unit")).mapInArrow(answers_of(kernel), kinds)
+            parts = (self._sql(query).repartition(_column("unit")).mapInArrow(answers_of(kernel), kinds)
                      for query, kernel in asked)  # fmt: skip
             self._show(into, self._write(functools.reduce(lambda one, other: one.union(other), parts, nothing)))
 
@@ -372,44 +389,46 @@ class Spark(Engine):
     ) -> str:  # fmt: skip
         """Units that begin in the same stretch of rows are a partition. Where the rows of every unit lie together, rows
         find their partition by their numbers, answers are in order, and nothing is worked out before the query is
-        asked, in one pass; where they do not, units are joined to their rows, and answers put in order."""
+        asked, in one pass; where they do not, units are joined to their rows, and answers put in order. Of files that
+        workers can do without Spark to read, the answer is written without it too."""
         name, own = quoted(unit), list(dict.fromkeys([ROW, *keep, *columns, unit]))
-        starts, n_rows, mixed, each = self._units_of(table, name, full)
+        files = self._files.get(table)
+        starts, n_rows, mixed, each = None if files is None else files.units_begin(unit, full), 0, False, ""
+        if files is None or starts is None:
+            files = None
+            starts, n_rows, mixed, each = self._units_of(table, name, full)
+        else:
+            n_rows = files.n_rows
         simple = not mixed and self.columns(table)[unit] in UNITS
         n_runs = max(self._parallelism(), -(-n_rows // IN_FILE))
         stretch = -(-n_rows // n_runs) or 1
-        n_given, place = len(keep) + 1, own.index(unit)
-        places = [(f"kf_column_{k}", own.index(one)) for k, one in enumerate(columns)]
+        labelled = LabelledRuns(tuple(own), len(keep) + 1, tuple(columns), unit if simple else None, kernel, schema)
+        query = f"SELECT {', '.join(quoted(one) for one in [*keep, *schema.names])} FROM {into}"
 
-        def answers(batches: Iterator[Any]) -> Iterator[Any]:
-            import pyarrow
-
-            there = (batch for batch in batches if batch.num_rows)
-            for run in runs_of(with_units(there, place) if simple else there, whole=True):
-                run = run.combine_chunks()
-                seen = {"unit": run.column("unit"), ROW: run.column(0)} | {to: run.column(k) for to, k in places}
-                found = _cast(kernel(pyarrow.table(seen)), schema)
-                given = [run.column(k) for k in range(n_given)] + found.columns
-                yield from pyarrow.table(given, [*own[:n_given], *schema.names]).to_batches()
-
-        with self._told("a kernel"), _quiet():
+        def show() -> None:
             shown = [f"t.{quoted(one)}" for one in own]
             if simple:
-                runs, part = self.own.table(table).alias("t").selectExpr(*shown), _run_of(starts, n_runs, stretch)
+                runs, part = self._table(table).alias("t").selectExpr(*shown), _run_of(starts, n_runs, stretch)
             else:
                 both = f"{table} t JOIN ({each}) u ON u.kf_unit = t.{name}"
-                runs = self.own.sql(f"SELECT {', '.join(shown)}, u.unit AS unit FROM {both}")
+                runs = self._sql(f"SELECT {', '.join(shown)}, u.unit AS unit FROM {both}")
                 part = f"unit div {stretch}"
             runs = runs.repartitionById(n_runs, _expression(f"CAST({part} AS INT)"))
             runs = runs.sortWithinPartitions(*([] if simple else ["unit"]), ROW)
-            kinds = type(runs.schema)([*runs.schema[:n_given], *_spark_schema(schema)])
-            runs.mapInArrow(answers, kinds).createOrReplaceTempView(into)
-            self._forget(into)
-        given = [quoted(one) for one in [*keep, *schema.names]]
+            kinds = type(runs.schema)([*runs.schema[: labelled.n_given], *_spark_schema(schema)])
+            runs.mapInArrow(lambda batches: labelled(batches), kinds).createOrReplaceTempView(into)
+
+        self._forget(into)
+        if files is not None:
+            self._asked[into] = query, LabelledFiles.of(files, labelled, starts, n_runs, stretch)
+            self._later[into] = show
+            return query
+        with self._told("a kernel"), _quiet():
+            show()
         if not mixed:
-            return f"SELECT {', '.join(given)} FROM {into}"
+            return query
         self.make(into, f"SELECT * FROM {into}")
-        return self.in_order(given, into, ROW, n_rows)
+        return self.in_order([quoted(one) for one in [*keep, *schema.names]], into, ROW, n_rows)
 
     def _units_of(self, table: str, name: str, full: Sequence[str]) -> tuple[Any, int, bool, str]:
         """Rows that units begin with, the first of every thousand rows; how many rows there are, whether rows of units
@@ -442,7 +461,7 @@ class Spark(Engine):
                     yield from pyarrow.table([*given, *found.columns], [*kept, *schema.names]).to_batches()
 
         with self._told("a kernel"), _quiet():
-            rows = self._in_stretches(self.own.sql(rows_with(table, [*columns, *keep], others)), ROW, size)
+            rows = self._in_stretches(self._sql(rows_with(table, [*columns, *keep], others)), ROW, size)
             kinds = {one.name: one for one in rows.schema}
             fields = [type(kinds[name])(to, kinds[name].dataType) for name, to in zip(keep, kept, strict=True)]
             answer = type(rows.schema)([*fields, *_spark_schema(schema)])
@@ -462,7 +481,7 @@ class Spark(Engine):
     ) -> None:
         """Pairs are written, runs of them numbered, and the records that a run needs are joined and grouped by it."""
         with self._told("a query"):
-            self._show("kf_spark_pairs", self._write(_with_place(self.own.sql(pairs))))
+            self._show("kf_spark_pairs", self._write(_with_place(self._sql(pairs))))
         n_pairs, parallel = self.rows("SELECT count(*) FROM kf_spark_pairs")[0][0], self._parallelism()
         size = min(PAIRS_AT_A_TIME, max(LEAST_PAIRS, -(-n_pairs // (4 * parallel))))
         run = f"pmod(xxhash64(unit), {-(-n_pairs // size) or 1})" if whole else f"{PLACE} div {size}"
@@ -478,7 +497,7 @@ class Spark(Engine):
 
         with self._told("a kernel"), _quiet():
             parts = max(parallel, int(self.own.conf.get("spark.sql.shuffle.partitions")))
-            left, right = (self.own.sql(one).repartition(parts, "kf_run").groupBy("kf_run") for one in (given, needed))
+            left, right = (self._sql(one).repartition(parts, "kf_run").groupBy("kf_run") for one in (given, needed))
             self._show(into, self._write(left.cogroup(right).applyInArrow(answer, _spark_schema(schema))))
         self.drop("kf_spark_pairs")
 
@@ -486,7 +505,7 @@ class Spark(Engine):
 
     def columns(self, table: str) -> dict[str, str]:
         with self._told("a query"):
-            return dict(self.own.table(table).dtypes)
+            return dict(self._table(table).dtypes)
 
     def is_text(self, kind: str) -> bool:
         return kind == "string"
@@ -526,12 +545,37 @@ class Spark(Engine):
         with _quiet():
             return self.own.createDataFrame(table, _spark_schema(table.schema))
 
+    def _sql(self, query: str) -> Any:
+        """The answer to a query, which may look at what was put off."""
+        self._make_up()
+        return self.own.sql(query)
+
+    def _table(self, table: str) -> Any:
+        self._make_up()
+        return self.own.table(table)
+
+    def _make_up(self) -> None:
+        while self._later:
+            self._later.popitem()[1]()
+
     def _write(self, frame: Any) -> Stored:
-        assert self.own is not None and self._here, "there is a folder once the session is open"
-        self._n_written += 1
-        path = f"{self._here}/{self._n_written}"
+        path = self._place()
         _writer(frame).parquet(path)
         return Stored((path,), frame.schema)
+
+    def _place(self) -> str:
+        assert self.own is not None and self._here, "there is a folder once the session is open"
+        self._n_written += 1
+        return f"{self._here}/{self._n_written}"
+
+    def _write_answer(self, query: str, path: str) -> None:
+        """What was asked of files is written by those who label them, where they reach the folder as they are."""
+        asked = dict(self._asked.values()).get(query)
+        codec = str(self.own.conf.get("spark.sql.parquet.compression.codec")).lower()
+        if asked is None or codec not in CODECS or self._file(path)[0].getUri().getScheme() != "file":
+            _writer(self._sql(query)).parquet(path)
+        else:
+            asked.write(self.own.sparkContext, unquote(self._file(path)[1].toUri().getPath()), codec)
 
     def _show(self, table: str, stored: Stored) -> None:
         """Let a table be these files; those it was go."""
@@ -559,6 +603,9 @@ class Spark(Engine):
     def _forget(self, table: str) -> None:
         if table in self._tables:
             self._remove(*self._tables.pop(table).paths)
+        self._files.pop(table, None)
+        self._asked.pop(table, None)
+        self._later.pop(table, None)
 
     def _remove(self, *paths: str) -> None:
         for one in paths:
@@ -617,36 +664,6 @@ def _run_of(starts: Sequence[int], n_runs: int, stretch: int) -> str:
     return f"CASE WHEN {ROW} < {begins} THEN {before} ELSE {at} END"
 
 
-def runs_begin(starts: Sequence[int], n_runs: int, stretch: int) -> tuple[list[int], list[int]]:
-    """Of every stretch of rows the one that its run begins with, and the run of rows before that.
-
-    A run begins with the first row from its stretch on that is known to begin a unit (`starts`, in order); what comes
-    before is of the last run that has begun.
-    """
-    import numpy as np
-
-    first = np.arange(n_runs) * stretch
-    begins = np.append(starts, n_runs * stretch).astype(np.int64)[np.searchsorted(starts, first)]
-    return begins.tolist(), (np.searchsorted(begins, first) - 1).tolist()
-
-
-def with_units(batches: Iterable[Any], place: int) -> Iterator[Any]:
-    """Batches with a column `unit`: the first row of those, one after the other, that have the same in a column."""
-    import numpy as np
-    import pyarrow
-    from pyarrow import compute
-
-    last = first = None
-    for batch in batches:
-        value, row = batch.column(place), batch.column(0).to_numpy()
-        begins = np.ones(len(row), bool)
-        begins[0] = first is None or value[0].as_py() != last
-        begins[1:] = compute.not_equal(value[1:], value[:-1]).to_numpy(zero_copy_only=False)
-        unit = np.maximum.accumulate(np.where(begins, row, -1 if begins[0] else first))
-        last, first = value[-1].as_py(), unit[-1]
-        yield batch.append_column("unit", pyarrow.array(unit))
-
-
 def _without_void(frame: Any) -> Any:
     """Columns that hold nothing, which files cannot keep, as columns of text."""
     void = {one.name: _column(one.name).cast("string") for one in frame.schema if one.dataType.typeName() == "void"}
@@ -670,17 +687,6 @@ def _expression(text: str) -> Any:
     from pyspark.sql import functions as f
 
     return f.expr(text)
-
-
-def _check_files(files: Sequence[str]) -> None:
-    """Files of this machine have the same columns of the same types."""
-    from pyarrow import parquet
-
-    names = sorted(unquote(urlparse(one).path) for one in files)
-    found = ({one.name: str(one.type) for one in parquet.read_schema(name)} for name in names)
-    known = next(found, {})
-    for name, own in zip(names[1:], found, strict=True):
-        check_columns(name, own, names[0], known)
 
 
 def _beginnings(blocks: Any) -> tuple[Any, list[Any]]:

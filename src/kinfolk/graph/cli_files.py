@@ -17,7 +17,7 @@ import typer
 from kinfolk.cli.options import given_options, given_settings, hushed, names_in
 from kinfolk.errors import InputError, SettingError
 from kinfolk.graph.link_features import cut_as_before, is_aggregate
-from kinfolk.graph.trained_columns import IS_MISSING, as_trained, column_of
+from kinfolk.graph.trained_columns import as_trained, check_kinds, column_of
 
 if TYPE_CHECKING:
     from kinfolk.graph.graph import Graph
@@ -38,17 +38,6 @@ def all_as_trained(trained: Sequence[str], data: bytes, table: str, of_links: Se
         what = f"no column for the feature {lacking!r}, which the model was trained on"
         raise InputError(f"{what}; the columns are {', '.join(map(repr, columns))}", table)
     return as_trained(trained, columns)
-
-
-def check_kinds(graph: Graph, trained: Sequence[str], columns: Sequence[str], table: str) -> None:
-    """Refuse a column that held numbers in training and holds strings now, or the other way round: none of its
-    features would be found."""
-    before, now = set(trained), set(graph.feature_names or ())
-    for column in columns:
-        if column in before and column not in now:
-            raise InputError(f"column {column!r} held numbers in training, and holds strings here; correct it", table)
-        if column in now and column not in before and column + IS_MISSING not in now:
-            raise InputError(f"column {column!r} held strings in training, and holds numbers here; correct it", table)
 
 
 def _names(data: bytes) -> dict[str, None]:
@@ -264,7 +253,7 @@ def _tables(
     with hushed(*([] if trained is None else [FEATURE_A_VALUE])):
         graph = read_tables(file, links, **settings)
     if by_name:
-        check_kinds(graph, trained, settings["features"], name)  # type: ignore[arg-type]
+        check_kinds(trained, graph.feature_names or (), name)  # type: ignore[arg-type]
     return graph
 
 

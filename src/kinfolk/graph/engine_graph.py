@@ -17,7 +17,6 @@ from kinfolk.core.engine import ROW, Engine, quoted
 from kinfolk.core.settings import whole
 from kinfolk.core.table import frame_table, listed
 from kinfolk.errors import InputError, SettingError
-from kinfolk.graph.graph import _warn_of_lacking, warn_by_position
 from kinfolk.graph.links_in_engine import (
     IDS,
     RelationTables,
@@ -31,10 +30,18 @@ from kinfolk.graph.links_in_engine import (
 )
 from kinfolk.graph.node_features import NodeColumns, feature_table
 from kinfolk.graph.table_graphs import TableParts
-from kinfolk.graph.trained_columns import IS_MISSING, column_of, columns_as_trained
+from kinfolk.graph.trained_columns import (
+    IS_MISSING,
+    check_kinds,
+    column_of,
+    columns_as_trained,
+    warn_by_position,
+    warn_of_lacking,
+    warn_of_new_values,
+)
 
 Array = NDArray[Any]
-NODES = "kf_nodes"
+NODES, VALUES = "kf_nodes", "kf_values"
 IN_MEMORY = "label these nodes in memory: `engine=None`"
 
 
@@ -93,12 +100,30 @@ class EngineGraph:
         self.engine.drop(IDS, *(links.table for links in self.relations.values() if links is not None), *self.spare)
 
     def check_features(self, columns: Sequence[str] | int) -> None:
-        """As in memory: features that the model knows and the table lacks count as 0, and a word is said of it."""
+        """As in memory: features that the model knows and the table lacks count as 0, as do values it does not know,
+        and a word is said of it."""
         if isinstance(columns, int):
             warn_by_position(columns, columns)
             return
+        texts = [name for name in self.fields if name in self.there and is_text(self.engine, NODES, name)]
+        check_kinds(columns, [f"{name}=" if name in texts else name for name in self.fields])
         whole = [place for place, name in enumerate(columns) if self._has(name)]
-        _warn_of_lacking(columns, np.array(whole, np.int32), list(self.fields))
+        warn_of_lacking(columns, np.array(whole, np.int32), list(self.fields))
+        for field in texts:
+            known = [name.removeprefix(f"{field}=") for name in columns if name.startswith(f"{field}=")]
+            if known:
+                self._warn_of_new_values(field, known)
+
+    def _warn_of_new_values(self, field: str, known: Sequence[str]) -> None:
+        fill_table(self.engine, VALUES, {"value": known})
+        given = f"SELECT concat({quoted(field)}, '') AS value FROM {NODES}"
+        new = f"SELECT g.value AS value, count(*) AS n FROM ({given}) g LEFT JOIN {VALUES} k ON k.value = g.value"
+        new += " WHERE k.value IS NULL AND g.value <> '' GROUP BY g.value"
+        n = self.engine.rows(f"SELECT sum(n) FROM ({new})")[0][0]
+        if n:
+            named = self.engine.rows(f"SELECT value FROM ({new}) ORDER BY value LIMIT 6")
+            warn_of_new_values(field, [str(value) for (value,) in named], int(n), self.n)
+        self.engine.drop(VALUES)
 
     def _has(self, feature: str) -> bool:
         """Whether there is a column of it: one of strings for a value or a word, one of numbers for a number."""

@@ -8,7 +8,6 @@ libraries come in by `from_frames`, `from_networkx`, `from_scipy`, `from_pyg` an
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
 from types import MappingProxyType
@@ -20,11 +19,19 @@ from scipy import sparse
 
 from kinfolk.core.data import Classes, Coded, Relational, Vocabulary, label_names, read_only
 from kinfolk.core.table import Ids, id_name
-from kinfolk.errors import DataWarning, InputError, SettingError, warn
+from kinfolk.errors import InputError, SettingError
 from kinfolk.graph.asked import asked_rows, rows_named, split_masks
 from kinfolk.graph.some_nodes import SomeNodes
 from kinfolk.graph.sources import GraphSources
 from kinfolk.graph.table_graphs import GraphColumns
+from kinfolk.graph.trained_columns import (
+    check_kinds,
+    check_widths,
+    new_values,
+    warn_by_position,
+    warn_of_lacking,
+    warn_of_new_values,
+)
 
 # -- What describes nodes, checked and numbered: labels, groups, ids, names, titles and links, for `Graph` ---
 #
@@ -234,54 +241,6 @@ def _checked_edges(name: str, given: Any, n: int) -> NDArray[np.int64]:
 # -- graph -----------------------------------------------------------------------------------------
 
 SELF_LOOPS = ("drop", "refuse")
-
-
-def _list_widths(names: Sequence[str]) -> dict[str, int]:
-    """How many places the features of each list have, "vector[0]", "vector[1]", ..."""
-    places = (name[:-1].rpartition("[") for name in names if name.endswith("]"))
-    return dict(Counter(before for before, _, number in places if number.isdecimal()))
-
-
-def _check_widths(columns: Sequence[str], given: Sequence[str]) -> None:
-    """Refuse lists of another width than a model knows: embeddings of another kind, whatever the name."""
-    here = _list_widths(given)
-    wrong = next((one for one in _list_widths(columns).items() if here.get(one[0], one[1]) != one[1]), None)
-    if wrong is not None:
-        name, width = wrong
-        raise InputError(
-            f"the lists of {name!r} have {here[name]} numbers, and had {width} in training; make them as they were "
-            "made then, or train again"
-        )
-
-
-def _warn_of_lacking(columns: Sequence[str], found: NDArray[np.int32], given: Sequence[str]) -> None:
-    """A word or a category that is not there is nothing odd; a number that is missing in every node is."""
-    if len(columns) and not len(found):
-        raise InputError(
-            f"none of the model's {len(columns)} features is here: it knows {columns[0]!r}, this graph has "
-            f"{', '.join(map(repr, given[:3])) or 'none'}; build both graphs from the same columns"
-        )
-    there = {*found.tolist()}
-    whole = (name for i, name in enumerate(columns) if i not in there and not {*name} & {"=", ":"})
-    lacking = [name for name in whole if not name.endswith(" is missing")]  # where nothing is, no such column is made
-    if lacking:
-        named = ", ".join(map(repr, lacking[:5])) + ", ..." * (len(lacking) > 5)
-        warn(
-            f"features that the model was trained on are not here and count as 0 in every node: {named}; add these "
-            "columns",
-            DataWarning,
-        )
-
-
-def warn_by_position(columns: Sequence[str] | int, width: int) -> None:
-    """Of features without names, for a model that was trained on names."""
-    if not isinstance(columns, int | np.integer) and width:
-        named = ", ".join(map(repr, columns[:3])) + ", ..." * (width > 3)
-        warn(
-            f"the model was trained on named features ({named}) and these have no names: columns are taken by "
-            "position. Build the graph with `feature_names=...` to have them matched",
-            DataWarning,
-        )
 
 
 class Graph(GraphSources):
@@ -581,10 +540,14 @@ class Graph(GraphSources):
             return self.features
         if columns is self.feature_names or tuple(columns) == self.feature_names:
             return self.features
-        _check_widths(columns, self.feature_names)
+        check_widths(columns, self.feature_names)
+        check_kinds(columns, self.feature_names)
         place = Vocabulary(columns).encode(self.feature_names)
         kept = np.flatnonzero(place >= 0)
-        _warn_of_lacking(columns, place[kept], self.feature_names)
+        warn_of_lacking(columns, place[kept], self.feature_names)
+        for column, new in new_values(columns, self.feature_names).items():
+            has = np.asarray((self.features[:, new] != 0).sum(axis=1)).ravel() > 0
+            warn_of_new_values(column, [self.feature_names[i] for i in new], int(has.sum()), self.n_nodes)
         if sparse.issparse(self.features):
             part = self.features[:, kept]
             arrays = (part.data, place[kept][part.indices], part.indptr)

@@ -39,7 +39,7 @@ from kinfolk.errors import SettingError
 from kinfolk.graph.engine_graph import NODES, EngineGraph, NodeFeatures, feature_expressions, numbered
 from kinfolk.graph.known_in_engine import CODE, KNOWN, TRAINED, KnownNodes
 from kinfolk.graph.learners import one_table, predict_in_blocks
-from kinfolk.graph.nodes import NONE, TRAIN, check_relations
+from kinfolk.graph.nodes import NONE, TRAIN, check_relations, warn_of_other_weights
 from kinfolk.graph.stacked import NO_POOL, StackedNodes
 from kinfolk.graph.table_graphs import GraphColumns, TableParts
 
@@ -84,6 +84,10 @@ def levels_of(
     used = model.template_set_.relation_names()
     graph = EngineGraph.of(engine, nodes, edges, parts, used, model.node_columns_, most_links)
     check_relations(SimpleNamespace(relations=graph.relations), *model.relations_used())  # type: ignore[arg-type]
+    if model.memory_ is not None:
+        asked = {name: one.any_weighs(engine) for name, one in graph.relations.items() if one is not None}
+        now = {name: weighs for name, weighs in asked.items() if weighs is not None}
+        warn_of_other_weights(now, model.memory_.weighted)
     graph.check_features(model.node_columns_)
     levels = Levels(graph, model, KnownNodes.of(graph, model, known, forced))
     yield levels

@@ -145,7 +145,7 @@ class TrainedNodes(Memory):
         query = f"SELECT i.{ROW} AS {ROW}, t.which AS which FROM {IDS} i JOIN {TRAINED} t ON t.id = concat(i.id, '')"
         both = engine.arrow(f"SELECT * FROM ({query}) ORDER BY {ROW}")
         rows, which = (both.column(name).to_numpy().astype(np.int64) for name in (ROW, "which"))
-        known = (memory.ids, memory.nodes, memory.labels, memory.looks, memory.relations, memory.votes)
+        known = (memory.ids, memory.nodes, memory.labels, memory.looks, memory.relations, memory.weighted, memory.votes)
         return cls(*known, (rows, which))
 
     def with_the_same_id(self, ids: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

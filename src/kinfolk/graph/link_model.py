@@ -74,6 +74,7 @@ class LinkModel(Propagates, GuardedNodes, Optimised):
     `gain_`.
     """
 
+    WEIGHS: ClassVar[bool] = False
     LOCAL: ClassVar[str] = "that of `relations=[]`"
 
     l2: float = setting(1.0, "strength of the ridge, l2/2 · |w|²", NOT_NEGATIVE)

@@ -282,6 +282,7 @@ class MixtureNodes(Mixes, GuardedNodes, Optimised):
     Learned by `fit`: `classes_`, `weights_`, `parents_` (the rule for parents), `convergence_`, `gain_`.
     """
 
+    WEIGHS: ClassVar[bool] = False
     LOCAL: ClassVar[str] = "that of `relations=[]`"
     GONE: ClassVar[tuple[str, ...]] = ("min_count", "scheme", "encoding", "constrain", "order")
 

@@ -36,7 +36,9 @@ from kinfolk.graph.nodes import (
     put_memory,
     restored_memory,
     training_labels,
+    warn_of_other_weights,
     warn_of_untrained,
+    weighted_links,
 )
 from kinfolk.graph.page import node_part
 from kinfolk.graph.some_nodes import SomeNodes, whole_graph
@@ -90,6 +92,7 @@ class NodeModel(Saved):
     """
 
     KIND: ClassVar[str] = "nodes"
+    WEIGHS: ClassVar[bool] = True  # whether it looks at the weights of links
 
     labels_: Classes
     node_columns_: Sequence[str] | int
@@ -193,7 +196,10 @@ class NodeModel(Saved):
         X = X.graph if isinstance(X, SomeNodes) else X
         nodes = Nodes.of(X, self.node_columns_)
         self._check_missing(nodes)
-        return check_relations(nodes, *self.relations_used())
+        nodes = check_relations(nodes, *self.relations_used())
+        if self.WEIGHS and self.memory_ is not None:
+            warn_of_other_weights(weighted_links(nodes.relations, self.memory_.relations), self.memory_.weighted)
+        return nodes
 
     def _check_missing(self, nodes: Nodes) -> None:
         """Refuse features that are missing, which most models take for none."""

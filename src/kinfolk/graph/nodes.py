@@ -32,9 +32,10 @@ from kinfolk.core.modelfile import ModelFile, fits, names_in
 from kinfolk.core.table import id_name
 from kinfolk.errors import DataWarning, InputError, SettingError, warn
 from kinfolk.graph.asked import check_length, check_no_flags, numbered, plain_array, rows_named
-from kinfolk.graph.graph import Graph, warn_by_position
+from kinfolk.graph.graph import Graph
 from kinfolk.graph.learners import one_table
 from kinfolk.graph.link_features import part_of, with_empty_parts
+from kinfolk.graph.trained_columns import warn_by_position
 
 log = logging.getLogger("kinfolk")
 Array = NDArray[Any]
@@ -312,6 +313,24 @@ def check_within_groups(nodes: Nodes, names: Sequence[str]) -> None:
             )
 
 
+def weighted_links(relations: Mapping[str, Any], names: Sequence[str]) -> dict[str, bool]:
+    """Of the relations named that have links, whether any has another weight than 1."""
+    links = {name: relations[name].data[relations[name].data != 0] for name in names if name in relations}
+    return {name: bool((one != 1).any()) for name, one in links.items() if len(one)}
+
+
+def warn_of_other_weights(now: Mapping[str, bool], trained: Mapping[str, bool]) -> None:
+    """Of models that go by weights, where links have them and had none in training, or the other way round."""
+    for was, change in (
+        (True, "had weights in training, and all weigh 1 here"),
+        (False, "all weighed 1 in training, and have weights here"),
+    ):
+        other = [name for name, weighted in trained.items() if weighted == was and now.get(name, was) != was]
+        if other:
+            named = " and ".join(map(repr, other))
+            warn(f"the links {named} {change}: give them as in training, by `weight=...`", DataWarning)
+
+
 def warn_unused_weights(nodes: Nodes, names: Sequence[str], model: str) -> None:
     """Of models to which a link is a link, whatever its weight."""
     weights = {name: nodes.relations[name].data[nodes.relations[name].data != 0] for name in names}
@@ -445,6 +464,7 @@ class Memory:
     labels     numbers of their classes
     looks      uint64 (m, 2): numbers that stand for the features, and for the ids of the neighbours, of each
     relations  by which neighbours are meant
+    weighted   of those that have links whether any had another weight than 1
     votes      (m, L) for each level but the last of stacking, cross-fitted; none where true labels are given
     """
 
@@ -453,6 +473,7 @@ class Memory:
     labels: NDArray[np.int32]
     looks: NDArray[np.uint64]
     relations: tuple[str, ...]
+    weighted: Mapping[str, bool]
     votes: list[Array]
 
     @classmethod
@@ -462,7 +483,8 @@ class Memory:
         """`labels` (n,) by row, -1 for those not trained on; `votes` have the rows of the others."""
         rows = np.flatnonzero(labels >= 0)
         ids = tuple(nodes.ids[i] for i in rows.tolist())
-        return cls(ids, rows, labels[rows], looks(nodes, rows, relations), tuple(relations), list(votes))
+        there, weighted = tuple(relations), weighted_links(nodes.relations, relations)
+        return cls(ids, rows, labels[rows], looks(nodes, rows, relations), there, weighted, list(votes))
 
     def known(self, nodes: Nodes) -> NDArray[np.int32]:
         """(n,) by row, the labels of nodes trained on, -1 for the others."""
@@ -706,7 +728,8 @@ def put_memory(state: ModelFile, memory: Memory | None) -> None:
     """Add what a model file keeps of the nodes trained on."""
     state.header["memory"] = None
     if memory is not None:
-        state.header["memory"] = {"relations": list(memory.relations), "votes": len(memory.votes)}
+        kept = {"relations": list(memory.relations), "weighted": dict(memory.weighted), "votes": len(memory.votes)}
+        state.header["memory"] = kept
         state.arrays.update({f"memory.{name}": getattr(memory, name) for name in ("nodes", "labels", "looks")})
         state.arrays.update({f"memory.votes.{k}": votes for k, votes in enumerate(memory.votes)})
         state.strings["memory.ids"] = list(memory.ids)
@@ -729,7 +752,9 @@ def restored_memory(file: ModelFile, n_labels: int) -> Memory | None:
     fits(len(ids) == len(set(ids)) == len(nodes) and looks.dtype == np.uint64 and looks.shape == (len(nodes), 2))
     fits(labels.shape == nodes.shape and labels.dtype.kind == "i" and ((labels >= 0) & (labels < n_labels)).all())
     fits(all(table.shape == (len(nodes), n_labels) and np.isfinite(table).all() for table in votes))
-    return Memory(ids, nodes, labels, looks, names_in(header["relations"]), votes)
+    weighted = header.get("weighted", {})  # a file of before does not tell
+    fits(isinstance(weighted, dict) and all(isinstance(one, bool) for one in weighted.values()))
+    return Memory(ids, nodes, labels, looks, names_in(header["relations"]), weighted, votes)
 
 
 # -- What models of nodes with templates share: a graph made ready for learning or inference -----------

@@ -28,7 +28,17 @@ from kinfolk.graph.candidates import LOCAL
 from kinfolk.graph.gain import node_unit
 from kinfolk.graph.learners import takes_missing
 from kinfolk.graph.model import asked_nodes
-from kinfolk.graph.nodes import TRAIN, Memory, Nodes, check_relations, node_weights, put_memory, restored_memory
+from kinfolk.graph.nodes import (
+    TRAIN,
+    Memory,
+    Nodes,
+    check_relations,
+    node_weights,
+    put_memory,
+    restored_memory,
+    warn_of_other_weights,
+    weighted_links,
+)
 from kinfolk.graph.pool import Pool, PoolTraining, pool_folds
 from kinfolk.graph.some_nodes import SomeNodes
 from kinfolk.graph.surroundings import Shown
@@ -314,6 +324,7 @@ class PooledNodes(Guarded):
         nodes = Nodes.of(X, self.node_columns_)
         self._check_missing(nodes)
         check_relations(nodes, self.links_, ())
+        warn_of_other_weights(weighted_links(nodes.relations, self.links_), self.memory_.weighted)
         return nodes
 
     def _check_missing(self, nodes: Nodes) -> None:

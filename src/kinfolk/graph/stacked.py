@@ -614,7 +614,8 @@ class StackedNodes(StackedModel, NeighbourModel):
         predicted, probability  names of the new columns, which must be free
         into                    with an `engine`: a Parquet file to write, in the place of an answer; needed where
                                 `nodes` are files
-        columns                 everything else, as in `Graph.from_frames`, and as in training
+        columns                 everything else, as in `Graph.from_frames`, and as in training; features, weight= and
+                                directed= are those of training unless others are named
         """
         from kinfolk.graph.tables import Asked, NewColumns, predict_tables
 

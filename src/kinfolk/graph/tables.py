@@ -7,10 +7,10 @@ nothing of where a table is or how it is sorted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import md5
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,15 +79,31 @@ def fit_tables(
         from kinfolk.graph.training_in_engine import fit_in
 
         seed = 0 if model.random_state is None else int(model.random_state)
-        return fit_in(model.engine, model, nodes, edges, sample=sample, most_links=most_links, seed=seed, **columns)
+        fit_in(model.engine, model, nodes, edges, sample=sample, most_links=most_links, seed=seed, **columns)
+        model.reading_ = _remembered(columns)
+        return model
     for limit, value in (("sample", sample), ("most_links", most_links)):
         if value is not None:
             whole(1).check(limit, value)
     graph = _graph(nodes, edges, {"label": "label", **columns}, most_links)
     chosen = None if sample is None else sampled(graph, sample, 0 if model.random_state is None else model.random_state)
     fitted = model.fit(graph, train=chosen)
-    fitted.reading_ = remembered_cuts(graph.link_features)
+    fitted.reading_ = _remembered(columns) | remembered_cuts(graph.link_features)
     return fitted
+
+
+def _remembered(columns: GraphColumns) -> dict[str, Any]:
+    """What a model keeps of how links were read, in the words of the shell: what nobody would notice if it were left
+    out later, as a relation of another name would be."""
+    weight = {"weight": columns["weight"]} if columns.get("weight") is not None else {}
+    return weight | ({"undirected": True} if columns.get("directed") is False else {})
+
+
+def _as_read(columns: GraphColumns, reading: Mapping[str, Any]) -> GraphColumns:
+    """The columns, with what the model keeps of those of links where nothing else is said."""
+    kept: dict[str, Any] = {"weight": reading["weight"]} if "weight" in reading else {}
+    kept |= {"directed": False} if reading.get("undirected") else {}
+    return cast(GraphColumns, kept | columns)
 
 
 def sampled(graph: Graph, sample: int, seed: int) -> NDArray[np.bool_]:
@@ -134,6 +150,7 @@ class Asked:
 
 def predict_tables(model: Any, nodes: Any, edges: Any, asked: Asked, columns: GraphColumns) -> Any:
     """What `StackedNodes.predict_tables` answers."""
+    columns = _as_read(columns, getattr(model, "reading_", {}))
     if in_engine(model):
         return _predicted_in(model.engine, model, nodes, edges, asked, TableParts.of(columns))
     if asked.into is not None:

@@ -162,5 +162,6 @@ def _together_sparse(items, place, pairs, least, out):
 @njit(nogil=True, cache=True)
 def _longer(array, size):
     found = np.empty(size, array.dtype)
-    found[: len(array)] = array
+    for i in range(len(array)):
+        found[i] = array[i]
     return found

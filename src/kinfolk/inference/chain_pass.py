@@ -49,6 +49,18 @@ def _damped(squares):
 
 
 @njit(nogil=True, cache=True)
+def _squared(start, pair):
+    """Σ start² + Σ pair²; whole arrays as operands take numba half a second longer to compile."""
+    of_start, of_pair = 0.0, 0.0
+    for i in range(len(start)):
+        of_start += start[i] * start[i]
+    for i in range(pair.shape[1]):
+        for k in range(pair.shape[2]):
+            of_pair += pair[0, i, k] * pair[0, i, k]
+    return of_start + of_pair
+
+
+@njit(nogil=True, cache=True)
 def _update_damped(rows, t, change, square, table, squares):
     """`change`: η · residual of the token; `square`: |residual|²."""
     for p in range(rows.indptr[t], rows.indptr[t + 1]):
@@ -147,7 +159,7 @@ def run_epoch(kind, rows, dense, sequences, weights, squares, order, rates, shri
         dense_scale *= 1 - rate * dense.rate * dense.shrink
         dense_step, pair_step = rate * dense.rate / dense_scale, step
         if len(squares):
-            squares[-1] += (sums.start**2).sum() + (sums.pair**2).sum()
+            squares[-1] += _squared(sums.start, sums.pair)
             pair_step = step / _damped(squares[-1])
         for i in range(n_labels):
             start[i] -= pair_step * sums.start[i]

@@ -498,13 +498,13 @@ def _agglomerate(pairs, forbidden, first_item, sizes, ours, rule):
     """Of each of the clusters to begin with the first that it ends up with."""
     n = len(sizes)
     numbers = np.zeros((5, 2 * n), np.int64)
-    numbers[0, :n], numbers[1, :n], numbers[2, :n] = sizes, ours, first_item
     clusters = Joining(
         np.arange(2 * n), np.zeros(2 * n, np.bool_), numbers[0], numbers[1], numbers[2], numbers[3], numbers[4],
         np.full(2 * n, -1, np.int64),
     )  # fmt: skip
     parent, alive, begin, end = clusters.parent, clusters.alive, clusters.begin, clusters.end
-    alive[:n] = True
+    for c in range(n):  # whole slices as operands take numba a second longer to compile
+        clusters.size[c], clusters.ours[c], clusters.first[c], alive[c] = sizes[c], ours[c], first_item[c], True
     entries, used = _first_lists(pairs, forbidden, clusters)
     heap = [(0.0, np.int64(-1), np.int64(-1), np.int64(-1), np.int64(-1))]
     heap.pop()
@@ -525,7 +525,8 @@ def _agglomerate(pairs, forbidden, first_item, sizes, ours, rule):
         need = end[a] - begin[a] + end[b] - begin[b]
         if used + need > len(entries):
             grown = np.empty(max(2 * len(entries), used + need), _ENTRY)
-            grown[:used] = entries[:used]
+            for at in range(used):
+                grown[at] = entries[at]
             entries = grown
         begin[made] = used
         for old in (a, b):

@@ -89,6 +89,12 @@ class CrossFitting(NamedTuple):
         """How many folds the poorest model does without."""
         return max(self._most(level, depth) for level in range(depth + 1))
 
+    @property
+    def same_for_all(self) -> bool:
+        """Whether the rows of all folds may be made of V(k, nothing): where every instance has a label and looks at its
+        own fold b alone, whom M(k, b) votes for in V(k, b) as there."""
+        return not self.revealed and not self.crossing
+
     def votes_for(self, fold: int, hidden: Hidden) -> Hidden:
         """The H of the votes that make the row of a training instance of `fold`, for a model with `hidden` folds."""
         if self.kind != "strict":

@@ -417,7 +417,8 @@ def _number(words, done, slots, store, n, row):
         if slots[at] < 0:
             if n == store.shape[0]:
                 return i, n
-            store[n] = words[i]
+            for w in range(words.shape[1]):  # a row at once is compiled for a second and a half
+                store[n, w] = words[i, w]
             slots[at] = n
             n += 1
         row[i] = slots[at]

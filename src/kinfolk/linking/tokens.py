@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from kinfolk.core.kernels import njit, scrambled
 from kinfolk.errors import SettingError
@@ -153,6 +154,15 @@ def _words_in(texts: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64
 
 
 @njit(nogil=True, cache=True)
+def _twice(values: Array) -> Array:
+    """With as much room again: np.append takes numba most of a second to compile."""
+    longer = np.empty(2 * len(values), values.dtype)
+    for i in range(len(values)):
+        longer[i] = values[i]
+    return longer
+
+
+@njit(nogil=True, cache=True)
 def _number_words(letters: Array, n_texts: int) -> tuple[Array, Array, Array, Array]:
     """Words of texts that end in 0, numbered as they appear; starts of the texts; place and size of each word."""
     starts = np.zeros(n_texts + 1, np.int64)
@@ -182,8 +192,7 @@ def _number_words(letters: Array, n_texts: int) -> tuple[Array, Array, Array, Ar
                 slot = (slot + np.uint64(1)) & mask
             if slots[slot] < 0:
                 if n == len(places):  # twice the room
-                    places, sizes = np.append(places, places), np.append(sizes, sizes)
-                    hashes = np.append(hashes, hashes)
+                    places, sizes, hashes = _twice(places), _twice(sizes), _twice(hashes)
                     slots = np.full(2 * len(slots), -1, np.int32)
                     mask = np.uint64(len(slots) - 1)
                     for known in range(n):
@@ -273,11 +282,14 @@ def _counted(tokens: NDArray[np.int32], starts: NDArray[np.int64], n_tokens: int
     rows, indices = np.zeros_like(starts), np.empty_like(tokens)
     counts = np.empty(len(tokens), np.float32)
     n = _count_rows(tokens, starts, np.zeros(n_tokens, np.int32), rows, indices, counts)
-    return Bags(rows, indices[:n].copy(), counts[:n].copy())
+    made = sparse.csr_array((counts[:n], indices[:n], rows), (len(starts) - 1, n_tokens), copy=True)
+    made.sort_indices()  # sorting within the kernel takes numba most of a second to compile
+    return Bags(rows, made.indices.astype(np.int32, copy=False), made.data)
 
 
 @njit(nogil=True, cache=True)
 def _count_rows(tokens: Array, starts: Array, seen: Array, rows: Array, indices: Array, counts: Array) -> int:
+    """Of each text its distinct tokens, as they appear, with their counts."""
     at = 0
     for r in range(len(starts) - 1):
         first = at
@@ -287,7 +299,6 @@ def _count_rows(tokens: Array, starts: Array, seen: Array, rows: Array, indices:
                 indices[at] = token
                 at += 1
             seen[token] += 1
-        indices[first:at].sort()
         for k in range(first, at):
             counts[k] = seen[indices[k]]
             seen[indices[k]] = 0

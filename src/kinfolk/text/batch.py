@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
@@ -158,7 +159,8 @@ class Batch:
         source = self._source(features)
         if self.shared is not None and isinstance(features, TokenFeatures):
             rows, tokens = self.shared
-            return self._beside(rows.learn(features, tokens, n_jobs), features, pairs)
+            known = rows.learn(features, tokens, n_jobs, None if pairs else self.extra)
+            return known if pairs else self._beside_vectors(known, features)
         return self._beside(features.learn(source, n_jobs), features, pairs)
 
     def rows(self, features: FeatureSet, n_jobs: int, pairs: bool = False) -> Table:
@@ -166,16 +168,19 @@ class Batch:
         if id(features) not in kept:
             width = 0 if features.vectors is None else features.vectors.width
             rows = sparse.csr_array((0, features.n_features - width), dtype=np.float32)
-            if self.shared is not None and self.shared[0].knows(features):
-                rows = self.shared[0].rows(features, self.shared[1])  # type: ignore[arg-type]
-            elif self.corpus.n_tokens:  # else nothing, whether of words or of dicts
+            if self.shared is not None and self._shares(features):
+                shared, tokens = self.shared
+                rows = shared.rows(features, tokens, None if pairs else self.extra)  # type: ignore[arg-type]
+                kept[id(features)] = rows if pairs else self._beside_vectors(rows, features)
+                return kept[id(features)]
+            if self.corpus.n_tokens:  # else nothing, whether of words or of dicts
                 rows = features.rows(self._source(features), n_jobs)
             kept[id(features)] = self._beside(rows, features, pairs)
         return kept[id(features)]
 
     def sparse_rows(self, features: FeatureSet, n_jobs: int, pairs: bool = False) -> SparseRows:
         """The same, ready for products; of a few tokens without the detour by scipy."""
-        if isinstance(features, TokenFeatures) and self._of_words_alone(features, pairs):
+        if isinstance(features, TokenFeatures) and self._of_words_alone(features, pairs) and not self._shares(features):
             key = ("few", id(features))
             if self.kept_rows is not None and key in self.kept_rows:
                 return self.kept_rows[key]  # type: ignore[no-any-return]
@@ -193,28 +198,40 @@ class Batch:
         are not kept are made when they are asked for."""
         made_once = self.kept_rows is None and self.corpus.n_tokens > FEW_TOKENS
         if made_once and isinstance(features, TokenFeatures) and self._of_words_alone(features, pairs):
-            made, n_columns = features.rows_by_runs(self.corpus, n_jobs), features.n_features
+            n_columns = features.n_features
+            if self._shares(features):
+                return partial(self._shared_run, features), n_columns
+            made = features.rows_by_runs(self.corpus, n_jobs)
             return lambda first, last: SparseRows.of_ones(*made(first, last), n_columns), n_columns
         rows, starts = self.sparse_rows(features, n_jobs, pairs), self.corpus.sentence_starts
         return lambda first, last: rows.run(int(starts[first]), int(starts[last])), rows.n_columns
 
     def _of_words_alone(self, features: FeatureSet, pairs: bool) -> bool:
-        """Whether rows are those of templates, not known before, with nothing beside them."""
+        """Whether rows are those of templates, with nothing beside them."""
         alone = pairs or (self.extra is None and self.corpus.vectors is None and features.vectors is None)
-        return (
-            alone
-            and self.items is None
-            and self.corpus.n_tokens > 0
-            and not (self.shared is not None and self.shared[0].knows(features))
-        )
+        return alone and self.items is None and self.corpus.n_tokens > 0
+
+    def _shares(self, features: FeatureSet) -> bool:
+        """Whether rows of other documents have these features too, and were made with theirs."""
+        return self.shared is not None and self.shared[0].knows(features)
+
+    def _shared_run(self, features: TokenFeatures, first: int, last: int) -> SparseRows:
+        assert self.shared is not None
+        rows, tokens = self.shared
+        starts = self.corpus.sentence_starts
+        found = rows.rows(features, tokens[starts[first] : starts[last]])
+        return SparseRows.of_ones(found.indptr.astype(np.int64), found.indices, features.n_features)
 
     def _beside(self, rows: sparse.csr_array, features: FeatureSet, pairs: bool) -> Table:
         """The rows of the features of tokens with the extra columns after them, and vectors after these."""
-        corpus = self.corpus
         if pairs:
             return rows
         if self.extra is not None:
-            rows = side_by_side(rows, np.arange(corpus.n_tokens), self.extra)
+            rows = side_by_side(rows, np.arange(self.corpus.n_tokens), self.extra)
+        return self._beside_vectors(rows, features)
+
+    def _beside_vectors(self, rows: sparse.csr_array, features: FeatureSet) -> Table:
+        corpus = self.corpus
         if features.vectors is None:
             if corpus.vectors is not None:
                 raise InputError(

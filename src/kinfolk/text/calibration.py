@@ -68,7 +68,9 @@ def _temperature(tagger: Any, batch: Batch, sample_weight: Array | None) -> floa
         if not parts[0].corpus.is_labelled or not parts[1].corpus.is_labelled:
             continue
         with in_silence():
-            model = type(tagger)(**settings).fit(parts[0], sample_weight=weights)
+            model = type(tagger)(**settings)
+            model._passes = tagger._passes
+            model.fit(parts[0], sample_weight=weights)
         held_out = replace(parts[1], kept_rows={})  # features are extracted once
         labels = model.coding_.known(held_out.corpus)
         asked.append((model, held_out, np.flatnonzero(labels >= 0), labels[labels >= 0]))

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kinfolk.core.data import Vocabulary
+from kinfolk.core.data import Vocabulary, read_only
 from kinfolk.core.kernels import njit, slot_of
 from kinfolk.core.modelfile import Functions, ModelFile, fits, given_again
 from kinfolk.core.threads import even_bounds, run_chunks
@@ -398,6 +398,24 @@ class _Every:
     again: tuple[NDArray[np.int64], NDArray[np.int32]]
 
 
+Extra = NDArray[np.float32] | None
+
+
+class _Kept(NamedTuple):
+    """What a model has of all features: those of the tokens that it learned from, by new numbers, -1 = left out."""
+
+    features: TokenFeatures
+    every: _Every
+    tokens: NDArray[np.integer]
+    numbers: NDArray[np.int32]
+
+    def of(self, features: TokenFeatures, tokens: NDArray[np.integer]) -> bool:
+        """Whether other features would learn the same."""
+        mine = self.features
+        same = mine.min_count == features.min_count and mine.templates == features.templates
+        return same and np.array_equal(self.tokens, tokens)
+
+
 class SharedRows:
     """Features of a corpus, extracted once for models that are trained on parts of it, and asked about others.
 
@@ -409,10 +427,17 @@ class SharedRows:
     def __init__(self, corpus: Corpus) -> None:
         self._corpus = corpus
         self._made: list[_Every] = []
-        self._kept: dict[int, tuple[TokenFeatures, _Every, NDArray[np.int32]]] = {}  # new numbers of all features
+        self._kept: dict[int, _Kept] = {}
 
-    def learn(self, features: TokenFeatures, tokens: NDArray[np.integer], n_jobs: int) -> sparse.csr_array:
-        """As `TokenFeatures.learn` on the documents that these tokens are all of."""
+    def learn(
+        self, features: TokenFeatures, tokens: NDArray[np.integer], n_jobs: int, extra: Extra = None
+    ) -> sparse.csr_array:
+        """As `TokenFeatures.learn` on the documents that these tokens are all of, with `extra` columns after them."""
+        for one in self._kept.values():
+            if one.of(features, tokens):  # as a level of a stack, after the one below
+                features.renew(one.every.features.vocabularies, one.features.tables)
+                self._kept[id(features)] = one._replace(features=features)
+                return self.rows(features, tokens, extra)
         every = self._every(features, n_jobs)
         n, starts = every.rows.shape[1], starts_of([len(table) for table in every.features.tables])
         counts, order, ends = np.zeros(n, np.int64), np.empty(n, np.int32), starts[:-1].copy()
@@ -428,21 +453,26 @@ class SharedRows:
             tables.append(KeyTable.of(table.keys[often - start]))
             known += len(often)
         features.renew(every.features.vocabularies, tables)
-        self._kept[id(features)] = features, every, numbers
-        return self.rows(features, tokens)
+        self._kept[id(features)] = _Kept(features, every, tokens, numbers)
+        return self.rows(features, tokens, extra)
 
     def knows(self, features: Any) -> bool:
         """Whether they were learned here."""
         return id(features) in self._kept
 
-    def rows(self, features: TokenFeatures, tokens: NDArray[np.integer]) -> sparse.csr_array:
-        """As `TokenFeatures.rows` of the documents that these tokens are all of, by features learned here."""
-        _, every, numbers = self._kept[id(features)]
-        indptr = np.zeros(len(tokens) + 1, every.rows.indptr.dtype)
-        indices = np.empty(int(np.diff(every.rows.indptr)[tokens].sum()), np.int32)
-        end = _take_part(every.rows.indptr, every.rows.indices, tokens, numbers, indptr, indices)
-        ones = np.broadcast_to(np.float32(1), end)
-        return sparse.csr_array((ones, indices[:end], indptr), shape=(len(tokens), features._n_keys))
+    def rows(self, features: TokenFeatures, tokens: NDArray[np.integer], extra: Extra = None) -> sparse.csr_array:
+        """As `TokenFeatures.rows` of the documents that these tokens are all of, by features learned here, with `extra`
+        columns after them; in one copy."""
+        _, every, _, numbers = self._kept[id(features)]
+        indptr, width = np.zeros(len(tokens) + 1, every.rows.indptr.dtype), features._n_keys
+        most = int((every.rows.indptr[tokens + 1] - every.rows.indptr[tokens]).sum())
+        beside = np.empty((len(tokens), 0), np.float32) if extra is None else extra
+        indices = np.empty(most + np.count_nonzero(beside), np.int32)
+        values = np.empty(0 if extra is None else len(indices), np.float32)
+        told = read_only(beside), width, indptr, indices, values
+        end = _take_part(every.rows.indptr, every.rows.indices, tokens, numbers, *told)
+        values = np.broadcast_to(np.float32(1), end) if extra is None else values[:end]
+        return sparse.csr_array((values, indices[:end], indptr), shape=(len(tokens), width + beside.shape[1]))
 
     def _every(self, features: TokenFeatures, n_jobs: int) -> _Every:
         for made in self._made:
@@ -493,8 +523,9 @@ def _count_part(indptr, indices, tokens, starts, counts, order, ends):
 
 
 @njit(nogil=True, cache=True)
-def _take_part(indptr, indices, tokens, numbers, new_indptr, new_indices):
-    """Rows of some tokens by new numbers of their features, -1 = left out, in rising order; returns where they end."""
+def _take_part(indptr, indices, tokens, numbers, extra, width, new_indptr, new_indices, values):
+    """Rows of some tokens by new numbers of their features, -1 = left out, in rising order, and what is not 0 of extra
+    columns from `width` on; returns where they end. `values`: of entries; empty: all are 1."""
     end = 0
     for i in range(len(tokens)):
         start = end
@@ -506,6 +537,12 @@ def _take_part(indptr, indices, tokens, numbers, new_indptr, new_indices):
                     new_indices[place] = new_indices[place - 1]
                     place -= 1
                 new_indices[place] = number
+                end += 1
+        if len(values):
+            values[start:end] = 1
+        for c in range(extra.shape[1]):
+            if extra[i, c] != 0:
+                new_indices[end], values[end] = width + c, extra[i, c]
                 end += 1
         new_indptr[i + 1] = end
     return end

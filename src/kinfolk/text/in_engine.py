@@ -137,7 +137,8 @@ def _arrow(frame: OpenedFrame, more: Mapping[str, Any]) -> Any:
 
     held = pyarrow.table(dict(frame.held)) if isinstance(frame.held, Mapping) else frame.held.to_arrow()
     for name, values in more.items():
-        held = held.append_column(name, pyarrow.array(values, None if len(held) else pyarrow.string()))
+        none = isinstance(values, list) and not values  # which says nothing of its type
+        held = held.append_column(name, pyarrow.array(values, pyarrow.string() if none else None))
     return held
 
 

@@ -16,7 +16,9 @@ from typing import Any, ClassVar, NamedTuple, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.collective.aggregate import padded
 from kinfolk.collective.relations import Neighbourhood
+from kinfolk.collective.sequences import ABOVE, FEWER
 from kinfolk.collective.stacking import (
     FOLDS,
     Instances,
@@ -90,7 +92,7 @@ class TokenInstances(Instances):
         stopped_by = None if of_fold or self.held_out is None or self.held_out.level != level else self.held_out
         held_out: dict[str, Any] = {} if stopped_by is None else {"X_dev": stopped_by.batch}
         model = type(base)(**settings)
-        model._fewer = of_fold and level in self.passed
+        model._passes = self.enough_passes(level, of_fold)
         model.fit(part, sample_weight=weights, **held_out)
         if early and not of_fold and stopped_by is None and model.convergence_.status == "stopped":
             self.passed.add(level)
@@ -98,6 +100,13 @@ class TokenInstances(Instances):
         if stopped_by is not None:
             stopped_by.rise(model, self)
         return model
+
+    def enough_passes(self, level: int, of_fold: bool) -> int | None:
+        """Of a model whose like was trained by passes alone: on all folds, or one level below with fewer features."""
+        if level in self.passed:
+            return FEWER if of_fold else None
+        above = level > 0 and level - 1 in self.passed and self.bases[level] is self.bases[level - 1]
+        return ABOVE if above else None
 
     def proba(self, model: Tagger, index: Array, aggregates: Array | None) -> Array:
         return token_votes(model, self.batch.part(index, aggregates), self.coding, False)
@@ -146,8 +155,15 @@ def token_aggregates(
     templates: TemplateSet, neighbourhood: Neighbourhood, votes: Array, own: Array | None, index: Array
 ) -> Array:
     """float32 (m, q). Probabilities too small to matter count as 0, so that rows stay short."""
-    mine = None if own is None else np.where(own < FAINT, 0.0, own)
-    return templates.rows(neighbourhood, np.where(votes < FAINT, 0.0, votes), index, mine).astype(np.float32)
+    mine = None if own is None else without_faint(own)
+    return templates.rows(neighbourhood, without_faint(votes), index, mine).astype(np.float32, copy=False)
+
+
+def without_faint(votes: Array) -> Array:
+    """float32: half the memory to be filled, which is most of what aggregates take."""
+    clear = padded(votes.astype(np.float32))
+    clear[clear < FAINT] = 0
+    return clear
 
 
 def token_votes(tagger: Tagger, batch: Batch, coding: LabelCoding, forced: bool) -> Array:

@@ -331,7 +331,7 @@ class Tagger(TokenModel, Optimised):
     weights_: Any = field(init=False)
     convergence_: Convergence = field(init=False)
     temperature_: float = field(init=False, default=1.0)
-    _fewer: bool = field(init=False, default=False)  # whether fewer passes will do, as a stack says of models of folds
+    _passes: int | None = field(init=False, default=None)  # so many will do, as a stack says of its models
 
     @abstractmethod
     def _train(self, training_set: TrainingSet) -> None:
@@ -394,7 +394,7 @@ class Tagger(TokenModel, Optimised):
         weights = token_weights(batch, data.labels, coding.classes, self.class_weight, sample_weight)
         plan = TrainingPlan.of(self, jobs)
         early = self.stops_early(batch.corpus.n_tokens)
-        plan = replace(plan, dense_l2=float(self.vector_l2), early=early, fewer=self._fewer)
+        plan = replace(plan, dense_l2=float(self.vector_l2), early=early, passes=self._passes)
         given = (data, pair_rows, weights, batch, held_out, before)
         with (
             going_on(checkpoint, self, *given),
