@@ -629,7 +629,9 @@ def test_files_of_links_that_cannot_be_used(kinfolk: Any, world: Path, tmp_path:
     assert not (tmp_path / "o").exists()
 
 
-def test_nothing_is_overwritten_or_half_written(kinfolk: Any, world: Path, tmp_path: Path):
+def test_nothing_is_overwritten_or_half_written(
+    kinfolk: Any, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     table = tmp_path / "t.csv"
     table.write_text((world / "test.csv").read_text())
     before = table.read_text()
@@ -640,6 +642,11 @@ def test_nothing_is_overwritten_or_half_written(kinfolk: Any, world: Path, tmp_p
     assert_refused(train(kinfolk, "--records", table, "--cluster", "entity", "--out", table), "would overwrite")
     nowhere = kinfolk(*call, "--quiet", "-o", tmp_path / "no" / "x")
     assert_refused(nowhere, tmp_path / "no" / "x", "cannot write")
+    assert_refused(kinfolk(*call, "-o", world / "people"), "would overwrite")
+    with monkeypatch.context() as patch:  # before the work
+        patch.setattr(kf.Linker, "linked", None)
+        assert_refused(kinfolk(*call, "-o", tmp_path / "no" / "x"), "no/x: cannot write: No such file or directory")
+        assert_refused(kinfolk(*call, "--pairs", tmp_path, "-o", tmp_path / "x"), "cannot write: Is a directory")
     assert_refused(train(kinfolk, "--records", table, "--out", tmp_path / "no" / "m"), "create it first")
     if os.path.exists("/dev/full"):
         assert_refused(kinfolk(*call, "--quiet", "-o", "/dev/full"), "/dev/full: cannot write: No space left on device")

@@ -12,6 +12,9 @@ from typing import Any
 import pytest
 
 from kinfolk.core import files
+from kinfolk.core.frames import targets
+from kinfolk.core.modelfile import check_writable
+from kinfolk.errors import InputError, ModelFileError, SettingError
 
 
 def test_temporary_files_of_the_dead_are_removed_and_of_the_living_are_not(tmp_path: Path):
@@ -66,3 +69,57 @@ def test_a_process_that_is_killed_while_it_writes_leaves_nothing_after_the_next_
     assert done.returncode == -9 and len(os.listdir(tmp_path)) == 1
     files.replace_file(tmp_path / "model", b"whole")
     assert os.listdir(tmp_path) == ["model"]
+
+
+# -- looked at before the work -----------------------------------------------------------------------------
+
+
+def test_a_place_that_cannot_be_written_to_is_told_and_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    files.check_target(tmp_path / "new")
+    (tmp_path / "old").write_text("as it was")
+    files.check_target(tmp_path / "old")
+    files.check_target("-")
+    files.check_target(os.devnull)
+    with pytest.raises(InputError, match="no/new: cannot write: No such file or directory"):
+        files.check_target(tmp_path / "no" / "new")
+    with pytest.raises(InputError, match="cannot write: Is a directory"):
+        files.check_target(tmp_path)
+
+    def refused(*_: Any, **__: Any) -> Any:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(files, "open", refused, raising=False)  # a superuser may write anywhere
+    for target in ("new", "old"):
+        with pytest.raises(InputError, match=f"{target}: cannot write: Permission denied; nothing was changed"):
+            files.check_target(tmp_path / target)
+    with pytest.raises(ModelFileError, match="create it first"):
+        check_writable(tmp_path / "new")
+    with pytest.raises(InputError, match="cannot write: Permission denied"):
+        targets([{}], tmp_path / "new.parquet")
+    assert [path.name for path in tmp_path.iterdir()] == ["old"] and (tmp_path / "old").read_text() == "as it was"
+
+
+def test_what_is_read_is_not_written_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in" / "deep").mkdir(parents=True)
+    (tmp_path / "in" / "a.parquet").touch()
+    (tmp_path / "link.parquet").symlink_to(tmp_path / "in" / "a.parquet")
+    own = str(tmp_path / "in")
+    for target, source in [
+        ("in/a.parquet", "in/a.parquet"),
+        ("in/a.parquet", f"{own}/*.parquet"),
+        ("in/b.parquet", "in/*.parquet"),  # would be read the next time
+        ("in/deep/b.parquet", "**/*.parquet"),
+        ("b.parquet", "**/*.parquet"),
+        ("link.parquet", "in/?.parquet"),
+        ("in/a.parquet", "link.parquet"),
+        ("in/b.parquet", "in"),
+    ]:
+        assert files.read_among(target, [{}, source]) == source, (target, source)
+        with pytest.raises(InputError, match=r"would be written over what is read.*name another"):
+            targets([{}], target, [Path(source)])
+    for target, source in [("in/deep/a.parquet", "in/*.parquet"), ("b.parquet", "in"), ("b.parquet", "-")]:
+        assert files.read_among(target, [source]) is None, (target, source)
+    assert files.read_among("in/b.parquet", ["in"], folders=False) is None
+    with pytest.raises(SettingError, match="two different files"):
+        targets([{}, {}], ["b.parquet", "in/../b.parquet"])

@@ -78,6 +78,27 @@ def test_clusters_keep_their_names_and_new_ones_get_others(linker: kf.Linker, en
     check_same(linker, engine, new, base.set_column(place, "cluster", pyarrow.array(written)))
 
 
+@pytest.mark.parametrize("kind", ["float64", "float32", pyarrow.decimal128(9, 2)])
+def test_clusters_that_are_floats_are_the_whole_numbers_they_are(
+    linker: kf.Linker, engine: DuckDB, tables: Any, kind: Any, tmp_path: Path
+):
+    from pyarrow import parquet
+
+    base, new = tables
+    place, numbers = base.column_names.index("cluster"), base.column("cluster")
+    floats = base.set_column(place, "cluster", numbers.cast("float64").cast(kind))
+    found = check_same(linker, engine, new, floats)
+    assert found.column("cluster").equals(linker.link(new, base).column("cluster"))
+    for value, message in ((0.5, "row 179: .* 0.5, and floats must be whole"), (float("nan"), "row 179: no cluster")):
+        odd = pyarrow.array([*numbers.to_pylist()[:-1], value], "float64")
+        wrong = base.set_column(place, "cluster", odd)
+        parquet.write_table(wrong, tmp_path / "base.parquet")
+        with pytest.raises(InputError, match=f"base, {message}"):
+            linker.link(new, wrong)
+        with pytest.raises(InputError, match=f"base, {message}"):
+            linker.link(new, str(tmp_path / "base.parquet"))
+
+
 def test_rules_and_the_best_of_all_candidates_hold_for_new_records(engine: DuckDB, tables: Any):
     base, new = tables
     train = kf.generate_customers(400, seed=1)
@@ -111,6 +132,17 @@ def test_files_become_a_parquet_file(linker: kf.Linker, engine: DuckDB, tables: 
     assert found.column("also").to_pylist() == known.column("also").to_pylist()
 
 
+def test_the_base_is_not_written_over(linker: kf.Linker, engine: DuckDB, tables: Any, tmp_path: Path):
+    from pyarrow import parquet
+
+    base, new = tables
+    path = tmp_path / "base.parquet"
+    parquet.write_table(base, path)
+    with pytest.raises(InputError, match="would be written over what is read"):
+        linker.set_params(engine=engine).link(new, path, into=path)
+    assert parquet.read_table(path).equals(base)
+
+
 def test_what_cannot_be_is_named(linker: kf.Linker, engine: DuckDB, tables: Any):
     base, new = tables
     linker.set_params(engine=engine)
@@ -119,7 +151,7 @@ def test_what_cannot_be_is_named(linker: kf.Linker, engine: DuckDB, tables: Any)
     with pytest.raises(InputError, match="is in the base already"):
         linker.link(base.drop_columns(["cluster"]), base)
     gaps = pyarrow.array([None, *base.column("cluster").to_pylist()[1:]])
-    with pytest.raises(InputError, match="row 0 has no cluster"):
+    with pytest.raises(InputError, match="row 0: no cluster in column 'cluster'"):
         linker.link(new, base.set_column(base.column_names.index("cluster"), "cluster", gaps))
     with pytest.raises(InputError, match="already, and nothing is overwritten"):
         linker.link(new.append_column("also", new.column("surname")), base)

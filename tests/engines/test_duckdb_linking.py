@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -10,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kinfolk as kf
+from kinfolk.core.arrow_files import read_files
 from kinfolk.core.components import components
 from kinfolk.engines import duckdb as engines
 from kinfolk.engines.duckdb import DuckDB
-from kinfolk.errors import KinfolkError
+from kinfolk.errors import InputError, KinfolkError, SettingError
 from kinfolk.linking.in_engine import cluster_in
 
 pyarrow = pytest.importorskip("pyarrow", reason="tables of Arrow need pyarrow")
@@ -92,11 +95,60 @@ def test_what_looks_beyond_a_pair_is_refused(engine: DuckDB):
         cluster_in(engine, model, table_of(items))
 
 
+@pytest.mark.parametrize("rules", [None, ["always(id_number)"]])
+def test_closure_is_told_once_of_all_candidates_as_in_memory(
+    engine: DuckDB, rules: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setattr(engines, "PAIRS_AT_A_TIME", 50)
+    model = kf.Linker(blocking=["key(postcode)", "key(date_of_birth)"], training="local", rules=rules, n_jobs=1)
+    model.fit(kf.generate_customers(400, seed=1))
+    told = []
+    for where in (None, engine):
+        with caplog.at_level("INFO", "kinfolk"):
+            model.set_params(engine=where).cluster_frame(table_of(kf.generate_customers(300, seed=2)))
+        told.append([line for one in caplog.records if "that blocking left out" in (line := one.getMessage())])
+        caplog.clear()
+    assert told[0] == told[1] and len(told[0]) == 1 and "% more" in told[0][0]
+
+
 def test_the_best_of_all_candidates_is_known_to_every_run(engine: DuckDB, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(engines, "PAIRS_AT_A_TIME", 100)
     features = ["best_of(tfidf_cosine(surname + given_name))", "best_of(tfidf_cosine(address))", "exact(postcode)"]
     model = kf.Linker(features, blocking=RULES, n_jobs=1, clusterer=kf.AverageLink())
     check_same(engine, model.fit(kf.generate_customers(200, seed=1)), table_of(kf.generate_customers(300, seed=2)))
+
+
+def test_a_file_without_a_byte_is_told_as_in_memory(engine: DuckDB, linker: kf.Linker, tmp_path: Any):
+    (tmp_path / "none.csv").touch()
+    said = "none.csv: no columns: expected a line with their names, found nothing"
+    with pytest.raises(InputError, match=said):
+        cluster_in(engine, linker, str(tmp_path / "none.csv"))
+    for read in (kf.read_records, read_files):
+        with pytest.raises(InputError, match=said):
+            read(str(tmp_path / "none.csv"))
+
+
+@pytest.mark.parametrize("size", ["lots", "12", "5 apples", "", 7])
+def test_a_limit_of_memory_that_is_no_size_is_refused_at_once(size: Any):
+    with pytest.raises(SettingError, match="memory_limit must be such as '500MB'"):
+        DuckDB(memory_limit=size)
+
+
+@pytest.mark.parametrize("size", [None, "500MB", "1.5 GiB", "2gb", "1 gigabyte", "1000000 bytes"])
+def test_sizes_are_those_that_duckdb_reads(size: Any):
+    with DuckDB(memory_limit=size, threads=1) as made:
+        assert made.rows("SELECT 1") == [(1,)]
+
+
+def test_an_engine_that_nobody_closes_ends_without_a_word(tmp_path: Any):
+    code = (
+        "from kinfolk.engines.duckdb import DuckDB\n"
+        f"one, two = DuckDB(temp_directory={str(tmp_path)!r}), DuckDB(temp_directory={str(tmp_path)!r})\n"
+        "for each in (one, two): each.make('t', 'SELECT 1 AS a')\n"
+        "del one\n"
+    )
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "") and not list(tmp_path.iterdir())
 
 
 def test_a_file_that_is_not_there_is_named(engine: DuckDB, linker: kf.Linker, tmp_path: Any):

@@ -80,3 +80,11 @@ def test_a_small_table_is_taken_whole_and_what_cannot_be_drawn_is_refused(engine
     empty = table.set_column(place, "entity", pyarrow.nulls(table.num_rows, "int64"))
     with pytest.raises(InputError, match="no record has a cluster"):
         kf.sample_records(empty, engine=engine, most=100, cluster="entity")
+
+
+@pytest.mark.parametrize("most", [500, 100_000])
+@pytest.mark.parametrize("cluster", [None, "entity"])
+def test_rules_are_looked_at_however_small_the_table(engine: DuckDB, table: Any, most: int, cluster: str | None):
+    for rule, message in (("key(plz)", r"reads the column 'plz'; the records have"), ("key(postcode", "key")):
+        with pytest.raises((InputError, SettingError), match=message):
+            kf.sample_records(table, engine=engine, most=most, cluster=cluster, blocking=[rule])

@@ -11,6 +11,7 @@ import pytest
 from sklearn.base import clone
 
 import kinfolk as kf
+from kinfolk.core.arrow_files import read_files
 from kinfolk.engines.duckdb import DuckDB
 from kinfolk.errors import InputError, KinfolkError, SettingError
 from kinfolk.linking import in_engine
@@ -80,6 +81,36 @@ def test_polars_and_dicts_come_back_as_they_came(linker: kf.Linker, engine: Duck
     known, found = both(linker, engine, table.to_pydict())
     assert isinstance(found, dict)
     check_same(pyarrow.table(known), pyarrow.table(found))
+
+
+@pytest.mark.parametrize("empty", [0, 1, 2])
+def test_a_column_without_values_in_a_file_has_the_type_of_the_others(
+    linker: kf.Linker, engine: DuckDB, table: Any, tmp_path: Path, empty: int
+):
+    columns = ("surname", "left as it is")
+    for k in range(3):
+        own = table.slice(70 * k, 70)
+        for name in columns if k == empty else ():
+            own = own.set_column(own.column_names.index(name), name, pyarrow.nulls(own.num_rows))
+        parquet.write_table(own, tmp_path / f"p{k}.parquet")
+    whole = read_files(str(tmp_path / "p*.parquet"))
+    assert whole.schema.equals(table.schema)
+    target = linker.set_params(engine=engine).cluster_frame(str(tmp_path / "p*.parquet"), into=tmp_path / "o.parquet")
+    check_same(linker.set_params(engine=None).cluster_frame(whole), parquet.read_table(target))
+    wrong = table.set_column(0, "id", pyarrow.array(range(table.num_rows)))
+    parquet.write_table(wrong, tmp_path / "p3.parquet")
+    with pytest.raises(InputError, match=r"p3\.parquet: the column 'id' is int64, and in .*p0\.parquet it is string"):
+        read_files(str(tmp_path / "p*.parquet"))
+
+
+def test_gaps_and_categories_are_what_they_are_in_memory(linker: kf.Linker, engine: DuckDB, table: Any):
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    frame = table.to_pandas()
+    frame["surname"] = frame.surname.mask(frame.index % 5 == 0)
+    category = frame.astype({"surname": "category", "state": "category"})
+    pandas.testing.assert_frame_equal(*both(linker, engine, category), atol=1e-9)
+    known, found = both(linker, engine, frame.to_dict("list"))
+    assert found["cluster"] == list(known["cluster"])
 
 
 def test_relations_of_duckdb_come_back_as_relations(linker: kf.Linker, engine: DuckDB, table: Any):
@@ -230,6 +261,8 @@ def test_what_an_engine_cannot_do_is_refused_by_name(linker: kf.Linker, engine: 
         linker.cluster_frame(str(tmp_path / "*.parquet"))
     with pytest.raises(SettingError, match=r"ends in \.parquet"):
         linker.cluster_frame(table, into=tmp_path / "out.csv")
+    with pytest.raises(InputError, match="would be written over what is read"):
+        linker.cluster_frame(str(tmp_path / "*.parquet"), into=tmp_path / "out.parquet")
     with pytest.raises(InputError, match="there is no folder"):
         linker.cluster_frame(table, into=tmp_path / "none" / "out.parquet")
     with pytest.raises(InputError, match="there is a column 'surname' already"):
@@ -237,6 +270,11 @@ def test_what_an_engine_cannot_do_is_refused_by_name(linker: kf.Linker, engine: 
     with pytest.raises(InputError, match=r"up to .* pairs, where `limit` allows 10; sorted"):
         linker.cluster_frame(table, limit=10)
     linker.set_params(engine=None)
+    with pytest.raises(InputError, match=r"up to .* pairs \(key\(id_number\): .*, where `limit` allows 10; narrow the"):
+        linker.cluster_frame(table, limit=10)
+    with pytest.raises(SettingError, match="limit"):
+        linker.cluster_frame(table, limit=-1)
+    check_same(linker.cluster_frame(table), linker.cluster_frame(table, limit=100_000))
     with pytest.raises(InputError, match=r"engine=kf\.DuckDB"):
         linker.cluster_frame("people.parquet")
     with pytest.raises(SettingError, match="into"):
@@ -253,7 +291,7 @@ def test_ids_that_repeat_across_files_and_types_that_differ_are_named(
     linker.set_params(engine=engine)
     target = tmp_path / "out" / "clusters.parquet"
     target.parent.mkdir()
-    with pytest.raises(InputError, match=f"ids must be distinct; 'r3' is in rows 3 and {table.num_rows}"):
+    with pytest.raises(InputError, match=f"row {table.num_rows}: ids must be distinct; 'r3' was in records, row 3"):
         linker.cluster_frame(str(tmp_path / "*.parquet"), into=target)
     place = table.column_names.index("postcode")
     other = table.set_column(place, "postcode", pyarrow.array(range(table.num_rows)))
@@ -264,9 +302,34 @@ def test_ids_that_repeat_across_files_and_types_that_differ_are_named(
     with pytest.raises(InputError, match=r"b\.parquet.*no column 'postcode'"):
         linker.cluster_frame(str(tmp_path / "*.parquet"), into=target)
     missing = table.set_column(0, "id", pyarrow.array([None, *table.column("id").to_pylist()[1:]]))
-    with pytest.raises(InputError, match="row 0 has no id in column 'id'"):
+    with pytest.raises(InputError, match=r"row 0: column 'id' \(id\): the id is missing here and in 0 other rows"):
         linker.cluster_frame(missing)
     assert not target.exists()
+
+
+IDS: dict[str, Any] = {
+    "floats": lambda n: np.arange(n, dtype=float),
+    "fractions": lambda n: np.arange(n) + 0.5,
+    "floats with a gap": lambda n: np.where(np.arange(n) == 3, np.nan, np.arange(n)),
+    "a gap first": lambda n: [None, *(f"r{k}" for k in range(1, n))],
+    "gaps among whole numbers": lambda n: pyarrow.array([None if k in (2, 5) else k for k in range(n)], "int64"),
+    "an empty one": lambda n: ["" if k == 4 else f"r{k}" for k in range(n)],
+    "none at all": lambda n: pyarrow.array([None] * n, "string"),
+    "truth values": lambda n: [True] * n,
+    "lists": lambda n: [["a"]] * n,
+    "one often": lambda n: ["a", "b", "c", "b", "a", "b", *(f"r{k}" for k in range(6, n))],
+}
+
+
+@pytest.mark.parametrize("kind", IDS)
+def test_ids_are_refused_in_the_words_of_memory(linker: kf.Linker, engine: DuckDB, table: Any, kind: str):
+    wrong = table.set_column(0, "id", [IDS[kind](table.num_rows)])
+    said = []
+    for where in (None, engine):
+        with pytest.raises(InputError) as told:
+            linker.set_params(engine=where).cluster_frame(wrong)
+        said.append(str(told.value))
+    assert said[0] == said[1]
 
 
 def test_an_answer_that_cannot_be_written_leaves_nothing_behind(

@@ -196,6 +196,40 @@ def test_frames_are_read_in_their_order(engine: Engine, kind: str):
     assert [engine.is_text(kinds[name]) for name in ("name", "size", "n")] == [True, False, False]
 
 
+NAN = float("nan")
+COLUMNS = {
+    "strings": ["a", NAN, None, "b"],
+    "nothing first": [NAN, "a", "b", "c"],
+    "whole": [1, NAN, 3, None],
+    "numbers": [1, 2.5, NAN, None],
+    "truth": [True, NAN, None, False],
+    "several types": [1, "a", NAN, 2.5],
+    "nothing": [NAN, None, None, NAN],
+}
+
+
+@pytest.mark.parametrize("kind", ["lists", "arrays", "pandas", "categories"])
+def test_tables_of_python_hold_what_memory_sees(engine: Engine, kind: str):
+    """Nothing among strings is NaN as pandas has it; categories are their values."""
+    from kinfolk.core.table import frame_table, written
+
+    pandas = pytest.importorskip("pandas")
+    columns = {name: np.array(values, object) for name, values in COLUMNS.items()} if kind == "arrays" else COLUMNS
+    table: Any = columns if kind in ("lists", "arrays") else pandas.DataFrame(columns)
+    if kind == "categories":
+        table = table.astype({"strings": "category", "nothing first": "category"})
+    engine.read(table, "kf_given", ROW)
+    found = frame_table(engine.arrow(f"SELECT * FROM kf_given ORDER BY {ROW}"), "found")
+    known = frame_table(table, "known")
+    for name in COLUMNS:
+        assert written(found.columns[name]()) == written(known.columns[name]()), name
+    engine.drop("kf_given")
+    with pytest.raises(InputError, match="the column 'odd' holds object, which no engine takes"):
+        engine.read({"odd": [object()]}, "kf_given", ROW)
+    with pytest.raises(InputError, match="every column must have a value for each row; 'a' has 1, 'b' has 2"):
+        engine.read({"a": [1], "b": [1, 2]}, "kf_given", ROW)
+
+
 def test_a_file_that_is_not_there_is_named(engine: Engine, tmp_path: Path):
     with pytest.raises(InputError, match="there is no file"):
         engine.read(str(tmp_path / "none*.parquet"), "read", ROW)

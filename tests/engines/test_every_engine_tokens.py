@@ -268,6 +268,9 @@ def test_nothing_is_overwritten(place: Any, tagger: Any, tmp_path: Path):
         tagger.tag(tmp_path / "tokens.parquet", word="text", engine=place)
     with pytest.raises(SettingError, match=r"ends in \.parquet"):
         tagger.tag(table, word="text", engine=place, into=tmp_path / "tokens.csv")
+    for into, read in (("tokens.parquet", "tokens.parquet"), ("more.parquet", "*.parquet")):
+        with pytest.raises(InputError, match="would be written over what is read"):
+            tagger.tag(tmp_path / read, word="text", engine=place, into=tmp_path / into)
     with pytest.raises(InputError, match="there is no folder"):
         tagger.tag(table, word="text", engine=place, into=tmp_path / "none" / "out.parquet")
 

@@ -304,9 +304,14 @@ def test_files_need_an_engine_and_into(small_duckdb: DuckDB, made: kf.StackedNod
         for into in (None, tmp_path / "o.csv"):
             with pytest.raises(SettingError, match="into"):
                 asked.predict_tables(tmp_path / "n.parquet", edges, into=into)
+        parquet.write_table(edges, tmp_path / "e.parquet")
+        for into in ("n.parquet", "e.parquet"):
+            with pytest.raises(InputError, match="would be written over what is read"):
+                files = tmp_path / "n.parquet", {"link": tmp_path / "e.parquet"}
+                asked.predict_tables(*files, label="label", into=tmp_path / into)
         with pytest.raises(InputError, match="there is no folder"):
             asked.predict_tables(nodes, edges, label="label", into=tmp_path / "none" / "o.parquet")
-    assert sorted(os.listdir(tmp_path)) == ["n.parquet"]
+    assert sorted(os.listdir(tmp_path)) == ["e.parquet", "n.parquet"]
 
 
 def test_files_of_a_glob_are_one_table(small_duckdb: DuckDB, made: kf.StackedNodes, tables: Any, tmp_path: Path):

@@ -220,6 +220,23 @@ def test_new_clusters_are_named_as_those_of_the_base_are(named: list[str], expec
     assert answer["cluster"] == expected
 
 
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, dict])
+def test_floats_that_are_whole_are_the_numbers_they_are(kind: Any):
+    """As pandas makes of whole numbers in a left join."""
+    base = kind({**rows(0, 1), "cluster": [7.0, 3.0]})
+    answer = linker().link(rows(5, 2, 4, 3, 6), base)
+    assert answer["cluster"] == [8, 7, 3, 8, 9] and all(type(one) is int for one in map(_plain, answer["cluster"]))
+    for odd in ([7.0, 3.5], [7.0, 1e300], [7.0, float("inf")]):
+        with pytest.raises(InputError, match=r"base, row 1: .* floats must be whole, .* turn clusters into"):
+            linker().link(rows(2), kind({**rows(0, 1), "cluster": odd}))
+    with pytest.raises(InputError, match="base, row 1: no cluster in column 'cluster'"):
+        linker().link(rows(2), kind({**rows(0, 1), "cluster": [7.0, float("nan")]}))
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
 def test_the_new_table_goes_out_as_it_came(kind: Any):
     base = pl.DataFrame({**rows(0, 1), "group": [7, 3]})
@@ -257,6 +274,13 @@ def test_what_cannot_be_added_is_refused():
         linker().link(rows(2), {**rows(0, 1), "cluster": ["a", None]})
     with pytest.raises(InputError, match="column 'also' already"):
         linker().link({**rows(2), "also": [1]}, base)
+
+
+def test_more_pairs_than_the_limit_are_refused():
+    base = {**rows(0, 1), "cluster": [7, 3]}
+    assert linker().link(rows(5, 2), base, limit=5)["cluster"]  # 2 with 2, and 1 between
+    with pytest.raises(InputError, match="5 pairs are possible, where `limit` allows 4; narrow the rules or raise"):
+        linker().link(rows(5, 2), base, limit=4)
 
 
 def test_ranking_has_no_base():

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import parquet
 
 from kinfolk.core.data import Column
 from kinfolk.errors import DataWarning, InputError, SettingError
@@ -339,8 +340,10 @@ COLUMNS: dict[str, list[Any]] = {
         pl.DataFrame,
         pa.table,
         lambda columns: pd.DataFrame({**columns, "at": pd.to_datetime(columns["at"])}),
+        pd.DataFrame,
+        lambda columns: pd.DataFrame({**columns, "at": pd.Series(pd.to_datetime(columns["at"]), dtype=object)}),
     ],
-    ids=["polars", "arrow", "pandas"],
+    ids=["polars", "arrow", "pandas", "pandas-dates", "pandas-times"],
 )
 def test_frames(make: Any):
     items = records_from_frames(make(COLUMNS), cluster="entity")
@@ -348,6 +351,42 @@ def test_frames(make: Any):
     assert told(items, "name") == ["a", None, None] and told(items, "at") == ["2000-01-02", None, "2001-03-04"]
     assert told(items, "count") == [1.0, 2.0, 3.0] and np.isnan(told(items, "price")[1])
     assert told(items, "new") == ["True", "False", "True"]
+
+
+@pytest.mark.parametrize("kind", ["date32", "timestamp[ns]", "timestamp[us]"])
+def test_dates_of_parquet_files_are_written_as_those_of_frames(kind: str, tmp_path: Path):
+    table = pa.table({**COLUMNS, "at": pa.array(COLUMNS["at"], pa.date32()).cast(kind), "two": [["a"], ["b"], None]})
+    parquet.write_table(table, tmp_path / "t.parquet")
+    for items in (records_from_frames(table, cluster="entity"), read_records(tmp_path / "t.parquet", cluster="entity")):
+        assert told(items, "at") == ["2000-01-02", None, "2001-03-04"] and clusters(items) == [0, -1, 0]
+        assert "two" in items.columns
+    with pytest.raises(InputError, match=r"t\.parquet.*'nobody'"):
+        read_records(tmp_path / "t.parquet", id="nobody")
+
+
+def test_the_files_of_a_glob_are_one_table(tmp_path: Path):
+    rows = [f"{k};n{k} ;" for k in range(6)]
+    (tmp_path / "b.csv").write_text("\n".join(["id;name;none", *rows[3:]]))
+    (tmp_path / "a.csv").write_text("\n".join(["id;name;none", *rows[:3]]))
+    items = read_records(str(tmp_path / "*.csv"))
+    assert items.names == [str(k) for k in range(6)] and told(items, "name") == [f"n{k}" for k in range(6)]
+    (tmp_path / "c.csv").write_text("id;name;none\n7;x;\n4;y;\n")
+    with pytest.raises(
+        InputError, match=r"\*\.csv, .*c\.csv, line 3: ids must be distinct; '4' was in .*b\.csv, line 3"
+    ):
+        read_records(str(tmp_path / "*.csv"))
+    (tmp_path / "d.csv").write_text("id;town\n")
+    with pytest.raises(InputError, match=r"d\.csv: there is no column 'name', which .*a\.csv has"):
+        read_records(str(tmp_path / "*.csv"))
+    table = pa.table(COLUMNS)
+    parquet.write_table(table.slice(0, 1).set_column(1, "name", pa.nulls(1)), tmp_path / "1.parquet")
+    parquet.write_table(table.slice(1), tmp_path / "2.parquet")
+    items = read_records(str(tmp_path / "?.parquet"), cluster="entity")
+    assert items.names == ["10", "11", "12"] and told(items, "at") == ["2000-01-02", None, "2001-03-04"]
+    with pytest.raises(InputError, match=r"is Parquet and .*is not; give one kind at a time"):
+        read_records(str(tmp_path / "*"))
+    with pytest.raises(InputError, match="no such file"):
+        read_records(str(tmp_path / "*.tsv"))
 
 
 def test_lists_are_a_table_too():

@@ -7,7 +7,6 @@ import importlib
 import inspect
 import json
 import logging
-import os
 import shlex
 import warnings
 from collections import Counter
@@ -44,10 +43,20 @@ def given_options(group: Any) -> dict[str, Any]:
 def refuse_overwriting(
     out: str | Path, option: str, *files: str | Path | None, what: str = "a file that this command reads or writes"
 ) -> None:
-    """An output that is one of these files would destroy it; "-" is standard input or output, and no file."""
-    named = [os.path.realpath(file) for file in files if file is not None and str(file) != "-"]
-    if str(out) != "-" and os.path.realpath(out) in named:
+    """An output that is one of these files, or of those a glob names, would destroy it; "-" is standard input or
+    output, and no file."""
+    from kinfolk.core.files import read_among
+
+    if str(out) != "-" and read_among(out, files, folders=False) is not None:
         raise SettingError.saying(f"{option} {out} would overwrite {what}: name another")
+
+
+def check_output(out: str | Path, option: str, *files: str | Path | None) -> None:
+    """Before the work: an answer can be written there, and is none of the files that are read."""
+    from kinfolk.core.files import check_target
+
+    refuse_overwriting(out, option, *files)
+    check_target(out)
 
 
 def check_going_on(checkpoint: Path | None, *files: str | Path | None, quiet: bool = False) -> None:

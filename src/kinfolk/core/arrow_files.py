@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import glob
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kinfolk.core.engine import check_columns
-from kinfolk.core.files import replacing
+from kinfolk.core.engine import check_files
+from kinfolk.core.files import is_path, refuse_empty, replacing
 from kinfolk.core.table import sound_parquet
 from kinfolk.errors import InputError
 
@@ -28,10 +29,28 @@ def read_files(path: str) -> Any:
             tables.append(_read_file(name))
         except (pyarrow.ArrowException, OSError) as error:
             raise InputError(f"{name}: cannot be read ({' '.join(str(error).split())})") from None
-    kinds = [{one.name: str(one.type) for one in table.schema} for table in tables]
-    for name, own in zip(found[1:], kinds[1:], strict=True):
-        check_columns(name, own, found[0], kinds[0])
-    return pyarrow.concat_tables([table.select(list(kinds[0])) for table in tables])
+    return one_table(tables, found)
+
+
+def globbed(source: Any) -> list[str]:
+    """The files that a glob names, in order of their names; none where the source is no glob, or there is a file of
+    that very name."""
+    if not is_path(source) or not glob.has_magic(os.fspath(source)) or os.path.exists(source):
+        return []
+    return sorted(glob.glob(os.fspath(source), recursive=True))
+
+
+def one_table(tables: Sequence[Any], files: Sequence[str]) -> Any:
+    """Tables of Arrow, of files with the same columns, as one. A column without any value has the type that it has in
+    the others."""
+    import pyarrow
+
+    kinds = [{one.name: one.type for one in table.schema} for table in tables]
+    check_files(files, [{name: str(type_) for name, type_ in own.items()} for own in kinds])
+    typed = {name: type_ for own in kinds for name, type_ in own.items() if not pyarrow.types.is_null(type_)}
+    alike = pyarrow.schema([(name, typed.get(name, type_)) for name, type_ in kinds[0].items()])
+    chosen = (table.select(alike.names) for table in tables)
+    return pyarrow.concat_tables([one if one.schema.equals(alike) else one.cast(alike) for one in chosen])
 
 
 def _read_file(name: str) -> Any:
@@ -43,6 +62,7 @@ def _read_file(name: str) -> Any:
     if ending not in (".csv", ".tsv"):
         raise InputError(f"{name!r}: expected .parquet or .csv files")
     parsing = csv.ParseOptions(delimiter="\t" if ending == ".tsv" else ",", newlines_in_values=True)
+    refuse_empty(name)
     with csv.open_csv(name, parse_options=parsing) as opening:
         columns = opening.schema.names
     texts = csv.ConvertOptions(

@@ -308,6 +308,18 @@ def refuse_missing(columns: Sequence[str], rows: Sequence[int | None]) -> None:
             raise Missing(int(row), name)
 
 
+NO_VALUE = ('"NULL"', "null", "void")  # types of columns without any value, in the words of DuckDB, Arrow, Spark
+
+
+def check_files(names: Sequence[str], kinds: Sequence[Mapping[str, str]]) -> None:
+    """Refuse files of a glob that differ; a column without any value in a file has whatever type it has elsewhere."""
+    known = dict(kinds[0])
+    for name, own in zip(names[1:], kinds[1:], strict=True):
+        known |= {one: own[one] for one, kind in known.items() if kind in NO_VALUE and one in own}
+        typed = {one: known.get(one, kind) if kind in NO_VALUE else kind for one, kind in own.items()}
+        check_columns(name, typed, names[0], known)
+
+
 def check_columns(name: str, own: dict[str, str], first: str, known: dict[str, str]) -> None:
     """Refuse a file that differs from the first of a glob."""
     lacking = next((one for one in known if one not in own), None)

@@ -8,7 +8,10 @@ its place, so a full disk or an interrupt leaves what was there before.
 
 from __future__ import annotations
 
+import errno
 import fcntl
+import fnmatch
+import glob
 import gzip
 import io
 import os
@@ -103,6 +106,12 @@ def write_utf8(target: str | os.PathLike[str], pieces: Iterable[str]) -> None:
         _replace(Path(os.path.realpath(name)), _compressed(data) if name.endswith(".gz") else data)
 
 
+def refuse_empty(name: str) -> None:
+    """A file of a table, without a byte in it."""
+    if os.path.isfile(name) and not os.path.getsize(name):
+        raise InputError("no columns: expected a line with their names, found nothing", name)
+
+
 def put_in_place(part: Path, target: Path) -> None:
     """A file that is whole in the place of another, as `write_utf8` would have written it."""
     with writing(target):
@@ -114,6 +123,60 @@ def put_in_place(part: Path, target: Path) -> None:
         if target.exists():
             os.chmod(part, stat.S_IMODE(target.stat().st_mode))
         os.replace(part, target)
+
+
+def check_target(target: str | os.PathLike[str]) -> None:
+    """Fail before the work rather than after it: can the file be written? Nothing is left there."""
+    name = os.fspath(target)
+    if name == "-":
+        return
+    with writing(name):
+        path = os.path.realpath(name)
+        if os.path.isdir(path):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if not os.path.exists(path) or os.path.isfile(path):  # devices and pipes are written to
+            try_folder(os.path.dirname(path))
+        elif not os.access(path, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
+def try_folder(folder: str) -> None:
+    """Make a file in a folder, and take it away: rights alone do not say whether that can be done."""
+    temporary, stream = _locked_temporary(Path(folder))
+    with stream:
+        temporary.unlink(missing_ok=True)
+
+
+def read_among(target: str | os.PathLike[str], sources: Iterable[Any], folders: bool = True) -> str | None:
+    """The path, glob or (with `folders`) folder among what is read that a file is, matches or lies in: to write it
+    would change what is read, now or the next time."""
+    if "://" in os.fspath(target):
+        return next((os.fspath(one) for one in sources if is_path(one) and os.fspath(one) == os.fspath(target)), None)
+    own = os.path.realpath(target)
+    for source in sources:
+        name: str = os.fspath(source) if is_path(source) else "-"
+        if name == "-" or "://" in name:
+            continue
+        there = [os.path.realpath(one) for one in (name, *glob.glob(name, recursive=True))]
+        inside = folders and any(own.startswith(one + os.sep) for one in there if os.path.isdir(one))
+        if own in there or inside:
+            return name
+        if _matches(own.split(os.sep), there[0].split(os.sep)):
+            return name
+    return None
+
+
+def _matches(parts: list[str], pattern: list[str]) -> bool:
+    """Whether a path matches a glob, both in parts."""
+    if not parts or not pattern:
+        return not parts and pattern in ([], ["**"])
+    if pattern[0] == "**":
+        return _matches(parts, pattern[1:]) or _matches(parts[1:], pattern)
+    return fnmatch.fnmatchcase(parts[0], pattern[0]) and _matches(parts[1:], pattern[1:])
+
+
+def is_path(source: Any) -> bool:
+    return isinstance(source, str | os.PathLike)
 
 
 @contextmanager
@@ -162,7 +225,11 @@ def _reading(name: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise InputError(f"no such file (looked in {os.getcwd()}); check the path", name) from None
+        looked = f"no such file (looked in {os.getcwd()})"
+        if glob.has_magic(name) and glob.glob(name, recursive=True):
+            several = "the files of a glob are read by an engine: kf.DuckDB(), --engine duckdb"
+            raise InputError(f"{looked}; {several}", name) from None
+        raise InputError(f"{looked}; check the path", name) from None
     except IsADirectoryError:
         raise InputError("expected a file, got a directory; name a file in it", name) from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from kinfolk.core.table import in_memory, is_lists
+from kinfolk.core.data import is_unknown
+from kinfolk.core.files import is_path, read_among, try_folder, writing
+from kinfolk.core.table import frame_table, in_memory, is_lists, object_column, written
 from kinfolk.errors import InputError, SettingError
 
 Values = Sequence[Any] | np.ndarray[Any, Any]
@@ -191,15 +194,44 @@ _STREAMS: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
+# -- tables for engines ---------------------------------------------------------------------------------
+
+
+def as_arrow(source: Any) -> Any:
+    """A table of lists or of pandas as one of Arrow, with the values that memory sees: NaN among strings is missing,
+    and categories are their values. Any other table as it is."""
+    if isinstance(source, Mapping):
+        frame_table(source, "the table")  # which looks at shapes
+        columns: Mapping[str, Any] = source
+    elif _is_of(source, "pandas") and hasattr(source, "iloc"):
+        columns = {str(name): source.iloc[:, k] for k, name in enumerate(source.columns)}
+    else:
+        return source
+    import pyarrow
+
+    return pyarrow.table({str(name): _arrow_column(str(name), values) for name, values in columns.items()})
+
+
+def _arrow_column(name: str, values: Any) -> Any:
+    import pyarrow
+
+    given = list(values) if isinstance(values, np.ndarray) and values.ndim > 1 else values
+    with suppress(pyarrow.ArrowException, OverflowError):
+        return pyarrow.array(given, from_pandas=True)
+    listed = [None if is_unknown(value) else value for value in given]  # of several types, or members of an Enum
+    texts = written(object_column(listed))
+    if texts is None:
+        kinds = " and ".join(sorted({type(value).__name__ for value in listed if value is not None}))
+        raise InputError(f"the column {name!r} holds {kinds}, which no engine takes; turn it into strings")
+    return pyarrow.array(texts, pyarrow.string())
+
+
 # -- files ----------------------------------------------------------------------------------------------
 
 
-def is_path(source: Any) -> bool:
-    return isinstance(source, str | os.PathLike)
-
-
-def targets(frames: Sequence[Any], into: Any) -> list[Any]:
-    """The files to write, one a table; None: a table of the kind that came."""
+def targets(frames: Sequence[Any], into: Any, read: Sequence[Any] = ()) -> list[Any]:
+    """The files to write, one a table; None: a table of the kind that came. They can be written, and are none of those
+    that are read: the tables, and what else is `read`."""
     if into is None:
         if any(is_path(one) for one in frames):
             raise SettingError("into", None, "the Parquet file to write, as the tables come from files")
@@ -213,4 +245,12 @@ def targets(frames: Sequence[Any], into: Any) -> list[Any]:
         folder, name = os.path.split(os.path.abspath(path))
         if "://" not in path and not os.path.isdir(folder):
             raise InputError(f"there is no folder {os.path.dirname(path)!r} to write {name!r} into; make it first")
+        taken = read_among(path, [*frames, *read])
+        if taken is not None:
+            raise InputError(f"{path!r} would be written over what is read, {taken!r}; name another file to write")
+        if "://" not in path:
+            with writing(path):
+                try_folder(folder)
+    if len({os.path.realpath(path) for path in listed}) < len(listed):
+        raise SettingError("into", into, "two different files")
     return listed

@@ -25,7 +25,7 @@ import numpy as np
 from safetensors import safe_open
 from safetensors.numpy import save as encode_tensors
 
-from kinfolk.core.files import LIMIT_NAME, most_unpacked, replace_file
+from kinfolk.core.files import LIMIT_NAME, most_unpacked, replace_file, try_folder
 from kinfolk.core.settings import JOBS, NONE, VERBOSE, Settings, check_settings, setting, whole
 from kinfolk.errors import ModelFileError, SettingError, UntrustedError
 
@@ -117,8 +117,10 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     with _naming(path, "cannot write there"):
         target = os.path.realpath(path)
         _refuse_irregular(target)
-        if not os.access(os.path.dirname(target), os.W_OK):
-            raise ModelFileError("the directory does not exist or cannot be written to: create it first")
+        try:
+            try_folder(os.path.dirname(target))
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            raise ModelFileError("the directory does not exist or cannot be written to: create it first") from None
 
 
 def read_model_file(path: str | os.PathLike[str], expected_kind: str | None = None) -> ModelFile:

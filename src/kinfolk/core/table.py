@@ -200,6 +200,11 @@ class Table:
         self.n_rows = n_rows
         self._path, self._line, self._place = path, line, place
 
+    def with_columns(self, columns: Mapping[str, Callable[[], TableColumn]]) -> Table:
+        """The same table with some columns made otherwise."""
+        kept: Any = {"path": self._path, "line": self._line, "place": self._place}
+        return Table(self.name, {**self.columns, **columns}, self.n_rows, **kept)
+
     def column(self, name: str, role: str) -> TableColumn:
         """The column that a setting, `role`, names."""
         if name not in self.columns:
@@ -408,30 +413,48 @@ def check_distinct(table: Table, ids: Sequence[str]) -> None:
         return
     first: dict[str, int] = {}
     row = next(i for i, key in enumerate(ids) if first.setdefault(key, i) != i)
-    before = table.place(first[ids[row]])
-    raise table.fault(f"ids must be distinct; {ids[row]!r} was in {before} already: keep one of them", row)
+    raise repeated_id(table, ids[row], first[ids[row]], row)
+
+
+def repeated_id(table: Table, key: str, first: int, row: int) -> InputError:
+    before = table.place(first)
+    return table.fault(f"ids must be distinct; {key!r} was in {before} already: keep one of them", row)
 
 
 def id_column(table: Table, name: str, role: str) -> TableColumn:
     """A column of ids: strings or whole numbers, none missing."""
     column = table.column(name, role)
-    what = f"column {name!r} ({role})"
-    if column.kind in ("truth", "lists", "other"):
-        raise table.fault(f"{what}: ids must be strings or whole numbers, got {column.dtype}; turn them into strings")
-    gaps = without_value(column)
-    if column.kind == "number" and not gaps.all():
-        example = column.values[~gaps][0]
-        why = f", as pandas makes of whole numbers where one is missing (the first: {table.place(int(gaps.argmax()))})"
-        remedy = ("leave out the rows without an id, then " if gaps.any() else "") + "turn it into int64 or strings"
-        got = f"got fractional numbers like {example}{why if gaps.any() else ''}"
-        raise table.fault(f"{what}: ids must be strings or whole numbers, {got}; {remedy}")
-    if gaps.any():
-        row, count = int(gaps.argmax()), int(gaps.sum())
-        raise table.fault(f"{what}: the id is missing here and in {count - 1} other rows; leave these rows out", row)
+    gaps = np.zeros(0, bool) if column.kind == "other" else without_value(column)
+    gap = int(gaps.argmax()) if gaps.any() else None
+    if column.kind != "number" or not gaps.all():  # without a value the type means little
+        check_id_type(table, name, role, column, gap)
+    if gap is not None:
+        raise missing_ids(table, name, role, gap, int(gaps.sum()))
     for row, value in enumerate(column.values if column.kind == "mixed" else ()):
         if isinstance(value, bool | np.bool_) or not isinstance(value, str | int | np.integer):
+            what = f"column {name!r} ({role})"
             raise table.fault(f"{what}: ids must be strings or whole numbers, got {value!r}; turn it into one", row)
     return column
+
+
+def check_id_type(table: Table, name: str, role: str, column: TableColumn, gap: int | None) -> None:
+    """Refuse ids of another type than strings and whole numbers; `gap`: the first row without one, None: there is
+    none."""
+    wanted = f"column {name!r} ({role}): ids must be strings or whole numbers"
+    if column.kind in ("truth", "lists", "nested", "other"):
+        raise table.fault(f"{wanted}, got {column.dtype}; turn them into strings")
+    if column.kind == "number" and column.type != "int":
+        example = column.values[~without_value(column)][0]
+        why, remedy = "", "turn it into int64 or strings"
+        if gap is not None:
+            why = f", as pandas makes of whole numbers where one is missing (the first: {table.place(gap)})"
+            remedy = f"leave out the rows without an id, then {remedy}"
+        raise table.fault(f"{wanted}, got fractional numbers like {example}{why}; {remedy}")
+
+
+def missing_ids(table: Table, name: str, role: str, row: int, count: int) -> InputError:
+    what = f"column {name!r} ({role}): the id is missing here and in {count - 1} other rows"
+    return table.fault(f"{what}; leave these rows out", row)
 
 
 def _as_strings(ids: TableColumn) -> list[str]:

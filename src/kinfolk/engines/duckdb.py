@@ -6,7 +6,10 @@ import contextlib
 import glob
 import itertools
 import os
+import re
+import shutil
 import tempfile
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -15,24 +18,27 @@ from typing import Any, final
 
 from kinfolk.core.engine import (
     AT_A_TIME,
+    NO_VALUE,
     ROW,
     Beside,
     Engine,
     EngineError,
     Kernel,
     Units,
-    check_columns,
+    check_files,
     literal,
     quoted,
     runs_of,
 )
-from kinfolk.core.files import replacing
+from kinfolk.core.files import refuse_empty, replacing
+from kinfolk.core.frames import as_arrow
 from kinfolk.errors import InputError, SettingError
 
 READERS = {".parquet": "read_parquet", ".pq": "read_parquet", ".csv": "read_csv", ".tsv": "read_csv"}
 PAIRS_AT_A_TIME = 200_000  # runs of a million take two gigabytes
 UNITS_AT_A_TIME = 1_000_000  # rows of blocks of records: some tens of megabytes
 WRITTEN_AT_ONCE = 122_880  # rows that DuckDB keeps together: fewer are written twice
+SIZE = re.compile(r"[1-9][0-9]*(\.[0-9]+)? ?[KMGT]i?B", re.IGNORECASE)
 INSTALL = "pip install 'kinfolk[duckdb]'"
 
 
@@ -55,17 +61,22 @@ class DuckDB(Engine):
     _folder: Any = field(default=None, init=False, repr=False)
     _n_answers: int = field(default=0, init=False, repr=False)
 
+    def __post_init__(self) -> None:
+        if self.memory_limit is not None and not SIZE.fullmatch(str(self.memory_limit)):
+            self._connected(":memory:", {"memory_limit": self.memory_limit}).close()  # DuckDB knows more ways
+
     @property
     def connection(self) -> Any:
         """The connection, made when it is first asked for."""
         if self._connection is None:
             parent = None if self.temp_directory is None else str(self.temp_directory)
             with _told("the temporary folder"):
-                self._folder = tempfile.TemporaryDirectory(prefix="kinfolk-", dir=parent)
-            target = str(self.database) if self.database is not None else f"{self._folder.name}/tables.duckdb"
+                folder = tempfile.mkdtemp(prefix="kinfolk-", dir=parent)
+            self._folder = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)  # where nobody closes it
+            target = str(self.database) if self.database is not None else f"{folder}/tables.duckdb"
             given = {"memory_limit": self.memory_limit, "threads": self.threads}
             settings = {name: value for name, value in given.items() if value is not None}
-            settings |= {"temp_directory": f"{self._folder.name}/spilled", "preserve_insertion_order": True}
+            settings |= {"temp_directory": f"{folder}/spilled", "preserve_insertion_order": True}
             try:
                 with _told("the database"):
                     self._connection = self._connected(target, settings)
@@ -86,7 +97,7 @@ class DuckDB(Engine):
         if self._connection is not None:
             self._connection.close()
         if self._folder is not None:
-            self._folder.cleanup()
+            self._folder()
         self._connection = self._folder = None
 
     def read(self, source: Any, table: str, row: str) -> None:
@@ -98,12 +109,8 @@ class DuckDB(Engine):
             held = source if not hasattr(source, "collect") else source.collect()  # of polars, a lazy one
             if _is_relation(held):
                 held = held.to_arrow_reader() if hasattr(held, "to_arrow_reader") else held.fetch_record_batch()
-            elif isinstance(held, dict):
-                import pyarrow
-
-                held = pyarrow.table(held)
             cursor = self.connection.cursor()
-            cursor.register("kinfolk_given", held)
+            cursor.register("kinfolk_given", as_arrow(held))
             cursor.execute(f"CREATE OR REPLACE TABLE {table} AS {numbered} FROM kinfolk_given")
 
     def view(self, source: Any, table: str, row: str) -> None:
@@ -119,6 +126,8 @@ class DuckDB(Engine):
         found = sorted(glob.glob(path, recursive=True))
         if not found:
             raise InputError(f"there is no file {path!r}; give a path, or a glob such as 'people/*.parquet'")
+        for one in found:
+            refuse_empty(one)
         kinds = {READERS.get(Path(one).suffix.lower()) for one in found}
         if kinds - {"read_parquet"} and kinds - {"read_csv"}:
             first = Path(found[0]).name
@@ -126,8 +135,9 @@ class DuckDB(Engine):
         reader = "read_csv" if kinds == {"read_csv"} else "read_parquet"
         options = ", all_varchar = true, header = true" if reader == "read_csv" else ""
         columns = [self.columns(f"SELECT * FROM {reader}({literal(one)}{options})") for one in found]
-        for name, own in zip(found[1:], columns[1:], strict=True):
-            check_columns(name, own, found[0], columns[0])
+        check_files(found, columns)
+        if any(kind in NO_VALUE for own in columns for kind in own.values()):
+            options += ", union_by_name = true"  # else types are those of the first file
         return f"{reader}([{', '.join(map(literal, found))}]{options})"
 
     def run(self, statement: str) -> None:

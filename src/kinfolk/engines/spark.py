@@ -38,6 +38,7 @@ from kinfolk.core.engine import (
     refuse_missing,
     rows_with,
 )
+from kinfolk.core.frames import as_arrow
 from kinfolk.engines.spark_labelled import CODECS, Files, LabelledFiles, LabelledRuns, runs_begin
 from kinfolk.errors import InputError, SettingError
 
@@ -702,7 +703,7 @@ def _as_arrow(source: Any) -> Any:
     """Frames in memory as Arrow tables."""
     import pyarrow
 
-    held = source.collect() if hasattr(source, "collect") else source  # of polars, a lazy one
+    held = as_arrow(source.collect() if hasattr(source, "collect") else source)  # of polars, a lazy one
     if isinstance(held, pyarrow.Table | dict):
         return pyarrow.table(held)
     if type(held).__module__.partition(".")[0] == "pandas":

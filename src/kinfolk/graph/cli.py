@@ -22,6 +22,7 @@ from kinfolk.cli.options import (
     ModelOptions,
     Trust,
     check_going_on,
+    check_output,
     check_parquet_output,
     checked,
     class_weights,
@@ -358,7 +359,7 @@ def predict(
 
     one_of_these(known, known_ids, forced)
     files = [*nodes, *(link_file(text)[1] for text in edges or ())]
-    refuse_overwriting(output, "--output", model, *files, known_ids, only)
+    check_output(output, "--output", model, *files, known_ids, only)
     engine = engine_of(where, jobs)
     labeller = _load(model, jobs, trust)
     if engine is not None:

@@ -7,14 +7,16 @@ counted and told, or refused.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from kinfolk.collective.aggregates_sql import Links, make_links, reversed_links
 from kinfolk.core.engine import ROW, Engine, quoted
-from kinfolk.core.table import TRUTH, Table, TableColumn, frame_table, id_column, is_lists
+from kinfolk.core.engine_ids import check_ids as check_ids
+from kinfolk.core.engine_ids import head as head
+from kinfolk.core.table import TRUTH, Table, is_lists
 from kinfolk.errors import InputError, SettingError
 from kinfolk.graph.links import LeftOut, LinkRules
 from kinfolk.graph.table_graphs import LinkColumns, _mismatch
@@ -25,29 +27,8 @@ LARGEST = "1.7976931348623157e308"
 IDS = "kf_ids"  # of nodes: `kf_row` and `id`
 
 
-def head(engine: Engine, table: str, name: str, *but: str) -> Table:
-    """The columns of a table, each with one value to know its type by, read when it is asked for."""
-
-    def column(one: str) -> Callable[[], TableColumn]:
-        return lambda: frame_table(engine.arrow(f"SELECT {quoted(one)} FROM {table} LIMIT 1"), name).column(one, one)
-
-    return Table(name, {one: column(one) for one in engine.columns(table) if one not in but}, 0)
-
-
 def source_name(source: Any, otherwise: str) -> str:
     return str(source) if isinstance(source, str | Path) else otherwise
-
-
-def check_ids(engine: Engine, table: str, row: str, named: Table, column: str, role: str) -> None:
-    """Refuse a column of ids that is not there, has another type, or misses some."""
-    id_column(named, column, role)
-    missing = f"{quoted(column)} IS NULL OR concat({quoted(column)}, '') = ''"
-    if not is_text(engine, table, column):
-        missing = f"{quoted(column)} IS NULL"
-    count, first = engine.rows(f"SELECT count(*), min({row}) FROM {table} WHERE {missing}")[0]
-    if count:
-        what = f"column {column!r} ({role}): the id is missing here and in {count - 1} other rows"
-        raise named.fault(f"{what}; leave these rows out", int(first))
 
 
 def is_text(engine: Engine, table: str, column: str) -> bool:

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from kinfolk.core.engine import ROW, Engine
-from kinfolk.core.frames import OpenedFrame, Values, is_path, opened, targets
+from kinfolk.core.files import is_path
+from kinfolk.core.frames import OpenedFrame, Values, opened, targets
 from kinfolk.core.settings import whole
 from kinfolk.errors import InputError, SettingError
 from kinfolk.graph.graph import Graph
@@ -175,7 +176,7 @@ def _predicted_in(engine: Engine, model: Any, nodes: Any, edges: Any, asked: Ask
     from kinfolk.graph.in_engine import LABELS, check_in_pieces, levels_of
 
     check_in_pieces(model, asked.known, asked.forced)
-    (target,) = targets([nodes], asked.into)
+    (target,) = targets([nodes], asked.into, _several(edges))
     held = None if target is not None or is_path(nodes) or engine.is_own(nodes) else opened(nodes, "nodes")
     classes, new = model.labels_, asked.new
     if held is not None:
@@ -222,8 +223,12 @@ def _graph(nodes: Any, edges: Any, columns: GraphColumns, most_links: int | None
 
 def _refuse_files(nodes: Any, edges: Any) -> None:
     """What an engine alone reads."""
-    several = list(edges.values()) if isinstance(edges, dict) else edges
-    listed = several if isinstance(several, list | tuple) else [several]
-    path = next((one for one in (nodes, *listed) if is_path(one)), None)
+    path = next((one for one in (nodes, *_several(edges)) if is_path(one)), None)
     if path is not None:
         raise InputError(f"expected a table; got the path {str(path)!r}; use `kf.read_tables`, or {ENGINE}")
+
+
+def _several(edges: Any) -> list[Any]:
+    """The tables of links that were given: one, a list of them, or some by the names of relations."""
+    several = list(edges.values()) if isinstance(edges, dict) else edges
+    return list(several) if isinstance(several, list | tuple) else [several]

@@ -19,13 +19,13 @@ from kinfolk.core.frames import Values, opened
 from kinfolk.core.table import frame_table
 from kinfolk.errors import InputError, SettingError
 from kinfolk.inference.clustering import LARGEST, Constraints, agglomerate, single_link
-from kinfolk.linking.blocking import blocked
+from kinfolk.linking.blocking import within
 from kinfolk.linking.certain import Always, Decided, as_certain, with_room
 from kinfolk.linking.clustered import membership, pair_frame, records_for, refuse_files
 from kinfolk.linking.clusterers import AverageLink, BestLink, Clusterer, CompleteLink, OneToMany, OneToOne, SingleLink
 from kinfolk.linking.comparisons import with_bests
 from kinfolk.linking.mentions import Mentions, pair_keys, pairs_of
-from kinfolk.linking.records import WHOLE, numbered
+from kinfolk.linking.records import EXACT, WHOLE, numbered
 
 Array = NDArray[Any]
 log = logging.getLogger("kinfolk")
@@ -173,12 +173,11 @@ class Additions:
     also: NDArray[np.int32]
 
 
-def add(linker: Any, items: Mentions, base: Base) -> Additions:
-    """`items` are those of the base and then the new ones, without pairs."""
+def add(linker: Any, items: Mentions, base: Base, limit: int | None = None) -> Additions:
+    """`items` are those of the base and then the new ones, without pairs; `limit`: how many of these there may be."""
     check_training(linker)
     largest = int(np.bincount(base.clusters, minlength=1).max())
-    paired, report = blocked(items, linker.blocking, n_jobs=linker.n_jobs, after=base.n)
-    log.info("%s", report)
+    paired = within(limit, items, linker.blocking, linker.n_jobs, after=base.n)
     return added(linker, with_bests(paired, linker.pair_set_.features), base, suited(linker.clusterer_, largest))
 
 
@@ -332,7 +331,7 @@ def link_frames(
         if pairs:
             raise SettingError.saying("`pairs` cannot be had from an engine; leave it out, or the engine")
         return link_frames_in(linker.engine, linker, new, base, id, columns, into, limit)
-    refuse_files((new, base), into, limit)
+    refuse_files((new, base), into)
     if not 0 <= least <= 1:
         raise SettingError("least", least, "a probability from 0 to 1")
     given, old = opened(new, "new"), opened(base, "base")
@@ -342,7 +341,7 @@ def link_frames(
     own = Base(numbered(names))
     both = records_for(linker, old.readable, given.readable, id)
     _check_apart(both, id)
-    found = add(linker, replace(both, first_table=None), own)
+    found = add(linker, replace(both, first_table=None), own, limit)
     fresh = slice(own.n, None)
     shown = _cluster_names(found, own, names, whole)
     also = [None if k < 0 else str(shown[k]) for k in found.also[fresh]]
@@ -357,14 +356,29 @@ def link_frames(
 
 
 def _named_clusters(base: Any, column: str) -> tuple[list[str], bool]:
-    """The cluster of each record of the base, as a name; and whether they are whole numbers by their type."""
+    """The cluster of each record of the base, as a name; and whether they are whole numbers: by their type, or floats
+    as pandas makes of these."""
     table = frame_table(base, "base")
-    kind = table.column(column, "cluster").kind
+    found = table.column(column, "cluster")
     names = table.names(column, "cluster")
     if None in names:
-        row = names.index(None)
-        raise table.fault(f"no cluster in column {column!r}: every record of the base must be in one", row)
-    return [str(name) for name in names], kind == "whole" or not names
+        raise table.fault(no_cluster(column), names.index(None))
+    if found.kind == "number":
+        values = np.asarray(found.values, np.float64)
+        odd = np.flatnonzero((np.floor(values) != values) | (np.abs(values) > EXACT))
+        if len(odd):
+            raise table.fault(odd_cluster(column, float(values[odd[0]])), int(odd[0]))
+    return [str(name) for name in names], found.kind in ("whole", "number") or not names
+
+
+def no_cluster(column: str) -> str:
+    return f"no cluster in column {column!r}: every record of the base must be in one"
+
+
+def odd_cluster(column: str, value: float) -> str:
+    """Of a float that is not whole, or so large that others are lost between it and the next."""
+    remedy = "turn clusters into whole numbers or strings"
+    return f"the cluster in column {column!r} is {value!r}, and floats must be whole, up to {EXACT}; {remedy}"
 
 
 def _check_apart(both: Mentions, id: str | None) -> None:

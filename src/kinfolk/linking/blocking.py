@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.core.data import Column
+from kinfolk.core.settings import whole
 from kinfolk.core.threads import even_bounds, resolve_jobs, run_chunks
 from kinfolk.errors import InputError, SettingError
 from kinfolk.linking.keys import keys_of, parse_key
@@ -323,6 +324,7 @@ def as_rules(given: Any) -> list[Blocking]:
 
 AT_A_TIME = 1 << 22  # candidates worked on together: some hundred megabytes whatever the whole is
 GIANT = ("keep", "skip")
+MOST_PAIRS = 200_000_000
 ALL_PAIRS = 2_000_000  # without rules so many pairs are compared, at most
 
 
@@ -385,6 +387,29 @@ class BlockingReport:
         return "\n".join([head, *lines])
 
 
+class TooManyPairs(InputError):
+    """Rules would make more pairs than a setting allows."""
+
+    def __init__(self, found: str, allowed: int, setting: str = "max_pairs") -> None:
+        skipped = ", leave out giant blocks with `giant='skip'`," if setting == "max_pairs" else ""
+        remedy = f"narrow the rules{skipped} or raise `{setting}`"
+        super().__init__(f"{found}, where `{setting}` allows {allowed:,}; {remedy}")
+        self.found = found
+
+
+def within(limit: int | None, items: Mentions, rules: Any, n_jobs: int | None, after: int = 0) -> Mentions:
+    """The items with the pairs of rules, as `blocked` gives them, of which there may be so many by the setting `limit`;
+    None: as many as there may be anyway."""
+    most = MOST_PAIRS if limit is None else limit
+    whole(0).check("limit", most)
+    try:
+        found, report = blocked(items, rules, max_pairs=most, n_jobs=n_jobs, after=after)
+    except TooManyPairs as error:
+        raise TooManyPairs(error.found, most, "limit") from None
+    log.info("%s", report)
+    return found
+
+
 def block(items: Mentions, rules: Any = None, **settings: Any) -> Mentions:
     """The items with every pair that at least one of the rules brings together; settings as in `blocked`."""
     return blocked(items, rules, **settings)[0]
@@ -396,7 +421,7 @@ def blocked(
     *,
     max_block: int = 1_000_000,
     giant: str = "keep",
-    max_pairs: int = 200_000_000,
+    max_pairs: int = MOST_PAIRS,
     n_jobs: int | None = None,
     after: int = 0,
 ) -> tuple[Mentions, BlockingReport]:
@@ -410,7 +435,7 @@ def blocked(
     after       only pairs in which the later item has this number or a higher one: new items after old ones
     """
     if rules is None:
-        return _every_pair(items, after)
+        return _every_pair(items, after, max_pairs)
     one_of("giant", giant, GIANT)
     at_least("max_block", max_block, 1)
     listed, jobs = as_rules(rules), resolve_jobs(n_jobs)
@@ -420,8 +445,7 @@ def blocked(
     total = sum(one.total for one in found)
     if total > max_pairs:
         shares = ", ".join(f"{rule}: {one.total:,}" for rule, one in zip(listed, found, strict=True))
-        remedy = "narrow the rules, leave out giant blocks with `giant='skip'`, or raise `max_pairs`"
-        raise InputError(f"up to {total:,} pairs ({shares}), where `max_pairs` allows {max_pairs:,}; {remedy}")
+        raise TooManyPairs(f"up to {total:,} pairs ({shares})", max_pairs)
     cost = np.concatenate([[0], np.cumsum(sum((one.costs(items.n_items) for one in found), np.zeros(items.n_items)))])
     bounds = even_bounds(cost.astype(np.int64), -(-total // AT_A_TIME)) if total else np.zeros(1, np.int64)
 
@@ -454,8 +478,10 @@ def wide_rules(items: Mentions) -> str:
     return f"'sorted({best}, 10)' or 'rare({best}, 50)'"
 
 
-def _every_pair(items: Mentions, after: int) -> tuple[Mentions, BlockingReport]:
+def _every_pair(items: Mentions, after: int, max_pairs: int) -> tuple[Mentions, BlockingReport]:
     possible, first = items.n_possible_pairs - after * (after - 1) // 2, items.first_table
+    if possible > max_pairs:
+        raise TooManyPairs(f"{possible:,} pairs are possible", max_pairs)
     if possible > ALL_PAIRS:
         remedy = f"give blocking rules, such as {wide_rules(items)}"
         raise InputError(f"{possible:,} pairs are possible, too many to compare all of them; {remedy}")

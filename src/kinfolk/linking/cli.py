@@ -13,6 +13,7 @@ from kinfolk.cli.options import (
     EngineOptions,
     Jobs,
     check_going_on,
+    check_output,
     counted_warnings,
     engine_of,
     examples,
@@ -218,9 +219,9 @@ def cluster(
 
     if not 0 <= least <= 1:
         raise SettingError.saying(f"--least must be a probability from 0 to 1; got {least}")
-    refuse_overwriting(output, "--output", *read_by(source), pairs, must_link, cannot_link)
+    refuse_overwriting(output, "--output", *read_by(source), model, pairs, must_link, cannot_link)
     if pairs is not None:
-        refuse_overwriting(pairs, "--pairs", *read_by(source), must_link, cannot_link)
+        refuse_overwriting(pairs, "--pairs", *read_by(source), model, must_link, cannot_link)
     check_source(source)
     check_going_on(checkpoint, *read_by(source), model, output, pairs, must_link, cannot_link, quiet=quiet)
     engine = engine_of(tables, jobs)
@@ -231,8 +232,11 @@ def cluster(
         with engine, logged_as_it_goes(not quiet, progress=True):
             cluster_with(engine, model, source, clustering, output, limit, jobs)
         return
+    check_output(output, "--output")
+    if pairs is not None:
+        check_output(pairs, "--pairs")
     if limit is not None:
-        raise SettingError.saying("--limit needs --engine duckdb or spark")
+        raise SettingError.saying("--limit needs --engine duckdb or spark; in memory it is --max-pairs")
     table = read_whole(source, output, as_json) if all_columns else None
     linker, items, report = loaded(model, source, clustering, jobs)
     must, cannot = (None if file is None else read_id_pairs(file, items) for file in (must_link, cannot_link))

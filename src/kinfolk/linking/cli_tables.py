@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kinfolk.cli.options import Jobs, check_parquet_output, examples, given_options, names_in, refuse_overwriting
+from kinfolk.cli.options import Jobs, check_output, check_parquet_output, examples, given_options, names_in
 from kinfolk.errors import SettingError
 from kinfolk.linking.cli_files import (
     ClusterOptions,
@@ -148,9 +148,9 @@ def link(
     from kinfolk.linking.cluster_files import json_lines
     from kinfolk.linking.table_files import TableFile
 
-    refuse_overwriting(output, "--output", base, records, pairs)
+    check_output(output, "--output", model, base, records, pairs)
     if pairs is not None:
-        refuse_overwriting(pairs, "--pairs", base, records)
+        check_output(pairs, "--pairs", model, base, records)
     if base == records:
         raise SettingError.saying(f"--base and --records are two tables; got {base} twice")
     linker = load_model(model, kind="mentions").set_params(n_jobs=jobs)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from kinfolk.core.frames import OpenedFrame, Values, opened
 from kinfolk.core.table import frame_table
 from kinfolk.errors import InputError, SettingError
-from kinfolk.linking.blocking import as_rules
+from kinfolk.linking.blocking import as_rules, within
 from kinfolk.linking.certain import as_certain
 from kinfolk.linking.clusterers import ConstraintsError
 from kinfolk.linking.mentions import Mentions
@@ -135,7 +135,7 @@ def cluster_frame(
             raise SettingError.saying(f"`{beyond}` cannot be had from an engine; leave it out, or the engine")
         return cluster_frame_in(linker.engine, linker, frame, other, id, answer, limit)
     named, columns = answer.named_by, (answer.cluster, answer.probability)
-    refuse_files((frame, other), answer.into, limit)
+    refuse_files((frame, other), answer.into)
     if not 0 <= least <= 1:
         raise SettingError("least", least, "a probability from 0 to 1")
     names = ("records",) if other is None else ("first", "second")
@@ -143,6 +143,8 @@ def cluster_frame(
     for one in given:
         one.check_free(cluster=columns[0], probability=columns[1])
     items = records_for(linker, given[0].readable, None if other is None else given[1].readable, id)
+    if items.n_items > 1:
+        items = within(limit, items, linker.blocking, linker.n_jobs)
     try:
         paired, probability, clusters = linker.linked(items, must_link, cannot_link)
     except ConstraintsError as error:
@@ -158,15 +160,14 @@ def cluster_frame(
     return (made, pair_frame(given[0], paired, probability, clusters, least)) if pairs else made
 
 
-def refuse_files(frames: Sequence[Any], into: Any, limit: int | None) -> None:
+def refuse_files(frames: Sequence[Any], into: Any) -> None:
     """What an engine alone can do."""
     remedy = "give the linker an engine: `linker.set_params(engine=kf.DuckDB())`"
     path = next((one for one in frames if isinstance(one, str | PathLike)), None)
     if path is not None:
         raise InputError(f"expected a table; got the path {str(path)!r}; read it first, or {remedy}")
-    if into is not None or limit is not None:
-        name = "into" if into is not None else "limit"
-        raise SettingError(name, into if into is not None else limit, "None in memory", remedy)
+    if into is not None:
+        raise SettingError("into", into, "None in memory", remedy)
 
 
 def pair_frame(given: OpenedFrame, items: Mentions, probability: Array, clusters: Array, least: float = 0.0) -> Any:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from kinfolk.core.data import Column
 from kinfolk.core.engine import ROW, Engine, literal, quoted
+from kinfolk.core.engine_ids import check_distinct_ids, check_ids, head
 from kinfolk.errors import InputError
 from kinfolk.linking.mentions import Attribute, Mentions
 from kinfolk.linking.nested import nested_column
@@ -80,16 +81,10 @@ def _check_ids(engine: Engine, table: str, word: str, id: str | None) -> None:
     if id not in engine.columns(table):
         known = ", ".join(repr(one) for one in engine.columns(table) if one != ROW)
         raise InputError(f"{word}: there is no column {id!r} (id), only {known}; name it with `id=...`, or `id=None`")
-    name = quoted(id)
-    missing = engine.rows(f"SELECT {ROW} FROM {table} WHERE {name} IS NULL ORDER BY {ROW} LIMIT 1")
-    if missing:
-        raise InputError(f"{word}: row {missing[0][0]} has no id in column {id!r}; every record needs one")
-    twice = engine.rows(
-        f"SELECT {name}, min({ROW}), max({ROW}) FROM {table} GROUP BY {name} HAVING count(*) > 1 ORDER BY 3 LIMIT 1"
-    )
-    if twice:
-        key, one, other = twice[0]
-        raise InputError(f"{word}: ids must be distinct; {key!r} is in rows {one} and {other}: keep one of them")
+    named = head(engine, table, word, ROW)
+    if _kinds(engine, table)[id] != "date":  # records' dates are texts
+        check_ids(engine, table, ROW, named, id, "id")
+    check_distinct_ids(engine, table, ROW, named, id)
 
 
 def _kinds(engine: Engine, table: str) -> dict[str, str]:

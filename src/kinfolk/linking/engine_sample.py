@@ -12,6 +12,7 @@ from typing import Any
 
 from kinfolk.core.engine import ROW, Engine, literal, quoted
 from kinfolk.errors import InputError, SettingError
+from kinfolk.linking.blocking import as_rules
 from kinfolk.linking.blocking_sql import BlockingTables
 from kinfolk.linking.engine_records import RecordTables
 from kinfolk.linking.in_engine import LIMIT
@@ -46,13 +47,16 @@ def sample_records(
     if cluster is None and blocking is None:
         remedy = "give the rules of the linker, such as `blocking=['key(postcode)']`"
         raise SettingError("cluster", None, "the column of true clusters, or rules beside it", remedy)
+    rules = None if blocking is None else as_rules(blocking)
     fields = [] if cluster is None else [cluster]
     needed = fields if blocking is None or cluster is not None else None
     tables = RecordTables.read(engine, [source], id, needed)
+    if rules is not None:  # wrong ones are told of small tables too, which no rule looks at
+        BlockingTables.of(engine, tables.given[0], rules, id)
     n = tables.sizes[0]
     if n > most:
         chosen = (
-            _clusters(tables, cluster, most / n, seed) if cluster is not None else _drawn(tables, blocking, most, seed)
+            _clusters(tables, cluster, most / n, seed) if cluster is not None else _drawn(tables, rules, most, seed)
         )
         engine.make("kf_chosen", chosen)
         query = f"SELECT g.* FROM {tables.given[0]} g JOIN kf_chosen c ON c.{ROW} = g.{ROW} ORDER BY g.{ROW}"

@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 
 from kinfolk.core.components import components
 from kinfolk.core.engine import ROW, Engine, quoted
-from kinfolk.core.frames import OpenedFrame, is_path, opened, targets
+from kinfolk.core.files import is_path
+from kinfolk.core.frames import OpenedFrame, opened, targets
 from kinfolk.core.sending import Sent
 from kinfolk.errors import InputError, SettingError
 from kinfolk.inference.clustering import log_odds
@@ -34,6 +35,7 @@ from kinfolk.linking.comparisons import best_values, within_best_of
 from kinfolk.linking.engine_records import BEST, RecordTables, mentions_of
 from kinfolk.linking.mentions import Mentions
 from kinfolk.linking.probabilities import RANKS
+from kinfolk.linking.training import tell_closure
 
 Array = NDArray[Any]
 log = logging.getLogger("kinfolk")
@@ -254,15 +256,28 @@ def _make_clusters(tables: RecordTables, compared: Compared) -> None:
         f"CASE WHEN p.alone THEN {alone} ELSE p.surely END AS probability "
         f"FROM ({every}) p JOIN kf_firsts f ON f.first = p.first LEFT JOIN ({best}) b ON b.node = p.{ROW}",
     )
+    _tell_closure(engine, compared.linker.model.rules is not None)
     engine.drop("kf_firsts", "kf_placed", "kf_inside", "kf_scored")
+
+
+def _tell_closure(engine: Engine, ruled: bool) -> None:
+    """How many pairs closure added to all that there were: the candidates, and those that rules put together."""
+    of_runs, compared = engine.rows("SELECT coalesce(sum(before), 0), coalesce(sum(compared), 0) FROM kf_placed")[0]
+    candidates = engine.rows("SELECT count(*) FROM kf_scored")[0][0]
+    if ruled:
+        inside = "SELECT count(*) FROM kf_inside i JOIN kf_scored s ON s.low = i.low AND s.high = i.high"
+        candidates += of_runs - engine.rows(inside)[0][0]
+    tell_closure(int(candidates), int(candidates + compared - of_runs))
 
 
 def placed() -> Any:
     """The schema of records in components: the first of its cluster, how surely it belongs to it, whether it is alone
-    there (then as far as the pairs within the component say)."""
+    there (then as far as the pairs within the component say); the first record of a run says how many pairs there were
+    before closure, and with it."""
     import pyarrow
 
-    return pyarrow.schema([(ROW, "int64"), ("first", "int64"), ("surely", "float64"), ("alone", "bool")])
+    counts = [("before", "int64"), ("compared", "int64")]
+    return pyarrow.schema([(ROW, "int64"), ("first", "int64"), ("surely", "float64"), ("alone", "bool"), *counts])
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,11 +290,15 @@ class ComponentClusters:
         import pyarrow
 
         items, _ = self.compared.items(records, pairs)
-        paired, probability, found = self.compared.linker.model.linked(items)
+        paired, probability, found, n_before = self.compared.linker.model._linked_part(items)
         rows = records.column(ROW).to_numpy()
         first = np.unique(found, return_index=True)[1]
         surely, alone = membership(paired, probability, found), np.bincount(found)[found] == 1
-        return pyarrow.table({ROW: rows, "first": rows[first[found]], "surely": surely, "alone": alone}, placed())
+        pairs = {"before": np.zeros(len(rows), np.int64), "compared": np.zeros(len(rows), np.int64)}
+        if len(rows):
+            pairs["before"][0], pairs["compared"][0] = n_before, paired.n_pairs
+        made = {ROW: rows, "first": rows[first[found]], "surely": surely, "alone": alone}
+        return pyarrow.table({**made, **pairs}, placed())
 
 
 def check_in_pieces(linker: Any) -> None:

@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from kinfolk.core.components import components
 from kinfolk.core.engine import ROW, Engine, quoted
-from kinfolk.core.frames import is_path, opened, targets
+from kinfolk.core.files import is_path
+from kinfolk.core.frames import opened, targets
 from kinfolk.errors import InputError, SettingError
 from kinfolk.inference.clustering import log_odds
-from kinfolk.linking.additions import Base, added, check_training, suited
+from kinfolk.linking.additions import Base, added, check_training, no_cluster, odd_cluster, suited
 from kinfolk.linking.blocking_sql import BlockingTables
 from kinfolk.linking.clustered import membership, needed_fields
 from kinfolk.linking.clusterers import Clusterer
@@ -34,6 +35,7 @@ from kinfolk.linking.in_engine import (
     scored,
     with_best_values,
 )
+from kinfolk.linking.records import EXACT
 
 log = logging.getLogger("kinfolk")
 HOME = "kf_home"  # of a record of the base, the first row of its cluster
@@ -52,7 +54,7 @@ def link_frames_in(
     """What `Linker.link` answers where it has an engine."""
     check_training(linker)
     check_in_pieces(linker)
-    target = targets([new], into)[0]
+    target = targets([new], into, [base])[0]
     held = None if target is not None or is_path(new) or engine.is_own(new) else opened(new, "new")
     sources = [base, new if held is None else held.readable]
     tables = RecordTables.read(engine, sources, id, needed_fields(linker), ("base", "new"))
@@ -88,10 +90,13 @@ def _check(tables: RecordTables, columns: Sequence[str]) -> None:
     cluster = quoted(columns[0])
     if columns[0] not in engine.columns(base):
         raise InputError(f"base: there is no column {columns[0]!r} (cluster); name it with `cluster=...`")
-    missing = engine.rows(f"SELECT {ROW} FROM {base} WHERE {cluster} IS NULL ORDER BY {ROW} LIMIT 1")
+    floats = _is_float(engine, base, cluster)
+    absent = f"{cluster} IS NULL" + (f" OR isnan(CAST({cluster} AS DOUBLE))" if floats else "")
+    missing = engine.rows(f"SELECT {ROW} FROM {base} WHERE {absent} ORDER BY {ROW} LIMIT 1")
     if missing:
-        row = missing[0][0]
-        raise InputError(f"base: row {row} has no cluster in column {columns[0]!r}: every record of the base must")
+        raise InputError(f"base, row {missing[0][0]}: {no_cluster(columns[0])}")
+    if floats:
+        _make_whole(engine, base, columns[0])
     if len({*columns}) < len(columns):
         raise SettingError.saying(f"new columns must have different names; got {', '.join(columns)}")
     for name in columns:
@@ -105,6 +110,27 @@ def _check(tables: RecordTables, columns: Sequence[str]) -> None:
     if twice:
         remedy = "leave it out, or give it another id"
         raise InputError(f"new: the record {twice[0][0]!r} is in the base already; {remedy}")
+
+
+def _is_float(engine: Engine, table: str, column: str) -> bool:
+    import pyarrow
+
+    kind = engine.arrow(f"SELECT {column} FROM {table} LIMIT 0").schema.field(0).type
+    return bool(pyarrow.types.is_floating(kind) or pyarrow.types.is_decimal(kind))
+
+
+def _make_whole(engine: Engine, table: str, cluster: str) -> None:
+    """Clusters that are floats as the whole numbers they are."""
+    value = f"CAST({quoted(cluster)} AS DOUBLE)"
+    odd = engine.rows(
+        f"SELECT {ROW}, {value} FROM {table} WHERE floor({value}) <> {value} OR abs({value}) > {EXACT} "
+        f"ORDER BY {ROW} LIMIT 1"
+    )
+    if odd:
+        raise InputError(f"base, row {odd[0][0]}: {odd_cluster(cluster, float(odd[0][1]))}")
+    kept = [quoted(one) for one in engine.columns(table) if one != cluster]
+    whole = f"CAST({quoted(cluster)} AS BIGINT) AS {quoted(cluster)}"
+    engine.make(table, f"SELECT {', '.join([*kept, whole])} FROM {table}")
 
 
 def _make_homes(tables: RecordTables, cluster: str, clusterer: Clusterer) -> Clusterer:

@@ -99,6 +99,7 @@ from kinfolk.linking.training import (
     learned_shares,
     still_to_learn,
     train_rounds,
+    with_closure,
 )
 from kinfolk.linking.unlabelled import field_matches
 from kinfolk.report.page import PathLike, check_report
@@ -422,7 +423,7 @@ class Linker(Guarded):
 
         must_link, cannot_link   pairs of items (m, 2) that have to be, or must not be, together, by number or by name
         """
-        paired, score = self._compared(items)
+        paired, score, _ = self._compared(items)
         value = self._value(paired, score)
         return self._clusters(self.clusterer_, paired, value, must_link, cannot_link)
 
@@ -432,7 +433,7 @@ class Linker(Guarded):
         These are the candidates, pairs that `rules` put together and, with `closure`, the pairs inside likely clusters
         that blocking left out.
         """
-        paired, score = self._compared(items)
+        paired, score, _ = self._compared(items)
         return paired, self._probability(paired, score)
 
     def _comparing_on(self, checkpoint: str | os.PathLike[str] | None, items: Mentions) -> Any:
@@ -442,18 +443,19 @@ class Linker(Guarded):
         self._require_fitted()
         return going_on(checkpoint, self, learned(self), items, seeded=False)
 
-    def _compared(self, items: Mentions) -> tuple[Mentions, NDArray[np.float64]]:
-        """The same with log-odds."""
+    def _compared(self, items: Mentions, told: bool = True) -> tuple[Mentions, NDArray[np.float64], int]:
+        """The same with log-odds, and how many pairs there were before closure, which is told."""
         self._require_fitted()
         paired = with_bests(self.candidates(items), self.pair_set_.features)
         if self.rules is not None:
             paired = self._decided(paired).with_pairs()
         coded = self.pair_set_.coder(paired)  # what is done once an item is done once for all pairs
-        score = self._log_odds(paired, coded)
+        score, n_before = self._log_odds(paired, coded), paired.n_pairs
         if self._closes:
             threshold, jobs = min(self.clusterer_.threshold, 0.5), resolve_jobs(self.n_jobs)
-            paired, score = closed(paired, score, lambda more: self._log_odds(more, coded), threshold, jobs)
-        return paired, score
+            close = closed if told else with_closure
+            paired, score = close(paired, score, lambda more: self._log_odds(more, coded), threshold, jobs)
+        return paired, score, n_before
 
     def linked(
         self,
@@ -469,10 +471,21 @@ class Linker(Guarded):
                      behind the last of them. It stays there; delete it once what came of it is saved
         """
         with self._comparing_on(checkpoint, items):
-            paired, score = self._compared(items)
+            paired, score, _ = self._compared(items)
+        return paired, *self._clustered(paired, score, must_link, cannot_link)
+
+    def _linked_part(self, items: Mentions) -> tuple[Mentions, NDArray[np.float64], NDArray[np.int32], int]:
+        """As `linked`, of items among others; and how many pairs there were before closure."""
+        paired, score, n_before = self._compared(items, told=False)
+        return paired, *self._clustered(paired, score, None, None), n_before
+
+    def _clustered(
+        self, paired: Mentions, score: Array, must_link: ArrayLike | None, cannot_link: ArrayLike | None
+    ) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+        """The probabilities of pairs and the clusters, from log-odds."""
         probability = self._probability(paired, score)
         value = self._value(paired, score) if self.clusterer_.of_shares else probability
-        return paired, probability, self._clusters(self.clusterer_, paired, value, must_link, cannot_link)
+        return probability, self._clusters(self.clusterer_, paired, value, must_link, cannot_link)
 
     def cluster(
         self,
@@ -564,8 +577,9 @@ class Linker(Guarded):
         must_link, cannot_link  as in `predict`
         into                    with an `engine`: a Parquet file to write (of two tables, two), in the place of an
                                 answer. With an engine tables may be files, too: "people/*.parquet", "people.csv"
-        limit                   with an `engine`: how many candidate pairs there may be, two billion by default; more
-                                are refused before one is made, with the rule that makes most of them
+        limit                   how many candidate pairs there may be, by default 200 million in memory and two billion
+                                with an `engine`; more are refused before one is made, with what each rule makes, or
+                                the rule that makes most
 
         The probability of a record is the mean over its compared pairs with the other records of its cluster; of one
         that is alone, 1 minus the highest of any of its pairs.
@@ -595,7 +609,7 @@ class Linker(Guarded):
         cluster             the column of clusters: that of the base, and the new one
         probability, also   names of the other two new columns
         id, pairs, least    as in `cluster_frame`; names of records that both tables number are "first:0" and "second:0"
-        into, limit         as in `cluster_frame`, with an `engine`
+        into, limit         as in `cluster_frame`; `into` with an `engine`
 
         A record joins the cluster of the base that the clusterer finds nearest, or makes new clusters with other new
         ones; two clusters of the base are never joined. Only pairs with a new record are compared.

@@ -18,7 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.core.arrow_files import globbed, one_table
 from kinfolk.core.data import Column, is_unknown
+from kinfolk.core.engine import check_files
 from kinfolk.core.files import Source, checked_utf8, read_bytes
 from kinfolk.core.frames import distinct_columns, from_stream
 from kinfolk.core.table import (
@@ -34,7 +36,8 @@ from kinfolk.core.table import (
     id_column,
     is_lists,
     listed,
-    parquet_table,
+    object_column,
+    parquet_frame,
     strings,
     written,
 )
@@ -309,8 +312,9 @@ def records_from_frames(
     return _mentions(given, columns, None if truth is None else lambda ids: _frame(truth, "truth"))
 
 
-def _frame(frame: Any, name: str) -> Table:
-    """A frame whose dates are written out as strings; columns of lists and of vectors are of the kind "nested"."""
+def _frame(frame: Any, name: str, path: str | None = None) -> Table:
+    """A frame, of a file if there is a path, whose dates are written out as strings; columns of lists and of vectors
+    are of the kind "nested"."""
     if is_lists(frame):
         lists = {key: values for key, values in frame.items() if is_nested(values)}
         flat = {key: [None] * len(one) if key in lists else _days_written(one) for key, one in frame.items()}
@@ -321,19 +325,28 @@ def _frame(frame: Any, name: str) -> Table:
     dates = [key for key, dtype in whole.schema.items() if dtype in (nw.Date, nw.Datetime)]
     days = whole.with_columns(*(whole.get_column(key).dt.to_string("%Y-%m-%d") for key in dates))
     series = {key: whole.get_column(key) for key, dtype in whole.schema.items() if dtype in (nw.List, nw.Array)}
-    objects = (whole.get_column(key) for key, dtype in whole.schema.items() if dtype == nw.Object)
-    series |= {one.name: one for one in objects if is_nested(one.to_list())}
-    return _with_nested(frame_table(days, name), series, lambda one: one.to_list())
+    objects = {key: whole.get_column(key) for key, dtype in whole.schema.items() if dtype == nw.Object}
+    series |= {key: one for key, one in objects.items() if is_nested(one.to_list())}
+    table = _with_nested(frame_table(days, name, path), series, lambda one: one.to_list())
+    return _with_dates(table, {key: one for key, one in objects.items() if key not in series})
 
 
 def _with_nested(table: Table, nested: Mapping[Any, Any], values: Callable[[Any], Any]) -> Table:
     """A table with columns of lists in their places."""
 
     def made(one: Any) -> Callable[[], TableColumn]:
-        return lambda: TableColumn("nested", values(one), "lists")
+        return lambda: TableColumn("nested", values(one), "list")
 
-    columns = {**table.columns, **{str(key): made(one) for key, one in nested.items()}}
-    return Table(table.name, columns, table.n_rows)
+    return table.with_columns({str(key): made(one) for key, one in nested.items()})
+
+
+def _with_dates(table: Table, objects: Mapping[Any, Any]) -> Table:
+    """A table with columns of Python objects, in which dates may be, in their places."""
+
+    def made(one: Any) -> Callable[[], TableColumn]:
+        return lambda: object_column(_days_written(one.to_list()))
+
+    return table.with_columns({str(key): made(one) for key, one in objects.items()})
 
 
 def _days_written(values: Sequence[Any]) -> Sequence[Any]:
@@ -342,7 +355,7 @@ def _days_written(values: Sequence[Any]) -> Sequence[Any]:
         days = values.astype("datetime64[D]").astype(str).tolist()
         return [None if day == "NaT" else day for day in days]
     listed = values.tolist() if isinstance(values, np.ndarray) else values
-    return [f"{value:%Y-%m-%d}" if isinstance(value, date) and not is_unknown(value) else value for value in listed]
+    return [value.isoformat()[:10] if isinstance(value, date) and not is_unknown(value) else value for value in listed]
 
 
 def _mentions(
@@ -501,7 +514,8 @@ def read_records(
 ) -> Mentions:
     """The records in one file, or in two that are to be linked; no pairs yet: `block` adds them.
 
-    source, other  path, "-" for standard input or an open file; gzip is unpacked
+    source, other  path, "-" for standard input or an open file; gzip is unpacked. A glob, "people/*.csv", names files
+                   that are one table, in order of their names
     truth          a file of all matches there are, for any other pair is taken for none: two columns of ids, with or
                    without a line of names; or, with `cluster`, one of ids and clusters, whose columns are named `id`
                    and `cluster`
@@ -547,10 +561,43 @@ def _table(
     header: Sequence[str] | None = None,
     ids: Container[str] | None = None,
 ) -> Table:
-    """A file as a table. A first line with one of `ids` is a row, without names; None: its columns are named."""
-    data, name = read_bytes(source)
-    if data.startswith(PARQUET_MAGIC):
-        return parquet_table(data, name)
+    """A file as a table, or all that a glob names. A first line with one of `ids` is a row, without names; None: its
+    columns are named."""
+    found = globbed(source)
+    read = [read_bytes(one) for one in found] if found else [read_bytes(source)]
+    packed = [(data, name) for data, name in read if data.startswith(PARQUET_MAGIC)]
+    if 0 < len(packed) < len(read):
+        first, other = packed[0][1], next(name for data, name in read if not data.startswith(PARQUET_MAGIC))
+        raise InputError(f"{str(source)!r}: {first} is Parquet and {other} is not; give one kind at a time")
+    if packed:
+        name = str(source) if found else packed[0][1]
+        frames = [parquet_frame(*one) for one in packed]
+        return _frame(one_table(frames, [one for _, one in packed]), name, name)
+    tables = [_csv(data, name, delimiter, header, ids) for data, name in read]
+    return _one_after_the_other(tables, str(source)) if len(tables) > 1 else tables[0]
+
+
+def _one_after_the_other(tables: Sequence[Table], name: str) -> Table:
+    """Tables of texts, of the files of a glob, as one."""
+    check_files([table.name for table in tables], [dict.fromkeys(table.columns, "text") for table in tables])
+
+    def made(column: str) -> Callable[[], TableColumn]:
+        return lambda: TableColumn(
+            "text", [one for table in tables for one in table.columns[column]().values], "strings"
+        )
+
+    starts = np.cumsum([0, *(table.n_rows for table in tables)])
+
+    def place(row: int) -> str:
+        at = int(np.searchsorted(starts, row, side="right")) - 1
+        return tables[at].place(row - int(starts[at]))
+
+    return Table(name, {column: made(column) for column in tables[0].columns}, int(starts[-1]), place=place)
+
+
+def _csv(
+    data: bytes, name: str, delimiter: str | None, header: Sequence[str] | None, ids: Container[str] | None
+) -> Table:
     if header is not None and (isinstance(header, str) or len(set(header)) < len(header) or not all(header)):
         raise SettingError("header", header, "a list of distinct names of columns")
     text = checked_utf8(data, name)

@@ -491,7 +491,21 @@ def closed(
     items: Mentions, score: Array, decide: Callable[[Mentions], Array], threshold: float = 0.5, n_jobs: int = 1
 ) -> tuple[Mentions, NDArray[np.float64]]:
     """The items with more pairs, and the log-odds of all; `decide` gives those of the pairs of items."""
-    before, too_large = items.n_pairs, 0
+    found, scores = with_closure(items, score, decide, threshold, n_jobs)
+    tell_closure(items.n_pairs, found.n_pairs)
+    return found, scores
+
+
+def tell_closure(candidates: int, compared: int) -> None:
+    if compared > candidates:
+        log.info("%s", closure_line(candidates, compared))
+
+
+def with_closure(
+    items: Mentions, score: Array, decide: Callable[[Mentions], Array], threshold: float = 0.5, n_jobs: int = 1
+) -> tuple[Mentions, NDArray[np.float64]]:
+    """As `closed`, without a word of it: of a part, where it is told of the whole."""
+    too_large = 0
     for _ in range(ROUNDS):
         if items.n_pairs >= items.n_possible_pairs:
             break
@@ -502,8 +516,6 @@ def closed(
         places = np.searchsorted(pair_keys(items.left, items.right), pair_keys(left, right))
         score = np.insert(score, places, decide(items.with_pairs(left, right)))
         items = items.with_pairs(np.insert(items.left, places, left), np.insert(items.right, places, right))
-    if items.n_pairs > before:
-        log.info("%s", closure_line(before, items.n_pairs))
     if too_large:
         message = "%d likely clusters have over %d records; pairs in them that blocking left out count as no"
         log.warning(message, too_large, LARGEST)

@@ -22,6 +22,7 @@ from kinfolk.cli.options import (
     ModelOptions,
     Trust,
     check_going_on,
+    check_output,
     check_parquet_output,
     checked,
     class_weights,
@@ -416,6 +417,7 @@ def tag(
         raise SettingError.saying("--entities and --k-best are two forms of output: leave one out")
     if k_best is not None and not hasattr(tagger, "predict_k_best"):
         raise SettingError.saying("--k-best needs a crf, memm, mop or stacked model")
+    check_output(output, "--output", model)  # a file of columns may be labelled in its own place
     check_going_on(checkpoint, file, model, output, quiet=True)
     _tell_terminal(file)
     if text:

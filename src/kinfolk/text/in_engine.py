@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from kinfolk.core.arrow_files import read_files, write_parquet
 from kinfolk.core.data import Column, is_unknown
 from kinfolk.core.engine import ENGINE, ROW, Engine, Missing
-from kinfolk.core.frames import OpenedFrame, is_path, opened, targets
+from kinfolk.core.files import is_path
+from kinfolk.core.frames import OpenedFrame, opened, targets
 from kinfolk.core.sending import Sent
 from kinfolk.errors import InputError, SettingError
 from kinfolk.text.batch import Batch

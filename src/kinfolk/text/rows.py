@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from kinfolk.core.arrow_files import read_files
 from kinfolk.core.data import Column, is_unknown, label_names, label_of
-from kinfolk.core.frames import is_path, opened
+from kinfolk.core.files import is_path
+from kinfolk.core.frames import opened
 from kinfolk.core.table import is_lists
 from kinfolk.errors import DataWarning, InputError, warn
 from kinfolk.text.corpus import Corpus, starts_of
