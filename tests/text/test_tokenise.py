@@ -120,6 +120,13 @@ def test_a_blank_line_ends_a_sentence(gap: str):
     assert sentences(f" title without a stop{gap}and the text\n") == ["title without a stop", "and the text"]
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r", " \r\n "])
+def test_one_line_end_of_any_make_ends_no_sentence(end: str):
+    text = f"Anna kauft Grüne{end}Erde"
+    assert sentences(text) == [text]
+    assert pieces(text, token_spans(text, "words")) == ["Anna", "kauft", "Grüne", "Erde"]
+
+
 def test_lines_of_a_mail():
     text = "From: Kim\r\n\r\n  Hi Lee,\r\nsee you\rthere\n-- \n"
     assert pieces(text, line_spans(text)) == ["From: Kim", "Hi Lee,", "see you", "there", "--"]

@@ -53,7 +53,7 @@ _LINE = re.compile(r"[^\r\n]+")
 # The end of a sentence, if what goes before and comes after agrees; or a blank line.
 _END = re.compile(
     r"(?P<stop>[.!?]+)[\"'”’)\]}]*\s+(?=[\"'“‘(\[{]*(?P<next>\w+))"
-    r"|(?P<blank>(?:\r\n?|\n)[^\S\r\n]*(?:\r\n?|\n))\s*"
+    r"|(?P<blank>(?:\r\n|\r(?!\n)|\n)[^\S\r\n]*(?:\r\n?|\n))\s*"  # \r\n is one line end, never two
 )
 _SHORT = frozenset(
     "al approx assoc bros ca capt cf col corp dept dr drs e.g ed eds eq eqs est etc fig figs gen gov hon i.e inc jr lt "
