@@ -65,7 +65,7 @@ def test_tokens_with_a_held_out_part(tmp_path: Path):
 
 def test_mistakes_are_runs_with_their_sentence():
     corpus = kf.Corpus.from_sentences(
-        [["a", "b", "c", "d"], ["e", "f"]], [["x", "x", "y", "x"], ["x", "y"]], documents=[1, 1], scheme=None
+        [["a", "b", "c", "d"], ["e", "f"]], [["x", "x", "y", "x"], ["x", "y"]], scheme=None
     )
     truth, path = np.array([0, 0, 1, 0, 0, 1]), np.array([0, 1, 0, 0, 1, 0])
     marginals = np.array([[0.9, 0.1], [0.4, 0.6], [0.7, 0.3], [0.8, 0.2], [0.1, 0.9], [0.5, 0.5]])

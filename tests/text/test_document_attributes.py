@@ -15,6 +15,7 @@ from kinfolk.errors import SettingError
 from kinfolk.text import attributes as document
 from kinfolk.text.attributes import Context
 from kinfolk.text.extraction import TokenFeatures, restored_features
+from small_world import with_sizes
 
 KINDS = sorted(document._DOCUMENT_KINDS)
 WORDS = ["kim", "Kim", "KIM", "left", "Left", "9", "Rome", "ROME", "."]
@@ -25,7 +26,7 @@ DOCUMENTS = st.lists(
 
 def corpus_of(documents: list[list[list[str]]]) -> Corpus:
     sentences = [sentence for d in documents for sentence in d]
-    return Corpus.from_sentences(sentences, documents=[len(d) for d in documents])
+    return with_sizes(Corpus.from_sentences(sentences), documents)
 
 
 def said(kind: str, *documents: list[str]) -> list[list[str | None]]:

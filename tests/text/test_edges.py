@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from kinfolk import Corpus
 from kinfolk.errors import InputError, ModelFileError, SettingError
 from kinfolk.text.skip_edges import DEFAULT, EdgeFeatures, SameWord, edge_feature, edge_features
+from small_world import with_sizes
 
 Documents = list[list[list[str]]]
 
@@ -27,7 +28,7 @@ DOCUMENTS = st.lists(
 
 def corpus_of(documents: Documents) -> Corpus:
     sentences = [sentence for d in documents for sentence in d]
-    return Corpus.from_sentences(sentences, documents=[len(d) for d in documents])
+    return with_sizes(Corpus.from_sentences(sentences), documents)
 
 
 def text(*documents: str) -> Corpus:

@@ -18,6 +18,7 @@ from kinfolk.errors import InputError, SettingError
 from kinfolk.text.attributes import chunk, lower, per_word, pos, prefix, suffix, word
 from kinfolk.text.extraction import DOCUMENT, LETTERS, SENTENCE, TokenFeatures, flatten, restored_features
 from kinfolk.text.templates import bag, elsewhere, ngrams, per_token
+from small_world import with_sizes
 
 # Few words, so that documents repeat them; capitals, digits, letters beyond ASCII, one-letter words.
 VOCABULARY = ["the", "The", "Kim", "KIM", "of", "I", "x", "A-9", "1999", "Łódź", "é", "Kim's", "..", "_"]
@@ -46,11 +47,8 @@ def tokens_of(documents: list[list[list[str]]]) -> list[list[list[dict[str, str]
 
 def corpus_of(documents: list[list[list[str]]]) -> Corpus:
     tokens = [sentence for document in tokens_of(documents) for sentence in document]
-    return Corpus.from_sentences(
-        [[t["word"] for t in s] for s in tokens],
-        documents=[len(d) for d in documents],
-        pos=[[t["pos"] for t in s] for s in tokens],
-    )
+    words, pos = ([[t[name] for t in s] for s in tokens] for name in ("word", "pos"))
+    return with_sizes(Corpus.from_sentences(words, pos=pos), documents)
 
 
 def expected(plain: list[tuple[Any, ...]], documents: list[list[list[str]]]) -> list[set[str]]:
@@ -158,7 +156,7 @@ def test_documents_do_not_look_into_each_other():
     sentences = [["Kim", "left"], ["Kim", "won"]]
     own = TokenFeatures([elsewhere(word[1])])
     own.learn(Corpus.from_sentences(sentences, documents=[2]))
-    apart = own.rows(Corpus.from_sentences(sentences, documents=[1, 1]))
+    apart = own.rows(Corpus.from_sentences(sentences))
     assert own.n_features == 2 and apart.nnz == 0
 
 

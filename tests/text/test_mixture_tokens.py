@@ -23,7 +23,7 @@ from kinfolk.inference.mixture import beliefs, uniform_weights
 from kinfolk.inference.mixture_spans import LabelledSpan, mixture_span_probabilities
 from kinfolk.learning.loglinear import TableWeights
 from kinfolk.text.attributes import lower, shape, word
-from small_world import TEST, TINY, TINY_LABELS, TRAIN, in_scheme, is_valid, randomised
+from small_world import TEST, TINY, TINY_LABELS, TRAIN, in_scheme, is_valid, randomised, with_sizes
 
 SHORT = TRAIN.documents(0, 6)
 BARE = [lower[0], shape[0]]
@@ -56,7 +56,8 @@ def drawn(model: Any, seed: int, scale: float = 0.7) -> Any:
 
 def corpus_of(documents: list[list[list[str]]], labels: Any = None) -> kf.Corpus:
     sentences = [sentence for document in documents for sentence in document]
-    return kf.Corpus.from_sentences(sentences, labels, [len(d) for d in documents], scheme="BIO" if labels else None)
+    corpus = kf.Corpus.from_sentences(sentences, labels, scheme="BIO" if labels else None)
+    return with_sizes(corpus, documents)
 
 
 def assert_close(one: Any, other: Any, atol: float) -> None:
@@ -374,7 +375,7 @@ def test_forced_labels_are_kept_and_seen_by_children(documents: Any, seed: int, 
             if known is not None:
                 assert y == known and p.tolist() == [float(c == known) for c in classes]
     assert is_valid(found, "BIO")
-    plain = kf.Corpus.from_sentences(corpus.rows(), None, [len(d) for d in documents])
+    plain = with_sizes(kf.Corpus.from_sentences(corpus.rows()), documents)
     assert model.predict(corpus) == model.predict(plain), "labels are looked at only when forced"
 
 

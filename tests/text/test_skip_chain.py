@@ -24,7 +24,7 @@ from kinfolk.learning.loglinear import TableWeights
 from kinfolk.text import schemes
 from kinfolk.text.attributes import lower, shape, word
 from kinfolk.text.batch import Batch
-from small_world import TEST, TINY, TINY_LABELS, TRAIN, in_scheme, is_valid, randomised
+from small_world import TEST, TINY, TINY_LABELS, TRAIN, in_scheme, is_valid, randomised, with_sizes
 
 # weights that are drawn need not settle; tests of what is said look for it themselves
 pytestmark = pytest.mark.filterwarnings("ignore:belief propagation did not settle")
@@ -81,7 +81,8 @@ def drawn(model: Any, seed: int, scale: float = 0.7, **changed: Any) -> Any:
 
 def corpus_of(documents: list[list[list[str]]], labels: Any = None) -> kf.Corpus:
     sentences = [sentence for document in documents for sentence in document]
-    return kf.Corpus.from_sentences(sentences, labels, [len(d) for d in documents], scheme="BIO" if labels else None)
+    corpus = kf.Corpus.from_sentences(sentences, labels, scheme="BIO" if labels else None)
+    return with_sizes(corpus, documents)
 
 
 def assert_close(one: Any, other: Any, atol: float) -> None:
@@ -636,7 +637,7 @@ def test_forced_labels_are_kept(decode: str, documents: Any, seed: int, data: An
                 assert y == known
                 np.testing.assert_allclose(p, [float(c == known) for c in classes], atol=1e-12)
     assert is_valid(found, "BIO")
-    plain = kf.Corpus.from_sentences(corpus.rows(), None, [len(d) for d in documents])
+    plain = with_sizes(kf.Corpus.from_sentences(corpus.rows()), documents)
     assert model.predict(corpus) == model.predict(plain), "labels are looked at only when forced"
 
 

@@ -21,6 +21,7 @@ from kinfolk.datasets.corpora import read_aimed
 from kinfolk.errors import ModelFileError, SettingError
 from kinfolk.text.conll import read_conll
 from kinfolk.text.skip_edges import LearnedSkips, SameWord, SkipBuilder, SkipFunction, as_builders, learned_skips
+from small_world import with_sizes
 
 Documents = list[list[list[str]]]
 
@@ -32,7 +33,7 @@ RULES = st.builds(SameWord, st.booleans(), LIMITS, LIMITS)
 
 def corpus_of(documents: Documents) -> Corpus:
     sentences = [sentence for d in documents for sentence in d]
-    return Corpus.from_sentences(sentences, documents=[len(d) for d in documents])
+    return with_sizes(Corpus.from_sentences(sentences), documents)
 
 
 def text(*documents: str) -> Corpus:
@@ -161,9 +162,8 @@ def test_auto_leaves_out_words_that_are_mostly_outside_entities():
 def test_auto_of_names_is_the_rule_of_capitals(training: Documents, other: Documents, most: Any, recent: Any):
     """To the edge: what was learned and linked before is what is learned and linked now."""
     names = [[["B-X" if word[0].isupper() else "O" for word in s] for s in d] for d in training]
-    corpus = Corpus.from_sentences(
-        [s for d in training for s in d], [s for d in names for s in d], [len(d) for d in training], scheme="BIO"
-    )
+    flat, labels = [s for d in training for s in d], [s for d in names for s in d]
+    corpus = with_sizes(Corpus.from_sentences(flat, labels, scheme="BIO"), training)
     rules = (SameWord(max_document_frequency=most, most_recent=recent, capitalised=c) for c in ("auto", True))
     auto, capitals = (rule.learn(corpus) for rule in rules)
     assert auto.state() == capitals.state() and auto.capitalised is True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -59,12 +60,35 @@ def test_a_sentence_without_any_labels_is_told():
             fails()
 
 
-def test_numbers_of_documents_that_may_be_sizes_are_refused():
-    with pytest.raises(InputError, match="which could be both"):
-        kf.Corpus.from_sentences([["a"]] * 6, documents=[0, 0, 1, 1, 2, 2])
-    assert kf.Corpus.from_sentences([["a"]] * 6, documents=list("001122")).n_documents == 3
-    for sizes in ([1, 1, 1], [2, 0, 1]):
-        assert kf.Corpus.from_sentences([["a"]] * 3, documents=sizes).n_documents == 3
+@pytest.mark.parametrize(
+    ("numbers", "sizes"),
+    [
+        ([0, 0, 1, 1, 2, 2], "as sizes give those of documents that have sentences alone"),
+        ([1, 1, 0, 0, 2, 2], "as sizes give those of documents that have sentences alone"),
+        ([0, 1, 2], "as sizes give those of documents that have sentences alone"),
+        ([2, 0, 1], "as sizes give those of documents that have sentences alone"),
+        ([1, 1, 1], "leave `documents` out if each sentence is a document"),
+    ],
+)
+def test_numbers_of_documents_that_may_be_sizes_are_refused(numbers: list[int], sizes: str):
+    words, labels = [["a"]] * len(numbers), [["O"]] * len(numbers)
+    told = f"which could be both: as names give strings, .*{sizes}"
+    with pytest.raises(InputError, match=told):
+        kf.Corpus.from_sentences(words, documents=numbers)
+    with pytest.raises(InputError, match=told):
+        kf.LinearChainCRF(n_jobs=1).fit(words, labels, documents=numbers)
+    names = list(map(str, numbers))
+    assert kf.Corpus.from_sentences(words, documents=names).n_documents == len({*names})
+
+
+def test_numbers_that_can_be_taken_in_one_way_alone_are():
+    def lengths(n: int, documents: list[int]) -> list[int]:
+        return np.diff(kf.Corpus.from_sentences([["a"]] * n, documents=documents).document_starts).tolist()
+
+    assert lengths(6, [2, 2, 2]) == [2, 2, 2]
+    assert lengths(3, [2, 2, 2]) == [3]
+    assert lengths(4, [2, 0, 2, 0]) == [2, 0, 2, 0], "no names, which would be in several places"
+    assert lengths(1, [1]) == [1]
 
 
 def test_vectors_of_a_few_tokens_are_those_of_many():

@@ -100,7 +100,8 @@ class Corpus:
         **columns: Sequence[Sequence[str]],
     ) -> Corpus:
         """A corpus from lists of words; `documents` gives the number of sentences of each document, or for each
-        sentence the name or number of the document it is of, those of one document together.
+        sentence the name or number of the document it is of, those of one document together. Numbers that could be
+        either are an error: strings are always names.
 
         Without `documents` each sentence is a document of its own. Empty sentences are dropped. The tag scheme
         of the labels is found unless given; None: they are not spans. Labels are strings, numbers or truth values, all
@@ -422,7 +423,8 @@ class Corpus:
 TOO_DEEP = (
     "nested one level too deep: expected a list of sentences, each a list of words, and got a list of documents, each "
     "a list of sentences. Flatten them, [sentence for document in documents for sentence in document]; to keep "
-    "documents together, Corpus.from_sentences(flat, documents=[len(document) for document in documents])"
+    "documents together, Corpus.from_sentences(flat, documents=[str(k) for k, document in enumerate(documents) for "
+    "sentence in document])"
 )
 
 
@@ -462,15 +464,9 @@ def _checked_features(features: Any, lengths: Sequence[int]) -> list[Sequence[An
 def _sizes(documents: list[Any], n_sentences: int) -> list[int]:
     """How many sentences each document has, from these numbers or from the document each sentence is of."""
     whole = all(isinstance(one, Integral) and not isinstance(one, bool) for one in documents)
-    if whole and sum(documents) == n_sentences and min(documents, default=0) >= 0:
-        steps = {after - before for before, after in pairwise(documents)}  # of numbers of documents 0 and 1
-        if len(documents) != n_sentences or steps != {0, 1}:
-            return documents
-        raise InputError(
-            f"documents may be sizes that add up to {n_sentences} sentences, or numbers of the document of each; got "
-            f"{str(documents[:10])[1:-1]}, which could be both: give names, `list(map(str, documents))`, or sizes "
-            "without documents of no sentence"
-        )
+    sizes = whole and sum(documents) == n_sentences and min(documents, default=0) >= 0
+    if sizes and len(documents) != n_sentences:
+        return documents
     if len(documents) != n_sentences or not (whole or all(isinstance(one, str) for one in documents)):
         raise InputError(
             f"documents must be sizes that add up to {n_sentences} sentences, or a name or number of its document for "
@@ -479,11 +475,28 @@ def _sizes(documents: list[Any], n_sentences: int) -> list[int]:
         )
     runs = [(name, len(list(run))) for name, run in groupby(documents)]
     again = next((name for name, count in Counter(name for name, _ in runs).items() if count > 1), None)
+    if sizes and (again is not None or [size for _, size in runs] == documents):  # no names, or the same by either
+        return documents
+    if sizes:
+        raise _could_be_both(documents, n_sentences)
     if again is not None:
         raise InputError(
             f"the sentences of a document must stand together; those of {again!r} come in several places: sort them"
         )
     return [size for _, size in runs]
+
+
+def _could_be_both(documents: list[int], n_sentences: int) -> InputError:
+    """Whole numbers, one a sentence, that add up to the number of sentences."""
+    each = {*documents} == {1}
+    sizes = "leave `documents` out if each sentence is a document" if each else (
+        "as sizes give those of documents that have sentences alone"
+    )  # fmt: skip
+    return InputError(
+        f"documents may be sizes that add up to {n_sentences} sentences, or numbers of the document of each; got "
+        f"{str(documents[:10])[1:-1]}{', ...' * (len(documents) > 10)}, which could be both: as names give strings, "
+        f"`list(map(str, documents))`{', which are one document' * each}; {sizes}"
+    )
 
 
 def one_row(things: Iterable[Any]) -> NDArray[Any]:
