@@ -90,6 +90,25 @@ def test_every_form_that_probabilities_come_in(trained: kf.TokenLayer):
         np.testing.assert_allclose(np.concatenate(found), np.concatenate(known), atol=1e-5)
 
 
+def test_rows_of_a_frame_that_are_numbered_in_another_order_are_refused(trained: kf.TokenLayer):
+    corpus, rows = world(4, 3)
+    pandas = pytest.importorskip("pandas", reason="data frames")
+    frame = pandas.DataFrame(np.concatenate(rows), columns=CLASSES)
+    shuffled = frame.sample(frac=1, random_state=0)
+    with pytest.raises(InputError, match=r"the index of the data frame of probabilities goes .* frame.sort_index"):
+        trained.predict(corpus, shuffled)
+    with pytest.raises(InputError, match="the index of the data frame of probabilities goes"):
+        kf.TokenLayer(features=False).fit(corpus, shuffled)
+    right = trained.predict(corpus, frame)
+    named = frame.set_axis([f"token {k}" for k in range(len(frame))])
+    cut = np.split(np.arange(len(frame)), np.cumsum([len(one) for one in rows])[:-1])
+    parts = [frame.iloc[one] for one in cut]  # which keep their numbers in the whole
+    for given in (shuffled.sort_index(), named, parts):
+        assert trained.predict(corpus, given) == right
+    with pytest.raises(InputError, match="the index of data frame 1 of probabilities goes"):
+        trained.predict(corpus, [parts[0], parts[1].iloc[::-1], *parts[2:]])
+
+
 def test_a_saved_layer_says_the_same(trained: kf.TokenLayer, tmp_path: Any):
     corpus, rows = world(4, 4)
     trained.save(tmp_path / "layer.kinfolk")

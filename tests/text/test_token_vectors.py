@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import pickle
 import warnings
 from collections.abc import Callable
@@ -400,3 +401,25 @@ def test_sentences_without_tokens_have_no_vectors() -> None:
     model = kf.MaxEnt().fit(X, y, vectors=vectors)
     assert model.predict(X, vectors=np.concatenate([vectors[0], vectors[2]])) == model.predict(X, vectors=vectors)
     assert model.predict(X, vectors=vectors)[1] == []
+
+
+def test_rows_and_columns_of_a_data_frame_go_by_their_names():
+    pandas = pytest.importorskip("pandas", reason="data frames")
+    array = vectors_of(CORPUS)
+    frame = pandas.DataFrame(array, columns=["a", "b", "c", "d"])
+    model = kf.LinearChainCRF(**LOOSE).fit(CORPUS, vectors=frame)
+    assert CORPUS.with_vectors(frame).vector_names == ("a", "b", "c", "d") == model.features_.vectors.names
+    assert model.predict(CORPUS, vectors=frame) == model.predict(CORPUS, vectors=array)
+    starts = CORPUS.sentence_starts
+    parts = [frame.iloc[a:b] for a, b in itertools.pairwise(starts)]
+    assert model.predict(CORPUS, vectors=parts) == model.predict(CORPUS, vectors=array)
+    with pytest.raises(InputError, match="column 0 of the vectors is named 'b', and was 'a' in training"):
+        model.predict(CORPUS, vectors=frame[["b", "a", "c", "d"]])
+    with pytest.raises(InputError, match="the index of the data frame of vectors goes"):
+        model.predict(CORPUS, vectors=frame.sample(frac=1, random_state=0))
+    with pytest.raises(InputError, match="data frame 1 of vectors has other columns than the first"):
+        model.predict(CORPUS, vectors=[parts[0], parts[1][["b", "a", "c", "d"]], *parts[2:]])
+    numbered = pandas.DataFrame(array)
+    assert CORPUS.with_vectors(numbered).vector_names is None
+    with pytest.raises(InputError, match="the columns of vectors are numbered 1, 0, 2, 3"):
+        CORPUS.with_vectors(numbered[[1, 0, 2, 3]])

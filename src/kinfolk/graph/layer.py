@@ -27,6 +27,7 @@ from kinfolk.collective.templates import set_known
 from kinfolk.core.checkpoint import check_checkpoint, going_on
 from kinfolk.core.data import Classes
 from kinfolk.core.modelfile import Functions, ModelFile, fits, restored
+from kinfolk.core.row_index import index_of, is_plain
 from kinfolk.core.settings import FLAG, NONE, check_settings, one_of, setting, whole
 from kinfolk.core.table import id_name
 from kinfolk.core.threads import resolve_jobs
@@ -391,16 +392,10 @@ def given_of(X: Any, probabilities: Any, classes: Any) -> Given:
     """Probabilities of the nodes of a graph, in its order. A data frame without an index of its own stands in that
     order; the index of any other has to have the ids, each once, by which rows are put in that of the graph."""
     graph = graph_of(X)
-    index = getattr(probabilities, "index", None) if hasattr(probabilities, "columns") else None
-    if index is not None and not callable(index) and not _is_plain(index):
+    index = index_of(probabilities)
+    if index is not None and not is_plain(index):
         probabilities = probabilities.iloc[_rows_by_id(index, graph.ids)]
     return Given.of(probabilities, graph.n_nodes, classes, "node")
-
-
-def _is_plain(index: Any) -> bool:
-    """Whether it only numbers the rows, as that of a new frame does."""
-    ranged = type(index).__name__ == "RangeIndex" and index.name is None
-    return ranged and (index.start, index.step) == (0, 1)
 
 
 def _rows_by_id(index: Any, ids: Sequence[str]) -> list[int]:

@@ -30,7 +30,7 @@ from kinfolk.text.dicts import DictFeatures, check_items
 from kinfolk.text.extraction import SharedRows, TokenFeatures
 from kinfolk.text.quick import FEW_TOKENS
 from kinfolk.text.schemes import LabelCoding
-from kinfolk.text.vectors import APART, VectorColumns, as_vectors
+from kinfolk.text.vectors import APART, VectorColumns, as_vectors, column_names
 
 FeatureSet = TokenFeatures | DictFeatures
 T = TypeVar("T")
@@ -81,11 +81,11 @@ class Batch:
         corpus, filled = batch.corpus, batch.filled
         if corpus.vectors is not None:
             raise InputError("vectors are given twice, by the corpus and by `vectors`: give them once")
-        lengths = np.diff(corpus.sentence_starts)
+        vectors, lengths = as_list(vectors), np.diff(corpus.sentence_starts)
         if filled is not None:  # sentences as they were given, those without tokens too
             lengths, found = np.zeros(len(filled), np.int64), lengths
             lengths[filled] = found
-        return replace(batch, corpus=corpus.with_vectors(as_vectors(as_list(vectors), lengths)))
+        return replace(batch, corpus=corpus.with_vectors(as_vectors(vectors, lengths), column_names(vectors)))
 
     def told(self) -> tuple[Any, ...]:
         """All that models look at, for a digest."""

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kinfolk.core.data import Column, read_only
 from kinfolk.errors import DataWarning, InputError, warn
-from kinfolk.text.vectors import as_vectors, checked_names, checked_vectors
+from kinfolk.text.vectors import as_vectors, checked_names, checked_vectors, column_names
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,12 +242,13 @@ class Corpus:
 
         vectors   an array (tokens, columns) of numbers, or one such array a sentence; None takes them away
         names     one string a column, for explanations, in which columns of one name are one; a model that was trained
-                  with names refuses others
+                  with names refuses others. None: those of a data frame
         """
         if vectors is None:
             return replace(self, vectors=None, vector_names=None)
         found = as_vectors(vectors, np.diff(self.sentence_starts))
-        return replace(self, vectors=found, vector_names=checked_names(names, found.shape[1]))
+        known = column_names(vectors) if names is None else names
+        return replace(self, vectors=found, vector_names=checked_names(known, found.shape[1]))
 
     def with_scheme(self, scheme: str | None = "auto", sentences: ArrayLike | None = None) -> Corpus:
         """The labels taken in a tag scheme: "auto" finds it, None takes labels that are no spans as they are.

@@ -28,6 +28,7 @@ from kinfolk.collective.templates import Count, TemplateSet, Window, set_known
 from kinfolk.core.checkpoint import check_checkpoint, going_on, running
 from kinfolk.core.data import check_labels
 from kinfolk.core.modelfile import Functions, ModelFile, fits, restored
+from kinfolk.core.row_index import refuse_other_order
 from kinfolk.core.settings import FLAG, NONE, check_settings, setting, whole
 from kinfolk.core.threads import resolve_jobs
 from kinfolk.core.training import speaker
@@ -334,6 +335,7 @@ def documents_with_labels(corpus: Corpus) -> NDArray[np.int32]:
 def given_of(batch: Batch, probabilities: Any, classes: Any) -> Given:
     """Probabilities of the tokens of a batch; those of sentences, or of documents, have as many rows as these."""
     corpus = batch.corpus
+    refuse_other_order(probabilities, "probabilities")
     if batch.sizes is not None and _by_corpus(probabilities):
         if [*map(len, probabilities)] != [*batch.sizes]:
             got = f"expected one list a corpus, of {[*batch.sizes][:8]} sentences; got {[*map(len, probabilities)][:8]}"
@@ -408,7 +410,7 @@ class TokenLayer(CollectiveLayer):
 
         X               a Corpus, sentences of words, or of feature dicts
         probabilities   of every token, by a model that has not seen its label (`out_of_fold`): an array (tokens,
-                        classes), one a sentence, or dicts {label: probability}
+                        classes), one a sentence, dicts {label: probability}, or a data frame in the order of tokens
         y               labels, where X has none
         classes         the labels that columns stand for, in the tag scheme of the model that gave them
         checkpoint      a file that `fit` goes on from if it was stopped, as in `Tagger.fit`

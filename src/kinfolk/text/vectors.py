@@ -20,6 +20,7 @@ from scipy import sparse
 
 from kinfolk.core.data import BOUNDS, LARGEST_VALUE, read_only
 from kinfolk.core.modelfile import fits
+from kinfolk.core.row_index import is_frame, refuse_other_order
 from kinfolk.errors import InputError
 
 ROWS = 4096  # worked on together: a block stays in cache
@@ -43,12 +44,28 @@ def as_vectors(given: Any, lengths: Sequence[int] | NDArray[np.int64]) -> NDArra
     n = int(sum(lengths))
     if isinstance(given, str | bytes):
         raise InputError(f"vectors must be an array (tokens, columns); got a {type(given).__name__}")
+    refuse_other_order(given, "vectors")
     parts = _as_array(given) if hasattr(given, "shape") else [_as_array(one) for one in _listed(given)]
     if isinstance(parts, list):
         parts = _sentences(parts, lengths) if any(part.ndim == 2 for part in parts) else _as_array(parts)
     elif parts.ndim == 3 or (parts.ndim == 1 and parts.dtype == object):
         parts = _sentences([_as_array(one) for one in _listed(parts)], lengths)
     return checked_vectors(parts, n)
+
+
+def column_names(given: Any) -> tuple[str, ...] | None:
+    """Of a data frame, or of those of sentences, the names of its columns; None where it has none of its own."""
+    parts = given if isinstance(given, list | tuple) else [given]
+    if not len(parts) or not all(map(is_frame, parts)):
+        return None
+    found = [tuple(map(str, part.columns)) for part in parts]
+    other = next((k for k, names in enumerate(found) if names != found[0]), None)
+    if other is not None:
+        raise InputError(f"data frame {other} of vectors has other columns than the first; give all the same, in order")
+    numbers = tuple(map(str, range(len(found[0]))))
+    if found[0] != numbers and {*found[0]} == {*numbers}:
+        raise InputError(f"the columns of vectors are numbered {', '.join(found[0][:5])}, ...; give them in order")
+    return None if found[0] == numbers else found[0]
 
 
 def checked_vectors(array: Array, n: int) -> NDArray[np.float32]:
