@@ -17,6 +17,7 @@ from kinfolk.core.engine import Engine
 from kinfolk.engines.duckdb import DuckDB
 from kinfolk.engines.spark_labelled import runs_begin, with_units
 from kinfolk.errors import InputError, SettingError
+from small_world import with_sizes
 
 pyarrow = pytest.importorskip("pyarrow", reason="tables of Arrow need pyarrow")
 from pyarrow import csv, parquet  # noqa: E402
@@ -34,6 +35,7 @@ def corpus(n_documents: int, seed: int, sentences: int | None = None, tokens: in
     sizes = [sentences or int(n) for n in rng.integers(1, 4, n_documents)]
     texts = [rng.choice(WORDS, tokens or rng.integers(1, 9)).tolist() for _ in range(sum(sizes))]
     tags = [[TAGS.get(word, "O") for word in sentence] for sentence in texts]
+    sizes = None if sentences == 1 else sizes
     return kf.Corpus.from_sentences(texts, tags, sizes, pos=[[word[:1] for word in one] for one in texts])
 
 
@@ -123,7 +125,8 @@ def test_documents_in_any_pieces_and_interleaved_get_the_same_labels(
 ):
     rng = np.random.default_rng(seed)
     texts = [rng.choice(WORDS, rng.integers(1, 9)).tolist() for _ in range(sum(sizes))]
-    tokens = kf.Corpus.from_sentences(texts, None, sizes, pos=[[word[:1] for word in one] for one in texts])
+    plain = kf.Corpus.from_sentences(texts, pos=[[word[:1] for word in one] for one in texts])
+    tokens = with_sizes(plain, map(range, sizes))
     table = table_of(tokens)
     turns = rng.permutation(tokens.token_documents.astype(np.int64)) if tokens.n_tokens else np.empty(0, np.int64)
     order = np.empty(len(turns), np.int64)  # tokens of a document in order, documents by turns
@@ -255,6 +258,12 @@ def test_columns_that_are_not_there_and_gaps_are_named(place: Any, tagger: Any):
         gap = table.set_column(table.column_names.index(name), name, holes)
         with pytest.raises(InputError, match=f"row {table.num_rows - 1} has no '{name}'"):
             tagger.tag(gap, word="text", engine=place)
+    holes = pyarrow.array([*table.column("sentence").to_pylist()[:-1], None], "int32")
+    gap = table.set_column(1, "sentence", holes)
+    for document in ("document", None):
+        with pytest.raises(InputError, match=f"row {table.num_rows - 1} has no 'sentence'; give every token that of"):
+            tagger.tag(gap, word="text", document=document, engine=place)
+    assert tagger.tag(gap, word="text", sentence=None, engine=place).num_rows == table.num_rows
 
 
 def test_nothing_is_overwritten(place: Any, tagger: Any, tmp_path: Path):

@@ -87,8 +87,10 @@ def _tag_in_memory(model: TokenModel, tokens: Any, table: TokenTable, new: NewCo
     coded = {name: _numbered(_values(frame, column)) for name, column in columns.items()}
     unit, _ = _numbered(_values(frame, table.unit))
     sentence = None if table.sentence is None else _numbered(_values(frame, table.sentence))[0]
-    for name, codes in (*((columns[name], codes) for name, (codes, _) in coded.items()), (table.unit, unit)):
-        _refuse_gap(name, codes)
+    asked = [*((columns[name], codes) for name, (codes, _) in coded.items()), (table.unit, unit)]
+    for name, codes in asked if sentence is None else [*asked, (str(table.sentence), sentence)]:
+        if (codes < 0).any():
+            raise _gap(int((codes < 0).argmax()), name, table.sentence)
     order = np.argsort(unit, kind="stable")  # documents whole, in order of their first tokens
     made = {name: Column(codes[order], tuple(map(str, values))) for name, (codes, values) in coded.items()}
     corpus = corpus_of(made, unit[order], None if sentence is None else sentence[order])
@@ -117,13 +119,11 @@ def _numbered(values: Iterable[Any]) -> tuple[NDArray[np.int32], list[Any]]:
     return np.fromiter((numbers.get(value, -1) for value in given), np.int32, len(given)), known
 
 
-def _refuse_gap(name: str, codes: Array) -> None:
-    if (codes < 0).any():
-        raise _gap(int((codes < 0).argmax()), name)
-
-
-def _gap(row: int, name: str) -> InputError:
-    return InputError(f"the token in row {row} has no {name!r}; fill it in or leave the row out")
+def _gap(row: int, name: str, sentence: str | None) -> InputError:
+    remedy = "fill it in or leave the row out"
+    if name == sentence:  # which some write on the first token alone
+        remedy = "give every token that of its sentence, as frame[...].ffill() does where the first alone has it"
+    return InputError(f"the token in row {row} has no {name!r}; {remedy}")
 
 
 def _typed(model: TokenModel, labels: Sequence[Any], order: Array) -> Any:
@@ -215,7 +215,7 @@ def _tag_in_engine(
             TOKENS, [] if held else there, table.unit, asked, kernel, kernel.full(table.unit), TAGS, kernel.schema
         )
     except Missing as gap:
-        raise _gap(gap.row, gap.column) from None
+        raise _gap(gap.row, gap.column, table.sentence) from None
     answer = into
     if held is not None:
         found = engine.arrow(query)
@@ -273,7 +273,8 @@ class TaggedRun:
 
     def full(self, unit: str) -> list[str]:
         """Columns in which nothing may be missing."""
-        return list(dict.fromkeys([*(name for _, name in self.columns), unit]))
+        of_sentences = [] if self.sentence is None else [self.sentence]
+        return list(dict.fromkeys([*(name for _, name in self.columns), unit, *of_sentences]))
 
     def __call__(self, run: Any) -> Any:
         import pyarrow
@@ -307,5 +308,5 @@ def _coded(column: Any) -> tuple[NDArray[np.int32], list[Any]]:
 def _column(run: Any, column: str, name: str) -> Column:
     codes, values = _coded(run.column(column))
     if (codes < 0).any():
-        raise _gap(int(run.column(ROW)[int((codes < 0).argmax())].as_py()), name)
+        raise _gap(int(run.column(ROW)[int((codes < 0).argmax())].as_py()), name, None)
     return Column(codes, tuple(map(str, values)))
