@@ -250,7 +250,7 @@ class Format(StrEnum):
 Columns = Annotated[
     str | None, typer.Option(help="Names of the columns, e.g. word,pos,label. Default: by their number.")
 ]
-Label = Annotated[str, typer.Option(help="Name of the label column; auto = the last.")]
+Label = Annotated[str, typer.Option(help="Name of the label column; auto = the one named label, else the last.")]
 Scheme = Annotated[
     str,
     typer.Option(

@@ -35,6 +35,7 @@ from kinfolk.text.batch import Batch, FeatureSet
 from kinfolk.text.chain import Block, ChainTagger, Decoder, LinearChainCRF, from_the_top
 from kinfolk.text.corpus import Corpus
 from kinfolk.text.dicts import DictFeatures
+from kinfolk.text.doubtful_labels import warn_of_labels
 from kinfolk.text.extraction import TokenFeatures
 from kinfolk.text.flat_scores import (
     flat_accuracy_score,
@@ -261,6 +262,7 @@ class CRF(TokenModel):
             check_writable(self.model_filename)
         batch = _dicts(X, y, self.scheme)
         dev = None if X_dev is None else _dicts(X_dev, y_dev, self.scheme)
+        warn_of_labels(batch.corpus)
         chain = self._chain().fit(batch, X_dev=dev, callback=callback, checkpoint=checkpoint)
         with self._all_or_nothing():
             self.chain_, self.coding_ = chain, chain.coding_

@@ -42,6 +42,7 @@ from kinfolk.text.attributes import short_shape
 from kinfolk.text.batch import Batch, Confidence, Entity
 from kinfolk.text.chain import FittedDecoder, LinearChainCRF, only_known
 from kinfolk.text.corpus import Corpus
+from kinfolk.text.doubtful_labels import warn_of_labels
 from kinfolk.text.gain import document_counts, metric_of
 from kinfolk.text.schemes import LabelCoding
 from kinfolk.text.scores import EntityScores
@@ -166,6 +167,7 @@ class PooledTagger(TokenModel):
         labels = coding.encode(corpus)
         table = given.aligned(coding.classes, seen=[coding.classes.names[k] for k in np.unique(labels[labels >= 0])])
         warn_of_in_sample(table, labels)
+        warn_of_labels(corpus)
         self.coding_, self.doubt_ = coding, doubt(table)
         self._learn(replace(batch, extra=None), labels, table)
         return self

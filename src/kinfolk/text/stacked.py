@@ -45,6 +45,7 @@ from kinfolk.text import schemes
 from kinfolk.text.batch import Batch, Confidence, Entity, entity_list, found_spans, token_weights
 from kinfolk.text.calibration import loosened, temperature
 from kinfolk.text.corpus import Corpus
+from kinfolk.text.doubtful_labels import warn_of_labels
 from kinfolk.text.explain import explain_document, one_document
 from kinfolk.text.gain import document_counts, metric_of
 from kinfolk.text.k_best import KBest, k_best_answers
@@ -513,6 +514,7 @@ class StackedTagger(StackedModel, TokenModel):
                 f"the bases must work in one tag scheme; their encodings are {', '.join(sorted(encodings))}"
             )
         coding = LabelCoding.learn(corpus, bases[0].encoding)
+        warn_of_labels(corpus)
         check_labels(len(coding.classes), "train MaxEnt, which looks at every token by itself")
         labels, n, ceiling = coding.encode(corpus), corpus.n_tokens, self.known == "ceiling"
         templates = TEMPLATES if self.templates is None else as_templates(self.templates)

@@ -24,6 +24,7 @@ from kinfolk.text.batch import Batch, Entity, FeatureSet, token_weights
 from kinfolk.text.calibration import scaled, temperature
 from kinfolk.text.corpus import Corpus
 from kinfolk.text.dicts import DictFeatures
+from kinfolk.text.doubtful_labels import warn_of_labels
 from kinfolk.text.explain import NamedFeatures, by_features, explain_document, one_document
 from kinfolk.text.extraction import Templates, TokenFeatures, for_corpus, restored_features
 from kinfolk.text.schemes import LabelCoding, check_encoding
@@ -168,7 +169,8 @@ class TokenModel(Saved):
 
         tokens        the table; or Parquet and CSV files, by a path or a glob: "corpus/*.parquet"
         word          its column of words; other columns of the training data, such as "pos", go by their names
-        sentence      the column in which another value begins another sentence; None: a document is one sentence
+        sentence      the column in which another value begins another sentence, told of every token; None: a document
+                      is one sentence
         document      the column that names the document of a token; None: each sentence is a document of its own
         label         the new column of labels, as `predict` gives them
         probability   the new column of their probabilities, each by itself, as in `predict_proba`; None: no such column
@@ -194,7 +196,7 @@ class TokenModel(Saved):
         checkpoint: PathLike | None = None,
     ) -> None:
         """Label a column file or a text of any length, a few megabytes at a time, documents whole: the columns and the
-        predicted label last, as `write_conll` writes them.
+        predicted label last, as `write_conll` writes them, with the `separator` that is given for the file.
 
         path        the file; "-" is standard input; gzip is unpacked. The columns are those of the training data; one
                     of labels may follow
@@ -385,6 +387,8 @@ class Tagger(TokenModel, Optimised):
         before = named_weights(self) if self.warm_start and self.__sklearn_is_fitted__() else None
         coding = LabelCoding.learn(batch.corpus, self.encoding)
         self._check_labels(coding)
+        if batch is not X:  # which a part of the training data is, of a stack, a pool or a guard
+            warn_of_labels(batch.corpus)
         if held_out is not None:
             coding.gold(held_out.corpus, warns=True)  # what cannot be scored is said now, not in the midst of training
         features, pair_features = self._new_features(batch)
