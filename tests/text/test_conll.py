@@ -6,6 +6,7 @@ import gzip
 import io
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -237,6 +238,23 @@ def test_columns_that_do_not_fit_and_empty_cells() -> None:
         read("a\tO\n\tO\n", separator="\t")
 
 
+def test_a_file_of_other_columns_than_the_model_is_told_of_all_that_will_do() -> None:
+    reading = {"columns": ["word"], "label": "optional"}
+    assert content(read("a O\n", **reading)) == content(read("a O\n"))
+    expected = r"line 1: expected 1 column \(word\), or 2 with labels \(word, label\), got 3; correct"
+    with pytest.raises(InputError, match=expected + ".*`separator=...`$"):
+        read("a N O\n", **reading)
+    with pytest.raises(InputError, match=expected + ".*Line 1 begins with #: if it is a comment, remove it"):
+        read("# a comment\na O\n", **reading)
+
+
+@pytest.mark.parametrize(("text", "line"), [("a O\n\n# one more word\nb O\n", 3), ("# one more word\n\na O\n", 1)])
+def test_lines_that_look_like_comments_are_named(text: str, line: int) -> None:
+    with pytest.raises(InputError, match=rf"expected . columns .* Line {line} begins with #: if it is a comment"):
+        read(text)
+    assert read("# O\n#tag O\n").rows() == [["#", "#tag"]], "words as others are"
+
+
 # A first word that starts with a byte order mark would be taken for one; nobody writes such words.
 cells = st.text(st.characters(codec="utf-8", exclude_characters="\ufeff\n\r"), min_size=1, max_size=4)
 tags = st.sampled_from(["O", "B-PER", "I-PER", "?"])
@@ -249,13 +267,13 @@ def corpora(draw: st.DrawFn) -> Corpus:
     labels = [[None if label == "?" else label for _, _, label in row] for row in sentences]
     splits = draw(st.lists(st.integers(0, len(sentences) - 1), max_size=4))  # a file cannot end in an empty document
     bounds = [0, *sorted(splits), len(sentences)]
-    return Corpus.from_sentences(
+    corpus = Corpus.from_sentences(
         [[word for word, _, _ in row] for row in sentences],
         draw(st.sampled_from([labels, None])),
-        draw(st.sampled_from([np.diff(bounds).tolist(), None])),
         scheme=None,
         pos=[[pos for _, pos, _ in row] for row in sentences],
     )
+    return draw(st.sampled_from([replace(corpus, document_starts=np.array(bounds)), corpus]))
 
 
 @given(corpora(), st.sampled_from([" ", "\t", "|"]))

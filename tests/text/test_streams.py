@@ -228,3 +228,20 @@ def test_memory_is_that_of_a_piece(tagger: Any, news: Path) -> None:
     """No piece holds more than two documents' worth of what is asked for."""
     sizes = [one.n_tokens for one in kf.stream_conll(io.BytesIO(news.read_bytes() * 20), piece=4000)]
     assert len(sizes) > 20 and max(sizes) < 3 * sorted(sizes)[len(sizes) // 2]
+
+
+@pytest.mark.parametrize("separator", ["\t", "|", None])
+def test_what_stands_between_cells_of_a_file_does_so_in_what_is_written(tmp_path: Path, separator: str | None) -> None:
+    between = separator or " "
+    model = kf.LinearChainCRF(tolerance=0.1, n_jobs=1).fit([["New York", "said"]] * 2, [["B-L", "O"]] * 2)
+    (tmp_path / "in").write_text(f"New{' ' if separator else '-'}York{between}B-L\nsaid{between}O\n\n")
+    model.tag_file(tmp_path / "in", tmp_path / "out", separator=separator)
+    written = (tmp_path / "out").read_text()
+    assert [line.count(between) for line in written.splitlines() if line] == [2, 2]
+    again = kf.read_conll(tmp_path / "out", separator=separator, columns=["word", "gold", "label"])
+    assert (
+        again.columns["word"].strings() == kf.read_conll(tmp_path / "in", separator=separator).columns["word"].strings()
+    )
+    (tmp_path / "text").write_text("He said\n")
+    model.tag_file(tmp_path / "text", tmp_path / "out", text=True)
+    assert (tmp_path / "out").read_text().splitlines()[1] == "said O"

@@ -244,6 +244,8 @@ INPUTS = {
     "a data frame": ([pd.DataFrame({"w": ["Kim"]})], r"sentence 0; got DataFrame. .*to_dict\('records'\)"),
     "a sparse table": ([sparse.eye_array(3)], "sentence 0; got .*_array. Give vectors apart"),
     "vectors": (np.zeros((2, 3, 4)), r"sentence 0, token 0: .*got a vector: ndarray of shape \(4,\)"),
+    "numbers": ([[], [1, 2]], r"words must be strings .*; sentence 1, token 0 is 1, a int"),
+    "nothing as a word": ([[None, "Kim"]], "words must be strings .*; sentence 0, token 0 is None, a NoneType"),
     "words and dicts": ([["Kim"], ["left", {"w": "Kim"}]], "sentence 1, token 1 is a dict"),
 }
 

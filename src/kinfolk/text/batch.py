@@ -132,6 +132,10 @@ class Batch:
             return cls(_with_labels(corpus, y, scheme, X), None, filled)
         if too_deep(X, (list, tuple, Mapping)) or (y is not None and too_deep(X) and too_deep(y, (object,))):
             raise InputError(TOO_DEEP)
+        if first is None or np.isscalar(first):
+            sentence, token = next((s, t) for s, one in enumerate(X) for t, item in enumerate(one) if item is first)
+            what = f"sentence {sentence}, token {token} is {first!r}, a {type(first).__name__}"
+            raise InputError(f"words must be strings (or dicts of features); {what}: turn words into strings, str(...)")
         check_items(X)
         corpus = Corpus.from_sentences(*_words_beside(X, words, documents))
         return cls(_with_labels(corpus, y, scheme, X), [sentence for sentence in X if len(sentence)], filled)

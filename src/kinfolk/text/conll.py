@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from pathlib import PurePath
 from typing import Any
 
@@ -48,8 +48,8 @@ def read_conll(
 
     columns    names of the columns; by default word, label / word, pos, label / word, pos, chunk, label /
                word, c2, c3, ..., label for two, three, four, more
-    label      the column that holds the labels; "auto" is the last of two or more, None is none;
-               "optional" is one more than the `columns`, which the file may have or lack
+    label      the column that holds the labels; "auto" is that named "label", else the last of two or more; None is
+               none; "optional" is one more than the `columns`, which the file may have or lack
     scheme     "auto" finds the tag scheme (None for labels that are not spans); a named one is obeyed. Tags that
                break it are read as conlleval reads them, and counted in a warning
     documents  "docstart": a line starting with -DOCSTART- starts one, unless it is the last; "blank": two blank lines
@@ -116,14 +116,15 @@ class ColumnReader:
         if not len(lines):
             self.waiting += len(markers)
             return None
-        names = self._names(int(widths[lines[0]]), before + int(lines[0]) + 1)
+        names = self._names(int(widths[lines[0]]), int(lines[0]), before, text)
         assert self.first is not None
         line, width = self.first
         ragged = lines[widths[lines] != width]
         if len(ragged):
+            doubtful = [int(ragged[0]), *([line - before - 1] if line > before else [])]
             raise InputError(
                 f"expected {width} columns ({', '.join(names)}) as in line {line}, got {widths[ragged[0]]}; "
-                "complete the line, or pass `separator=...` if cells hold blanks",
+                f"complete the line, or pass `separator=...` if cells hold blanks{_comments(text, doubtful, before)}",
                 self.name,
                 before + int(ragged[0]) + 1,
             )
@@ -138,14 +139,18 @@ class ColumnReader:
         kind = np.int32 if numbers[-1] < 2**31 else np.int64
         return Corpus(table, sentences, documents, labels, source=self.name, lines=numbers.astype(kind))
 
-    def _names(self, width: int, line: int) -> list[str]:
-        """Of the columns, which the first token decides."""
+    def _names(self, width: int, number: int, before: int, text: bytes) -> list[str]:
+        """Of the columns, which the first token decides; the number of its line in this text, behind so
+        many lines before."""
         if self.first is None:
+            line, comment = before + number + 1, _comments(text, [number], before)
             self.first = line, width
             if self.label == "optional" and self.columns is not None:  # it is one column more than the names
                 labelled = width == len(self.columns) + 1
+                if not labelled and width != len(self.columns):
+                    raise _other_width([*self.columns], True, width, self.name, line, comment)
                 self.columns, self.label = ([*self.columns, "label"], "label") if labelled else (self.columns, None)
-            self.columns = _column_names(self.columns, width, self.name, line)
+            self.columns = _column_names(self.columns, width, self.name, line, comment)
         return list(self.columns or ())
 
 
@@ -204,11 +209,27 @@ def is_marker(line: bytes, separator: str | None) -> bool:
     return bool(cells) and line.startswith(MARKER.encode()) and cells[0] == MARKER.encode()
 
 
-def _column_names(columns: Sequence[str] | None, width: int, name: str, line: int) -> list[str]:
+def _other_width(
+    columns: Sequence[str], labelled: bool, width: int, name: str, line: int, comment: str
+) -> InputError:  # fmt: skip
+    """Of a first line with other cells than columns are named; `labelled`: one of labels may follow them."""
+    wanted = f"expected {len(columns)} column{'s' * (len(columns) != 1)} ({', '.join(columns)})"
+    more = f", or {len(columns) + 1} with labels ({', '.join([*columns, 'label'])})" if labelled else ""
+    return InputError(f"{wanted}{more}, got {width}; correct `columns=...` or `separator=...`{comment}", name, line)
+
+
+def _comments(text: bytes, lines: Sequence[int], before: int) -> str:
+    """What to say of the first of these lines of a piece that begins with #; nothing where none does."""
+    for line, found in ((line, islice(re.finditer(rb"[^\n]*\n?", text), line, None)) for line in lines):
+        if next(found)[0].lstrip().startswith(b"#"):
+            return f". Line {before + line + 1} begins with #: if it is a comment, remove it, as such files have none"
+    return ""
+
+
+def _column_names(columns: Sequence[str] | None, width: int, name: str, line: int, comment: str = "") -> list[str]:
     if columns is not None:
         if len(columns) != width:
-            wanted = f"expected {len(columns)} columns ({', '.join(columns)}), got {width}"
-            raise InputError(f"{wanted}; correct `columns=...` or `separator=...`", name, line)
+            raise _other_width(columns, False, width, name, line, comment)
         return list(columns)
     if width == 1:
         return ["word"]
@@ -229,7 +250,7 @@ def _labels(table: dict[str, Column], label: str | None, unknown: str | None) ->
     """Take the labels out of the table, with the sign for an unknown one as -1."""
     if label is None or (label == "auto" and len(table) == 1):
         return None
-    key = list(table)[-1] if label == "auto" else label
+    key = ("label" if "label" in table else list(table)[-1]) if label == "auto" else label
     if key not in table or key == "word":
         raise SettingError.saying(f"label must name one of the columns {', '.join(table)}; got {label!r}")
     column = table.pop(key)

@@ -291,9 +291,11 @@ def columns_of(model: Any) -> tuple[str, ...]:
 
 
 def labelled_lines(model: Any, stream: Stream, forced: bool) -> Iterator[str]:
-    """The columns of a file with predicted labels behind them, as `write_conll` writes them, a piece at a time."""
+    """The columns of a file with predicted labels behind them, as `write_conll` writes them with what stands between
+    cells of the file, a piece at a time."""
+    between = getattr(stream.reader, "separator", None) or " "  # which a text has not
     for corpus, _, _ in stream:
-        yield "".join(conll_lines(corpus, model.predict(corpus, forced=forced), marked=stream.marked))
+        yield "".join(conll_lines(corpus, model.predict(corpus, forced=forced), between, stream.marked))
 
 
 def tag_file(
