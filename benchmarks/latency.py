@@ -117,7 +117,8 @@ def _crfsuite(train: kf.Corpus) -> dict[str, tuple[Call, Callable[[list[str]], A
 
 
 def _words_alone(corpus: kf.Corpus) -> kf.Corpus:
-    return kf.Corpus.from_sentences(corpus.rows(), corpus.label_rows(), np.diff(corpus.document_starts).tolist())
+    names = np.repeat(np.arange(corpus.n_documents), np.diff(corpus.document_starts)).astype(str).tolist()
+    return kf.Corpus.from_sentences(corpus.rows(), corpus.label_rows(), names)
 
 
 if __name__ == "__main__":

@@ -223,7 +223,7 @@ def texts(draw: st.DrawFn) -> tuple[Corpus, np.ndarray, np.ndarray]:
     """A corpus of one or two documents, votes of its tokens, and some of its tokens."""
     sentences = draw(SENTENCES)
     first = draw(st.integers(0, len(sentences)))
-    corpus = Corpus.from_sentences(sentences, documents=[first, len(sentences) - first])
+    corpus = Corpus.from_sentences(sentences, documents=["a"] * first + ["b"] * (len(sentences) - first))
     rng = np.random.default_rng(draw(SEEDS))
     votes = drawn_votes(rng, corpus.n_tokens, 2, "proba")
     return corpus, votes, np.flatnonzero(rng.random(corpus.n_tokens) < 0.5)

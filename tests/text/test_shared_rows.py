@@ -18,7 +18,7 @@ DOCUMENTS = st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=6), m
 
 
 def corpus_of(documents):
-    return Corpus.from_sentences(documents, documents=list(range(len(documents))))
+    return Corpus.from_sentences(documents, documents=list(map(str, range(len(documents)))))
 
 
 @pytest.mark.parametrize("min_count", [1, 2])

@@ -235,7 +235,7 @@ def _corpus(drawn: Sequence[list[WireSentence]]) -> Corpus:
     return Corpus.from_sentences(
         [sentence.words for sentence in sentences],
         [sentence.labels for sentence in sentences],
-        [len(document) for document in drawn],
+        [str(number) for number, document in enumerate(drawn) for _ in document],
         "BIO",
         pos=[sentence.tags for sentence in sentences],
     )
