@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinfolk.errors import SettingError
-from kinfolk.text.tokenise import WAYS, Ints, line_spans, pieces, sentence_spans, token_spans
+from kinfolk.text.tokenise import WAYS, Cutter, Ints, line_spans, pieces, sentence_spans, token_spans
 
 # Plain text alone would seldom have marks, digits and blanks side by side.
-TEXT = st.text() | st.text(st.sampled_from("aB3 .,-_'()\"%!?\n\r\t\u0301é\u00a0"), max_size=30)
+TEXT = st.text() | st.text(st.sampled_from("aB3 .,-_'„“»«‚‘()\"%!?\n\r\t\u0301é\u00a0"), max_size=30)
 EVERY_WAY = pytest.mark.parametrize("way", WAYS)
 
 
@@ -92,6 +92,42 @@ def test_words_keep_what_stands_inside_them():
     assert cut('"I\'m in the U.S., (really)..." IL-2-induced.', "words") == (
         '" I\'m in the U.S. , ( really ) ... " IL-2-induced .'
     )
+
+
+GERMAN = {
+    "„Erde“": "„ Erde “",
+    "die „Grüne Erde“, sagt": "die „ Grüne Erde “ , sagt",
+    "»Grüne Erde«.": "» Grüne Erde « .",
+    "(‚Erde‘)": "( ‚ Erde ‘ )",
+    "„Komm.“ „Wohin?“ „J.“": "„ Komm . “ „ Wohin ? “ „ J. “",
+    "„Der ‚Erde‘-Laden“!": "„ Der ‚ Erde‘-Laden “ !",
+}
+
+
+@pytest.mark.parametrize("way", ["words", "penn"])
+@pytest.mark.parametrize(("text", "tokens"), GERMAN.items())
+def test_german_quotes(way: str, text: str, tokens: str):
+    assert cut(text, way) == tokens
+    spans = Cutter(way).spans(text, 0, len(text))
+    assert " ".join(text[a:b] for a, b in spans) == tokens
+
+
+def test_marks_by_themselves_and_quotes_of_others_stay_as_they_were():
+    for text in ("“ ‘ « »", "“. », «»", "“Yes”", "‘Yes’", "«oui»", "rock ’n’ roll", "12,99€"):
+        expected = {"“Yes”": "“ Yes ”", "‘Yes’": "‘ Yes ’", "«oui»": "« oui »", "“. », «»": "“ . », « »"}
+        expected["rock ’n’ roll"] = "rock ’n ’ roll"
+        assert cut(text, "words") == expected.get(text, text)
+
+
+def test_a_word_of_very_many_quotes_is_cut():
+    text = "a" + "“." * 20_000
+    assert "".join(pieces(text, token_spans(text, "words"))) == text
+
+
+def test_a_sentence_ends_at_a_german_quote():
+    assert sentences("Er rief: „Komm.“ Dann ging er. „Wohin?“ »Heim.« Sie kam.") == [
+        "Er rief: „Komm.“", "Dann ging er.", "„Wohin?“", "»Heim.«", "Sie kam."
+    ]  # fmt: skip
 
 
 def test_an_unknown_way_is_named():

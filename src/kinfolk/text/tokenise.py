@@ -6,7 +6,7 @@ what is found in tokens leads back to characters. Four ways to cut tokens:
     blanks  what stands between blanks
     words   as blanks, but quotes, brackets and .,;:!?% at the ends of a word are tokens of their own; a full stop
             stays with U.S., e.g. and J., a row of stops (...) and a word of nothing but marks stay whole, and
-            nothing inside a word is touched
+            nothing inside a word is touched; German quotes open with „ ‚ » and close with “ ‘ «
     penn    as words, but what English writes to a word, and the sign of a sum, are tokens of their own, as in the
             Penn Treebank and in CoNLL's files: Kim 's, do n't, we 'll, US$ 5
     fine    words, numbers and every mark by itself, so that names inside compounds can be labelled: IL - 2 - induced,
@@ -36,6 +36,8 @@ _WORD = re.compile(
     rf"(?P<core>(?:\w(?:\.\w)+\.|[A-Z]\.|.*?[^.{re.escape(_CLOSING)}]))"
     rf"(?P<close>[.{re.escape(_CLOSING)}]*)"
 )
+_CLOSING_TOO, _OPENING_TOO = "“‘«", "»"  # at the end, at the start of a word: German („Erde“, ‚Erde‘, »Erde«)
+LAYERS = 8  # of marks outside such quotes and inside of them
 _CLOSE = re.compile(r"\.+|.")
 _CLITIC = re.compile(r"(?P<word>.*?)(?P<clitic>['’](?:s|re|ve|ll|d|m)|n['’]t)", re.IGNORECASE)
 _SUM = re.compile(r"(?P<sign>[A-Za-z]*[$£€¥])(?P<sum>\d.*)")
@@ -52,7 +54,7 @@ _FINE = re.compile(
 _LINE = re.compile(r"[^\r\n]+")
 # The end of a sentence, if what goes before and comes after agrees; or a blank line.
 _END = re.compile(
-    r"(?P<stop>[.!?]+)[\"'”’)\]}]*\s+(?=[\"'“‘(\[{]*(?P<next>\w+))"
+    r"(?P<stop>[.!?]+)[\"'”’“‘«)\]}]*\s+(?=[\"'“‘„‚»(\[{]*(?P<next>\w+))"
     r"|(?P<blank>(?:\r\n|\r(?!\n)|\n)[^\S\r\n]*(?:\r\n?|\n))\s*"  # \r\n is one line end, never two
 )
 _SHORT = frozenset(
@@ -133,10 +135,20 @@ WAYS: dict[str, Callable[[str], Ints]] = {
 
 def word_parts(word: str) -> list[str]:
     """The word with the marks at its ends apart."""
-    match = _WORD.fullmatch(word)
-    if match is None:  # marks only
-        return [word]
-    return [*match["open"], match["core"], *_CLOSE.findall(match["close"])]
+    before: list[str] = []
+    after: list[str] = []
+    for _ in range(LAYERS):
+        match = _WORD.fullmatch(word)
+        if match is None:  # marks only
+            break
+        word = match["core"]
+        before, after = [*before, *match["open"]], [*_CLOSE.findall(match["close"]), *after]
+        inner = word.lstrip(_OPENING_TOO).rstrip(_CLOSING_TOO)
+        if inner == word or not any(map(str.isalnum, inner)):
+            break
+        first = word.index(inner)
+        before, after, word = [*before, *word[:first]], [*word[first + len(inner) :], *after], inner
+    return [*before, word, *after]
 
 
 def penn_parts(word: str) -> list[str]:
