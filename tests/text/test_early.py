@@ -84,6 +84,27 @@ def test_what_passes_cannot_learn_is_left_to_the_optimiser(settings: Any, given:
     assert model.convergence_.evaluations > 5
 
 
+def test_vectors_take_passes_and_then_a_few_iterations() -> None:
+    rng = np.random.default_rng(0)
+    gold = np.array([label for row in TRAIN.label_rows() for label in row])
+    others = np.array([label for row in TEST.label_rows() for label in row])
+    means = {label: rng.standard_normal(20) for label in sorted({*gold, *others})}
+    train, test = (
+        corpus.with_vectors(
+            (np.stack([means[one] for one in names]) + 2 * rng.standard_normal((len(names), 20))).astype("f4")
+        )
+        for corpus, names in ((TRAIN, gold), (TEST, others))
+    )
+    early, same, optimum = (
+        kf.LinearChainCRF(tolerance=tolerance, n_jobs=jobs).fit(train)
+        for tolerance, jobs in (("early", 1), ("early", 2), (1.5e-4, 1))
+    )
+    assert early.convergence_.status == "stopped" and optimum.convergence_.status == "converged"
+    assert 0 < early.convergence_.iterations < optimum.convergence_.iterations
+    assert early.score(test) > optimum.score(test) - 0.01
+    assert_array_equal(np.concatenate(early.predict_proba(test)), np.concatenate(same.predict_proba(test)))
+
+
 def test_passes_that_end_worse_than_knowing_nothing_are_not_kept() -> None:
     """Values whose root mean square is that of one huge one: the optimiser finds its way."""
     X = [[{"x": 1e8 if i == 0 else 1e-8, "y": float(i % 2)}] for i in range(40)]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,11 @@ PASSES = 8
 FEWER = 3
 # Of a level above a base that passes were enough for: what it is told is right more often than not from the start.
 ABOVE = 6
+# With dense columns beside the features: so many passes, then L-BFGS until it gains little. With 300 columns a token on
+# the two held-out fifths of eng.train by which these were chosen F1 is 0.7 and 0.9 above that of the optimum, in a
+# quarter of its time (on a third fifth 0.05 above); 3 to 8 passes and tolerances from 0.3 to 1 differ by 0.2.
+BEFORE_DENSE = 4
+OF_DENSE = 0.3
 STEP = 0.2  # η, of features whose squared gradients are kept
 MET = 0.1  # what these begin with: the first step is STEP / MET^⅜ times the gradient
 RIDGE = 0.25  # the share of l2 that shrinks weights: steps are longer than those of plain descent
@@ -92,13 +97,17 @@ def train(
     rows, pair_rows = data.rows, data.pair_rows
     objective: Any = LogLinear(rows, residuals, data.n_labels, pair_rows, plan.l2, plan.n_jobs, plan.dense_l2)
     watch = Watch(objective.shape, plan, score_dev, callback, began)
-    early = plan.early and _passes_do(data, score_dev, at_zero, plan)
+    early, dense = plan.early and _passes_do(data, score_dev, at_zero, plan), bool(data.rows.dense.size)
     start = no_weights(objective.shape) if initial is None else initial
-    passed = _passed(kind, data, objective, plan, watch, start) if early else None
+    few = replace(plan, passes=BEFORE_DENSE) if dense and plan.passes is None else plan
+    passed = _passed(kind, data, objective, few, watch, start) if early else None
     if passed is not None:
-        enough = plan.passes is not None or watch.losses[-1] <= LEARNED * watch.losses[0]
-        if initial is not None or watch.stopped or enough:
+        enough = initial is not None or plan.passes is not None or watch.losses[-1] <= LEARNED * watch.losses[0]
+        if watch.stopped or (enough and not dense):
             return watch.finished(Minimum(passed, watch.losses[-1], len(watch.losses), 0, "stopped"), began)
+        if enough:
+            found, convergence = optimise(objective, passed, replace(plan, tolerance=OF_DENSE), watch, began)
+            return found, convergence.early()
         watch.losses.clear()
     if initial is None and plan.l1 == 0 and (passed is not None or not early):  # a lasso wants zeros to start from
         warmed = _warmed(kind, data, objective, plan, watch)
@@ -109,9 +118,10 @@ def train(
 
 
 def _passes_do(data: TrainingData, score_dev: Any, at_zero: Any, plan: TrainingPlan) -> bool:
-    """Whether passes alone can learn all there is: they know of no lasso, no features of label pairs and no weights
-    that stay 0, dense columns settle slowly in them, and held-out data say by themselves when to stop."""
-    return data.pair_rows is None and not data.rows.dense.size and score_dev is None and at_zero is None and not plan.l1
+    """Whether passes can learn all there is, alone or, with dense columns, which settle slowly in them, before a few
+    iterations: they know of no lasso, no features of label pairs and no weights that stay 0, and held-out data say by
+    themselves when to stop."""
+    return data.pair_rows is None and score_dev is None and at_zero is None and not plan.l1
 
 
 def _warmed(kind: str, data: TrainingData, objective: LogLinear, plan: TrainingPlan, watch: Watch) -> Array | None:

@@ -165,6 +165,10 @@ class Convergence:
         """The same with what went before it."""
         return replace(self, stages=(*stages, *self.stages))
 
+    def early(self) -> Convergence:
+        """The same where the tolerance was meant to end training before the optimum."""
+        return replace(self, status="stopped") if self.status == "converged" else self
+
     def __str__(self) -> str:
         words = {
             "converged": "converged",

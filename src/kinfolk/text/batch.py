@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
+from numbers import Integral
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -132,9 +133,8 @@ class Batch:
             return cls(_with_labels(corpus, y, scheme, X), None, filled)
         if too_deep(X, (list, tuple, Mapping)) or (y is not None and too_deep(X) and too_deep(y, (object,))):
             raise InputError(TOO_DEEP)
-        if first is None or np.isscalar(first):
-            sentence, token = next((s, t) for s, one in enumerate(X) for t, item in enumerate(one) if item is first)
-            what = f"sentence {sentence}, token {token} is {first!r}, a {type(first).__name__}"
+        if first is None or isinstance(first, Integral):  # numbers with a fraction are vectors in the wrong place
+            what = f"sentence {int(filled.argmax())}, token 0 is {first!r}, a {type(first).__name__}"
             raise InputError(f"words must be strings (or dicts of features); {what}: turn words into strings, str(...)")
         check_items(X)
         corpus = Corpus.from_sentences(*_words_beside(X, words, documents))
