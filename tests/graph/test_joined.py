@@ -13,6 +13,7 @@ from scipy import sparse
 
 import kinfolk as kf
 from kinfolk.errors import InputError
+from small_world import with_sizes
 
 WORDS = st.sampled_from(["Rome", "Kim", "left", "é", "."])
 TAGS = st.sampled_from(["O", "B-PER", "B-LOC"])
@@ -43,8 +44,8 @@ def documents(draw: st.DrawFn, labelled: bool) -> kf.Corpus:
     labels = [[draw(st.none() | TAGS) for _ in sentence] for sentence in sentences] if labelled else None
     shape = [[word[:1] for word in sentence] for sentence in sentences]
     cut = draw(st.integers(0, len(sentences)))
-    counts = [cut, 0, len(sentences) - cut]
-    return kf.Corpus.from_sentences(sentences, labels, counts, "BIO" if labelled else None, first=shape)
+    corpus = kf.Corpus.from_sentences(sentences, labels, scheme="BIO" if labelled else None, first=shape)
+    return with_sizes(corpus, [sentences[:cut], [], sentences[cut:]])
 
 
 @given(data=st.data(), labelled=st.booleans(), number=st.integers(1, 3))
