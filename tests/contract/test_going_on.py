@@ -61,7 +61,8 @@ def test_a_run_that_was_stopped_ends_with_the_same_model(name: str, tmp_path: Pa
     undisturbed = fit(None)
     n = number_of_writes(fit, tmp_path / "count.kinfolk-run")
     assert n >= 3
-    for i, kills in enumerate([[1, n // 3], [n // 2, n - 1 - n // 2, 1]]):
+    last = n - 1 - n // 2 - ("threads" in name)  # where two end at once, they have one state in the place of two
+    for i, kills in enumerate([[1, n // 3], [n // 2, max(1, last), 1]]):
         path = tmp_path / f"{i}.kinfolk-run"
         assert same_state(after_kills(fit, path, kills), undisturbed), kills
         with killed_after(1):  # nothing is left to do, nor to be written
