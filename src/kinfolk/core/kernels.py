@@ -61,7 +61,7 @@ def njit(*, cache: bool, **options: Any) -> Callable[[Any], Any]:
         kernel = numba.njit(**unwrapped)(function)
         if cache and hasattr(kernel, "overloads"):  # a plain function where NUMBA_DISABLE_JIT is set
             kernel._cache = _store(function)
-            if PARTS_KNOWN[0] <= numba.version_info.short <= PARTS_KNOWN[1]:
+            if numba.version_info.short in PARTS_TRIED:
                 _as_part(kernel)
             KERNELS.append(kernel)
         return kernel
@@ -76,7 +76,7 @@ def njit(*, cache: bool, **options: Any) -> Callable[[Any], Any]:
 # twin, which has that code and no more; LLVM comes to the same result, as it looks at what is called first. This needs
 # to know numba from inside: versions it was not tried with compile kernels as numba does by itself.
 
-PARTS_KNOWN = (0, 61), (0, 68)
+PARTS_TRIED = {(0, 68)}
 
 
 class PartLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
