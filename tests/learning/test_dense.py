@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from kinfolk.collective.sequences import _squares
 from kinfolk.core.beside import Beside, apart, beside
-from kinfolk.core.data import Relational
+from kinfolk.core.data import ROWS, Relational, read_only
 from kinfolk.errors import InputError
 from kinfolk.inference.chain_losses import KINDS, Parts, Sequences, chain_residuals
 from kinfolk.inference.chain_pass import Dense, run_epoch
@@ -122,6 +123,17 @@ def test_an_epoch_is_that_of_columns_scaled_by_the_root_of_the_rate(
     assert_allclose(node[3:], root * scaled[3:], rtol=1e-6, atol=1e-8)
 
 
+@quick
+@given(SEEDS, st.integers(1, 70), st.integers(0, 9))
+def test_steps_go_by_squares_of_tokens_and_of_their_sums_over_sequences(seed: int, n: int, width: int) -> None:
+    rng = np.random.default_rng(seed)
+    dense = columns(seed, (n, 0, width))[1]
+    starts = np.unique([0, n, *rng.integers(0, n, 3)])
+    sums = [part.sum(axis=0) for part in np.split(dense.astype(np.float64), starts[1:-1])]
+    expected = (dense.astype(np.float64) ** 2).sum(), sum(float(one @ one) for one in sums)
+    assert_allclose(_squares(read_only(dense), read_only(starts)), expected, rtol=1e-5, atol=1e-6)
+
+
 def test_rows_are_taken_of_both_parts() -> None:
     table, dense = columns(1, (9, 3, 2))
     both = Beside(sp.csr_array(table), dense)
@@ -141,3 +153,7 @@ def test_dense_columns_of_instances_are_finite() -> None:
     dense[4, 1] = np.nan
     with pytest.raises(InputError, match="instance 4 has nan in feature 1"):
         Relational(Beside(sp.csr_array(table), dense))
+    many = np.zeros((2 * ROWS + 1, 2), np.float32)  # looked over a block at a time
+    many[2 * ROWS, 1] = np.inf
+    with pytest.raises(InputError, match=f"instance {2 * ROWS} has inf in feature 1"):
+        Relational(Beside(sp.csr_array((len(many), 3)), many))

@@ -153,6 +153,24 @@ def test_curvature_is_asked_for_where_the_objective_was_just_evaluated() -> None
     assert calls.count("curvature") == 1 + sum(number <= found.iterations for number in REFRESH)
 
 
+def test_the_first_step_may_be_a_share_of_what_the_curvature_promises() -> None:
+    steps: list[float] = []
+
+    def bowl(x: Array, gradient: Array) -> float:
+        gradient[:] = 8 * x
+        return float(4 * x @ x)
+
+    for first in (1.0, 0.25, 0.125):
+        note: list[float] = []
+        found = minimise(
+            bowl, np.ones(3), inverse_curvature=lambda: np.ones(3), first=first, tolerance=0.0,
+            callback=lambda one, note=note: note.append(one.step),  # type: ignore[misc]
+        )  # fmt: skip
+        steps.append(note[0])
+        assert found.status == "converged" and found.objective < 1e-12
+    assert steps == [0.125, 0.125, 0.125], "a whole step is halved three times, a quarter once"
+
+
 # -------------------------------------------------------------------------------------------------------- L1
 
 

@@ -499,6 +499,9 @@ def _frozen_csr(matrix: Any) -> Any:
     return shallow
 
 
+ROWS = 4096  # of a dense table looked over together: a block stays in cache
+
+
 def _checked_features(features: Any, missing: bool) -> Any:
     right = _no_infinity if missing else np.isfinite
     if isinstance(features, Beside):
@@ -513,7 +516,7 @@ def _checked_features(features: Any, missing: bool) -> Any:
     dense = features if sparse.issparse(features) else np.asarray(features)
     if dense.ndim != 2 or dense.dtype.kind not in "fiub":
         raise InputError(f"features must be a numeric table (n, F); got shape {dense.shape} and type {dense.dtype}")
-    if dense.dtype.kind == "f" and not right(dense).all():
+    if dense.dtype.kind == "f" and not all(right(dense[at : at + ROWS]).all() for at in range(0, len(dense), ROWS)):
         row, column = (int(i) for i in np.argwhere(~right(dense))[0])
         raise InputError(_not_finite(dense[row, column], row, column))
     return read_only(dense)

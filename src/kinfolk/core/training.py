@@ -231,6 +231,7 @@ class TrainingPlan:
     early: bool = False  # whether a few stochastic passes are all, where they can be
     passes: int | None = None  # how many, of a model whose like was trained by passes alone; None: as many as usual
     memory: int = 3  # steps that the optimiser remembers
+    first: float = 1.0  # the first step of the optimiser, as a share of what its curvature promises
     lengthening: float = math.inf  # so many times the last step is the longest that is tried next
     by_held_out: bool = True  # whether held-out scores end training and choose the weights; else they are kept, no more
     warns: bool = True  # whether an end without convergence is a warning

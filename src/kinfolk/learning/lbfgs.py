@@ -298,6 +298,7 @@ def minimise(
     tolerance: float = 1e-5,
     window: int = 5,
     memory: int = 3,
+    first: float = 1.0,
     lengthening: float = math.inf,
     callback: Callable[[Iteration], bool | None] | None = None,
     n_jobs: int = 1,
@@ -307,6 +308,7 @@ def minimise(
 
     `inverse_curvature()` gives the diagonal H where the objective was just evaluated: at the start, and after
     the iterations of REFRESH. A memory of 3 pairs does as well as a longer one with it, at half the cost.
+    `first`: the share of the first step that is tried first.
 
     Stops when the objective has fallen by less than `tolerance`, relative, over `window` iterations
     (a mean per iteration below tolerance / window cannot be noise of one lucky step).
@@ -348,6 +350,7 @@ def minimise(
         if lengthening < math.inf:
             search.least = NEGLIGIBLE * tolerance * abs(value)
         first_step = 1.0 if pairs.filled or inverse_curvature is not None else min(1.0, 1.0 / norm)
+        first_step *= first if number == 1 else 1.0
         first_step = min(first_step, lengthening * length)
         found = search.along(pairs.direction(slope, inverse, n_jobs, direction), first_step)
         if not found and pairs.filled:  # the memory may mislead: once more along the plain gradient
@@ -358,16 +361,20 @@ def minimise(
             fell = history[-2] - value if len(history) > 1 else math.inf
             little = search.gave_up and min(search.promised, fell) <= tolerance * abs(value)
             return _ended(step, at, value, number - 1, evaluations, "converged" if little else "stalled")
-        pairs.add(search.at, at, search.gradient, gradient, inverse, n_jobs)
+        before, old_gradient = at, gradient
         at, gradient, value, length = search.at, search.gradient, search.value, search.step
         history.append(value)
-        if inverse_curvature is not None and number in REFRESH:
-            del inverse  # one long vector less while the new one is made
-            inverse = inverse_curvature()
-            pairs.weigh_anew(inverse, n_jobs)
+        last = len(history) > window and history[-1 - window] - value <= tolerance * abs(value)
+        if not last:
+            pairs.add(at, before, gradient, old_gradient, inverse, n_jobs)
+            if inverse_curvature is not None and number in REFRESH:
+                del inverse  # one long vector less while the new one is made
+                inverse = inverse_curvature()
+                pairs.weigh_anew(inverse, n_jobs)
+        del before, old_gradient
         if callback and callback(Iteration(number, value, norm, search.step, evaluations, at)):
             return _ended(step, at, value, number, evaluations, "stopped")
-        if len(history) > window and history[-1 - window] - value <= tolerance * abs(value):
+        if last:
             return _ended(step, at, value, number, evaluations, "converged")
         step.keep(_standing, at, gradient, inverse, pairs, number, evaluations, history[-1 - window :], length)
     return _ended(step, at, value, max_iterations, evaluations, "limit")
@@ -464,6 +471,7 @@ def optimise(
         l1=plan.l1,
         max_iterations=0 if watch.stopped else plan.max_iterations,
         tolerance=plan.tolerance,
+        first=plan.first,
         lengthening=plan.lengthening,
         callback=watch.after_iteration,
         n_jobs=plan.n_jobs,
