@@ -127,8 +127,8 @@ def records(records: int, cores: int = 2, times: int = 3, seed: int = 0) -> Answ
 
 
 def nodes(nodes: int, cores: int = 2, times: int = 3, seed: int = 0, holds: int | None = None) -> Answer:
-    """Label the nodes of the benchmark of engines, ten links each, from files to a file. `holds`: bytes of ids and links
-    that the driver puts in order; more are joined by queries."""
+    """Label the nodes of the benchmark of engines, ten links each, from files to a file. `holds`: bytes of ids and
+    links that the driver puts in order; more are joined by queries."""
     from pathlib import Path
 
     from pyarrow import parquet

@@ -1,8 +1,9 @@
 """Nodes of tables in an engine, labelled where their ids and links are small enough to be put in order in this process.
 
-    links    as in memory (`graph.links`), of the columns that name their ends
+    links    as in memory (`graph.links`), of the columns that name their ends; those of a stretch of nodes are a piece
     level k  by the model, a run of nodes with their features at a time, wherever the engine has them: those who compute
-             see all links, and the votes of all nodes for the level before, and add up what neighbours say as in memory
+             see the pieces with the links of their nodes, and the votes of all nodes at the level before, and add up
+             what neighbours say as in memory
 
 Larger tables are joined and grouped by queries (`graph.levels_in_engine`), as are paths of several links and features
 of neighbours, of which nobody knows before how large they are.
@@ -10,6 +11,7 @@ of neighbours, of which nobody knows before how large they are.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -17,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.collective.aggregate import padded
 from kinfolk.collective.aggregates_sql import HARD
 from kinfolk.collective.relations import Neighbourhood, Relation
 from kinfolk.collective.templates import Over, TemplateSet
@@ -27,6 +30,7 @@ from kinfolk.graph.levels_in_engine import VOTES, Asked, Levels, NodeLevel
 from kinfolk.graph.stacked import StackedNodes
 
 Array = NDArray[Any]
+LEAST_PIECE, MOST_PIECES = 50_000, 32  # nodes of a piece of the links, and pieces
 
 
 def may_be_held(model: StackedNodes) -> bool:
@@ -66,18 +70,28 @@ class Seen:
 
 @dataclass(frozen=True, eq=False)
 class HeldLevel(NodeLevel):
-    """A level of a model where links and votes are at hand. `links`: relation, as templates name it -> CSR (n, n)."""
+    """A level of a model where links and votes are at hand.
 
-    links: Any = None
+    seen    what it sees beside a run
+    links   of each piece: relation, as templates name it -> CSR (m, n)
+    size    nodes of a piece, but the last
+    """
+
     seen: Any = None
+    links: Sequence[Any] = ()
+    size: int = 1
 
     def __call__(self, batch: Any) -> Any:
         return super().__call__(self.seen.value.beside(batch))
 
     def _aggregates(self, templates: TemplateSet, run: Any) -> Array:
-        links, rows = self.links.value, run.column(ROW).to_numpy()
-        around = Neighbourhood(self.seen.value.votes.shape[0], templates.n_votes, {}, worked_out=links)
-        return templates.rows(around, self.seen.value.votes, rows)
+        rows, votes = run.column(ROW).to_numpy(), padded(self.seen.value.votes)
+        piece, out = rows // self.size, np.empty((len(rows), templates.width))
+        for number in np.unique(piece).tolist():
+            mine = piece == number
+            around = Neighbourhood(len(votes), templates.n_votes, {}, worked_out=self.links[number].value)
+            out[mine] = templates.rows(around, votes, rows[mine] - number * self.size)
+        return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,19 +124,28 @@ class HeldLevels(Levels):
         asked = self._asked(level, ())
         known, given = self.known.held(level, len(self.model.levels_) - 1)
         mine = self._share(replace(seen, known=known, given=given))
-        kernel = HeldLevel(self.sent, level, asked.kernel.features, {}, links=self._links if level else None, seen=mine)
+        links = self._links if level else ()
+        kernel = HeldLevel(self.sent, level, asked.kernel.features, {}, seen=mine, links=links, size=self._size)
         return Asked((asked.seen[0], [], kernel), asked.n_rows)
 
     def _share(self, value: Any) -> Any:
         self.shared.append(self.graph.engine.handed_out(value))
         return self.shared[-1]
 
+    @property
+    def _size(self) -> int:
+        return max(LEAST_PIECE, -(-self.graph.n // MOST_PIECES))
+
     @cached_property
-    def _links(self) -> Any:
-        """Of all relations that templates name."""
+    def _links(self) -> Sequence[Any]:
+        """Pieces of all relations that templates name."""
         rules = [one.rule for one in self.model.template_set_.of_predictions if isinstance(one, Over)]
         named = {str(rule): rule for rule in rules if isinstance(rule, Relation)}
-        return self._share({key: rule.links(self.graph.relations) for key, rule in named.items()})
+        links, size = {key: rule.links(self.graph.relations) for key, rule in named.items()}, self._size
+        return [
+            self._share({key: one[start : start + size] for key, one in links.items()})
+            for start in range(0, self.graph.n, size)
+        ]
 
 
 def _columns(found: Any, prefix: str) -> Array:
