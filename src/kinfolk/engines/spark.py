@@ -59,7 +59,7 @@ PLACE = "kf_place"  # of a row: the number of its partition, times 2^33, and its
 IN_PARTITION = 1 << 33
 IN_FILE = 1_000_000  # rows of an answer that are written to a file
 BEGINNINGS = 1_000  # rows of which one that begins a unit is known before any is labelled
-HELD = 1 << 28  # bytes of ids, links and votes that the driver puts in order, in some times as many
+HELD = 1 << 27  # bytes of ids, links and votes that the driver puts in order, for which it takes six times as many
 UNITS = ("string", "bigint", "int", "smallint", "tinyint")  # types whose values are the same where Arrow says so
 
 SETTINGS = {
