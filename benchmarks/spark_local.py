@@ -2,6 +2,7 @@
 
     python spark_local.py '{"what": "records", "records": 200000, "cores": 2, "times": 3}'    clusters of customers
     python spark_local.py '{"what": "nodes", "nodes": 300000, "cores": 2, "times": 3}'        labels of nodes, written
+    python spark_local.py '{"what": "nodes", "nodes": 300000, "holds": 0}'    the same, with all links joined by queries
     python spark_local.py '{"what": "tokens", "tokens": 300000, "cores": 2, "times": 3}'      labels of tokens, written
 
 Needs PySpark and Java 17 (make test-spark installs the first). The last line it prints is its answer, as JSON: seconds
@@ -125,8 +126,9 @@ def records(records: int, cores: int = 2, times: int = 3, seed: int = 0) -> Answ
     }  # fmt: skip
 
 
-def nodes(nodes: int, cores: int = 2, times: int = 3, seed: int = 0) -> Answer:
-    """Label the nodes of the benchmark of engines, ten links each, from files to a file."""
+def nodes(nodes: int, cores: int = 2, times: int = 3, seed: int = 0, holds: int | None = None) -> Answer:
+    """Label the nodes of the benchmark of engines, ten links each, from files to a file. `holds`: bytes of ids and
+    links that the driver puts in order; more are joined by queries."""
     from pathlib import Path
 
     from pyarrow import parquet
@@ -136,6 +138,7 @@ def nodes(nodes: int, cores: int = 2, times: int = 3, seed: int = 0) -> Answer:
     from kinfolk.engines.spark import Spark
 
     asked: dict[str, Any] = {"label": "label", "forced": True, "proba": True}
+    Spark.holds = Spark.holds if holds is None else holds
     with tempfile.TemporaryDirectory() as folder, started(cores, folder) as session:
         graph(nodes, Path(folder), seed)
         files = [f"{folder}/{name}.parquet" for name in ("nodes", "edges")]

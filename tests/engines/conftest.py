@@ -55,6 +55,18 @@ def engine(request: pytest.FixtureRequest) -> Iterator[Any]:
             yield made
 
 
+@pytest.fixture(scope="module", params=[0, 100_000_000], ids=["joined", "held"])
+def holds(request: pytest.FixtureRequest) -> Iterator[int]:
+    """Engines that join and group all links by queries, and such as bring small ones into this process."""
+    from kinfolk.engines.duckdb import DuckDB
+    from kinfolk.engines.spark import Spark
+
+    with pytest.MonkeyPatch.context() as patch:
+        for kind in (DuckDB, Spark):
+            patch.setattr(kind, "holds", request.param)
+        yield request.param
+
+
 @pytest.fixture(scope="session")
 def small_duckdb() -> Iterator[Any]:
     """DuckDB with little memory and a single thread; tables of one test may be there in the next."""

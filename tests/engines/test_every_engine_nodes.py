@@ -16,6 +16,7 @@ from kinfolk.graph.in_engine import predict_in
 from kinfolk.graph.training_in_engine import fit_in
 
 pyarrow = pytest.importorskip("pyarrow", reason="tables of Arrow need pyarrow")
+pytestmark = pytest.mark.usefixtures("holds")
 
 
 def world(n: int, seed: int, labelled: float = 0.4) -> tuple[Any, Any]:
@@ -54,9 +55,10 @@ EVERYTHING: Any = [
 ]  # fmt: skip
 
 
-def test_every_aggregate_and_known_labels(engine: Engine):
+@pytest.mark.parametrize("templates", [EVERYTHING, [*EVERYTHING[:-3], EVERYTHING[-2]]], ids=["all", "of single links"])
+def test_every_aggregate_and_known_labels(engine: Engine, templates: Any):
     given: Any = {"label": "label", "missing": "flag", "relation": "kind", "features": ["x", "colour"]}
-    made = model(EVERYTHING).fit(kf.Graph.from_frames(*world(120, 0), **given))
+    made = model(templates).fit(kf.Graph.from_frames(*world(120, 0), **given))
     check_same(engine, made, world(150, 1), {"forced": True}, **given)
 
 

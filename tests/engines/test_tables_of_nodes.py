@@ -24,6 +24,7 @@ from kinfolk.errors import DataWarning, InputError, SettingError
 pyarrow = pytest.importorskip("pyarrow", reason="tables of Arrow need pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
 duckdb = pytest.importorskip("duckdb", reason="the engine DuckDB needs duckdb")
+pytestmark = pytest.mark.usefixtures("holds")
 
 TEMPLATES: list[Any] = [
     kf.Count("links_to"), kf.LogCount("linked_from"), kf.Mean("links_to"), kf.Proportion("linked_from"),

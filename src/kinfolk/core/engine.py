@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
 from kinfolk.core.settings import NONE, Rule
@@ -19,6 +20,7 @@ from kinfolk.errors import InputError, KinfolkError
 
 ROW = "kf_row"  # the number of a row of a table, from 0
 AT_A_TIME = 100_000  # rows
+CELL = 8  # bytes of a number, and of a text beside its letters
 Units = Callable[[Any], Iterable[Any]]  # an Arrow table of whole units -> tables of answers
 Kernel = Callable[[Any, Any], Any]  # Arrow tables of records, in order of rows, and of pairs -> one of answers
 
@@ -51,10 +53,21 @@ class Missing(InputError):
         self.row, self.column = row, column
 
 
+@dataclass(frozen=True, eq=False)
+class HandedOut:
+    """A value that kernels look at, for engines whose kernels run in this process."""
+
+    value: Any
+
+    def destroy(self) -> None:
+        """Let go of it."""
+
+
 class Engine(ABC):
     """Abstract: where tables are and queries run. Models share one: a copy of a model has the same engine."""
 
     in_memory: ClassVar[bool] = False  # `engines.threads.Threads` has True
+    holds: ClassVar[int] = 0  # bytes of columns that come into this process sooner than queries join and group them
 
     def __deepcopy__(self, memo: Any) -> Self:
         return self
@@ -125,6 +138,22 @@ class Engine(ABC):
     def arrow(self, query: str) -> Any:
         """The answer as an Arrow table, where it is known to fit."""
 
+    def n_rows(self, table: str) -> int:
+        return int(self.rows(f"SELECT count(*) FROM {table}")[0][0])
+
+    def held(self, table: str, columns: Sequence[str], most: int) -> Any:
+        """Columns of a numbered table as an Arrow table, in order of `kf_row`; None if they take more bytes."""
+        texts = [name for name in columns if self.is_text(self.columns(table)[name])]
+        long = "".join(f" + coalesce(sum(length({quoted(name)})), 0)" for name in texts)
+        if int(self.rows(f"SELECT {CELL * len(columns)} * count(*){long} FROM {table}")[0][0]) > most:
+            return None
+        shown = ", ".join(quoted(name) for name in dict.fromkeys((ROW, *columns)))
+        return self.arrow(f"SELECT {shown} FROM {table}").sort_by(ROW).select(columns)
+
+    def handed_out(self, value: Any) -> Any:
+        """Something whose `value` kernels look at, wherever they are, until it is told to `destroy` it."""
+        return HandedOut(value)
+
     @abstractmethod
     def batches(self, query: str, n_rows: int) -> Iterator[Any]:
         """The answer as Arrow batches of at most so many rows, one after the other."""
@@ -164,12 +193,13 @@ class Engine(ABC):
         `map_with`; what it looks at has to stay until the query was asked.
 
         keep      columns of the table that are given
-        new       name -> expression of the columns that the kernel answers, those of a table `a`; one is `kf_row`
+        new       name -> column of those that the kernel answers; one of these is `kf_row`
         into      a table that answers may be kept in while the query is asked
         size      rows of the table
         """
         self.map_with(table, columns, others, kernel, into, schema, n_rows)
-        shown = [f"t.{quoted(name)} AS {quoted(name)}" for name in keep] + named(new)
+        shown = [f"t.{quoted(name)} AS {quoted(name)}" for name in keep]
+        shown += [f"a.{quoted(own)} AS {quoted(name)}" for name, own in new.items()]
         return self.in_order(shown, f"{table} t JOIN {into} a ON a.{ROW} = t.{ROW}", f"t.{ROW}", size)
 
     @abstractmethod
@@ -276,11 +306,6 @@ class Engine(ABC):
 def quoted(name: str) -> str:
     """A column or table as a name in SQL."""
     return '"' + name.replace('"', '""') + '"'
-
-
-def named(expressions: Mapping[str, str]) -> list[str]:
-    """Expressions of a SELECT."""
-    return [f"{expression} AS {quoted(name)}" for name, expression in expressions.items()]
 
 
 def rows_with(table: str, columns: Sequence[str], others: Sequence[Beside]) -> str:

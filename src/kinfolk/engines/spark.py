@@ -21,7 +21,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, final
+from typing import Any, ClassVar, final
 from urllib.parse import unquote
 
 from kinfolk.core.engine import (
@@ -33,13 +33,20 @@ from kinfolk.core.engine import (
     Kernel,
     Units,
     gaps,
-    named,
     quoted,
     refuse_missing,
     rows_with,
 )
 from kinfolk.core.frames import as_arrow
-from kinfolk.engines.spark_labelled import CODECS, Files, LabelledFiles, LabelledRuns, runs_begin
+from kinfolk.engines.spark_labelled import (
+    CODECS,
+    AnsweredRuns,
+    Files,
+    LabelledFiles,
+    LabelledRuns,
+    even_parts,
+    runs_begin,
+)
 from kinfolk.errors import InputError, SettingError
 
 INSTALL = "pip install 'kinfolk[spark]'"
@@ -52,6 +59,7 @@ PLACE = "kf_place"  # of a row: the number of its partition, times 2^33, and its
 IN_PARTITION = 1 << 33
 IN_FILE = 1_000_000  # rows of an answer that are written to a file
 BEGINNINGS = 1_000  # rows of which one that begins a unit is known before any is labelled
+HELD = 1 << 27  # bytes of ids, links and votes that the driver puts in order, for which it takes six times as many
 UNITS = ("string", "bigint", "int", "smallint", "tinyint")  # types whose values are the same where Arrow says so
 
 SETTINGS = {
@@ -88,6 +96,8 @@ class Spark(Engine):
     folder    where tables are written, which all executors reach, such as "hdfs:///tmp"; None: a temporary folder of
               this machine, which serves in local mode
     """
+
+    holds: ClassVar[int] = HELD
 
     session: Any = None
     folder: str | Path | None = None
@@ -307,8 +317,21 @@ class Spark(Engine):
             return [tuple(row) for row in self._sql(query).collect()]
 
     def arrow(self, query: str) -> Any:
+        asked = dict(self._asked.values()).get(query)
         with self._told("a query"):
-            return self._sql(query).toArrow()
+            return self._sql(query).toArrow() if asked is None else asked.gathered(self.own.sparkContext)
+
+    def n_rows(self, table: str) -> int:
+        files = self._files.get(table)
+        return super().n_rows(table) if files is None else files.n_rows
+
+    def held(self, table: str, columns: Sequence[str], most: int) -> Any:
+        files = self._files.get(table)
+        return super().held(table, columns, most) if files is None else files.held(columns, most)
+
+    def handed_out(self, value: Any) -> Any:
+        with self._told("a value that workers look at"):
+            return self.own.sparkContext.broadcast(value)
 
     def batches(self, query: str, n_rows: int) -> Iterator[Any]:
         with self._told("a query"):
@@ -447,28 +470,27 @@ class Spark(Engine):
         self, table: str, keep: Sequence[str], new: Mapping[str, str], columns: Sequence[str], others: Sequence[Beside],
         kernel: Callable[[Any], Any], into: str, schema: Any, size: int, n_rows: int = AT_A_TIME,
     ) -> str:  # fmt: skip
-        """A stretch of rows is a partition, which kernels label in order, and nothing is joined to their answers."""
-        kept = [f"kf_kept_{k}" for k in range(len(keep))]
+        """A stretch of rows is a partition, which kernels label in order, and nothing is joined to their answers. Where
+        nothing stands beside the rows of files that workers can do without Spark to read, so do they write them."""
+        own, files = tuple(dict.fromkeys([ROW, *keep, *columns])), self._files.get(table)
+        answered = AnsweredRuns(own, len(keep) + 1, dict(new), kernel, schema, n_rows)
+        query = f"SELECT {', '.join(quoted(one) for one in [*keep, *new])} FROM {into}"
 
-        def answers(batches: Iterator[Any]) -> Iterator[Any]:
-            import pyarrow
-
-            for batch in batches:
-                for start in range(0, batch.num_rows, n_rows):
-                    run = batch.slice(start, n_rows)
-                    found = _cast(kernel(run), schema)
-                    given = [run.column(name) for name in keep]
-                    yield from pyarrow.table([*given, *found.columns], [*kept, *schema.names]).to_batches()
-
-        with self._told("a kernel"), _quiet():
-            rows = self._in_stretches(self._sql(rows_with(table, [*columns, *keep], others)), ROW, size)
+        def show() -> None:
+            rows = self._in_stretches(self._sql(rows_with(table, own[1:], others)), ROW, size)
             kinds = {one.name: one for one in rows.schema}
-            fields = [type(kinds[name])(to, kinds[name].dataType) for name, to in zip(keep, kept, strict=True)]
-            answer = type(rows.schema)([*fields, *_spark_schema(schema)])
-            rows.mapInArrow(answers, answer).createOrReplaceTempView(into)
-            self._forget(into)
-        shown = [f"a.{one} AS {quoted(name)}" for name, one in zip(keep, kept, strict=True)]
-        return f"SELECT {', '.join([*shown, *named(new)])} FROM {into} a"
+            kinds = type(rows.schema)([*(kinds[one] for one in own[: len(keep) + 1]), *_spark_schema(answered.schema)])
+            rows.mapInArrow(lambda batches: answered(batches), kinds).createOrReplaceTempView(into)
+
+        self._forget(into)
+        if files is not None and not others:
+            parts = even_parts(files.n_rows, max(self._parallelism(), -(-files.n_rows // IN_FILE)))
+            self._asked[into] = query, LabelledFiles(files, answered, parts)
+            self._later[into] = show
+            return query
+        with self._told("a kernel"), _quiet():
+            show()
+        return query
 
     def _in_stretches(self, frame: Any, row: str, size: int) -> Any:
         """Rows in order of a column of their numbers, a stretch of it in every partition."""

@@ -9,7 +9,7 @@ counts and repeats the work all the same.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -96,6 +96,49 @@ class LabelledRuns:
             yield from pyarrow.table(given, [*self.names[: self.n_given], *self.schema.names]).to_batches()
 
 
+@dataclass(frozen=True, eq=False)
+class AnsweredRuns:
+    """Batches of rows -> those with what a kernel says of them, so many rows at a time.
+
+    names     of the columns of a batch that are looked at: `kf_row`, those that are kept, and others
+    n_given   as many of them are kept
+    new       name -> column of the kernel's answer
+    kernel    sees all columns of a batch, by their names
+    answers   the schema of what it answers
+    """
+
+    names: tuple[str, ...]
+    n_given: int
+    new: Mapping[str, str]
+    kernel: Callable[[Any], Any]
+    answers: Any
+    n_rows: int
+
+    @property
+    def schema(self) -> Any:
+        import pyarrow
+
+        return pyarrow.schema([self.answers.field(own).with_name(name) for name, own in self.new.items()])
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        import pyarrow
+
+        names = [*self.names[: self.n_given], *self.new]
+        for batch in batches:
+            for start in range(0, batch.num_rows, self.n_rows):
+                run = batch.slice(start, self.n_rows)
+                found = self.kernel(run).select(self.answers.names).cast(self.answers)
+                given = [run.column(name) for name in self.names[: self.n_given]]
+                made = pyarrow.table([*given, *map(found.column, self.new.values())], names)
+                yield from made.combine_chunks().to_batches()
+
+
+def even_parts(n_rows: int, n_parts: int) -> tuple[tuple[int, int], ...]:
+    """Stretches of rows, each with the row it begins with and the one it ends before."""
+    size = -(-n_rows // n_parts) or 1
+    return tuple((low, min(low + size, n_rows)) for low in range(0, n_rows, size)) or ((0, 0),)
+
+
 # -- Files that workers read ------------------------------------------------------------------------------
 
 
@@ -149,6 +192,19 @@ class Files:
                     rows = pyarrow.array(np.arange(row + low, row + high))
                     there = batch.slice(low, high - low)
                     yield pyarrow.RecordBatch.from_arrays([rows, *map(there.column, columns)], [ROW, *columns])
+
+    def held(self, columns: Sequence[str], most: int) -> Any:
+        """Columns of all rows, their number among them, as one table; None if they take more bytes."""
+        import pyarrow
+
+        size, found = 0, []
+        for batch in self.batches([name for name in columns if name != ROW]):
+            found.append(batch.select(list(columns)))
+            size += found[-1].nbytes
+            if size > most:
+                return None
+        kinds = pyarrow.schema([pyarrow.field(ROW, "int64"), *self.schema])
+        return pyarrow.Table.from_batches(found, None if found else pyarrow.schema(map(kinds.field, columns)))
 
     def is_plain(self) -> bool:
         """Whether Arrow writes all columns as Spark would."""
@@ -260,7 +316,7 @@ class LabelledFiles:
     """
 
     files: Files
-    labelled: LabelledRuns
+    labelled: LabelledRuns | AnsweredRuns
     parts: tuple[tuple[int, int], ...]
 
     @classmethod
@@ -285,6 +341,29 @@ class LabelledFiles:
             stray.unlink(missing_ok=True)
         (Path(folder) / "_SUCCESS").touch()  # as Spark leaves it
 
+    def gathered(self, context: Any) -> Any:
+        """The same as a table of this process."""
+        import pyarrow
+
+        parts = context.parallelize(self.parts, len(self.parts)).map(lambda rows: self._sent(rows)).collect()
+        return pyarrow.concat_tables([pyarrow.ipc.open_stream(one).read_all() for one in parts])
+
+    def _sent(self, rows: tuple[int, int]) -> bytes:
+        import pyarrow
+
+        sink = pyarrow.BufferOutputStream()
+        with pyarrow.ipc.new_stream(sink, self.schema) as writer:
+            for batch in self._batches(rows):
+                writer.write_batch(batch)
+        return bytes(sink.getvalue())
+
+    def _batches(self, rows: tuple[int, int]) -> Iterator[Any]:
+        import pyarrow
+
+        schema = self.schema
+        for batch in self.labelled(self.files.batches(self.labelled.names[1:], *rows)):
+            yield pyarrow.RecordBatch.from_arrays(batch.columns[1:], schema=schema)
+
     def _write_part(self, folder: str, codec: str, number: int, rows: tuple[int, int]) -> None:
         import pyarrow
         from pyarrow import parquet
@@ -296,5 +375,5 @@ class LabelledFiles:
             replacing(Path(folder) / f"part-{number:05}.parquet", synced=False) as (_, stream),
             parquet.ParquetWriter(stream, schema, **options) as writer,
         ):
-            for batch in self.labelled(self.files.batches(self.labelled.names[1:], *rows)):
-                writer.write_batch(pyarrow.RecordBatch.from_arrays(batch.columns[1:], schema=schema))
+            for batch in self._batches(rows):
+                writer.write_batch(batch)

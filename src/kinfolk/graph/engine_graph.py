@@ -17,6 +17,7 @@ from kinfolk.core.engine import ROW, Engine, quoted
 from kinfolk.core.settings import whole
 from kinfolk.core.table import frame_table, listed
 from kinfolk.errors import InputError, SettingError
+from kinfolk.graph.held_links import HeldLinks
 from kinfolk.graph.links_in_engine import (
     IDS,
     RelationTables,
@@ -29,6 +30,7 @@ from kinfolk.graph.links_in_engine import (
     type_cells,
 )
 from kinfolk.graph.node_features import NodeColumns, feature_table
+from kinfolk.graph.nodes import weighted_links
 from kinfolk.graph.table_graphs import TableParts
 from kinfolk.graph.trained_columns import (
     IS_MISSING,
@@ -48,7 +50,8 @@ IN_MEMORY = "label these nodes in memory: `engine=None`"
 @dataclass(frozen=True, eq=False)
 class EngineGraph:
     """Tables of nodes and links. `there`: the columns of nodes, with their types; `fields`: those that make features;
-    `relations`: name -> links, None for those that the model does not use; `spare`: tables these were made of."""
+    `relations`: name -> links, None for those that the model does not use; `spare`: tables these were made of; `held`:
+    ids and links, where they are in this process."""
 
     engine: Engine
     columns: NodeColumns
@@ -58,13 +61,15 @@ class EngineGraph:
     fields: Sequence[str]
     relations: Mapping[str, Links | None]
     spare: tuple[str, ...]
+    held: HeldLinks | None = None
 
     @classmethod
     def of(
         cls, engine: Engine, nodes: Any, edges: Any, parts: TableParts, used: Sequence[str] | None = None,
-        known: Sequence[str] | int | None = None, most_links: int | None = None,
+        known: Sequence[str] | int | None = None, most_links: int | None = None, hold: int | None = None,
     ) -> EngineGraph:  # fmt: skip
-        """`used`: the relations to make, `known`: the features to read; None: all."""
+        """`used`: the relations to make, `known`: the features to read; None: all. `hold`: ids and links may come into
+        this process, where they and so many bytes a node are few."""
         columns = parts.columns
         if parts.ends.link_features is not None:
             raise SettingError("link_features", parts.ends.link_features, "None with an engine", IN_MEMORY)
@@ -82,21 +87,26 @@ class EngineGraph:
         for name, part in [*((name, "features") for name in chosen), (columns.label, "label")]:
             if name is not None and name not in table.columns:
                 table.column(name, part)  # says so
-        n = engine.rows(f"SELECT count(*) FROM {NODES}")[0][0]
+        n = engine.n_rows(NODES)
         if not n:
             raise table.fault("no nodes: expected a row for each, found none")
-        _make_ids(engine, table, columns.id, n)
         there = {field.name: field.type for field in engine.arrow(f"SELECT * FROM {NODES} LIMIT 0").schema}
+        wanted = chosen if known is None else _fields(chosen, known)
+        held = HeldLinks.of(engine, NODES, edges, title, parts, most_links, hold * n) if hold is not None else None
+        if held is not None:
+            return cls(engine, columns, n, title, there, wanted, held.relations, (), held)
+        _make_ids(engine, table, columns.id, n)
         links = RelationTables.of(engine, edges, parts.ends, parts.rules, title)
         made = every = links.relations(used)
         if most_links is not None:
             made = {name: one and capped(engine, name, one, most_links) for name, one in every.items()}
         spare = {one.table for one in every.values() if one} - {one.table for one in made.values() if one}
-        wanted = chosen if known is None else _fields(chosen, known)
-        return cls(engine, columns, int(n), title, there, wanted, made, tuple(spare))
+        return cls(engine, columns, n, title, there, wanted, made, tuple(spare))
 
     def drop_links(self) -> None:
         """Remove ids and links, which nobody needs once nodes are labelled."""
+        if self.held is not None:
+            return
         self.engine.drop(IDS, *(links.table for links in self.relations.values() if links is not None), *self.spare)
 
     def check_features(self, columns: Sequence[str] | int) -> None:
@@ -137,7 +147,16 @@ class EngineGraph:
         """The columns that a kernel needs to make features of, and to name nodes."""
         return list(dict.fromkeys((*self.fields, *([self.columns.id] if self.columns.id else []))))
 
+    def weighs(self) -> dict[str, bool]:
+        """Of the relations that are made and have links, whether any has another weight than 1."""
+        if self.held is not None:
+            return weighted_links(self.held.relations, list(self.held.relations))
+        asked = {name: one.any_weighs(self.engine) for name, one in self.relations.items() if one is not None}
+        return {name: weighs for name, weighs in asked.items() if weighs is not None}
+
     def id_of(self, row: int) -> str:
+        if self.held is not None:
+            return self.held.ids[row]
         found: str = self.engine.rows(f"SELECT concat(id, '') FROM {IDS} WHERE {ROW} = {row}")[0][0]
         return found
 

@@ -4,7 +4,7 @@ found by their ids and looked at as in memory (`graph.nodes.Memory`), a block of
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -38,29 +38,44 @@ class KnownNodes:
     reveals  whether neighbours see it
     keeps    whether it is the last word on the node
     given    how many levels have votes of nodes trained on, in tables kf_given_0, ...
+    codes    (n,), the class that is known of each node, -1 for none; and
+    votes    (n, L) of each level, NaN for others than nodes trained on: both where links are in this process, and none
+             of these tables is made but the first
     """
 
     known: bool
     reveals: bool
     keeps: bool
     given: int = 0
+    codes: Array | None = None
+    votes: Sequence[Array] = ()
+
+    def held(self, level: int, last: int) -> tuple[Array | None, Array | None]:
+        """What a level sees of `codes` and of `votes`."""
+        seen = self.keeps if level == last else self.reveals
+        return self.codes if seen else None, self.votes[level] if level < len(self.votes) else None
 
     @classmethod
     def of(cls, graph: EngineGraph, model: StackedNodes, known: str, forced: bool) -> KnownNodes:
         if forced or model.known_ == "ceiling":
             found = _labelled(graph, model, lenient=not forced)
-            return cls(found, True, forced)
+            return cls(found, True, forced, codes=_codes(graph) if found else None)
         if known == NONE or model.memory_ is None:
             if known == TRAIN:
                 _warn_of_nobody(model)
             return cls(False, False, False)
         memory = model.memory_
-        rows, which = TrainedNodes.of(memory, graph).again(SeenNodes.of(graph, model))  # type: ignore[arg-type]
+        trained = memory if graph.held is not None else TrainedNodes.of(memory, graph)
+        rows, which = trained.again(SeenNodes.of(graph, model))  # type: ignore[arg-type]
         _keep_known(graph, model, rows, memory.labels[which])
         if not len(rows):
             _warn_of_nobody(model)
+        codes = _codes(graph) if len(rows) else None
         if model.known_ == "true":
-            return cls(bool(len(rows)), True, True)
+            return cls(bool(len(rows)), True, True, codes=codes)
+        if graph.held is not None:
+            given = [_placed(rows, votes[which], graph.n) for votes in memory.votes] if len(rows) else []
+            return cls(bool(len(rows)), False, True, codes=codes, votes=given)
         for level, votes in enumerate(memory.votes if len(rows) else ()):
             fill_table(graph.engine, f"kf_given_{level}", {ROW: rows, **numbered("g", votes[which].astype(np.float64))})
         return cls(bool(len(rows)), False, True, len(memory.votes) if len(rows) else 0)
@@ -103,6 +118,21 @@ def _labelled(graph: EngineGraph, model: StackedNodes, lenient: bool) -> bool:
     )
     engine.drop("kf_codes")
     return bool(coded.num_rows)
+
+
+def _codes(graph: EngineGraph) -> Array | None:
+    """What the table of known labels has, by row, for a graph whose links are in this process."""
+    if graph.held is None:
+        return None
+    found, codes = graph.engine.arrow(f"SELECT {ROW}, {CODE} FROM {KNOWN}"), np.full(graph.n, -1, np.int32)
+    codes[found.column(ROW).to_numpy()] = found.column(CODE).to_numpy()
+    return codes
+
+
+def _placed(rows: Array, votes: Array, n: int) -> Array:
+    table = np.full((n, votes.shape[1]), np.nan)
+    table[rows] = votes
+    return table
 
 
 def _keep_known(graph: EngineGraph, model: StackedNodes, rows: Array, codes: Array) -> None:
@@ -158,10 +188,12 @@ class SeenNodes:
 
     graph: EngineGraph
     known: Sequence[str] | int
-    ids: SeenIds
+    ids: SeenIds | Sequence[str]
 
     @classmethod
     def of(cls, graph: EngineGraph, model: StackedNodes) -> SeenNodes:
+        if graph.held is not None:
+            return cls(graph, model.node_columns_, graph.held.ids)
         other = f"SELECT 1 FROM {IDS} WHERE concat(id, '') <> concat({ROW}, '') LIMIT 1"
         return cls(graph, model.node_columns_, SeenIds(graph.n, not graph.engine.rows(other), {}))
 
@@ -170,8 +202,8 @@ class SeenNodes:
         return SeenFeatures(self)
 
     @property
-    def relations(self) -> SeenRelations:
-        return SeenRelations(self)
+    def relations(self) -> SeenRelations | Mapping[str, Any]:
+        return SeenRelations(self) if self.graph.held is None else self.graph.held.relations
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,6 +263,7 @@ class SeenLinks:
         found = engine.arrow(f"SELECT l.source AS source, l.target AS target {both} ORDER BY l.source")
         around = f"SELECT DISTINCT l.target AS target {both}"
         named = f"SELECT i.{ROW}, concat(i.id, '') FROM {IDS} i JOIN ({around}) t ON t.target = i.{ROW}"
+        assert isinstance(self.seen.ids, SeenIds)
         for row, key in engine.rows(named):
             self.seen.ids.names[int(row)] = key
         engine.drop("kf_looked")

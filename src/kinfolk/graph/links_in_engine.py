@@ -200,7 +200,7 @@ class RelationTables:
     def of(cls, engine: Engine, edges: Any, ends: LinkColumns, rules: LinkRules, nodes: str) -> RelationTables:
         made = [
             EdgeTable.of(engine, i, name, source, title, ends)
-            for i, (name, source, title) in enumerate(_edge_sources(edges))
+            for i, (name, source, title) in enumerate(edge_sources(edges))
         ]
         tables = cls(engine, made, rules, nodes)
         for edge in made:
@@ -312,7 +312,7 @@ def capped(engine: Engine, name: str, links: Links, most: int) -> Links:
     return Links(table, links.weighted)
 
 
-def _edge_sources(edges: Any) -> Iterator[tuple[str | None, Any, str]]:
+def edge_sources(edges: Any) -> Iterator[tuple[str | None, Any, str]]:
     """Name or None, source, and what it is called in messages."""
     if isinstance(edges, Mapping) and not is_lists(edges):
         yield from ((name, source, source_name(source, f"edges[{name!r}]")) for name, source in edges.items())

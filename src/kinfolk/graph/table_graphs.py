@@ -87,6 +87,13 @@ def graph_parts(
         raise nodes.fault("no nodes: expected a row for each, found none")
     ids = NodeIds(nodes, columns.id)
     parts = {**node_parts(nodes, ids.names, columns), "ids": ids.ids}
+    return collected(nodes, ids, edges, ends, rules).made(parts, nodes.name)
+
+
+def collected(
+    nodes: Table, ids: NodeIds, edges: Iterable[tuple[str | None, Table]], ends: LinkColumns, rules: LinkRules
+) -> LinkCollector:
+    """The links of tables, each with the name of its links or None."""
     links, edges = LinkCollector(nodes.n_rows, rules, ends.link_features), list(edges)
     named = len(edges) > 1 and all(name is not None for name, _ in edges)
     if named:
@@ -98,7 +105,7 @@ def graph_parts(
         links.add(link_rows(table, ids, ends, named), nodes.name, names)
         if not table.n_rows:
             log.warning("%s has no links", table.name)
-    return links.made(parts, nodes.name)
+    return links
 
 
 def node_parts(nodes: Table, ids: Sequence[str], columns: NodeColumns) -> dict[str, Any]:

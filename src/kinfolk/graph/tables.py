@@ -60,12 +60,10 @@ class NewColumns:
         columns = table.T if self.each else [table.max(axis=1)]
         return found | {name: np.array(one) for name, one in zip(self.names(classes.names), columns, strict=True)}
 
-    def expressions(self, classes: Sequence[str]) -> dict[str, str]:
-        """Name -> expression of the columns `label`, `p0`, `p1`, ... of a table `a`."""
-        each = [f"a.p{c}" for c in range(len(classes))]
-        best = f"greatest({', '.join(each)})" if len(each) > 1 else each[0]
-        values = each if self.each else [best]
-        return {self.predicted: "a.label", **dict(zip(self.names(classes), values, strict=True))}
+    def columns(self, classes: Sequence[str]) -> dict[str, str]:
+        """Name -> column of an answer with `label` and `p0`, `p1`, ..., or `best`, the largest of these."""
+        values = [f"p{c}" for c in range(len(classes))] if self.each else ["best"]
+        return {self.predicted: "label", **dict(zip(self.names(classes), values, strict=True))}
 
 
 # -- learning -------------------------------------------------------------------------------------------
@@ -117,10 +115,11 @@ def sampled(graph: Graph, sample: int, seed: int) -> NDArray[np.bool_]:
 
 def with_most_links(graph: Graph, most: int) -> Graph:
     """The graph with at most so many links of a relation from each node, by a hash of both ids, as in an engine."""
-    return graph.with_relations({name: _capped(links, graph.ids, most) for name, links in graph.relations.items()})
+    return graph.with_relations({name: capped(links, graph.ids, most) for name, links in graph.relations.items()})
 
 
-def _capped(links: Any, ids: Sequence[str], most: int) -> Any:
+def capped(links: Any, ids: Sequence[str], most: int) -> Any:
+    """CSR with at most so many links from each node."""
     kept = np.ones(links.nnz, bool)
     for hub in np.flatnonzero(np.diff(links.indptr) > most).tolist():
         span = slice(links.indptr[hub], links.indptr[hub + 1])
@@ -189,7 +188,7 @@ def _predicted_in(engine: Engine, model: Any, nodes: Any, edges: Any, asked: Ask
                 return _beside(engine, LABELS, held, new, classes)
             taken = [name for name in engine.columns(NODES) if name != ROW]
             new.check_free(taken, classes.names, "nodes")
-            query = levels.query(taken, new.expressions(classes.names), LABELS)
+            query = levels.query(taken, new.columns(classes.names), LABELS)
             if target is None:
                 return engine.frame(query)
             engine.write(query, target)
