@@ -14,6 +14,7 @@ import argparse
 import json
 import logging
 import os
+import signal
 import sys
 import tempfile
 from dataclasses import asdict
@@ -46,6 +47,7 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=2)
     given = parser.parse_args()
     logging.getLogger("kinfolk").setLevel(logging.CRITICAL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has what it starts in the background ignore it
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         chosen = [name for name in SHARES if name.startswith(tuple(given.only))]
