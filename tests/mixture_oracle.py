@@ -259,7 +259,7 @@ def _shares(rng: np.random.Generator, nodes: IntArray) -> FloatArray:
 
 
 def few_digits(values: FloatArray, parts: int) -> FloatArray:
-    """Rounded to such parts of one that scores, sums of a few products, are the same in float32, as models have them."""
+    """Rounded to such parts of one that scores, sums of a few products, are the same in the float32 of models."""
     return np.asarray(np.round(values * parts) / parts)
 
 
