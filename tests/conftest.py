@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import Phase, settings
 
+from rewritten import keep_rewritten
 from warm_kernels import warm_up
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -20,6 +21,8 @@ os.environ.setdefault("NUMBA_CACHE_DIR", str(REPOSITORY / ".numba_cache"))
 # Workers share the cores: threads of BLAS and OpenMP that wait for each other in a loop cost up to ten times the work.
 for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(threads, "1")
+# Looking for what may be freed at every 700 objects, as Python does, takes a tenth of the time of the tests.
+gc.set_threshold(20_000, 20, 20)
 # Every process that a test starts loads the sources, and every worker the tests: they are compiled once.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
@@ -37,10 +40,10 @@ LONGEST = ("test_blocks_run_and_show_what_they_say",)  # begun first: no worker 
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Before the workers of the whole suite start, the kernels that they share are compiled, once."""
+    """Before the workers of the whole suite start: kernels that they share are compiled, tests rewritten, once."""
     is_one_of_several = hasattr(config, "workerinput") or not config.getoption("numprocesses", None)
     if not is_one_of_several and config.args == config.getini("testpaths") and not config.option.collectonly:
-        warm_up(Path(os.environ["NUMBA_CACHE_DIR"]))
+        warm_up(Path(os.environ["NUMBA_CACHE_DIR"]), meanwhile=lambda: keep_rewritten(config, REPOSITORY / "tests"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

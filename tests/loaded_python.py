@@ -8,7 +8,10 @@ the command also starts from nothing is shown in `cli/test_cli_process.py`.
     loaded = LoadedPython(folder, environment)      one server; `environment` is that of the modules that it loads
     subprocess.run([loaded.client, "kinfolk", "tokens", "tag", ...], env=..., cwd=..., ...)
     subprocess.run([loaded.client, "code", "print(1)"], ...)      as python -c
+    subprocess.run([loaded.client, "file", "own.py", ...], ...)   as python own.py
     loaded.ends()
+
+With PYTHONWARNINGS=error in the environment of a fork its warnings are errors. Of what is loaded they always are.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ import select
 import socket
 import subprocess
 import sys
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -67,6 +71,13 @@ class LoadedPython:
         file.chmod(0o755)
         return file
 
+    def files(self, folder: Path) -> Path:
+        """An executable `python` in a folder, for files to be run by; with an option it is the usual one."""
+        file = folder / "python"
+        file.write_text(f'#!/bin/sh\ncase $1 in -*) exec {sys.executable} "$@";; esac\nexec {self.client} file "$@"\n')
+        file.chmod(0o755)
+        return file
+
     def ends(self) -> None:
         self.server.communicate()  # its standard input is closed, and it ends
 
@@ -102,9 +113,25 @@ def answer(connection: socket.socket) -> int:
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
+    if environment.get("PYTHONWARNINGS") != "error":
+        lenient()
     status = ended(words)
     connection.send(bytes([status]))
     return status
+
+
+def strict() -> None:
+    """As PYTHONWARNINGS=error: before the filters that Python begins with, and after those of libraries."""
+    sys.warnoptions.append("error")
+    warnings.simplefilter("error")
+
+
+def lenient() -> None:
+    """As it was before."""
+    sys.warnoptions.remove("error")
+    warnings.filters.remove(("error", None, Warning, None, 0))
+    warnings.simplefilter("default", append=True)  # filters changed: what was already warned of is forgotten
+    warnings.filters.pop()
 
 
 def ended(words: list[str]) -> int:
@@ -118,6 +145,12 @@ def ended(words: list[str]) -> int:
 
             sys.argv = words
             start()
+        elif words[0] == "file":
+            import runpy
+
+            sys.argv = words[1:]
+            sys.path.insert(0, os.path.dirname(os.path.abspath(words[1])))
+            runpy.run_path(words[1], run_name="__main__")
         else:
             sys.path.insert(0, "")
             exec(compile(words[1], "<string>", "exec"), {"__name__": "__main__"})
@@ -147,6 +180,9 @@ def load() -> None:
 
 if __name__ == "__main__":
     sys.path.pop(0)  # the folder of the tests, which no command sees
+    strict()
+    gc.disable()  # nothing of what is loaded is ever freed
     load()
+    gc.enable()
     gc.freeze()  # a fork that looked for what may be freed here would copy all of it
     serve(socket.socket(fileno=int(sys.argv[1])))

@@ -258,6 +258,11 @@ def _shares(rng: np.random.Generator, nodes: IntArray) -> FloatArray:
     return np.array([raw[c] / raw[nodes == k].sum() for c, k in enumerate(nodes)])
 
 
+def few_digits(values: FloatArray, parts: int) -> FloatArray:
+    """Rounded to such parts of one that scores, sums of a few products, are the same in the float32 of models."""
+    return np.asarray(np.round(values * parts) / parts)
+
+
 @st.composite
 def worlds(
     draw: st.DrawFn,
@@ -293,7 +298,7 @@ def worlds(
 
     def features(rows: int, width: int) -> FloatArray:
         values = np.ones((rows, width)) if binary else rng.standard_normal((rows, width))
-        return values * (rng.random((rows, width)) < 0.6)
+        return few_digits(values, 16) * (rng.random((rows, width)) < 0.6)
 
     groups = np.sort(rng.integers(n_groups, size=n))
     rank = rng.permutation(n)
@@ -314,4 +319,4 @@ def worlds(
     world.given = _shares(rng, nodes) if is_given else None
 
     size = sum(L * (F + F * own + L + G * L) for own, G in zip(parent_features, pair_widths, strict=True))
-    return world, unflatten(1.5 * rng.standard_normal(size + F * L + L + D), world)
+    return world, unflatten(few_digits(1.5 * rng.standard_normal(size + F * L + L + D), 256), world)

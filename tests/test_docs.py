@@ -143,12 +143,15 @@ SOURCES = [os.path.abspath(place) for place in os.environ.get("PYTHONPATH", "").
 TRAINED: dict[tuple[Any, ...], bytes] = {}  # model files, by the words of the command and what its files held
 
 
-class Loaded(NamedTuple):
-    """What has kinfolk loaded, for all guides: one Python where warnings are errors, one where they are not."""
+STARTED: set[str] = set()  # commands that have run, with a Python of their own where they name one
 
-    strict: LoadedPython
-    usual: LoadedPython
+
+class Loaded(NamedTuple):
+    """What has kinfolk loaded, for all guides; PATH leads a shell to it, in `forked` for files that Python runs too."""
+
+    client: Path
     environment: dict[str, str]
+    forked: dict[str, str]
 
 
 @pytest.fixture(scope="session")
@@ -157,27 +160,28 @@ def loaded() -> Iterator[Loaded]:
         folder = Path(name)  # near the root: the address of a socket is short
         (folder / "sitecustomize.py").write_text(WITHOUT_OTHERS.format(others=OTHERS))
         environment = {**os.environ, "COLUMNS": "120", "PYTHONPATH": os.pathsep.join([name, *SOURCES])}
-        strict = LoadedPython(folder / "strict", {**environment, "PYTHONWARNINGS": "error"})
-        usual = LoadedPython(folder / "usual", environment)
-        usual.command(folder)
-        environment["PATH"] = os.pathsep.join([name, str(Path(sys.executable).parent), os.environ["PATH"]])
-        yield Loaded(strict, usual, environment)
-        strict.ends()
-        usual.ends()
+        python = LoadedPython(folder / "python", environment)
+        (forks := folder / "forks").mkdir()
+        python.command(folder)
+        python.files(forks)
+        path = [name, str(Path(sys.executable).parent), os.environ["PATH"]]
+        environment["PATH"] = os.pathsep.join(path)
+        yield Loaded(python.client, environment, {**environment, "PATH": os.pathsep.join([str(forks), *path])})
+        python.ends()
 
 
 class Reader:
     """A person with kinfolk and what it depends on, and nothing else, in a folder."""
 
     def __init__(self, folder: Path, loaded: Loaded) -> None:
-        self.folder, self.client = folder, loaded.strict.client
-        self.environment = {**loaded.environment, "HOME": str(folder)}
+        self.folder, self.loaded = folder, loaded
         self.python: subprocess.Popen[str] | None = None
 
     def runs_python(self, block: Block, page: Path) -> str:
         if self.python is None:
             self.python = subprocess.Popen(
-                [self.client, "code", READER], cwd=self.folder, env=self.environment, text=True,
+                [self.loaded.client, "code", READER], cwd=self.folder, text=True,
+                env={**self.loaded.environment, "HOME": str(self.folder), "PYTHONWARNINGS": "error"},
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
             )  # fmt: skip
         assert self.python.stdin is not None and self.python.stdout is not None
@@ -202,9 +206,14 @@ class Reader:
         return printed
 
     def shell(self, command: str, place: str) -> str:
-        done = subprocess.run(
-            ["sh", "-ec", command], cwd=self.folder, env=self.environment, capture_output=True, text=True
-        )
+        """A file that Python runs has one of its own the first time, and a fork from then on."""
+        words = str([*commands(command)])
+        environment = {
+            **(self.loaded.forked if words in STARTED else self.loaded.environment),
+            "HOME": str(self.folder),
+        }
+        STARTED.add(words)
+        done = subprocess.run(["sh", "-ec", command], cwd=self.folder, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, f"{place}: {command}\n{done.stderr}"
         return done.stdout
 

@@ -14,7 +14,7 @@ from test_mixture import alphas, wired
 import mixture_oracle as oracle
 from kinfolk.inference.evidence import Conditioned, conditioned, weighed
 from kinfolk.inference.mixture import beliefs
-from mixture_oracle import Parameters, Relation, World, worlds
+from mixture_oracle import Parameters, Relation, World, few_digits, worlds
 
 
 def asked(world, params, labellings: int = 1 << 16):
@@ -78,11 +78,10 @@ def graphs(draw: st.DrawFn):
     links = draw(st.lists(st.sampled_from(pairs), unique=True, max_size=5)) if pairs else []
     labels = np.array(draw(st.lists(st.integers(-1, 1), min_size=n, max_size=n)))
     rng = np.random.default_rng(draw(st.integers(0, 1000)))
-    X = rng.standard_normal((n, 2))
-    weights = [[1.5 * rng.standard_normal((2, 2)) for _ in range(2)] for _ in range(3)]
-    params = Parameters(
-        *weights, [np.zeros((0, 2, 2))] * 2, rng.standard_normal((2, 2)), rng.standard_normal(2), np.zeros(0)
-    )
+    X = few_digits(rng.standard_normal((n, 2)), 16)
+    weights = [[few_digits(1.5 * rng.standard_normal((2, 2)), 256) for _ in range(2)] for _ in range(3)]
+    start_child, start = few_digits(rng.standard_normal((2, 2)), 256), rng.standard_normal(2)
+    params = Parameters(*weights, [np.zeros((0, 2, 2))] * 2, start_child, start, np.zeros(0))
     return n, links, labels, X, params
 
 

@@ -42,8 +42,14 @@ def wired(world, params):
     parent_slot = np.where(has_parent & ~is_start, (2 * dag.relation + 1) * n + dag.parent, -1)
     pair = np.array(params.pair).reshape(-1, n_labels, n_labels)
     rows = np.concatenate([np.zeros((0, n_labels**2)), *(u.reshape(-1, n_labels**2) for u in params.edge)])
-    scores = Scores(np.concatenate(ends), pair, params.start, rows)
+    scores = Scores(np.concatenate(ends).astype(np.float32), pair, params.start, rows)
+    assert (scores.ends == np.concatenate(ends)).all()
     return Wiring(dag, child_slot, parent_slot, pair_rows(world, dag)), scores
+
+
+def precise(scores):
+    """For derivatives, which come in the precision of the scores."""
+    return scores._replace(ends=scores.ends.astype(np.float64))
 
 
 def pair_rows(world, dag: Dag):
@@ -70,7 +76,7 @@ def evaluate(world, params, clamp, n_jobs=1):
     wiring, scores = wired(world, params)
     alpha = alphas(world, params, wiring.dag)
     labels = world.labels.astype(np.int32)
-    return residuals([wiring], scores, [alpha], labels, world.weights, clamp, n_jobs)[0]
+    return residuals([wiring], precise(scores), [alpha], labels, world.weights, clamp, n_jobs)[0]
 
 
 def gradient(world, params, clamp):
@@ -157,7 +163,7 @@ def test_a_known_label_is_passed_on():
     """0 -> 1 with a known label at 0: its child sees the label, itself keeps its own marginal."""
     dag = build_dag([np.array([[1, 0]])], np.zeros(2, int))
     pair = np.log(np.array([[[0.9, 0.1], [0.2, 0.8]]]))
-    scores = Scores(np.zeros((2, 2)), pair, np.zeros(2), np.zeros((0, 4)))
+    scores = Scores(np.zeros((2, 2), np.float32), pair, np.zeros(2), np.zeros((0, 4)))
     wiring = Wiring(dag, dag.child, np.full(2, -1))
     found = beliefs([wiring], scores, [np.ones(2)], np.array([1, -1], np.int32))[0].marginals
     np.testing.assert_allclose(found, [[0.5, 0.5], [0.2, 0.8]])
@@ -171,7 +177,7 @@ def many(rng, groups, n_labels=5, scale=1.0):
         np.unique(one[(one[:, 0] > one[:, 1]) & (groups[one[:, 0]] == groups[one[:, 1]])], axis=0) for one in pairs
     ]
     dag = build_dag(edges, groups, rng.random(n) < 0.5)
-    ends = rng.normal(scale=scale, size=(4 * n, n_labels))
+    ends = rng.normal(scale=scale, size=(4 * n, n_labels)).astype(np.float32)
     scores = Scores(
         ends, rng.normal(size=(2, n_labels, n_labels)), rng.normal(size=n_labels), np.zeros((0, n_labels**2))
     )
@@ -206,6 +212,7 @@ def test_blocks_and_runs_of_many_components_equal_one_after_the_other(sizes, sca
 def test_derivatives_of_many_components_are_those_of_the_loss(clamp):
     rng = np.random.default_rng(0)
     wiring, scores = many(rng, np.repeat([0, 1], 200))
+    scores = precise(scores)
     labels, weights = rng.integers(-1, 5, size=400).astype(np.int32), rng.random(400)
     labels[200:] = -1  # a group that counts for nothing
     alpha = [uniform_weights(wiring.dag)]
@@ -281,7 +288,7 @@ def test_mixing_weights_that_cannot_be():
 
 def test_nobody():
     dag = build_dag([], np.zeros(0, int))
-    scores = Scores(np.zeros((0, 2)), np.zeros((0, 2, 2)), np.zeros(2), np.zeros((0, 4)))
+    scores = Scores(np.zeros((0, 2), np.float32), np.zeros((0, 2, 2)), np.zeros(2), np.zeros((0, 4)))
     wiring = Wiring(dag, np.zeros(0, np.int64), np.zeros(0, np.int64))
     assert beliefs([wiring], scores, [uniform_weights(dag)])[0].marginals.shape == (0, 2)
     assert residuals([wiring], scores, [np.empty(0)], np.empty(0, np.int32), np.empty(0), False)[0].loss == 0
@@ -347,7 +354,7 @@ def test_branches_that_reach_the_same_instances_are_one():
     dag = build_dag([edges], np.zeros(n, int))
     wiring = Wiring(dag, np.zeros(dag.n_components, np.int64), np.full(dag.n_components, -1))
     start, pair = rng.normal(size=n_labels), rng.normal(size=(n_labels, n_labels))
-    scores = Scores(np.zeros((1, n_labels)), pair[None], start, np.zeros((0, n_labels**2)))
+    scores = Scores(np.zeros((1, n_labels), np.float32), pair[None], start, np.zeros((0, n_labels**2)))
     alpha, labels = uniform_weights(dag), np.array([0, 1, 1, 0])
     (found,) = beliefs([wiring], scores, [alpha])
     span, continues = LabelledSpan(n - 1 - size, labels, True), np.array([[True, False], [True, False]])
@@ -404,7 +411,7 @@ def test_a_span_less_likely_than_any_float_has_a_logarithm(n):
     edges = np.stack([np.arange(1, n), np.arange(n - 1)], axis=1)
     dag = build_dag([edges], np.zeros(n, int))
     wiring = Wiring(dag, np.zeros(dag.n_components, np.int64), np.full(dag.n_components, -1))
-    scores = Scores(np.zeros((1, 2)), np.zeros((1, 2, 2)), np.zeros(2), np.zeros((0, 4)))
+    scores = Scores(np.zeros((1, 2), np.float32), np.zeros((1, 2, 2)), np.zeros(2), np.zeros((0, 4)))
     alpha = np.ones(dag.n_components)
     (found,) = beliefs([wiring], scores, [alpha])
     span = LabelledSpan(0, np.arange(n) % 2, False)
@@ -450,7 +457,7 @@ def test_neither_threads_nor_other_spans_change_the_probability_of_a_span(drawn,
 def test_no_span_has_no_probability():
     dag = build_dag([], np.zeros(1, int))
     wiring = Wiring(dag, np.zeros(1, np.int64), np.full(1, -1))
-    scores = Scores(np.zeros((1, 2)), np.zeros((0, 2, 2)), np.zeros(2), np.zeros((0, 4)))
+    scores = Scores(np.zeros((1, 2), np.float32), np.zeros((0, 2, 2)), np.zeros(2), np.zeros((0, 4)))
     (found,) = beliefs([wiring], scores, [np.ones(1)])
     none = mixture_span_probabilities(wiring, scores, np.ones(1), found, [], np.zeros((2, 2), bool))
     assert none.values.shape == none.exact.shape == (0,)

@@ -222,14 +222,15 @@ def spans_with_roots(draw: Any) -> Any:
 def test_spans_with_independent_parents_outside_are_exact(drawn_: Any):
     n, n_labels, first, size, follower, edges, rng = drawn_
     X, groups, start = rng.standard_normal((n, 2)), np.zeros(n, int), rng.random(n) < 0.3
-    X = X.astype(np.float32).astype(np.float64)
+    X = oracle.few_digits(X, 16)
     Z = rng.standard_normal((len(edges), 1))
     start |= ~np.isin(np.arange(n), edges[:, 0])
     relation = oracle.Relation(edges, True, Z)
     world = oracle.World(X, n_labels, [relation], start, np.zeros(n, int), np.ones(n), np.zeros((0, 0)), None, groups)
     world.gate_features = np.zeros((len(oracle.components(world)), 0))
     new = lambda *shape_: rng.standard_normal(shape_)  # noqa: E731
-    tables, a, pair = [new(2, n_labels) for _ in range(3)], new(n_labels), new(1, n_labels, n_labels)
+    *tables, a = [oracle.few_digits(new(*one, n_labels), 256).astype(np.float32) for one in [(2,), (2,), (2,), ()]]
+    pair = new(1, n_labels, n_labels)
     rows = new(1, n_labels**2)
     params = oracle.Parameters(
         [tables[0]], [tables[1]], [pair[0]], [rows.reshape(1, n_labels, n_labels)], tables[2], a, np.zeros(0)
@@ -239,6 +240,7 @@ def test_spans_with_independent_parents_outside_are_exact(drawn_: Any):
     wired = wire(layout, [dag], [[sparse.csr_array(Z)]])
     sample = Sample(layout, sparse.csr_array(X), wired, [world.gate_features])
     weights = TableWeights(tables, a, pair, rows, np.zeros(0))
+    assert sample.scores(weights, 1).ends.dtype == np.float32
     scores, alpha = sample.scores(weights, 1), uniform_weights(dag)
     (found,) = beliefs(wired.wirings[:1], scores, [alpha])
     labels, continues = rng.integers(n_labels, size=size), rng.random((n_labels, n_labels)) < 0.5

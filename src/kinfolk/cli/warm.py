@@ -7,6 +7,8 @@ two cores two processes share the models.
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import json
 import logging
 import os
@@ -14,7 +16,7 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -86,11 +88,17 @@ def _other_rows() -> None:
     for given in both:
         kf.LinearChainCRF(**LOOSE).fit(rows, tags, **given).predict(rows, **given)
     kf.LinearChainCRF(tolerance="early", n_jobs=1).fit(rows, tags)
-    kf.MixtureTagger(**LOOSE).fit(rows, tags).predict(rows)
     for tagger in (kf.LinearChainCRF, kf.MEMM):
         model = tagger(transition_templates=[word[0]], **LOOSE).fit(sentences, tags)
         model.predict(sentences)
         model.predict_entities(sentences)
+
+
+def _mixed_rows() -> None:
+    import kinfolk as kf
+
+    rows, tags = [[{"word": "Kim", "length": 0.75}, {"word": "left", "length": 1.0}]] * 4, [["B", "O"]] * 4
+    kf.MixtureTagger(**LOOSE).fit(rows, tags).predict(rows)
 
 
 def _token_layer() -> None:
@@ -136,7 +144,7 @@ def _dense_nodes() -> None:
     graph = _graph_of_numbers()
     for model in (
         kf.StackedNodes(_logistic(kf), depth=1, folds=3, n_jobs=1), kf.StackedNodes(effort="fast", n_jobs=1),
-        kf.DependencyNetwork(_logistic(kf), sweeps=5, burn_in=2, n_jobs=1), kf.LinkModel(**LOOSE),
+        kf.DependencyNetwork(_logistic(kf), sweeps=5, burn_in=2, n_jobs=1),
         kf.MixtureNodes(orders=2, predict_orders=2, **LOOSE),
         kf.MixtureNodes(orders=2, predict_orders=2, evidence="weighed", **LOOSE),
         kf.StackedNodes(_logistic(kf), templates=["max:near", "exists:near"], depth=1, folds=3, n_jobs=1),
@@ -145,6 +153,13 @@ def _dense_nodes() -> None:
     kf.MultiLabelNodes(effort="fast", n_jobs=1).fit(graph).predict(graph)
     numbers = kf.Graph(graph.features, graph.label_codes.tolist(), dict(graph.relations))
     kf.NodeRegressor(effort="fast", n_jobs=1).fit(numbers).predict(numbers)
+
+
+def _links_of_dense_nodes() -> None:
+    import kinfolk as kf
+
+    graph = _graph_of_numbers()
+    kf.LinkModel(**LOOSE).fit(graph).predict_proba(graph)
 
 
 def _records() -> None:
@@ -253,18 +268,21 @@ def _logistic(kf: Any) -> Any:
     return LogisticRegression()
 
 
-# Models that share kernels are in one list, or far from each other in the two: each process compiles what it needs.
+# Each process compiles what it needs, so models that share long kernels are in one list: passes over chains and beliefs
+# of pairwise models in the first, the mixture in the second.
 LISTS: tuple[dict[str, Callable[[], None]], ...] = (
     {
         "column files": _reading,
+        "MaxEnt": _tagger(lambda kf: kf.MaxEnt(**LOOSE)),
         "LinearChainCRF": _tagger(lambda kf: kf.LinearChainCRF(templates="document", **LOOSE)),
         "MEMM": _tagger(lambda kf: kf.MEMM(**LOOSE)),
-        "MaxEnt": _tagger(lambda kf: kf.MaxEnt(**LOOSE)),
         "SkipChainCRF": _tagger(lambda kf: kf.SkipChainCRF(n_jobs=1, tolerance=0.3)),
         "SkipChainCRF, other beliefs": _tagger(lambda kf: kf.SkipChainCRF(beliefs="trw", n_jobs=1, tolerance=0.3)),
         "StackedTagger": _tagger(lambda kf: kf.StackedTagger(kf.LinearChainCRF(**LOOSE), folds=3, n_jobs=1)),
         "other rows": _other_rows,
         "TokenLayer": _token_layer,
+        "LinkModel": _nodes(lambda kf: kf.LinkModel(**LOOSE)),
+        "LinkModel with numbers": _links_of_dense_nodes,
         "what few data do not reach": _what_few_data_do_not_reach,
         "pairs of engines": _pairs_of_engines,
     },
@@ -276,13 +294,25 @@ LISTS: tuple[dict[str, Callable[[], None]], ...] = (
         "DependencyNetwork": _nodes(lambda kf: kf.DependencyNetwork(_logistic(kf), sweeps=5, burn_in=2, n_jobs=1)),
         "StackedNodes": _nodes(lambda kf: kf.StackedNodes(effort="fast", n_jobs=1)),
         "StackedNodes, levels": _nodes(lambda kf: kf.StackedNodes(_logistic(kf), depth=1, folds=3, n_jobs=1)),
-        "LinkModel": _nodes(lambda kf: kf.LinkModel(**LOOSE)),
         "MixtureNodes": _nodes(lambda kf: kf.MixtureNodes(orders=2, predict_orders=2, **LOOSE)),
         "nodes with numbers": _dense_nodes,
         "NodeLayer": _node_layer,
         "MixtureTagger": _tagger(lambda kf: kf.MixtureTagger(**LOOSE)),
+        "MixtureTagger, other rows": _mixed_rows,
     },
 )
+
+
+@contextlib.contextmanager
+def _seldom_collected() -> Iterator[None]:
+    """numba makes millions of small objects and keeps most: looking for what may be freed at every few hundred of them
+    takes a seventh of the time of compiling."""
+    before = gc.get_threshold()
+    gc.set_threshold(50_000, 20, 20)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def use(names: Sequence[str]) -> dict[str, Any]:
@@ -293,7 +323,7 @@ def use(names: Sequence[str]) -> dict[str, Any]:
     level = log.level
     log.setLevel(logging.ERROR)  # what models say of six documents is of no matter
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _seldom_collected():
             warnings.simplefilter("ignore")
             for models in LISTS:
                 for name, run in models.items():

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
+from kinfolk.core.data import read_only
 from kinfolk.core.kernels import njit
 from kinfolk.core.threads import even_bounds, run_chunks
 
@@ -59,7 +60,7 @@ def together(n: int, left: Array, right: Array, share: Array, n_jobs: int = 1) -
     bounds = np.concatenate([[0], np.cumsum(np.bincount(part))]).astype(np.int64)
     place = np.empty(n, np.int64)
     place[items] = np.arange(n) - bounds[part[items]]
-    pairs, out = Antecedents(starts, np.asarray(left), share), np.empty(len(left))
+    pairs, out = Antecedents(starts, read_only(np.asarray(left, np.int32)), share), np.empty(len(left))
     sizes = np.diff(bounds)
     runs = even_bounds(np.concatenate([[0], np.cumsum(sizes**2 * np.minimum(sizes, DENSE))]), CHUNKS)
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.core.data import read_only
 from kinfolk.core.kernels import FAST, log_sum, njit
 from kinfolk.core.threads import even_bounds, run_chunks
 
@@ -243,7 +244,7 @@ class Potentials(NamedTuple):
             table if table.ndim == 3 else table[None],
             zeros if start is None else np.asarray(start, np.float64),
             zeros if end is None else np.asarray(end, np.float64),
-            np.asarray(starts, np.int64),
+            read_only(np.asarray(starts, np.int64)),
         )
 
     @property

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.core.data import read_only
 from kinfolk.core.kernels import Csr, njit
 from kinfolk.core.threads import even_bounds, run_chunks
 
@@ -67,6 +68,11 @@ class Partition(NamedTuple):
         return numbered(_roots(self.parent))
 
 
+def _narrow(items: Array) -> NDArray[np.int32]:
+    """Numbers of items in the one type that kernels are compiled for."""
+    return np.asarray(items, np.int32)
+
+
 def single_link(
     n: int,
     left: Array,
@@ -81,9 +87,9 @@ def single_link(
     partition = Partition.of(n, rules)
     if len(rules.cannot_link) or rules.max_size:
         chosen = chosen[np.argsort(-probability[chosen], kind="stable")]
-        _join_allowed(partition, left[chosen], right[chosen])
+        _join_allowed(partition, _narrow(left[chosen]), _narrow(right[chosen]))
     else:
-        _join(partition.parent, left[chosen], right[chosen])
+        _join(partition.parent, _narrow(left[chosen]), _narrow(right[chosen]))
     return partition.clusters
 
 
@@ -105,7 +111,7 @@ def best_link(
     a, b, p = left[chosen], right[chosen], probability[chosen]
     order = np.lexsort((-a, b)) if kind == "closest" else np.lexsort((-a, -p, b))
     partition = Partition.of(n, constraints or Constraints())
-    _link_once(partition, a[order], b[order])
+    _link_once(partition, _narrow(a[order]), _narrow(b[order]))
     return partition.clusters
 
 
@@ -119,7 +125,7 @@ def cluster_sum(
     """
     starts = np.searchsorted(right, np.arange(n + 1)).astype(np.int64)
     partition = Partition.of(n, constraints or Constraints())
-    _join_largest(partition, starts, np.asarray(left), np.asarray(share, np.float64), float(threshold))
+    _join_largest(partition, starts, read_only(_narrow(left)), np.asarray(share, np.float64), float(threshold))
     return partition.clusters
 
 
@@ -143,7 +149,7 @@ def best_match(
     sides = {"first": [(b, a)], "second": [(a, b)], "both": [(b, a), (a, b)]}[each]
     for other, own in sides:
         order = np.lexsort((other, -p, own))
-        _link_once(partition, other[order], own[order])
+        _link_once(partition, _narrow(other[order]), _narrow(own[order]))
     return partition.clusters
 
 

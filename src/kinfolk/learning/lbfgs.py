@@ -118,6 +118,14 @@ def _over_chunks(task: Callable[[int, int], Any], n: int, n_jobs: int) -> list[A
     return run_chunks(lambda c: task(bounds[c], bounds[c + 1]), CHUNKS, n_jobs)
 
 
+def _over_elements(task: Callable[[int, int], Any], n: int, n_jobs: int) -> None:
+    """Where no element depends on another there is nothing to add up, and one thread has no need of chunks."""
+    if n_jobs <= 1 or n <= BLOCK:
+        task(0, n)
+    else:
+        _over_chunks(task, n, n_jobs)
+
+
 def dot(a: Vector, b: Vector, n_jobs: int) -> float:
     def part(first: int, last: int) -> float:
         sums = np.zeros(1)
@@ -143,7 +151,7 @@ def linear(a: Vector, scale: float, b: Vector, n_jobs: int, out: Vector | None =
     """a + scale · b."""
     result = np.empty_like(a) if out is None else out
     number = a.dtype.type(scale)
-    _over_chunks(lambda first, last: _linear(a, number, b, first, last, result), len(a), n_jobs)
+    _over_elements(lambda first, last: _linear(a, number, b, first, last, result), len(a), n_jobs)
     return result
 
 
@@ -153,7 +161,7 @@ def combine(
     """out = Σ on_steps_j steps_j + inverse · (Σ on_changes_j changes_j + on_gradient · gradient)."""
     kind = gradient.dtype
     weights = on_steps.astype(kind), on_changes.astype(kind), kind.type(on_gradient)
-    _over_chunks(lambda first, last: _combine(pairs, weights, gradient, first, last, out), len(out), n_jobs)
+    _over_elements(lambda first, last: _combine(pairs, weights, gradient, first, last, out), len(out), n_jobs)
     return out
 
 

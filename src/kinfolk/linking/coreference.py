@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kinfolk.core.data import read_only
 from kinfolk.core.kernels import njit
 from kinfolk.linking.mention_table import AT, PRONOUN_CLASSES, MentionTable, mention_table
 from kinfolk.linking.mentions import Mentions
@@ -88,7 +89,7 @@ class CoreferencePairs(PairFeature):
 
         def answer(left: Items, right: Items) -> Any:
             codes = np.empty((len(left), len(COLUMNS)), np.uint8)
-            _code(left, right, mentions, _BOUNDS, codes)
+            _code(read_only(left), read_only(right), mentions, _BOUNDS, codes)
             return codes
 
         return answer

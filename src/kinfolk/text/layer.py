@@ -26,7 +26,7 @@ from kinfolk.collective.relations import Neighbourhood
 from kinfolk.collective.stacking import put_templates, restored_templates
 from kinfolk.collective.templates import Count, TemplateSet, Window, set_known
 from kinfolk.core.checkpoint import check_checkpoint, going_on, running
-from kinfolk.core.data import check_labels
+from kinfolk.core.data import check_labels, read_only
 from kinfolk.core.modelfile import Functions, ModelFile, fits, restored
 from kinfolk.core.row_index import refuse_other_order
 from kinfolk.core.settings import FLAG, NONE, check_settings, setting, whole
@@ -117,7 +117,7 @@ class LayerDecoder(FittedDecoder):
         starts, n_labels = batch.corpus.sentence_starts, len(self.coding.classes)
         pair, start, end = (np.where(mask, 0.0, -np.inf) for mask in self.allowed())
         node = log_probabilities(self.marginals(batch, forced))
-        chain = Potentials(node, pair.reshape(1, n_labels, n_labels), start, end, starts)
+        chain = Potentials(node, pair.reshape(1, n_labels, n_labels), start, end, read_only(starts))
         chain = only_known(chain, self.forced_labels(batch, forced))
         first, last = (np.array([span[k] for span in found], np.int64) - k for k in (0, 1))
         sentence = np.searchsorted(starts, first, side="right") - 1
