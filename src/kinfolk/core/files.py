@@ -128,7 +128,7 @@ def put_in_place(part: Path, target: Path) -> None:
 def check_target(target: str | os.PathLike[str]) -> None:
     """Fail before the work rather than after it: can the file be written? Nothing is left there."""
     name = os.fspath(target)
-    if name == "-":
+    if name == "-":  # standard output
         return
     with writing(name):
         path = os.path.realpath(name)
