@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,11 @@ os.environ.setdefault("NUMBA_CACHE_DIR", str(REPOSITORY / ".numba_cache"))
 # Workers share the cores: threads of BLAS and OpenMP that wait for each other in a loop cost up to ten times the work.
 for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(threads, "1")
+# What tests write is in memory, where there is room: a disk is waited for at some ten thousand syncs and removals.
+MEMORY, ROOM = Path("/dev/shm"), 4 << 30
+if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM:
+    os.environ["TMPDIR"] = str(MEMORY)
+    tempfile.tempdir = None  # look again
 # Looking for what may be freed at every 700 objects, as Python does, takes a tenth of the time of the tests.
 gc.set_threshold(20_000, 20, 20)
 # Every process that a test starts loads the sources, and every worker the tests: they are compiled once.

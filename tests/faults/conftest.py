@@ -1,10 +1,7 @@
-"""Files that all tests of faults disturb, and a folder where syncing costs nothing."""
+"""Files that all tests of faults disturb, and the folder where they do."""
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,11 +14,6 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    """Empty; in memory, where there is such a place: these tests save some thousand times."""
-    memory = Path("/dev/shm")
-    if not (memory.is_dir() and os.access(memory, os.W_OK)):
-        yield tmp_path
-        return
-    with tempfile.TemporaryDirectory(dir=memory) as place:
-        yield Path(place)
+def folder(tmp_path: Path) -> Path:
+    """Empty; in memory, where there is such a place (tests/conftest.py): these tests save some thousand times."""
+    return tmp_path
