@@ -51,6 +51,8 @@ KINFOLK = "\n\n".join(
     ]
 )
 
+NO_SHELL = "error: name the shell: _KINFOLK_COMPLETE=source_bash kinfolk, or source_zsh, or source_fish"
+
 # command -> the module that has it, loaded when it is asked for, and what the help says of it
 COMMANDS = {
     "tokens": ("kinfolk.text.cli", "Tag tokens: train a tagger, tag files, evaluate."),
@@ -85,9 +87,13 @@ class Guarded(TyperGroup):
             return super().make_context(*given, **named)
         except typer.Exit as ended:
             if ended.exit_code == 1:  # --install-completion or --show-completion, and no shell it knows
-                _end(2, "error: name the shell: _KINFOLK_COMPLETE=source_bash kinfolk, or source_zsh, or source_fish")
+                _end(2, NO_SHELL)
             raise
         except OSError as error:  # --help and --version write too
+            from shellingham import ShellDetectionFailure
+
+            if isinstance(error, ShellDetectionFailure):  # typer 0.16 lets it through
+                _end(2, NO_SHELL)
             _end_of_output(error)
 
     def invoke(self, ctx: Any) -> Any:
