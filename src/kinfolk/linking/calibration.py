@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from kinfolk.core.modelfile import fits
 from kinfolk.inference.clustering import log_odds
-from kinfolk.linking.training import sigmoid
+from kinfolk.linking.training import by_blocks, sigmoid
 
 Array = NDArray[Any]
 FEWEST = 30  # matches, and others, below which nothing is learned
@@ -51,9 +51,13 @@ class Calibration:
         if not len(self.knots):
             return s
         x, y = self.knots.T
-        k = np.clip(np.searchsorted(x, s) - 1, 0, len(x) - 2)
-        slope = (y[k + 1] - y[k]) / (x[k + 1] - x[k])
-        return np.asarray(y[k] + slope * (s - x[k]), np.float64)
+
+        def mapped(s: Array) -> Array:
+            k = np.clip(np.searchsorted(x, s) - 1, 0, len(x) - 2)
+            slope = (y[k + 1] - y[k]) / (x[k + 1] - x[k])
+            return np.asarray(y[k] + slope * (s - x[k]))
+
+        return by_blocks(mapped, s)
 
     def __str__(self) -> str:
         if not len(self.knots):

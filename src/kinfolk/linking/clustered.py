@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from kinfolk.core.frames import OpenedFrame, Values, opened
 from kinfolk.core.table import frame_table
 from kinfolk.errors import InputError, SettingError
+from kinfolk.inference.clustering import together
 from kinfolk.linking.blocking import as_rules, within
 from kinfolk.linking.certain import as_certain
 from kinfolk.linking.clusterers import ConstraintsError
@@ -31,11 +32,12 @@ def membership(items: Mentions, probability: Array, clusters: Array) -> NDArray[
     is there by a must-link). Alone: 1 minus the highest probability of any of its pairs (1 without pairs).
     """
     n = items.n_items
-    inside = clusters[items.left] == clusters[items.right]
+    inside = together(clusters, items.left, items.right)
     total, count, best = np.zeros(n), np.zeros(n), np.zeros(n)
     for side in (items.left, items.right):
-        total += np.bincount(side[inside], probability[inside], minlength=n)
-        count += np.bincount(side[inside], minlength=n)
+        own = side[inside]
+        total += np.bincount(own, probability[inside], minlength=n)
+        count += np.bincount(own, minlength=n)
         np.maximum.at(best, side, probability)
     alone = np.bincount(clusters, minlength=1)[clusters] == 1 if n else np.empty(0, bool)
     return np.where(alone, 1.0 - best, np.where(count > 0, total / np.maximum(count, 1), 1.0))

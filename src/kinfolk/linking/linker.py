@@ -66,7 +66,7 @@ from kinfolk.linking.explain import (
 )
 from kinfolk.linking.gain import linker_gain
 from kinfolk.linking.mentions import Mentions
-from kinfolk.linking.objective import Bias, row_scores
+from kinfolk.linking.objective import Bias
 from kinfolk.linking.page import Linked, evaluate_pairs
 from kinfolk.linking.pair_labels import pair_labels
 from kinfolk.linking.pair_scores import score_pairs
@@ -799,8 +799,7 @@ class Linker(Guarded):
 
     def _scores(self, weights: Array, items: Mentions, n_jobs: int, coded: Coder | None = None) -> NDArray[np.float64]:
         """Of each pair the sum of its weights; `coded`: the coder of the same items, whose pairs may be others."""
-        rows = self.pair_set_.rows(items, n_jobs, coded)
-        return row_scores(weights, self.pair_set_.weights_on(rows.codes), n_jobs)[rows.row]
+        return self.pair_set_.scores(weights, items, n_jobs, coded)
 
     # -- model files ----------------------------------------------------------------------------------
 
