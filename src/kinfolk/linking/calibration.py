@@ -45,8 +45,8 @@ class Calibration:
     knots: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 2)))
     gain: float = 0.0
 
-    def __call__(self, score: Array) -> NDArray[np.float64]:
-        """Of log-odds, calibrated ones."""
+    def __call__(self, score: Array, out: Array | None = None) -> NDArray[np.float64]:
+        """Of log-odds, calibrated ones; `out`: an array that these may be put into, such as `score` itself."""
         s = np.asarray(score, np.float64)
         if not len(self.knots):
             return s
@@ -57,7 +57,7 @@ class Calibration:
             slope = (y[k + 1] - y[k]) / (x[k + 1] - x[k])
             return np.asarray(y[k] + slope * (s - x[k]))
 
-        return by_blocks(mapped, s)
+        return by_blocks(mapped, s, out)
 
     def __str__(self) -> str:
         if not len(self.knots):

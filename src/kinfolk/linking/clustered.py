@@ -145,10 +145,8 @@ def cluster_frame(
     for one in given:
         one.check_free(cluster=columns[0], probability=columns[1])
     items = records_for(linker, given[0].readable, None if other is None else given[1].readable, id)
-    if items.n_items > 1:
-        items = within(limit, items, linker.blocking, linker.n_jobs)
     try:
-        paired, probability, clusters = linker.linked(items, must_link, cannot_link)
+        paired, probability, clusters = linker.linked(_candidates(linker, items, limit), must_link, cannot_link)
     except ConstraintsError as error:
         raise ConstraintsError(*(items.name(int(one)) for one in error.items)) from None
     ids = whole_ids(items, given, id) if named == "id" else None
@@ -160,6 +158,10 @@ def cluster_frame(
     ]
     made = answers[0] if other is None else tuple(answers)
     return (made, pair_frame(given[0], paired, probability, clusters, least)) if pairs else made
+
+
+def _candidates(linker: Any, items: Mentions, limit: int | None) -> Mentions:
+    return items if items.n_items < 2 else within(limit, items, linker.blocking, linker.n_jobs)
 
 
 def refuse_files(frames: Sequence[Any], into: Any) -> None:

@@ -25,7 +25,7 @@ from kinfolk.linking.pairs import Answer, Items, PairColumn, PairFeature, Statis
 MISSING = "missing"
 SAMPLE = 200_000  # pairs from which bins are learned
 MAX_BINS = 200
-MANY = 100_000  # items whose texts take memory that is worth giving back
+MANY = 100_000  # items, or pairs, for which what they took on their way is worth giving back
 Coder = Callable[[Items, Items], NDArray[np.uint8]]  # pairs -> a row of codes each
 SMALLEST = 10  # labelled pairs in a learned bin
 FEW = 4 * SMALLEST  # from fewer labels the tree learns next to nothing

@@ -274,12 +274,12 @@ def sigmoid(score: Array) -> NDArray[np.float64]:
     return by_blocks(lambda s: np.exp(-np.logaddexp(0.0, -s)), score)
 
 
-def by_blocks(function: Callable[[Array], Array], values: Array) -> NDArray[np.float64]:
+def by_blocks(function: Callable[[Array], Array], values: Array, out: Array | None = None) -> NDArray[np.float64]:
     """What a function of single numbers makes of many, a block at a time: of millions of pairs what it needs on the
-    way would be several times as large as what it answers."""
+    way would be several times as large as what it answers. `out`: where to put it, if at all, which may be `values`."""
     if values.ndim != 1 or len(values) <= BLOCK:
         return np.asarray(function(values), np.float64)
-    out = np.empty(len(values))
+    out = np.empty(len(values)) if out is None else out
     for start in range(0, len(values), BLOCK):
         out[start : start + BLOCK] = function(values[start : start + BLOCK])
     return out
@@ -517,6 +517,17 @@ def with_closure(
     items: Mentions, score: Array, decide: Callable[[Mentions], Array], threshold: float = 0.5, n_jobs: int = 1
 ) -> tuple[Mentions, NDArray[np.float64]]:
     """As `closed`, without a word of it: of a part, where it is told of the whole."""
+    added, their_score = left_out(items, score, decide, threshold, n_jobs)
+    if not added.n_pairs:
+        return items, score
+    places = places_among(items.left, items.right, added)
+    return with_added(items, added, places), np.insert(score, places, their_score)
+
+
+def left_out(
+    items: Mentions, score: Array, decide: Callable[[Mentions], Array], threshold: float = 0.5, n_jobs: int = 1
+) -> tuple[Mentions, NDArray[np.float64]]:
+    """The items with the pairs that closure adds to those they have, and the log-odds of these."""
     too_large = 0
     # Clusters lie within the components of pairs above the threshold, and so do the pairs that are added: components
     # stay what they are, and pairs between them have no part in it.
@@ -540,22 +551,25 @@ def with_closure(
     if too_large:
         message = "%d likely clusters have over %d records; pairs in them that blocking left out count as no"
         log.warning(message, too_large, LARGEST)
-    if not added.n_pairs:
-        return items, score
-    left, right, score = _with_more((items.left, items.right, score), added, their_score)
-    return replace(items, left=left, right=right), score
+    return added, their_score
+
+
+def with_added(items: Mentions, added: Mentions, places: Array) -> Mentions:
+    """The items with the pairs of others among theirs."""
+    left, right = np.insert(items.left, places, added.left), np.insert(items.right, places, added.right)
+    return replace(items, left=left, right=right)
 
 
 def _with_more(pairs: tuple[Array, Array, Array], added: Mentions, values: Array) -> tuple[Array, Array, Array]:
     """Left and right of pairs and a number of each, with others put into their places."""
-    places = _places(pairs[0], pairs[1], added)
+    places = places_among(pairs[0], pairs[1], added)
     left, right, number = (
         np.insert(own, places, more) for own, more in zip(pairs, (added.left, added.right, values), strict=True)
     )
     return left, right, number
 
 
-def _places(left: Array, right: Array, added: Mentions) -> NDArray[np.int64]:
+def places_among(left: Array, right: Array, added: Mentions) -> NDArray[np.int64]:
     """Where pairs belong among others: first by the right item, of whose pairs there are few, then by the left."""
     low, high = (np.searchsorted(right, added.right, side=side) for side in ("left", "right"))
     while (within := low < high).any():  # halved until nothing is left of any
