@@ -310,9 +310,11 @@ def agglomerate(
     component = single_link(n, left, right, value, threshold, Constraints(rules.must_link))
     inside = together(component, left, right)
     start = single_link(n, left[:0], right[:0], value[:0], threshold, Constraints(rules.must_link))
-    a, b = start[left[inside]], start[right[inside]]
-    apart = a != b
-    a, b, p = np.minimum(a, b)[apart], np.maximum(a, b)[apart], np.asarray(value, np.float64)[inside[apart]]
+    a, b, p = start[left[inside]], start[right[inside]], np.asarray(value, np.float64)[inside]
+    del inside  # pairs are many: what is done with goes
+    if len(rules.must_link):
+        apart = a != b
+        a, b, p = np.minimum(a, b)[apart], np.maximum(a, b)[apart], p[apart]
     first = _first_places(start)
     sizes = np.bincount(start).astype(np.int64)
     ours = np.bincount(start[: rules.first_table], minlength=len(sizes)).astype(np.int64)

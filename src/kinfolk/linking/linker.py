@@ -461,6 +461,8 @@ class Linker(Guarded):
             threshold, jobs = min(self.clusterer_.threshold, 0.5), resolve_jobs(self.n_jobs)
             added, their_score = left_out(paired, score, lambda more: self._log_odds(more, coded), threshold, jobs)
             del coded  # what is no longer needed goes before there are more pairs
+            if paired.n_pairs > MANY:
+                release_free_memory()
             if added.n_pairs:
                 places = places_among(paired.left, paired.right, added)
                 score = np.insert(score, places, their_score)

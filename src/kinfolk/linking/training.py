@@ -534,6 +534,7 @@ def left_out(
     probability = sigmoid(score)
     inside = pairs_in_components(items.n_items, items.left, items.right, probability, threshold)
     left, right, probability = items.left[inside], items.right[inside], probability[inside]
+    del inside
     added, their_score, n_pairs = items.with_pairs(left[:0], right[:0]), score[:0], items.n_pairs
     for _ in range(ROUNDS):
         if n_pairs >= items.n_possible_pairs:
