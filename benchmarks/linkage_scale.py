@@ -46,6 +46,7 @@ STAGES = (
     ("kinfolk.linking.linker", "default_comparisons", "choosing comparisons"),
     ("kinfolk.linking.linker", "PairSet.learn", "bins"),
     ("kinfolk.linking.linker", "PairSet.coder", "once an item"),
+    ("kinfolk.linking.pair_table", "pair_scores", "comparing and scoring pairs"),
     ("kinfolk.linking.pair_table", "distinct_rows", "coding and distinct rows"),
     ("kinfolk.linking.linker", "PairSet.weights_on", "weights on"),
     ("kinfolk.linking.training", "GroupedRows.of", "grouping rows"),

@@ -136,6 +136,23 @@ def strings(column: TableColumn) -> Iterator[list[str | None]]:
         yield [value if isinstance(value, str) and value else None for value in listed]
 
 
+def coded_strings(column: TableColumn) -> tuple[NDArray[np.int32], list[str | None]] | None:
+    """Of a text column that Arrow holds the number of each row's string, -1 = none, and the distinct strings in order
+    of appearance; None: something else holds it."""
+    native: Any = getattr(column.values, "to_native", lambda: None)()
+    if column.kind != "text" or type(native).__module__.partition(".")[0] != "pyarrow":
+        return None
+    import pyarrow
+
+    try:
+        chunks = native.dictionary_encode().unify_dictionaries().chunks
+    except (pyarrow.ArrowException, NotImplementedError):
+        return None
+    codes = [np.empty(0, np.int32), *(one.indices.fill_null(-1).to_numpy(zero_copy_only=False) for one in chunks)]
+    distinct = chunks[0].dictionary.to_pylist() if chunks else []
+    return np.concatenate(codes).astype(np.int32, copy=False), distinct
+
+
 def written(column: TableColumn) -> list[str | None] | None:
     """Every value as it would be written down, None where it is missing; None if the column is of another kind.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
@@ -82,8 +83,12 @@ def release_free_memory() -> None:
     """Give back what is free inside the process, where the C library can be asked to (glibc).
 
     Feature extraction and the warm start free tens of megabytes that the allocator would keep for itself, on top of
-    which training would then grow. Does nothing on other systems.
+    which training would then grow. So does reading a table of Arrow, whose allocator is another. Does nothing on other
+    systems.
     """
+    arrow = sys.modules.get("pyarrow")
+    if arrow is not None:
+        arrow.default_memory_pool().release_unused()
     try:
         ctypes.CDLL(None).malloc_trim(0)
     except (AttributeError, OSError, TypeError):  # no glibc

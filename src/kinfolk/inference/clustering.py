@@ -302,6 +302,7 @@ def _join_largest(partition, starts, left, share, threshold):
 
 AT_ONCE = 1 << 16  # pairs of whole components that are worked on together
 MOST_CHUNKS = 1 << 15
+BLOCK = 1 << 18  # pairs looked at together
 KINDS = {"average": 0, "complete": 1, "gain": 2, "compared": 3}
 
 
@@ -313,11 +314,13 @@ def agglomerate(
     """
     rules = constraints or Constraints()
     component = single_link(n, left, right, value, threshold, Constraints(rules.must_link))
-    inside = np.flatnonzero(component[left] == component[right])
+    inside = together(component, left, right)
     start = single_link(n, left[:0], right[:0], value[:0], threshold, Constraints(rules.must_link))
-    a, b = start[left[inside]], start[right[inside]]
-    apart = a != b
-    a, b, p = np.minimum(a, b)[apart], np.maximum(a, b)[apart], np.asarray(value, np.float64)[inside[apart]]
+    a, b, p = start[left[inside]], start[right[inside]], np.asarray(value, np.float64)[inside]
+    del inside  # pairs are many: what is done with goes
+    if len(rules.must_link):
+        apart = a != b
+        a, b, p = np.minimum(a, b)[apart], np.maximum(a, b)[apart], p[apart]
     first = _first_places(start)
     sizes = np.bincount(start).astype(np.int64)
     ours = np.bincount(start[: rules.first_table], minlength=len(sizes)).astype(np.int64)
@@ -344,6 +347,22 @@ def agglomerate(
 
     run_chunks(work, n_chunks, rules.n_jobs)
     return numbered(roots[start])
+
+
+def pairs_in_components(
+    n: int, left: Array, right: Array, probability: Array, threshold: float = 0.5
+) -> NDArray[np.int64]:
+    """Which pairs lie within the components of the pairs above the threshold."""
+    return together(single_link(n, left, right, probability, threshold), left, right)
+
+
+def together(clusters: Array, left: Array, right: Array) -> NDArray[np.int64]:
+    """Which pairs are of one cluster; looked at in blocks, as they may be many."""
+    parts = [np.empty(0, np.int64)]
+    for start in range(0, len(left), BLOCK):
+        part = slice(start, start + BLOCK)
+        parts.append(np.flatnonzero(clusters[left[part]] == clusters[right[part]]) + start)
+    return np.concatenate(parts)
 
 
 def _by_chunk(chunk: Array, n_chunks: int) -> Callable[[int], Array]:
@@ -784,7 +803,8 @@ def missing_pairs(
     if first_table:
         crossing = (a < first_table) & (b >= first_table)
         a, b = a[crossing], b[crossing]
-    given = looked_into[clusters[left]] & (clusters[left] == clusters[right])
+    given = together(clusters, left, right)
+    given = given[looked_into[clusters[left[given]]]]
     wanted = _keys(a, b)
     missing = np.setdiff1d(wanted, _keys(left[given], right[given]), assume_unique=True)
     missing.sort()

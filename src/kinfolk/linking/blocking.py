@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from kinfolk.core.data import Column
 from kinfolk.core.settings import whole
-from kinfolk.core.threads import even_bounds, resolve_jobs, run_chunks
+from kinfolk.core.threads import even_bounds, release_free_memory, resolve_jobs, run_chunks
 from kinfolk.errors import InputError, SettingError
 from kinfolk.linking.keys import keys_of, parse_key
 from kinfolk.linking.mentions import Mentions, pair_keys, pairs_of, pairs_within
@@ -322,7 +322,8 @@ def as_rules(given: Any) -> list[Blocking]:
 
 # -- Candidates of all rules together, and how far each rule goes --------------------------------------
 
-AT_A_TIME = 1 << 22  # candidates worked on together: some hundred megabytes whatever the whole is
+AT_A_TIME = 1 << 19  # candidates worked on together: some tens of megabytes whatever the whole is
+WAVE = 4  # pieces a thread that wait to be put into their places
 GIANT = ("keep", "skip")
 MOST_PAIRS = 200_000_000
 ALL_PAIRS = 2_000_000  # without rules so many pairs are compared, at most
@@ -452,10 +453,19 @@ def blocked(
     def work(chunk: int) -> tuple[Array, Array, Array]:
         return _merged(found, int(bounds[chunk]), int(bounds[chunk + 1]), items)
 
-    parts = run_chunks(work, len(bounds) - 1, jobs)
-    left, right = (np.concatenate([np.empty(0, np.int32), *(part[side] for part in parts)]) for side in (0, 1))
-    counts = sum((part[2] for part in parts), np.zeros((len(found) + 1, 2), np.int64))
-    del parts
+    # Room for all that may come, of which only what is written to is taken from the system: the rest goes back.
+    left, right, at = np.empty(total, np.int32), np.empty(total, np.int32), 0
+    counts, n_chunks, wave = np.zeros((len(found) + 1, 2), np.int64), len(bounds) - 1, WAVE * jobs
+    for first in range(0, n_chunks, wave):
+        parts = run_chunks(lambda i, first=first: work(first + i), min(wave, n_chunks - first), jobs)  # type: ignore[misc]
+        for a, b, count in parts:
+            left[at : at + len(a)], right[at : at + len(a)] = a, b
+            at += len(a)
+            counts += count
+        del parts, a, b
+    left.resize(at, refcheck=False)
+    right.resize(at, refcheck=False)
+    release_free_memory()
     return replace(items, left=left, right=right, blocked=True), _report(items, listed, counts, after)
 
 

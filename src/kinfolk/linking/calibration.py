@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from kinfolk.core.modelfile import fits
 from kinfolk.inference.clustering import log_odds
-from kinfolk.linking.training import sigmoid
+from kinfolk.linking.training import by_blocks, sigmoid
 
 Array = NDArray[Any]
 FEWEST = 30  # matches, and others, below which nothing is learned
@@ -45,15 +45,19 @@ class Calibration:
     knots: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 2)))
     gain: float = 0.0
 
-    def __call__(self, score: Array) -> NDArray[np.float64]:
-        """Of log-odds, calibrated ones."""
+    def __call__(self, score: Array, out: Array | None = None) -> NDArray[np.float64]:
+        """Of log-odds, calibrated ones; `out`: an array that these may be put into, such as `score` itself."""
         s = np.asarray(score, np.float64)
         if not len(self.knots):
             return s
         x, y = self.knots.T
-        k = np.clip(np.searchsorted(x, s) - 1, 0, len(x) - 2)
-        slope = (y[k + 1] - y[k]) / (x[k + 1] - x[k])
-        return np.asarray(y[k] + slope * (s - x[k]), np.float64)
+
+        def mapped(s: Array) -> Array:
+            k = np.clip(np.searchsorted(x, s) - 1, 0, len(x) - 2)
+            slope = (y[k + 1] - y[k]) / (x[k + 1] - x[k])
+            return np.asarray(y[k] + slope * (s - x[k]))
+
+        return by_blocks(mapped, s, out)
 
     def __str__(self) -> str:
         if not len(self.knots):

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from kinfolk.core.frames import OpenedFrame, Values, opened
 from kinfolk.core.table import frame_table
 from kinfolk.errors import InputError, SettingError
+from kinfolk.inference.clustering import together
 from kinfolk.linking.blocking import as_rules, within
 from kinfolk.linking.certain import as_certain
 from kinfolk.linking.clusterers import ConstraintsError
@@ -31,11 +32,12 @@ def membership(items: Mentions, probability: Array, clusters: Array) -> NDArray[
     is there by a must-link). Alone: 1 minus the highest probability of any of its pairs (1 without pairs).
     """
     n = items.n_items
-    inside = clusters[items.left] == clusters[items.right]
+    inside = together(clusters, items.left, items.right)
     total, count, best = np.zeros(n), np.zeros(n), np.zeros(n)
     for side in (items.left, items.right):
-        total += np.bincount(side[inside], probability[inside], minlength=n)
-        count += np.bincount(side[inside], minlength=n)
+        own = side[inside]
+        total += np.bincount(own, probability[inside], minlength=n)
+        count += np.bincount(own, minlength=n)
         np.maximum.at(best, side, probability)
     alone = np.bincount(clusters, minlength=1)[clusters] == 1 if n else np.empty(0, bool)
     return np.where(alone, 1.0 - best, np.where(count > 0, total / np.maximum(count, 1), 1.0))
@@ -143,10 +145,8 @@ def cluster_frame(
     for one in given:
         one.check_free(cluster=columns[0], probability=columns[1])
     items = records_for(linker, given[0].readable, None if other is None else given[1].readable, id)
-    if items.n_items > 1:
-        items = within(limit, items, linker.blocking, linker.n_jobs)
     try:
-        paired, probability, clusters = linker.linked(items, must_link, cannot_link)
+        paired, probability, clusters = linker.linked(_candidates(linker, items, limit), must_link, cannot_link)
     except ConstraintsError as error:
         raise ConstraintsError(*(items.name(int(one)) for one in error.items)) from None
     ids = whole_ids(items, given, id) if named == "id" else None
@@ -158,6 +158,10 @@ def cluster_frame(
     ]
     made = answers[0] if other is None else tuple(answers)
     return (made, pair_frame(given[0], paired, probability, clusters, least)) if pairs else made
+
+
+def _candidates(linker: Any, items: Mentions, limit: int | None) -> Mentions:
+    return items if items.n_items < 2 else within(limit, items, linker.blocking, linker.n_jobs)
 
 
 def refuse_files(frames: Sequence[Any], into: Any) -> None:

@@ -91,11 +91,12 @@ class DateDifference(Comparison):
 
     def of(self, items: Mentions) -> Answer:
         texts = texts_of(items, self.fields, normalise=False)
-        days, months, whole = dates_of(texts.values, self.format, self.day_first)[texts.codes].T
+        days, months, whole = dates_of(texts.values, self.format, self.day_first).T.copy()
 
         def answer(left: Items, right: Items) -> Array:
-            by_day = whole[left] * whole[right] == 1
-            apart = np.where(by_day, days[left] - days[right], months[left] - months[right])
+            a, b = texts.codes[left], texts.codes[right]  # -1 is the last
+            by_day = whole[a] * whole[b] == 1
+            apart = np.where(by_day, days[a] - days[b], months[a] - months[b])
             return as_column(np.abs(apart))
 
         return answer

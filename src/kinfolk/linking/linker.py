@@ -29,7 +29,7 @@ from kinfolk.core.settings import (
     whole,
     whole_to,
 )
-from kinfolk.core.threads import resolve_jobs
+from kinfolk.core.threads import release_free_memory, resolve_jobs
 from kinfolk.core.training import Callback, Convergence, TrainingPlan, observed
 from kinfolk.errors import InputError, SettingError
 from kinfolk.inference.antecedents import Shares, antecedent_shares, together
@@ -66,11 +66,11 @@ from kinfolk.linking.explain import (
 )
 from kinfolk.linking.gain import linker_gain
 from kinfolk.linking.mentions import Mentions
-from kinfolk.linking.objective import Bias, row_scores
+from kinfolk.linking.objective import Bias
 from kinfolk.linking.page import Linked, evaluate_pairs
 from kinfolk.linking.pair_labels import pair_labels
 from kinfolk.linking.pair_scores import score_pairs
-from kinfolk.linking.pair_table import MAX_BINS, Coder, PairSet
+from kinfolk.linking.pair_table import MANY, MAX_BINS, Coder, PairSet
 from kinfolk.linking.pairs import PairFeature
 from kinfolk.linking.probabilities import RANKS, Probabilities
 from kinfolk.linking.scores import METRICS_OF_PAIRS, Metric, labelled_scores, metric
@@ -97,9 +97,12 @@ from kinfolk.linking.training import (
     item_folds,
     item_pairs,
     learned_shares,
+    left_out,
+    places_among,
     still_to_learn,
+    tell_closure,
     train_rounds,
-    with_closure,
+    with_added,
 )
 from kinfolk.linking.unlabelled import field_matches
 from kinfolk.report.page import PathLike, check_report
@@ -394,7 +397,8 @@ class Linker(Guarded):
 
     def _log_odds(self, paired: Mentions, coded: Coder | None = None) -> NDArray[np.float64]:
         jobs = resolve_jobs(self.n_jobs)
-        return self._probabilities.of_log_odds(self._scores(self.weights_, paired, jobs, coded))
+        score = self._scores(self.weights_, paired, jobs, coded)
+        return self._probabilities.of_log_odds(score, out=score)
 
     def predict_proba(self, items: Mentions) -> NDArray[np.float64]:
         """The probability that a pair belongs together, float64 (P,), one a pair of `candidates(items)`.
@@ -452,9 +456,19 @@ class Linker(Guarded):
         coded = self.pair_set_.coder(paired)  # what is done once an item is done once for all pairs
         score, n_before = self._log_odds(paired, coded), paired.n_pairs
         if self._closes:
+            if paired.n_pairs > MANY:
+                release_free_memory()  # what comparisons took on their way
             threshold, jobs = min(self.clusterer_.threshold, 0.5), resolve_jobs(self.n_jobs)
-            close = closed if told else with_closure
-            paired, score = close(paired, score, lambda more: self._log_odds(more, coded), threshold, jobs)
+            added, their_score = left_out(paired, score, lambda more: self._log_odds(more, coded), threshold, jobs)
+            del coded  # what is no longer needed goes before there are more pairs
+            if paired.n_pairs > MANY:
+                release_free_memory()
+            if added.n_pairs:
+                places = places_among(paired.left, paired.right, added)
+                score = np.insert(score, places, their_score)
+                paired = with_added(paired, added, places)
+            if told:
+                tell_closure(n_before, paired.n_pairs)
         return paired, score, n_before
 
     def linked(
@@ -472,6 +486,7 @@ class Linker(Guarded):
         """
         with self._comparing_on(checkpoint, items):
             paired, score, _ = self._compared(items)
+        del items  # its pairs, if nobody else has them: there are others now
         return paired, *self._clustered(paired, score, must_link, cannot_link)
 
     def _linked_part(self, items: Mentions) -> tuple[Mentions, NDArray[np.float64], NDArray[np.int32], int]:
@@ -799,8 +814,7 @@ class Linker(Guarded):
 
     def _scores(self, weights: Array, items: Mentions, n_jobs: int, coded: Coder | None = None) -> NDArray[np.float64]:
         """Of each pair the sum of its weights; `coded`: the coder of the same items, whose pairs may be others."""
-        rows = self.pair_set_.rows(items, n_jobs, coded)
-        return row_scores(weights, self.pair_set_.weights_on(rows.codes), n_jobs)[rows.row]
+        return self.pair_set_.scores(weights, items, n_jobs, coded)
 
     # -- model files ----------------------------------------------------------------------------------
 

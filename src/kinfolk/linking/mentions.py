@@ -12,12 +12,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kinfolk.core.data import Column, read_only
+from kinfolk.core.kernels import njit
 from kinfolk.errors import InputError
 from kinfolk.linking.nested import is_nested, nested_column
 from kinfolk.text.corpus import Corpus
 
 # -- What the parts of `Mentions` have to be -----------------------------------------------------------
 
+Array = NDArray[Any]
 # strings (code -1 = missing), numbers (n,) (NaN = missing) or vectors (n, d) (NaN in a row = missing)
 Attribute = Column | NDArray[np.float64] | NDArray[np.float32]
 
@@ -28,7 +30,7 @@ def checked_pairs(
     a, b = np.asarray(left, np.int32), np.asarray(right, np.int32)
     if a.shape != b.shape or a.ndim != 1:
         raise InputError(f"left and right must be rows of one length; got {a.shape} and {b.shape}")
-    if not len(a):
+    if _sound(read_only(a), read_only(b), read_only(groups), -1 if first_table is None else int(first_table)):
         return a, b
     if a.min() < 0 or b.max() >= len(groups) or (a >= b).any():
         wanted = f"expected left < right among {len(groups)} items"
@@ -44,6 +46,20 @@ def checked_pairs(
         at = int(np.flatnonzero((a >= first_table) | (b < first_table))[0])
         raise InputError(f"pair ({a[at]}, {b[at]}) lies within one of the two tables; expected one item from each")
     return a, b
+
+
+@njit(nogil=True, cache=True)
+def _sound(a: Array, b: Array, groups: Array, first_table: int) -> bool:
+    """Whether all is as it has to be, in one look at each pair; what is wrong is found out afterwards."""
+    low, high = -1, -1
+    for k in range(len(a)):
+        left, right = a[k], b[k]
+        if left < 0 or right >= len(groups) or left >= right or right < high or (right == high and left <= low):
+            return False
+        if groups[left] != groups[right] or (first_table >= 0 and (left >= first_table or right < first_table)):
+            return False
+        low, high = left, right
+    return True
 
 
 def checked_clusters(clusters: ArrayLike, groups: NDArray[np.int32]) -> NDArray[np.int32]:

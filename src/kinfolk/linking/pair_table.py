@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from kinfolk.core.checkpoint import running
 from kinfolk.core.kernels import njit, slot_of, slot_of_row
 from kinfolk.core.modelfile import ModelFile, fits
-from kinfolk.core.threads import run_chunks
+from kinfolk.core.threads import release_free_memory, run_chunks
 from kinfolk.errors import InputError, SettingError
 from kinfolk.linking.mentions import Mentions
 from kinfolk.linking.pairs import Answer, Items, PairColumn, PairFeature, Statistics
@@ -25,6 +25,7 @@ from kinfolk.linking.pairs import Answer, Items, PairColumn, PairFeature, Statis
 MISSING = "missing"
 SAMPLE = 200_000  # pairs from which bins are learned
 MAX_BINS = 200
+MANY = 100_000  # items, or pairs, for which what they took on their way is worth giving back
 Coder = Callable[[Items, Items], NDArray[np.uint8]]  # pairs -> a row of codes each
 SMALLEST = 10  # labelled pairs in a learned bin
 FEW = 4 * SMALLEST  # from fewer labels the tree learns next to nothing
@@ -97,9 +98,17 @@ class PairSet:
         """The distinct rows of the pairs, by the coder of the items, made here if it is not given."""
         return distinct_rows(coded or self.coder(items), items.left, items.right, self.sizes, n_jobs)
 
+    def scores(
+        self, weights: NDArray[np.float64], items: Mentions, n_jobs: int, coded: Coder | None = None
+    ) -> NDArray[np.float64]:
+        """Of each pair the sum of its weights. Distinct rows are for what is gone over many times, as in training."""
+        return pair_scores(coded or self.coder(items), items.left, items.right, self, weights, n_jobs)
+
     def coder(self, items: Mentions) -> Coder:
         """A function from pairs to codes, uint8 (m, columns)."""
         answers: list[tuple[PairFeature, Answer]] = [(feature, feature.of(items)) for feature in self.features]
+        if items.n_items > MANY:
+            release_free_memory()  # what the work once an item took on its way
 
         def coded(left: Items, right: Items) -> NDArray[np.uint8]:
             codes = np.empty((len(left), len(self.columns)), np.uint8)
@@ -286,6 +295,7 @@ def _splits(values: NDArray[np.float64], labels: NDArray[np.int8], bins: int, sm
 # Pairs are worked through in chunks, so what is held for all of them is one 32-bit number each.
 
 CHUNK = 1 << 17  # pairs at a time and thread
+WAVE = 1  # chunks a thread between two looks at whether a checkpoint is due
 
 
 @dataclass(frozen=True, eq=False)
@@ -340,6 +350,56 @@ def distinct_rows(
     if step.active and not step.finished:
         step.finish(_standing(numbered, row, n_chunks))
     return PairRows(layout.unpack(numbered.words), row)
+
+
+def pair_scores(
+    coded: Coder,
+    left: NDArray[np.int32],
+    right: NDArray[np.int32],
+    columns: PairSet,
+    weights: NDArray[np.float64],
+    n_jobs: int = 1,
+) -> NDArray[np.float64]:
+    """Σ of the weights that are on for each pair, in the order of the columns and then of the conjunctions."""
+    score = np.empty(len(left))
+    n_chunks, done = -(-len(left) // CHUNK), 0
+    joined = np.array(columns.joined, np.int64).reshape(-1, 2)
+    step = running().step("scores of pairs", left, right)
+    if (kept := step.kept) is not None:
+        done = kept["chunks"]
+        score[: len(kept["score"])] = kept["score"]
+
+    def work(chunk: int) -> None:
+        part = slice(chunk * CHUNK, (chunk + 1) * CHUNK)
+        codes = coded(left[part], right[part])
+        _score_codes(codes, columns.offsets, joined, columns.sizes, weights, score[part])
+
+    wave = WAVE * n_jobs if step.active else max(n_chunks, 1)
+    for first in range(done, n_chunks, wave):
+        run_chunks(lambda i, first=first: work(first + i), min(wave, n_chunks - first), n_jobs)  # type: ignore[misc]
+        done = min(n_chunks, first + wave)
+        step.keep(_scored, score, done)
+    if step.active and not step.finished:
+        step.finish(_scored(score, n_chunks))
+    return score
+
+
+def _scored(score: NDArray[np.float64], chunks: int) -> dict[str, Any]:
+    """After so many chunks, as a checkpoint keeps it."""
+    return {"score": score[: chunks * CHUNK], "chunks": chunks}
+
+
+@njit(nogil=True, cache=True)
+def _score_codes(codes, offsets, joined, sizes, weights, out):
+    n = codes.shape[1]
+    for i in range(codes.shape[0]):
+        total = 0.0
+        for k in range(n):
+            total += weights[offsets[k] + codes[i, k]]
+        for k in range(len(joined)):
+            a, b = joined[k]
+            total += weights[offsets[n + k] + codes[i, a] * sizes[b] + codes[i, b]]
+        out[i] = total
 
 
 def _standing(numbered: _Numbered, row: NDArray[np.int32], chunks: int) -> dict[str, Any]:

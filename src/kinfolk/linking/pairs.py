@@ -277,7 +277,9 @@ def _texts(items: Mentions, name: str, normalise: bool) -> Texts:
     known = _KNOWN.setdefault(column, {})
     if normalise not in known:
         clean = normalised if normalise else str.strip
-        known[normalise] = _renumbered(column.codes, [clean(text) for text in column.values])
+        # a text that stays as it is stays the same object: nearly all do, and their copies would be as large again
+        texts = tuple(own if (own := clean(text)) != text else text for text in column.values)
+        known[normalise] = _renumbered(column.codes, column.values if texts == column.values else texts)
     return known[normalise]
 
 
@@ -285,6 +287,8 @@ def _renumbered(codes: Array, texts: Sequence[str]) -> Texts:
     """Numbers of distinct texts, -1 for empty ones, from numbers of texts that may be alike."""
     numbers: dict[str, int] = {}
     new = [numbers.setdefault(text, len(numbers)) if text else -1 for text in texts]
+    if len(numbers) == len(texts):  # each is another, so they have their numbers already
+        return Texts(codes, texts)
     return Texts(np.array([*new, -1], np.int32)[codes], list(numbers))
 
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import cached_property
 from itertools import combinations
 from pathlib import PurePath
 from typing import Any, NamedTuple
@@ -29,6 +30,7 @@ from kinfolk.core.table import (
     Table,
     TableColumn,
     cells_of,
+    coded_strings,
     csv_table,
     divider_of,
     first_line,
@@ -41,6 +43,7 @@ from kinfolk.core.table import (
     strings,
     written,
 )
+from kinfolk.core.threads import release_free_memory
 from kinfolk.errors import InputError, SettingError
 from kinfolk.linking.chains import connected
 from kinfolk.linking.mentions import Attribute, Mentions
@@ -67,13 +70,12 @@ class RecordIds:
 
     tables: Sequence[Table]
     ids: Sequence[Sequence[str]]
-    numbers: Sequence[Mapping[str, int]]  # one a table: id -> record
 
-    @classmethod
-    def of(cls, tables: Sequence[Table], ids: Sequence[Sequence[str]]) -> RecordIds:
-        firsts = np.cumsum([0, *map(len, ids)]).tolist()
-        found = [{key: first + i for i, key in enumerate(own)} for own, first in zip(ids, firsts, strict=False)]
-        return cls(tables, ids, found)
+    @cached_property
+    def numbers(self) -> Sequence[Mapping[str, int]]:
+        """One a table: id -> record. Made when first asked for, which only a table of the truth does."""
+        firsts = np.cumsum([0, *map(len, self.ids)]).tolist()
+        return [{key: first + i for i, key in enumerate(own)} for own, first in zip(self.ids, firsts, strict=False)]
 
     def __contains__(self, key: object) -> bool:
         return any(key in own for own in self.numbers)
@@ -370,12 +372,13 @@ def _mentions(
             )
         tables = _divided(tables[0][1], columns.table)
     own = [table for _, table in tables]
-    ids = RecordIds.of(own, [NodeIds(table, columns.id).names for table in own])
+    ids = RecordIds(own, [NodeIds(table, columns.id).names for table in own])
     names = _names([word for word, _ in tables], ids.ids)
     fields = _fields(own, columns, truth is not None, names)
     clusters = _clusters(ids, columns, None if truth is None else truth(ids))
     groups, none = np.zeros(ids.n_records, np.int32), np.empty(0, np.int32)
     first_table = len(ids.ids[0]) if len(tables) == 2 else None
+    release_free_memory()  # what was read, before it was known to be what others had
     return Mentions(fields, groups, none, none, clusters, names, None, first_table)
 
 
@@ -476,8 +479,19 @@ def _values(given: Sequence[TableColumn], tables: Sequence[Table], name: str, id
             raise InputError(f"the field {name!r} holds an infinite number; make it missing or a text")
         if not any(column.kind == "whole" and (np.abs(column.values) > EXACT).any() for column in given):
             return numbers
-    texts = (text for table in tables for text in table.names(name, "fields"))
-    return Column.from_strings(None if text is None else text.strip() or None for text in texts)
+    return Column.joined([_texts(column, table, name) for column, table in zip(given, tables, strict=True)])
+
+
+def _texts(given: TableColumn, table: Table, name: str) -> Column:
+    """The strings of a field. What Arrow holds it numbers itself: only distinct strings become objects of Python."""
+    coded = coded_strings(given)
+    if coded is None:
+        return Column.from_strings(
+            None if text is None else text.strip() or None for text in table.names(name, "fields")
+        )
+    codes, distinct = coded
+    stripped = Column.from_strings(None if text is None else text.strip() or None for text in distinct)
+    return Column(np.append(stripped.codes, np.int32(-1))[codes], stripped.values)
 
 
 def _nested(given: Sequence[TableColumn], tables: Sequence[Table], name: str, ids: Sequence[str]) -> Attribute:

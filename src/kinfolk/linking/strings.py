@@ -1,9 +1,9 @@
 """Comparisons of strings by their characters: Jaro-Winkler for names, edit similarity where there are typos.
 
-The answers are those of rapidfuzz, whose `process.cpdist` takes two lists of Python strings. Of some 200,000 pairs
-of surnames (7.8 characters) it takes 46 and 50 ms of one thread, the kernels below 27 and 22; of addresses (14.6) 55
-and 62 ms, these 69 and 44; of full names (22) 71 and 67 ms, these 182 and 105. So longer strings than SHORT go there.
-In a kernel one string, the pattern, fits into the bits of a word: seen[c] has a bit for each place with character c.
+The answers are those of rapidfuzz, whose `process.cpdist` takes two lists of Python strings. Of 200,000 pairs of
+strings with 8 characters it takes 39 ms (Jaro-Winkler) and 35 (edits) of one thread, the kernels below 8 and 6; with
+20 characters 45 and 45, these 15 and 13; with 40 characters 53 and 63, these 26 and 26. In a kernel one string, the
+pattern, fits into the bits of a word: seen[c] has a bit for each place with character c. So longer strings go there.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from kinfolk.linking.tokens import ranks
 Array = NDArray[Any]
 log = logging.getLogger("kinfolk")
 BITS = 64
+AHEAD = 64  # pairs whose strings are fetched together
 MOST = 2_000  # characters of a text that are looked at: the time goes with their square, a fifth of a millisecond here
-SHORT = 16  # characters, beyond which rapidfuzz is the faster
 ONE, ZERO, ALL = np.uint64(1), np.uint64(0), np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
@@ -70,6 +70,18 @@ def letters_of(strings: Sequence[str]) -> Letters:
 
 
 @njit(nogil=True, cache=True)
+def _fetch(letters: Array, starts: Array, codes: Array, first: int) -> int:
+    """Look at the ends of the next strings, all at once: what a pair has to wait for is then near already. The strings
+    of millions of records are far from the processor, and one pair after the other would wait for each of its own."""
+    seen = 0
+    for i in range(first, min(first + AHEAD, len(codes))):
+        start, end = starts[codes[i]], starts[codes[i] + 1]
+        if start < end:
+            seen += letters[start] + letters[end - 1]
+    return seen
+
+
+@njit(nogil=True, cache=True)
 def _mark(letters: Array, first: int, last: int, seen: Array) -> None:
     bit = ONE
     for p in range(first, last):
@@ -84,73 +96,77 @@ def _clear(letters: Array, first: int, last: int, seen: Array) -> None:
 
 
 @njit(nogil=True, cache=True)
-def edit_similarities(letters: Array, starts: Array, n_letters: int, a: Array, b: Array, out: Array) -> None:
+def edit_similarities(letters: Array, starts: Array, n_letters: int, a: Array, b: Array, out: Array) -> int:
     """1 - d/longer, d = insertions, deletions, changes and swaps of neighbours (optimal string alignment).
 
-    Hyyrö's bit-parallel columns; the shorter string, of at most 64 characters, is the pattern. D0 marks the rows where
-    the diagonal does not rise, VP and VN those where the column rises and falls.
+    Hyyrö's bit-parallel columns; both strings have at most 64 characters, and the second is the pattern, as pairs come
+    in runs that share it. D0 marks the rows where the diagonal does not rise, VP and VN those where the column rises
+    and falls.
     """
     seen = np.zeros(n_letters, np.uint64)
+    marked, fetched = -1, 0
     for i in range(len(a)):
-        s, t = a[i], b[i]
-        if starts[s + 1] - starts[s] > starts[t + 1] - starts[t]:
-            s, t = t, s
+        if i % AHEAD == 0:
+            fetched += _fetch(letters, starts, a, i) + _fetch(letters, starts, b, i)
+        s, t = b[i], a[i]
         first, last = starts[s], starts[s + 1]
-        _mark(letters, first, last, seen)
-        distance, top = last - first, ONE << np.uint64(last - first - 1)
+        if s != marked:
+            if marked >= 0:
+                _clear(letters, starts[marked], starts[marked + 1], seen)
+            _mark(letters, first, last, seen)
+            marked = s
+        distance, top = last - first, np.uint64(last - first - 1)
         vp, vn, d0, before = ALL, ZERO, ZERO, ZERO
         for p in range(starts[t], starts[t + 1]):
             here = seen[letters[p]]
             swap = (((~d0) & here) << ONE) & before
             d0 = (((here & vp) + vp) ^ vp) | here | vn | swap
             hp, hn = vn | ~(d0 | vp), d0 & vp
-            if hp & top:
-                distance += 1
-            if hn & top:
-                distance -= 1
+            distance += np.int64((hp >> top) & ONE) - np.int64((hn >> top) & ONE)
             hp = (hp << ONE) | ONE
             hn = hn << ONE
             vp, vn, before = hn | ~(d0 | hp), hp & d0, here
-        _clear(letters, first, last, seen)
-        out[i] = 1.0 - distance / (starts[t + 1] - starts[t])
+        out[i] = 1.0 - distance / max(last - first, starts[t + 1] - starts[t])
+    return fetched
 
 
 @njit(nogil=True, cache=True)
-def jaro_winkler_similarities(letters: Array, starts: Array, n_letters: int, a: Array, b: Array, out: Array) -> None:
+def jaro_winkler_similarities(letters: Array, starts: Array, n_letters: int, a: Array, b: Array, out: Array) -> int:
     """J = (m/|s| + m/|t| + (m - x)/m)/3 with m common characters not further apart than half the longer string, x half
     of those out of order; above 0.7 it is J + 0.1 l (1 - J), l = the first characters alike, at most 4.
 
-    Both strings have at most 64 characters: matched[s] and matched[t] are words of bits.
+    Both strings have at most 64 characters: the places of s that are matched are bits of a word, the characters of t
+    that are matched are put aside in their order.
     """
-    seen = np.zeros(n_letters, np.uint64)
+    seen, shared = np.zeros(n_letters, np.uint64), np.empty(BITS, letters.dtype)
+    fetched = 0
     for i in range(len(a)):
+        if i % AHEAD == 0:
+            fetched += _fetch(letters, starts, a, i) + _fetch(letters, starts, b, i)
         s, t = starts[a[i]], starts[b[i]]
         n_s, n_t = starts[a[i] + 1] - s, starts[b[i] + 1] - t
         reach = max(max(n_s, n_t) // 2 - 1, 0)
         _mark(letters, s, s + n_s, seen)
-        in_s, in_t, common = ZERO, ZERO, 0
+        in_s, common = ZERO, 0
         for p in range(min(n_t, n_s + reach)):
             low, high = max(0, p - reach), min(n_s, p + reach + 1)  # places in s within reach
             window = (ALL >> np.uint64(BITS - (high - low))) << np.uint64(low)
-            free = seen[letters[t + p]] & window & ~in_s
-            if free:
-                in_s |= free & (~free + ONE)  # the first free place
-                in_t |= ONE << np.uint64(p)
-                common += 1
+            letter = letters[t + p]
+            free = seen[letter] & window & ~in_s
+            in_s |= free & (~free + ONE)  # the first free place, if there is one
+            shared[common] = letter
+            common += int(free != ZERO)
+        misplaced = 0
+        for k in range(
+            common
+        ):  # common characters of both in their order; nothing branches, as nothing can be foreseen
+            place = in_s & (~in_s + ONE)
+            misplaced += int(seen[shared[k]] & place == ZERO)
+            in_s ^= place
         _clear(letters, s, s + n_s, seen)
         if common == 0:
             out[i] = 0.0
             continue
-        misplaced, p, q = 0, 0, 0
-        for _ in range(common):
-            while not (in_s >> np.uint64(p)) & ONE:
-                p += 1
-            while not (in_t >> np.uint64(q)) & ONE:
-                q += 1
-            if letters[s + p] != letters[t + q]:
-                misplaced += 1
-            p += 1
-            q += 1
         jaro = (common / n_s + common / n_t + (common - misplaced // 2) / common) / 3.0
         if jaro > 0.7:
             prefix = 0
@@ -158,6 +174,7 @@ def jaro_winkler_similarities(letters: Array, starts: Array, n_letters: int, a: 
                 prefix += 1
             jaro += 0.1 * prefix * (1.0 - jaro)
         out[i] = jaro
+    return fetched
 
 
 # -- comparisons --------------------------------------------------------------------------------------
@@ -170,7 +187,7 @@ class _Characters(Comparison):
     Of longer strings the first 2,000 characters are compared; comparisons of tokens suit such texts better.
     """
 
-    KERNEL: ClassVar[Callable[..., None]]  # for short strings
+    KERNEL: ClassVar[Callable[..., int]]  # for short strings
     SCORER: ClassVar[str]  # of rapidfuzz, for the others
 
     def learn(self, items: Mentions) -> Self:
@@ -187,7 +204,7 @@ class _Characters(Comparison):
     def of(self, items: Mentions) -> Answer:
         texts = texts_of(items, self.fields, self.normalise)
         letters = letters_in(texts)
-        is_long = np.diff(letters.starts) > SHORT
+        is_long = np.diff(letters.starts) > BITS
 
         def answer(left: Items, right: Items) -> Array:
             a, b, known = where_known(texts.codes, left, right)
@@ -222,7 +239,7 @@ class _Characters(Comparison):
 class JaroWinkler(_Characters):
     """Jaro-Winkler similarity: made for names of persons, where the first letters are seldom wrong."""
 
-    KERNEL: ClassVar[Callable[..., None]] = staticmethod(jaro_winkler_similarities)
+    KERNEL: ClassVar[Callable[..., int]] = staticmethod(jaro_winkler_similarities)
     SCORER: ClassVar[str] = "JaroWinkler"
 
 
@@ -231,5 +248,5 @@ class Edit(_Characters):
     """1 - d/n with n the length of the longer string and d the insertions, deletions, changes and swaps of neighbours
     that lead from one to the other (Damerau-Levenshtein, each place edited once)."""
 
-    KERNEL: ClassVar[Callable[..., None]] = staticmethod(edit_similarities)
+    KERNEL: ClassVar[Callable[..., int]] = staticmethod(edit_similarities)
     SCORER: ClassVar[str] = "OSA"

@@ -33,6 +33,7 @@ from kinfolk.linking.pairs import (
 Array = NDArray[Any]
 OVERLAPS = ("jaccard", "containment")
 JACCARD, CONTAINMENT, DOT = range(3)
+AHEAD = 64  # pairs whose rows are fetched together
 CODE = re.compile(r"\w+(?:[-_]\w+)*")
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 WIDE_BLANK = re.compile(r"[^\S\x00-\x7f]")  # between words of `str.split`, and not ASCII
@@ -48,9 +49,15 @@ class Bags(NamedTuple):
 
 
 @njit(nogil=True, cache=True)
-def _compare_rows(kind: int, starts: Array, indices: Array, weights: Array, a: Array, b: Array, out: Array) -> None:
+def _compare_rows(kind: int, starts: Array, indices: Array, weights: Array, a: Array, b: Array, out: Array) -> float:
     """Walk down two rows of rising tokens: shared / all, shared / smaller, or Σ w_a w_b. NaN: a row is -1 or empty."""
+    fetched = 0.0
     for i in range(len(a)):
+        if i % AHEAD == 0:  # what the next pairs have to wait for, looked at all at once
+            for k in range(i, min(i + AHEAD, len(a))):
+                p, q = starts[max(a[k], 0)], starts[max(b[k], 0)]
+                if p < len(indices) and q < len(indices):
+                    fetched += indices[p] + indices[q] + weights[p] + weights[q]
         out[i] = np.nan
         if a[i] < 0 or b[i] < 0:
             continue
@@ -72,6 +79,7 @@ def _compare_rows(kind: int, starts: Array, indices: Array, weights: Array, a: A
             out[i] = shared / min(n_p, n_q)
         else:
             out[i] = min(dot, 1.0)
+    return fetched
 
 
 def _answer(kind: int, codes: Array, bags: Bags) -> Answer:

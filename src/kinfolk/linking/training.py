@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from kinfolk.core.checkpoint import running
 from kinfolk.core.training import Callback, Convergence, TrainingPlan
-from kinfolk.inference.clustering import LARGEST, e_step, log_odds, missing_pairs
+from kinfolk.inference.clustering import LARGEST, e_step, log_odds, missing_pairs, pairs_in_components
 from kinfolk.learning.lbfgs import Watch, optimise
 from kinfolk.linking.clusterers import Clusterer
 from kinfolk.linking.mentions import Mentions, pair_keys
@@ -30,6 +30,7 @@ from kinfolk.linking.scores import Metric
 
 log = logging.getLogger("kinfolk")
 Array = NDArray[Any]
+BLOCK = 1 << 16  # numbers of a block, which stay in the processor's cache
 
 
 @dataclass(frozen=True)
@@ -270,7 +271,18 @@ def best_round(scores: Sequence[float], keep_local: bool, slack: float = 0.0) ->
 
 def sigmoid(score: Array) -> NDArray[np.float64]:
     """1 / (1 + e^-s) without overflow."""
-    return np.exp(-np.logaddexp(0.0, -score))  # type: ignore[no-any-return]
+    return by_blocks(lambda s: np.exp(-np.logaddexp(0.0, -s)), score)
+
+
+def by_blocks(function: Callable[[Array], Array], values: Array, out: Array | None = None) -> NDArray[np.float64]:
+    """What a function of single numbers makes of many, a block at a time: of millions of pairs what it needs on the
+    way would be several times as large as what it answers. `out`: where to put it, if at all, which may be `values`."""
+    if values.ndim != 1 or len(values) <= BLOCK:
+        return np.asarray(function(values), np.float64)
+    out = np.empty(len(values)) if out is None else out
+    for start in range(0, len(values), BLOCK):
+        out[start : start + BLOCK] = function(values[start : start + BLOCK])
+    return out
 
 
 # -----------------------------------------------------------------------------------------------------
@@ -505,21 +517,69 @@ def with_closure(
     items: Mentions, score: Array, decide: Callable[[Mentions], Array], threshold: float = 0.5, n_jobs: int = 1
 ) -> tuple[Mentions, NDArray[np.float64]]:
     """As `closed`, without a word of it: of a part, where it is told of the whole."""
+    added, their_score = left_out(items, score, decide, threshold, n_jobs)
+    if not added.n_pairs:
+        return items, score
+    places = places_among(items.left, items.right, added)
+    return with_added(items, added, places), np.insert(score, places, their_score)
+
+
+def left_out(
+    items: Mentions, score: Array, decide: Callable[[Mentions], Array], threshold: float = 0.5, n_jobs: int = 1
+) -> tuple[Mentions, NDArray[np.float64]]:
+    """The items with the pairs that closure adds to those they have, and the log-odds of these."""
     too_large = 0
+    # Clusters lie within the components of pairs above the threshold, and so do the pairs that are added: components
+    # stay what they are, and pairs between them have no part in it.
+    probability = sigmoid(score)
+    inside = pairs_in_components(items.n_items, items.left, items.right, probability, threshold)
+    left, right, probability = items.left[inside], items.right[inside], probability[inside]
+    del inside
+    added, their_score, n_pairs = items.with_pairs(left[:0], right[:0]), score[:0], items.n_pairs
     for _ in range(ROUNDS):
-        if items.n_pairs >= items.n_possible_pairs:
+        if n_pairs >= items.n_possible_pairs:
             break
-        pairs = items.n_items, items.left, items.right, sigmoid(score)
-        left, right, too_large = missing_pairs(*pairs, threshold, items.first_table or 0, n_jobs=n_jobs)
-        if not len(left):
+        pairs = items.n_items, left, right, probability
+        *missing, too_large = missing_pairs(*pairs, threshold, items.first_table or 0, n_jobs=n_jobs)
+        if not len(missing[0]):
             break
-        places = np.searchsorted(pair_keys(items.left, items.right), pair_keys(left, right))
-        score = np.insert(score, places, decide(items.with_pairs(left, right)))
-        items = items.with_pairs(np.insert(items.left, places, left), np.insert(items.right, places, right))
+        more = items.with_pairs(*missing)
+        more_score = decide(more)
+        n_pairs += more.n_pairs
+        left, right, probability = _with_more((left, right, probability), more, sigmoid(more_score))
+        *both, their_score = _with_more((added.left, added.right, their_score), more, more_score)
+        added = replace(items, left=both[0], right=both[1])
     if too_large:
         message = "%d likely clusters have over %d records; pairs in them that blocking left out count as no"
         log.warning(message, too_large, LARGEST)
-    return items, score
+    return added, their_score
+
+
+def with_added(items: Mentions, added: Mentions, places: Array) -> Mentions:
+    """The items with the pairs of others among theirs."""
+    left, right = np.insert(items.left, places, added.left), np.insert(items.right, places, added.right)
+    return replace(items, left=left, right=right)
+
+
+def _with_more(pairs: tuple[Array, Array, Array], added: Mentions, values: Array) -> tuple[Array, Array, Array]:
+    """Left and right of pairs and a number of each, with others put into their places."""
+    places = places_among(pairs[0], pairs[1], added)
+    left, right, number = (
+        np.insert(own, places, more) for own, more in zip(pairs, (added.left, added.right, values), strict=True)
+    )
+    return left, right, number
+
+
+def places_among(left: Array, right: Array, added: Mentions) -> NDArray[np.int64]:
+    """Where pairs belong among others: first by the right item, of whose pairs there are few, then by the left."""
+    low, high = (np.searchsorted(right, added.right, side=side) for side in ("left", "right"))
+    while (within := low < high).any():  # halved until nothing is left of any
+        middle = (low + high) // 2
+        before = within.copy()
+        before[within] = left[middle[within]] < added.left[within]
+        low = np.where(before, middle + 1, low)
+        high = np.where(within & ~before, middle, high)
+    return np.asarray(low, np.int64)
 
 
 def closure_line(candidates: int, compared: int) -> str:
