@@ -10,11 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import kinfolk as kf
 from kinfolk.errors import DataWarning, SettingError
-from kinfolk.inference.clustering import LARGEST
+from kinfolk.inference.clustering import LARGEST, missing_pairs
 from kinfolk.linking.mentions import Mentions
+from kinfolk.linking.training import ROUNDS, places_among, sigmoid, with_closure
 from kinfolk.papers.structured import halves
 
 RULES = ["key(postcode)", "sorted(surname + given_name, 5)"]
@@ -207,3 +210,57 @@ def test_a_few_labelled_pairs_do_not_show_that_tables_are_one_to_one():
     model = kf.Linker(n_jobs=1, training="local").fit(replace(items, clusters=None), pairs=pairs)
     assert repr(model.clusterer_) == repr(kf.OneToMany(each="first"))
     assert model.evaluate(orders(3, seed=1))["pairs"]["recall"] > 0.9
+
+
+# -- closure beside its definition, with all pairs and no shortcuts ---------------------------------------
+
+
+def some_items(n: int, first_table: int | None, pairs: list[tuple[int, int]]) -> Mentions:
+    left, right = np.array(pairs, np.int32).reshape(-1, 2).T
+    return Mentions({}, np.zeros(n, np.int32), left, right, first_table=first_table)
+
+
+def in_order(pairs: Any) -> list[tuple[int, int]]:
+    return sorted(pairs, key=lambda pair: pair[::-1])
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    n=st.integers(0, 12),
+    share=st.floats(0, 1),
+    tables=st.booleans(),
+    threshold=st.sampled_from([0.2, 0.5, 0.8]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_closure_is_what_its_rounds_over_all_pairs_make(
+    n: int, share: float, tables: bool, threshold: float, seed: int
+):
+    rng = np.random.default_rng(seed)
+    first, log_odds = (n // 2 if tables else None), rng.normal(0, 2, (n, n))
+    possible = [(i, j) for j in range(n) for i in range(j) if first is None or i < first <= j]
+    items = some_items(n, first, [pair for pair in possible if rng.random() < share])
+    found, score = with_closure(
+        items, log_odds[items.left, items.right], lambda m: log_odds[m.left, m.right], threshold
+    )
+    known = {(int(i), int(j)) for i, j in zip(items.left, items.right, strict=True)}
+    for _ in range(ROUNDS):
+        pairs = some_items(n, first, in_order(known))
+        given_now = n, pairs.left, pairs.right, sigmoid(log_odds[pairs.left, pairs.right])
+        left, right, _ = missing_pairs(*given_now, threshold, first or 0)
+        if not len(left):
+            break
+        known |= {(int(i), int(j)) for i, j in zip(left, right, strict=True)}
+    assert list(zip(found.left.tolist(), found.right.tolist(), strict=True)) == in_order(known)
+    np.testing.assert_array_equal(score, log_odds[found.left, found.right])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sets(st.tuples(st.integers(0, 9), st.integers(0, 9)).filter(lambda p: p[0] < p[1])), st.integers(0, 1 << 30))
+def test_places_among_others_keep_the_order(pairs: set[tuple[int, int]], seed: int):
+    rng, listed = np.random.default_rng(seed), in_order(pairs)
+    new = [bool(one) for one in rng.random(len(listed)) < 0.4]
+    old = some_items(10, None, [pair for pair, is_new in zip(listed, new, strict=True) if not is_new])
+    added = some_items(10, None, [pair for pair, is_new in zip(listed, new, strict=True) if is_new])
+    places = places_among(old.left, old.right, added)
+    both = (np.insert(getattr(old, side), places, getattr(added, side)).tolist() for side in ("left", "right"))
+    assert list(zip(*both, strict=True)) == listed

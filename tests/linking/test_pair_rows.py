@@ -15,7 +15,7 @@ from kinfolk.linking import pair_table as pair_rows
 from kinfolk.linking import pair_table as pair_set
 from kinfolk.linking.comparisons import Exact, JaroWinkler
 from kinfolk.linking.mentions import Mentions, pairs_within
-from kinfolk.linking.pair_table import CodedColumn, PairSet, distinct_rows, joined_columns
+from kinfolk.linking.pair_table import CodedColumn, PairSet, distinct_rows, joined_columns, pair_scores
 from kinfolk.linking.pairs import PairColumn, PairFeature, number_column
 
 EXAMPLES = settings(max_examples=80, deadline=None)
@@ -349,3 +349,34 @@ def test_columns_as_numbers():
 def test_numbers_of_a_column_without_values():
     items = Mentions({"price": Column.from_strings([None, None])}, [0, 0], [], [])
     assert np.isnan(number_column(items, "price")).all()
+
+
+@EXAMPLES
+@given(
+    sizes=st.lists(st.integers(1, 5), min_size=1, max_size=4),
+    joins=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=3),
+    n=st.integers(0, 40),
+    chunk=st.sampled_from([1, 7, 1 << 17]),
+    n_jobs=st.sampled_from([1, 2]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_scores_are_sums_of_the_weights_that_are_on(sizes, joins, n, chunk, n_jobs, seed):
+    rng = np.random.default_rng(seed)
+    joined = [(a % len(sizes), b % len(sizes)) for a, b in joins]
+    columns = [CodedColumn(f"c{k}", tuple(f"v{j}" for j in range(size))) for k, size in enumerate(sizes)]
+    both, number = PairSet([], columns, joined), np.arange(n, dtype=np.int32)
+    codes = np.stack([rng.integers(0, size, n) for size in sizes], axis=1).astype(np.uint8)
+    weights = rng.standard_normal(both.n_weights)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pair_rows, "CHUNK", chunk)
+        found = pair_scores(lambda left, right: codes[left], number, number + 1, both, weights, n_jobs)
+    by_name = dict(
+        zip(both.weight_names(), weights.tolist(), strict=False)
+    )  # a name that comes twice has its own below
+    wanted = []
+    for row in codes.tolist():
+        on = [f"c{k}: v{code}" for k, code in enumerate(row)]
+        ends = both.offsets.tolist()[len(sizes) :]
+        pairs = [weights[start + row[a] * sizes[b] + row[b]] for start, (a, b) in zip(ends, joined, strict=False)]
+        wanted.append(sum([by_name[name] for name in on] + pairs))
+    np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)

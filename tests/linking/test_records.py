@@ -14,7 +14,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
@@ -486,3 +486,22 @@ def test_real_records(name: str, data_folder: Path, caplog: pytest.LogCaptureFix
     _, report = blocked(items, rules)
     assert report.pair_completeness is not None and report.pair_completeness >= completeness
     assert report.reduction_ratio > 0.95
+
+
+CELLS = st.lists(st.sampled_from([None, "", " ", "Ann", " Ann", "ann", "Bo\t", "None", "é"]), max_size=12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    CELLS, st.integers(1, 5), st.sampled_from([pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())])
+)
+def test_strings_of_arrow_are_those_of_a_list(cells: list[str | None], piece: int, kind: pa.DataType):
+    cells = [*cells, "Ann"]  # a column without a value has no texts
+    ids = [f"r{k}" for k in range(len(cells))]
+    pieces = [cells[start : start + piece] for start in range(0, len(cells), piece)]
+    column = pa.chunked_array([pa.array(one, pa.string()).cast(kind) for one in pieces], kind)
+    items = records_from_frames(pa.table({"id": pa.array(ids, pa.string()), "name": column}), fields=["name"])
+    stripped = [(cell or "").strip() or None for cell in cells]
+    assert items.columns["name"].strings() == stripped
+    distinct = [text for text in dict.fromkeys(stripped) if text is not None]
+    assert [text for text in items.columns["name"].values if text is not None] == distinct

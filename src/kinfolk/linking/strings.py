@@ -156,10 +156,9 @@ def jaro_winkler_similarities(letters: Array, starts: Array, n_letters: int, a: 
             in_s |= free & (~free + ONE)  # the first free place, if there is one
             shared[common] = letter
             common += int(free != ZERO)
+        # Common characters of both in their order; nothing branches, as nothing can be foreseen.
         misplaced = 0
-        for k in range(
-            common
-        ):  # common characters of both in their order; nothing branches, as nothing can be foreseen
+        for k in range(common):
             place = in_s & (~in_s + ONE)
             misplaced += int(seen[shared[k]] & place == ZERO)
             in_s ^= place
