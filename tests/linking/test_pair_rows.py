@@ -380,3 +380,17 @@ def test_scores_are_sums_of_the_weights_that_are_on(sizes, joins, n, chunk, n_jo
         pairs = [weights[start + row[a] * sizes[b] + row[b]] for start, (a, b) in zip(ends, joined, strict=False)]
         wanted.append(sum([by_name[name] for name in on] + pairs))
     np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("written", "number"),
+    [
+        ("1250.5", 1250.5), ("1,250.50", 1250.5), ("1.250,50", 1250.5), ("1250,5", 1250.5), ("$1,250.50", 1250.5),
+        (" 1250,50 € ", 1250.5), ("€ 1250.5", 1250.5), ("9,90", 9.9), ("1,250", 1250), ("12,500,000", 12_500_000),
+        ("0,125", 0.125), ("-0,125", -0.125), ("-3,5", -3.5), ("1.250.000,5", 1_250_000.5), ("1e3", 1000),
+        ("12 EUR", np.nan), ("1.2.3", np.nan), (",", np.nan), ("", np.nan),
+    ],
+)  # fmt: skip
+def test_numbers_are_read_as_they_are_written_in_many_countries(written, number):
+    items = Mentions({"price": Column.from_strings([written, "7"])}, [0, 0], [], [])
+    np.testing.assert_array_equal(number_column(items, "price"), [number, 7])

@@ -184,6 +184,18 @@ def test_columns_have_mean_0_and_deviation_1_or_are_constant(seed: int, n: int, 
         assert_allclose(found[:, 1:].std(axis=0), 1, atol=1e-3)
 
 
+@pytest.mark.parametrize(("place", "scale"), [(6e5, 1.0), (1.7e9, 1000.0), (-4e6, 3.0)])
+def test_columns_far_from_0_for_their_size_are_no_constants(place: float, scale: float) -> None:
+    """Unix seconds, say: as long as float32 tells them apart."""
+    vectors = (place + scale * np.random.default_rng(0).standard_normal((400, 1))).astype(np.float32)
+    found = VectorColumns.learn(vectors, None).rows(vectors, None)
+    assert_allclose(found.std(), 1, rtol=1e-3)
+    assert_allclose(found.mean(), 0, atol=0.2)  # the mean is a number of float32 too
+    beside = np.full((400, 1), np.float32(place))
+    beside[::2] = np.nextafter(beside[::2], np.float32(0))
+    assert np.ptp(VectorColumns.learn(beside, None).rows(beside, None)) < 1e-3, "neighbours are rounding"
+
+
 # -- explanations, files ------------------------------------------------------------------------------
 
 

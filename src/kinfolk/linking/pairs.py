@@ -103,8 +103,14 @@ def plain_attribute(items: Mentions, field: str) -> Any:
 
 
 def _number(text: str) -> float:
+    """1250.5 however it is written: 1,250.50, 1.250,50, 1250,5, $1250.5 or 1250,50 €. A comma alone before three digits
+    parts thousands, unless there is nothing to part: 1,250 is 1250, and 0,125 an eighth. NaN for what is no number."""
+    digits = text.strip(" \t$€£\xa0")
+    whole, comma, rest = digits.rpartition(",")
+    parts_thousands = "," in whole or (len(rest) == 3 and whole.strip("+-0") != "")
+    is_decimal = comma and "." not in rest and ("." in whole or not parts_thousands)
     try:
-        return float(text.strip().replace(",", "").lstrip("$€£"))
+        return float(f"{whole.replace('.', '')}.{rest}" if is_decimal else digits.replace(",", ""))
     except ValueError:
         return float("nan")
 

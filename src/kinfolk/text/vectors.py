@@ -24,7 +24,8 @@ from kinfolk.core.row_index import is_frame, refuse_other_order
 from kinfolk.errors import InputError
 
 ROWS = 4096  # worked on together: a block stays in cache
-CONSTANT = 1e-6  # a standard deviation below this share of the mean is rounding
+# A standard deviation below this share of the mean is rounding: values are neighbours among numbers of float32.
+CONSTANT = float(np.finfo(np.float32).eps)
 FAINT = 1e-30  # and so is one below this, of which float32 has few digits or none
 WITHOUT = "Where a word has no vector give zeros, or the mean of the others"
 UNNAMED = "vectors"  # what all columns are called where they have no names
