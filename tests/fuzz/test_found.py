@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -200,6 +201,20 @@ def first_array(content: Callable[[bytes], bytes]) -> Callable[[dict[str, bytes]
         parts[name] = content(parts[name])
 
     return change
+
+
+def test_weights_of_a_pool_that_sum_up_to_none_are_refused(tmp_path: Path):
+    """Scores of two classes were infinite, and their difference no number."""
+    graph = kf.generate_citations(60, seed=1)
+    kf.StackedNodes(effort="fast", n_jobs=1).fit(graph).save(tmp_path / "pool.kinfolk")
+    kept = [
+        name for name in Forged.of(tmp_path / "pool.kinfolk").blocks if re.search(r"pool\.(\d+\.weights|centre)$", name)
+    ]
+    assert len(kept) > 1
+    for name in kept:
+        path = forged(tmp_path / "pool.kinfolk", put(name.removeprefix("array/"), poked(1e308)))
+        with pytest.raises(ModelFileError, match=FIT):
+            kf.load_model(path)
 
 
 def promising(shape: tuple[int, ...], kind: str = "<f8") -> bytes:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from kinfolk.core.data import Classes, finite
-from kinfolk.core.modelfile import ModelFile, fits
+from kinfolk.core.modelfile import ModelFile, fits, moderate
 from kinfolk.errors import ModelFileError
 from kinfolk.graph.candidates import LINEAR, TREES_KIND, Candidate
 from kinfolk.graph.learners import BINS, Learner, in_few_values, one_table, put_learner, restored_learner
@@ -127,7 +127,7 @@ class Target(ABC):
         model = kind(file.arrays[f"pool.{place}.weights"], file.arrays[f"pool.{place}.bias"])
         fits(model.weights.ndim == 2 and model.weights.shape[1:] == model.bias.shape == (self.width,))
         fits(model.weights.dtype.kind == model.bias.dtype.kind == "f")
-        fits(bool(np.isfinite(model.weights).all() and np.isfinite(model.bias).all()))
+        fits(moderate(model.weights, model.bias))
         return model
 
 
