@@ -99,12 +99,12 @@ def fits(finite: bool | np.bool_) -> None:
         raise ModelFileError("the parts of the model do not fit together; save it again with this version of kinfolk")
 
 
-MOST = 1e100  # beyond it sums of products end in infinity, and their differences in NaN
+MOST = {8: 1e100, 4: 1e18}  # by bytes: beyond it sums of products end in infinity, and their differences in NaN
 
 
 def moderate(*arrays: Any) -> bool:
     """Whether all numbers of a model that was read can be multiplied and added up; no NaN can."""
-    return all(bool((np.abs(one) <= MOST).all()) for one in arrays)
+    return all(bool((np.abs(one) <= MOST.get(one.dtype.itemsize, 0)).all()) for one in arrays)
 
 
 def names_in(kept: Any) -> tuple[str, ...]:
