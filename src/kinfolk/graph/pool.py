@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from kinfolk.collective.layer import GIVEN
 from kinfolk.collective.stacking import folds_of
 from kinfolk.core.checkpoint import Step, running
-from kinfolk.core.modelfile import ModelFile, fits
+from kinfolk.core.modelfile import ModelFile, fits, moderate
 from kinfolk.core.threads import run_chunks
 from kinfolk.errors import DataWarning, warn
 from kinfolk.graph.candidates import (
@@ -421,9 +421,9 @@ class Pool:
             fits(means.shape == (n_features,) and gaps.ndim == 1 and gaps.dtype.kind == "i")
             fits(bool(((gaps >= 0) & (gaps < n_features)).all()))
             n_features += len(gaps)
-        fits(all(one.shape == (n_features,) and np.isfinite(one).all() for one in learned))
+        fits(all(one.shape == (n_features,) for one in learned) and moderate(*learned))
         fits(components is None or (components.ndim == 2 and len(components) == n_features))
-        fits(components is None or bool(np.isfinite(components).all()))
+        fits(components is None or moderate(components))
         models: dict[str, Trained] = {}
         for i, kept in enumerate(header["candidates"]):
             what = Candidate(**{**kept, "after": tuple(kept["after"])})
